@@ -1,0 +1,78 @@
+# Both commands of the README, `make crawl` and `make test`, set up .venv by themselves: the first time, and again when
+# what has to be in it has changed.
+
+PYTHON ?= python3
+SCOPE ?=
+DATA ?=
+MAX_PAGES ?=
+WORKERS ?= 1
+ARGS ?=
+
+BIN := .venv/bin
+empty :=
+space := $(empty) $(empty)
+comma := ,
+
+# What a user says goes to the crawl through the environment, taken literally: no `$`, `&`, `?` or `%` of a URL is ever
+# seen by make or by a shell.
+override SEEDS := $(subst $(space),$(comma),$(strip $(value SEEDS)))
+override DATA := $(value DATA)
+export SEEDS SCOPE DATA MAX_PAGES WORKERS
+
+MANY := $(filter-out 1,$(WORKERS))
+ifeq ($(SEEDS),)
+CRAWL := -m webcrawl.demo $(if $(MANY),--workers "$$WORKERS")
+else
+CRAWL := -m scrapy $(if $(MANY),workers "$$WORKERS",crawl) broad -a "seeds=$$SEEDS" -a "scope=$${SCOPE:-domain}"
+endif
+OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
+DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
+
+.PHONY: help crawl test check format clean
+
+help: ## Say what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@echo '  Options of crawl: SEEDS="URL URL..." SCOPE=host|domain|web DATA=folder MAX_PAGES=n WORKERS=n ARGS="..."'
+
+crawl: .venv/.runtime ## Crawl SEEDS="https://example.org/", or without SEEDS a demo web on this machine
+	@exec $(BIN)/python $(CRAWL) $(if $(SEEDS),,$(DEMO_OPTIONS)) $(OPTIONS) $(ARGS)
+
+test: .venv/.dev ## Run the tests; ARGS="-k frontier" chooses some
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: .venv/.dev ## Check format, lint, types and import directions
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+format: .venv/.dev ## Put the code in the project's format
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+clean: ## Remove what was built or installed here; crawled data stays
+	@rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/.runtime: pyproject.toml constraints.txt
+	@$(call install,.)
+	@touch $@
+
+.venv/.dev: pyproject.toml constraints.txt
+	@$(call install,.[dev])
+	@touch .venv/.runtime $@
+
+# A .venv whose python is gone (moved, upgraded) is made anew.
+define install
+	$(BIN)/python -c '' >/dev/null 2>&1 || { $(new_venv) ; } && \
+	echo 'Installing what $(if $(findstring dev,$(1)),the tests need,the crawler needs) into .venv ...' && \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '$(1)'
+endef
+
+define new_venv
+	"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	|| { echo 'webcrawl needs Python 3.11 or later: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)' >&2; exit 1; } ; \
+	"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null \
+	|| { echo 'The venv module of $(PYTHON) is missing (on Debian and Ubuntu: apt install python3-venv)' >&2; exit 1; } ; \
+	"$(PYTHON)" -m venv --clear .venv
+endef

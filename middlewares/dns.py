@@ -1,0 +1,46 @@
+"""Names and addresses before anything else: an unknown name or a forbidden address costs the host no turn."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.exceptions import CannotResolveHostError
+
+from webcrawl.access import frontier_scheduler
+from webcrawl.errors import AddressRefused, NameNotResolved
+from webcrawl.http import RequestRefused
+from webcrawl.session import Session
+from webcrawl.urls import hostname, port, split
+
+
+class DnsMiddleware:
+    """Resolves through the session's cache and asks the address guard; the connection asks it once more."""
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        self._crawler = crawler
+        self._resolver = session.resolver
+        self._guard = session.guard
+        self._turns = session.turns
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler, Session.of(crawler))
+
+    async def process_request(self, request: Request) -> None:
+        if request.meta.get("proxy"):
+            return
+        name, number = hostname(request.url), port(request.url)
+        try:
+            answer = await self._resolver.resolve(name)
+            for address in answer.addresses:
+                self._guard.check(address, hostname=name, port=number)
+        except NameNotResolved as error:
+            frontier_scheduler(self._crawler).count("names_not_resolved")
+            if not error.permanent:
+                self._turns.fail(split(request.url)[0])
+            raise CannotResolveHostError(str(error)) from error
+        except AddressRefused as error:
+            frontier_scheduler(self._crawler).count("addresses_refused")
+            raise RequestRefused(str(error)) from error

@@ -1,0 +1,61 @@
+"""The links of a page on their way into the frontier, without becoming requests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Self
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+
+from webcrawl.access import frontier_scheduler
+from webcrawl.errors import InvalidURL
+from webcrawl.frontier import DEFAULT_LEVEL
+from webcrawl.links import PageLinks
+from webcrawl.session import Session
+
+
+class OutlinksMiddleware:
+    """Takes the `PageLinks` that a spider yields: depth limit, URL filters, scope, then the frontier.
+
+    Start requests pass through it too: their hosts are the operator's choice, which the address guard respects.
+    """
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        self._crawler = crawler
+        self._session = session
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler, Session.of(crawler))
+
+    async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for one in start:
+            if isinstance(one, Request):
+                try:
+                    await self._session.admit_seed(one.url)
+                except InvalidURL:
+                    pass  # the scheduler says so, once
+            yield one
+
+    async def process_spider_output(
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        async for one in result:
+            if isinstance(one, PageLinks):
+                self._follow(response, one)
+            else:
+                yield one
+
+    def _follow(self, response: Response, links: PageLinks) -> None:
+        scheduler = frontier_scheduler(self._crawler)
+        depth = response.meta.get("depth", 0) + 1
+        limit = self._session.config.depth_limit
+        if limit and depth > limit:
+            scheduler.count("too_deep", len(links.links))
+            return
+        allowed = self._session.filters.apply
+        urls = [url for link in links.links if (url := allowed(link)) is not None]
+        scheduler.count("filtered", len(links.links) - len(urls))
+        scheduler.add_links(urls, depth=depth, referrer=response.url, level=DEFAULT_LEVEL)

@@ -1,0 +1,69 @@
+"""Per-host delays: takes a host's turn before a request goes out and gives it back with what came of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Self
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.exceptions import DownloadCancelledError, IgnoreRequest
+from scrapy.http import Response
+
+from webcrawl.access import Postponed, frontier_scheduler, is_robots
+from webcrawl.politeness import Failed, HostTurn, Ok, Outcome, Throttled, parse_retry_after
+from webcrawl.session import Session
+from webcrawl.turns import LeaseLost
+from webcrawl.urls import split
+
+_THROTTLING = (429, 503)
+
+
+class PolitenessMiddleware:
+    """The last before the download, so that a turn is held exactly while a request is on its way."""
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        self._crawler = crawler
+        self._turns = session.turns
+        self._taken: dict[Request, tuple[str, HostTurn]] = {}
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler, Session.of(crawler))
+
+    async def process_request(self, request: Request) -> None:
+        host, _ = split(request.url)
+        try:
+            turn = await self._turns.take(host)
+        except LeaseLost as error:
+            raise Postponed(str(error)) from error
+        self._taken[request] = (host, turn)
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        scheduler = frontier_scheduler(self._crawler)
+        if request in self._taken:
+            if not is_robots(request):
+                scheduler.count(f"status.{response.status}")
+                scheduler.count("bytes", len(response.body))
+                scheduler.answered(request, self._taken[request][0])
+            self._give(request, self._outcome(request, response))
+        scheduler.landed(request)
+        return response
+
+    def process_exception(self, request: Request, exception: Exception) -> None:
+        # what was refused or cancelled on our side says nothing about the host
+        ours = isinstance(exception, IgnoreRequest | DownloadCancelledError)
+        self._give(request, Ok() if ours else Failed())
+        frontier_scheduler(self._crawler).landed(request)
+
+    def _outcome(self, request: Request, response: Response) -> Outcome:
+        if response.status in _THROTTLING:
+            return Throttled(parse_retry_after(response.headers.get("Retry-After"), datetime.now(UTC)))
+        if is_robots(request) and response.status >= 500:
+            return Throttled()
+        return Ok(request.meta.get("download_latency", 0.0))
+
+    def _give(self, request: Request, outcome: Outcome) -> None:
+        if taken := self._taken.pop(request, None):
+            host, turn = taken
+            self._turns.give(host, turn, outcome)

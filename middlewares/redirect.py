@@ -1,0 +1,55 @@
+"""Redirects go through the frontier like links, so that the other host's turn, robots.txt and scope are minded."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.downloadermiddlewares.redirect import RedirectMiddleware as ScrapyRedirectMiddleware
+from scrapy.http import Response
+
+from webcrawl.access import frontier_scheduler, is_robots
+from webcrawl.page import Page
+from webcrawl.session import Session
+
+
+class RedirectMiddleware(ScrapyRedirectMiddleware):
+    """Scrapy's, with a stored page for every hop, and with the crawl's URL filters applied to where it leads.
+
+    A seed that is redirected takes the crawl's scope along.
+    """
+
+    session: Session
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        middleware = super().from_crawler(crawler)
+        middleware.session = Session.of(crawler)
+        return middleware
+
+    def handle_referer(self, request: Request, response: Response) -> None:
+        """No Referer is sent on redirects, as none is sent on links."""
+        request.headers.pop("Referer", None)
+
+    async def process_response(self, request: Request, response: Response) -> Request | Response:
+        result = super().process_response(request, response)
+        if not isinstance(result, Request) or is_robots(request):
+            return result
+        if request.meta.get("depth", 0) == 0 and frontier_scheduler(self.crawler).leased(request):
+            await self.session.widen_scope(result.url)
+        if self.session.scope is not None and self.session.filters.apply(result.url) is None:
+            return response
+        result.meta["referrer"] = request.url
+        await self._store(request, response, result.url)
+        return result
+
+    async def _store(self, request: Request, response: Response, target: str) -> None:
+        """Send the hop through the pipelines, when the spider is one that stores pages."""
+        make_page = getattr(self.crawler.spider, "page", None)
+        if make_page is None:
+            return
+        response.request = request
+        page: Page = make_page(response)
+        page.final_url = target
+        await self.crawler.engine.scraper.start_itemproc_async(page, response=response)

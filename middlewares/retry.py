@@ -1,0 +1,90 @@
+"""What becomes of a URL whose fetch failed: later again, by the frontier and not at once, or a dead letter."""
+
+from __future__ import annotations
+
+import time
+from typing import Self
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.exceptions import CannotResolveHostError, DownloadCancelledError, IgnoreRequest
+from scrapy.http import Response
+
+from webcrawl.access import Postponed, RobotsUnreachable, frontier_scheduler, is_robots
+from webcrawl.errors import NameNotResolved
+from webcrawl.session import Session
+from webcrawl.urls import split
+
+_THROTTLING = (429, 503)
+
+
+class RetryMiddleware:
+    """The outermost: it sees what the others made of a response or an exception.
+
+    A failure is tried again FRONTIER_MAX_ATTEMPTS times, each time after twice as long, then goes on to the spider (or
+    its errback). Requests that did not come from the frontier pass.
+    """
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        self._crawler = crawler
+        self._session = session
+        self._codes = {int(code) for code in crawler.settings.getlist("RETRY_HTTP_CODES")}
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler, Session.of(crawler))
+
+    def process_response(self, request: Request, response: Response) -> Response | Request:
+        scheduler = frontier_scheduler(self._crawler)
+        if scheduler.leased(request) is None or is_robots(request):
+            return response
+        if response.status not in self._codes:
+            if 200 <= response.status < 300:
+                scheduler.count_page(request)
+            return response
+        again = self._again(request, f"status {response.status}")
+        if again is None and response.status in _THROTTLING:
+            scheduler.bury(request, f"status {response.status}")
+        return again or response
+
+    def process_exception(self, request: Request, exception: Exception) -> Request | None:
+        scheduler = frontier_scheduler(self._crawler)
+        if scheduler.leased(request) is None:
+            return None
+        if isinstance(exception, Postponed):
+            scheduler.retry(request, 0.0, str(exception))
+            return request
+        if isinstance(exception, IgnoreRequest | DownloadCancelledError) and not isinstance(
+            exception, RobotsUnreachable
+        ):
+            return None
+        again = None if _is_hopeless(exception) else self._again(request, str(exception))
+        if again is None:
+            scheduler.count("failed")
+            scheduler.bury(request, f"{type(exception).__name__}: {exception}")
+        return again
+
+    def _again(self, request: Request, reason: str) -> Request | None:
+        """The request itself, marked to be fetched later, or None when it has been tried often enough."""
+        scheduler = frontier_scheduler(self._crawler)
+        url = scheduler.leased(request)
+        turn = self._session.turns.turn(split(request.url)[0])
+        if url is None or scheduler.is_last_attempt(request) or turn.given_up:
+            return None
+        delay = self._session.config.retry_delay * 2.0**url.attempts
+        if turn.failures:
+            # the host as a whole is waited for: no need to wait for this URL on top
+            delay = turn.wait(time.monotonic())
+        scheduler.count("retried")
+        scheduler.retry(request, delay, reason)
+        return request
+
+
+def _is_hopeless(exception: Exception) -> bool:
+    """Whether the DNS says that there is no such name: asking again would not help."""
+    cause = exception.__cause__
+    return (
+        isinstance(exception, CannotResolveHostError)
+        and isinstance(cause, NameNotResolved)
+        and cause.permanent
+    )

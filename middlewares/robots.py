@@ -1,0 +1,114 @@
+"""robots.txt (RFC 9309): nothing that it forbids is fetched, and its Crawl-delay slows the host down."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Self
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.exceptions import CannotResolveHostError, IgnoreRequest, NotConfigured
+from scrapy.http import Response
+
+from webcrawl.access import ROBOTS, RobotsUnreachable, frontier_scheduler
+from webcrawl.errors import InvalidURL, StoreError
+from webcrawl.http import TRUNCATE
+from webcrawl.robots import RobotsCache, RobotsPolicy, robots_url
+from webcrawl.session import Session
+from webcrawl.urls import normalize, split
+
+logger = logging.getLogger(__name__)
+
+_MOST_BYTES = 500 * 1024 + 1
+_MOST_REDIRECTS = 5
+
+
+class RobotsMiddleware:
+    """Asks this process's cache, then the one that all workers share, then the host."""
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        self._crawler = crawler
+        self._session = session
+        self._agent = crawler.settings.get("ROBOTSTXT_USER_AGENT") or crawler.settings.get("USER_AGENT")
+        self._cache = RobotsCache()
+        self._asking: dict[str, asyncio.Future[RobotsPolicy | None]] = {}
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
+            raise NotConfigured
+        return cls(crawler, Session.of(crawler))
+
+    async def process_request(self, request: Request) -> None:
+        if request.meta.get("dont_obey_robotstxt"):
+            return
+        host, _ = split(request.url)
+        policy = self._cache.get(host) or await self._policy(host)
+        if policy is None:
+            raise RobotsUnreachable(f"{robots_url(host)} is unreachable")
+        self._session.turns.turn(host).crawl_delay = policy.crawl_delay(self._agent)
+        if not policy.allows(request.url, self._agent):
+            frontier_scheduler(self._crawler).count("robots_denied")
+            raise IgnoreRequest("robots.txt disallows it")
+
+    async def _policy(self, host: str) -> RobotsPolicy | None:
+        """The policy of a host, asked for once however many requests wait for it."""
+        if asked := self._asking.get(host):
+            return await asyncio.shield(asked)
+        asking = self._asking[host] = asyncio.ensure_future(self._ask(host))
+        try:
+            return await asyncio.shield(asking)
+        finally:
+            self._asking.pop(host, None)
+
+    async def _ask(self, host: str) -> RobotsPolicy | None:
+        client, key = self._session.engine.client, self._session.keys.robots(host)
+        if known := await client.get(key):
+            try:
+                policy = RobotsPolicy.from_bytes(known)
+                self._cache.put(host, policy, await client.ttl(key))
+                return policy
+            except StoreError as error:
+                logger.warning("robots.txt of %s is fetched again: %s", host, error)
+        status, body, url = await self._fetch(robots_url(host))
+        policy = RobotsPolicy.from_response(status, body, url=url)
+        if policy.verdict == "disallow-all":
+            return None
+        await client.set(key, policy.to_bytes(), ex=max(1, int(policy.ttl)))
+        self._cache.put(host, policy)
+        return policy
+
+    async def _fetch(self, url: str) -> tuple[int | None, bytes, str]:
+        for _ in range(_MOST_REDIRECTS + 1):
+            try:
+                response = await self._crawler.engine.download_async(self._request(url))
+            except (IgnoreRequest, CannotResolveHostError):
+                # what holds for robots.txt holds for the page: there is nobody to ask
+                raise
+            except Exception as error:
+                logger.info("%s: %s", url, error)
+                return None, b"", url
+            target = _redirect(response)
+            if target is None:
+                return response.status, response.body, url
+            url = target
+        # RFC 9309, 2.3.1.2: after five redirects it may be taken for unavailable
+        return 404, b"", url
+
+    @staticmethod
+    def _request(url: str) -> Request:
+        return Request(
+            url,
+            meta={ROBOTS: True, "dont_obey_robotstxt": True, "dont_redirect": True, TRUNCATE: _MOST_BYTES},
+        )
+
+
+def _redirect(response: Response) -> str | None:
+    location = response.headers.get("Location")
+    if not 300 <= response.status < 400 or location is None:
+        return None
+    try:
+        return normalize(location.decode("latin-1"), response.url)
+    except InvalidURL:
+        return None

@@ -1,0 +1,1 @@
+"""What happens to a page after its spider: one pipeline a file."""

@@ -1,0 +1,36 @@
+"""Exact duplicates: pages whose payload some URL had before."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Self
+
+from scrapy.crawler import Crawler
+
+from webcrawl.access import frontier_scheduler
+from webcrawl.duplicate_index import DuplicateIndex
+from webcrawl.page import Page
+from webcrawl.session import Session
+
+
+class ChecksumPipeline:
+    """Marks a copy with the URL of the first page that had the same bytes; later pipelines leave a copy alone."""
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        self._crawler = crawler
+        self._session = session
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler, Session.of(crawler))
+
+    async def process_item(self, item: Any) -> Any:
+        if isinstance(item, Page) and item.digest and item.length and item.status == 200:
+            index = DuplicateIndex(self._session.engine, self._session.keys)
+            digest = base64.b32decode(item.digest.partition(":")[2])
+            first = await index.same_payload(digest, item.url, item.fetched_at)
+            if first:
+                item.duplicate_of, item.duplicate_kind = first[0], "exact"
+                item.duplicate_fetched_at = first[1]
+                frontier_scheduler(self._crawler).count("exact_duplicates")
+        return item

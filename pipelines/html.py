@@ -1,0 +1,24 @@
+"""HTML: title, description, language, canonical URL and visible text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webcrawl.mime.html import describe, is_html
+from webcrawl.page import Page
+
+
+class HtmlPipeline:
+    """Reads HTML pages that are no copies; of a page that says noindex nothing is kept but that it exists."""
+
+    def process_item(self, item: Any) -> Any:
+        if not isinstance(item, Page) or item.document is None or item.duplicate_kind == "exact":
+            return item
+        if is_html(item.mime_type) and not item.noindex:
+            facts = describe(item.document)
+            item.title = facts.title
+            item.description = facts.description
+            item.language = facts.language
+            item.canonical_url = facts.canonical_url
+            item.text = facts.text
+        return item

@@ -1,0 +1,41 @@
+"""One row a URL in SQL: the last pipeline, after which a page is stored."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from scrapy.crawler import Crawler
+
+from webcrawl.batches import Batches
+from webcrawl.page import Page
+from webcrawl.session import Session
+from webcrawl.stores.metadata import Metadata
+
+
+class MetadataPipeline:
+    """An item leaves this pipeline when its row is committed, freed from its body."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(Session.of(crawler))
+
+    def open_spider(self) -> None:
+        self._session.stores.data_dir.mkdir(parents=True, exist_ok=True)
+        self._metadata = Metadata(self._session.stores.metadata)
+        self._batches: Batches[Page, None] = Batches(self._write)
+
+    async def process_item(self, item: Any) -> Any:
+        if isinstance(item, Page):
+            await self._batches.put(item)
+            item.release()
+        return item
+
+    async def close_spider(self) -> None:
+        await self._batches.close(self._metadata.close)
+
+    def _write(self, pages: list[Page]) -> list[None]:
+        self._metadata.upsert([page.row() for page in pages])
+        return [None] * len(pages)

@@ -1,0 +1,1 @@
+"""Settings modules: base (everything), local (one machine), production (shared servers)."""

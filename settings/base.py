@@ -1,0 +1,146 @@
+"""Every setting of the project, grouped. docs/settings.md has a heading for each."""
+
+BOT_NAME = "webcrawl"
+SPIDER_MODULES = ["spiders"]
+NEWSPIDER_MODULE = "spiders"
+COMMANDS_MODULE = "webcrawl.commands"
+
+# --- Who we are ------------------------------------------------------------------------------------------------------
+# Put a page about your crawler and a way to reach you here: site owners look for it in their logs.
+USER_AGENT = "webcrawl/0.1 (+https://example.org/about-our-crawler; set USER_AGENT to your own)"
+ROBOTSTXT_OBEY = True
+ROBOTSTXT_USER_AGENT = None
+ROBOTS_META_OBEY = True
+
+# --- Where things go -------------------------------------------------------------------------------------------------
+DATA_DIR = "data"
+STORE_URI = None
+METADATA_URI = None
+WARC_ROLL_BYTES = 1_000_000_000
+
+# --- The crawl -------------------------------------------------------------------------------------------------------
+CRAWL_ID = None
+CRAWL_MAX_PAGES = 0
+DEPTH_LIMIT = 0
+CONCURRENT_REQUESTS = 64
+CONCURRENT_ITEMS = 100
+
+# --- The engine and the frontier -------------------------------------------------------------------------------------
+REDIS_URL = None
+REDIS_CLUSTER = False
+REDIS_PARAMS = {}
+SCHEDULER = "webcrawl.scheduler.FrontierScheduler"
+SCHEDULER_PERSIST = True
+SCHEDULER_FLUSH_ON_START = False
+FRONTIER_SHARDS = 16
+FRONTIER_LEASE_SECONDS = 60
+FRONTIER_LEASE_URLS = 20
+FRONTIER_LEASE_HOSTS = 256
+FRONTIER_MAX_ATTEMPTS = 5
+FRONTIER_RETRY_DELAY = 30
+FRONTIER_LOW_LEVEL_SHARE = 0.1
+FRONTIER_RECENT_CACHE = 2**18
+
+# --- Politeness ------------------------------------------------------------------------------------------------------
+DOWNLOAD_DELAY = 1.0
+CONCURRENT_REQUESTS_PER_DOMAIN = 1
+POLITENESS_MAX_CRAWL_DELAY = 60
+POLITENESS_LATENCY_FACTOR = 0
+POLITENESS_BACKOFF = 60
+POLITENESS_MAX_BACKOFF = 86_400
+POLITENESS_JITTER = 0.1
+POLITENESS_FORGIVE_AFTER = 1_800
+POLITENESS_CONNECT_BACKOFF = 10
+POLITENESS_MAX_FAILURES = 4
+
+# --- Names and addresses ---------------------------------------------------------------------------------------------
+DNS_SERVERS = []
+DNS_TIMEOUT = 10
+DNSCACHE_SIZE = 100_000
+ALLOWED_NETWORKS = []
+
+# --- URLs ------------------------------------------------------------------------------------------------------------
+URL_FILTERS = {
+    "webcrawl.filters.SchemeFilter": 100,
+    "webcrawl.filters.LengthFilter": 200,
+    "webcrawl.filters.QueryFilter": 300,
+    "webcrawl.filters.RepeatedSegmentsFilter": 400,
+    "webcrawl.filters.ExtensionFilter": 500,
+    "webcrawl.filters.PatternFilter": 600,
+}
+URLLENGTH_LIMIT = 2083
+URL_ALLOW = []
+URL_DENY = []
+URL_DENY_EXTENSIONS = []
+URL_MAX_PARAMETERS = 20
+URL_MAX_REPEATED_SEGMENTS = 3
+URL_IGNORED_PARAMETERS = None
+
+# --- Fetching --------------------------------------------------------------------------------------------------------
+DOWNLOADER = "webcrawl.downloader.Downloader"
+DOWNLOAD_HANDLERS = {
+    "http": "webcrawl.http.HTTPDownloadHandler",
+    "https": "webcrawl.http.HTTPDownloadHandler",
+    "file": None,
+    "data": None,
+    "ftp": None,
+    "s3": None,
+}
+DOWNLOAD_TIMEOUT = 60
+DOWNLOAD_MAXSIZE = 32 * 1024 * 1024
+DOWNLOAD_WARNSIZE = 0
+DOWNLOAD_VERIFY_CERTIFICATES = True
+DOWNLOAD_FAIL_ON_DATALOSS = False
+COOKIES_ENABLED = False
+RETRY_ENABLED = False
+METAREFRESH_ENABLED = False
+DEFAULT_REQUEST_HEADERS = {
+    "Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+}
+DOWNLOADER_MIDDLEWARES = {
+    "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
+    "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
+    "middlewares.retry.RetryMiddleware": 90,
+    "middlewares.robots.RobotsMiddleware": 100,
+    "middlewares.redirect.RedirectMiddleware": 600,
+    "middlewares.dns.DnsMiddleware": 940,
+    "middlewares.politeness.PolitenessMiddleware": 950,
+}
+SPIDER_MIDDLEWARES = {
+    "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,
+    "middlewares.outlinks.OutlinksMiddleware": 950,
+}
+
+# --- Pages -----------------------------------------------------------------------------------------------------------
+SIMHASH_DISTANCE = 3
+ITEM_PIPELINES = {
+    "pipelines.checksum.ChecksumPipeline": 100,
+    "pipelines.html.HtmlPipeline": 200,
+    "pipelines.near_duplicates.NearDuplicatesPipeline": 300,
+    "pipelines.warc.WarcPipeline": 800,
+    "pipelines.metadata.MetadataPipeline": 900,
+}
+
+# --- What a person sees ----------------------------------------------------------------------------------------------
+PROGRESS = "auto"
+PROGRESS_INTERVAL = 10
+LOG_LEVEL = "WARNING"
+LOG_FORMATTER = "webcrawl.logs.QuietLogFormatter"
+STATS_DUMP = False
+LOGSTATS_INTERVAL = 0
+EXTENSIONS = {
+    "webcrawl.progress.Progress": 0,
+    "webcrawl.summary.Summary": 0,
+    "scrapy.extensions.telnet.TelnetConsole": None,
+    "scrapy.extensions.remote_control.RemoteControl": None,
+    "scrapy.extensions.throttle.AutoThrottle": None,
+    "scrapy.extensions.logstats.LogStats": None,
+}
+TELNETCONSOLE_ENABLED = False
+REMOTE_CONTROL_ENABLED = False
+
+# --- How Scrapy runs -------------------------------------------------------------------------------------------------
+# Without Twisted's reactor: asyncio with uvloop, measured at 1.2 ms a fetch against 1.7.
+TWISTED_REACTOR_ENABLED = False
+ASYNCIO_EVENT_LOOP = "uvloop.Loop"
+WARN_ON_GENERATOR_RETURN_VALUE = False

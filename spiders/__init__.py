@@ -1,0 +1,1 @@
+"""The spiders that `scrapy list` shows, one a file."""

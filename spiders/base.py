@@ -1,0 +1,93 @@
+"""The base of spiders that crawl from seeds along links and store pages."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from scrapy import Request, Spider
+from scrapy.exceptions import CloseSpider
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from webcrawl.errors import CrawlError, InvalidURL
+from webcrawl.fetched import failed_page, followed_links, page_directives, page_of
+from webcrawl.links import PageLinks
+from webcrawl.page import Page
+from webcrawl.scope import Scope, ScopeKind
+from webcrawl.seeds import read_seeds, seed_url
+from webcrawl.session import Session
+
+logger = logging.getLogger(__name__)
+
+
+class BroadSpider(Spider):
+    """Give it a `name`, and a `parse` that yields what it wants of:
+
+    `self.page(response)`   the page, to be stored: yield it once a response
+    `self.links(response)`  its links, to be followed within the scope
+    items                   yours, for your pipelines and feeds
+    requests                Scrapy's, with callbacks of yours
+
+    Arguments: `seeds` (URLs separated by commas or white space, or @file), `scope` (host, domain or web).
+    """
+
+    custom_settings: dict[str, Any] = {"HTTPERROR_ALLOW_ALL": True}
+
+    def __init__(self, seeds: str = "", scope: ScopeKind = "domain", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.seeds = seeds
+        self.scope = Scope(scope)
+
+    async def start(self) -> AsyncIterator[Request]:
+        session = Session.of(self.crawler)
+        urls = list(self._good_seeds())
+        if not urls and not session.resumed:
+            logger.error(
+                "There is nothing to crawl: give at least one good seed, -a seeds=https://example.org/"
+            )
+            raise CloseSpider("no_seeds")
+        for url in urls:
+            self.scope.add(url)
+        await session.set_scope(self.scope)
+        for url in urls:
+            yield Request(url, errback=self.errback, priority=10)
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        yield self.page(response)
+        yield self.links(response)
+
+    def errback(self, failure: Failure) -> Iterator[Page]:
+        """A URL that could not be fetched gets its row too, with the error in it."""
+        yield failed_page(failure.request, failure.value)
+
+    def page(self, response: Response) -> Page:
+        """The page of a response, as it goes through the pipelines into the stores."""
+        page = page_of(response)
+        if agent := self._robots_agent:
+            said = page_directives(response, agent)
+            page.noindex, page.noarchive = said.noindex, said.noarchive
+        return page
+
+    def links(self, response: Response) -> PageLinks:
+        """The links to follow of a response; none where the page says nofollow or is no HTML."""
+        return followed_links(response, obey=self._robots_agent)
+
+    @property
+    def _robots_agent(self) -> str | None:
+        """Whom a page's robots directives must concern, or None when they are not obeyed."""
+        settings = self.settings
+        if not settings.getbool("ROBOTS_META_OBEY"):
+            return None
+        return str(settings.get("ROBOTSTXT_USER_AGENT") or settings.get("USER_AGENT"))
+
+    def _good_seeds(self) -> Iterator[str]:
+        try:
+            for seed in read_seeds(self.seeds):
+                try:
+                    yield seed_url(seed)
+                except InvalidURL as error:
+                    logger.error("Seed left out: %s", error)
+        except CrawlError as error:
+            logger.error("%s", error)

@@ -1,0 +1,1 @@
+"""Tests on real servers; `tests.web` is the web that they crawl."""

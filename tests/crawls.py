@@ -1,0 +1,112 @@
+"""Crawls as a user starts them: processes of their own in the checkout, which a test may wait for or kill."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class CrawlResult:
+    """What a finished crawl left: exit code, output, and its data folder."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+    data_dir: Path
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        return dict(json.loads((self.data_dir / "summary.json").read_text()))
+
+    def rows(self, table: str = "pages") -> list[dict[str, Any]]:
+        """The rows of a table of the metadata database, as dicts."""
+        with closing(sqlite3.connect(self.data_dir / "metadata.db")) as database:
+            database.row_factory = sqlite3.Row
+            return [dict(row) for row in database.execute(f"SELECT * FROM {table}")]
+
+
+class Crawl:
+    """A running `scrapy crawl` in a process group of its own, so that a test can kill it as a whole."""
+
+    def __init__(self, process: subprocess.Popen[bytes], output: Path, data_dir: Path) -> None:
+        self.process = process
+        self.data_dir = data_dir
+        self._output = output
+
+    @classmethod
+    def start(
+        cls,
+        spider: str,
+        seeds: Iterable[str] | str = (),
+        *,
+        folder: Path,
+        data_dir: Path,
+        command: Iterable[str] = ("crawl",),
+        arguments: Mapping[str, object] | None = None,
+        env: Mapping[str, str] | None = None,
+        **settings: object,
+    ) -> Self:
+        """Start `scrapy COMMAND SPIDER -a seeds=... -s NAME=VALUE...`, its output in files of `folder`.
+
+        `arguments` become further `-a NAME=VALUE`, `env` is added to the environment, `settings` become `-s`.
+        REDIS_URL is not inherited: without one a crawl has its own engine in `data_dir`.
+        """
+        seeds = seeds if isinstance(seeds, str) else ",".join(seeds)
+        spider_arguments = {**({"seeds": seeds} if seeds else {}), **(arguments or {})}
+        words = [sys.executable, "-m", "scrapy", *command, spider]
+        words += [word for name, value in spider_arguments.items() for word in ("-a", f"{name}={value}")]
+        words += [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
+        words += ["-s", f"DATA_DIR={data_dir}"]
+        output = folder / f"crawl{next(_numbers)}"
+        environment = {name: value for name, value in os.environ.items() if name != "REDIS_URL"}
+        with output.with_suffix(".out").open("wb") as out, output.with_suffix(".err").open("wb") as err:
+            # files, not pipes: an embedded engine outlives the crawl and would keep a pipe open
+            process = subprocess.Popen(
+                words,
+                cwd=CHECKOUT,
+                env={**environment, **(env or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+        return cls(process, output, data_dir)
+
+    @property
+    def stderr(self) -> str:
+        """What it has written to stderr up to now."""
+        return self._output.with_suffix(".err").read_text(errors="replace")
+
+    def wait(self, timeout: float = 60.0) -> CrawlResult:
+        """Wait for the end; after `timeout` seconds kill it and fail with the end of its log."""
+        try:
+            code = self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"the crawl took over {timeout} s:\n{self.stderr[-4000:]}") from None
+        stdout = self._output.with_suffix(".out").read_text(errors="replace")
+        return CrawlResult(code, stdout, self.stderr, self.data_dir)
+
+    def interrupt(self) -> None:
+        """What Ctrl-C does."""
+        os.killpg(self.process.pid, signal.SIGINT)
+
+    def kill(self) -> None:
+        """kill -9 to the whole group; nothing if it has ended."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait(10)

@@ -1,0 +1,45 @@
+"""The fixtures themselves: an engine empty for each test, a crawl with its results, a crawl that can be killed."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import redis
+
+from tests.crawls import Crawl, CrawlResult
+from tests.web import LocalWeb, generated_web
+
+
+@pytest.mark.parametrize("turn", [1, 2])
+def test_the_engine_is_empty_at_the_start(valkey: redis.Redis, redis_url: str, turn: int) -> None:
+    assert valkey.dbsize() == 0
+    with redis.Redis.from_url(redis_url) as another:
+        another.set("turn", turn)
+    assert valkey.get("turn") == str(turn).encode()
+
+
+def test_a_crawl_leaves_its_results(
+    run_crawl: Callable[..., CrawlResult], local_web: Callable[..., LocalWeb], tmp_path: Path
+) -> None:
+    web = local_web("127.0.1.1")
+    graph = generated_web(3, web, pages=12)
+    home = web.url("127.0.1.1")
+    result = run_crawl("broad", [home], arguments={"scope": "host"}, DOWNLOAD_DELAY=0)
+    assert result.returncode == 0, result.stderr
+    assert result.data_dir == tmp_path / "data"
+    assert result.summary["pages"] == len(graph.reachable(home))
+    assert {row["url"] for row in result.rows()} == graph.reachable(home) == set(web.urls())
+
+
+def test_a_started_crawl_can_be_killed(
+    start_crawl: Callable[..., Crawl], local_web: Callable[..., LocalWeb]
+) -> None:
+    web = local_web("127.0.1.1")
+    generated_web(3, web, pages=12)
+    crawl = start_crawl("broad", web.url("127.0.1.1"), DOWNLOAD_DELAY=30)
+    assert crawl.process.poll() is None
+    crawl.kill()
+    assert crawl.wait(10).returncode == -signal.SIGKILL

@@ -1,0 +1,103 @@
+"""What the layout promises: import directions, what a wheel and an egg contain, exact versions for everything."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib.metadata import requires
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+import webcrawl
+from tests.crawls import CHECKOUT
+
+PACKAGES = {"webcrawl", "spiders", "middlewares", "pipelines", "settings"}
+BUILT_FROM = [*PACKAGES, "pyproject.toml", "setup.py", "README.md", "LICENSE"]
+SHIPPED = (".py", ".lua", ".tmpl", "py.typed")
+
+
+def run(*words: str, folder: Path = CHECKOUT) -> str:
+    done = subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def built(command: str, folder: Path) -> zipfile.ZipFile:
+    """What `python setup.py COMMAND` makes of a copy of the sources: no leftovers of an earlier build get in."""
+    for name in BUILT_FROM:
+        source = CHECKOUT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        elif source.exists():
+            shutil.copy(source, folder)
+    # files that must not be shipped, however they got there
+    for name in ("tests", "examples"):
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").touch()
+    run("setup.py", "-q", command, "--dist-dir", "made", folder=folder)
+    (made,) = (folder / "made").iterdir()
+    return zipfile.ZipFile(made)
+
+
+def sources() -> set[str]:
+    """The files of the packages that a distribution has to contain, relative to the checkout."""
+    files = {path for package in PACKAGES for path in (CHECKOUT / package).rglob("*") if path.is_file()}
+    return {str(path.relative_to(CHECKOUT)) for path in files if path.name.endswith(SHIPPED)}
+
+
+def test_import_directions() -> None:
+    program = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
+    run("-c", program)
+
+
+@pytest.mark.parametrize("command", ["bdist_wheel", "bdist_egg"])
+def test_a_distribution_contains_the_packages_and_nothing_else(command: str, tmp_path: Path) -> None:
+    names = {name for name in built(command, tmp_path).namelist() if not name.endswith((".pyc", "/"))}
+    tops = {name.partition("/")[0] for name in names}
+    meta = {f"webcrawl-{webcrawl.__version__}.dist-info", "EGG-INFO"}
+    assert tops - meta == PACKAGES
+    assert {name for name in names if name.partition("/")[0] in PACKAGES} == sources()
+    assert any(name.endswith(".lua") for name in names)
+
+
+def test_scrapyd_finds_the_settings_of_an_egg(tmp_path: Path) -> None:
+    entry_points = built("bdist_egg", tmp_path).read("EGG-INFO/entry_points.txt").decode()
+    assert re.search(r"\[scrapy]\s+settings = settings\.production\s", entry_points)
+
+
+def test_the_top_level_packages_are_those_of_the_checkout() -> None:
+    """An installed package of the same name would win: Scrapy puts the project at the end of sys.path."""
+    program = (
+        "from importlib.util import find_spec; from scrapy.utils.conf import init_env; init_env();"
+        f"print(*(find_spec(name).origin for name in {sorted(PACKAGES)}), sep='\\n')"
+    )
+    # -P: as the `scrapy` command, whose own folder comes first instead of the current one
+    found = run("-P", "-c", program).split()
+    assert found == [str(CHECKOUT / name / "__init__.py") for name in sorted(PACKAGES)]
+
+
+def test_every_dependency_has_an_exact_version_that_the_project_allows() -> None:
+    lines = [line for line in (CHECKOUT / "constraints.txt").read_text().splitlines() if line[:1] != "#"]
+    assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in lines)
+    assert lines == sorted(lines, key=str.lower)
+    pinned = {
+        canonicalize_name(name): Version(version) for name, version in (line.split("==") for line in lines)
+    }
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    direct = [
+        Requirement(text) for text in (*project["dependencies"], *project["optional-dependencies"]["dev"])
+    ]
+    for requirement in direct:
+        assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)]), requirement
+    for name in pinned:
+        for requirement in map(Requirement, requires(name) or ()):
+            if requirement.marker is None and requirement.name != "pip":
+                assert canonicalize_name(requirement.name) in pinned, f"{name} needs {requirement}"

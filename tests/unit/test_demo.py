@@ -1,0 +1,85 @@
+"""The demo web has to be what `make crawl` promises: complete, always the same, with the usual troubles."""
+
+from __future__ import annotations
+
+import http.client
+import re
+from urllib.parse import urljoin, urlsplit
+
+from webcrawl.demo import SLOW_SECONDS, Answer, demo_pages, demo_web
+from webcrawl.duplicates import distance, simhash64
+
+# not the ports of the command: somebody may be looking at the demo while the tests run
+FIRST_PORT = 18771
+ORIGINS = ["http://one.example", "http://two.example", "http://three.example"]
+
+
+def fetch(url: str) -> tuple[int, bytes, str]:
+    """Status, body and Location, redirects not followed."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=10)
+    connection.request("GET", parts.path)
+    response = connection.getresponse()
+    found = response.status, response.read(), response.headers.get("Location", "")
+    connection.close()
+    return found
+
+
+def prose(answer: Answer) -> str:
+    """What of a page stands outside its tags."""
+    return re.sub("<[^>]*>", " ", answer.body.decode())
+
+
+def follow_links(start: str) -> dict[str, int]:
+    """Every URL that links lead to from `start`, with its status; slow pages and private ones are left alone."""
+    found: dict[str, int] = {}
+    waiting = [start]
+    while waiting:
+        url = waiting.pop()
+        if url in found or url.endswith(("/slow.html", "/private/diary.html")):
+            continue
+        status, body, location = fetch(url)
+        found[url] = status
+        links = [match.decode() for match in re.findall(rb'href="([^"]+)"', body)]
+        waiting += [urljoin(url, link) for link in [*links, *([location] if location else [])]]
+    return found
+
+
+def test_every_page_of_the_three_sites_is_reached_by_links() -> None:
+    with demo_web(FIRST_PORT) as homes:
+        assert len(homes) == 3
+        found = follow_links(homes[0])
+        served = {urljoin(home, path) for home in homes for path in demo_pages(0, ORIGINS)}
+    unlinked = {url for url in served if url.endswith(("/robots.txt", "/slow.html", "/private/diary.html"))}
+    dead = {urljoin(home, "/gone.html") for home in homes}
+    assert found.keys() == (served - unlinked) | dead
+    assert {url for url, status in found.items() if status == 404} == dead
+    assert list(found.values()).count(301) == 3
+    assert sum(url.endswith((".html", "/")) for url in found) >= 55
+
+
+def test_pages_are_always_the_same_and_told_apart() -> None:
+    pages = demo_pages(1, ORIGINS)
+    assert pages == demo_pages(1, ORIGINS)
+    bodies = [answer.body for path, answer in pages.items() if path.startswith("/article/")]
+    assert len(set(bodies)) == len(bodies)
+    assert pages["/copy.html"].body == pages["/article/1.html"].body
+    assert pages["/slow.html"].delay == SLOW_SECONDS
+
+
+def test_the_print_version_is_a_near_duplicate_and_no_other_page_is() -> None:
+    for site in range(len(ORIGINS)):
+        pages = demo_pages(site, ORIGINS)
+        hashes = {path: simhash64(prose(pages[path])) for path in pages if "/article/" in path}
+        printed = simhash64(prose(pages["/print.html"]))
+        assert pages["/print.html"].body != pages["/article/1.html"].body
+        assert printed is not None
+        near = [path for path, known in hashes.items() if known is not None and distance(printed, known) <= 3]
+        assert near == ["/article/1.html"]
+
+
+def test_taken_ports_are_passed_over() -> None:
+    with demo_web(FIRST_PORT + 100) as first, demo_web(FIRST_PORT + 100) as second:
+        assert [urlsplit(url).port for url in first] == [18871, 18872, 18873]
+        assert [urlsplit(url).port for url in second] == [18874, 18875, 18876]
+        assert fetch(second[0])[0] == 200

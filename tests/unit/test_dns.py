@@ -1,0 +1,341 @@
+"""The resolver against a real name server: lifetimes, failures, one question for many askers."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+
+import pytest
+
+from tests.nameserver import Nameserver, Record, Trouble
+from webcrawl.dns import FAILURE_TTL, Answer, Resolver
+from webcrawl.errors import ConfigurationError, NameNotResolved
+
+
+@pytest.fixture
+def nameserver() -> Iterator[Nameserver]:
+    zone: dict[str, list[Record] | Trouble] = {
+        "example.test": [Record("AAAA", "2001:db8::1", 300), Record("A", "192.0.2.1", 200)],
+        "alias.test": [Record("CNAME", "middle.test.", 20)],
+        "middle.test": [Record("CNAME", "example.test.", 90)],
+        "moment.test": [Record("A", "192.0.2.2", 1)],
+        "unkept.test": [Record("A", "192.0.2.3", 0)],
+        "week.test": [Record("A", "192.0.2.4", 7 * 86400)],
+        "six.test": [Record("AAAA", "2001:db8::6", 60)],
+        "empty.test": [],
+        "broken.test": Trouble.SERVFAIL,
+        "silent.test": Trouble.SILENCE,
+        "*.wild.test": [Record("A", "192.0.2.5", 60)],
+    }
+    with Nameserver(zone) as server:
+        yield server
+
+
+class Clock:
+    """The time, and then some: c-ares goes by the real one."""
+
+    ahead = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead
+
+
+def run(resolver: Resolver, scenario: Callable[[], Awaitable[None]]) -> None:
+    async def all_of_it() -> None:
+        try:
+            await scenario()
+        finally:
+            await resolver.close()
+
+    asyncio.run(all_of_it())
+
+
+async def refusal(resolver: Resolver, name: str) -> NameNotResolved:
+    with pytest.raises(NameNotResolved) as caught:
+        await resolver.resolve(name)
+    return caught.value
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+def lifetime(answer: Answer) -> float:
+    return answer.expires - time.monotonic()
+
+
+def test_addresses_come_ipv4_first_with_the_smallest_ttl_of_the_chain(nameserver: Nameserver) -> None:
+    resolver = Resolver([nameserver.address])
+
+    async def scenario() -> None:
+        answer = await resolver.resolve("example.test")
+        assert answer.addresses == ("192.0.2.1", "2001:db8::1")
+        assert lifetime(answer) == pytest.approx(200, abs=2)
+        alias = await resolver.resolve("alias.test")
+        assert alias.addresses == answer.addresses
+        assert lifetime(alias) == pytest.approx(20, abs=2)
+        assert (await resolver.resolve("six.test")).addresses == ("2001:db8::6",)
+        assert (await resolver.resolve("any.thing.wild.test")).addresses == ("192.0.2.5",)
+
+    run(resolver, scenario)
+
+
+def test_a_name_is_asked_for_once_in_its_lifetime_whatever_its_spelling(nameserver: Nameserver) -> None:
+    clock = Clock()
+    resolver = Resolver([nameserver.address], clock=clock)
+
+    async def scenario() -> None:
+        first = await resolver.resolve("example.test")
+        clock.ahead = 199.0 - 2.0
+        assert await resolver.resolve("Example.TEST.") is first
+        assert (resolver.stats.hits, resolver.stats.misses) == (1, 1)
+        clock.ahead = 201.0
+        assert (await resolver.resolve("example.test")).expires > first.expires
+        assert (resolver.stats.hits, resolver.stats.misses) == (1, 2)
+
+    run(resolver, scenario)
+
+
+def test_the_server_is_asked_again_after_the_ttl_and_not_before(nameserver: Nameserver) -> None:
+    resolver = Resolver([nameserver.address])
+
+    async def scenario() -> None:
+        started = time.monotonic()
+        await resolver.resolve("moment.test")
+        async with asyncio.timeout(10):
+            while nameserver.count("moment.test") == 1:
+                await resolver.resolve("moment.test")
+                await asyncio.sleep(0.005)
+        assert time.monotonic() - started >= 1.0
+        assert resolver.stats.hits > 1
+
+    run(resolver, scenario)
+
+
+def test_limits_of_lifetimes(nameserver: Nameserver) -> None:
+    resolver = Resolver([nameserver.address], min_ttl=30, max_ttl=100)
+
+    async def scenario() -> None:
+        assert lifetime(await resolver.resolve("moment.test")) == pytest.approx(30, abs=2)
+        assert lifetime(await resolver.resolve("week.test")) == pytest.approx(100, abs=2)
+
+    run(resolver, scenario)
+
+
+def test_ttl_0_serves_those_who_wait_and_nobody_after(nameserver: Nameserver) -> None:
+    resolver = Resolver([nameserver.address], min_ttl=30)
+
+    async def scenario() -> None:
+        nameserver.hold()
+        waiting = [asyncio.ensure_future(resolver.resolve("unkept.test")) for _ in range(20)]
+        await eventually(lambda: nameserver.count("unkept.test") > 0)
+        nameserver.release()
+        assert {answer.addresses for answer in await asyncio.gather(*waiting)} == {("192.0.2.3",)}
+        assert nameserver.count("unkept.test") == 1
+        await resolver.resolve("unkept.test")
+        assert nameserver.count("unkept.test") == 2
+
+    run(resolver, scenario)
+
+
+def test_who_stops_waiting_does_not_take_the_answer_from_the_others(nameserver: Nameserver) -> None:
+    resolver = Resolver([nameserver.address])
+
+    async def scenario() -> None:
+        nameserver.hold()
+        first, second = (asyncio.ensure_future(resolver.resolve("example.test")) for _ in range(2))
+        await eventually(lambda: nameserver.count("example.test") > 0)
+        first.cancel()
+        await asyncio.wait([first])
+        assert first.cancelled()
+        nameserver.release()
+        assert (await second).addresses == ("192.0.2.1", "2001:db8::1")
+        assert nameserver.count("example.test") == 1
+
+    run(resolver, scenario)
+
+
+@pytest.mark.parametrize("name", ["nowhere.test", "empty.test"])
+def test_no_such_name_is_permanent_and_remembered_for_a_while(nameserver: Nameserver, name: str) -> None:
+    clock = Clock()
+    resolver = Resolver([nameserver.address], negative_ttl=60, clock=clock)
+
+    async def scenario() -> None:
+        assert (await refusal(resolver, name)).permanent
+        clock.ahead = 58
+        assert (await refusal(resolver, name)).permanent
+        assert nameserver.count(name) == 1
+        nameserver.zone = {name: [Record("A", "192.0.2.9")]}
+        async with asyncio.timeout(5):
+            while True:
+                # c-ares empties its cache beside the question that makes it do so: that one may still get old news
+                clock.ahead += 61
+                with suppress(NameNotResolved):
+                    assert (await resolver.resolve(name)).addresses == ("192.0.2.9",)
+                    return
+
+    run(resolver, scenario)
+
+
+@pytest.mark.parametrize("name", ["broken.test", "silent.test"])
+def test_a_server_in_trouble_is_not_permanent_and_soon_asked_again(nameserver: Nameserver, name: str) -> None:
+    clock = Clock()
+    resolver = Resolver([nameserver.address], timeout=0.4, clock=clock)
+
+    async def scenario() -> None:
+        started = time.monotonic()
+        assert not (await refusal(resolver, name)).permanent
+        assert time.monotonic() - started < 2
+        asked = nameserver.count(name)
+        assert not (await refusal(resolver, name)).permanent
+        assert nameserver.count(name) == asked, "the failure is remembered for a moment"
+        clock.ahead = FAILURE_TTL + 1
+        nameserver.zone = {name: [Record("A", "192.0.2.9")]}
+        assert (await resolver.resolve(name)).addresses == ("192.0.2.9",)
+
+    run(resolver, scenario)
+
+
+def test_the_second_server_answers_when_the_first_does_not(nameserver: Nameserver) -> None:
+    with Nameserver({"*.test": Trouble.SILENCE}) as silent:
+        resolver = Resolver([silent.address, nameserver.address], timeout=2)
+
+        async def scenario() -> None:
+            assert (await resolver.resolve("example.test")).addresses[0] == "192.0.2.1"
+            assert silent.count("example.test") > 0
+
+        run(resolver, scenario)
+
+
+def test_a_server_that_ignores_questions_for_ipv6_does_not_hide_ipv4() -> None:
+    with Nameserver({"old.test": [Record("A", "192.0.2.1")]}, silent_about={"AAAA"}) as old:
+        resolver = Resolver([old.address], timeout=2)
+
+        async def scenario() -> None:
+            assert (await resolver.resolve("old.test")).addresses == ("192.0.2.1",)
+
+        run(resolver, scenario)
+
+
+def test_a_slow_answer_is_waited_for_though_the_server_is_usually_quick(nameserver: Nameserver) -> None:
+    resolver = Resolver([nameserver.address], timeout=5)
+
+    async def scenario() -> None:
+        for number in range(20):
+            await resolver.resolve(f"{number}.wild.test")
+        nameserver.hold()
+        slow = asyncio.ensure_future(resolver.resolve("example.test"))
+        await eventually(lambda: nameserver.count("example.test") == 3)
+        nameserver.release()
+        assert (await slow).addresses[0] == "192.0.2.1"
+
+    run(resolver, scenario)
+
+
+def test_the_least_used_name_is_forgotten(nameserver: Nameserver) -> None:
+    resolver = Resolver([nameserver.address], max_names=2)
+
+    async def scenario() -> None:
+        for name in ("a.wild.test", "b.wild.test", "a.wild.test", "c.wild.test"):
+            await resolver.resolve(name)
+        assert (resolver.stats.hits, resolver.stats.misses) == (1, 3)
+        await resolver.resolve("a.wild.test")
+        assert (resolver.stats.hits, resolver.stats.misses) == (2, 3)
+        await resolver.resolve("b.wild.test")
+        assert (resolver.stats.hits, resolver.stats.misses) == (2, 4)
+
+    run(resolver, scenario)
+
+
+def test_a_crowd_of_names_is_asked_for_a_few_at_a_time(nameserver: Nameserver) -> None:
+    resolver = Resolver([nameserver.address], max_questions=3)
+
+    async def scenario() -> None:
+        nameserver.hold()
+        crowd = [asyncio.ensure_future(resolver.resolve(f"{number}.wild.test")) for number in range(50)]
+        await eventually(lambda: sum(nameserver.queries.values()) == 6)
+        nameserver.release()
+        assert len(await asyncio.gather(*crowd)) == 50
+        assert resolver.stats.misses == 50
+
+    run(resolver, scenario)
+
+
+def test_without_servers_the_configuration_of_the_machine_holds() -> None:
+    resolver = Resolver()
+
+    async def scenario() -> None:
+        answer = await resolver.resolve("localhost")
+        assert answer.addresses[0] in ("127.0.0.1", "::1")
+
+    run(resolver, scenario)
+
+
+@pytest.mark.parametrize(
+    ("hostname", "address"),
+    [("192.0.2.1", "192.0.2.1"), ("[2001:DB8::1]", "2001:db8::1"), ("::1", "::1")],
+)
+def test_an_address_is_its_own_answer(nameserver: Nameserver, hostname: str, address: str) -> None:
+    resolver = Resolver([nameserver.address])
+
+    async def scenario() -> None:
+        assert await resolver.resolve(hostname) == Answer((address,), math.inf)
+        assert not nameserver.queries
+        assert resolver.stats.misses == 0
+
+    run(resolver, scenario)
+
+
+@pytest.mark.parametrize("name", ["", ".", "a..test", "a b.test", "a\0.test", "é.test", "x" * 64 + ".test"])
+def test_what_cannot_be_a_name_is_never_asked_for(nameserver: Nameserver, name: str) -> None:
+    resolver = Resolver([nameserver.address])
+
+    async def scenario() -> None:
+        assert (await refusal(resolver, name)).permanent
+        assert not nameserver.queries
+
+    run(resolver, scenario)
+
+
+def test_closing_ends_the_wait_and_refuses_more(nameserver: Nameserver) -> None:
+    resolver = Resolver([nameserver.address])
+
+    async def scenario() -> None:
+        waiting = asyncio.ensure_future(refusal(resolver, "silent.test"))
+        await eventually(lambda: nameserver.count("silent.test") > 0)
+        await resolver.close()
+        assert not (await waiting).permanent
+        assert not (await refusal(resolver, "example.test")).permanent
+        assert nameserver.count("example.test") == 0
+
+    run(resolver, scenario)
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        "",
+        "ns.example",
+        "192.0.2.1:",
+        "192.0.2.1:0",
+        "192.0.2.1:65536",
+        "192.0.2.1:dns",
+        "[2001:db8::1",
+        "[192.0.2]:53",
+    ],
+)
+def test_a_bad_server_names_the_setting(server: str) -> None:
+    with pytest.raises(ConfigurationError, match="DNS_SERVERS"):
+        Resolver(["192.0.2.1", server])
+
+
+@pytest.mark.parametrize(
+    "server", ["192.0.2.1", "192.0.2.1:5353", "2001:db8::1", "[2001:db8::1]", "[2001:db8::1]:5353"]
+)
+def test_every_spelling_of_a_server_is_understood(server: str) -> None:
+    assert Resolver([server]).stats.misses == 0

@@ -1,0 +1,264 @@
+"""Documents, their media types and the item they travel in."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import gzip
+import io
+import json
+import time
+import zlib
+from datetime import UTC, datetime
+
+import brotli
+import pytest
+from hypothesis import given, strategies as st
+from itemadapter import ItemAdapter
+from scrapy.exporters import JsonLinesItemExporter
+
+from webcrawl.document import TRUSTED_TAGS, Document, flattened
+from webcrawl.mime.sniff import MediaType, sniff
+from webcrawl.page import ROW_FIELDS, Page
+from webcrawl.stores.coding import decoded
+
+URL = "https://example.org/"
+NOW = datetime(2026, 2, 3, 4, 5, 6, 789, tzinfo=UTC)
+
+
+def document(body: bytes, charset: str | None = None) -> Document:
+    return Document(body, "text/html", charset, URL)
+
+
+def test_streams_are_rewound_and_independent() -> None:
+    it = document(b"abcdef")
+    first, second = it.open(), it.open()
+    assert first.read(3) == b"abc"
+    assert second.read() == b"abcdef"
+    assert first.read() == b"def"
+    assert len(it) == 6
+    assert it.body == b"abcdef"
+
+
+def test_an_empty_document_is_a_document() -> None:
+    assert document(b"")
+    assert len(document(b"")) == 0
+    assert document(b"").text == ""
+    assert document(b"").html.body is not None
+
+
+@pytest.mark.parametrize(
+    ("body", "charset", "text"),
+    [
+        ("grüße".encode(), "utf-8", "grüße"),
+        ("grüße".encode("cp1252"), "cp1252", "grüße"),
+        ("grüße".encode(), None, "grüße"),
+        ("grüße".encode("cp1252"), None, "grüße"),
+        (b"\xef\xbb\xbfgr\xc3\xbc", "cp1252", "grü"),
+        ("grüße".encode("utf-16"), "utf-8", "grüße"),
+        (b"a\xffb", "utf-8", "a\ufffdb"),
+        (b"abc", "no-such-codec", "abc"),
+        (b"abc", "base64", "abc"),
+        (b"abc", "idna", "abc"),
+        (b"a\0b", "utf-8", "a\0b"),
+    ],
+)
+def test_text(body: bytes, charset: str | None, text: str) -> None:
+    assert document(body, charset).text == text
+
+
+@given(
+    st.binary(), st.sampled_from([None, "utf-8", "cp1252", "utf-16-le", "gb18030", "iso2022_jp", "hex", "x"])
+)
+def test_text_and_tree_never_raise(body: bytes, charset: str | None) -> None:
+    it = document(body, charset)
+    assert it.text is it.text
+    assert it.html is it.html
+
+
+def test_flattened_keeps_what_is_shallow() -> None:
+    markup = "<ul>" + "<li><p>x" * 10_000 + "</ul><div><b>y</b></div>" * 10_000
+    assert flattened(markup, 10) == markup
+    assert flattened("<div><div title='1'><div title='2'>x</div></div></div>", 2) == (
+        "<div><div title='1'>x</div></div></div>"
+    )
+
+
+@pytest.mark.parametrize(
+    "tag", ["<div>", "<font color=red>", "<a href=x><div>", "<b><i>", "<ul><li>", "<x-y>"]
+)
+def test_hostile_nesting_is_bounded_and_loses_no_text(tag: str) -> None:
+    body = (f"<p>first{tag * 100_000}last<a href=/end>").encode()
+    begun = time.process_time()
+    tree = document(body).html
+    assert time.process_time() - begun < 2  # 12 to 35 seconds without the bound
+    assert tree.body is not None
+    assert tree.body.text().startswith("first")
+    assert tree.body.text().endswith("last")
+    assert tree.css("a[href='/end']")
+
+
+def test_honest_pages_with_many_tags_are_parsed_as_they_are() -> None:
+    rows = TRUSTED_TAGS
+    tree = document(b"<table>" + b"<tr><td><div>1</div><td><b>2</b>" * rows).html
+    assert len(tree.css("table > tbody > tr > td > div")) == rows
+
+
+HTML = b"<!DOCTYPE html><title>x</title>"
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
+
+
+@pytest.mark.parametrize(
+    ("header", "body", "path", "mime_type"),
+    [
+        ("text/html", HTML, "", "text/html"),
+        ("Text/HTML; charset=utf-8", HTML, "", "text/html"),
+        ("text/html, text/html", HTML, "", "text/html"),
+        (None, HTML, "x.pdf", "text/html"),
+        (None, b"\n\n <!-- c --><p>", "", "text/html"),
+        ("nonsense", HTML, "", "text/html"),
+        ("*/*", HTML, "", "text/html"),
+        (None, b"<bogus>", "", "text/plain"),
+        (None, b"", "", "text/plain"),
+        (None, b"body { color: red }", "style.css", "text/css"),
+        (None, b"words", "paper.pdf", "text/plain"),
+        (None, b"\0\1\2", "", "application/octet-stream"),
+        (None, b"\0\1\2", "a.jpg", "image/jpeg"),
+        (None, b"%PDF-1.7", "", "application/pdf"),
+        ("text/html", b"%PDF-1.7", "", "application/pdf"),
+        ("application/octet-stream", b"%PDF-1.7", "", "application/pdf"),
+        ("application/octet-stream", b"words", "notes.txt", "text/plain"),
+        ("application/octet-stream", b"words", "", "application/octet-stream"),
+        ("image/jpeg", PNG, "", "image/png"),
+        ("image/svg+xml", b"<svg/>", "", "image/svg+xml"),
+        ("text/plain", b"ab\0cd", "", "application/octet-stream"),
+        ("text/plain", "grüße".encode("utf-16"), "", "text/plain"),
+        ("text/plain", HTML, "", "text/plain"),
+        ("application/pdf", HTML, "", "application/pdf"),
+        ("application/json", b"{}", "", "application/json"),
+        (
+            "application/xml",
+            b'<?xml version="1.0"?><!-- a > b --><rss version="2.0">',
+            "",
+            "application/rss+xml",
+        ),
+        (
+            "text/html",
+            b'<?xml version="1.0"?><feed xmlns="http://www.w3.org/2005/Atom">',
+            "",
+            "application/atom+xml",
+        ),
+        ("text/xml", b'<!DOCTYPE html PUBLIC "-//W3C" "x"><html xmlns="y">', "", "application/xhtml+xml"),
+        ("text/xml", b"<a:urlset/>", "", "application/xml"),
+        ("text/xml", b"<other/>", "", "text/xml"),
+        (None, b"<?xml version='1.0'?><html>", "", "application/xhtml+xml"),
+        ("application/zip", b"PK\x03\x04", "a.docx", "application/zip"),
+        (None, b"PK\x03\x04", "a.epub", "application/epub+zip"),
+        (None, b"PK\x03\x04", "", "application/zip"),
+    ],
+)
+def test_mime_type(header: str | None, body: bytes, path: str, mime_type: str) -> None:
+    assert sniff(header, body, URL + path).mime_type == mime_type
+
+
+@pytest.mark.parametrize(
+    ("header", "body", "charset"),
+    [
+        ("text/html; charset=ISO-8859-1", b"<p>", "cp1252"),
+        ("text/html; charset=utf-8", b"\xff\xfea\0", "utf-16-le"),
+        ("text/html; charset=utf-16", b"a\0", "utf-16-le"),
+        ("text/html; charset=base64", b"<meta charset=koi8-r>", "koi8-r"),
+        ("text/html", b'<meta http-equiv=content-type content="text/html; charset=shift_jis">', "cp932"),
+        ("text/html", b"<meta charset=utf-16>", "utf-8"),
+        ("text/html", b"<!-- <meta charset=koi8-r> --><p>", "utf-8"),
+        ("text/xml", b"<?xml version='1.0' encoding='windows-1251'?><x/>", "cp1251"),
+        ("text/plain", b"<meta charset=koi8-r>", "utf-8"),
+        ("text/plain", "grüße".encode()[:-3], "utf-8"),
+        ("text/plain", "grüße".encode("latin-1"), "cp1252"),
+        ("image/png", PNG, None),
+    ],
+)
+def test_charset(header: str, body: bytes, charset: str | None) -> None:
+    assert sniff(header, body, URL).charset == charset
+
+
+@given(st.none() | st.text(), st.binary(), st.text())
+def test_sniffing_never_raises_and_its_charset_decodes(header: str | None, body: bytes, url: str) -> None:
+    found = sniff(header, body, url)
+    assert isinstance(found, MediaType)
+    assert found.charset is None or isinstance(body.decode(found.charset, "replace"), str)
+
+
+@pytest.mark.parametrize(
+    ("coding", "payload"),
+    [
+        ("gzip", gzip.compress(b"body")),
+        ("x-gzip", gzip.compress(b"bo") + gzip.compress(b"dy") + b"garbage"),
+        ("deflate", zlib.compress(b"body")),
+        ("deflate", zlib.compress(b"body", wbits=-15)),
+        ("br", brotli.compress(b"body")),
+        ("gzip, BR", brotli.compress(gzip.compress(b"body"))),
+        ("identity", b"body"),
+        (None, b"body"),
+        ("gzip", b"body"),
+        ("br", b"body"),
+        ("zstd", b"body"),
+        ("unheard-of", b"body"),
+    ],
+)
+def test_content_codings(coding: str | None, payload: bytes) -> None:
+    assert decoded(payload, coding) == b"body"
+
+
+def test_a_cut_off_payload_gives_what_there_is() -> None:
+    body = bytes(range(256)) * 100
+    assert body.startswith(decoded(gzip.compress(body)[:-20], "gzip"))
+    assert decoded(gzip.compress(body)[:-20], "gzip") != b""
+
+
+def page() -> Page:
+    it = Page(url=URL, host="https://example.org", fetched_at=NOW, simhash=2**64 - 1, title="T")
+    it.document = document(b"<p>")
+    it.text = "text"
+    it.noindex = True
+    return it
+
+
+def test_a_page_begins_with_nothing_carried() -> None:
+    it = Page(url=URL, host="h", fetched_at=NOW)
+    assert (it.document, it.exchange, it.text, it.duplicate_fetched_at) == (None, None, None, None)
+    assert (it.noindex, it.noarchive) == (False, False)
+    assert it.final_url == URL
+    assert Page(url=URL, host="h", fetched_at=NOW, final_url="x").final_url == "x"
+    with pytest.raises(AttributeError):
+        it.unknown = 1  # type: ignore[attr-defined]
+
+
+def test_only_stored_fields_are_rows_and_item_fields() -> None:
+    it = page()
+    assert tuple(it.row()) == ROW_FIELDS == tuple(ItemAdapter(it).field_names())
+    assert it.row() == dataclasses.asdict(it) == ItemAdapter(it).asdict()
+    assert it.row()["simhash"] == 2**64 - 1
+    assert not {"document", "exchange", "text", "duplicate_fetched_at", "noindex", "noarchive"} & set(
+        ROW_FIELDS
+    )
+
+
+def test_feed_export() -> None:
+    file = io.BytesIO()
+    exporter = JsonLinesItemExporter(file)
+    exporter.export_item(page())
+    exported = json.loads(file.getvalue())
+    assert set(exported) == set(ROW_FIELDS)
+    assert exported["title"] == "T"
+
+
+def test_release_and_copies() -> None:
+    it = page()
+    twin = copy.copy(it)
+    assert twin == it
+    assert twin.document is it.document
+    it.release()
+    assert it.document is None
+    assert not it.noindex
+    assert twin.text == "text"

@@ -1,0 +1,78 @@
+"""Digests and SimHash."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given, strategies as st
+
+from webcrawl.duplicates import MIN_WORDS, blocks, distance, payload_digest, simhash64
+
+FINGERPRINTS = st.integers(0, 2**64 - 1)
+WORDS = [f"word{number}" for number in range(5_000)]
+
+
+def text_of(count: int, seed: int = 1) -> str:
+    return " ".join(random.Random(seed).choices(WORDS, k=count))
+
+
+def test_digest_is_the_one_of_warc_files() -> None:
+    assert payload_digest(b"") == "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"
+    assert payload_digest(b"a") != payload_digest(b"b")
+
+
+def test_equal_words_have_equal_fingerprints() -> None:
+    text = text_of(500)
+    assert simhash64(text) == simhash64(text.upper().replace(" ", "  ,\n"))
+
+
+def test_a_small_change_is_near_and_another_text_is_far() -> None:
+    text = text_of(3_000)
+    changed = text.replace(text.split()[1_500], "replacement", 1)
+    one, near, other = simhash64(text), simhash64(changed), simhash64(text_of(3_000, seed=2))
+    assert one is not None and near is not None and other is not None
+    assert distance(one, near) <= 3
+    assert distance(one, other) > 16
+
+
+def test_short_texts_have_none() -> None:
+    assert simhash64("") is None
+    assert simhash64(text_of(MIN_WORDS - 1)) is None
+    assert simhash64(text_of(MIN_WORDS)) is not None
+
+
+def test_many_repetitions_do_not_overflow() -> None:
+    """The simhash package raises OverflowError with NumPy 2 for weights above 255."""
+    assert simhash64("buy it now " * 10_000) is not None
+
+
+def test_scripts_without_spaces_have_words() -> None:
+    assert simhash64("吾輩は猫である名前はまだ無いどこで生れたかとんと見当がつかぬ") is not None
+    assert simhash64("Съешь же ещё этих мягких французских булок, да выпей чаю. " * 3) is not None
+
+
+@given(st.text(max_size=2_000))
+def test_it_is_unsigned_64_bit(text: str) -> None:
+    fingerprint = simhash64(text)
+    assert fingerprint is None or 0 <= fingerprint < 2**64
+
+
+@given(FINGERPRINTS, FINGERPRINTS)
+def test_distance_counts_bits(a: int, b: int) -> None:
+    assert distance(a, b) == distance(b, a) == f"{a ^ b:b}".count("1")
+
+
+@given(FINGERPRINTS, st.data(), st.integers(0, 7))
+def test_fingerprints_within_the_distance_share_a_block(a: int, data: st.DataObject, limit: int) -> None:
+    b = a
+    for bit in data.draw(st.sets(st.integers(0, 63), max_size=limit)):
+        b ^= 1 << bit
+    assert set(blocks(a, limit)) & set(blocks(b, limit))
+
+
+@given(FINGERPRINTS)
+def test_blocks_are_distinct_and_lose_nothing(a: int) -> None:
+    keys = blocks(a)
+    assert len(set(keys)) == 4
+    assert all(key >> 16 == number for number, key in enumerate(keys))
+    assert sum((key & 0xFFFF) << 16 * number for number, key in enumerate(keys)) == a

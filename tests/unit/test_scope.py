@@ -1,0 +1,99 @@
+"""Scope: which URLs belong to a crawl, and how workers share it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from webcrawl.errors import ConfigurationError, InvalidURL
+from webcrawl.scope import Scope
+
+SEEDS = ["HTTP://Www.Example.co.uk/a/b", "http://example.org:8080/", "http://127.0.1.1/", "http://[::1]:81/"]
+SEEDS += ["http://localhost:9000", "http://intranet.:81/"]
+
+
+@pytest.mark.parametrize(
+    ("url", "by_host", "by_domain"),
+    [
+        ("http://www.example.co.uk/", True, True),
+        ("https://www.example.co.uk/c?d", True, True),
+        ("https://www.example.co.uk:8443/", False, True),
+        ("http://www.example.co.uk:443/", False, True),
+        ("http://example.co.uk/", False, True),
+        ("http://shop.example.co.uk/", False, True),
+        ("http://other.co.uk/", False, False),
+        ("http://notexample.co.uk/", False, False),
+        ("http://www.example.co.uk.evil.example/", False, False),
+        ("http://example.org:8080/x", True, True),
+        ("http://example.org/", False, True),
+        ("http://sub.example.org/", False, True),
+        ("http://127.0.1.1/x", True, True),
+        ("https://127.0.1.1/x", True, True),
+        ("http://127.0.1.1:8080/", False, False),
+        ("http://127.0.1.2/", False, False),
+        ("http://[::1]:81/x", True, True),
+        ("http://[::1]/", False, False),
+        ("http://localhost:9000/x", True, True),
+        ("http://localhost/", False, False),
+        ("http://intranet.:81/x", True, True),
+        ("http://intranet./", False, False),
+        ("http://example.com/www.example.co.uk", False, False),
+    ],
+)
+def test_allows(url: str, by_host: bool, by_domain: bool) -> None:
+    assert Scope("host", SEEDS).allows(url) is by_host
+    assert Scope("domain", SEEDS).allows(url) is by_domain
+    assert Scope("web", SEEDS).allows(url)
+
+
+def test_users_of_a_shared_suffix_are_strangers() -> None:
+    scope = Scope("domain", ["https://one.github.io/"])
+    assert scope.allows("https://docs.one.github.io/")
+    assert not scope.allows("https://two.github.io/")
+    assert not scope.allows("https://github.io/")
+
+
+@pytest.mark.parametrize("kind", ["host", "domain"])
+def test_a_redirected_seed_widens_the_scope(kind: Any) -> None:
+    scope = Scope(kind, ["http://example.org/"])
+    assert not scope.allows("https://www.example.com/")
+    key = scope.add("https://www.example.com/start")
+    assert scope.allows("https://www.example.com/")
+    assert scope.keys() == {"example.org", key}
+
+
+@pytest.mark.parametrize("kind", ["host", "domain", "web"])
+def test_workers_share_a_scope_through_its_keys(kind: Any) -> None:
+    here = Scope(kind, SEEDS)
+    there = Scope.from_keys(kind, here.keys())
+    urls = [*(f"http://{name}/" for name in ("www.example.co.uk", "127.0.1.1", "[::1]:81", "new.example"))]
+    assert [there.allows(url) for url in urls] == [here.allows(url) for url in urls]
+    key = here.add("http://new.example/")
+    there.admit_key(key)
+    assert there.allows("http://new.example/")
+    assert there.keys() == here.keys()
+
+
+def test_keys_are_a_snapshot() -> None:
+    scope = Scope("host", ["http://example.org/"])
+    keys = scope.keys()
+    scope.add("http://example.com/")
+    assert keys == {"example.org"}
+    assert Scope("web", SEEDS).keys() == frozenset()
+
+
+def test_no_seeds_allow_nothing() -> None:
+    assert not Scope("host").allows("http://example.org/")
+
+
+def test_wrong_kind_names_the_right_ones() -> None:
+    wrong: Any = "site"
+    with pytest.raises(ConfigurationError, match="'site'.*host, domain, web"):
+        Scope(wrong, [])
+
+
+@pytest.mark.parametrize("kind", ["host", "domain", "web"])
+def test_bad_seed_is_named(kind: Any) -> None:
+    with pytest.raises(InvalidURL, match="'mailto:a@example.org'"):
+        Scope(kind, ["mailto:a@example.org"])

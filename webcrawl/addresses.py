@@ -1,0 +1,117 @@
+"""Which addresses a crawler may connect to: the public Internet, and what its operator named.
+
+A page can link to anything, and a name can resolve to anything: without this guard whoever is crawled could make the
+crawler talk to the machines behind its firewall (server-side request forgery). The check belongs at connection time,
+on the address that is connected to, at every hop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from webcrawl.errors import AddressRefused, ConfigurationError
+
+# The IANA special-purpose registries (RFC 6890 and its updates), plus what clouds put on public-looking addresses.
+# A table of our own, because `ipaddress.is_global` means something else in every other Python release.
+_REFUSED: dict[IPv4Network | IPv6Network, str] = {
+    ip_network(network): kind
+    for network, kind in {
+        "0.0.0.0/8": "unspecified",
+        "10.0.0.0/8": "private",
+        "100.64.0.0/10": "shared by carrier-grade NAT",
+        "127.0.0.0/8": "loopback",
+        "168.63.129.16/32": "a cloud's metadata service",
+        "169.254.0.0/16": "link-local",
+        "172.16.0.0/12": "private",
+        "192.0.0.0/24": "reserved",
+        "192.0.2.0/24": "for documentation",
+        "192.88.99.0/24": "a 6to4 relay",
+        "192.168.0.0/16": "private",
+        "198.18.0.0/15": "for benchmarking",
+        "198.51.100.0/24": "for documentation",
+        "203.0.113.0/24": "for documentation",
+        "224.0.0.0/4": "multicast",
+        "240.0.0.0/4": "reserved",
+        "::/128": "unspecified",
+        "::1/128": "loopback",
+        "fc00::/7": "private",
+        "fe80::/10": "link-local",
+        "fec0::/10": "site-local",
+        "ff00::/8": "multicast",
+        "2001::/23": "reserved for protocols",
+        "2001:db8::/32": "for documentation",
+        "3fff::/20": "for documentation",
+    }.items()
+}
+# All of IPv6 that was ever given out as global unicast; the rest is reserved.
+_GLOBAL_V6 = IPv6Network("2000::/3")
+# Translators: an IPv4 address in the last 32 bits (RFC 2765, RFC 6052).
+_TRANSLATED = (IPv6Network("::ffff:0:0:0/96"), IPv6Network("64:ff9b::/96"))
+
+
+class AddressGuard:
+    """Refuses every address that is not global unicast, unless the operator allowed its network or named the host.
+
+    `allowed_networks`: "10.1.0.0/16", "::1", ... (ConfigurationError when one cannot be read);
+    `allowed_hosts`: (hostname, port) of the seeds, which may be wherever they are.
+    """
+
+    def __init__(
+        self, allowed_networks: Iterable[str] = (), allowed_hosts: Iterable[tuple[str, int]] = ()
+    ) -> None:
+        self._networks = tuple(_network(text) for text in allowed_networks)
+        self._hosts = {(_plain(hostname), port) for hostname, port in allowed_hosts}
+
+    def allow_host(self, hostname: str, port: int) -> None:
+        """Let this host through from now on, whatever it resolves to: its operator named it."""
+        self._hosts.add((_plain(hostname), port))
+
+    def check(self, address: str, *, hostname: str, port: int) -> None:
+        """Raise AddressRefused unless a connection to `address` for the sake of `hostname`:`port` is allowed."""
+        if (_plain(hostname), port) in self._hosts:
+            return
+        reason = self._refusal(address)
+        if reason:
+            raise AddressRefused(f"{address} is {reason}: no connection for {hostname}:{port}")
+
+    def _refusal(self, address: str) -> str | None:
+        """Why this address must not be connected to, or None."""
+        try:
+            ip = ip_address(address)
+        except ValueError:
+            return "no IP address"
+        if isinstance(ip, IPv6Address) and ip.scope_id is not None:
+            return "bound to a zone of this machine"
+        if any(ip in network for network in self._networks):
+            return None
+        if isinstance(ip, IPv6Address) and (embedded := _embedded(ip)):
+            return next(filter(None, (self._refusal(str(inner)) for inner in embedded)), None)
+        kind = next((kind for network, kind in _REFUSED.items() if ip in network), None)
+        if kind is None and isinstance(ip, IPv6Address) and ip not in _GLOBAL_V6:
+            return "reserved"
+        return kind
+
+
+def _embedded(ip: IPv6Address) -> tuple[IPv4Address, ...]:
+    """The IPv4 addresses that packets to this IPv6 address end at, by way of a translator or a tunnel."""
+    if ip.ipv4_mapped:
+        return (ip.ipv4_mapped,)
+    if ip.sixtofour:
+        return (ip.sixtofour,)
+    if ip.teredo:
+        return ip.teredo
+    if any(ip in network for network in _TRANSLATED):
+        return (IPv4Address(int(ip) & 0xFFFFFFFF),)
+    return ()
+
+
+def _plain(hostname: str) -> str:
+    return hostname.strip("[]").rstrip(".").lower()
+
+
+def _network(text: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text.strip())
+    except ValueError as error:
+        raise ConfigurationError(f"ALLOWED_NETWORKS: {text!r} is no network: {error}") from error

@@ -1,0 +1,53 @@
+"""What commands that look at a crawl have in common."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from abc import abstractmethod
+
+from redis.exceptions import RedisError
+from scrapy.commands import ScrapyCommand
+
+from webcrawl.errors import CrawlError
+from webcrawl.session import Session
+
+DEFAULT_CRAWL = "broad"
+
+
+class SessionCommand(ScrapyCommand):
+    """A command that opens the session of a crawl, and says in one line why it cannot."""
+
+    requires_project = True
+    requires_crawler_process = False
+    default_settings = {"LOG_ENABLED": False}
+    needs_engine = True
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        try:
+            asyncio.run(self._run(args, opts))
+        except (CrawlError, RedisError, OSError) as error:
+            print(f"{type(error).__name__}: {error}", file=sys.stderr)
+            self.exitcode = 1
+
+    @abstractmethod
+    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        """Do what the command does; errors of the project's own are printed for you."""
+
+    def crawl_id(self, args: list[str]) -> str:
+        """The crawl that is meant: the first argument by default."""
+        return args[0] if args else DEFAULT_CRAWL
+
+    async def _run(self, args: list[str], opts: argparse.Namespace) -> None:
+        assert self.settings is not None
+        name = self.crawl_id(args)
+        if args and name == args[0]:
+            self.settings.set("CRAWL_ID", name, priority="cmdline")
+        session = Session(self.settings, name)
+        try:
+            if self.needs_engine:
+                await session.connect()
+            await self.work(session, args, opts)
+        finally:
+            await session.close()

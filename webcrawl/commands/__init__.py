@@ -1,0 +1,1 @@
+"""Commands of `scrapy` that the project adds: crawl (checked), workers, frontier, page, checkurl."""

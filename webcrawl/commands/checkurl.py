@@ -1,0 +1,91 @@
+"""`scrapy checkurl URL`: would this URL be crawled, and what decides?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from webcrawl.command import DEFAULT_CRAWL, SessionCommand
+from webcrawl.errors import StoreError
+from webcrawl.robots import RobotsPolicy, robots_url
+from webcrawl.scope import Scope
+from webcrawl.seeds import seed_url
+from webcrawl.session import Session
+from webcrawl.urls import normalize, split
+
+
+class Command(SessionCommand):
+    """Nothing is fetched: the robots verdict is that of the robots.txt which the crawl knows."""
+
+    def syntax(self) -> str:
+        return "[options] <url>"
+
+    def short_desc(self) -> str:
+        return "Show a URL's canonical form, each filter's verdict and the robots.txt verdict"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("--json", action="store_true", help="print JSON")
+        parser.add_argument(
+            "--crawl", default=None, help="the crawl whose scope counts (default: CRAWL_ID or broad)"
+        )
+        parser.add_argument(
+            "--scope", choices=("host", "domain", "web"), help="check the scope of this kind too"
+        )
+        parser.add_argument("--seeds", default="", help="seeds of the scope (default: those of the crawl)")
+
+    def crawl_id(self, args: list[str]) -> str:
+        return DEFAULT_CRAWL
+
+    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        if len(args) != 1:
+            raise StoreError("name one URL")
+        url = normalize(args[0])
+        host, path = split(url)
+        if opts.scope:
+            seeds = [seed_url(seed) for seed in opts.seeds.split(",") if seed]
+            await session.set_scope(Scope(opts.scope, seeds), remember=False)
+        verdicts = session.filters.verdicts(url)
+        report = {
+            "url": url,
+            "canonical": session.canonicalizer.canonical(url),
+            "fingerprint": session.canonicalizer.fingerprint(url),
+            "host": host,
+            "path": path,
+            "shard": session.keys.shard(host),
+            "filters": {verdict.name: _word(url, verdict.url) for verdict in verdicts},
+            "robots": await self._robots(session, host, url),
+        }
+        if opts.json:
+            print(json.dumps(report, indent=2))
+        else:
+            _print(report)
+
+    async def _robots(self, session: Session, host: str, url: str) -> str:
+        assert self.settings is not None
+        known = await session.engine.client.get(session.keys.robots(host))
+        if known is None:
+            return f"not known: {robots_url(host)} has not been fetched, or its copy has expired"
+        policy = RobotsPolicy.from_bytes(known)
+        agent = str(self.settings.get("ROBOTSTXT_USER_AGENT") or self.settings.get("USER_AGENT"))
+        delay = policy.crawl_delay(agent)
+        return ("allowed" if policy.allows(url, agent) else "disallowed") + (
+            f", Crawl-delay {delay:g}" if delay else ""
+        )
+
+
+def _word(url: str, result: str | None) -> str:
+    if result is None:
+        return "drops it"
+    return "passes it" if result == url else f"makes it {result}"
+
+
+def _print(report: dict[str, Any]) -> None:
+    for name, value in report.items():
+        if isinstance(value, dict):
+            print(f"{name}:")
+            for inner, verdict in value.items():
+                print(f"  {inner:<24} {verdict}")
+        else:
+            print(f"{name + ':':<13} {value}")

@@ -1,0 +1,62 @@
+"""`scrapy frontier`: the frontier's counts and its busiest hosts."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from webcrawl.command import SessionCommand
+from webcrawl.figures import figures
+from webcrawl.session import Session
+
+
+class Command(SessionCommand):
+    """Reads the engine only; a crawl may be running or not."""
+
+    def syntax(self) -> str:
+        return "[options] [crawl id, default: CRAWL_ID or broad]"
+
+    def short_desc(self) -> str:
+        return "Show what is queued, in work, seen and given up, and the busiest hosts"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("--json", action="store_true", help="print JSON")
+        parser.add_argument("--hosts", type=int, default=10, metavar="N", help="how many hosts (default: 10)")
+        parser.add_argument("--dead", action="store_true", help="list the dead letters with their reasons")
+
+    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        report: dict[str, Any] = {"crawl": session.keys.crawl}
+        report |= (await figures(session.frontier, session.crawl)).as_dict()
+        report["busiest_hosts"] = [
+            dataclasses.asdict(one) for one in await session.frontier.hosts(opts.hosts)
+        ]
+        if opts.dead:
+            report["dead"] = [dataclasses.asdict(one) async for one in session.frontier.dead_letters()]
+        if opts.json:
+            print(json.dumps(report, indent=2))
+        else:
+            _print(report)
+
+
+def _print(report: dict[str, Any]) -> None:
+    console = Console()
+    counts = Table(title=f"crawl {report['crawl']}", show_header=False)
+    for name, value in report.items():
+        if isinstance(value, int | float):
+            counts.add_row(name.replace("_", " "), f"{value:,}")
+    console.print(counts)
+    hosts = Table(title="busiest hosts")
+    hosts.add_column("host")
+    hosts.add_column("queued", justify="right")
+    hosts.add_column("in work")
+    for host in report["busiest_hosts"]:
+        hosts.add_row(host["host"], f"{host['queued']:,}", "yes" if host["leased"] else "")
+    console.print(hosts)
+    for letter in report.get("dead", []):
+        console.print(f"{letter['url']}  [dim]{letter['reason']}[/dim]", soft_wrap=True)

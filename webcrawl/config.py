@@ -1,0 +1,146 @@
+"""The project's settings, read once and checked at start. Each is described in docs/settings.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from webcrawl.errors import ConfigurationError
+from webcrawl.politeness import PolitenessConfig
+
+
+class Settings(Protocol):
+    """What is needed of Scrapy's settings object, so that nothing here imports Scrapy."""
+
+    def get(self, name: str, default: Any = None) -> Any: ...
+    def getbool(self, name: str, default: bool = False) -> bool: ...
+    def getlist(self, name: str, default: list[Any] | None = None) -> list[Any]: ...
+    def getdict(self, name: str, default: dict[Any, Any] | None = None) -> dict[Any, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierConfig:
+    """How the frontier leases and retries; times in seconds."""
+
+    crawl_id: str
+    shards: int
+    lease_seconds: float
+    lease_urls: int
+    lease_hosts: int
+    max_attempts: int
+    low_share: float
+    recent: int
+    retry_delay: float
+    max_pages: int
+    depth_limit: int
+    persist: bool
+    flush_on_start: bool
+
+    @classmethod
+    def from_settings(cls, settings: Settings, spider: str) -> FrontierConfig:
+        return cls(
+            crawl_id=settings.get("CRAWL_ID") or spider,
+            shards=whole(settings, "FRONTIER_SHARDS", least=1, most=4096),
+            lease_seconds=number(settings, "FRONTIER_LEASE_SECONDS", least=1),
+            lease_urls=whole(settings, "FRONTIER_LEASE_URLS", least=1, most=1000),
+            lease_hosts=whole(settings, "FRONTIER_LEASE_HOSTS", least=1, most=100_000),
+            max_attempts=whole(settings, "FRONTIER_MAX_ATTEMPTS", least=1, most=255),
+            low_share=number(settings, "FRONTIER_LOW_LEVEL_SHARE", least=0, most=1),
+            recent=whole(settings, "FRONTIER_RECENT_CACHE", least=2),
+            retry_delay=number(settings, "FRONTIER_RETRY_DELAY", least=0),
+            max_pages=whole(settings, "CRAWL_MAX_PAGES", least=0),
+            depth_limit=whole(settings, "DEPTH_LIMIT", least=0),
+            persist=settings.getbool("SCHEDULER_PERSIST"),
+            flush_on_start=settings.getbool("SCHEDULER_FLUSH_ON_START"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """Which server: a URL of the user's, or None for the embedded one in `data_dir`."""
+
+    url: str | None
+    cluster: bool
+    parameters: Mapping[str, Any]
+    data_dir: Path
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> EngineConfig:
+        url = settings.get("REDIS_URL") or None
+        if url is None and settings.get("REDIS_HOST"):
+            url = f"redis://{settings.get('REDIS_HOST')}:{settings.get('REDIS_PORT') or 6379}/{settings.get('REDIS_DB') or 0}"
+        return cls(
+            url, settings.getbool("REDIS_CLUSTER"), settings.getdict("REDIS_PARAMS"), data_dir(settings)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StoreConfig:
+    """Where pages and their metadata go."""
+
+    pages: str
+    """URI of a folder (file:///...) or bucket (s3://bucket/prefix)."""
+    metadata: str
+    """SQLAlchemy URI."""
+    data_dir: Path
+    roll_bytes: int
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> StoreConfig:
+        folder = data_dir(settings)
+        pages = settings.get("STORE_URI") or (folder / "warc").resolve().as_uri()
+        scheme = urlsplit(pages).scheme
+        if scheme not in ("file", "s3"):
+            raise ConfigurationError(f"STORE_URI {pages!r}: use file:///folder or s3://bucket/prefix")
+        metadata = settings.get("METADATA_URI") or "sqlite"
+        if metadata == "sqlite":
+            metadata = f"sqlite:///{(folder / 'metadata.db').resolve()}"
+        return cls(pages, metadata, folder, whole(settings, "WARC_ROLL_BYTES", least=1_000_000))
+
+
+def politeness(settings: Settings) -> PolitenessConfig:
+    """The politeness part of the settings."""
+    return PolitenessConfig(
+        delay=number(settings, "DOWNLOAD_DELAY", least=0),
+        concurrency=whole(settings, "CONCURRENT_REQUESTS_PER_DOMAIN", least=1),
+        max_crawl_delay=number(settings, "POLITENESS_MAX_CRAWL_DELAY", least=0),
+        latency_factor=number(settings, "POLITENESS_LATENCY_FACTOR", least=0),
+        backoff=number(settings, "POLITENESS_BACKOFF", least=0),
+        max_backoff=number(settings, "POLITENESS_MAX_BACKOFF", least=0),
+        jitter=number(settings, "POLITENESS_JITTER", least=0),
+        forgive_after=number(settings, "POLITENESS_FORGIVE_AFTER", least=0),
+        connect_backoff=number(settings, "POLITENESS_CONNECT_BACKOFF", least=0),
+        max_failures=whole(settings, "POLITENESS_MAX_FAILURES", least=1),
+    )
+
+
+def data_dir(settings: Settings) -> Path:
+    """DATA_DIR as a path; raises ConfigurationError when it cannot be a folder."""
+    path = Path(str(settings.get("DATA_DIR") or "data"))
+    if path.exists() and not path.is_dir():
+        raise ConfigurationError(f"DATA_DIR {str(path)!r} is not a folder")
+    return path
+
+
+def number(settings: Settings, name: str, *, least: float, most: float = float("inf")) -> float:
+    """A numeric setting within bounds; raises ConfigurationError naming it."""
+    value = settings.get(name)
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        raise ConfigurationError(f"{name} {value!r}: a number is needed") from None
+    if not least <= result <= most:
+        limit = f"at least {least:g}" if result < least or most == float("inf") else f"at most {most:g}"
+        raise ConfigurationError(f"{name} {value!r}: must be {limit}")
+    return result
+
+
+def whole(settings: Settings, name: str, *, least: int, most: float = float("inf")) -> int:
+    """A whole-number setting within bounds; raises ConfigurationError naming it."""
+    result = number(settings, name, least=least, most=most)
+    if result != int(result):
+        raise ConfigurationError(f"{name} {settings.get(name)!r}: a whole number is needed")
+    return int(result)

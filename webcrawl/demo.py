@@ -1,0 +1,183 @@
+"""A small web on loopback and a crawl of it: `python -m webcrawl.demo [--workers N] [arguments of scrapy crawl]`.
+
+What `make crawl` does without SEEDS, so that the first minute works offline. Three sites on three ports of 127.0.0.1,
+about sixty pages, always the same, with what a crawler meets on the real web: a folder that robots.txt forbids, a
+redirect, a duplicate, a near-duplicate, a dead link, an image and a slow page.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from argparse import ArgumentParser
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from webcrawl.errors import CrawlError
+
+SITES = ("The Handbook", "The Journal", "The Gallery")
+FIRST_PORT = 8771
+PORT_TRIALS = 50
+ARTICLES = 17
+SLOW_SECONDS = 2.0
+
+_ROBOTS = "User-agent: *\nDisallow: /private/\n"
+_WORDS = """
+a some every one the that first last old new quiet careful distant patient open honest crawler page link host server
+robot queue frontier archive index seed garden river harbour letter signal window paper morning winter reads follows
+keeps visits finds stores leaves asks waits returns writes counts remembers slowly politely again often never always
+there here before after between beyond
+"""
+# the smallest GIF there is: one transparent pixel
+_PIXEL = bytes.fromhex(
+    "47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b"
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the demo web says to one path; `delay` in seconds."""
+
+    body: bytes
+    status: int = 200
+    mime_type: str = "text/html; charset=utf-8"
+    delay: float = 0.0
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def demo_pages(site: int, origins: Sequence[str]) -> dict[str, Answer]:
+    """The paths of one site; `origins` are those of all sites, as "http://127.0.0.1:8771"."""
+    paths = [f"/article/{number}.html" for number in range(1, ARTICLES + 1)]
+    special = ["/moved", "/copy.html", "/print.html", "/slow.html", "/gone.html", "/private/diary.html"]
+    home = [*paths, *special, *(f"{origin}/" for origin in origins)]
+    pages = {"/": _html(SITES[site], _prose(f"{site} home"), home)}
+    for number, path in enumerate(paths):
+        neighbours = ["/", paths[number - 1], paths[(number + 5) % ARTICLES], f"{origins[site - 1]}{path}"]
+        title = f"{SITES[site]}, article {number + 1}"
+        pages[path] = _html(title, _prose(f"{site} {number}"), neighbours, image="/pixel.gif")
+    first = pages[paths[0]]
+    return pages | {
+        "/robots.txt": Answer(_ROBOTS.encode(), mime_type="text/plain"),
+        "/moved": Answer(b"", status=301, headers={"Location": paths[-1]}),
+        "/copy.html": first,
+        # the same words in another template
+        "/print.html": Answer(first.body.replace(b"<body>", b'<body class="print">')),
+        "/slow.html": Answer(_html("Slow", _prose(f"{site} slow"), ["/"]).body, delay=SLOW_SECONDS),
+        "/private/diary.html": _html("Private", "No crawler should read this.", ["/"]),
+        "/pixel.gif": Answer(_PIXEL, mime_type="image/gif"),
+    }
+
+
+@contextmanager
+def demo_web(first_port: int = FIRST_PORT) -> Iterator[list[str]]:
+    """Serve the demo web while the context lasts; gives the URLs of its home pages.
+
+    It takes the three ports from `first_port` on if they are free, so that a crawl that is run again finds the URLs
+    that it knows; otherwise the next three free ones.
+    """
+    with ExitStack() as stack:
+        servers = [stack.enter_context(server) for server in _servers(first_port)]
+        origins = [f"http://127.0.0.1:{server.server_port}" for server in servers]
+        for site, server in enumerate(servers):
+            server.pages = demo_pages(site, origins)
+            threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
+            stack.callback(server.shutdown)
+        yield [f"{origin}/" for origin in origins]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Crawl the demo web; returns the exit code of the crawl."""
+    parser = ArgumentParser(
+        prog="python -m webcrawl.demo", description="Crawl a small web served on loopback."
+    )
+    parser.add_argument("--workers", type=int, default=1, help="how many processes crawl (default 1)")
+    options, others = parser.parse_known_args(arguments)
+    with demo_web() as seeds:
+        print(f"The demo web: {', '.join(seeds)}", flush=True)
+        command = ["workers", str(options.workers)] if options.workers > 1 else ["crawl"]
+        # what the caller says comes last, so that it wins
+        command += ["broad", "-a", f"seeds={','.join(seeds)}", "-a", "scope=host"]
+        command += ["-s", "DOWNLOAD_DELAY=0.05", "-s", "DATA_DIR=data/demo", *others]
+        return _run([sys.executable, "-m", "scrapy", *command])
+
+
+class _Site(ThreadingHTTPServer):
+    """One site of the demo web; a path that it does not know is answered with 404."""
+
+    daemon_threads = True
+    pages: Mapping[str, Answer]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    # a page leaves in two writes: without this the second would wait for the first one's acknowledgement
+    disable_nagle_algorithm = True
+    server: _Site
+
+    def do_GET(self) -> None:
+        missing = Answer(b"<title>Not found</title>", status=404)
+        answer = self.server.pages.get(self.path, missing)
+        time.sleep(answer.delay)
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.mime_type)
+        self.send_header("Content-Length", str(len(answer.body)))
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(answer.body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """The terminal belongs to the crawl."""
+
+
+def _servers(first_port: int) -> list[_Site]:
+    """Three servers bound to the next free three ports in a row."""
+    for port in range(first_port, first_port + PORT_TRIALS * len(SITES), len(SITES)):
+        with ExitStack() as stack:
+            try:
+                bound = [
+                    stack.enter_context(_Site(("127.0.0.1", port + site), _Handler))
+                    for site in range(len(SITES))
+                ]
+            except OSError as error:
+                if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                    raise
+                continue
+            stack.pop_all()
+            return bound
+    raise CrawlError(f"no three free ports in a row on 127.0.0.1 from {first_port} on")
+
+
+def _run(command: Sequence[str]) -> int:
+    """Run the crawl in this terminal; Ctrl-C reaches it by itself, so here it only must not end us first."""
+    signal.signal(signal.SIGINT, lambda *_: None)
+    child = subprocess.Popen(command)
+    signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+    return child.wait()
+
+
+def _prose(seed: str) -> str:
+    """Some 400 words that are always the same for one seed."""
+    dice = random.Random(seed)
+    words = _WORDS.split()
+    sentences = (" ".join(dice.choices(words, k=dice.randint(6, 16))).capitalize() for _ in range(36))
+    return ". ".join(sentences) + "."
+
+
+def _html(title: str, prose: str, links: Sequence[str], image: str = "") -> Answer:
+    items = "".join(f'<li><a href="{link}">{link}</a></li>' for link in links)
+    picture = f'<a href="{image}"><img src="{image}" alt=""></a>' if image else ""
+    head = f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>'
+    body = f"<body><h1>{title}</h1><p>{prose}</p>{picture}<ul>{items}</ul></body></html>"
+    return Answer((head + body).encode())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

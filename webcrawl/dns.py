@@ -1,0 +1,236 @@
+"""Names to addresses, each asked for once in its time to live: c-ares behind one bounded cache."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+import socket
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+import aiodns
+import pycares
+
+from webcrawl.errors import ConfigurationError, NameNotResolved
+
+FAILURE_TTL = 5.0
+"""Seconds a failure is remembered: long enough to spare a server a storm, too short to lose a host."""
+
+_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*", re.ASCII)
+_BRACKETED = re.compile(r"\[(?P<ip>[^\]]+)\](?::(?P<port>\d+))?")
+# Names of pages are absolute: the search list of this machine's network must not complete them.
+_FLAGS = pycares.ARES_FLAG_NOSEARCH | pycares.ARES_FLAG_NOALIASES | pycares.ARES_FLAG_EDNS
+# ARES_AI_NOSORT of ares.h, which pycares does not export: sorting would open a socket for every address.
+_NO_SORT = 1 << 7
+# What is said about the name, and not about the way to its server.
+_NO_SUCH_NAME = frozenset(
+    {aiodns.error.ARES_ENOTFOUND, aiodns.error.ARES_ENODATA, aiodns.error.ARES_EBADNAME}
+)
+# c-ares has a cache of its own that cannot be turned off from here: it has no bound and keeps what has no TTL (an
+# empty answer without SOA) for an hour. Reading its configuration again empties it, in a thread of its own.
+_FLUSH_EVERY = 60.0
+_SHORTEST_TRY = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The addresses of a name, IPv4 first, and until when (of the resolver's clock) they hold."""
+
+    addresses: tuple[str, ...]
+    expires: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    reason: str
+    permanent: bool
+    expires: float
+
+
+@dataclass(slots=True)
+class ResolverStats:
+    """Names answered without a question of their own, and names asked for."""
+
+    hits: int = 0
+    misses: int = 0
+
+
+class Resolver:
+    """Resolves the names of one event loop's crawl; every name is one question at a time, however many ask.
+
+    `servers`: "ip", "ip:port" or "[ipv6]:port"; none means this machine's configuration. /etc/hosts goes
+    first either way. An answer holds for the smallest TTL of its chain of aliases, kept within `min_ttl` and
+    `max_ttl`; with TTL 0 it serves those who are waiting and nobody after. `timeout` is for a question that
+    has been sent; at most `max_questions` are on their way at once, the others wait. Durations in seconds.
+    """
+
+    def __init__(
+        self,
+        servers: Sequence[str] = (),
+        timeout: float = 5.0,
+        min_ttl: float = 0.0,
+        max_ttl: float = 86400.0,
+        negative_ttl: float = 60.0,
+        max_names: int = 100_000,
+        max_questions: int = 100,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.stats = ResolverStats()
+        self._servers = [_server(text) for text in servers]
+        self._timeout = timeout
+        self._min_ttl = min_ttl
+        self._max_ttl = max_ttl
+        self._negative_ttl = negative_ttl
+        self._max_names = max_names
+        self._clock = clock
+        self._known: OrderedDict[str, Answer | _Failure] = OrderedDict()
+        self._asking: dict[str, asyncio.Task[Answer | _Failure]] = {}
+        self._channel: _Channel | None = None
+        self._flush_at = 0.0
+        self._slots = asyncio.Semaphore(max_questions)
+        self._closed = False
+
+    async def resolve(self, hostname: str) -> Answer:
+        """The addresses of a host name (as in a normalised URL); an IP address is its own answer.
+
+        NameNotResolved: permanent when the name has no address, not so when no server could tell.
+        """
+        if literal := _literal(hostname):
+            return Answer((literal,), math.inf)
+        name = hostname.removesuffix(".").lower()
+        outcome = self._cached(name)
+        if outcome is None:
+            # Shielded: who stops waiting must not take the answer from the others.
+            outcome = await asyncio.shield(self._question(name))
+        else:
+            self.stats.hits += 1
+        if isinstance(outcome, _Failure):
+            raise NameNotResolved(hostname, outcome.reason, permanent=outcome.permanent)
+        return outcome
+
+    async def close(self) -> None:
+        """Stop asking; whoever still waits or asks later gets NameNotResolved."""
+        self._closed = True
+        if self._channel is not None:
+            await self._channel.close()
+        if self._asking:
+            await asyncio.wait(self._asking.values())
+
+    def _cached(self, name: str) -> Answer | _Failure | None:
+        outcome = self._known.get(name)
+        if outcome is None:
+            return None
+        if self._clock() >= outcome.expires:
+            del self._known[name]
+            return None
+        self._known.move_to_end(name)
+        return outcome
+
+    def _question(self, name: str) -> asyncio.Task[Answer | _Failure]:
+        """The question for this name that is on its way, or a new one."""
+        task = self._asking.get(name)
+        if task is not None:
+            self.stats.hits += 1
+            return task
+        self.stats.misses += 1
+        task = self._asking[name] = asyncio.ensure_future(self._ask(name))
+        task.add_done_callback(lambda _: self._asking.pop(name, None))
+        return task
+
+    async def _ask(self, name: str) -> Answer | _Failure:
+        """Ask the servers and remember what they said; never raises: perhaps nobody is left to hear it."""
+        if not _NAME.fullmatch(name):
+            return self._failure("not a name that the DNS can hold", True)
+        async with self._slots:
+            if self._closed:
+                return self._failure("the resolver is closed", False)
+            outcome = await self._look_up(name)
+        self._remember(name, outcome)
+        return outcome
+
+    async def _look_up(self, name: str) -> Answer | _Failure:
+        if self._channel is None:
+            # Made only now because it belongs to the running loop.
+            self._channel = _Channel(
+                self._servers, timeout=self._timeout / 4, tries=_tries(self._timeout), flags=_FLAGS
+            )
+            self._flush_at = self._clock() + _FLUSH_EVERY
+        elif self._clock() >= self._flush_at:
+            self._channel.flush()
+            self._flush_at = self._clock() + _FLUSH_EVERY
+        try:
+            async with asyncio.timeout(self._timeout):
+                found = await self._channel.getaddrinfo(name, type=socket.SOCK_STREAM, flags=_NO_SORT)
+        except aiodns.error.DNSError as error:
+            code, reason = error.args
+            return self._failure(str(reason), code in _NO_SUCH_NAME)
+        except TimeoutError:
+            return self._failure("no answer in time", False)
+        return self._answer(found)
+
+    def _answer(self, found: pycares.AddrInfoResult) -> Answer | _Failure:
+        nodes = sorted(found.nodes, key=lambda node: node.family != socket.AF_INET)
+        addresses = dict.fromkeys(node.addr[0].decode() for node in nodes)
+        if not addresses:
+            return self._failure("no address", True)
+        ttl = float(min([node.ttl for node in nodes] + [alias.ttl for alias in found.cnames]))
+        if ttl > 0:
+            ttl = max(min(ttl, self._max_ttl), self._min_ttl)
+        return Answer(tuple(addresses), self._clock() + ttl)
+
+    def _failure(self, reason: str, permanent: bool) -> _Failure:
+        ttl = self._negative_ttl if permanent else min(FAILURE_TTL, self._negative_ttl)
+        return _Failure(reason, permanent, self._clock() + ttl)
+
+    def _remember(self, name: str, outcome: Answer | _Failure) -> None:
+        if outcome.expires > self._clock() and not self._closed:
+            self._known[name] = outcome
+            self._known.move_to_end(name)
+            if len(self._known) > self._max_names:
+                self._known.popitem(last=False)
+
+
+class _Channel(aiodns.DNSResolver):
+    """c-ares, whose cache can be emptied."""
+
+    def flush(self) -> None:
+        self._channel.reinit()
+
+
+def _tries(timeout: float) -> int:
+    """How often c-ares has to try to use up `timeout`: every try waits twice as long as the one before.
+
+    The first waits a quarter of it only until c-ares knows the server; then it is five times the usual latency,
+    or _SHORTEST_TRY: with the usual two or three tries, a name whose own servers are slow would be given up.
+    """
+    return max(2, math.ceil(math.log2(timeout / _SHORTEST_TRY + 1)))
+
+
+def _literal(hostname: str) -> str | None:
+    """The address, if the host is written as one: "192.0.2.1", "[2001:db8::1]"."""
+    try:
+        return str(ip_address(hostname.removeprefix("[").removesuffix("]")))
+    except ValueError:
+        return None
+
+
+def _server(text: str) -> str:
+    """A DNS server as c-ares reads it; ConfigurationError when it is no address with perhaps a port."""
+    stripped = text.strip()
+    if match := _BRACKETED.fullmatch(stripped):
+        address, port = match["ip"], match["port"] or "53"
+    elif stripped.count(":") == 1:
+        address, _, port = stripped.partition(":")
+    else:
+        address, port = stripped, "53"
+    try:
+        ip = ip_address(address)
+        if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ValueError(f"{port!r} is no port")
+    except ValueError as error:
+        raise ConfigurationError(f"DNS_SERVERS: {text!r} is no server (ip[:port]): {error}") from error
+    return f"[{ip}]:{port}" if ip.version == 6 else f"{ip}:{port}"

@@ -1,0 +1,35 @@
+"""Scrapy's downloader without its per-host slots: the frontier and webcrawl.turns pace hosts, exactly."""
+
+from __future__ import annotations
+
+from scrapy import Request, signals
+from scrapy.core.downloader import Downloader as ScrapyDownloader
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+
+from webcrawl.session import Session
+
+
+class Downloader(ScrapyDownloader):
+    """`DOWNLOADER = "webcrawl.downloader.Downloader"`.
+
+    CONCURRENT_REQUESTS counts requests that use a connection, not those that wait for their host's turn.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self._turns = Session.of(crawler).turns
+
+    def needs_backout(self) -> bool:
+        return 0 < self.total_concurrency <= len(self.active) - self._turns.waiting
+
+    async def _enqueue_request(self, request: Request) -> Response:
+        """Called by the middlewares' chain to transfer a request; sends the signals that Scrapy's own does."""
+        send, spider = self.signals.send_catch_log, self.crawler.spider
+        send(signal=signals.request_reached_downloader, request=request, spider=spider)
+        try:
+            response = await self.handlers.download_request_async(request)
+            send(signal=signals.response_downloaded, response=response, request=request, spider=spider)
+            return response
+        finally:
+            send(signal=signals.request_left_downloader, request=request, spider=spider)

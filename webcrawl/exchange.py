@@ -1,0 +1,39 @@
+"""What went over the wire for one URL: the input of an archive."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One request and its response, as bytes.
+
+    `request_head` and `response_head` hold the request or status line, the header lines and the blank line
+    that ends them, CRLF between lines. `payload` is the body as received with its content-encoding still on
+    and its transfer-encoding removed: what a WARC calls the payload and what digests are taken of.
+    `fetched_at` is in UTC. `truncated` says why the payload is not whole: "length" (a size limit), "time" or
+    "disconnect".
+    """
+
+    url: str
+    method: str
+    request_head: bytes
+    request_body: bytes
+    status: int
+    response_head: bytes
+    payload: bytes
+    ip_address: str | None
+    fetched_at: datetime
+    truncated: str | None = None
+
+
+def digest(*parts: bytes) -> str:
+    """The SHA-1 of the parts put together, as WARC files write it: "sha1:" and 32 Base32 characters."""
+    sha1 = hashlib.sha1(usedforsecurity=False)
+    for part in parts:
+        sha1.update(part)
+    return "sha1:" + base64.b32encode(sha1.digest()).decode("ascii")

@@ -1,0 +1,91 @@
+"""From a Scrapy response to what the project works with: the page, its document, its links."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from weakref import WeakKeyDictionary
+
+from scrapy import Request
+from scrapy.http import Response
+
+from webcrawl.document import Document
+from webcrawl.duplicates import payload_digest
+from webcrawl.http import exchange_of
+from webcrawl.links import PageLinks, page_links
+from webcrawl.mime.html import is_html, robots_metas
+from webcrawl.mime.sniff import sniff
+from webcrawl.page import Page
+from webcrawl.robots import Directives, directives
+from webcrawl.urls import split
+
+NO_LINKS = PageLinks(links=[], nofollow=0, canonical=None, base="", malformed=0)
+
+_documents: WeakKeyDictionary[Response, Document] = WeakKeyDictionary()
+
+
+def document_of(response: Response) -> Document:
+    """The document of a response; the same for everybody who asks, so that it is parsed once."""
+    document = _documents.get(response)
+    if document is None:
+        content_type = _text(response.headers.get("Content-Type"))
+        media = sniff(content_type, response.body, response.url)
+        document = _documents[response] = Document(
+            response.body, media.mime_type, media.charset, response.url
+        )
+    return document
+
+
+def page_of(response: Response) -> Page:
+    """The page that a response brought, not yet processed."""
+    document, exchange = document_of(response), exchange_of(response.request)
+    page = Page(
+        url=response.request.url if response.request else response.url,
+        final_url=response.url,
+        host=split(response.url)[0],
+        status=response.status,
+        fetched_at=exchange.fetched_at if exchange else datetime.now(UTC),
+        depth=response.meta.get("depth", 0),
+        referrer=response.meta.get("referrer"),
+        mime_type=document.mime_type,
+        charset=document.charset,
+        length=len(response.body),
+        digest=payload_digest(exchange.payload if exchange else response.body),
+        etag=_text(response.headers.get("ETag")),
+        last_modified=_text(response.headers.get("Last-Modified")),
+    )
+    page.document, page.exchange = document, exchange
+    return page
+
+
+def failed_page(request: Request, error: BaseException) -> Page:
+    """The row of a URL that brought no response."""
+    return Page(
+        url=request.url,
+        host=split(request.url)[0],
+        fetched_at=datetime.now(UTC),
+        depth=request.meta.get("depth", 0),
+        referrer=request.meta.get("referrer"),
+        error=f"{type(error).__name__}: {error}"[:1000],
+    )
+
+
+def page_directives(response: Response, user_agent: str) -> Directives:
+    """What X-Robots-Tag headers and <meta name="robots"> say of a page."""
+    tags = [value.decode("latin-1") for value in response.headers.getlist("X-Robots-Tag")]
+    document = document_of(response)
+    metas = robots_metas(document.html) if is_html(document.mime_type) else []
+    return directives(tags, metas, user_agent) if tags or metas else Directives()
+
+
+def followed_links(response: Response, *, obey: str | None) -> PageLinks:
+    """The links of an HTML page; none when it says nofollow to the user agent `obey` (None: it is not asked)."""
+    document = document_of(response)
+    if not 200 <= response.status < 300 or not is_html(document.mime_type):
+        return NO_LINKS
+    if obey is not None and page_directives(response, obey).nofollow:
+        return NO_LINKS
+    return page_links(document.html, response.url)
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("latin-1")

@@ -1,0 +1,74 @@
+"""The state of a crawl in figures, over all its workers and runs: what the live line, the summary and commands show."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from webcrawl.frontier import Counts, Crawl, Frontier
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Times in seconds; `responses` by status, redirects and retries included."""
+
+    pages: int
+    responses: dict[str, int]
+    bytes: int
+    hosts: int
+    seconds: float
+    pages_per_second: float
+    robots_denied: int
+    addresses_refused: int
+    names_not_resolved: int
+    failed: int
+    retried: int
+    exact_duplicates: int
+    near_duplicates: int
+    fetched_again: int
+    seen_urls: int
+    queued: int
+    leased: int
+    dead_letters: int
+    workers: int
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+async def figures(frontier: Frontier, crawl: Crawl) -> Figures:
+    """Read the figures from the engine."""
+    counts, totals, workers, hosts = await asyncio.gather(
+        frontier.counts(), crawl.totals(), crawl.workers(), crawl.hosts_met()
+    )
+    return _figures(counts, totals, len(workers), hosts)
+
+
+def _figures(counts: Counts, totals: dict[str, int], workers: int, hosts: int) -> Figures:
+    seconds = totals.get("active_ms", 0) / 1000
+    pages = totals.get("pages", 0)
+    statuses = {
+        name.partition(".")[2]: number for name, number in totals.items() if name.startswith("status.")
+    }
+    return Figures(
+        pages=pages,
+        responses=dict(sorted((status, number) for status, number in statuses.items() if number)),
+        bytes=totals.get("bytes", 0),
+        hosts=hosts,
+        seconds=round(seconds, 3),
+        pages_per_second=round(pages / seconds, 2) if seconds else 0.0,
+        robots_denied=totals.get("robots_denied", 0),
+        addresses_refused=totals.get("addresses_refused", 0),
+        names_not_resolved=totals.get("names_not_resolved", 0),
+        failed=totals.get("failed", 0),
+        retried=totals.get("retried", 0),
+        exact_duplicates=totals.get("exact_duplicates", 0),
+        near_duplicates=totals.get("near_duplicates", 0),
+        fetched_again=totals.get("fetched_again", 0),
+        seen_urls=counts.seen,
+        queued=counts.queued + counts.later,
+        leased=counts.leased,
+        dead_letters=counts.dead,
+        workers=workers,
+    )

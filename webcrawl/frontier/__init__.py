@@ -1,0 +1,25 @@
+"""The frontier: which URL of which host may be fetched next, after Mercator and URLFrontier, kept in Valkey."""
+
+from webcrawl.frontier.crawl import Crawl
+from webcrawl.frontier.entry import DEFAULT_LEVEL, LEVELS, Candidate, LeasedURL, level_of_priority
+from webcrawl.frontier.frontier import Counts, DeadLetter, Frontier, HostQueue, Lease, Report, Settlement
+from webcrawl.frontier.keys import Keys
+from webcrawl.frontier.recent import RecentCache
+
+__all__ = [
+    "DEFAULT_LEVEL",
+    "LEVELS",
+    "Candidate",
+    "Counts",
+    "Crawl",
+    "DeadLetter",
+    "Frontier",
+    "HostQueue",
+    "Keys",
+    "Lease",
+    "LeasedURL",
+    "RecentCache",
+    "Report",
+    "Settlement",
+    "level_of_priority",
+]

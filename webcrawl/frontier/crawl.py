@@ -1,0 +1,92 @@
+"""What belongs to a crawl as a whole: its workers, totals, page limit, seeds and scope."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from webcrawl.engine import Call, Engine
+from webcrawl.errors import ConfigurationError
+from webcrawl.frontier.keys import Keys
+
+_WORKED_GAP_SECONDS = 10.0
+"""A longer silence of all workers is a time in which nobody worked."""
+
+
+@dataclass(slots=True)
+class Crawl:
+    """One crawl's common record in the engine, as one worker sees it. Times are seconds."""
+
+    engine: Engine
+    keys: Keys
+    worker: str
+    lease_seconds: float = 60.0
+
+    async def begin(self) -> bool:
+        """Open the crawl, or go on with it: True when it existed already.
+
+        Raises ConfigurationError when it was begun with another number of shards: its hosts would not be found.
+        """
+        info = self.keys.own("info")
+        new = await self.engine.client.hsetnx(info, "shards", self.keys.shards)
+        begun = int(await self.engine.client.hget(info, "shards"))
+        if begun != self.keys.shards:
+            raise ConfigurationError(
+                f"FRONTIER_SHARDS is {self.keys.shards}, but crawl {self.keys.crawl!r} was begun with {begun}: "
+                f"set it to {begun}, or give the new crawl another CRAWL_ID"
+            )
+        return not new
+
+    async def beat(self, *, seeding: bool = False, counted: Mapping[str, int] | None = None) -> int:
+        """Tell that this worker lives, and add to the totals; returns how many workers still read their seeds."""
+        return int(await self.engine.run(self.tally(counted or {}, seeding=seeding)))
+
+    async def leave(self, counted: Mapping[str, int] | None = None) -> None:
+        """The last word of a worker that ends in good order."""
+        await self.engine.run(self._tally_call(0.0, "working", counted or {}, 0))
+
+    def tally(self, counted: Mapping[str, int], *, permits: int = 0, seeding: bool = False) -> Call:
+        """The call of a beat, to be sent together with others; `permits` reserved pages are no longer needed."""
+        return self._tally_call(self.lease_seconds, "seeding" if seeding else "working", counted, permits)
+
+    async def permits(self, wanted: int, limit: int) -> int:
+        """Reserve up to `wanted` pages of a limit of `limit` for the whole crawl; returns how many were granted."""
+        call = Call("permit", [self.keys.own()], (self.worker, wanted, limit))
+        return int(await self.engine.run(call))
+
+    async def meet(self, hosts: Iterable[str]) -> None:
+        """Count hosts that answered, each once however often it is met (a HyperLogLog: within 1%)."""
+        if hosts := list(hosts):
+            await self.engine.client.pfadd(self.keys.own("hosts"), *hosts)
+
+    async def hosts_met(self) -> int:
+        return int(await self.engine.client.pfcount(self.keys.own("hosts")))
+
+    async def totals(self) -> dict[str, int]:
+        """What all workers of all runs did: counter -> number."""
+        raw = await self.engine.client.hgetall(self.keys.own("totals"))
+        return {name.decode(): int(value) for name, value in raw.items()}
+
+    async def workers(self) -> list[str]:
+        """The names of the workers known; dead ones are left out with the next beat of any."""
+        return [name.decode() for name in await self.engine.client.zrange(self.keys.own("workers"), 0, -1)]
+
+    async def remember(self, name: str, members: Iterable[str]) -> None:
+        """Add to the crawl's set `name`: "seeds" or "scope"."""
+        if members := list(members):
+            await self.engine.client.sadd(self.keys.own(name), *members)
+
+    async def recall(self, name: str) -> set[str]:
+        return {member.decode() for member in await self.engine.client.smembers(self.keys.own(name))}
+
+    def _tally_call(self, ttl: float, state: str, counted: Mapping[str, int], permits: int) -> Call:
+        arguments: list[str | int] = [
+            self.worker,
+            int(ttl * 1000),
+            state,
+            permits,
+            int(_WORKED_GAP_SECONDS * 1000),
+        ]
+        for name, amount in counted.items():
+            arguments += [name, amount]
+        return Call("tally", [self.keys.own()], arguments)

@@ -1,0 +1,75 @@
+"""A URL on its way through the frontier.
+
+Queue entry: byte 0 level, byte 1 attempts (fetches that failed), byte 2 returns (leases that ran out on it), byte 3 blames
+(of these, when it may have been in the air), then the MessagePack array [path, depth, referrer, extra]. The four bytes
+stay outside MessagePack because the Lua scripts change them. The referrer is stored as a path when it is on the same host. `extra` is whatever else a request carries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgpack
+
+LEVELS = 8
+"""Priority levels, 0 the highest."""
+
+DEFAULT_LEVEL = 3
+"""Where a request of Scrapy priority 0 goes; each step of priority is one level."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A URL to be added. `fingerprint` None leaves out the seen test (Scrapy's dont_filter)."""
+
+    host: str
+    path: str
+    fingerprint: int | None
+    level: int = DEFAULT_LEVEL
+    depth: int = 0
+    referrer: str | None = None
+    extra: bytes | None = None
+
+    def entry(self) -> bytes:
+        """The bytes that the engine keeps."""
+        referrer = self.referrer
+        if referrer is not None and referrer.startswith(self.host + "/"):
+            referrer = referrer[len(self.host) :]
+        fields: list[object] = [self.path, self.depth, referrer, self.extra]
+        while fields[-1] is None:
+            fields.pop()
+        head = bytes((min(max(self.level, 0), LEVELS - 1), 0, 0, 0))
+        return head + msgpack.packb(fields)
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedURL:
+    """A URL handed to a worker; `index` names it within its lease."""
+
+    index: int
+    host: str
+    path: str
+    level: int
+    attempts: int
+    returns: int
+    depth: int
+    referrer: str | None
+    extra: bytes | None
+
+    @property
+    def url(self) -> str:
+        return self.host + self.path
+
+    @classmethod
+    def decode(cls, index: int, host: str, entry: bytes) -> LeasedURL:
+        """Read an entry; raises ValueError when it is damaged."""
+        fields = msgpack.unpackb(entry[4:])
+        path, depth, referrer, extra = (fields + [None] * 4)[:4]
+        if referrer is not None and referrer.startswith("/"):
+            referrer = host + referrer
+        return cls(index, host, path, entry[0], entry[1], entry[2], depth or 0, referrer, extra)
+
+
+def level_of_priority(priority: int) -> int:
+    """The level of a Scrapy request priority: higher priority, lower level."""
+    return min(max(DEFAULT_LEVEL - priority, 0), LEVELS - 1)

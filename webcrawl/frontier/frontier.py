@@ -1,0 +1,367 @@
+"""The verbs of the frontier, each one script or a few."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgpack
+
+from webcrawl.engine import Call, Engine
+from webcrawl.frontier.entry import LEVELS, Candidate, LeasedURL
+from webcrawl.frontier.keys import Keys
+
+BATCH = 1000
+"""Most URLs that one script call carries: a longer one would hold up everybody else on the server."""
+
+_COUNTERS = ("queued", "leased", "later", "seen", "added", "done", "dead", "reaped")
+_SCANNED_HOSTS = 20_000
+
+
+@dataclass(slots=True)
+class Lease:
+    """A host that this worker alone may ask, until it gives the host back or the lease runs out."""
+
+    host: str
+    token: int
+    failures: int
+    delay: float | None
+    """Seconds between two requests that an operator or robots.txt set for the host, if any."""
+    urls: list[LeasedURL]
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What became of one leased URL: done for good, to be retried after `delay` seconds, or dead with a reason."""
+
+    index: int
+    verdict: Literal["done", "retry", "dead"] = "done"
+    delay: float = 0.0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a worker says of one lease: URLs settled, how many more it wants, or that it gives the host back.
+
+    `pause`: seconds in which nobody may ask the host that is given back, or -1 to keep it. `quiet`: seconds after which
+    the server may forget the host's failures.
+    """
+
+    lease: Lease
+    settled: Sequence[Settlement]
+    more: int = 0
+    pause: float = -1.0
+    quiet: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The frontier in numbers, over all shards."""
+
+    queued: int
+    leased: int
+    later: int
+    seen: int
+    added: int
+    done: int
+    dead: int
+    reaped: int
+
+    @property
+    def open(self) -> int:
+        """URLs that still have to be crawled."""
+        return self.queued + self.leased + self.later
+
+
+@dataclass(frozen=True, slots=True)
+class HostQueue:
+    """One host in `hosts()`: its URLs waiting, and whether a worker has it."""
+
+    host: str
+    queued: int
+    leased: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A URL that was given up: never lost, but not tried again unless requeued."""
+
+    url: str
+    reason: str
+    time: float
+    attempts: int
+
+
+@dataclass(slots=True)
+class Frontier:
+    """The frontier of one crawl.
+
+    Times given and returned are seconds; the only clock is the server's. Every verb may raise redis-py's connection
+    errors (webcrawl.engine.AWAY), after which it can be called again: no verb loses anything when repeated.
+    """
+
+    engine: Engine
+    keys: Keys
+    worker: str
+    lease_seconds: float = 60.0
+    max_attempts: int = 5
+    low_share: float = 0.1
+    """Share of lease calls that pick from the lowest level upwards, so that no level starves."""
+    started_together: int = 1
+    """URLs of one host that a worker may have in the air at once."""
+    _picks: float = field(default=0.0, init=False)
+
+    async def add(self, candidates: Sequence[Candidate]) -> list[bool]:
+        """Queue those that were never seen; True for each that was queued. Any number, in any order."""
+        verdicts = [False] * len(candidates)
+        by_shard: dict[int, dict[str, list[int]]] = {}
+        for place, candidate in enumerate(candidates):
+            by_shard.setdefault(self.keys.shard(candidate.host), {}).setdefault(candidate.host, []).append(
+                place
+            )
+        calls, places = [], []
+        for shard, hosts in by_shard.items():
+            for batch in _batches(hosts):
+                calls.append(Call("add", self.keys.queue(shard), _add_arguments(candidates, batch)))
+                places.append([place for _, group in batch for place in group])
+        for group, reply in zip(places, await self.engine.run_all(calls), strict=True):
+            for place, verdict in zip(group, reply.decode(), strict=True):
+                verdicts[place] = verdict == "1"
+        return verdicts
+
+    async def lease(self, hosts: int, urls: int, shards: Sequence[int] | None = None) -> list[Lease]:
+        """Up to `hosts` hosts that may be asked now, each with up to `urls` URLs; empty when none is ready.
+
+        `shards`: where to look, everywhere by default.
+        """
+        leases: list[Lease] = []
+        order = list(range(self.keys.shards)) if shards is None else list(shards)
+        wanted = max(1, -(-hosts // max(1, len(order))))
+        while order and len(leases) < hosts:
+            arguments = (self.worker, wanted, urls, self._ms(self.lease_seconds), self._level_order())
+            calls = [Call("lease", self.keys.queue(shard), arguments) for shard in order]
+            replies = await self.engine.run_all(calls)
+            leases += [_lease(raw) for reply in replies for raw in reply]
+            # shards that gave all that was asked may have more: ask those again for what is still wanted
+            order = [shard for shard, reply in zip(order, replies, strict=True) if len(reply) >= wanted]
+            wanted = max(1, -(-(hosts - len(leases)) // max(1, len(order))))
+        return leases
+
+    async def acknowledge(
+        self, lease: Lease, settled: Iterable[Settlement] = (), *, more: int = 0
+    ) -> list[LeasedURL] | None:
+        """Settle URLs of a lease and keep it; returns up to `more` further URLs, or None when the lease was lost."""
+        reply = await self.engine.run(self._acknowledgement(lease, settled, more=more, pause=-1, quiet=0))
+        return self._acknowledged(lease, reply)
+
+    async def release(
+        self, lease: Lease, settled: Iterable[Settlement] = (), *, pause: float = 0.0, quiet: float = 3600.0
+    ) -> bool:
+        """Settle URLs, give the host back and keep everybody from asking it for `pause` seconds.
+
+        URLs not settled return to the head of the queue with nothing counted against them. After `quiet` further
+        seconds the server forgets the host's failures. False when the lease had been lost.
+        """
+        reply = await self.engine.run(self._acknowledgement(lease, settled, more=0, pause=pause, quiet=quiet))
+        return bool(reply)
+
+    async def extend(self, leases: Sequence[Lease]) -> set[str]:
+        """The heartbeat: these leases last `lease_seconds` from now; returns the hosts whose lease was lost."""
+        by_shard: dict[int, list[Lease]] = {}
+        for lease in leases:
+            by_shard.setdefault(self.keys.shard(lease.host), []).append(lease)
+        calls = [
+            Call(
+                "extend",
+                self.keys.queue(shard),
+                [
+                    self._ms(self.lease_seconds),
+                    *(part for lease in group for part in (lease.host, lease.token)),
+                ],
+            )
+            for shard, group in by_shard.items()
+        ]
+        return {host.decode() for reply in await self.engine.run_all(calls) for host in reply}
+
+    async def reap(self, *, everything: bool = False, delay: float = 0.0) -> tuple[int, int]:
+        """Take back the leases that ran out (or all); returns (hosts taken back, URLs that became dead letters).
+
+        `delay` seconds pass before such a host is asked again: its dead worker may have asked it a moment ago.
+        """
+        hosts = buried = 0
+        shards = list(range(self.keys.shards))
+        arguments = (
+            "all" if everything else "expired",
+            self.max_attempts,
+            self.started_together,
+            BATCH,
+            self._ms(delay),
+        )
+        while shards:
+            replies = await self.engine.run_all([Call("reap", self.keys.queue(s), arguments) for s in shards])
+            hosts += sum(reply[0] for reply in replies)
+            buried += sum(reply[1] for reply in replies)
+            shards = [shard for shard, reply in zip(shards, replies, strict=True) if reply[0] >= BATCH]
+        return hosts, buried
+
+    async def condemn(self, host: str, reason: str) -> int:
+        """Make dead letters of all that is queued for a host; returns how many."""
+        total = 0
+        while True:
+            call = Call("condemn", self.keys.queue(self.keys.shard(host)), (host, reason, BATCH))
+            buried = await self.engine.run(call)
+            total += buried
+            if buried < BATCH:
+                return total
+
+    async def block_until(self, host: str, seconds: float) -> None:
+        """Nobody asks the host before `seconds` have passed; it need not be known yet."""
+        await self._tell_host(host, "until", seconds)
+
+    async def set_delay(self, host: str, seconds: float | None) -> None:
+        """Seconds between two requests to the host, whatever the settings say; None takes it back."""
+        await self._tell_host(host, "delay", -0.001 if seconds is None else seconds)
+
+    async def counts(self) -> Counts:
+        hashes = await self.engine.hashes(self.keys.counters(shard) for shard in range(self.keys.shards))
+        return Counts(*(sum(int(shard.get(name.encode(), 0)) for shard in hashes) for name in _COUNTERS))
+
+    async def finished(self) -> bool:
+        """Whether no URL is queued, leased or waiting anywhere.
+
+        The shards are read twice: a URL that moved from a shard not yet read into one already read shows as a change
+        in what was added.
+        """
+        first = await self.counts()
+        if first.open:
+            return False
+        second = await self.counts()
+        return not second.open and second.added == first.added
+
+    async def hosts(self, most: int = 10) -> list[HostQueue]:
+        """The hosts with the longest queues, of the first 20,000 that have any."""
+        found: list[HostQueue] = []
+        for shard in range(self.keys.shards):
+            prefix = self.keys.queue(shard)[0]
+            found += await self._hosts_of(prefix, _SCANNED_HOSTS - len(found))
+        return sorted(found, key=lambda queue: (-queue.queued, queue.host))[:most]
+
+    async def dead_letters(self) -> AsyncIterator[DeadLetter]:
+        """Every dead letter, in no particular order."""
+        for shard in range(self.keys.shards):
+            async for url, value in self.engine.client.hscan_iter(self.keys.dead(shard)):
+                reason, time, entry = msgpack.unpackb(value, raw=True, strict_map_key=False)
+                yield DeadLetter(url.decode(), reason.decode(errors="replace"), time / 1000, entry[1])
+
+    async def requeue(self, letters: Iterable[tuple[str, str]]) -> int:
+        """Queue dead letters again, given as (host, URL); returns how many there were."""
+        by_shard: dict[int, list[str]] = {}
+        for host, url in letters:
+            by_shard.setdefault(self.keys.shard(host), []).extend((host, url))
+        calls = [
+            Call("requeue", self.keys.queue(shard), arguments[start : start + 2 * BATCH])
+            for shard, arguments in by_shard.items()
+            for start in range(0, len(arguments), 2 * BATCH)
+        ]
+        return sum(await self.engine.run_all(calls))
+
+    async def clear(self) -> None:
+        """Forget the crawl: every key of it, but not what is known of hosts."""
+        for pattern in self.keys.patterns():
+            async for key in self.engine.client.scan_iter(match=pattern, count=BATCH):
+                await self.engine.client.unlink(key)
+
+    async def settle_all(self, reports: Sequence[Report], *also: Call) -> list[list[LeasedURL] | None]:
+        """`acknowledge` or `release` for many leases, and other calls with them, in one round trip.
+
+        A list of new URLs for each report (empty for a release), None where the lease was lost.
+        """
+        calls = [
+            self._acknowledgement(r.lease, r.settled, more=r.more, pause=r.pause, quiet=r.quiet)
+            for r in reports
+        ]
+        replies = await self.engine.run_all([*calls, *also])
+        return [self._acknowledged(r.lease, reply) for r, reply in zip(reports, replies, strict=False)]
+
+    def _acknowledgement(
+        self, lease: Lease, settled: Iterable[Settlement], *, more: int, pause: float, quiet: float
+    ) -> Call:
+        arguments: list[str | int] = [lease.host, lease.token, self._ms(self.lease_seconds), more]
+        arguments += [-1 if pause < 0 else self._ms(pause), lease.failures, self._ms(quiet)]
+        for one in settled:
+            arguments += [one.index, one.verdict, self._ms(one.delay), one.reason]
+        return Call("acknowledge", self.keys.queue(self.keys.shard(lease.host)), arguments)
+
+    @staticmethod
+    def _acknowledged(lease: Lease, reply: Any) -> list[LeasedURL] | None:
+        return _urls(lease.host, reply[1:]) if reply else None
+
+    async def _tell_host(self, host: str, field: str, seconds: float) -> None:
+        value = self._ms(seconds)
+        await self.engine.run(Call("host", self.keys.queue(self.keys.shard(host)), (host, field, value)))
+
+    async def _hosts_of(self, prefix: str, most: int) -> list[HostQueue]:
+        found: list[HostQueue] = []
+        async for name, mask in self.engine.client.hscan_iter(f"{prefix}mask", count=BATCH):
+            if len(found) >= most:
+                break
+            host, queued = name.decode(), 0
+            for level in range(LEVELS):
+                if int(mask) & 1 << level:
+                    queued += await self.engine.client.llen(f"{prefix}q:{host} {level}")
+            leased = await self.engine.client.exists(f"{prefix}lease:{host}")
+            found.append(HostQueue(host, queued, bool(leased)))
+        return found
+
+    def _level_order(self) -> str:
+        levels = "".join(str(level) for level in range(LEVELS))
+        self._picks += self.low_share
+        if self._picks < 1:
+            return levels
+        self._picks -= 1
+        return levels[::-1]
+
+    @staticmethod
+    def _ms(seconds: float) -> int:
+        # upwards: a rounded-down pause would ask a host a moment too early
+        return -int(-seconds * 1000 // 1)
+
+
+def _batches(hosts: dict[str, list[int]]) -> Iterable[list[tuple[str, list[int]]]]:
+    """Cut one shard's places, grouped by host, into groups of at most BATCH."""
+    batch: list[tuple[str, list[int]]] = []
+    room = BATCH
+    for host, places in hosts.items():
+        for start in range(0, len(places), BATCH):
+            group = places[start : start + BATCH]
+            if len(group) > room:
+                yield batch
+                batch, room = [], BATCH
+            batch.append((host, group))
+            room -= len(group)
+    if batch:
+        yield batch
+
+
+def _add_arguments(
+    candidates: Sequence[Candidate], batch: list[tuple[str, list[int]]]
+) -> list[str | bytes | int]:
+    arguments: list[str | bytes | int] = []
+    for host, places in batch:
+        arguments += [host, len(places)]
+        for place in places:
+            fingerprint = candidates[place].fingerprint
+            arguments += ["" if fingerprint is None else fingerprint, candidates[place].entry()]
+    return arguments
+
+
+def _lease(raw: list[Any]) -> Lease:
+    host = raw[0].decode()
+    delay = raw[3] / 1000 if raw[3] >= 0 else None
+    return Lease(host, raw[1], raw[2], delay, _urls(host, raw[4]))
+
+
+def _urls(host: str, flat: list[Any]) -> list[LeasedURL]:
+    return [LeasedURL.decode(flat[i], host, flat[i + 1]) for i in range(0, len(flat), 2)]

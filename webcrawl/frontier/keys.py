@@ -1,0 +1,95 @@
+"""Every key that a crawl has in the engine, on one screen.
+
+A host belongs to shard = hash(host) mod FRONTIER_SHARDS. The braces are a cluster's hash tag: all keys of a shard are in
+one slot, so every script touches one slot. Times are milliseconds of the server's clock.
+
+    wc:{s<shard>}:host:<host>        HASH  politeness, shared by all crawls: until (not asked before), held (leased until),
+                                           failures (in a row), delay (ms), kept (set by an operator: never forgotten)
+    wc:{s<shard>}:robots:<host>      STR   robots.txt policy, expiring
+    wc:{s<shard>}:<crawl>:mask       HASH  host -> bit mask of the levels at which URLs are queued
+    wc:{s<shard>}:<crawl>:q:<host> <level>   LIST  entries, oldest first
+    wc:{s<shard>}:<crawl>:ready:<level>      ZSET  host -> when it may be asked; hosts with URLs and without a lease
+    wc:{s<shard>}:<crawl>:leases     ZSET  host -> when its lease runs out
+    wc:{s<shard>}:<crawl>:lease:<host>       HASH  token, worker, next, and index -> entry for every URL handed out
+    wc:{s<shard>}:<crawl>:later      ZSET  host LF entry -> when it is queued again
+    wc:{s<shard>}:<crawl>:seen:<bucket>      SET   fingerprints as integers; buckets split by linear hashing (Litwin 1980)
+    wc:{s<shard>}:<crawl>:dead       HASH  URL -> (reason, time, entry): dead letters
+    wc:{s<shard>}:<crawl>:n          HASH  counters: queued leased later seen added done dead reaped token bits split
+    wc:{s<shard>}:<crawl>:sum:<bucket>       HASH  payload checksum -> first URL
+    wc:{s<shard>}:<crawl>:near:<block>       HASH  SimHash -> first URL; the block is one quarter of the SimHash
+    wc:{c:<crawl>}:info              HASH  what the crawl was begun with: shards, created
+    wc:{c:<crawl>}:totals            HASH  what all workers did: pages, bytes, status counts, active_ms...
+    wc:{c:<crawl>}:workers           ZSET  worker -> when it counts as dead
+    wc:{c:<crawl>}:seeding           SET   workers that are still reading their seeds
+    wc:{c:<crawl>}:permits           HASH  worker -> pages reserved of CRAWL_MAX_PAGES
+    wc:{c:<crawl>}:hosts             HLL   hosts that answered
+    wc:{c:<crawl>}:seeds             SET   "hostname port" of hosts that an operator named
+    wc:{c:<crawl>}:scope             SET   scope keys that seeds, and redirected seeds, opened
+
+An entry is four bytes (level, attempts, returns, blames) and a MessagePack array, see webcrawl.frontier.entry.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import xxhash
+
+from webcrawl.errors import ConfigurationError
+
+_CRAWL_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_SUM_BUCKETS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The names of one crawl's keys; `shards` must stay what it was when the crawl began."""
+
+    crawl: str
+    shards: int
+
+    def __post_init__(self) -> None:
+        if not _CRAWL_ID.fullmatch(self.crawl):
+            raise ConfigurationError(
+                f"CRAWL_ID {self.crawl!r}: use 1 to 64 letters, digits, dots, dashes and underscores"
+            )
+        if self.shards < 1:
+            raise ConfigurationError(f"FRONTIER_SHARDS {self.shards}: must be at least 1")
+
+    def shard(self, host: str) -> int:
+        """The shard of a host key: the same on every machine and in every run."""
+        return xxhash.xxh3_64_intdigest(host.encode()) % self.shards
+
+    def queue(self, shard: int) -> tuple[str, str]:
+        """The two prefixes that every frontier script takes: the crawl's in this shard, and the host records'."""
+        return f"wc:{{s{shard}}}:{self.crawl}:", f"wc:{{s{shard}}}:host:"
+
+    def counters(self, shard: int) -> str:
+        return f"wc:{{s{shard}}}:{self.crawl}:n"
+
+    def dead(self, shard: int) -> str:
+        return f"wc:{{s{shard}}}:{self.crawl}:dead"
+
+    def robots(self, host: str) -> str:
+        return f"wc:{{s{self.shard(host)}}}:robots:{host}"
+
+    def host(self, host: str) -> str:
+        return f"wc:{{s{self.shard(host)}}}:host:{host}"
+
+    def checksum(self, digest: bytes) -> str:
+        number = int.from_bytes(digest[-8:], "big")
+        return f"wc:{{s{number % self.shards}}}:{self.crawl}:sum:{number // self.shards % _SUM_BUCKETS:x}"
+
+    def near(self, block: int) -> str:
+        return f"wc:{{s{block % self.shards}}}:{self.crawl}:near:{block:x}"
+
+    def own(self, name: str = "") -> str:
+        """A key of the crawl as a whole."""
+        return f"wc:{{c:{self.crawl}}}:{name}"
+
+    def patterns(self) -> list[str]:
+        """What to scan for to find every key of this crawl; host records and robots.txt are not the crawl's."""
+        return [f"wc:{{s{shard}}}:{self.crawl}:*" for shard in range(self.shards)] + [
+            f"wc:{{c:{self.crawl}}}:*"
+        ]

@@ -1,0 +1,54 @@
+-- Settle URLs of a leased host: finished ones leave, failed ones come back later, hopeless ones become dead letters.
+-- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
+-- ARGV    host, token, lease ms, more: URLs wanted on top, pause ms (-1 = keep the lease), failures, quiet ms,
+--         then per URL: index, "done" | "retry" | "dead", delay ms, reason
+-- reply   {} when the lease has been lost (nothing is changed), else {1, index, entry, index, entry...}: the new URLs
+local P, H, now = KEYS[1], KEYS[2], now_ms()
+local host, more, pause = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[5])
+local key, N = P .. 'lease:' .. host, P .. 'n'
+if redis.call('HGET', key, 'token') ~= ARGV[2] then return {} end
+
+local settled = 0
+for i = 8, #ARGV, 4 do
+  local index, verdict = ARGV[i], ARGV[i + 1]
+  local entry = redis.call('HGET', key, index)
+  if entry then
+    redis.call('HDEL', key, index)
+    settled = settled + 1
+    if verdict == 'done' then
+      redis.call('HINCRBY', N, 'done', 1)
+    elseif verdict == 'retry' then
+      local again = counted(entry, 1, 0, 0)
+      redis.call('HINCRBY', N, 'later', redis.call('ZADD', P .. 'later', now + ARGV[i + 2], host .. '\n' .. again))
+    else
+      bury(P, host, entry, ARGV[i + 3], now)
+    end
+  end
+end
+redis.call('HINCRBY', N, 'leased', -settled)
+
+if pause >= 0 then
+  give_back(P, host, nil)
+  redis.call('HDEL', H .. host, 'held')
+  redis.call('HSET', H .. host, 'until', now + pause, 'failures', ARGV[6])
+  -- a quiet host is forgotten, and forgiven with it, unless an operator set something on it
+  if redis.call('HEXISTS', H .. host, 'kept') == 0 then redis.call('PEXPIRE', H .. host, pause + ARGV[7]) end
+  make_ready(P, H, host, now)
+  return {1}
+end
+
+redis.call('ZADD', P .. 'leases', now + ARGV[3], host)
+redis.call('HSET', H .. host, 'held', now + ARGV[3])
+local reply = {1}
+if more > 0 then
+  local entries = pop(P, host, more)
+  local first = redis.call('HINCRBY', key, 'next', #entries) - #entries
+  for i, entry in ipairs(entries) do
+    redis.call('HSET', key, first + i - 1, entry)
+    reply[#reply + 1] = first + i - 1
+    reply[#reply + 1] = entry
+  end
+  redis.call('HINCRBY', N, 'queued', -#entries)
+  redis.call('HINCRBY', N, 'leased', #entries)
+end
+return reply

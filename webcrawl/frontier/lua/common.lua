@@ -1,0 +1,111 @@
+-- Put in front of every script: the moves on a host's queue that several steps share.
+local LEVELS = 8         -- a URL's level is the first byte of its entry, 0 the highest
+local BUCKET_LOAD = 192  -- mean fingerprints a seen bucket; the fullest stay below set-max-intset-entries
+
+local function now_ms()
+  local t = redis.call('TIME')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- Lua numbers are doubles: of a 64-bit fingerprint only the last decimal digits are used as a number.
+local function bucket_value(fingerprint)
+  return math.abs(tonumber(string.sub(fingerprint, -9)))
+end
+
+local function level_of(entry) return string.byte(entry, 1) end
+
+local function best_level(mask)
+  for level = 0, LEVELS - 1 do
+    if bit.band(mask, bit.lshift(1, level)) ~= 0 then return level end
+  end
+end
+
+-- Queue entries of a host; `mask` remembers which of its levels hold any. `head`: they go first again.
+local function push(P, host, entries, head)
+  local mask = tonumber(redis.call('HGET', P .. 'mask', host)) or 0
+  local before = mask
+  for _, entry in ipairs(entries) do
+    local level = level_of(entry)
+    redis.call(head and 'LPUSH' or 'RPUSH', P .. 'q:' .. host .. ' ' .. level, entry)
+    mask = bit.bor(mask, bit.lshift(1, level))
+  end
+  if mask ~= before then
+    if before ~= 0 then redis.call('ZREM', P .. 'ready:' .. best_level(before), host) end
+    redis.call('HSET', P .. 'mask', host, mask)
+  end
+end
+
+-- Take up to n entries of a host, best level first.
+local function pop(P, host, n)
+  local mask = tonumber(redis.call('HGET', P .. 'mask', host)) or 0
+  local entries, before = {}, mask
+  while mask ~= 0 and #entries < n do
+    local level = best_level(mask)
+    local key = P .. 'q:' .. host .. ' ' .. level
+    for _, entry in ipairs(redis.call('LPOP', key, n - #entries) or {}) do entries[#entries + 1] = entry end
+    if redis.call('EXISTS', key) == 0 then mask = bit.bxor(mask, bit.lshift(1, level)) end
+  end
+  if mask == 0 and before ~= 0 then redis.call('HDEL', P .. 'mask', host)
+  elseif mask ~= before then redis.call('HSET', P .. 'mask', host, mask) end
+  return entries
+end
+
+-- Put a host that has URLs and no lease into the ready heap of its best level, due when it may be asked again.
+local function make_ready(P, H, host, now)
+  local mask = tonumber(redis.call('HGET', P .. 'mask', host)) or 0
+  if mask == 0 or redis.call('ZSCORE', P .. 'leases', host) then return end
+  local key = P .. 'ready:' .. best_level(mask)
+  if not redis.call('ZSCORE', key, host) then
+    local due = tonumber(redis.call('HGET', H .. host, 'until')) or 0
+    redis.call('ZADD', key, math.max(due, now), host)
+  end
+end
+
+local function split_bucket(P, bits, split)
+  local from = P .. 'seen:' .. split
+  local halves = {[0] = {}, [1] = {}}
+  for _, fingerprint in ipairs(redis.call('SMEMBERS', from)) do
+    local half = halves[bucket_value(fingerprint) % 2 ^ (bits + 1) == split and 0 or 1]
+    half[#half + 1] = fingerprint
+  end
+  redis.call('DEL', from)
+  if #halves[0] > 0 then redis.call('SADD', from, unpack(halves[0])) end
+  if #halves[1] > 0 then redis.call('SADD', P .. 'seen:' .. (split + 2 ^ bits), unpack(halves[1])) end
+end
+
+-- Add to an entry's counters: attempts, returns, blames.
+local function counted(entry, attempts, returns, blames)
+  local a, r, b = string.byte(entry, 2, 4)
+  return string.sub(entry, 1, 1)
+    .. string.char(math.min(a + attempts, 255), math.min(r + returns, 255), math.min(b + blames, 255))
+    .. string.sub(entry, 5)
+end
+
+local function bury(P, host, entry, reason, now)
+  local path = cmsgpack.unpack(string.sub(entry, 5))[1]
+  redis.call('HSET', P .. 'dead', host .. path, cmsgpack.pack({reason, now, entry}))
+  redis.call('HSET', P .. 'n', 'dead', redis.call('HLEN', P .. 'dead'))
+end
+
+-- End a lease: what it still holds goes back to the head of the queue in its old order.
+-- `amend(entry, place)` may change an entry on the way, or return nil to keep it out.
+local function give_back(P, host, amend)
+  local key, held = P .. 'lease:' .. host, {}
+  local fields = redis.call('HGETALL', key)
+  for i = 1, #fields, 2 do
+    local index = tonumber(fields[i])
+    if index then held[#held + 1] = {index, fields[i + 1]} end
+  end
+  table.sort(held, function(a, b) return a[1] > b[1] end)
+  local entries = {}
+  for i, pair in ipairs(held) do
+    local entry = pair[2]
+    if amend then entry = amend(entry, #held - i + 1) end
+    if entry then entries[#entries + 1] = entry end
+  end
+  redis.call('DEL', key)
+  redis.call('ZREM', P .. 'leases', host)
+  if #entries > 0 then push(P, host, entries, true) end
+  redis.call('HINCRBY', P .. 'n', 'leased', -#held)
+  redis.call('HINCRBY', P .. 'n', 'queued', #entries)
+end

@@ -1,0 +1,48 @@
+-- Lease ready hosts, each with its first URLs, to one worker.
+-- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
+-- ARGV    worker, hosts wanted, URLs a host, lease ms, levels in the order of picking (one digit each)
+-- reply   per host: {host, token, failures, delay ms or -1, {index, entry, index, entry...}}
+local P, H, now = KEYS[1], KEYS[2], now_ms()
+local wanted, urls, lease_ms = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local leases = {}
+
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', P .. 'later', '-inf', now, 'LIMIT', 0, 1000)) do
+  local cut = string.find(member, '\n', 1, true)
+  local host = string.sub(member, 1, cut - 1)
+  redis.call('ZREM', P .. 'later', member)
+  redis.call('HINCRBY', P .. 'n', 'later', -1)
+  redis.call('HINCRBY', P .. 'n', 'queued', 1)
+  push(P, host, {string.sub(member, cut + 1)}, false)
+  make_ready(P, H, host, now)
+end
+
+local function lease(host, ready)
+  local record = redis.call('HMGET', H .. host, 'until', 'held', 'failures', 'delay')
+  -- another crawl may hold the host, or have asked it a moment ago: politeness is the host's, not the crawl's
+  local due = math.max(tonumber(record[1]) or 0, tonumber(record[2]) or 0)
+  if due > now then return redis.call('ZADD', ready, due, host) end
+  redis.call('ZREM', ready, host)
+  local entries = pop(P, host, urls)
+  if #entries == 0 then return end
+  local token = redis.call('HINCRBY', P .. 'n', 'token', 1)
+  local key, flat = P .. 'lease:' .. host, {}
+  for index, entry in ipairs(entries) do
+    flat[#flat + 1] = index
+    flat[#flat + 1] = entry
+  end
+  redis.call('HSET', key, 'token', token, 'worker', ARGV[1], 'next', #entries + 1, unpack(flat))
+  redis.call('ZADD', P .. 'leases', now + lease_ms, host)
+  redis.call('HSET', H .. host, 'held', now + lease_ms)
+  redis.call('HINCRBY', P .. 'n', 'queued', -#entries)
+  redis.call('HINCRBY', P .. 'n', 'leased', #entries)
+  leases[#leases + 1] = {host, token, tonumber(record[3]) or 0, tonumber(record[4]) or -1, flat}
+end
+
+for level in string.gmatch(ARGV[5], '%d') do
+  if #leases >= wanted then break end
+  local ready = P .. 'ready:' .. level
+  for _, host in ipairs(redis.call('ZRANGEBYSCORE', ready, '-inf', now, 'LIMIT', 0, wanted - #leases)) do
+    lease(host, ready)
+  end
+end
+return leases

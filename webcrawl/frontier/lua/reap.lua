@@ -1,0 +1,27 @@
+-- Take back leases that ran out, or, when their workers are known to be dead, all of them.
+-- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
+-- ARGV    "expired" | "all", blames that bury a URL, URLs a host that a worker may have started, most hosts
+--         at once, delay ms: the dead worker may have asked the host a moment ago
+-- reply   {hosts taken back, URLs that became dead letters}
+local P, H, now = KEYS[1], KEYS[2], now_ms()
+local limit, started = tonumber(ARGV[2]), tonumber(ARGV[3])
+local last = ARGV[1] == 'all' and '+inf' or now
+local buried = 0
+local hosts = redis.call('ZRANGEBYSCORE', P .. 'leases', '-inf', last, 'LIMIT', 0, ARGV[4])
+for _, host in ipairs(hosts) do
+  -- only what may have been started when the worker died can have killed it: the rest is not to blame
+  give_back(P, host, function(entry, place)
+    local again = counted(entry, 0, 1, place <= started and 1 or 0)
+    local blames = string.byte(again, 4)
+    if place > started or blames < limit then return again end
+    bury(P, host, entry, 'its worker died ' .. blames .. ' times', now)
+    buried = buried + 1
+    return nil
+  end)
+  local pause = math.max(tonumber(ARGV[5]), tonumber(redis.call('HGET', H .. host, 'delay')) or 0)
+  redis.call('HDEL', H .. host, 'held')
+  redis.call('HSET', H .. host, 'until', math.max(now + pause, tonumber(redis.call('HGET', H .. host, 'until')) or 0))
+  make_ready(P, H, host, now)
+end
+redis.call('HINCRBY', P .. 'n', 'reaped', #hosts)
+return {#hosts, buried}

@@ -1,0 +1,327 @@
+"""HTTP and HTTPS by aiohttp: names from the project's resolver, addresses past its guard, bytes kept for the archive."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ipaddress
+import logging
+import socket
+import ssl
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any, Self
+from urllib.parse import quote, urlsplit
+from weakref import WeakKeyDictionary
+
+import aiohttp
+import yarl
+from aiohttp.abc import AbstractResolver, ResolveResult
+from scrapy import Request, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import (
+    CannotResolveHostError,
+    DownloadCancelledError,
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    IgnoreRequest,
+    ResponseDataLossError,
+    StopDownload,
+    UnsupportedURLSchemeError,
+)
+from scrapy.http import Headers, Response
+from scrapy.responsetypes import responsetypes
+from scrapy.utils.ssl import _make_ssl_context
+from scrapy.utils.url import add_http_if_no_scheme
+from twisted.python.failure import Failure
+
+from webcrawl.addresses import AddressGuard
+from webcrawl.dns import Resolver
+from webcrawl.errors import AddressRefused, NameNotResolved
+from webcrawl.exchange import Exchange
+from webcrawl.session import Session
+from webcrawl.urls import hostname, is_address, port
+
+logger = logging.getLogger(__name__)
+
+TRUNCATE = "download_truncate"
+"""Request.meta key: bytes after which the body is cut off instead of refused."""
+
+_READ_BYTES = 64 * 1024
+_KEEPALIVE_SECONDS = 30.0
+_LONGEST_HEADER = 64 * 1024
+
+_exchanges: WeakKeyDictionary[Request, Exchange] = WeakKeyDictionary()
+
+
+def exchange_of(request: Request | None) -> Exchange | None:
+    """What went over the wire for a request, as long as the request lives."""
+    return None if request is None else _exchanges.get(request)
+
+
+class RequestRefused(IgnoreRequest):
+    """The address guard forbids the connection; it is not a failure of the host."""
+
+
+class _GuardedResolver(AbstractResolver):
+    """The addresses that aiohttp may connect to: resolved by ours, each checked at the moment of connecting."""
+
+    def __init__(self, resolver: Resolver, guard: AddressGuard) -> None:
+        self._resolver = resolver
+        self._guard = guard
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        answer = await self._resolver.resolve(host)
+        results = []
+        for address in answer.addresses:
+            self._guard.check(address, hostname=host, port=port)
+            kind = socket.AF_INET6 if ":" in address else socket.AF_INET
+            results.append(
+                ResolveResult(
+                    hostname=host, host=address, port=port, family=kind, proto=0, flags=socket.AI_NUMERICHOST
+                )
+            )
+        return results
+
+    async def close(self) -> None:
+        """The resolver is the session's to close."""
+
+
+class HTTPDownloadHandler:
+    """A Scrapy download handler for http and https.
+
+    It keeps what Scrapy's own promise: DOWNLOAD_TIMEOUT, DOWNLOAD_MAXSIZE, DOWNLOAD_WARNSIZE, the headers_received and
+    bytes_received signals with StopDownload, data loss, proxies, certificates, `verbatim_url`, and Scrapy's exceptions.
+    """
+
+    lazy = False
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        settings = crawler.settings
+        self.crawler = crawler
+        self._guard = session.guard
+        self._maxsize = settings.getint("DOWNLOAD_MAXSIZE")
+        self._warnsize = settings.getint("DOWNLOAD_WARNSIZE")
+        self._timeout = settings.getfloat("DOWNLOAD_TIMEOUT")
+        self._fail_on_dataloss = settings.getbool("DOWNLOAD_FAIL_ON_DATALOSS")
+        self._proxy_encoding = settings.get("HTTPPROXY_AUTH_ENCODING")
+        bind = settings.get("DOWNLOAD_BIND_ADDRESS")
+        self._ssl_context: ssl.SSLContext = _make_ssl_context(settings)
+        self._client = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                resolver=_GuardedResolver(session.resolver, session.guard),
+                use_dns_cache=False,
+                limit=0,
+                keepalive_timeout=_KEEPALIVE_SECONDS,
+                local_addr=(bind, 0) if isinstance(bind, str) else bind,
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
+            max_line_size=_LONGEST_HEADER,
+            max_field_size=_LONGEST_HEADER,
+            response_class=_Response,
+        )
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler, Session.of(crawler))
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def download_request(self, request: Request) -> Response:
+        """Fetch one request; redirects are not followed here."""
+        timeout = request.meta.get("download_timeout", self._timeout)
+        self._check_literal(request)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            async with self._client.request(
+                request.method,
+                yarl.URL(request.url, encoded=True),
+                data=request.body or None,
+                headers=_sent_headers(request),
+                timeout=aiohttp.ClientTimeout(total=timeout),
+                ssl=self._ssl_context,
+                allow_redirects=False,
+                proxy=self._proxy(request),
+            ) as received:
+                request.meta["download_latency"] = loop.time() - began
+                return await self._read(request, received)
+        except TimeoutError as error:
+            raise DownloadTimeoutError(
+                f"Getting {request.url} took longer than {timeout} seconds."
+            ) from error
+        except (aiohttp.InvalidURL, ValueError) as error:
+            raise UnsupportedURLSchemeError(str(error)) from error
+        except AddressRefused as error:
+            raise RequestRefused(str(error)) from error
+        except NameNotResolved as error:
+            raise CannotResolveHostError(str(error)) from error
+        except aiohttp.ClientConnectorError as error:
+            raise DownloadConnectionRefusedError(str(error)) from error
+        except (aiohttp.ClientError, ConnectionError) as error:
+            raise DownloadFailedError(f"{type(error).__name__}: {error}") from error
+
+    def _check_literal(self, request: Request) -> None:
+        """An address in the URL itself never reaches the resolver: it is checked here."""
+        name = hostname(request.url)
+        if is_address(name):
+            try:
+                self._guard.check(name.strip("[]"), hostname=name, port=port(request.url))
+            except AddressRefused as error:
+                raise RequestRefused(str(error)) from error
+
+    async def _read(self, request: Request, received: _Response) -> Response:
+        headers = Headers(list(received.headers.items()))
+        announced = headers.get("Content-Length")
+        size = int(announced) if announced and announced.isdigit() else None
+        limit = request.meta.get("download_maxsize", self._maxsize)
+        cut = request.meta.get(TRUNCATE)
+        if limit and size is not None and size > limit and not cut:
+            raise DownloadCancelledError(
+                f"{request.url} announces {size} bytes: more than DOWNLOAD_MAXSIZE {limit}"
+            )
+        if stopped := self._asked_to_stop(
+            signals.headers_received, request, headers=headers, body_length=size
+        ):
+            return self._response(request, received, headers, b"", None, stopped)
+        body = bytearray()
+        truncated = stopped = None
+        try:
+            while chunk := await received.content.read(_READ_BYTES):
+                body += chunk
+                if stopped := self._asked_to_stop(signals.bytes_received, request, data=chunk):
+                    break
+                if cut and len(body) > cut:
+                    del body[cut:]
+                    truncated = "length"
+                    break
+                if limit and len(body) > limit and not cut:
+                    raise DownloadCancelledError(f"{request.url} is larger than DOWNLOAD_MAXSIZE {limit}")
+        except aiohttp.ClientPayloadError as error:
+            if request.meta.get("download_fail_on_dataloss", self._fail_on_dataloss):
+                raise ResponseDataLossError(str(error)) from error
+            truncated = "disconnect"
+        self._warn_of_size(request, len(body))
+        return self._response(request, received, headers, bytes(body), truncated, stopped)
+
+    def _response(
+        self,
+        request: Request,
+        received: _Response,
+        headers: Headers,
+        body: bytes,
+        truncated: str | None,
+        stopped: StopDownload | None,
+    ) -> Response:
+        _exchanges[request] = _exchange(request, received, body, truncated)
+        response_class = responsetypes.from_args(headers=headers, url=request.url, body=body)
+        version = received.version
+        response = response_class(
+            url=request.url,
+            status=received.status,
+            headers=headers,
+            body=body,
+            flags=["dataloss"] if truncated == "disconnect" else ["truncated"] if truncated else [],
+            certificate=received.certificate,
+            ip_address=ipaddress.ip_address(received.peer) if received.peer else None,
+            protocol=f"HTTP/{version.major}.{version.minor}" if version else None,
+        )
+        if stopped is not None:
+            response.flags.append("download_stopped")
+            if stopped.fail:
+                stopped.response = response
+                raise stopped
+        return response
+
+    def _asked_to_stop(self, signal: object, request: Request, **details: Any) -> StopDownload | None:
+        results = self.crawler.signals.send_catch_log(
+            signal=signal, request=request, spider=self.crawler.spider, dont_log=StopDownload, **details
+        )
+        for _, result in results:
+            if isinstance(result, Failure) and isinstance(result.value, StopDownload):
+                return result.value
+        return None
+
+    def _warn_of_size(self, request: Request, size: int) -> None:
+        limit = request.meta.get("download_warnsize", self._warnsize)
+        if limit and size > limit:
+            logger.warning("%s has %d bytes: more than DOWNLOAD_WARNSIZE %d", request.url, size, limit)
+
+    def _proxy(self, request: Request) -> str | None:
+        """The proxy of a request, with its credentials. An operator chose it: the guard lets it through."""
+        proxy = request.meta.get("proxy")
+        if not proxy:
+            return None
+        url = urlsplit(add_http_if_no_scheme(proxy))
+        self._guard.allow_host(url.hostname or "", url.port or 80)
+        credentials = request.headers.get("Proxy-Authorization")
+        if credentials is None:
+            return url.geturl()
+        scheme, _, token = credentials.decode("ascii").partition(" ")
+        if scheme.lower() != "basic":
+            raise DownloadFailedError(f"proxy authorisation by {scheme} is not supported, only Basic")
+        user, _, password = base64.b64decode(token).decode(self._proxy_encoding).partition(":")
+        return url._replace(netloc=f"{quote(user)}:{quote(password)}@{url.netloc}").geturl()
+
+
+class _Response(aiohttp.ClientResponse):
+    """Keeps what aiohttp forgets once the connection is given back: the peer and its certificate."""
+
+    peer: str | None = None
+    certificate: bytes | None = None
+
+    async def start(self, connection: Any) -> aiohttp.ClientResponse:
+        if transport := connection.transport:
+            peername = transport.get_extra_info("peername")
+            self.peer = peername[0].partition("%")[0] if peername else None
+            tls = transport.get_extra_info("ssl_object")
+            self.certificate = tls.getpeercert(binary_form=True) if tls else None
+        return await super().start(connection)
+
+
+def _sent_headers(request: Request) -> list[tuple[str, str]]:
+    return [
+        (name.decode("latin-1"), value.decode("latin-1"))
+        for name, values in request.headers.items()
+        if name != b"Proxy-Authorization"
+        for value in values
+    ]
+
+
+def _exchange(request: Request, received: _Response, payload: bytes, truncated: str | None) -> Exchange:
+    url = yarl.URL(request.url, encoded=True)
+    sent: Mapping[str, str] = received.request_info.headers
+    request_lines = [f"{request.method} {url.raw_path_qs or '/'} HTTP/1.1"]
+    request_lines += [f"{name}: {value}" for name, value in sent.items()]
+    version = received.version or aiohttp.HttpVersion11
+    reason = received.reason or _phrase(received.status)
+    status_line = f"HTTP/{version.major}.{version.minor} {received.status} {reason}".encode(
+        "latin-1", "replace"
+    )
+    response_lines = [status_line, *(name + b": " + value for name, value in received.raw_headers)]
+    return Exchange(
+        url=request.url,
+        method=request.method,
+        request_head="\r\n".join([*request_lines, "", ""]).encode("latin-1", "replace"),
+        request_body=request.body,
+        status=received.status,
+        response_head=b"\r\n".join([*response_lines, b"", b""]),
+        payload=payload,
+        ip_address=received.peer,
+        fetched_at=datetime.now(UTC),
+        truncated=truncated,
+    )
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""

@@ -1,0 +1,37 @@
+"""What Scrapy logs of single pages: nothing, unless somebody reads that level."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from scrapy import Request, Spider
+from scrapy.http import Response
+from scrapy.logformatter import LogFormatter, LogFormatterResult
+from twisted.python.failure import Failure
+
+_debug = logging.getLogger("scrapy.core")
+
+
+class QuietLogFormatter(LogFormatter):
+    """Scrapy's formatter without the work for lines that are not shown, and without alarm for dead links.
+
+    A page that cannot be fetched is counted, retried and stored with its error: no reason for a traceback each.
+    """
+
+    def crawled(self, request: Request, response: Response, spider: Spider) -> LogFormatterResult | None:  # type: ignore[override]
+        return super().crawled(request, response, spider) if _debug.isEnabledFor(logging.DEBUG) else None
+
+    def scraped(self, item: Any, response: Any, spider: Spider) -> LogFormatterResult | None:  # type: ignore[override]
+        if not _debug.isEnabledFor(logging.DEBUG):
+            return None
+        return {
+            "level": logging.DEBUG,
+            "msg": "Stored %(item)s",
+            "args": {"item": getattr(item, "url", item)},
+        }
+
+    def download_error(
+        self, failure: Failure, request: Request, spider: Spider, errmsg: str | None = None
+    ) -> LogFormatterResult:
+        return {**super().download_error(failure, request, spider, errmsg), "level": logging.INFO}

@@ -1,0 +1,92 @@
+"""The item that flows through the pipelines, and the row that is stored of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from datetime import datetime
+from operator import attrgetter
+from typing import Any
+
+from webcrawl.document import Document
+from webcrawl.exchange import Exchange
+
+# By name: mypy, where it sees the slots of a base, takes a dataclass to have none but its own.
+_CARRIED = ("document", "duplicate_fetched_at", "exchange", "noarchive", "noindex", "text")
+
+
+class Carried:
+    """What a page carries through the pipelines and nobody stores.
+
+    They live in a plain base class so that they are no dataclass fields: feed exports, `dataclasses.asdict`
+    and comparisons see only what is stored. Set them after construction; an empty value means "not known".
+    `duplicate_fetched_at` is when `duplicate_of` was fetched, for a revisit record.
+    """
+
+    __slots__ = _CARRIED
+
+    document: Document | None
+    duplicate_fetched_at: datetime | None
+    exchange: Exchange | None
+    text: str | None
+    noindex: bool
+    noarchive: bool
+
+    def release(self) -> None:
+        """Let go of what is carried: how a page begins, and how it is freed from its body once stored."""
+        self.document = None
+        self.duplicate_fetched_at = None
+        self.exchange = None
+        self.text = None
+        self.noindex = False
+        self.noarchive = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Page(Carried):
+    """One fetch of one URL: what is stored of it as a row, and what it carries (see `Carried`).
+
+    `url` is what was asked for, `final_url` where redirects led. `status` is None when there was no HTTP
+    answer; `error` says why. `length` counts the bytes of the decoded body. `digest` is "sha1:" and the
+    Base32 SHA-1 of the payload as received, as in a WARC. `simhash` is unsigned 64-bit. `duplicate_of` is the
+    URL of an earlier page with the same payload (`duplicate_kind` "exact") or nearly the same text ("near").
+    `warc_offset` and `warc_length` place the response's gzip member in `warc_file`. `attempts` counts the
+    tries that this fetch took.
+    """
+
+    url: str
+    host: str
+    fetched_at: datetime
+    final_url: str = ""
+    status: int | None = None
+    depth: int = 0
+    referrer: str | None = None
+    mime_type: str | None = None
+    charset: str | None = None
+    length: int | None = None
+    digest: str | None = None
+    simhash: int | None = None
+    duplicate_of: str | None = None
+    duplicate_kind: str | None = None
+    title: str | None = None
+    description: str | None = None
+    language: str | None = None
+    canonical_url: str | None = None
+    etag: str | None = None
+    last_modified: str | None = None
+    error: str | None = None
+    warc_file: str | None = None
+    warc_offset: int | None = None
+    warc_length: int | None = None
+    attempts: int = 1
+
+    def __post_init__(self) -> None:
+        self.final_url = self.final_url or self.url
+        self.release()
+
+    def row(self) -> dict[str, Any]:
+        """What is stored, by column name (`ROW_FIELDS`)."""
+        return dict(zip(ROW_FIELDS, _row_values(self), strict=True))
+
+
+ROW_FIELDS: tuple[str, ...] = tuple(field.name for field in fields(Page))
+_row_values = attrgetter(*ROW_FIELDS)

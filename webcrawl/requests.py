@@ -1,0 +1,134 @@
+"""A Scrapy request's way into a queue entry and out again: MessagePack, never pickle."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Callable
+from typing import Any
+
+import msgpack
+from scrapy import Request, Spider
+from scrapy.utils.misc import load_object
+from scrapy.utils.request import request_from_dict
+
+from webcrawl.errors import StoreError
+from webcrawl.frontier import Candidate, LeasedURL, level_of_priority
+from webcrawl.urls import Canonicalizer, normalize, split
+
+LOCAL = "local"
+"""Key of an `extra` that stands for a request kept in the memory of one worker."""
+
+_PASSING_META = frozenset({"depth", "download_slot", "download_latency", "download_timeout"})
+
+_EXTENSIONS: dict[int, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    # code: type, to something MessagePack knows, back
+    1: (tuple, list, tuple),
+    2: (set, list, set),
+    3: (frozenset, list, frozenset),
+    4: (datetime.datetime, datetime.datetime.isoformat, datetime.datetime.fromisoformat),
+    5: (datetime.date, datetime.date.isoformat, datetime.date.fromisoformat),
+    6: (decimal.Decimal, str, decimal.Decimal),
+}
+
+
+class Unserializable(Exception):
+    """A request that carries something which cannot leave the process, such as a lambda or an open file."""
+
+
+def pack(value: Any) -> bytes:
+    """MessagePack of plain data, tuples, sets, dates and decimals; raises Unserializable."""
+    try:
+        return bytes(msgpack.packb(value, default=_encode, strict_types=True))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise Unserializable(str(error)) from error
+
+
+def unpack(data: bytes) -> Any:
+    """The reverse of `pack`; raises StoreError when the data is damaged."""
+    try:
+        return msgpack.unpackb(data, ext_hook=_decode, strict_map_key=False)
+    except Exception as error:
+        raise StoreError(f"a request in the frontier cannot be read: {error}") from error
+
+
+def to_candidate(
+    request: Request, spider: Spider, canonicalizer: Canonicalizer, level: int | None = None
+) -> Candidate:
+    """The queue entry of a request; raises InvalidURL, or Unserializable when only this process can hold it."""
+    url = normalize(request.url)
+    host, path = split(url)
+    verbatim = request.meta.get("verbatim_url")
+    fingerprint = None
+    if not request.dont_filter:
+        fingerprint = canonicalizer.request_fingerprint(
+            request.method, request.url if verbatim else url, request.body
+        )
+    extra = None if is_plain(request, spider) and not verbatim else pack(_record(request, spider, url))
+    return Candidate(
+        host,
+        path,
+        fingerprint,
+        level_of_priority(request.priority) if level is None else level,
+        request.meta.get("depth", 0),
+        request.meta.get("referrer"),
+        extra,
+    )
+
+
+def is_plain(request: Request, spider: Spider) -> bool:
+    """Whether host, path, priority, depth and referrer say everything about a request."""
+    return (
+        type(request) is Request
+        and request.method == "GET"
+        and not (request.callback or request.body or request.headers or request.cookies or request.flags)
+        and not (request.cb_kwargs or request.dont_filter)
+        and request.errback in (None, getattr(spider, "errback", None))
+        and not (request.meta.keys() - _PASSING_META - {"referrer"})
+    )
+
+
+def to_request(url: LeasedURL, spider: Spider) -> Request:
+    """The request of a leased URL; raises StoreError when its entry names what the spider does not have."""
+    meta: dict[str, Any] = {"depth": url.depth}
+    if url.referrer:
+        meta["referrer"] = url.referrer
+    if url.extra is None:
+        return Request(url.url, errback=getattr(spider, "errback", None), meta=meta)
+    record = unpack(url.extra)
+    try:
+        if "_class" in record and not issubclass(load_object(record["_class"]), Request):
+            raise StoreError(f"{record['_class']} is no Request class")
+        record["meta"] = {**record.get("meta", {}), **meta}
+        return request_from_dict({"url": url.url, **record}, spider=spider)
+    except (ValueError, TypeError, KeyError, AttributeError, ImportError) as error:
+        raise StoreError(f"the queued request for {url.url} cannot be made again: {error}") from error
+
+
+def _record(request: Request, spider: Spider, url: str) -> dict[str, Any]:
+    """What `Request.to_dict` says, without what is default, empty or kept in the entry anyway."""
+    try:
+        record = request.to_dict(spider=spider)
+    except ValueError as error:
+        raise Unserializable(str(error)) from error
+    record["meta"] = {key: value for key, value in request.meta.items() if key not in _PASSING_META}
+    if record["url"] == url:
+        del record["url"]
+    kept = {"url", "method", "_class", "dont_filter"}
+    slim = {key: value for key, value in record.items() if value or key in kept}
+    if slim.get("encoding") == "utf-8":
+        del slim["encoding"]
+    return slim
+
+
+def _encode(value: Any) -> msgpack.ExtType:
+    for code, (kind, encode, _) in _EXTENSIONS.items():
+        if type(value) is kind:
+            return msgpack.ExtType(code, pack(encode(value)))
+    raise TypeError(f"{type(value).__name__} cannot be serialised")
+
+
+def _decode(code: int, data: bytes) -> Any:
+    if code not in _EXTENSIONS:
+        return msgpack.ExtType(code, data)
+    return _EXTENSIONS[code][2](unpack(data))

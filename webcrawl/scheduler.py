@@ -1,0 +1,310 @@
+"""The Scrapy scheduler over the frontier: a drop-in for scrapy-redis's.
+
+`next_request` never waits for the network: webcrawl.worker leases ahead and wakes the engine. A request's work is done,
+and its URL acknowledged, when Scrapy takes the request off its list of those in progress: after the download, the
+callback and the item pipelines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
+from scrapy import Request, Spider, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import CloseSpider
+from scrapy.http import Response
+from scrapy.utils.defer import deferred_from_coro
+from scrapy_redis.scheduler import Scheduler as RedisScheduler
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from webcrawl.errors import CrawlError, InvalidURL, StoreError
+from webcrawl.frontier import Candidate, LeasedURL, Settlement
+from webcrawl.requests import LOCAL, Unserializable, pack, to_candidate, to_request, unpack
+from webcrawl.session import Session
+from webcrawl.urls import split
+from webcrawl.worker import Worker
+
+logger = logging.getLogger(__name__)
+
+_LOCAL_RETRY_SECONDS = 2.0
+_STORE_RETRY_SECONDS = 10.0
+_MOST_BACKLOG = 50_000
+
+
+class _InProgress(set[Request]):
+    """The engine's set of requests in progress, telling when one leaves it.
+
+    It is the only place of Scrapy 2.19 that every request passes when all its work is done, however it ended.
+    """
+
+    def __init__(self, done: Callable[[Request], None]) -> None:
+        super().__init__()
+        self._done = done
+
+    def remove(self, request: Request) -> None:
+        super().remove(request)
+        self._done(request)
+
+
+class _Task:
+    """A leased URL that Scrapy works on, and what is known of its outcome so far."""
+
+    __slots__ = ("landed", "page", "settlement", "token", "url")
+
+    def __init__(self, url: LeasedURL, token: int) -> None:
+        self.url = url
+        self.token = token
+        self.settlement = Settlement(url.index)
+        self.page = False
+        self.landed = False
+
+
+class FrontierScheduler(RedisScheduler):  # type: ignore[misc]
+    """`SCHEDULER = "webcrawl.scheduler.FrontierScheduler"`: see the module.
+
+    Middlewares tell it what becomes of a request through `landed`, `retry`, `bury` and `count_page`; all of them ignore
+    requests that did not come from the frontier.
+    """
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        config = session.config
+        super().__init__(server=None, persist=config.persist, flush_on_start=config.flush_on_start)
+        self.crawler = crawler
+        self.session = session
+        self.stats = crawler.stats
+        self._worker: Worker | None = None
+        self._tasks: dict[Request, _Task] = {}
+        self._held: dict[str, Request] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = math.inf
+        self._ending = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler, Session.of(crawler))
+
+    # --- what Scrapy's engine calls ----------------------------------------------------------------------------------
+
+    def open(self, spider: Spider) -> Deferred[None]:
+        self.spider = spider
+        return deferred_from_coro(self._open())
+
+    def close(self, reason: str) -> Deferred[None]:
+        return deferred_from_coro(self._close())
+
+    def enqueue_request(self, request: Request) -> bool:
+        """Give a request to the frontier; False when it was met lately or cannot be crawled."""
+        if (task := self._tasks.get(request)) and task.settlement.verdict == "retry":
+            return True
+        try:
+            candidate = to_candidate(request, self.spider, self.session.canonicalizer)
+        except InvalidURL as error:
+            logger.warning("Request left out: %s", error)
+            self.stats.inc_value("frontier/invalid_urls")
+            return False
+        except Unserializable as error:
+            candidate = self._hold(request, str(error))
+        return self.worker.add(candidate)
+
+    def add_links(self, urls: Iterable[str], *, depth: int, referrer: str, level: int) -> int:
+        """Give normalised URLs to the frontier without making requests of them; returns how many were not met lately."""
+        added = 0
+        fingerprint, add = self.session.canonicalizer.fingerprint, self.worker.add
+        for url in urls:
+            host, path = split(url)
+            added += add(Candidate(host, path, fingerprint(url), level, depth, referrer))
+        return added
+
+    def next_request(self) -> Request | None:
+        """A request whose host may be asked now; None when there is none, or too much waits to be sent."""
+        if self.worker.backlog > _MOST_BACKLOG:
+            return None
+        while (url := self.worker.next()) is not None:
+            token = self.worker.token(url)
+            request = self._request_of(url, token)
+            if request is not None:
+                self._tasks[request] = _Task(url, token)
+                return request
+        self._set_timer()
+        return None
+
+    def has_pending_requests(self) -> bool:
+        # Scrapy asks this only when the spider has no start requests left
+        self.worker.seeding = False
+        return self.worker.finished is None or bool(self.worker.backlog)
+
+    def __len__(self) -> int:
+        return len(self._tasks) + self.worker.backlog
+
+    # --- what our middlewares tell -----------------------------------------------------------------------------------
+
+    @property
+    def worker(self) -> Worker:
+        """The worker of this process; it exists from `open` on."""
+        assert self._worker is not None, "the scheduler is not open"
+        return self._worker
+
+    def leased(self, request: Request) -> LeasedURL | None:
+        """The frontier's URL behind a request, if there is one."""
+        task = self._tasks.get(request)
+        return task.url if task else None
+
+    def is_last_attempt(self, request: Request) -> bool:
+        """Whether a failure of this request is final. Requests that are not the frontier's are not retried."""
+        task = self._tasks.get(request)
+        return task is None or task.url.attempts + 1 >= self.session.config.max_attempts
+
+    def landed(self, request: Request) -> None:
+        """The transfer is over: the next URL of the host may be handed out while this one is worked on."""
+        task = self._tasks.get(request)
+        if task and not task.landed:
+            task.landed = True
+            self.worker.landed(task.url, task.token)
+
+    def answered(self, request: Request, host: str) -> None:
+        """The host answered."""
+        self.worker.met.add(host)
+        if (task := self._tasks.get(request)) and task.url.returns:
+            self.count("fetched_again")
+
+    def retry(self, request: Request, delay: float, reason: str) -> None:
+        """When its work is done, the URL goes back to be fetched again after `delay` seconds, an attempt counted."""
+        self._settle_as(request, "retry", delay, reason)
+
+    def bury(self, request: Request, reason: str) -> None:
+        """When its work is done, the URL becomes a dead letter."""
+        self._settle_as(request, "dead", 0.0, reason)
+
+    def count_page(self, request: Request) -> None:
+        """The request brought a page, which counts against CRAWL_MAX_PAGES once its work is done."""
+        if task := self._tasks.get(request):
+            task.page = True
+
+    def count(self, name: str, amount: int = 1) -> None:
+        """Add to one of the crawl's totals."""
+        self.worker.counted[name] += amount
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    async def _open(self) -> None:
+        try:
+            await self.session.open()
+        except CrawlError as error:
+            logger.critical("%s", error)
+            raise CloseSpider("engine_unavailable") from error
+        self._worker = Worker(
+            self.session.frontier, self.session.crawl, self.session.turns, self.session.config, self._wake
+        )
+        self.engine_slot.inprogress = _InProgress(self._done)
+        self.crawler.signals.connect(self._item_failed, signals.item_error)
+        self._worker.start()
+
+    @property
+    def engine_slot(self) -> Any:
+        """The engine's slot: private to Scrapy, but nothing public tells when a request's work is done."""
+        return self.crawler.engine._slot
+
+    async def _close(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+        if self._worker is None:
+            return
+        await self._worker.close()
+        if not self.persist:
+            await self.session.frontier.clear()
+
+    def _done(self, request: Request) -> None:
+        """Everything that Scrapy does with a request has been done."""
+        self.landed(request)
+        if task := self._tasks.pop(request, None):
+            settled = task.settlement.verdict
+            self.worker.settle(task.url, task.token, task.settlement, page=task.page and settled == "done")
+
+    def _settle_as(self, request: Request, verdict: Any, delay: float, reason: str) -> None:
+        if task := self._tasks.get(request):
+            task.settlement = Settlement(task.url.index, verdict, delay, reason)
+
+    def _item_failed(self, response: Response | Failure | None, failure: Failure) -> None:
+        """A page whose item did not get through the pipelines is not stored: it must not be acknowledged."""
+        request = getattr(response, "request", None)
+        if request is not None and request in self._tasks:
+            reason = f"{failure.type.__name__}: {failure.value}"
+            if self.is_last_attempt(request):
+                self.bury(request, reason)
+            else:
+                self.retry(request, _STORE_RETRY_SECONDS, reason)
+
+    def _hold(self, request: Request, reason: str) -> Candidate:
+        """Keep a request in memory and make a place holder for it, to be crawled when its host's turn comes."""
+        logger.warning("%s stays in this process, it cannot be stored: %s", request, reason)
+        self.stats.inc_value("frontier/unserializable")
+        ticket = uuid.uuid4().hex
+        self._held[ticket] = request
+        stand_in = Request(
+            request.url,
+            method=request.method,
+            body=request.body,
+            priority=request.priority,
+            dont_filter=request.dont_filter,
+            meta={"depth": request.meta.get("depth", 0)},
+        )
+        plain = to_candidate(stand_in, self.spider, self.session.canonicalizer)
+        extra = pack({LOCAL: ticket, "worker": self.session.worker})
+        return Candidate(plain.host, plain.path, plain.fingerprint, plain.level, plain.depth, None, extra)
+
+    def _request_of(self, url: LeasedURL, token: int) -> Request | None:
+        """The request of a leased URL, or None when it cannot be made here: then it is settled otherwise."""
+        try:
+            record = unpack(url.extra) if url.extra and LOCAL.encode() in url.extra else {}
+            if LOCAL not in record:
+                return to_request(url, self.spider)
+        except StoreError as error:
+            logger.error("%s", error)
+            settlement = Settlement(url.index, "dead", reason=str(error))
+        else:
+            if request := self._held.pop(record[LOCAL], None):
+                request.meta["depth"] = url.depth
+                return request
+            if record["worker"] in self.worker.peers:
+                settlement = Settlement(url.index, "retry", _LOCAL_RETRY_SECONDS)
+            else:
+                settlement = Settlement(
+                    url.index, "dead", reason="it could only be held by a worker that died"
+                )
+        self.worker.landed(url, token)
+        self.worker.settle(url, token, settlement, page=False)
+        return None
+
+    def _wake(self) -> None:
+        """The worker has something to hand out now or later, or ended."""
+        if self.worker.finished in ("max_pages", "frontier_error") and not self._ending:
+            self._ending = True
+            closing = self.crawler.engine.close_spider_async(reason=self.worker.finished)
+            self._closing = asyncio.ensure_future(closing)
+        elif self.worker.finished or self.worker.due_in() <= 0:
+            self.engine_slot.nextcall.schedule()
+        else:
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        due = self.worker.due_in()
+        if math.isinf(due):
+            return
+        at = time.monotonic() + due
+        if self._timer is not None:
+            if self._timer_at <= at:
+                return
+            self._timer.cancel()
+        self._timer_at = at
+        self._timer = asyncio.get_running_loop().call_later(due, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self.engine_slot.nextcall.schedule()

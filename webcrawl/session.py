@@ -1,0 +1,166 @@
+"""What the components of one crawl share in one process: engine, frontier, resolver, address guard, filters.
+
+Scrapy builds scheduler, middlewares and pipelines apart from each other; each asks `Session.of(crawler)` for the same
+session. Settings are read, and found wrong, when it is made; the network is touched only by `open`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from collections.abc import Mapping
+from typing import Any, Self, cast
+from weakref import WeakKeyDictionary
+
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.settings import BaseSettings
+from scrapy.utils.misc import load_object
+
+from webcrawl.addresses import AddressGuard
+from webcrawl.config import EngineConfig, FrontierConfig, StoreConfig, number, politeness, whole
+from webcrawl.dns import Resolver
+from webcrawl.engine import Engine
+from webcrawl.errors import ConfigurationError, EngineUnavailable
+from webcrawl.filters import FilterChain, ScopeFilter, URLFilter
+from webcrawl.frontier import Crawl, Frontier, Keys
+from webcrawl.scope import Scope
+from webcrawl.turns import Turns
+from webcrawl.urls import TRACKING_PARAMETERS, Canonicalizer, hostname, normalize, port
+
+_sessions: WeakKeyDictionary[Crawler, Session]
+
+
+class Session:
+    """See the module. `open` must have run before `engine`, `frontier` and `crawl` are used."""
+
+    engine: Engine
+    frontier: Frontier
+    crawl: Crawl
+
+    def __init__(self, settings: BaseSettings, spider_name: str) -> None:
+        self.config = FrontierConfig.from_settings(settings, spider_name)
+        self.engine_config = EngineConfig.from_settings(settings)
+        self.stores = StoreConfig.from_settings(settings)
+        self.keys = Keys(self.config.crawl_id, self.config.shards)
+        self.turns = Turns(politeness(settings))
+        self.guard = AddressGuard(settings.getlist("ALLOWED_NETWORKS"))
+        self.resolver = Resolver(
+            settings.getlist("DNS_SERVERS"),
+            timeout=number(settings, "DNS_TIMEOUT", least=0.1),
+            max_names=whole(settings, "DNSCACHE_SIZE", least=1),
+        )
+        ignored = settings.get("URL_IGNORED_PARAMETERS")
+        self.canonicalizer = Canonicalizer(TRACKING_PARAMETERS if ignored is None else tuple(ignored))
+        self.scope: Scope | None = None
+        self.worker = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
+        self.resumed = False
+        self._filter_classes = filter_classes(settings)
+        self._settings = settings
+        self.filters = self._chain()
+        self._embedded: Any = None
+        self.is_open = False
+
+    @classmethod
+    def of(cls, crawler: Crawler) -> Self:
+        """The session of a crawler, made at first use; raises ConfigurationError when a setting is wrong."""
+        session = _sessions.get(crawler)
+        if session is None:
+            session = _sessions[crawler] = cls(crawler.settings, crawler.spidercls.name)
+            crawler.signals.connect(session.close, signals.engine_stopped)
+        return cast("Self", session)
+
+    async def connect(self) -> None:
+        """Start or reach the engine; raises EngineUnavailable, EngineError."""
+        config = self.engine_config
+        self.engine = Engine(config.url or self._start_embedded(), config.parameters, cluster=config.cluster)
+        await self.engine.check()
+        self.frontier = Frontier(
+            self.engine,
+            self.keys,
+            self.worker,
+            lease_seconds=self.config.lease_seconds,
+            max_attempts=self.config.max_attempts,
+            low_share=self.config.low_share,
+            started_together=self.turns.config.concurrency,
+        )
+        self.crawl = Crawl(self.engine, self.keys, self.worker, self.config.lease_seconds)
+        self.is_open = True
+
+    async def open(self) -> None:
+        """Connect, and begin the crawl or go on with it; raises ConfigurationError when it was begun otherwise."""
+        await self.connect()
+        self.resumed = await self.crawl.begin()
+        if self.config.flush_on_start:
+            await self.frontier.clear()
+            self.resumed = await self.crawl.begin()
+        if self._embedded is not None and self._embedded.first:
+            # nobody else can hold a lease in an engine that nobody else uses
+            await self.frontier.reap(everything=True, delay=self.turns.config.delay)
+        for seed in await self.crawl.recall("seeds"):
+            name, _, number_of_port = seed.rpartition(" ")
+            self.guard.allow_host(name, int(number_of_port))
+
+    async def close(self) -> None:
+        """Give up the engine; the last process to do so ends an embedded one."""
+        await self.resolver.close()
+        if self.is_open:
+            self.is_open = False
+            await self.engine.close()
+        if self._embedded is not None:
+            self._embedded.stop()
+
+    async def admit_seed(self, url: str) -> None:
+        """The operator named this URL: its host may be wherever it is, for all workers of the crawl."""
+        url = normalize(url)
+        self.guard.allow_host(hostname(url), port(url))
+        await self.crawl.remember("seeds", [f"{hostname(url)} {port(url)}"])
+
+    async def set_scope(self, scope: Scope, *, remember: bool = True) -> None:
+        """From now on links are followed within this scope, widened by what other workers opened."""
+        self.scope = scope
+        for key in await self.crawl.recall("scope"):
+            scope.admit_key(key)
+        if remember:
+            await self.crawl.remember("scope", scope.keys())
+        self.filters = self._chain()
+
+    async def widen_scope(self, url: str) -> None:
+        """A seed was redirected to this URL: the crawl goes on there."""
+        if self.scope is not None:
+            await self.crawl.remember("scope", [self.scope.add(url)])
+
+    def _start_embedded(self) -> str:
+        try:
+            from webcrawl.embedded import EmbeddedEngine
+        except ImportError as error:
+            raise EngineUnavailable(
+                "no embedded engine on this platform; set REDIS_URL to a Valkey or Redis >= 7 server"
+            ) from error
+        self._embedded = EmbeddedEngine(self.engine_config.data_dir)
+        return str(self._embedded.start())
+
+    def _chain(self) -> FilterChain:
+        config: Mapping[str, object] = {**self._settings, "SCOPE": self.scope or Scope("web")}
+        # the scope is no choice among filters: a list without it must not open the whole web
+        return FilterChain(each.from_config(config) for each in [ScopeFilter, *self._filter_classes])
+
+
+def filter_classes(settings: BaseSettings) -> list[type[URLFilter]]:
+    """The classes of URL_FILTERS in order; raises ConfigurationError for what is none."""
+    found: list[tuple[int, type[URLFilter]]] = []
+    for path, order in settings.getdict("URL_FILTERS").items():
+        if order is None:
+            continue
+        try:
+            filter_class = load_object(path)
+            if not issubclass(filter_class, URLFilter):
+                raise TypeError("it is no URLFilter")
+        except (ImportError, NameError, TypeError, ValueError) as error:
+            raise ConfigurationError(f"URL_FILTERS {path!r}: {error}") from error
+        found.append((int(order), filter_class))
+    return [filter_class for _, filter_class in sorted(found, key=lambda pair: pair[0])]
+
+
+_sessions = WeakKeyDictionary()

@@ -1,0 +1,216 @@
+"""WARC/1.1 records as bytes: making them of an exchange, and taking them apart again.
+
+The standard: https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/
+
+A payload here has no transfer-encoding any more, so a response's header block cannot claim one:
+`Transfer-Encoding` is renamed to `X-Archive-Orig-Transfer-Encoding`, as other crawlers do, a `Content-Length`
+beside it (which a client had to ignore) likewise, and a `Content-Length` that holds is put first. Every other
+header line stays as received.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import BinaryIO, NamedTuple
+
+from webcrawl.errors import StoreError
+from webcrawl.exchange import Exchange, digest
+from webcrawl.stores.coding import decoded
+
+VERSION = b"WARC/1.1\r\n"
+REVISIT_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+
+_GZIP = zlib.MAX_WBITS | 16
+_CHUNK = 1 << 16
+_FRAMING = re.compile(rb"^(Transfer-Encoding|Content-Length)(?=[ \t]*:)", re.IGNORECASE | re.MULTILINE)
+_TRANSFER_ENCODING = re.compile(rb"^Transfer-Encoding[ \t]*:", re.IGNORECASE | re.MULTILINE)
+_LINE_BREAKS = re.compile(r"[\r\n]+")
+
+
+class Record(NamedTuple):
+    """A record to be written: named fields, and the parts of its block."""
+
+    fields: dict[str, str]
+    block: tuple[bytes, ...]
+
+    def member(self, level: int) -> bytes:
+        """The record as a gzip member of its own, compressed at `level` (0 to 9)."""
+        stream = zlib.compressobj(level, zlib.DEFLATED, _GZIP)
+        fields = {**self.fields, "Content-Length": str(sum(map(len, self.block)))}
+        lines = [f"{name}: {_LINE_BREAKS.sub(' ', value)}\r\n" for name, value in fields.items()]
+        head = VERSION + "".join(lines).encode("utf-8", "replace") + b"\r\n"
+        pieces = [stream.compress(part) for part in (head, *self.block, b"\r\n\r\n")]
+        return b"".join([*pieces, stream.flush()])
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """A record as read: WARC fields, and for HTTP the header block, the payload and the body it stands for.
+
+    `body` is the payload without its content-encoding. In records that are not HTTP, `http_head` is empty and
+    the whole block is the payload.
+    """
+
+    headers: dict[str, str]
+    http_head: bytes
+    payload: bytes
+
+    @property
+    def body(self) -> bytes:
+        """The payload decoded."""
+        return decoded(self.payload, http_field(self.http_head, "content-encoding"))
+
+
+def record_id() -> str:
+    """A new name for a record."""
+    return f"<urn:uuid:{uuid.uuid4()}>"
+
+
+def warcinfo_record(identity: str, filename: str, info: Mapping[str, str]) -> Record:
+    """What opens a file: who wrote it, with what and how, as lines of `info`."""
+    lines = "".join(f"{name}: {_LINE_BREAKS.sub(' ', value)}\r\n" for name, value in info.items())
+    block = lines.encode("utf-8", "replace")
+    fields = {
+        "WARC-Type": "warcinfo",
+        "WARC-Record-ID": identity,
+        "WARC-Date": warc_date(datetime.now(UTC)),
+        "WARC-Filename": filename,
+        "WARC-Block-Digest": digest(block),
+        "Content-Type": "application/warc-fields",
+    }
+    return Record(fields, (block,))
+
+
+def response_record(exchange: Exchange, warcinfo_id: str) -> Record:
+    """The answer: header block and payload."""
+    head = archived_head(exchange)
+    fields = _fields(exchange, "response", warcinfo_id)
+    fields["WARC-Payload-Digest"] = digest(exchange.payload)
+    fields["WARC-Block-Digest"] = digest(head, exchange.payload)
+    fields["Content-Type"] = "application/http; msgtype=response"
+    return Record(fields, (head, exchange.payload))
+
+
+def revisit_record(
+    exchange: Exchange, warcinfo_id: str, refers_to_url: str, refers_to_date: datetime
+) -> Record:
+    """An answer whose payload is archived already: header block only, and where to find the payload."""
+    head = archived_head(exchange)
+    fields = _fields(exchange, "revisit", warcinfo_id)
+    fields["WARC-Profile"] = REVISIT_PROFILE
+    fields["WARC-Refers-To-Target-URI"] = refers_to_url
+    fields["WARC-Refers-To-Date"] = warc_date(refers_to_date)
+    fields["WARC-Payload-Digest"] = digest(exchange.payload)
+    fields["WARC-Block-Digest"] = digest(head)
+    fields["Content-Type"] = "application/http; msgtype=response"
+    return Record(fields, (head,))
+
+
+def request_record(exchange: Exchange, warcinfo_id: str, concurrent_to: str) -> Record:
+    """The question that led to the record `concurrent_to`."""
+    head = _ended(exchange.request_head)
+    fields = _fields(exchange, "request", warcinfo_id)
+    fields.pop("WARC-Truncated", None)
+    fields["WARC-Concurrent-To"] = concurrent_to
+    fields["WARC-Payload-Digest"] = digest(exchange.request_body)
+    fields["WARC-Block-Digest"] = digest(head, exchange.request_body)
+    fields["Content-Type"] = "application/http; msgtype=request"
+    return Record(fields, (head, exchange.request_body))
+
+
+def archived_head(exchange: Exchange) -> bytes:
+    """The response's header block, true for a payload without transfer-encoding (see the module)."""
+    head = _ended(exchange.response_head)
+    if not _TRANSFER_ENCODING.search(head):
+        return head
+    status_line, _, lines = head.partition(b"\n")
+    length = b"Content-Length: %d\r\n" % len(exchange.payload)
+    return status_line + b"\n" + length + _FRAMING.sub(rb"X-Archive-Orig-\1", lines)
+
+
+def inflated(member: bytes) -> bytes:
+    """The contents of one gzip member; zlib.error unless it is whole."""
+    stream = zlib.decompressobj(_GZIP)
+    data = stream.decompress(member)
+    if not stream.eof:
+        raise zlib.error("the gzip member is cut short")
+    return data
+
+
+def members(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
+    """(offset, length, first 64 KiB of the contents) of each gzip member, up to the first torn one."""
+    offset, pending = 0, b""
+    while True:
+        stream = zlib.decompressobj(_GZIP)
+        start = bytearray()
+        length = 0
+        while not stream.eof:
+            chunk = stream.unconsumed_tail or pending or file.read(_CHUNK)
+            if not chunk:
+                return
+            pending = b""
+            try:
+                contents = stream.decompress(chunk, _CHUNK)
+            except zlib.error:
+                return
+            length += len(chunk) - len(stream.unconsumed_tail) - len(stream.unused_data)
+            start += contents[: _CHUNK - len(start)]
+        yield offset, length, bytes(start)
+        offset += length
+        pending = stream.unused_data
+
+
+def parse(data: bytes) -> StoredRecord:
+    """Take apart an inflated record; a record cut short gives what there is. StoreError if it is none."""
+    head, _, rest = data.partition(b"\r\n\r\n")
+    version, *lines = head.decode("utf-8", "replace").split("\r\n")
+    if not version.startswith("WARC/"):
+        raise StoreError("no WARC record here")
+    headers = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    length = headers.get("Content-Length", "")
+    block = rest[: int(length)] if length.isdecimal() else rest
+    if not headers.get("Content-Type", "").startswith("application/http"):
+        return StoredRecord(headers, b"", block)
+    http_head, blank, payload = block.partition(b"\r\n\r\n")
+    return StoredRecord(headers, http_head + blank, payload)
+
+
+def http_field(head: bytes, name: str) -> str | None:
+    """The value of the first header line of that name (in lower case), or None."""
+    for line in head.split(b"\n")[1:]:
+        field, colon, value = line.partition(b":")
+        if colon and field.strip().lower() == name.encode("ascii"):
+            return value.strip().decode("latin-1")
+    return None
+
+
+def warc_date(moment: datetime) -> str:
+    """A WARC-Date with microseconds; a time without zone is taken for UTC."""
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(UTC)
+    return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def _fields(exchange: Exchange, warc_type: str, warcinfo_id: str) -> dict[str, str]:
+    fields = {
+        "WARC-Type": warc_type,
+        "WARC-Record-ID": record_id(),
+        "WARC-Warcinfo-ID": warcinfo_id,
+        "WARC-Target-URI": exchange.url,
+        "WARC-Date": warc_date(exchange.fetched_at),
+    }
+    if exchange.ip_address:
+        fields["WARC-IP-Address"] = exchange.ip_address
+    if exchange.truncated:
+        fields["WARC-Truncated"] = exchange.truncated
+    return fields
+
+
+def _ended(head: bytes) -> bytes:
+    """A header block that ends with its blank line, whatever the client left of it."""
+    return head if head.endswith(b"\r\n\r\n") else head.rstrip(b"\r\n") + b"\r\n\r\n"

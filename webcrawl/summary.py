@@ -1,0 +1,79 @@
+"""The end of a crawl: a summary for people, and `DATA_DIR/summary.json` for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any, Self
+
+from scrapy import Spider, signals
+from scrapy.crawler import Crawler
+
+from webcrawl.engine import AWAY
+from webcrawl.figures import Figures, figures
+from webcrawl.progress import errors, size
+from webcrawl.session import Session
+
+_REASONS = {
+    "finished": "finished: there is nothing left to crawl",
+    "shutdown": "stopped",
+    "max_pages": "stopped at CRAWL_MAX_PAGES",
+    "closespider_pagecount": "stopped at CLOSESPIDER_PAGECOUNT",
+}
+
+
+class Summary:
+    """Extension: written when the spider is closed, with the figures of all workers and runs of the crawl."""
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        self._crawler = crawler
+        self._session = session
+        self._print = crawler.settings.get("PROGRESS") != "off"
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        extension = cls(crawler, Session.of(crawler))
+        crawler.signals.connect(extension.spider_closed, signals.spider_closed)
+        return extension
+
+    async def spider_closed(self, spider: Spider, reason: str) -> None:
+        if not self._session.is_open:
+            return
+        try:
+            now = await figures(self._session.frontier, self._session.crawl)
+        except AWAY as error:
+            print(f"No summary: the engine is away ({error}).", file=sys.stderr)
+            return
+        folder = self._session.stores.data_dir
+        write_summary(folder / "summary.json", {**now.as_dict(), "finish_reason": reason})
+        if self._print:
+            print(text(now, reason, folder), file=sys.stderr, flush=True)
+
+
+def write_summary(path: Path, summary: dict[str, Any]) -> None:
+    """Replace the file at once, so that nobody reads half of it, and several workers may write it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(f".{os.getpid()}")
+    temporary.write_text(json.dumps(summary, indent=2) + "\n")
+    temporary.replace(path)
+
+
+def text(now: Figures, reason: str, folder: Path) -> str:
+    """The summary for people."""
+    statuses = ", ".join(f"{number:,} x {status}" for status, number in now.responses.items()) or "none"
+    left = now.queued + now.leased
+    lines = [
+        f"Crawl {_REASONS.get(reason, reason)}.",
+        f"  pages       {now.pages:,} from {now.hosts:,} hosts in {now.seconds:,.1f} s ({now.pages_per_second:,.1f}/s)",
+        f"  responses   {statuses}; {size(now.bytes)}",
+        f"  duplicates  {now.exact_duplicates:,} exact, {now.near_duplicates:,} near",
+        f"  URLs        {now.seen_urls:,} seen, {left:,} queued, {now.dead_letters:,} dead letters",
+        f"  left out    {now.robots_denied:,} by robots.txt, {now.addresses_refused:,} by the address guard",
+        f"  errors      {errors(now):,} ({now.retried:,} retries)",
+        f"  results in  {folder}: summary.json, warc/, metadata.db",
+    ]
+    if left:
+        lines.append("The same command goes on where this one stopped.")
+    return "\n".join(lines)

@@ -1,0 +1,432 @@
+"""One worker's side of the frontier: leases ahead, hands out what is due, and reports in batches.
+
+Nothing here waits for a page. `next` and `settle` are plain calls; a task of the worker's own talks to the server, adds
+first and acknowledgements after, so that a URL leaves the frontier only when its outlinks are in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import logging
+import math
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import xxhash
+
+from webcrawl.config import FrontierConfig
+from webcrawl.engine import AWAY
+from webcrawl.frontier import Candidate, Crawl, Frontier, Lease, LeasedURL, Report, Settlement
+from webcrawl.frontier.recent import RecentCache
+from webcrawl.politeness import HostTurn
+from webcrawl.turns import Turns
+
+logger = logging.getLogger(__name__)
+
+_GATHER_SECONDS = 0.01
+_IDLE_SECONDS = 0.1
+_BEAT_SECONDS = 2.0
+_LONGEST_HOLD = 5.0
+_FLUSH_AT = 2000
+
+
+@dataclass(slots=True)
+class _Host:
+    """A leased host: what is still to be fetched, what is in the air, what can be reported."""
+
+    lease: Lease
+    turn: HostTurn
+    urls: deque[LeasedURL]
+    in_air: int = 0
+    unsettled: int = 0
+    settled: list[Settlement] = field(default_factory=list)
+    drained: bool = False
+    """The server had no further URLs when last asked."""
+
+
+class Worker:
+    """See the module. `wake` is called when there is something to hand out, or nothing ever more."""
+
+    def __init__(
+        self, frontier: Frontier, crawl: Crawl, turns: Turns, config: FrontierConfig, wake: Callable[[], None]
+    ) -> None:
+        self.frontier = frontier
+        self.crawl = crawl
+        self.turns = turns
+        self.recent = RecentCache(config.recent)
+        self.finished: str | None = None
+        """Why there is nothing more to do: "finished", "max_pages" or "frontier_error"; None while there is."""
+        self.failure: Exception | None = None
+        self.seeding = True
+        self.counted: Counter[str] = Counter()
+        """Increments for the crawl's totals, sent with the next report."""
+        self.met: set[str] = set()
+        """Hosts that answered, to be counted."""
+        self._config = config
+        self._wake = wake
+        self._hosts: dict[str, _Host] = {}
+        self._due: list[tuple[float, int, str]] = []
+        self._order = itertools.count()
+        self._adds: list[Candidate] = []
+        self._dirty: set[str] = set()
+        self._condemned: set[str] = set()
+        self._lease_at = 0.0
+        self._permits = 0
+        self._permits_done = 0
+        self._no_permit = False
+        self._signal = asyncio.Event()
+        self._closing = False
+        self._last_beat = 0.0
+        self._shards: Sequence[int] = range(frontier.keys.shards)
+        self.peers: frozenset[str] = frozenset({crawl.worker})
+        """All live workers of the crawl, this one among them."""
+        self._others_seeding = 0
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to talk to the server."""
+        self._task = asyncio.create_task(self._run())
+
+    @property
+    def in_air(self) -> int:
+        """URLs handed out whose fetch has not ended."""
+        return sum(host.in_air for host in self._hosts.values())
+
+    def add(self, candidate: Candidate) -> bool:
+        """Give a URL to the frontier, unless this worker did so lately; False when it did."""
+        if candidate.fingerprint is not None and not self.recent.add(candidate.fingerprint):
+            return False
+        self._adds.append(candidate)
+        self.finished = None
+        self._signal.set()
+        return True
+
+    @property
+    def backlog(self) -> int:
+        """URLs found that the server does not have yet."""
+        return len(self._adds)
+
+    def next(self) -> LeasedURL | None:
+        """A URL whose host may be asked now, or None. `landed` and `settle` must follow."""
+        now = time.monotonic()
+        while self._due and self._due[0][0] <= now:
+            _, _, name = heapq.heappop(self._due)
+            host = self._hosts.get(name)
+            if host is None or not host.urls or host.in_air >= self.turns.config.concurrency:
+                continue
+            if not host.turn.may_start(now):
+                self._schedule(name, host)
+                continue
+            if not self._permit():
+                heapq.heappush(self._due, (now, next(self._order), name))
+                return None
+            host.in_air += 1
+            url = host.urls.popleft()
+            self._schedule(name, host)
+            return url
+        return None
+
+    def due_in(self) -> float:
+        """Seconds until `next` may have something; infinite when nothing is scheduled."""
+        if not self._due or self._no_permit:
+            return math.inf
+        return max(0.0, self._due[0][0] - time.monotonic())
+
+    def landed(self, url: LeasedURL, token: int) -> None:
+        """The fetch of a URL is over, well or not: the host's next one may be scheduled."""
+        host = self._hosts.get(url.host)
+        if host is None or host.lease.token != token:
+            return
+        host.in_air -= 1
+        if host.turn.given_up:
+            self._condemned.add(url.host)
+            self._signal.set()
+        self._schedule(url.host, host)
+
+    def settle(self, url: LeasedURL, token: int, settlement: Settlement, *, page: bool) -> None:
+        """All work on a URL is done. `page`: it counts against the crawl's limit."""
+        if page:
+            self.counted["pages"] += 1
+            self._permits_done += 1
+        else:
+            self._permits += 1
+        host = self._hosts.get(url.host)
+        if host is None or host.lease.token != token:
+            self.counted["settled_too_late"] += 1
+            return
+        host.settled.append(settlement)
+        host.unsettled -= 1
+        self._dirty.add(url.host)
+        self._signal.set()
+
+    def token(self, url: LeasedURL) -> int:
+        """The fencing token under which a URL was leased; -1 when its lease is gone."""
+        host = self._hosts.get(url.host)
+        return host.lease.token if host else -1
+
+    async def close(self) -> None:
+        """Report everything and give all hosts back. What was not begun keeps its place in the queue."""
+        self._closing = True
+        self._signal.set()
+        if self._task:
+            await self._task
+
+    async def _run(self) -> None:
+        hold = 0.0
+        while True:
+            try:
+                await self._round()
+                if hold:
+                    logger.warning("The engine answers again: going on.")
+                hold = 0.0
+                if self._closing:
+                    await self._give_everything_back()
+                    return
+            except AWAY as error:
+                if not hold:
+                    logger.warning("The engine is away (%s): holding, nothing is lost.", error)
+                # it may come back without the last moments: what we believe it has seen, it may have to see again
+                self.recent.clear()
+                hold = min(_LONGEST_HOLD, hold * 2 or 0.1)
+                if self._closing and hold >= _LONGEST_HOLD:
+                    logger.error("The engine stays away: ending without a last report; leases will run out.")
+                    return
+                await asyncio.sleep(hold)
+                continue
+            except Exception as error:
+                logger.exception("The frontier cannot go on")
+                self.failure = error
+                self._finish("frontier_error")
+                return
+            await self._pause()
+
+    async def _pause(self) -> None:
+        """Wait for something to report, a short while in any case, to report in batches."""
+        await asyncio.sleep(_GATHER_SECONDS)
+        try:
+            await asyncio.wait_for(self._signal.wait(), _IDLE_SECONDS)
+        except TimeoutError:
+            return
+        finally:
+            self._signal.clear()
+
+    async def _round(self) -> None:
+        await self._send_adds()
+        while self._condemned:
+            await self._condemn(next(iter(self._condemned)))
+        await self._report()
+        if time.monotonic() - self._last_beat > min(_BEAT_SECONDS, self._config.lease_seconds / 4):
+            await self._beat()
+        if self._closing:
+            return
+        if self._no_permit:
+            await self._ask_permits()
+        await self._lease()
+        if not (self._hosts or self._adds or self.seeding or self.finished):
+            await self._check_finished()
+
+    async def _send_adds(self) -> None:
+        while self._adds:
+            batch = self._adds[:_FLUSH_AT]
+            verdicts = await self.frontier.add(batch)
+            del self._adds[: len(batch)]
+            if any(verdicts):
+                self._lease_at = 0.0
+            self.counted["discovered"] += sum(verdicts)
+            self.counted["known"] += len(verdicts) - sum(verdicts)
+
+    async def _report(self) -> None:
+        names = [name for name in self._dirty if name in self._hosts]
+        self._dirty.clear()
+        reports = [self._report_of(name) for name in names]
+        counted, self.counted = self.counted, Counter()
+        permits, self._permits_done = self._permits_done, 0
+        met, self.met = self.met, set()
+        if not reports and not counted and not permits:
+            return
+        tally = self.crawl.tally(counted, permits=permits, seeding=self.seeding)
+        try:
+            await self.crawl.meet(met)
+            replies = await self.frontier.settle_all(reports, tally)
+        except BaseException:
+            self._dirty.update(names)
+            self.counted.update(counted)
+            self._permits_done += permits
+            self.met |= met
+            raise
+        for report, urls in zip(reports, replies, strict=True):
+            self._reported(report, urls)
+
+    def _report_of(self, name: str) -> Report:
+        host = self._hosts[name]
+        settled = tuple(host.settled)
+        left = len(host.urls) + host.unsettled
+        mine = self.frontier.keys.shard(name) in self._shards
+        keep = (
+            not self._closing and mine and not host.drained and len(self._hosts) <= self._config.lease_hosts
+        )
+        more = (
+            self._config.lease_urls - len(host.urls)
+            if keep and len(host.urls) <= self._config.lease_urls // 2
+            else 0
+        )
+        if left == 0 and not more:
+            return Report(
+                host.lease, settled, pause=self._pause_of(host), quiet=self.turns.config.forgive_after
+            )
+        return Report(host.lease, settled, more=more)
+
+    def _reported(self, report: Report, urls: list[LeasedURL] | None) -> None:
+        name, host = report.lease.host, self._hosts[report.lease.host]
+        del host.settled[: len(report.settled)]
+        if urls is None:
+            self._lost(name)
+        elif report.pause >= 0:
+            self._forget(name)
+        elif report.more:
+            host.drained = len(urls) < report.more
+            self._take_in(host, urls)
+            if not host.urls and not host.unsettled:
+                self._dirty.add(name)
+                self._signal.set()
+
+    def _pause_of(self, host: _Host) -> float:
+        host.lease.failures = host.turn.failures
+        return host.turn.wait(time.monotonic())
+
+    async def _condemn(self, name: str) -> None:
+        """Give a host up: all that is queued for it, here and on the server, becomes dead letters."""
+        reason = "the host was given up after too many failures in a row"
+        buried = await self.frontier.condemn(name, reason)
+        self._condemned.discard(name)
+        if host := self._hosts.get(name):
+            for url in host.urls:
+                host.settled.append(Settlement(url.index, "dead", reason=reason))
+                buried += 1
+            host.unsettled -= len(host.urls)
+            host.urls.clear()
+            host.drained = True
+            self._dirty.add(name)
+            self._signal.set()
+        logger.warning("Giving up %s (%s): %d URLs are dead letters.", name, reason, buried)
+
+    async def _lease(self) -> None:
+        room = self._config.lease_hosts - len(self._hosts)
+        asked = time.monotonic()
+        if room <= 0 or not self._shards or asked < self._lease_at:
+            return
+        leases = await self.frontier.lease(room, self._config.lease_urls, self._shards)
+        self._lease_at = 0.0 if leases else asked + _IDLE_SECONDS
+        for lease in leases:
+            turn = self._turn_of(lease)
+            host = self._hosts[lease.host] = _Host(lease, turn, deque())
+            self.turns.open(lease.host, turn, asked + self._config.lease_seconds)
+            self._take_in(host, lease.urls)
+
+    def _turn_of(self, lease: Lease) -> HostTurn:
+        return HostTurn(self.turns.config, lease.delay, failures=lease.failures, now=time.monotonic())
+
+    def _take_in(self, host: _Host, urls: Sequence[LeasedURL]) -> None:
+        host.urls.extend(urls)
+        host.unsettled += len(urls)
+        if urls:
+            self._schedule(host.lease.host, host)
+
+    def _schedule(self, name: str, host: _Host) -> None:
+        if host.urls and host.in_air < self.turns.config.concurrency:
+            due = host.turn.ready_at
+            heapq.heappush(self._due, (0.0 if math.isinf(due) else due, next(self._order), name))
+            self._wake()
+
+    async def _beat(self) -> None:
+        self._last_beat = sent = time.monotonic()
+        self._others_seeding = await self.crawl.beat(seeding=self.seeding)
+        lost = await self.frontier.extend([host.lease for host in self._hosts.values()])
+        for name in list(self._hosts):
+            if name in lost:
+                self._lost(name)
+            else:
+                self.turns.extend(name, sent + self._config.lease_seconds)
+        delay = self.turns.config.delay
+        hosts, buried = await self.frontier.reap(delay=delay)
+        if hosts:
+            logger.warning(
+                "Took back %d hosts of workers that died; %d URLs are dead letters.", hosts, buried
+            )
+        self.peers = frozenset({*await self.crawl.workers(), self.crawl.worker})
+        self._shards = self._own_shards()
+
+    def _own_shards(self) -> list[int]:
+        """The shards this worker serves, by rendezvous hashing (Thaler and Ravishankar 1998)."""
+        me = self.crawl.worker
+
+        def weight(worker: str, shard: int) -> int:
+            return xxhash.xxh3_64_intdigest(f"{worker} {shard}".encode())
+
+        return [
+            shard
+            for shard in range(self.frontier.keys.shards)
+            if max(self.peers, key=lambda worker: weight(worker, shard)) == me
+        ]
+
+    def _permit(self) -> bool:
+        if not self._config.max_pages:
+            return True
+        if self._permits > 0:
+            self._permits -= 1
+            return True
+        self._no_permit = True
+        self._signal.set()
+        return False
+
+    async def _ask_permits(self) -> None:
+        if self._permits <= 0:
+            wanted = max(1, len(self._hosts))
+            self._permits += await self.crawl.permits(wanted, self._config.max_pages)
+        if self._permits > 0:
+            self._no_permit = False
+            self._wake()
+        elif not any(host.unsettled > len(host.urls) for host in self._hosts.values()):
+            pages = (await self.crawl.totals()).get("pages", 0)
+            if pages >= self._config.max_pages:
+                self._finish("max_pages")
+
+    async def _check_finished(self) -> None:
+        self._others_seeding = await self.crawl.beat(seeding=False)
+        if not self._others_seeding and await self.frontier.finished():
+            self._finish("finished")
+
+    def _finish(self, reason: str) -> None:
+        if self.finished != reason:
+            self.finished = reason
+            self._wake()
+
+    async def _give_everything_back(self) -> None:
+        reports = [
+            Report(
+                host.lease,
+                tuple(host.settled),
+                pause=self._pause_of(host),
+                quiet=self.turns.config.forgive_after,
+            )
+            for host in self._hosts.values()
+        ]
+        counted, self.counted = self.counted, Counter()
+        await self.frontier.settle_all(reports)
+        await self.crawl.leave(counted)
+        self._hosts.clear()
+
+    def _lost(self, name: str) -> None:
+        logger.warning(
+            "The lease of %s was lost: it took longer than FRONTIER_LEASE_SECONDS to hear of us.", name
+        )
+        self.counted["lost_leases"] += 1
+        self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        del self._hosts[name]
+        self.turns.close(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any, Self
 
 from scrapy import Request
@@ -33,10 +34,8 @@ class OutlinksMiddleware:
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         async for one in start:
             if isinstance(one, Request):
-                try:
+                with suppress(InvalidURL):  # the scheduler says so, once
                     await self._session.admit_seed(one.url)
-                except InvalidURL:
-                    pass  # the scheduler says so, once
             yield one
 
     async def process_spider_output(

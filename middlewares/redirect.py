@@ -14,31 +14,28 @@ from webcrawl.page import Page
 from webcrawl.session import Session
 
 
-class RedirectMiddleware(ScrapyRedirectMiddleware):
-    """Scrapy's, with a stored page for every hop, and with the crawl's URL filters applied to where it leads.
+class RedirectMiddleware:
+    """Scrapy's redirects, with a stored page for every hop, and with the URL filters applied to where they lead.
 
     A seed that is redirected takes the crawl's scope along.
     """
 
-    session: Session
+    def __init__(self, crawler: Crawler, session: Session, redirects: ScrapyRedirectMiddleware) -> None:
+        self._crawler = crawler
+        self._session = session
+        self._redirects = redirects
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        middleware = super().from_crawler(crawler)
-        middleware.session = Session.of(crawler)
-        return middleware
-
-    def handle_referer(self, request: Request, response: Response) -> None:
-        """No Referer is sent on redirects, as none is sent on links."""
-        request.headers.pop("Referer", None)
+        return cls(crawler, Session.of(crawler), _Redirects.from_crawler(crawler))
 
     async def process_response(self, request: Request, response: Response) -> Request | Response:
-        result = super().process_response(request, response)
+        result = self._redirects.process_response(request, response)
         if not isinstance(result, Request) or is_robots(request):
             return result
-        if request.meta.get("depth", 0) == 0 and frontier_scheduler(self.crawler).leased(request):
-            await self.session.widen_scope(result.url)
-        if self.session.scope is not None and self.session.filters.apply(result.url) is None:
+        if request.meta.get("depth", 0) == 0 and frontier_scheduler(self._crawler).leased(request):
+            await self._session.widen_scope(result.url)
+        if self._session.scope is not None and self._session.filters.apply(result.url) is None:
             return response
         result.meta["referrer"] = request.url
         await self._store(request, response, result.url)
@@ -46,10 +43,16 @@ class RedirectMiddleware(ScrapyRedirectMiddleware):
 
     async def _store(self, request: Request, response: Response, target: str) -> None:
         """Send the hop through the pipelines, when the spider is one that stores pages."""
-        make_page = getattr(self.crawler.spider, "page", None)
+        make_page = getattr(self._crawler.spider, "page", None)
         if make_page is None:
             return
         response.request = request
         page: Page = make_page(response)
         page.final_url = target
-        await self.crawler.engine.scraper.start_itemproc_async(page, response=response)
+        await self._crawler.engine.scraper.start_itemproc_async(page, response=response)
+
+
+class _Redirects(ScrapyRedirectMiddleware):
+    def handle_referer(self, request: Request, response: Response) -> None:
+        """No Referer is sent on redirects, as none is sent on links."""
+        request.headers.pop("Referer", None)

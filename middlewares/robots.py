@@ -47,7 +47,7 @@ class RobotsMiddleware:
         policy = self._cache.get(host) or await self._policy(host)
         if policy is None:
             raise RobotsUnreachable(f"{robots_url(host)} is unreachable")
-        self._session.turns.turn(host).crawl_delay = policy.crawl_delay(self._agent)
+        self._session.turns.set_crawl_delay(host, policy.crawl_delay(self._agent))
         if not policy.allows(request.url, self._agent):
             frontier_scheduler(self._crawler).count("robots_denied")
             raise IgnoreRequest("robots.txt disallows it")

@@ -14,8 +14,8 @@ ROBOTS_META_OBEY = True
 
 # --- Where things go -------------------------------------------------------------------------------------------------
 DATA_DIR = "data"
-STORE_URI = None
-METADATA_URI = None
+STORE_URI: str | None = None
+METADATA_URI: str | None = None
 WARC_ROLL_BYTES = 1_000_000_000
 
 # --- The crawl -------------------------------------------------------------------------------------------------------
@@ -26,9 +26,9 @@ CONCURRENT_REQUESTS = 64
 CONCURRENT_ITEMS = 100
 
 # --- The engine and the frontier -------------------------------------------------------------------------------------
-REDIS_URL = None
+REDIS_URL: str | None = None
 REDIS_CLUSTER = False
-REDIS_PARAMS = {}
+REDIS_PARAMS: dict[str, object] = {}
 SCHEDULER = "webcrawl.scheduler.FrontierScheduler"
 SCHEDULER_PERSIST = True
 SCHEDULER_FLUSH_ON_START = False
@@ -54,10 +54,10 @@ POLITENESS_CONNECT_BACKOFF = 10
 POLITENESS_MAX_FAILURES = 4
 
 # --- Names and addresses ---------------------------------------------------------------------------------------------
-DNS_SERVERS = []
+DNS_SERVERS: list[str] = []
 DNS_TIMEOUT = 10
 DNSCACHE_SIZE = 100_000
-ALLOWED_NETWORKS = []
+ALLOWED_NETWORKS: list[str] = []
 
 # --- URLs ------------------------------------------------------------------------------------------------------------
 URL_FILTERS = {
@@ -69,9 +69,9 @@ URL_FILTERS = {
     "webcrawl.filters.PatternFilter": 600,
 }
 URLLENGTH_LIMIT = 2083
-URL_ALLOW = []
-URL_DENY = []
-URL_DENY_EXTENSIONS = []
+URL_ALLOW: list[str] = []
+URL_DENY: list[str] = []
+URL_DENY_EXTENSIONS: list[str] = []
 URL_MAX_PARAMETERS = 20
 URL_MAX_REPEATED_SEGMENTS = 3
 URL_IGNORED_PARAMETERS = None
@@ -96,6 +96,8 @@ RETRY_ENABLED = False
 METAREFRESH_ENABLED = False
 DEFAULT_REQUEST_HEADERS = {
     "Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+    # what every reader of WARC files can decode
+    "Accept-Encoding": "gzip, deflate",
 }
 DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,

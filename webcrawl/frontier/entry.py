@@ -1,8 +1,9 @@
 """A URL on its way through the frontier.
 
-Queue entry: byte 0 level, byte 1 attempts (fetches that failed), byte 2 returns (leases that ran out on it), byte 3 blames
-(of these, when it may have been in the air), then the MessagePack array [path, depth, referrer, extra]. The four bytes
-stay outside MessagePack because the Lua scripts change them. The referrer is stored as a path when it is on the same host. `extra` is whatever else a request carries.
+A queue entry is four bytes and the MessagePack array [path, depth, referrer, extra]. The bytes stay outside of it
+because the Lua scripts change them: level; attempts, fetches that failed; returns, leases that ran out on it; blames,
+those of the returns when it may have been in the air. The referrer is stored as a path when it is on the same host.
+`extra` is whatever else a request carries.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Candidate:
         while fields[-1] is None:
             fields.pop()
         head = bytes((min(max(self.level, 0), LEVELS - 1), 0, 0, 0))
-        return head + msgpack.packb(fields)
+        return head + bytes(msgpack.packb(fields))
 
 
 @dataclass(frozen=True, slots=True)

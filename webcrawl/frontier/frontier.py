@@ -211,7 +211,7 @@ class Frontier:
         total = 0
         while True:
             call = Call("condemn", self.keys.queue(self.keys.shard(host)), (host, reason, BATCH))
-            buried = await self.engine.run(call)
+            buried = int(await self.engine.run(call))
             total += buried
             if buried < BATCH:
                 return total
@@ -265,7 +265,7 @@ class Frontier:
             for shard, arguments in by_shard.items()
             for start in range(0, len(arguments), 2 * BATCH)
         ]
-        return sum(await self.engine.run_all(calls))
+        return int(sum(await self.engine.run_all(calls)))
 
     async def clear(self) -> None:
         """Forget the crawl: every key of it, but not what is known of hosts."""

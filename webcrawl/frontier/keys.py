@@ -1,30 +1,32 @@
 """Every key that a crawl has in the engine, on one screen.
 
-A host belongs to shard = hash(host) mod FRONTIER_SHARDS. The braces are a cluster's hash tag: all keys of a shard are in
-one slot, so every script touches one slot. Times are milliseconds of the server's clock.
+A host belongs to shard = hash(host) mod FRONTIER_SHARDS. The braces are a cluster's hash tag: all keys of a shard are
+in one slot, so every script touches one slot. Times are milliseconds of the server's clock.
 
-    wc:{s<shard>}:host:<host>        HASH  politeness, shared by all crawls: until (not asked before), held (leased until),
-                                           failures (in a row), delay (ms), kept (set by an operator: never forgotten)
-    wc:{s<shard>}:robots:<host>      STR   robots.txt policy, expiring
-    wc:{s<shard>}:<crawl>:mask       HASH  host -> bit mask of the levels at which URLs are queued
-    wc:{s<shard>}:<crawl>:q:<host> <level>   LIST  entries, oldest first
-    wc:{s<shard>}:<crawl>:ready:<level>      ZSET  host -> when it may be asked; hosts with URLs and without a lease
-    wc:{s<shard>}:<crawl>:leases     ZSET  host -> when its lease runs out
-    wc:{s<shard>}:<crawl>:lease:<host>       HASH  token, worker, next, and index -> entry for every URL handed out
-    wc:{s<shard>}:<crawl>:later      ZSET  host LF entry -> when it is queued again
-    wc:{s<shard>}:<crawl>:seen:<bucket>      SET   fingerprints as integers; buckets split by linear hashing (Litwin 1980)
-    wc:{s<shard>}:<crawl>:dead       HASH  URL -> (reason, time, entry): dead letters
-    wc:{s<shard>}:<crawl>:n          HASH  counters: queued leased later seen added done dead reaped token bits split
-    wc:{s<shard>}:<crawl>:sum:<bucket>       HASH  payload checksum -> first URL
-    wc:{s<shard>}:<crawl>:near:<block>       HASH  SimHash -> first URL; the block is one quarter of the SimHash
-    wc:{c:<crawl>}:info              HASH  what the crawl was begun with: shards, created
-    wc:{c:<crawl>}:totals            HASH  what all workers did: pages, bytes, status counts, active_ms...
-    wc:{c:<crawl>}:workers           ZSET  worker -> when it counts as dead
-    wc:{c:<crawl>}:seeding           SET   workers that are still reading their seeds
-    wc:{c:<crawl>}:permits           HASH  worker -> pages reserved of CRAWL_MAX_PAGES
-    wc:{c:<crawl>}:hosts             HLL   hosts that answered
-    wc:{c:<crawl>}:seeds             SET   "hostname port" of hosts that an operator named
-    wc:{c:<crawl>}:scope             SET   scope keys that seeds, and redirected seeds, opened
+    wc:{s<shard>}:host:<host>      HASH  politeness, shared by all crawls: until (not asked before), held (leased
+                                         until), failures (in a row), delay (ms), kept (by an operator: not forgotten)
+    wc:{s<shard>}:robots:<host>    STR   robots.txt policy, expiring
+    wc:{s<shard>}:<crawl>: ...
+      mask                         HASH  host -> bit mask of the levels at which URLs are queued
+      q:<host> <level>             LIST  entries, oldest first
+      ready:<level>                ZSET  host -> when it may be asked; hosts with URLs and without a lease
+      leases                       ZSET  host -> when its lease runs out
+      lease:<host>                 HASH  token, worker, next, and index -> entry for every URL handed out
+      later                        ZSET  host LF entry -> when it is queued again
+      seen:<bucket>                SET   fingerprints as integers; buckets split by linear hashing (Litwin 1980)
+      dead                         HASH  URL -> (reason, time, entry): dead letters
+      n                            HASH  counters: queued leased later seen added done dead reaped token bits split
+      sum:<bucket>                 HASH  payload checksum -> time and URL of the first that had it
+      near:<block>                 HASH  SimHash -> first URL; the block is one quarter of the SimHash
+    wc:{c:<crawl>}: ...
+      info                         HASH  what the crawl was begun with: shards
+      totals                       HASH  what all workers did: pages, bytes, status.<code>, active_ms...
+      workers                      ZSET  worker -> when it counts as dead
+      seeding                      SET   workers that are still reading their seeds
+      permits                      HASH  worker -> pages reserved of CRAWL_MAX_PAGES
+      hosts                        HLL   hosts that answered
+      seeds                        SET   "hostname port" of hosts that an operator named
+      scope                        SET   scope keys that seeds, and redirected seeds, opened
 
 An entry is four bytes (level, attempts, returns, blames) and a MessagePack array, see webcrawl.frontier.entry.
 """

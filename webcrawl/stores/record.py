@@ -158,7 +158,8 @@ def members(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
                 contents = stream.decompress(chunk, _CHUNK)
             except zlib.error:
                 return
-            length += len(chunk) - len(stream.unconsumed_tail) - len(stream.unused_data)
+            # At the end zlib has the rest in both places.
+            length += len(chunk) - len(stream.unused_data if stream.eof else stream.unconsumed_tail)
             start += contents[: _CHUNK - len(start)]
         yield offset, length, bytes(start)
         offset += length

@@ -63,11 +63,11 @@ class RobotsMiddleware:
             self._asking.pop(host, None)
 
     async def _ask(self, host: str) -> RobotsPolicy | None:
-        client, key = self._session.engine.client, self._session.keys.robots(host)
-        if known := await client.get(key):
+        engine, key = self._session.engine, self._session.keys.robots(host)
+        if known := await engine.patiently(lambda: engine.client.get(key)):
             try:
                 policy = RobotsPolicy.from_bytes(known)
-                self._cache.put(host, policy, await client.ttl(key))
+                self._cache.put(host, policy, await engine.patiently(lambda: engine.client.ttl(key)))
                 return policy
             except StoreError as error:
                 logger.warning("robots.txt of %s is fetched again: %s", host, error)
@@ -75,7 +75,8 @@ class RobotsMiddleware:
         policy = RobotsPolicy.from_response(status, body, url=url)
         if policy.verdict == "disallow-all":
             return None
-        await client.set(key, policy.to_bytes(), ex=max(1, int(policy.ttl)))
+        seconds = max(1, int(policy.ttl))
+        await engine.patiently(lambda: engine.client.set(key, policy.to_bytes(), ex=seconds))
         self._cache.put(host, policy)
         return policy
 

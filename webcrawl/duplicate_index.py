@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -22,7 +23,8 @@ class DuplicateIndex:
     ) -> tuple[str, datetime] | None:
         """The earlier URL with this checksum and when it was fetched, or None: then `url` is the first from now on."""
         mine = f"{fetched_at.timestamp():.6f} {url}"
-        first = await self.engine.run(Call("twins", [self.keys.checksum(digest)], (digest, mine)))
+        call = Call("twins", [self.keys.checksum(digest)], (digest, mine))
+        first = await self.engine.patiently(lambda: self.engine.run(call))
         seconds, _, other = first.decode().partition(" ")
         return None if other == url else (other, datetime.fromtimestamp(float(seconds), UTC))
 
@@ -33,11 +35,15 @@ class DuplicateIndex:
         """
         raw = simhash.to_bytes(8, "big")
         keys = [self.keys.near(block) for block in blocks(simhash, distance)]
-        replies = await self.engine.run_all([Call("near", [key], (raw, distance)) for key in keys])
+        calls = [Call("near", [key], (raw, distance)) for key in keys]
+        replies = await self.engine.patiently(lambda: self.engine.run_all(calls))
         found = [(reply[1], reply[0].decode()) for reply in replies if reply]
         if found:
             nearest = min(found)[1]
             return None if nearest == url else nearest
-        for key in keys:
-            await self.engine.client.hset(key, raw, url)
+        await self.engine.patiently(lambda: self._remember(keys, raw, url))
         return None
+
+    async def _remember(self, keys: Sequence[str], simhash: bytes, url: str) -> None:
+        for key in keys:
+            await self.engine.client.hset(key, simhash, url)

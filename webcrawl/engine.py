@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import redis.asyncio
 import redis.asyncio.cluster
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from redis.exceptions import (
     ConnectionError as RedisConnectionError,
     NoScriptError,
@@ -27,6 +30,9 @@ AWAY = (RedisConnectionError, RedisTimeoutError, OSError, EngineUnavailable)
 _PASSING = ("OOM", "LOADING", "BUSY", "MASTERDOWN", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MISCONF")
 
 _OLDEST = (7, 0)
+_PATIENCE_SECONDS = 60.0
+
+T = TypeVar("T")
 
 
 class Call(NamedTuple):
@@ -58,6 +64,8 @@ class Engine:
         self._cluster = cluster
         options = {key: value for key, value in (parameters or {}).items() if key not in _SCRAPY_REDIS_ONLY}
         options["decode_responses"] = False
+        # a lost connection must be seen: who believes the server to know something has to say it again
+        options.setdefault("retry", Retry(NoBackoff(), 0))
         try:
             if cluster:
                 self.client: Any = redis.asyncio.cluster.RedisCluster.from_url(url, **options)
@@ -116,6 +124,18 @@ class Engine:
             return await self.client.eval(text, len(call.keys), *call.keys, *call.arguments)
         except ResponseError as error:
             raise _engine_error(call.script, error) from error
+
+    async def patiently(self, work: Callable[[], Awaitable[T]]) -> T:
+        """The result of `work`, begun anew while the server is away, for a minute at most."""
+        pause, deadline = 0.1, time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            try:
+                return await work()
+            except AWAY:
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, 5.0)
 
     async def hashes(self, keys: Iterable[str]) -> list[dict[bytes, bytes]]:
         """HGETALL of several keys."""

@@ -7,22 +7,20 @@ first and acknowledgements after, so that a URL leaves the frontier only when it
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
 import logging
 import math
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import xxhash
 
 from webcrawl.config import FrontierConfig
 from webcrawl.engine import AWAY
-from webcrawl.frontier import Candidate, Crawl, Frontier, Lease, LeasedURL, Report, Settlement
+from webcrawl.frontier import Candidate, Crawl, Frontier, LeasedURL, Report, Settlement
 from webcrawl.frontier.recent import RecentCache
-from webcrawl.politeness import HostTurn
+from webcrawl.leased import LeasedHost, LeasedHosts
+from webcrawl.permits import Permits
 from webcrawl.turns import Turns
 
 logger = logging.getLogger(__name__)
@@ -32,21 +30,6 @@ _IDLE_SECONDS = 0.1
 _BEAT_SECONDS = 2.0
 _LONGEST_HOLD = 5.0
 _FLUSH_AT = 2000
-
-
-@dataclass(slots=True)
-class _Host:
-    """A leased host: what is still to be fetched, what is in the air, what can be reported."""
-
-    lease: Lease
-    turn: HostTurn
-    concurrency: int
-    urls: deque[LeasedURL]
-    in_air: int = 0
-    unsettled: int = 0
-    settled: list[Settlement] = field(default_factory=list)
-    drained: bool = False
-    """The server had no further URLs when last asked."""
 
 
 class Worker:
@@ -69,16 +52,12 @@ class Worker:
         """Hosts that answered, to be counted."""
         self._config = config
         self._wake = wake
-        self._hosts: dict[str, _Host] = {}
-        self._due: list[tuple[float, int, str]] = []
-        self._order = itertools.count()
+        self._hosts = LeasedHosts(wake)
+        self._permits = Permits(crawl, config.max_pages)
         self._adds: list[Candidate] = []
         self._dirty: set[str] = set()
         self._condemned: set[str] = set()
         self._lease_at = 0.0
-        self._permits = 0
-        self._permits_done = 0
-        self._no_permit = False
         self._signal = asyncio.Event()
         self._closing = False
         self._last_beat = 0.0
@@ -91,11 +70,6 @@ class Worker:
     def start(self) -> None:
         """Begin to talk to the server."""
         self._task = asyncio.create_task(self._run())
-
-    @property
-    def in_air(self) -> int:
-        """URLs handed out whose fetch has not ended."""
-        return sum(host.in_air for host in self._hosts.values())
 
     def add(self, candidate: Candidate) -> bool:
         """Give a URL to the frontier, unless this worker did so lately; False when it did."""
@@ -113,61 +87,38 @@ class Worker:
 
     def next(self) -> LeasedURL | None:
         """A URL whose host may be asked now, or None. `landed` and `settle` must follow."""
-        now = time.monotonic()
-        while self._due and self._due[0][0] <= now:
-            _, _, name = heapq.heappop(self._due)
-            host = self._hosts.get(name)
-            if host is None or not host.urls or host.in_air >= host.concurrency:
-                continue
-            if not host.turn.may_start(now):
-                self._schedule(name, host)
-                continue
-            if not self._permit():
-                heapq.heappush(self._due, (now, next(self._order), name))
-                return None
-            host.in_air += 1
-            url = host.urls.popleft()
-            self._schedule(name, host)
-            return url
-        return None
+        url = self._hosts.next(time.monotonic(), self._permits.take)
+        if self._permits.short:
+            self._signal.set()
+        return url
 
     def due_in(self) -> float:
         """Seconds until `next` may have something; infinite when nothing is scheduled."""
-        if not self._due or self._no_permit:
-            return math.inf
-        return max(0.0, self._due[0][0] - time.monotonic())
+        return math.inf if self._permits.short else max(0.0, self._hosts.next_at() - time.monotonic())
 
     def landed(self, url: LeasedURL, token: int) -> None:
         """The fetch of a URL is over, well or not: the host's next one may be scheduled."""
-        host = self._hosts.get(url.host)
-        if host is None or host.lease.token != token:
-            return
-        host.in_air -= 1
-        if host.turn.given_up:
-            self._condemned.add(url.host)
-            self._signal.set()
-        self._schedule(url.host, host)
+        if host := self._hosts.of(url.host, token):
+            self._hosts.landed(host)
+            if host.turn.given_up:
+                self._condemned.add(url.host)
+                self._signal.set()
 
     def settle(self, url: LeasedURL, token: int, settlement: Settlement, *, page: bool) -> None:
         """All work on a URL is done. `page`: it counts against the crawl's limit."""
+        self._permits.settle(page=page)
         if page:
             self.counted["pages"] += 1
-            self._permits_done += 1
+        if host := self._hosts.of(url.host, token):
+            self._hosts.settle(host, settlement)
+            self._dirty.add(url.host)
         else:
-            self._permits += 1
-        host = self._hosts.get(url.host)
-        if host is None or host.lease.token != token:
             self.counted["settled_too_late"] += 1
-            return
-        host.settled.append(settlement)
-        host.unsettled -= 1
-        self._dirty.add(url.host)
         self._signal.set()
 
     def token(self, url: LeasedURL) -> int:
         """The fencing token under which a URL was leased; -1 when its lease is gone."""
-        host = self._hosts.get(url.host)
-        return host.lease.token if host else -1
+        return self._hosts.token(url.host)
 
     async def close(self) -> None:
         """Report everything and give all hosts back. What was not begun keeps its place in the queue."""
@@ -216,15 +167,16 @@ class Worker:
             self._signal.clear()
 
     async def _round(self) -> None:
-        await self._send_adds()
         while self._condemned:
             await self._condemn(next(iter(self._condemned)))
+        # nothing may be awaited between these two: what is settled by now has its links among what was added
+        await self._send_adds()
         await self._report()
         if time.monotonic() - self._last_beat > min(_BEAT_SECONDS, self._config.lease_seconds / 4):
             await self._beat()
         if self._closing:
             return
-        if self._no_permit:
+        if self._permits.short:
             await self._ask_permits()
         await self._lease()
         if not (self._hosts or self._adds or self.seeding or self.finished):
@@ -245,7 +197,7 @@ class Worker:
         self._dirty.clear()
         reports = [self._report_of(name) for name in names]
         counted, self.counted = self.counted, Counter()
-        permits, self._permits_done = self._permits_done, 0
+        permits = self._permits.take_used()
         met, self.met = self.met, set()
         if not reports and not counted and not permits:
             return
@@ -256,7 +208,7 @@ class Worker:
         except BaseException:
             self._dirty.update(names)
             self.counted.update(counted)
-            self._permits_done += permits
+            self._permits.put_back_used(permits)
             self.met |= met
             raise
         for report, urls in zip(reports, replies, strict=True):
@@ -266,20 +218,20 @@ class Worker:
         host = self._hosts[name]
         settled = tuple(host.settled)
         left = len(host.urls) + host.unsettled
-        mine = self.frontier.keys.shard(name) in self._shards
-        keep = (
-            not self._closing and mine and not host.drained and len(self._hosts) <= self._config.lease_hosts
-        )
-        more = (
-            self._config.lease_urls - len(host.urls)
-            if keep and len(host.urls) <= self._config.lease_urls // 2
-            else 0
-        )
+        more = self._more_for(name, host)
         if left == 0 and not more:
             return Report(
                 host.lease, settled, pause=self._pause_of(host), quiet=self.turns.config.forgive_after
             )
         return Report(host.lease, settled, more=more)
+
+    def _more_for(self, name: str, host: LeasedHost) -> int:
+        """How many URLs to ask for on top: as long as no other host waits for a place, a host is kept busy."""
+        low = len(host.urls) <= self._config.lease_urls // 2
+        room = len(self._hosts) <= self._config.lease_hosts
+        mine = self.frontier.keys.shard(name) in self._shards
+        wanted = low and room and mine and not host.drained and not self._closing
+        return self._config.lease_urls - len(host.urls) if wanted else 0
 
     def _reported(self, report: Report, urls: list[LeasedURL] | None) -> None:
         name, host = report.lease.host, self._hosts[report.lease.host]
@@ -290,12 +242,12 @@ class Worker:
             self._forget(name)
         elif report.more:
             host.drained = len(urls) < report.more
-            self._take_in(host, urls)
+            self._hosts.add_urls(host, urls)
             if not host.urls and not host.unsettled:
                 self._dirty.add(name)
                 self._signal.set()
 
-    def _pause_of(self, host: _Host) -> float:
+    def _pause_of(self, host: LeasedHost) -> float:
         host.lease.failures = host.turn.failures
         return host.turn.wait(time.monotonic())
 
@@ -304,13 +256,8 @@ class Worker:
         reason = "the host was given up after too many failures in a row"
         buried = await self.frontier.condemn(name, reason)
         self._condemned.discard(name)
-        if host := self._hosts.get(name):
-            for url in host.urls:
-                host.settled.append(Settlement(url.index, "dead", reason=reason))
-                buried += 1
-            host.unsettled -= len(host.urls)
-            host.urls.clear()
-            host.drained = True
+        if name in self._hosts:
+            buried += self._hosts.bury_rest(self._hosts[name], reason)
             self._dirty.add(name)
             self._signal.set()
         logger.warning("Giving up %s (%s): %d URLs are dead letters.", name, reason, buried)
@@ -326,26 +273,13 @@ class Worker:
             until = asked + self._config.lease_seconds
             turn = self.turns.open(lease.host, failures=lease.failures, delay=lease.delay, valid_until=until)
             concurrency = self.turns.config_of(lease.host).concurrency
-            host = self._hosts[lease.host] = _Host(lease, turn, concurrency, deque())
-            self._take_in(host, lease.urls)
-
-    def _take_in(self, host: _Host, urls: Sequence[LeasedURL]) -> None:
-        host.urls.extend(urls)
-        host.unsettled += len(urls)
-        if urls:
-            self._schedule(host.lease.host, host)
-
-    def _schedule(self, name: str, host: _Host) -> None:
-        if host.urls and host.in_air < host.concurrency:
-            due = host.turn.ready_at
-            heapq.heappush(self._due, (0.0 if math.isinf(due) else due, next(self._order), name))
-            self._wake()
+            self._hosts.open(LeasedHost(lease, turn, concurrency))
 
     async def _beat(self) -> None:
         self._last_beat = sent = time.monotonic()
         self._others_seeding = await self.crawl.beat(seeding=self.seeding)
-        lost = await self.frontier.extend([host.lease for host in self._hosts.values()])
-        for name in list(self._hosts):
+        lost = await self.frontier.extend([host.lease for host in self._hosts])
+        for name in [host.lease.host for host in self._hosts]:
             if name in lost:
                 self._lost(name)
             else:
@@ -372,27 +306,13 @@ class Worker:
             if max(self.peers, key=lambda worker: weight(worker, shard)) == me
         ]
 
-    def _permit(self) -> bool:
-        if not self._config.max_pages:
-            return True
-        if self._permits > 0:
-            self._permits -= 1
-            return True
-        self._no_permit = True
-        self._signal.set()
-        return False
-
     async def _ask_permits(self) -> None:
-        if self._permits <= 0:
-            wanted = max(1, len(self._hosts))
-            self._permits += await self.crawl.permits(wanted, self._config.max_pages)
-        if self._permits > 0:
-            self._no_permit = False
+        if await self._permits.reserve(len(self._hosts)):
             self._wake()
-        elif not any(host.unsettled > len(host.urls) for host in self._hosts.values()):
-            pages = (await self.crawl.totals()).get("pages", 0)
-            if pages >= self._config.max_pages:
-                self._finish("max_pages")
+        elif (
+            all(host.unsettled == len(host.urls) for host in self._hosts) and await self._permits.exhausted()
+        ):
+            self._finish("max_pages")
 
     async def _check_finished(self) -> None:
         self._others_seeding = await self.crawl.beat(seeding=False)
@@ -412,12 +332,11 @@ class Worker:
                 pause=self._pause_of(host),
                 quiet=self.turns.config.forgive_after,
             )
-            for host in self._hosts.values()
+            for host in self._hosts
         ]
         counted, self.counted = self.counted, Counter()
         await self.frontier.settle_all(reports)
         await self.crawl.leave(counted)
-        self._hosts.clear()
 
     def _lost(self, name: str) -> None:
         logger.warning(
@@ -427,5 +346,5 @@ class Worker:
         self._forget(name)
 
     def _forget(self, name: str) -> None:
-        del self._hosts[name]
+        self._hosts.drop(name)
         self.turns.close(name)

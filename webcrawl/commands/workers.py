@@ -44,8 +44,8 @@ class Command(BaseRunSpiderCommand):
         logs = data_dir(self.settings) / "logs"
         logs.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "scrapy", "crawl", spider]
-        for name, value in opts.set:
-            command += ["-s", f"{name}={value}"]
+        for setting in opts.set:
+            command += ["-s", setting]
         for name, value in opts.spargs.items():
             command += ["-a", f"{name}={value}"]
         workers = [await self._start(command, place, logs) for place in range(number)]

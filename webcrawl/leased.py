@@ -1,0 +1,124 @@
+"""The hosts that a worker has leased: what is still to be fetched of each, and whose turn it is."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from webcrawl.frontier import Lease, LeasedURL, Settlement
+from webcrawl.politeness import HostTurn
+
+
+@dataclass(slots=True)
+class LeasedHost:
+    """A leased host: URLs not handed out yet, how many are in the air, what can be reported."""
+
+    lease: Lease
+    turn: HostTurn
+    concurrency: int
+    urls: deque[LeasedURL] = field(default_factory=deque)
+    in_air: int = 0
+    unsettled: int = 0
+    """URLs not settled yet, those in `urls` among them."""
+    settled: list[Settlement] = field(default_factory=list)
+    drained: bool = False
+    """The server had no further URLs when last asked."""
+
+
+class LeasedHosts:
+    """Hands out URLs in the order in which their hosts may be asked. `wake` is called when that order changes."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._hosts: dict[str, LeasedHost] = {}
+        self._due: list[tuple[float, int, str]] = []
+        self._order = itertools.count()
+
+    def __len__(self) -> int:
+        return len(self._hosts)
+
+    def __iter__(self) -> Iterator[LeasedHost]:
+        return iter(self._hosts.values())
+
+    def __getitem__(self, name: str) -> LeasedHost:
+        return self._hosts[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._hosts
+
+    def of(self, name: str, token: int) -> LeasedHost | None:
+        """The host, if it is still leased under this token."""
+        host = self._hosts.get(name)
+        return host if host is not None and host.lease.token == token else None
+
+    def token(self, name: str) -> int:
+        """The fencing token of a host's lease; -1 when there is none."""
+        host = self._hosts.get(name)
+        return host.lease.token if host else -1
+
+    def open(self, host: LeasedHost) -> None:
+        """A host was leased: hand out the URLs of its lease."""
+        self._hosts[host.lease.host] = host
+        self.add_urls(host, host.lease.urls)
+
+    def add_urls(self, host: LeasedHost, urls: Sequence[LeasedURL]) -> None:
+        host.urls.extend(urls)
+        host.unsettled += len(urls)
+        self._schedule(host)
+
+    def drop(self, name: str) -> None:
+        """The host is no longer leased."""
+        del self._hosts[name]
+
+    def next(self, now: float, allowed: Callable[[], bool]) -> LeasedURL | None:
+        """A URL whose host may be asked at the monotonic time `now`, if one more is `allowed`, or None."""
+        while self._due and self._due[0][0] <= now:
+            _, _, name = heapq.heappop(self._due)
+            host = self._hosts.get(name)
+            if host is None or not host.urls or host.in_air >= host.concurrency:
+                continue
+            if not host.turn.may_start(now):
+                self._schedule(host)
+                continue
+            if not allowed():
+                heapq.heappush(self._due, (now, next(self._order), name))
+                return None
+            host.in_air += 1
+            url = host.urls.popleft()
+            self._schedule(host)
+            return url
+        return None
+
+    def next_at(self) -> float:
+        """The monotonic time at which `next` may have something; infinite when nothing is scheduled."""
+        return self._due[0][0] if self._due else math.inf
+
+    def landed(self, host: LeasedHost) -> None:
+        """A fetch is over, well or not."""
+        host.in_air -= 1
+        self._schedule(host)
+
+    @staticmethod
+    def settle(host: LeasedHost, settlement: Settlement) -> None:
+        """All work on a URL is done."""
+        host.settled.append(settlement)
+        host.unsettled -= 1
+
+    def bury_rest(self, host: LeasedHost, reason: str) -> int:
+        """Settle what has not been handed out as dead letters; returns how many."""
+        buried = len(host.urls)
+        for url in host.urls:
+            self.settle(host, Settlement(url.index, "dead", reason=reason))
+        host.urls.clear()
+        host.drained = True
+        return buried
+
+    def _schedule(self, host: LeasedHost) -> None:
+        if host.urls and host.in_air < host.concurrency:
+            due = host.turn.ready_at
+            heapq.heappush(self._due, (0.0 if math.isinf(due) else due, next(self._order), host.lease.host))
+            self._wake()

@@ -1,0 +1,59 @@
+"""The part of a crawl's page limit that one worker has reserved."""
+
+from __future__ import annotations
+
+from webcrawl.frontier import Crawl
+
+
+class Permits:
+    """One permit a page. `limit` 0 means that there is none.
+
+    A URL takes a permit when it is handed out; when it turns out to be no page, its permit serves another. Reserved
+    permits are counted for the whole crawl, so the limit holds exactly, however many workers there are.
+    """
+
+    def __init__(self, crawl: Crawl, limit: int) -> None:
+        self._crawl = crawl
+        self._limit = limit
+        self._free = 0
+        self._used = 0
+        self.short = False
+        """One was wanted and there was none: `reserve` should be called."""
+
+    def take(self) -> bool:
+        """Take one, or say that there is none just now."""
+        if not self._limit:
+            return True
+        if self._free > 0:
+            self._free -= 1
+            return True
+        self.short = True
+        return False
+
+    def settle(self, *, page: bool) -> None:
+        """What had a permit has been fetched: it was a page, or not."""
+        if page:
+            self._used += 1
+        else:
+            self._free += 1
+
+    def take_used(self) -> int:
+        """Permits used since last asked: those are to be taken off the reservation, with the pages counted."""
+        used, self._used = self._used, 0
+        return used if self._limit else 0
+
+    def put_back_used(self, used: int) -> None:
+        """They could not be reported after all."""
+        self._used += used
+
+    async def reserve(self, wanted: int) -> bool:
+        """Reserve some more when short; True when there are any."""
+        if self._free <= 0:
+            self._free += await self._crawl.permits(max(1, wanted), self._limit)
+        if self._free > 0:
+            self.short = False
+        return not self.short
+
+    async def exhausted(self) -> bool:
+        """Whether all pages of the limit are there."""
+        return (await self._crawl.totals()).get("pages", 0) >= self._limit

@@ -1,0 +1,210 @@
+"""WARC files in an S3 bucket: written into a local spool folder, sent when closed.
+
+Endpoint, region and credentials are boto3's own business: AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and so
+on, or its configuration files. The bucket's policy has to allow s3:ListBucket, s3:GetObject, s3:PutObject and
+s3:AbortMultipartUpload.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import math
+import os
+import random
+import threading
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from webcrawl.errors import StoreError
+from webcrawl.page import Page
+from webcrawl.stores.archive import FolderArchive
+from webcrawl.stores.bucket import FAILURES, Bucket
+from webcrawl.stores.record import StoredRecord, inflated, parse
+from webcrawl.stores.warc import OPEN, WarcPlace, read_record
+
+logger = logging.getLogger(__name__)
+
+CLOSE_SECONDS = 60.0
+"""How long `S3Archive.close` goes on uploading; the rest is for the next run."""
+
+_FIRST_PAUSE = 1.0
+_LONGEST_PAUSE = 300.0
+_LAST_TRIES = 3
+
+
+class S3Archive:
+    """WARC files below s3://`bucket`/`prefix_path`, by way of a folder of this bucket in `spool`.
+
+    A page is on the local disk when `write` returns. Each closed file and its index are uploaded by a thread,
+    again and again while S3 is away, and leave the spool once S3 has confirmed their size: nothing is lost when
+    a process or S3 dies. The first `write`, or `close`, also sends what earlier runs left; who only reads sends
+    nothing. Raises StoreError when the bucket does not exist or must not be used; S3 being away is a warning.
+    """
+
+    def __init__(
+        self,
+        bucket: str,
+        prefix_path: str,
+        spool: Path,
+        *,
+        prefix: str = "",
+        software: str = "",
+        roll_bytes: int = 1_000_000_000,
+        info: Mapping[str, str] | None = None,
+        close_seconds: float = CLOSE_SECONDS,
+    ) -> None:
+        self._bucket = Bucket(bucket, prefix_path)
+        self._bucket.check()
+        # a folder for each destination: what stays must not end up in another bucket
+        self.folder = spool / bucket / prefix_path
+        self._local = FolderArchive(
+            self.folder, prefix=prefix, software=software, roll_bytes=roll_bytes, info=info
+        )
+        self._uploads = Uploads(self._bucket, self.folder)
+        self._close_seconds = close_seconds
+        self._file = ""
+
+    def write(self, page: Page) -> WarcPlace:
+        """Append the exchange of a page to the file in the spool."""
+        place = self._local.write(page)
+        if place.file != self._file:
+            self._file = place.file
+            self._uploads.wake()
+        return place
+
+    def read(self, place: WarcPlace) -> StoredRecord:
+        """A record from the spool or else from S3; StoreError when it is in neither, or damaged."""
+        path = self.folder / place.file
+        try:
+            return read_record(path, place.offset, place.length)
+        except StoreError:
+            if path.exists() or path.with_name(path.name + OPEN).exists():
+                raise
+        try:
+            return parse(inflated(self._bucket.read(place.file, place.offset, place.length)))
+        except (zlib.error, StoreError) as error:
+            raise StoreError(f"{self._bucket.uri(place.file)} at byte {place.offset}: {error}") from error
+
+    def close(self) -> None:
+        """Close the file in hand and upload what there is, for `close_seconds` at most."""
+        try:
+            self._local.close()
+        finally:
+            self._uploads.finish(self._close_seconds)
+
+
+class Uploads:
+    """Sends the closed files of a folder to a bucket, in a thread of its own.
+
+    Several processes may share the folder: each file is locked (flock) by the one that sends it. After a failure
+    the pauses double, with up to 10% of jitter.
+    """
+
+    def __init__(self, bucket: Bucket, folder: Path) -> None:
+        self._bucket = bucket
+        self._folder = folder
+        self._news = threading.Event()
+        self._deadline = math.inf
+        self._thread: threading.Thread | None = None
+
+    def wake(self) -> None:
+        """Look for closed files now."""
+        self._news.set()
+        if self._thread is None or not self._thread.is_alive():
+            # a daemon: an upload that hangs must not keep the process from ending
+            self._thread = threading.Thread(target=self._run, name="uploads", daemon=True)
+            self._thread.start()
+
+    def finish(self, seconds: float) -> None:
+        """Send what there is, for so many seconds at most; says what stays."""
+        self._deadline = time.monotonic() + seconds
+        self.wake()
+        assert self._thread is not None
+        self._thread.join(seconds)
+        self._thread = None
+        files = self._waiting()
+        if files:
+            logger.warning(
+                "%d files (%.1f MB) stay in %s: the next run uploads them to %s",
+                *(len(files), _megabytes(files), self._folder, self._bucket.uri()),
+            )
+
+    def _run(self) -> None:
+        failures = 0
+        while True:
+            self._news.clear()
+            failures = 0 if self._send_all(failures) else failures + 1
+            if self._is_ending() and (failures == 0 or failures >= _LAST_TRIES or self._is_late()):
+                return
+            pause = min(_FIRST_PAUSE * 2.0 ** min(failures - 1, 20), _LONGEST_PAUSE)
+            self._news.wait(pause * (1 + random.random() / 10) if failures else None)
+
+    def _send_all(self, failures: int) -> bool:
+        """Whether nothing went wrong: every closed file is sent, or in the hands of another process."""
+        for path in self._waiting():
+            try:
+                with _claimed(path) as mine:
+                    if mine:
+                        self._send(path)
+            except FAILURES as error:
+                if not self._is_late():
+                    files = self._waiting()
+                    logger.warning(
+                        "cannot upload %s (try %d; %d files, %.1f MB wait): %s",
+                        *(path.name, failures + 1, len(files), _megabytes(files), error),
+                    )
+                return False
+        return True
+
+    def _send(self, path: Path) -> None:
+        """The index is sent last and removed first: as long as the WARC file lies here, it stands for both."""
+        index = path.with_name(path.name.removesuffix(".warc.gz") + ".cdxj")
+        for file in (path, index):
+            if file.exists():
+                self._bucket.put(file, self._is_late)
+        index.unlink(missing_ok=True)
+        path.unlink()
+        logger.info("uploaded %s", self._bucket.uri(path.name))
+
+    def _waiting(self) -> list[Path]:
+        return sorted(self._folder.glob("*.warc.gz"))
+
+    def _is_ending(self) -> bool:
+        return self._deadline < math.inf
+
+    def _is_late(self) -> bool:
+        return time.monotonic() >= self._deadline
+
+
+@contextmanager
+def _claimed(path: Path) -> Iterator[bool]:
+    """Lock a file against the uploads of others; False when one of them has it, or has sent it."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        yield _lock(fd, path)
+    finally:
+        os.close(fd)
+
+
+def _lock(fd: int, path: Path) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    except (BlockingIOError, FileNotFoundError):
+        return False
+
+
+def _megabytes(files: list[Path]) -> float:
+    total = 0
+    for path in files:
+        with suppress(FileNotFoundError):  # another process has just sent it
+            total += path.stat().st_size
+    return total / 1e6

@@ -40,6 +40,7 @@ FRONTIER_MAX_ATTEMPTS = 5
 FRONTIER_RETRY_DELAY = 30
 FRONTIER_LOW_LEVEL_SHARE = 0.1
 FRONTIER_RECENT_CACHE = 2**18
+SEEN_SET = "exact"
 
 # --- Politeness ------------------------------------------------------------------------------------------------------
 DOWNLOAD_DELAY = 1.0

@@ -38,10 +38,16 @@ class FrontierConfig:
     depth_limit: int
     persist: bool
     flush_on_start: bool
+    bloom: bool
+    """The seen set is a Bloom filter in this process, not an exact one in the engine."""
 
     @classmethod
     def from_settings(cls, settings: Settings, spider: str) -> FrontierConfig:
+        seen_set = settings.get("SEEN_SET")
+        if seen_set not in ("exact", "bloom"):
+            raise ConfigurationError(f"SEEN_SET {seen_set!r}: use exact or bloom")
         return cls(
+            bloom=seen_set == "bloom",
             crawl_id=settings.get("CRAWL_ID") or spider,
             shards=whole(settings, "FRONTIER_SHARDS", least=1, most=4096),
             lease_seconds=number(settings, "FRONTIER_LEASE_SECONDS", least=1),

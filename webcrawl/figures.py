@@ -66,7 +66,7 @@ def _figures(counts: Counts, totals: dict[str, int], workers: int, hosts: int) -
         exact_duplicates=totals.get("exact_duplicates", 0),
         near_duplicates=totals.get("near_duplicates", 0),
         fetched_again=totals.get("fetched_again", 0),
-        seen_urls=counts.seen,
+        seen_urls=counts.seen + totals.get("bloom_seen", 0),
         queued=counts.queued + counts.later,
         leased=counts.leased,
         dead_letters=counts.dead,

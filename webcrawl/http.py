@@ -111,13 +111,29 @@ class HTTPDownloadHandler:
         self._proxy_encoding = settings.get("HTTPPROXY_AUTH_ENCODING")
         bind = settings.get("DOWNLOAD_BIND_ADDRESS")
         self._ssl_context: ssl.SSLContext = _make_ssl_context(settings)
-        self._client = aiohttp.ClientSession(
+        self._local_address = (bind, 0) if isinstance(bind, str) else bind
+        self._resolver = _GuardedResolver(session.resolver, session.guard)
+        self._opened: aiohttp.ClientSession | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler, Session.of(crawler))
+
+    @property
+    def _client(self) -> aiohttp.ClientSession:
+        """Opened with the first request: a crawl that cannot start has nothing to close."""
+        if self._opened is None:
+            self._opened = self._open()
+        return self._opened
+
+    def _open(self) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                resolver=_GuardedResolver(session.resolver, session.guard),
+                resolver=self._resolver,
                 use_dns_cache=False,
                 limit=0,
                 keepalive_timeout=_KEEPALIVE_SECONDS,
-                local_addr=(bind, 0) if isinstance(bind, str) else bind,
+                local_addr=self._local_address,
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
@@ -127,12 +143,9 @@ class HTTPDownloadHandler:
             response_class=_Response,
         )
 
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler, Session.of(crawler))
-
     async def close(self) -> None:
-        await self._client.close()
+        if self._opened is not None:
+            await self._opened.close()
 
     async def download_request(self, request: Request) -> Response:
         """Fetch one request; redirects are not followed here."""

@@ -201,15 +201,22 @@ class FrontierScheduler(RedisScheduler):
             await self.session.open()
         except CrawlError as error:
             logger.critical("%s", error)
-            raise CloseSpider("engine_unavailable") from error
+            # once all components are open they can be closed in good order, too
+            self.crawler.signals.connect(self._refuse, signals.spider_opened)
+            await self.session.close()
+            return
+        session = self.session
         self._worker = Worker(
-            self.session.frontier, self.session.crawl, self.session.turns, self.session.config, self._wake
+            session.frontier, session.crawl, session.turns, session.config, self._wake, bloom=session.bloom
         )
         self.engine_slot.inprogress = _InProgress(self._done)
         self.crawler.signals.connect(self._item_failed, signals.item_error)
         self._worker.start()
         if hasattr(self.spider, "redis_key") and hasattr(self.spider, "next_requests"):
             self._feeding = asyncio.ensure_future(self._feed())
+
+    def _refuse(self) -> None:
+        raise CloseSpider("cannot_start")
 
     async def _feed(self) -> None:
         """Take start URLs from the list of a scrapy-redis spider while it works, not only when it is idle."""
@@ -245,6 +252,8 @@ class FrontierScheduler(RedisScheduler):
         await self._worker.close()
         if not self.persist:
             await self.session.frontier.clear()
+            if self.session.bloom is not None:
+                self.session.bloom.clear()
 
     def _done(self, request: Request) -> None:
         """Everything that Scrapy does with a request has been done."""

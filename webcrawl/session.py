@@ -33,11 +33,15 @@ from webcrawl.engine import Engine
 from webcrawl.errors import ConfigurationError, EngineUnavailable
 from webcrawl.filters import FilterChain, ScopeFilter, URLFilter
 from webcrawl.frontier import Crawl, Frontier, Keys
+from webcrawl.frontier.bloom import BloomSeen
 from webcrawl.scope import Scope
 from webcrawl.turns import Turns
 from webcrawl.urls import TRACKING_PARAMETERS, Canonicalizer, hostname, normalize, port
 
 _sessions: WeakKeyDictionary[Crawler, Session]
+
+_WORKER_SECONDS = 12.0
+"""A worker not heard of for so long counts as dead, and others serve its shards; it beats every two seconds."""
 
 
 class Session:
@@ -64,6 +68,7 @@ class Session:
         self.scope: Scope | None = None
         self.worker = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
         self.resumed = False
+        self.bloom: BloomSeen | None = None
         self._filter_classes = filter_classes(settings)
         self._settings = settings
         self.filters = self._chain()
@@ -93,18 +98,25 @@ class Session:
             low_share=self.config.low_share,
             started_together=self.turns.config.concurrency,
         )
-        self.crawl = Crawl(self.engine, self.keys, self.worker, self.config.lease_seconds)
+        self.crawl = Crawl(
+            self.engine, self.keys, self.worker, min(self.config.lease_seconds, _WORKER_SECONDS)
+        )
+        if self.config.bloom:
+            self.bloom = BloomSeen(config.data_dir / "seen" / f"{self.keys.crawl}.bloom")
         self.is_open = True
 
     async def open(self) -> None:
         """Connect, and begin the crawl or go on with it; raises ConfigurationError when it was begun otherwise."""
         await self.connect()
-        self.resumed = await self.crawl.begin()
+        self.resumed = await self.crawl.begin() and (await self.frontier.counts()).added > 0
         if self.config.flush_on_start:
             await self.frontier.clear()
+            if self.bloom is not None:
+                self.bloom.clear()
             self.resumed = await self.crawl.begin()
         if self._embedded is not None and self._embedded.first:
-            # nobody else can hold a lease in an engine that nobody else uses
+            # nobody else can work, or hold a lease, in an engine that nobody else uses
+            await self.crawl.forget_workers()
             await self.frontier.reap(everything=True, delay=self.turns.config.delay)
         for seed in await self.crawl.recall("seeds"):
             name, _, number_of_port = seed.rpartition(" ")

@@ -16,6 +16,7 @@ from webcrawl.figures import Figures, figures
 from webcrawl.progress import errors, size
 from webcrawl.session import Session
 
+_NEVER_BEGAN = ("cannot_start", "no_seeds")
 _REASONS = {
     "finished": "finished: there is nothing left to crawl",
     "shutdown": "stopped",
@@ -39,7 +40,7 @@ class Summary:
         return extension
 
     async def spider_closed(self, spider: Spider, reason: str) -> None:
-        if not self._session.is_open:
+        if not self._session.is_open or reason in _NEVER_BEGAN:
             return
         try:
             now = await figures(self._session.frontier, self._session.crawl)
@@ -50,6 +51,8 @@ class Summary:
         write_summary(folder / "summary.json", {**now.as_dict(), "finish_reason": reason})
         if self._print:
             print(text(now, reason, folder), file=sys.stderr, flush=True)
+            if reason == "finished" and not self._crawler.stats.get_value("downloader/request_count"):
+                print("It had been finished before: to crawl anew, set another CRAWL_ID or DATA_DIR.", file=sys.stderr)
 
 
 def write_summary(path: Path, summary: dict[str, Any]) -> None:

@@ -12,12 +12,15 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import xxhash
 
 from webcrawl.config import FrontierConfig
 from webcrawl.engine import AWAY
+from webcrawl.errors import ConfigurationError
 from webcrawl.frontier import Candidate, Crawl, Frontier, LeasedURL, Report, Settlement
+from webcrawl.frontier.bloom import BloomSeen
 from webcrawl.frontier.recent import RecentCache
 from webcrawl.leased import LeasedHost, LeasedHosts
 from webcrawl.permits import Permits
@@ -30,13 +33,21 @@ _IDLE_SECONDS = 0.1
 _BEAT_SECONDS = 2.0
 _LONGEST_HOLD = 5.0
 _FLUSH_AT = 2000
+_SAVE_SECONDS = 15.0
 
 
 class Worker:
     """See the module. `wake` is called when there is something to hand out, or nothing ever more."""
 
     def __init__(
-        self, frontier: Frontier, crawl: Crawl, turns: Turns, config: FrontierConfig, wake: Callable[[], None]
+        self,
+        frontier: Frontier,
+        crawl: Crawl,
+        turns: Turns,
+        config: FrontierConfig,
+        wake: Callable[[], None],
+        *,
+        bloom: BloomSeen | None = None,
     ) -> None:
         self.frontier = frontier
         self.crawl = crawl
@@ -51,6 +62,7 @@ class Worker:
         self.met: set[str] = set()
         """Hosts that answered, to be counted."""
         self._config = config
+        self._bloom = bloom
         self._wake = wake
         self._hosts = LeasedHosts(wake)
         self._permits = Permits(crawl, config.max_pages)
@@ -61,6 +73,7 @@ class Worker:
         self._signal = asyncio.Event()
         self._closing = False
         self._last_beat = 0.0
+        self._save_at = 0.0
         self._shards: Sequence[int] = range(frontier.keys.shards)
         self.peers: frozenset[str] = frozenset({crawl.worker})
         """All live workers of the crawl, this one among them."""
@@ -73,8 +86,14 @@ class Worker:
 
     def add(self, candidate: Candidate) -> bool:
         """Give a URL to the frontier, unless this worker did so lately; False when it did."""
-        if candidate.fingerprint is not None and not self.recent.add(candidate.fingerprint):
-            return False
+        if candidate.fingerprint is not None:
+            if not self.recent.add(candidate.fingerprint):
+                return False
+            if self._bloom is not None:
+                if not self._bloom.add(candidate.fingerprint):
+                    return False
+                candidate = replace(candidate, fingerprint=None)
+                self.counted["bloom_seen"] += 1
         self._adds.append(candidate)
         self.finished = None
         self._signal.set()
@@ -277,6 +296,9 @@ class Worker:
 
     async def _beat(self) -> None:
         self._last_beat = sent = time.monotonic()
+        if self._bloom is not None and sent > self._save_at and not self._adds:
+            self._bloom.save()
+            self._save_at = sent + _SAVE_SECONDS
         self._others_seeding = await self.crawl.beat(seeding=self.seeding)
         lost = await self.frontier.extend([host.lease for host in self._hosts])
         for name in [host.lease.host for host in self._hosts]:
@@ -291,6 +313,8 @@ class Worker:
                 "Took back %d hosts of workers that died; %d URLs are dead letters.", hosts, buried
             )
         self.peers = frozenset({*await self.crawl.workers(), self.crawl.worker})
+        if self._bloom is not None and len(self.peers) > 1:
+            raise ConfigurationError('SEEN_SET = "bloom" is for a single worker, and this crawl has several')
         self._shards = self._own_shards()
 
     def _own_shards(self) -> list[int]:
@@ -337,6 +361,8 @@ class Worker:
         counted, self.counted = self.counted, Counter()
         await self.frontier.settle_all(reports)
         await self.crawl.leave(counted)
+        if self._bloom is not None:
+            self._bloom.save()
 
     def _lost(self, name: str) -> None:
         logger.warning(

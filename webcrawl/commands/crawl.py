@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import importlib.util
+import logging
 import sys
 from pathlib import Path
 
@@ -13,8 +15,10 @@ from scrapy.exceptions import UsageError
 from webcrawl.errors import ConfigurationError, CrawlError
 from webcrawl.session import Session
 
+logger = logging.getLogger(__name__)
+
 _OURS = ("settings", "spiders", "middlewares", "pipelines")
-_FAILURES = ("engine_unavailable", "no_seeds", "frontier_error")
+_FAILURES = ("cannot_start", "no_seeds", "frontier_error")
 
 
 class Command(ScrapyCrawl):
@@ -33,11 +37,22 @@ class Command(ScrapyCrawl):
         process = self.crawler_process
         assert process is not None
         crawler = process.create_crawler(args[0])
-        process.crawl(crawler, **opts.spargs)
+        task = process.crawl(crawler, **opts.spargs)
+        if isinstance(task, asyncio.Future):
+            task.add_done_callback(self._report_refusal)
         process.start()
         reason = crawler.stats.get_value("finish_reason") if crawler.spider else None
-        if process.bootstrap_failed or reason in _FAILURES:
+        if not self.exitcode and (process.bootstrap_failed or reason in _FAILURES):
             self.exitcode = 1
+
+    def _report_refusal(self, task: asyncio.Future[None]) -> None:
+        """Say in one line what the spider or a component does not accept."""
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, CrawlError):
+            print(f"scrapy crawl: {error}", file=sys.stderr)
+            self.exitcode = 2
+        elif error is not None:
+            logger.error("The crawl failed", exc_info=error)
 
     def _check_settings(self, spider: str) -> None:
         """Read every setting as the crawl will, so that what is wrong is said before anything starts."""

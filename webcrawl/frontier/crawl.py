@@ -20,7 +20,8 @@ class Crawl:
     engine: Engine
     keys: Keys
     worker: str
-    lease_seconds: float = 60.0
+    worker_seconds: float = 12.0
+    """How long a worker counts as alive after a beat."""
 
     async def begin(self) -> bool:
         """Open the crawl, or go on with it: True when it existed already.
@@ -47,7 +48,7 @@ class Crawl:
 
     def tally(self, counted: Mapping[str, int], *, permits: int = 0, seeding: bool = False) -> Call:
         """The call of a beat, to be sent together with others; `permits` reserved pages are no longer needed."""
-        return self._tally_call(self.lease_seconds, "seeding" if seeding else "working", counted, permits)
+        return self._tally_call(self.worker_seconds, "seeding" if seeding else "working", counted, permits)
 
     async def permits(self, wanted: int, limit: int) -> int:
         """Reserve up to `wanted` pages of a limit of `limit` for the whole crawl; returns how many were granted."""
@@ -70,6 +71,10 @@ class Crawl:
     async def workers(self) -> list[str]:
         """The names of the workers known; dead ones are left out with the next beat of any."""
         return [name.decode() for name in await self.engine.client.zrange(self.keys.own("workers"), 0, -1)]
+
+    async def forget_workers(self) -> None:
+        """No worker is alive, whatever the record says."""
+        await self.engine.client.delete(*(self.keys.own(name) for name in ("workers", "seeding", "permits")))
 
     async def remember(self, name: str, members: Iterable[str]) -> None:
         """Add to the crawl's set `name`: "seeds" or "scope"."""

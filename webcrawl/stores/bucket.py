@@ -39,12 +39,12 @@ class Bucket:
         segments = prefix.split("/") if prefix else []
         if not _NAME.fullmatch(name) or {"", ".", ".."}.intersection(segments):
             raise StoreError(f"STORE_URI {self.uri()!r}: use s3://bucket or s3://bucket/prefix")
-        # our own retries go by whole files; these are for a part that stumbles
+        # the retries that matter go by whole files, and are not made here; this is for a part that stumbles
         config = Config(
-            connect_timeout=5, read_timeout=30, retries={"mode": "legacy", "total_max_attempts": 3}
+            connect_timeout=5, read_timeout=30, retries={"mode": "legacy", "total_max_attempts": 2}
         )
         try:
-            self._client = boto3.client("s3", config=config)
+            self._client = boto3.session.Session().client("s3", config=config)
         except (BotoCoreError, ValueError) as error:
             raise StoreError(f"STORE_URI {self.uri()}: {error}") from error
 

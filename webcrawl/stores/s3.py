@@ -121,6 +121,7 @@ class Uploads:
 
     def finish(self, seconds: float) -> None:
         """Send what there is, for so many seconds at most; says what stays."""
+        self._news.set()  # before the deadline: the thread must not end on a look it took before this one
         self._deadline = time.monotonic() + seconds
         self.wake()
         assert self._thread is not None
@@ -138,7 +139,8 @@ class Uploads:
         while True:
             self._news.clear()
             failures = 0 if self._send_all(failures) else failures + 1
-            if self._is_ending() and (failures == 0 or failures >= _LAST_TRIES or self._is_late()):
+            done = failures == 0 or failures >= _LAST_TRIES or self._is_late()
+            if done and self._is_ending() and not self._news.is_set():
                 return
             pause = min(_FIRST_PAUSE * 2.0 ** min(failures - 1, 20), _LONGEST_PAUSE)
             self._news.wait(pause * (1 + random.random() / 10) if failures else None)
@@ -146,6 +148,8 @@ class Uploads:
     def _send_all(self, failures: int) -> bool:
         """Whether nothing went wrong: every closed file is sent, or in the hands of another process."""
         for path in self._waiting():
+            if self._is_late():
+                return False
             try:
                 with _claimed(path) as mine:
                     if mine:

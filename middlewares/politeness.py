@@ -25,6 +25,7 @@ class PolitenessMiddleware:
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
         self._turns = session.turns
+        session.paced = True
         self._taken: dict[Request, tuple[str, HostTurn]] = {}
 
     @classmethod

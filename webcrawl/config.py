@@ -11,6 +11,29 @@ from urllib.parse import urlsplit
 from webcrawl.errors import ConfigurationError
 from webcrawl.politeness import PolitenessConfig
 
+DEFAULTS: Mapping[str, Any] = {
+    "CRAWL_MAX_PAGES": 0,
+    "FRONTIER_LEASE_HOSTS": 256,
+    "FRONTIER_LEASE_SECONDS": 60,
+    "FRONTIER_LEASE_URLS": 20,
+    "FRONTIER_LOW_LEVEL_SHARE": 0.1,
+    "FRONTIER_MAX_ATTEMPTS": 5,
+    "FRONTIER_RECENT_CACHE": 2**18,
+    "FRONTIER_RETRY_DELAY": 30,
+    "FRONTIER_SHARDS": 16,
+    "POLITENESS_BACKOFF": 60,
+    "POLITENESS_CONNECT_BACKOFF": 10,
+    "POLITENESS_FORGIVE_AFTER": 1_800,
+    "POLITENESS_JITTER": 0.1,
+    "POLITENESS_LATENCY_FACTOR": 0,
+    "POLITENESS_MAX_BACKOFF": 86_400,
+    "POLITENESS_MAX_CRAWL_DELAY": 60,
+    "POLITENESS_MAX_FAILURES": 4,
+    "SEEN_SET": "exact",
+    "WARC_ROLL_BYTES": 1_000_000_000,
+}
+"""For projects that take only the scheduler and have no settings of ours; the same values as in settings.base."""
+
 
 class Settings(Protocol):
     """What is needed of Scrapy's settings object, so that nothing here imports Scrapy."""
@@ -43,7 +66,7 @@ class FrontierConfig:
 
     @classmethod
     def from_settings(cls, settings: Settings, spider: str) -> FrontierConfig:
-        seen_set = settings.get("SEEN_SET")
+        seen_set = settings.get("SEEN_SET", DEFAULTS["SEEN_SET"])
         if seen_set not in ("exact", "bloom"):
             raise ConfigurationError(f"SEEN_SET {seen_set!r}: use exact or bloom")
         return cls(
@@ -146,7 +169,7 @@ def data_dir(settings: Settings) -> Path:
 
 def number(settings: Settings, name: str, *, least: float, most: float = float("inf")) -> float:
     """A numeric setting within bounds; raises ConfigurationError naming it."""
-    value = settings.get(name)
+    value = settings.get(name, DEFAULTS.get(name))
     try:
         result = float(value)
     except (TypeError, ValueError):

@@ -27,6 +27,7 @@ from twisted.python.failure import Failure
 from webcrawl.engine import AWAY
 from webcrawl.errors import CrawlError, InvalidURL, StoreError
 from webcrawl.frontier import Candidate, LeasedURL, Settlement
+from webcrawl.politeness import Ok
 from webcrawl.requests import LOCAL, Unserializable, pack, to_candidate, to_request, unpack
 from webcrawl.session import Session
 from webcrawl.urls import split
@@ -134,6 +135,8 @@ class FrontierScheduler(RedisScheduler):
             request = self._request_of(url, token)
             if request is not None:
                 self._tasks[request] = _Task(url, token)
+                if not self.session.paced:
+                    self.session.turns.turn(url.host).start(time.monotonic())
                 return request
         self._set_timer()
         return None
@@ -169,6 +172,8 @@ class FrontierScheduler(RedisScheduler):
         task = self._tasks.get(request)
         if task and not task.landed:
             task.landed = True
+            if not self.session.paced and (turn := self.session.turns.turn(task.url.host)).in_flight:
+                turn.finish(time.monotonic(), Ok(request.meta.get("download_latency", 0.0)))
             self.worker.landed(task.url, task.token)
 
     def answered(self, request: Request, host: str) -> None:

@@ -38,7 +38,7 @@ from webcrawl.scope import Scope
 from webcrawl.turns import Turns
 from webcrawl.urls import TRACKING_PARAMETERS, Canonicalizer, hostname, normalize, port
 
-_sessions: WeakKeyDictionary[Crawler, Session]
+_sessions: WeakKeyDictionary[Crawler, Session] = WeakKeyDictionary()
 
 _WORKER_SECONDS = 12.0
 """A worker not heard of for so long counts as dead, and others serve its shards; it beats every two seconds."""
@@ -68,6 +68,8 @@ class Session:
         self.scope: Scope | None = None
         self.worker = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
         self.resumed = False
+        self.paced = False
+        """A middleware takes the hosts' turns; without one the scheduler does."""
         self.bloom: BloomSeen | None = None
         self._filter_classes = filter_classes(settings)
         self._settings = settings
@@ -186,6 +188,3 @@ def filter_classes(settings: BaseSettings) -> list[type[URLFilter]]:
             raise ConfigurationError(f"URL_FILTERS {path!r}: {error}") from error
         found.append((int(order), filter_class))
     return [filter_class for _, filter_class in sorted(found, key=lambda pair: pair[0])]
-
-
-_sessions = WeakKeyDictionary()

@@ -12,6 +12,7 @@ from scrapy.http import Response
 from webcrawl.access import frontier_scheduler, is_robots
 from webcrawl.page import Page
 from webcrawl.session import Session
+from webcrawl.urls import normalize
 
 
 class RedirectMiddleware:
@@ -48,7 +49,7 @@ class RedirectMiddleware:
             return
         response.request = request
         page: Page = make_page(response)
-        page.final_url = target
+        page.final_url = normalize(target)
         await self._crawler.engine.scraper.start_itemproc_async(page, response=response)
 
 

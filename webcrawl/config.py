@@ -128,7 +128,31 @@ class StoreConfig:
         metadata = settings.get("METADATA_URI") or "sqlite"
         if metadata == "sqlite":
             metadata = f"sqlite:///{(folder / 'metadata.db').resolve()}"
+        if metadata.partition(":")[0].partition("+")[0] not in ("sqlite", "postgresql"):
+            raise ConfigurationError(
+                f"METADATA_URI {metadata!r}: use sqlite, sqlite:///path or postgresql://user@server/database"
+            )
         return cls(pages, metadata, folder, whole(settings, "WARC_ROLL_BYTES", least=1_000_000))
+
+
+@dataclass(frozen=True, slots=True)
+class FetchConfig:
+    """Bounds of a download: seconds, bytes (0 = none), requests at once."""
+
+    timeout: float
+    maxsize: int
+    warnsize: int
+    concurrency: int
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> FetchConfig:
+        whole(settings, "CONCURRENT_ITEMS", least=1)
+        return cls(
+            timeout=number(settings, "DOWNLOAD_TIMEOUT", least=0.001),
+            maxsize=whole(settings, "DOWNLOAD_MAXSIZE", least=0),
+            warnsize=whole(settings, "DOWNLOAD_WARNSIZE", least=0),
+            concurrency=whole(settings, "CONCURRENT_REQUESTS", least=0),
+        )
 
 
 def politeness(settings: Settings) -> PolitenessConfig:

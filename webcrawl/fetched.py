@@ -48,6 +48,7 @@ def page_of(response: Response) -> Page:
         fetched_at=exchange.fetched_at if exchange else datetime.now(UTC),
         depth=response.meta.get("depth", 0),
         referrer=response.meta.get("referrer"),
+        attempts=response.meta.get("retry_times", 0) + 1,
         mime_type=document.mime_type,
         charset=document.charset,
         length=len(response.body),
@@ -72,6 +73,7 @@ def failed_page(request: Request, error: BaseException | None) -> Page:
         fetched_at=datetime.now(UTC),
         depth=request.meta.get("depth", 0),
         referrer=request.meta.get("referrer"),
+        attempts=request.meta.get("retry_times", 0) + 1,
         error=f"{type(error).__name__}: {error}"[:1000],
     )
 

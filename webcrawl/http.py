@@ -50,7 +50,8 @@ TRUNCATE = "download_truncate"
 """Request.meta key: bytes after which the body is cut off instead of refused."""
 
 _READ_BYTES = 64 * 1024
-_KEEPALIVE_SECONDS = 30.0
+# less than servers keep a connection: one that they close while a request is on its way costs them and us another
+_KEEPALIVE_SECONDS = 4.0
 _LONGEST_HEADER = 64 * 1024
 
 _exchanges: WeakKeyDictionary[Request, Exchange] = WeakKeyDictionary()
@@ -104,9 +105,9 @@ class HTTPDownloadHandler:
         settings = crawler.settings
         self.crawler = crawler
         self._guard = session.guard
-        self._maxsize = settings.getint("DOWNLOAD_MAXSIZE")
-        self._warnsize = settings.getint("DOWNLOAD_WARNSIZE")
-        self._timeout = settings.getfloat("DOWNLOAD_TIMEOUT")
+        self._maxsize = session.fetch.maxsize
+        self._warnsize = session.fetch.warnsize
+        self._timeout = session.fetch.timeout
         self._fail_on_dataloss = settings.getbool("DOWNLOAD_FAIL_ON_DATALOSS")
         self._proxy_encoding = settings.get("HTTPPROXY_AUTH_ENCODING")
         bind = settings.get("DOWNLOAD_BIND_ADDRESS")
@@ -127,7 +128,7 @@ class HTTPDownloadHandler:
         return self._opened
 
     def _open(self) -> aiohttp.ClientSession:
-        return aiohttp.ClientSession(
+        client = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 resolver=self._resolver,
                 use_dns_cache=False,
@@ -142,6 +143,9 @@ class HTTPDownloadHandler:
             max_field_size=_LONGEST_HEADER,
             response_class=_Response,
         )
+        # aiohttp would repeat a request at once when a kept connection breaks, behind politeness's back
+        client._retry_connection = False
+        return client
 
     async def close(self) -> None:
         if self._opened is not None:
@@ -191,7 +195,7 @@ class HTTPDownloadHandler:
                 raise RequestRefused(str(error)) from error
 
     async def _read(self, request: Request, received: _Response) -> Response:
-        headers = Headers(list(received.headers.items()))
+        headers = Headers(list(received.raw_headers))
         announced = headers.get("Content-Length")
         size = int(announced) if announced and announced.isdigit() else None
         limit = request.meta.get("download_maxsize", self._maxsize)

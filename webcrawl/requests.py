@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import msgpack
 from scrapy import Request, Spider
-from scrapy.utils.misc import load_object
-from scrapy.utils.request import request_from_dict
 
 from webcrawl.errors import StoreError
 from webcrawl.frontier import Candidate, LeasedURL, level_of_priority
@@ -19,7 +18,9 @@ from webcrawl.urls import Canonicalizer, normalize, split
 LOCAL = "local"
 """Key of an `extra` that stands for a request kept in the memory of one worker."""
 
-_PASSING_META = frozenset({"depth", "download_slot", "download_latency", "download_timeout"})
+_PASSING_META = frozenset(
+    {"depth", "download_latency", "download_slot", "download_timeout", "is_start_request", "retry_times"}
+)
 
 _EXTENSIONS: dict[int, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     # code: type, to something MessagePack knows, back
@@ -91,18 +92,40 @@ def is_plain(request: Request, spider: Spider) -> bool:
 def to_request(url: LeasedURL, spider: Spider) -> Request:
     """The request of a leased URL; raises StoreError when its entry names what the spider does not have."""
     meta: dict[str, Any] = {"depth": url.depth}
+    if url.attempts:
+        meta["retry_times"] = url.attempts
     if url.referrer:
         meta["referrer"] = url.referrer
     if url.extra is None:
         return Request(url.url, errback=getattr(spider, "errback", None), meta=meta)
     record = unpack(url.extra)
     try:
-        if "_class" in record and not issubclass(load_object(record["_class"]), Request):
-            raise StoreError(f"{record['_class']} is no Request class")
-        record["meta"] = {**record.get("meta", {}), **meta}
-        return request_from_dict({"url": url.url, **record}, spider=spider)
-    except (ValueError, TypeError, KeyError, AttributeError, ImportError) as error:
+        kind = _request_class(record["_class"]) if "_class" in record else Request
+        arguments = {"url": url.url} | {key: record[key] for key in record.keys() & set(kind.attributes)}
+        arguments["meta"] = {**record.get("meta", {}), **meta}
+        for name in arguments.keys() & {"callback", "errback"}:
+            arguments[name] = _method(spider, arguments[name])
+        return kind(**arguments)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(f"the queued request for {url.url} cannot be made again: {error}") from error
+
+
+def _request_class(name: str) -> type[Request]:
+    """A class by its full name, among the subclasses of Request that exist: no data makes this process import anything."""
+    waiting = [Request]
+    while waiting:
+        kind = waiting.pop()
+        if f"{kind.__module__}.{kind.__name__}" == name:
+            return kind
+        waiting += kind.__subclasses__()
+    raise StoreError(f"{name!r} is no Request class that the spider has imported")
+
+
+def _method(spider: Spider, name: str) -> Callable[..., Any]:
+    method = getattr(spider, name, None)
+    if not inspect.ismethod(method):
+        raise StoreError(f"the spider has no method {name!r}")
+    return method
 
 
 def _record(request: Request, spider: Spider, url: str) -> dict[str, Any]:
@@ -130,5 +153,5 @@ def _encode(value: Any) -> msgpack.ExtType:
 
 def _decode(code: int, data: bytes) -> Any:
     if code not in _EXTENSIONS:
-        return msgpack.ExtType(code, data)
+        raise StoreError(f"unknown extension type {code}")
     return _EXTENSIONS[code][2](unpack(data))

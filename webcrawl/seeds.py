@@ -15,11 +15,12 @@ _BARE_HOST = re.compile(r"(localhost|[\w-]+(\.[\w-]+)+)(:\d+)?(/\S*)?")
 def read_seeds(text: str) -> Iterator[str]:
     """The seeds in an argument: separated by commas or white space, or `@file` with one a line and # comments.
 
+    A comma inside a URL is written %2C, or the URL is put into a file.
+
     Raises ConfigurationError when the file cannot be read.
     """
     if not text.startswith("@"):
-        # a comma may belong to a URL: only one before the start of another URL, or before white space, separates
-        yield from filter(None, re.split(r"\s+|,(?=\s|$|https?:|[\w-]+\.)", text))
+        yield from filter(None, re.split(r"[\s,]+", text))
         return
     path = Path(text[1:])
     try:

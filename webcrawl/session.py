@@ -21,6 +21,7 @@ from scrapy.utils.misc import load_object
 from webcrawl.addresses import AddressGuard
 from webcrawl.config import (
     EngineConfig,
+    FetchConfig,
     FrontierConfig,
     StoreConfig,
     number,
@@ -54,6 +55,7 @@ class Session:
     def __init__(self, settings: BaseSettings, spider_name: str) -> None:
         self.config = FrontierConfig.from_settings(settings, spider_name)
         self.engine_config = EngineConfig.from_settings(settings)
+        self.fetch = FetchConfig.from_settings(settings)
         self.stores = StoreConfig.from_settings(settings)
         self.keys = Keys(self.config.crawl_id, self.config.shards)
         self.turns = Turns(politeness(settings), politeness_overrides(settings))

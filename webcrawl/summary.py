@@ -52,7 +52,10 @@ class Summary:
         if self._print:
             print(text(now, reason, folder), file=sys.stderr, flush=True)
             if reason == "finished" and not self._crawler.stats.get_value("downloader/request_count"):
-                print("It had been finished before: to crawl anew, set another CRAWL_ID or DATA_DIR.", file=sys.stderr)
+                print(
+                    "It had been finished before: to crawl anew, set another CRAWL_ID or DATA_DIR.",
+                    file=sys.stderr,
+                )
 
 
 def write_summary(path: Path, summary: dict[str, Any]) -> None:

@@ -40,7 +40,8 @@ class Candidate:
         while fields[-1] is None:
             fields.pop()
         head = bytes((min(max(self.level, 0), LEVELS - 1), 0, 0, 0))
-        return head + bytes(msgpack.packb(fields))
+        # without MessagePack's bin type, which the server's Lua does not know
+        return head + bytes(msgpack.packb(fields, use_bin_type=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +65,12 @@ class LeasedURL:
     @classmethod
     def decode(cls, index: int, host: str, entry: bytes) -> LeasedURL:
         """Read an entry; raises ValueError when it is damaged."""
-        fields = msgpack.unpackb(entry[4:])
-        path, depth, referrer, extra = (fields + [None] * 4)[:4]
+        fields = msgpack.unpackb(entry[4:], raw=True)
+        path, depth, told, extra = (fields + [None] * 4)[:4]
+        referrer = None if told is None else told.decode()
         if referrer is not None and referrer.startswith("/"):
             referrer = host + referrer
-        return cls(index, host, path, entry[0], entry[1], entry[2], depth or 0, referrer, extra)
+        return cls(index, host, path.decode(), entry[0], entry[1], entry[2], depth or 0, referrer, extra)
 
 
 def level_of_priority(priority: int) -> int:

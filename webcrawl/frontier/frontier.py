@@ -252,8 +252,8 @@ class Frontier:
         """Every dead letter, in no particular order."""
         for shard in range(self.keys.shards):
             async for url, value in self.engine.client.hscan_iter(self.keys.dead(shard)):
-                reason, time, entry = msgpack.unpackb(value, raw=True, strict_map_key=False)
-                yield DeadLetter(url.decode(), reason.decode(errors="replace"), time / 1000, entry[1])
+                for reason, time, entry in msgpack.unpackb(value, raw=True):
+                    yield DeadLetter(url.decode(), reason.decode(errors="replace"), time / 1000, entry[1])
 
     async def requeue(self, letters: Iterable[tuple[str, str]]) -> int:
         """Queue dead letters again, given as (host, URL); returns how many there were."""

@@ -14,7 +14,7 @@ in one slot, so every script touches one slot. Times are milliseconds of the ser
       lease:<host>                 HASH  token, worker, next, and index -> entry for every URL handed out
       later                        ZSET  host LF entry -> when it is queued again
       seen:<bucket>                SET   fingerprints as integers; buckets split by linear hashing (Litwin 1980)
-      dead                         HASH  URL -> (reason, time, entry): dead letters
+      dead                         HASH  URL -> its dead letters: (reason, time, entry) each
       n                            HASH  counters: queued leased later seen added done dead reaped token bits split
       sum:<bucket>                 HASH  payload checksum -> time and URL of the first that had it
       near:<block>                 HASH  SimHash -> first URL; the block is one quarter of the SimHash

@@ -81,10 +81,14 @@ local function counted(entry, attempts, returns, blames)
     .. string.sub(entry, 5)
 end
 
+-- Make a dead letter. Several requests may share a URL, with other methods or bodies: each has its own letter.
 local function bury(P, host, entry, reason, now)
-  local path = cmsgpack.unpack(string.sub(entry, 5))[1]
-  redis.call('HSET', P .. 'dead', host .. path, cmsgpack.pack({reason, now, entry}))
-  redis.call('HSET', P .. 'n', 'dead', redis.call('HLEN', P .. 'dead'))
+  local field = host .. cmsgpack.unpack(string.sub(entry, 5))[1]
+  local known = redis.call('HGET', P .. 'dead', field)
+  local letters = known and cmsgpack.unpack(known) or {}
+  letters[#letters + 1] = {reason, now, entry}
+  redis.call('HSET', P .. 'dead', field, cmsgpack.pack(letters))
+  redis.call('HINCRBY', P .. 'n', 'dead', 1)
 end
 
 -- End a lease: what it still holds goes back to the head of the queue in its old order.

@@ -18,9 +18,7 @@ from webcrawl.urls import Canonicalizer, normalize, split
 LOCAL = "local"
 """Key of an `extra` that stands for a request kept in the memory of one worker."""
 
-_PASSING_META = frozenset(
-    {"depth", "download_latency", "download_slot", "download_timeout", "is_start_request", "retry_times"}
-)
+_PASSING_META = frozenset({"depth", "download_latency", "download_slot", "is_start_request", "retry_times"})
 
 _EXTENSIONS: dict[int, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     # code: type, to something MessagePack knows, back
@@ -32,6 +30,9 @@ _EXTENSIONS: dict[int, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] 
     6: (decimal.Decimal, str, decimal.Decimal),
 }
 
+_DEEPEST = 50
+"""Tuples and sets within each other: the parser runs once for each, all on the C stack, which ends at about 200."""
+
 
 class Unserializable(Exception):
     """A request that carries something which cannot leave the process, such as a lambda or an open file."""
@@ -39,16 +40,13 @@ class Unserializable(Exception):
 
 def pack(value: Any) -> bytes:
     """MessagePack of plain data, tuples, sets, dates and decimals; raises Unserializable."""
-    try:
-        return bytes(msgpack.packb(value, default=_encode, strict_types=True))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise Unserializable(str(error)) from error
+    return _pack(value, 0)
 
 
 def unpack(data: bytes) -> Any:
     """The reverse of `pack`; raises StoreError when the data is damaged."""
     try:
-        return msgpack.unpackb(data, ext_hook=_decode, strict_map_key=False)
+        return _unpack(data, 0)
     except Exception as error:
         raise StoreError(f"a request in the frontier cannot be read: {error}") from error
 
@@ -82,10 +80,11 @@ def is_plain(request: Request, spider: Spider) -> bool:
     return (
         type(request) is Request
         and request.method == "GET"
+        and request.encoding == "utf-8"
         and not (request.callback or request.body or request.headers or request.cookies or request.flags)
         and not (request.cb_kwargs or request.dont_filter)
         and request.errback in (None, getattr(spider, "errback", None))
-        and not (request.meta.keys() - _PASSING_META - {"referrer"})
+        and not (_own_meta(request, spider).keys() - {"referrer"})
     )
 
 
@@ -111,7 +110,7 @@ def to_request(url: LeasedURL, spider: Spider) -> Request:
 
 
 def _request_class(name: str) -> type[Request]:
-    """A class by its full name, among the subclasses of Request that exist: no data makes this process import anything."""
+    """A class by its full name, among the subclasses of Request that exist: data must not import anything."""
     waiting = [Request]
     while waiting:
         kind = waiting.pop()
@@ -128,30 +127,52 @@ def _method(spider: Spider, name: str) -> Callable[..., Any]:
     return method
 
 
+def _own_meta(request: Request, spider: Spider) -> dict[str, Any]:
+    """What the meta of a request says beyond what the entry says and what Scrapy puts into every one it sends."""
+    own = {key: value for key, value in request.meta.items() if key not in _PASSING_META}
+    if "download_timeout" in own:
+        usual = spider.settings.getfloat("DOWNLOAD_TIMEOUT") if hasattr(spider, "settings") else None
+        if own["download_timeout"] == usual:
+            del own["download_timeout"]
+    return own
+
+
 def _record(request: Request, spider: Spider, url: str) -> dict[str, Any]:
     """What `Request.to_dict` says, without what is default, empty or kept in the entry anyway."""
     try:
         record = request.to_dict(spider=spider)
     except ValueError as error:
         raise Unserializable(str(error)) from error
-    record["meta"] = {key: value for key, value in request.meta.items() if key not in _PASSING_META}
+    record["meta"] = _own_meta(request, spider)
     if record["url"] == url:
         del record["url"]
-    kept = {"url", "method", "_class", "dont_filter"}
+    # a class of its own may have other defaults
+    kept = {"url", "method", "_class", "dont_filter"} if "_class" in record else {"url"}
     slim = {key: value for key, value in record.items() if value or key in kept}
+    if "_class" not in slim and slim["method"] == "GET":
+        del slim["method"]
     if slim.get("encoding") == "utf-8":
         del slim["encoding"]
     return slim
 
 
-def _encode(value: Any) -> msgpack.ExtType:
-    for code, (kind, encode, _) in _EXTENSIONS.items():
-        if type(value) is kind:
-            return msgpack.ExtType(code, pack(encode(value)))
-    raise TypeError(f"{type(value).__name__} cannot be serialised")
+def _pack(value: Any, depth: int) -> bytes:
+    def encode(inner: Any) -> msgpack.ExtType:
+        for code, (kind, plain, _) in _EXTENSIONS.items():
+            if type(inner) is kind and depth < _DEEPEST:
+                return msgpack.ExtType(code, _pack(plain(inner), depth + 1))
+        raise TypeError(f"{type(inner).__name__} cannot be serialised" + " so deep" * (depth >= _DEEPEST))
+
+    try:
+        return bytes(msgpack.packb(value, default=encode, strict_types=True))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise Unserializable(str(error)) from error
 
 
-def _decode(code: int, data: bytes) -> Any:
-    if code not in _EXTENSIONS:
-        raise StoreError(f"unknown extension type {code}")
-    return _EXTENSIONS[code][2](unpack(data))
+def _unpack(data: bytes, depth: int) -> Any:
+    def decode(code: int, inner: bytes) -> Any:
+        if code not in _EXTENSIONS or depth >= _DEEPEST:
+            raise ValueError(f"extension type {code} at depth {depth}")
+        return _EXTENSIONS[code][2](_unpack(inner, depth + 1))
+
+    return msgpack.unpackb(data, ext_hook=decode, strict_map_key=False)

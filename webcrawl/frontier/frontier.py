@@ -112,6 +112,7 @@ class Frontier:
     started_together: int = 1
     """URLs of one host that a worker may have in the air at once."""
     _picks: float = field(default=0.0, init=False)
+    _turn: int = field(default=0, init=False)
 
     async def add(self, candidates: Sequence[Candidate]) -> list[bool]:
         """Queue those that were never seen; True for each that was queued. Any number, in any order."""
@@ -138,16 +139,26 @@ class Frontier:
         """
         leases: list[Lease] = []
         order = list(range(self.keys.shards)) if shards is None else list(shards)
-        wanted = max(1, -(-hosts // max(1, len(order))))
+        self._turn += 1
+        order = order[self._turn % max(1, len(order)) :] + order[: self._turn % max(1, len(order))]
         while order and len(leases) < hosts:
-            arguments = (self.worker, wanted, urls, self._ms(self.lease_seconds), self._level_order())
-            calls = [Call("lease", self.keys.queue(shard), arguments) for shard in order]
-            replies = await self.engine.run_all(calls)
-            leases += [_lease(raw) for reply in replies for raw in reply]
-            # shards that gave all that was asked may have more: ask those again for what is still wanted
-            order = [shard for shard, reply in zip(order, replies, strict=True) if len(reply) >= wanted]
-            wanted = max(1, -(-(hosts - len(leases)) // max(1, len(order))))
+            each, some = divmod(hosts - len(leases), len(order))
+            wanted = [each + (place < some) for place in range(len(order))]
+            calls = [self._lease_call(shard, n, urls) for shard, n in zip(order, wanted, strict=True) if n]
+            replies = iter(await self.engine.run_all(calls))
+            full = []
+            for shard, n in zip(order, wanted, strict=True):
+                found = next(replies) if n else []
+                leases += [_lease(raw) for raw in found]
+                # a shard that gave all that was asked of it may have more
+                if len(found) == n:
+                    full.append(shard)
+            order = full
         return leases
+
+    def _lease_call(self, shard: int, hosts: int, urls: int) -> Call:
+        arguments = (self.worker, hosts, urls, self._ms(self.lease_seconds), self._level_order())
+        return Call("lease", self.keys.queue(shard), arguments)
 
     async def acknowledge(
         self, lease: Lease, settled: Iterable[Settlement] = (), *, more: int = 0
@@ -268,7 +279,8 @@ class Frontier:
         return int(sum(await self.engine.run_all(calls)))
 
     async def clear(self) -> None:
-        """Forget the crawl: every key of it, but not what is known of hosts."""
+        """Forget the crawl: every key of it, but not what is known of hosts. Its leases are lost."""
+        await self.reap(everything=True)
         for pattern in self.keys.patterns():
             async for key in self.engine.client.scan_iter(match=pattern, count=BATCH):
                 await self.engine.client.unlink(key)

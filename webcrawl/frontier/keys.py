@@ -3,19 +3,21 @@
 A host belongs to shard = hash(host) mod FRONTIER_SHARDS. The braces are a cluster's hash tag: all keys of a shard are
 in one slot, so every script touches one slot. Times are milliseconds of the server's clock.
 
-    wc:{s<shard>}:host:<host>      HASH  politeness, shared by all crawls: until (not asked before), held (leased
-                                         until), failures (in a row), delay (ms), kept (by an operator: not forgotten)
+    wc:{s<shard>}:host:<host>      HASH  politeness, shared by all crawls: until (not asked before), held (leased until),
+                                         holder (of that lease), failures (in a row), forgiven (when these are
+                                         forgotten), delay (ms), kept (set by an operator: the record does not expire)
     wc:{s<shard>}:robots:<host>    STR   robots.txt policy, expiring
-    wc:{s<shard>}:<crawl>: ...
+    wc:{s<shard>}:token            INT   the last fencing token
+    wc:{s<shard>}:c:<crawl>: ...
       mask                         HASH  host -> bit mask of the levels at which URLs are queued
       q:<host> <level>             LIST  entries, oldest first
       ready:<level>                ZSET  host -> when it may be asked; hosts with URLs and without a lease
       leases                       ZSET  host -> when its lease runs out
       lease:<host>                 HASH  token, worker, next, and index -> entry for every URL handed out
-      later                        ZSET  host LF entry -> when it is queued again
+      later                        ZSET  serial host LF entry -> when it is queued again
       seen:<bucket>                SET   fingerprints as integers; buckets split by linear hashing (Litwin 1980)
       dead                         HASH  URL -> its dead letters: (reason, time, entry) each
-      n                            HASH  counters: queued leased later seen added done dead reaped token bits split
+      n                            HASH  counters: queued leased later seen added done dead reaped serial bits split
       sum:<bucket>                 HASH  payload checksum -> time and URL of the first that had it
       near:<block>                 HASH  SimHash -> first URL; the block is one quarter of the SimHash
     wc:{c:<crawl>}: ...
@@ -65,13 +67,13 @@ class Keys:
 
     def queue(self, shard: int) -> tuple[str, str]:
         """The two prefixes that every frontier script takes: the crawl's in this shard, and the host records'."""
-        return f"wc:{{s{shard}}}:{self.crawl}:", f"wc:{{s{shard}}}:host:"
+        return f"wc:{{s{shard}}}:c:{self.crawl}:", f"wc:{{s{shard}}}:host:"
 
     def counters(self, shard: int) -> str:
-        return f"wc:{{s{shard}}}:{self.crawl}:n"
+        return f"wc:{{s{shard}}}:c:{self.crawl}:n"
 
     def dead(self, shard: int) -> str:
-        return f"wc:{{s{shard}}}:{self.crawl}:dead"
+        return f"wc:{{s{shard}}}:c:{self.crawl}:dead"
 
     def robots(self, host: str) -> str:
         return f"wc:{{s{self.shard(host)}}}:robots:{host}"
@@ -81,10 +83,10 @@ class Keys:
 
     def checksum(self, digest: bytes) -> str:
         number = int.from_bytes(digest[-8:], "big")
-        return f"wc:{{s{number % self.shards}}}:{self.crawl}:sum:{number // self.shards % _SUM_BUCKETS:x}"
+        return f"wc:{{s{number % self.shards}}}:c:{self.crawl}:sum:{number // self.shards % _SUM_BUCKETS:x}"
 
     def near(self, block: int) -> str:
-        return f"wc:{{s{block % self.shards}}}:{self.crawl}:near:{block:x}"
+        return f"wc:{{s{block % self.shards}}}:c:{self.crawl}:near:{block:x}"
 
     def own(self, name: str = "") -> str:
         """A key of the crawl as a whole."""
@@ -92,6 +94,6 @@ class Keys:
 
     def patterns(self) -> list[str]:
         """What to scan for to find every key of this crawl; host records and robots.txt are not the crawl's."""
-        return [f"wc:{{s{shard}}}:{self.crawl}:*" for shard in range(self.shards)] + [
+        return [f"wc:{{s{shard}}}:c:{self.crawl}:*" for shard in range(self.shards)] + [
             f"wc:{{c:{self.crawl}}}:*"
         ]

@@ -6,7 +6,7 @@
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local host, more, pause = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[5])
 local key, N = P .. 'lease:' .. host, P .. 'n'
-if redis.call('HGET', key, 'token') ~= ARGV[2] then return {} end
+if not holds(P, H, host, ARGV[2]) then return {} end
 
 local settled = 0
 for i = 8, #ARGV, 4 do
@@ -18,8 +18,8 @@ for i = 8, #ARGV, 4 do
     if verdict == 'done' then
       redis.call('HINCRBY', N, 'done', 1)
     elseif verdict == 'retry' then
-      local again = counted(entry, 1, 0, 0)
-      redis.call('HINCRBY', N, 'later', redis.call('ZADD', P .. 'later', now + ARGV[i + 2], host .. '\n' .. again))
+      local again = redis.call('HINCRBY', N, 'serial', 1) .. ' ' .. host .. '\n' .. counted(entry, 1, 0, 0)
+      redis.call('HINCRBY', N, 'later', redis.call('ZADD', P .. 'later', now + ARGV[i + 2], again))
     else
       bury(P, host, entry, ARGV[i + 3], now)
     end
@@ -29,18 +29,16 @@ redis.call('HINCRBY', N, 'leased', -settled)
 
 if pause >= 0 then
   give_back(P, host, nil)
-  redis.call('HDEL', H .. host, 'held')
-  redis.call('HSET', H .. host, 'until', now + pause, 'failures', ARGV[6])
-  -- a quiet host is forgotten, and forgiven with it, unless an operator set something on it
-  if redis.call('HEXISTS', H .. host, 'kept') == 0 then redis.call('PEXPIRE', H .. host, pause + ARGV[7]) end
+  redis.call('HSET', H .. host, 'failures', ARGV[6])
+  let_go(H, host, now, pause, ARGV[7])
   make_ready(P, H, host, now)
   return {1}
 end
 
-redis.call('ZADD', P .. 'leases', now + ARGV[3], host)
-redis.call('HSET', H .. host, 'held', now + ARGV[3])
+hold(P, H, host, ARGV[2], now + ARGV[3])
 local reply = {1}
-if more > 0 then
+local blocked = (tonumber(redis.call('HGET', H .. host, 'until')) or 0) > now
+if more > 0 and not blocked then
   local entries = pop(P, host, more)
   local first = redis.call('HINCRBY', key, 'next', #entries) - #entries
   for i, entry in ipairs(entries) do

@@ -61,6 +61,28 @@ local function make_ready(P, H, host, now)
   end
 end
 
+-- Who holds a host: another crawl may have taken it when a lease of this one ran out.
+local function holder(P, token) return P .. token end
+
+local function holds(P, H, host, token)
+  return redis.call('HGET', P .. 'lease:' .. host, 'token') == token
+    and redis.call('HGET', H .. host, 'holder') == holder(P, token)
+end
+
+local function hold(P, H, host, token, expiry)
+  redis.call('ZADD', P .. 'leases', expiry, host)
+  redis.call('HSET', H .. host, 'held', expiry, 'holder', holder(P, token))
+  redis.call('PERSIST', H .. host)
+end
+
+-- End the hold on a host, which is not asked for `pause` ms. A quiet host's record goes, unless an operator wrote on it.
+local function let_go(H, host, now, pause, quiet)
+  local due = math.max(tonumber(redis.call('HGET', H .. host, 'until')) or 0, now + pause)
+  redis.call('HDEL', H .. host, 'held', 'holder')
+  redis.call('HSET', H .. host, 'until', due, 'forgiven', due + quiet)
+  if redis.call('HEXISTS', H .. host, 'kept') == 0 then redis.call('PEXPIREAT', H .. host, due + quiet) end
+end
+
 local function split_bucket(P, bits, split)
   local from = P .. 'seen:' .. split
   local halves = {[0] = {}, [1] = {}}

@@ -6,9 +6,8 @@ local P, H, lost = KEYS[1], KEYS[2], {}
 local expiry = now_ms() + ARGV[1]
 for i = 2, #ARGV, 2 do
   local host = ARGV[i]
-  if redis.call('HGET', P .. 'lease:' .. host, 'token') == ARGV[i + 1] then
-    redis.call('ZADD', P .. 'leases', expiry, host)
-    redis.call('HSET', H .. host, 'held', expiry)
+  if holds(P, H, host, ARGV[i + 1]) then
+    hold(P, H, host, ARGV[i + 1], expiry)
   else
     lost[#lost + 1] = host
   end

@@ -4,11 +4,12 @@
 -- reply   per host: {host, token, failures, delay ms or -1, {index, entry, index, entry...}}
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local wanted, urls, lease_ms = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local LOOK_AGAIN = 1000
 local leases = {}
 
 for _, member in ipairs(redis.call('ZRANGEBYSCORE', P .. 'later', '-inf', now, 'LIMIT', 0, 1000)) do
   local cut = string.find(member, '\n', 1, true)
-  local host = string.sub(member, 1, cut - 1)
+  local host = string.sub(member, string.find(member, ' ', 1, true) + 1, cut - 1)
   redis.call('ZREM', P .. 'later', member)
   redis.call('HINCRBY', P .. 'n', 'later', -1)
   redis.call('HINCRBY', P .. 'n', 'queued', 1)
@@ -17,32 +18,36 @@ for _, member in ipairs(redis.call('ZRANGEBYSCORE', P .. 'later', '-inf', now, '
 end
 
 local function lease(host, ready)
-  local record = redis.call('HMGET', H .. host, 'until', 'held', 'failures', 'delay')
-  -- another crawl may hold the host, or have asked it a moment ago: politeness is the host's, not the crawl's
-  local due = math.max(tonumber(record[1]) or 0, tonumber(record[2]) or 0)
+  local record = redis.call('HMGET', H .. host, 'until', 'held', 'failures', 'delay', 'forgiven')
+  local due, held = tonumber(record[1]) or 0, tonumber(record[2]) or 0
+  -- politeness is the host's, not the crawl's: another crawl may hold it, and give it back at any time
+  if held > now then due = math.max(due, math.min(held, now + LOOK_AGAIN)) end
   if due > now then return redis.call('ZADD', ready, due, host) end
   redis.call('ZREM', ready, host)
   local entries = pop(P, host, urls)
   if #entries == 0 then return end
-  local token = redis.call('HINCRBY', P .. 'n', 'token', 1)
+  local token = redis.call('INCR', (string.gsub(H, 'host:$', 'token')))
   local key, flat = P .. 'lease:' .. host, {}
   for index, entry in ipairs(entries) do
     flat[#flat + 1] = index
     flat[#flat + 1] = entry
   end
   redis.call('HSET', key, 'token', token, 'worker', ARGV[1], 'next', #entries + 1, unpack(flat))
-  redis.call('ZADD', P .. 'leases', now + lease_ms, host)
-  redis.call('HSET', H .. host, 'held', now + lease_ms)
+  hold(P, H, host, token, now + lease_ms)
   redis.call('HINCRBY', P .. 'n', 'queued', -#entries)
   redis.call('HINCRBY', P .. 'n', 'leased', #entries)
-  leases[#leases + 1] = {host, token, tonumber(record[3]) or 0, tonumber(record[4]) or -1, flat}
+  local failures = now < (tonumber(record[5]) or 0) and tonumber(record[3]) or 0
+  leases[#leases + 1] = {host, token, failures, tonumber(record[4]) or -1, flat}
 end
 
 for level in string.gmatch(ARGV[5], '%d') do
-  if #leases >= wanted then break end
   local ready = P .. 'ready:' .. level
-  for _, host in ipairs(redis.call('ZRANGEBYSCORE', ready, '-inf', now, 'LIMIT', 0, wanted - #leases)) do
-    lease(host, ready)
+  -- a host that is passed over is due later: each turn of the loop looks at others
+  for _ = 1, 20 do
+    if #leases >= wanted then return leases end
+    local hosts = redis.call('ZRANGEBYSCORE', ready, '-inf', now, 'LIMIT', 0, wanted - #leases)
+    if #hosts == 0 then break end
+    for _, host in ipairs(hosts) do lease(host, ready) end
   end
 end
 return leases

@@ -9,6 +9,7 @@ local last = ARGV[1] == 'all' and '+inf' or now
 local buried = 0
 local hosts = redis.call('ZRANGEBYSCORE', P .. 'leases', '-inf', last, 'LIMIT', 0, ARGV[4])
 for _, host in ipairs(hosts) do
+  local ours = holds(P, H, host, redis.call('HGET', P .. 'lease:' .. host, 'token'))
   -- only what may have been started when the worker died can have killed it: the rest is not to blame
   give_back(P, host, function(entry, place)
     local again = counted(entry, 0, 1, place <= started and 1 or 0)
@@ -18,9 +19,10 @@ for _, host in ipairs(hosts) do
     buried = buried + 1
     return nil
   end)
-  local pause = math.max(tonumber(ARGV[5]), tonumber(redis.call('HGET', H .. host, 'delay')) or 0)
-  redis.call('HDEL', H .. host, 'held')
-  redis.call('HSET', H .. host, 'until', math.max(now + pause, tonumber(redis.call('HGET', H .. host, 'until')) or 0))
+  if ours then
+    local pause = math.max(tonumber(ARGV[5]), tonumber(redis.call('HGET', H .. host, 'delay')) or 0)
+    let_go(H, host, now, pause, 3600000)
+  end
   make_ready(P, H, host, now)
 end
 redis.call('HINCRBY', P .. 'n', 'reaped', #hosts)

@@ -47,7 +47,8 @@ class RobotsMiddleware:
         policy = self._cache.get(host) or await self._policy(host)
         if policy is None:
             raise RobotsUnreachable(f"{robots_url(host)} is unreachable")
-        self._session.turns.set_crawl_delay(host, policy.crawl_delay(self._agent))
+        if self._session.turns.set_crawl_delay(host, policy.crawl_delay(self._agent)):
+            frontier_scheduler(self._crawler).learned_delay(host)
         if not policy.allows(request.url, self._agent):
             frontier_scheduler(self._crawler).count("robots_denied")
             raise IgnoreRequest("robots.txt disallows it")

@@ -182,6 +182,10 @@ class FrontierScheduler(RedisScheduler):
         if (task := self._tasks.get(request)) and task.url.returns:
             self.count("fetched_again")
 
+    def learned_delay(self, host: str) -> None:
+        """robots.txt told how long to wait between two requests to the host."""
+        self.worker.learned(host)
+
     def retry(self, request: Request, delay: float, reason: str) -> None:
         """When its work is done, the URL goes back to be fetched again after `delay` seconds, an attempt counted."""
         self._settle_as(request, "retry", delay, reason)

@@ -43,6 +43,7 @@ class Turns:
     """Requests that wait for their turn: they use no connection."""
     _places: dict[str, _Place] = field(default_factory=dict)
     _others: OrderedDict[str, _Place] = field(default_factory=OrderedDict)
+    _taken: dict[HostTurn, _Place] = field(default_factory=dict)
 
     def config_of(self, host: str) -> PolitenessConfig:
         """How a host is treated."""
@@ -53,8 +54,12 @@ class Turns:
 
         The latter is monotonic time, as all times here.
         """
-        self._others.pop(host, None)
-        place = self._places[host] = self._new_place(host, failures, delay, valid_until)
+        place = self._others.pop(host, None) or self._new_place(host, failures, delay, valid_until)
+        # of a host that was asked without a lease, what is on its way and who waits still counts
+        place.turn.failures = max(place.turn.failures, failures)
+        place.delay, place.valid_until = delay, valid_until
+        self._places[host] = place
+        self.set_crawl_delay(host, place.turn.crawl_delay)
         return place.turn
 
     def extend(self, host: str, valid_until: float) -> None:
@@ -62,7 +67,9 @@ class Turns:
             place.valid_until = valid_until
 
     def close(self, host: str) -> None:
-        self._places.pop(host, None)
+        """The host is no longer leased: who still waits for a turn gets LeaseLost."""
+        if place := self._places.pop(host, None):
+            place.valid_until = -math.inf
 
     def turn(self, host: str) -> HostTurn:
         return self._place(host).turn
@@ -77,7 +84,7 @@ class Turns:
                 while not place.turn.may_start(now := time.monotonic()):
                     if now > place.valid_until:
                         break
-                    await asyncio.sleep(max(0.0005, place.turn.ready_at - now))
+                    await asyncio.sleep(max(0.0005, min(place.turn.ready_at, place.valid_until) - now))
                 if now > place.valid_until:
                     raise LeaseLost(f"the lease of {host} ran out")
             except BaseException:
@@ -86,19 +93,23 @@ class Turns:
         finally:
             self.waiting -= 1
         place.turn.start(now)
+        self._taken[place.turn] = place
         return place.turn
 
     def give(self, host: str, turn: HostTurn, outcome: Outcome) -> None:
         """The response is here, or there will be none."""
         turn.finish(time.monotonic(), outcome)
-        place = self._place(host)
-        if place.turn is turn:
-            place.room.release()
+        # the host may have been closed since, and opened anew: the room is that of the turn
+        self._taken[turn].room.release()
+        if not turn.in_flight:
+            del self._taken[turn]
 
-    def set_crawl_delay(self, host: str, seconds: float | None) -> None:
-        """What robots.txt asks for; an operator's longer delay stays."""
+    def set_crawl_delay(self, host: str, seconds: float | None) -> bool:
+        """What robots.txt asks for; an operator's longer delay stays. True when the host's gap changes by it."""
         place = self._place(host)
+        before = place.turn.gap
         place.turn.crawl_delay = max((one for one in (seconds, place.delay) if one is not None), default=None)
+        return place.turn.gap != before
 
     def fail(self, host: str) -> None:
         """The host could not even be asked, for want of an address: it counts as a failed request."""

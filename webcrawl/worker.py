@@ -34,6 +34,7 @@ _BEAT_SECONDS = 2.0
 _LONGEST_HOLD = 5.0
 _FLUSH_AT = 2000
 _SAVE_SECONDS = 15.0
+_LONG_BLOCK_SECONDS = 0.5
 
 
 class Worker:
@@ -133,6 +134,11 @@ class Worker:
             self._dirty.add(url.host)
         else:
             self.counted["settled_too_late"] += 1
+        self._signal.set()
+
+    def learned(self, host: str) -> None:
+        """The gap between two requests to the host has changed: the server should know."""
+        self._dirty.add(host)
         self._signal.set()
 
     def token(self, url: LeasedURL) -> int:
@@ -236,6 +242,12 @@ class Worker:
     def _report_of(self, name: str) -> Report:
         host = self._hosts[name]
         settled = tuple(host.settled)
+        host.lease.gap = host.turn.gap
+        if host.unsettled == len(host.urls) and self._is_blocked(host):
+            # the server remembers a back-off better than a process does, and the place can serve another host
+            return Report(
+                host.lease, settled, pause=self._pause_of(host), quiet=self.turns.config.forgive_after
+            )
         left = len(host.urls) + host.unsettled
         more = self._more_for(name, host)
         if left == 0 and not more:
@@ -243,6 +255,11 @@ class Worker:
                 host.lease, settled, pause=self._pause_of(host), quiet=self.turns.config.forgive_after
             )
         return Report(host.lease, settled, more=more)
+
+    @staticmethod
+    def _is_blocked(host: LeasedHost) -> bool:
+        """Whether the host has to be left alone for longer than between any two requests."""
+        return host.turn.wait(time.monotonic()) > host.turn.gap + _LONG_BLOCK_SECONDS
 
     def _more_for(self, name: str, host: LeasedHost) -> int:
         """How many URLs to ask for on top: as long as no other host waits for a place, a host is kept busy."""

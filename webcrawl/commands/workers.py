@@ -57,17 +57,17 @@ class Command(BaseRunSpiderCommand):
 
     @staticmethod
     async def _start(command: list[str], place: int, logs: Path) -> asyncio.subprocess.Process:
+        # in groups of their own: Ctrl-C in a terminal must reach them once, through us
         if place == 0:
-            return await asyncio.create_subprocess_exec(*command)
+            return await asyncio.create_subprocess_exec(*command, process_group=0)
         with (logs / f"worker-{place}.log").open("ab") as log:
             quiet = ["-s", "PROGRESS=off"]
-            return await asyncio.create_subprocess_exec(*command, *quiet, stdout=log, stderr=log)
+            return await asyncio.create_subprocess_exec(
+                *command, *quiet, stdout=log, stderr=log, process_group=0
+            )
 
 
 def _forward(workers: list[asyncio.subprocess.Process], number: signal.Signals) -> None:
-    """Pass a signal on. From a terminal, Ctrl-C has reached the workers already: a second one would kill them."""
-    if number == signal.SIGINT and sys.stdin is not None and sys.stdin.isatty():
-        return
     for worker in workers:
         if worker.returncode is None:
             worker.send_signal(number)

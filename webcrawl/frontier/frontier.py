@@ -29,6 +29,8 @@ class Lease:
     delay: float | None
     """Seconds between two requests that an operator or robots.txt set for the host, if any."""
     urls: list[LeasedURL]
+    gap: float = 0.0
+    """Seconds that the worker keeps between two requests; the server keeps them too should the worker die."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +304,7 @@ class Frontier:
     ) -> Call:
         arguments: list[str | int] = [lease.host, lease.token, self._ms(self.lease_seconds), more]
         arguments += [-1 if pause < 0 else self._ms(pause), lease.failures, self._ms(quiet)]
+        arguments += [self._ms(lease.gap)]
         for one in settled:
             arguments += [one.index, one.verdict, self._ms(one.delay), one.reason]
         return Call("acknowledge", self.keys.queue(self.keys.shard(lease.host)), arguments)

@@ -3,9 +3,10 @@
 A host belongs to shard = hash(host) mod FRONTIER_SHARDS. The braces are a cluster's hash tag: all keys of a shard are
 in one slot, so every script touches one slot. Times are milliseconds of the server's clock.
 
-    wc:{s<shard>}:host:<host>      HASH  politeness, shared by all crawls: until (not asked before), held (leased until),
-                                         holder (of that lease), failures (in a row), forgiven (when these are
-                                         forgotten), delay (ms), kept (set by an operator: the record does not expire)
+    wc:{s<shard>}:host:<host>      HASH  politeness, shared by all crawls: until (not asked before), held (leased
+                                         until), holder (of that lease), failures (in a row), forgiven (when these
+                                         are forgotten), delay (ms), gap (ms that the last worker kept), kept (set
+                                         by an operator: the record does not expire)
     wc:{s<shard>}:robots:<host>    STR   robots.txt policy, expiring
     wc:{s<shard>}:token            INT   the last fencing token
     wc:{s<shard>}:c:<crawl>: ...

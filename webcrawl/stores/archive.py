@@ -54,7 +54,9 @@ class FolderArchive:
         return read_record(self.folder / place.file, place.offset, place.length)
 
     def close(self) -> None:
+        """Finish the file in hand, and those that other workers left when they died meanwhile."""
         self._writer.close()
+        repair(self.folder)
 
 
 def open_archive(

@@ -1,7 +1,7 @@
 -- Settle URLs of a leased host: finished ones leave, failed ones come back later, hopeless ones become dead letters.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    host, token, lease ms, more: URLs wanted on top, pause ms (-1 = keep the lease), failures, quiet ms,
---         then per URL: index, "done" | "retry" | "dead", delay ms, reason
+--         gap ms that the worker keeps between two requests, then per URL: index, "done" | "retry" | "dead", delay ms, reason
 -- reply   {} when the lease has been lost (nothing is changed), else {1, index, entry, index, entry...}: the new URLs
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local host, more, pause = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -9,7 +9,7 @@ local key, N = P .. 'lease:' .. host, P .. 'n'
 if not holds(P, H, host, ARGV[2]) then return {} end
 
 local settled = 0
-for i = 8, #ARGV, 4 do
+for i = 9, #ARGV, 4 do
   local index, verdict = ARGV[i], ARGV[i + 1]
   local entry = redis.call('HGET', key, index)
   if entry then
@@ -26,6 +26,7 @@ for i = 8, #ARGV, 4 do
   end
 end
 redis.call('HINCRBY', N, 'leased', -settled)
+redis.call('HSET', H .. host, 'gap', ARGV[8])
 
 if pause >= 0 then
   give_back(P, host, nil)

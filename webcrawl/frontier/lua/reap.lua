@@ -6,7 +6,7 @@
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local limit, started = tonumber(ARGV[2]), tonumber(ARGV[3])
 local last = ARGV[1] == 'all' and '+inf' or now
-local buried = 0
+local buried, QUIET = 0, 3600000
 local hosts = redis.call('ZRANGEBYSCORE', P .. 'leases', '-inf', last, 'LIMIT', 0, ARGV[4])
 for _, host in ipairs(hosts) do
   local ours = holds(P, H, host, redis.call('HGET', P .. 'lease:' .. host, 'token'))
@@ -20,8 +20,8 @@ for _, host in ipairs(hosts) do
     return nil
   end)
   if ours then
-    local pause = math.max(tonumber(ARGV[5]), tonumber(redis.call('HGET', H .. host, 'delay')) or 0)
-    let_go(H, host, now, pause, 3600000)
+    local record = redis.call('HMGET', H .. host, 'delay', 'gap')
+    let_go(H, host, now, math.max(tonumber(ARGV[5]), tonumber(record[1]) or 0, tonumber(record[2]) or 0), QUIET)
   end
   make_ready(P, H, host, now)
 end

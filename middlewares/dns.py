@@ -42,5 +42,4 @@ class DnsMiddleware:
                 self._turns.fail(split(request.url)[0])
             raise CannotResolveHostError(str(error)) from error
         except AddressRefused as error:
-            frontier_scheduler(self._crawler).count("addresses_refused")
             raise RequestRefused(str(error)) from error

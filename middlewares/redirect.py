@@ -31,15 +31,19 @@ class RedirectMiddleware:
         return cls(crawler, Session.of(crawler), _Redirects.from_crawler(crawler))
 
     async def process_response(self, request: Request, response: Response) -> Request | Response:
-        result = self._redirects.process_response(request, response)
-        if not isinstance(result, Request) or is_robots(request):
-            return result
+        try:
+            result = self._redirects.process_response(request, response)
+            if not isinstance(result, Request) or is_robots(request):
+                return result
+            target = normalize(result.url)
+        except ValueError:  # a Location that is no URL: the answer is a page like any other
+            return response
         if request.meta.get("depth", 0) == 0 and frontier_scheduler(self._crawler).leased(request):
-            await self._session.widen_scope(result.url)
-        if self._session.scope is not None and self._session.filters.apply(result.url) is None:
+            await self._session.widen_scope(target)
+        if self._session.scope is not None and self._session.filters.apply(target) is None:
             return response
         result.meta["referrer"] = request.url
-        await self._store(request, response, result.url)
+        await self._store(request, response, target)
         return result
 
     async def _store(self, request: Request, response: Response, target: str) -> None:
@@ -49,7 +53,7 @@ class RedirectMiddleware:
             return
         response.request = request
         page: Page = make_page(response)
-        page.final_url = normalize(target)
+        page.final_url = target
         await self._crawler.engine.scraper.start_itemproc_async(page, response=response)
 
 

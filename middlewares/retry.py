@@ -12,6 +12,7 @@ from scrapy.http import Response
 
 from webcrawl.access import Postponed, RobotsUnreachable, frontier_scheduler, is_robots
 from webcrawl.errors import NameNotResolved
+from webcrawl.http import RequestRefused
 from webcrawl.session import Session
 from webcrawl.urls import split
 
@@ -49,6 +50,8 @@ class RetryMiddleware:
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
         scheduler = frontier_scheduler(self._crawler)
+        if isinstance(exception, RequestRefused) and not is_robots(request):
+            scheduler.count("addresses_refused")
         if scheduler.leased(request) is None:
             return None
         if isinstance(exception, Postponed):

@@ -47,6 +47,8 @@ class Batches(Generic[T, R]):
             batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
             try:
                 results = await loop.run_in_executor(self._thread, self._write, [item for item, _ in batch])
+                if len(results) != len(batch):
+                    raise ValueError(f"{len(results)} results for {len(batch)} items")
             except Exception as error:
                 for _, waiting in batch:
                     if not waiting.done():

@@ -196,7 +196,8 @@ def number(settings: Settings, name: str, *, least: float, most: float = float("
     value = settings.get(name, DEFAULTS.get(name))
     try:
         result = float(value)
-    except (TypeError, ValueError):
+        int(result)  # neither infinite nor not-a-number
+    except (TypeError, ValueError, OverflowError):
         raise ConfigurationError(f"{name} {value!r}: a number is needed") from None
     if not least <= result <= most:
         limit = f"at least {least:g}" if result < least or most == float("inf") else f"at most {most:g}"

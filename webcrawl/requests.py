@@ -58,11 +58,9 @@ def to_candidate(
     url = normalize(request.url)
     host, path = split(url)
     verbatim = request.meta.get("verbatim_url")
-    fingerprint = None
-    if not request.dont_filter:
-        fingerprint = canonicalizer.request_fingerprint(
-            request.method, request.url if verbatim else url, request.body
-        )
+    fingerprint = canonicalizer.request_fingerprint(
+        request.method, request.url if verbatim else url, request.body
+    )
     extra = None if is_plain(request, spider) and not verbatim else pack(_record(request, spider, url))
     return Candidate(
         host,
@@ -72,6 +70,7 @@ def to_candidate(
         request.meta.get("depth", 0),
         request.meta.get("referrer"),
         extra,
+        anyway=request.dont_filter,
     )
 
 

@@ -13,6 +13,7 @@ import math
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 from scrapy import Request, Spider, signals
@@ -220,6 +221,7 @@ class FrontierScheduler(RedisScheduler):
         )
         self.engine_slot.inprogress = _InProgress(self._done)
         self.crawler.signals.connect(self._item_failed, signals.item_error)
+        self.crawler.signals.connect(self._callback_failed, signals.spider_error)
         self._worker.start()
         if hasattr(self.spider, "redis_key") and hasattr(self.spider, "next_requests"):
             self._feeding = asyncio.ensure_future(self._feed())
@@ -285,6 +287,12 @@ class FrontierScheduler(RedisScheduler):
             else:
                 self.retry(request, _STORE_RETRY_SECONDS, reason)
 
+    def _callback_failed(self, response: Response | Failure | None, failure: Failure) -> None:
+        """A callback that raised would raise again: the URL is kept as a dead letter, for when it has been mended."""
+        request = getattr(response, "request", None)
+        if request is not None:
+            self.bury(request, f"{type(failure.value).__name__}: {failure.value}")
+
     def _hold(self, request: Request, reason: str) -> Candidate:
         """Keep a request in memory and make a place holder for it, to be crawled when its host's turn comes."""
         logger.warning("%s stays in this process, it cannot be stored: %s", request, reason)
@@ -301,7 +309,7 @@ class FrontierScheduler(RedisScheduler):
         )
         plain = to_candidate(stand_in, self.spider, self.session.canonicalizer)
         extra = pack({LOCAL: ticket, "worker": self.session.worker})
-        return Candidate(plain.host, plain.path, plain.fingerprint, plain.level, plain.depth, None, extra)
+        return replace(plain, extra=extra)
 
     def _request_of(self, url: LeasedURL, token: int) -> Request | None:
         """The request of a leased URL, or None when it cannot be made here: then it is settled otherwise."""

@@ -24,7 +24,7 @@ def read_seeds(text: str) -> Iterator[str]:
         return
     path = Path(text[1:])
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"seeds={text!r}: {error}") from error
     for line in lines:

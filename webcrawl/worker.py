@@ -88,13 +88,14 @@ class Worker:
     def add(self, candidate: Candidate) -> bool:
         """Give a URL to the frontier, unless this worker did so lately; False when it did."""
         if candidate.fingerprint is not None:
-            if not self.recent.add(candidate.fingerprint):
+            if not self.recent.add(candidate.fingerprint) and not candidate.anyway:
                 return False
             if self._bloom is not None:
-                if not self._bloom.add(candidate.fingerprint):
+                if self._bloom.add(candidate.fingerprint):
+                    self.counted["bloom_seen"] += 1
+                elif not candidate.anyway:
                     return False
                 candidate = replace(candidate, fingerprint=None)
-                self.counted["bloom_seen"] += 1
         self._adds.append(candidate)
         self.finished = None
         self._signal.set()

@@ -59,10 +59,11 @@ class Command(ScrapyCrawl):
         process, settings = self.crawler_process, self.settings
         assert process is not None and settings is not None
         loader = process.spider_loader
-        if spider in loader.list():
-            settings = settings.copy()
-            loader.load(spider).update_settings(settings)
-            Session(settings, spider)
+        if spider not in loader.list():
+            raise ConfigurationError(f"there is no spider {spider!r}: scrapy list shows those there are")
+        settings = settings.copy()
+        loader.load(spider).update_settings(settings)
+        Session(settings, spider)
 
 
 def check_packages() -> None:

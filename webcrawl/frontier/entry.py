@@ -21,7 +21,7 @@ DEFAULT_LEVEL = 3
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A URL to be added. `fingerprint` None leaves out the seen test (Scrapy's dont_filter)."""
+    """A URL to be added. `fingerprint` None leaves out the seen test; `anyway` queues a URL that was seen, too."""
 
     host: str
     path: str
@@ -30,6 +30,13 @@ class Candidate:
     depth: int = 0
     referrer: str | None = None
     extra: bytes | None = None
+    anyway: bool = False
+
+    def mark(self) -> str | int:
+        """The fingerprint as the seen test takes it."""
+        if self.fingerprint is None:
+            return ""
+        return f"!{self.fingerprint}" if self.anyway else self.fingerprint
 
     def entry(self) -> bytes:
         """The bytes that the engine keeps."""

@@ -367,8 +367,7 @@ def _add_arguments(
     for host, places in batch:
         arguments += [host, len(places)]
         for place in places:
-            fingerprint = candidates[place].fingerprint
-            arguments += ["" if fingerprint is None else fingerprint, candidates[place].entry()]
+            arguments += [candidates[place].mark(), candidates[place].entry()]
     return arguments
 
 

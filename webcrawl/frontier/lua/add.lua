@@ -1,19 +1,21 @@
 -- Seen test and enqueue of one batch of URLs, in one step.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
--- ARGV    per host: host, n, then n times: fingerprint ("" = no seen test), entry
+-- ARGV    per host: host, n, then n times: fingerprint ("" = no seen test, "!..." = queued though seen), entry
 -- reply   one character a URL, in order: "1" queued, "0" known
 local P, now = KEYS[1], now_ms()
 local N = P .. 'n'
 local state = redis.call('HMGET', N, 'bits', 'split', 'seen')
 local bits, split, seen = tonumber(state[1]) or 0, tonumber(state[2]) or 0, tonumber(state[3]) or 0
 
-local function unseen(fingerprint)
+local function unseen(mark)
+  local anyway = string.byte(mark) == 33
+  local fingerprint = anyway and string.sub(mark, 2) or mark
   local value = bucket_value(fingerprint)
   local bucket = value % 2 ^ (bits + 1)
   if bucket >= 2 ^ bits + split then bucket = value % 2 ^ bits end
   local fresh = redis.call('SADD', P .. 'seen:' .. bucket, fingerprint) == 1
   if fresh then seen = seen + 1 end
-  return fresh
+  return fresh or anyway
 end
 
 local verdicts, queued, first, i = {}, 0, seen, 1

@@ -8,11 +8,11 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CannotResolveHostError
 
-from webcrawl.access import frontier_scheduler
+from webcrawl.access import frontier_scheduler, host_of
 from webcrawl.errors import AddressRefused, NameNotResolved
 from webcrawl.http import RequestRefused
 from webcrawl.session import Session
-from webcrawl.urls import hostname, port, split
+from webcrawl.urls import hostname, normalize, port
 
 
 class DnsMiddleware:
@@ -31,7 +31,8 @@ class DnsMiddleware:
     async def process_request(self, request: Request) -> None:
         if request.meta.get("proxy"):
             return
-        name, number = hostname(request.url), port(request.url)
+        url = normalize(request.url)
+        name, number = hostname(url), port(url)
         try:
             answer = await self._resolver.resolve(name)
             for address in answer.addresses:
@@ -39,7 +40,7 @@ class DnsMiddleware:
         except NameNotResolved as error:
             frontier_scheduler(self._crawler).count("names_not_resolved")
             if not error.permanent:
-                self._turns.fail(split(request.url)[0])
+                self._turns.fail(host_of(request))
             raise CannotResolveHostError(str(error)) from error
         except AddressRefused as error:
             raise RequestRefused(str(error)) from error

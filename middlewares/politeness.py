@@ -10,11 +10,10 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DownloadCancelledError, IgnoreRequest
 from scrapy.http import Response
 
-from webcrawl.access import Postponed, frontier_scheduler, is_robots
+from webcrawl.access import Postponed, frontier_scheduler, host_of, is_robots
 from webcrawl.politeness import Failed, HostTurn, Ok, Outcome, Throttled, parse_retry_after
 from webcrawl.session import Session
 from webcrawl.turns import LeaseLost
-from webcrawl.urls import split
 
 _THROTTLING = (429, 503)
 
@@ -33,7 +32,7 @@ class PolitenessMiddleware:
         return cls(crawler, Session.of(crawler))
 
     async def process_request(self, request: Request) -> None:
-        host, _ = split(request.url)
+        host = host_of(request)
         try:
             turn = await self._turns.take(host)
         except LeaseLost as error:

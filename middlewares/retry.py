@@ -14,7 +14,6 @@ from webcrawl.access import Postponed, RobotsUnreachable, frontier_scheduler, is
 from webcrawl.errors import NameNotResolved
 from webcrawl.http import RequestRefused
 from webcrawl.session import Session
-from webcrawl.urls import split
 
 _THROTTLING = (429, 503)
 
@@ -29,6 +28,7 @@ class RetryMiddleware:
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
         self._session = session
+        session.judged = True
         self._codes = {int(code) for code in crawler.settings.getlist("RETRY_HTTP_CODES")}
 
     @classmethod
@@ -40,12 +40,13 @@ class RetryMiddleware:
         if scheduler.leased(request) is None or is_robots(request):
             return response
         if response.status not in self._codes:
-            if 200 <= response.status < 300:
-                scheduler.count_page(request)
+            scheduler.finish(request, page=200 <= response.status < 300)
             return response
         again = self._again(request, f"status {response.status}")
         if again is None and response.status in _THROTTLING:
             scheduler.bury(request, f"status {response.status}")
+        elif again is None:
+            scheduler.finish(request)
         return again or response
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
@@ -60,6 +61,7 @@ class RetryMiddleware:
         if isinstance(exception, IgnoreRequest | DownloadCancelledError) and not isinstance(
             exception, RobotsUnreachable
         ):
+            scheduler.finish(request)
             return None
         again = None if _is_hopeless(exception) else self._again(request, str(exception))
         if again is None:
@@ -71,8 +73,10 @@ class RetryMiddleware:
         """The request itself, marked to be fetched later, or None when it has been tried often enough."""
         scheduler = frontier_scheduler(self._crawler)
         url = scheduler.leased(request)
-        turn = self._session.turns.turn(split(request.url)[0])
-        if url is None or scheduler.is_last_attempt(request) or turn.given_up:
+        if url is None:
+            return None
+        turn = self._session.turns.turn(url.host)
+        if scheduler.is_last_attempt(request) or turn.given_up:
             return None
         delay = self._session.config.retry_delay * 2.0**url.attempts
         if turn.failures:

@@ -11,12 +11,12 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CannotResolveHostError, IgnoreRequest, NotConfigured
 from scrapy.http import Response
 
-from webcrawl.access import ROBOTS, RobotsUnreachable, frontier_scheduler
+from webcrawl.access import ROBOTS, RobotsUnreachable, frontier_scheduler, host_of
 from webcrawl.errors import InvalidURL, StoreError
 from webcrawl.http import TRUNCATE
 from webcrawl.robots import RobotsCache, RobotsPolicy, robots_url
 from webcrawl.session import Session
-from webcrawl.urls import normalize, split
+from webcrawl.urls import normalize
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class RobotsMiddleware:
     async def process_request(self, request: Request) -> None:
         if request.meta.get("dont_obey_robotstxt"):
             return
-        host, _ = split(request.url)
+        host = host_of(request)
         policy = self._cache.get(host) or await self._policy(host)
         if policy is None:
             raise RobotsUnreachable(f"{robots_url(host)} is unreachable")

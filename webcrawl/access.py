@@ -8,6 +8,7 @@ from scrapy.exceptions import IgnoreRequest
 
 from webcrawl.errors import ConfigurationError
 from webcrawl.scheduler import FrontierScheduler
+from webcrawl.urls import normalize, split
 
 ROBOTS = "robots_txt"
 """Request.meta key of a fetch of robots.txt: it is no page."""
@@ -27,6 +28,11 @@ def frontier_scheduler(crawler: Crawler) -> FrontierScheduler:
     if not isinstance(scheduler, FrontierScheduler):
         raise ConfigurationError('the middlewares need SCHEDULER = "webcrawl.scheduler.FrontierScheduler"')
     return scheduler
+
+
+def host_of(request: Request) -> str:
+    """The host key of a request, however its URL is written; raises InvalidURL."""
+    return split(normalize(request.url))[0]
 
 
 def is_robots(request: Request) -> bool:

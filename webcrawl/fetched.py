@@ -18,7 +18,7 @@ from webcrawl.mime.html import is_html, robots_metas
 from webcrawl.mime.sniff import sniff
 from webcrawl.page import Page
 from webcrawl.robots import Directives, directives
-from webcrawl.urls import split
+from webcrawl.urls import normalize, split
 
 NO_LINKS = PageLinks(links=[], nofollow=0, canonical=None, base="", malformed=0)
 
@@ -43,7 +43,7 @@ def page_of(response: Response) -> Page:
     page = Page(
         url=response.request.url if response.request else response.url,
         final_url=response.url,
-        host=split(response.url)[0],
+        host=split(normalize(response.url))[0],
         status=response.status,
         fetched_at=exchange.fetched_at if exchange else datetime.now(UTC),
         depth=response.meta.get("depth", 0),
@@ -69,7 +69,7 @@ def failed_page(request: Request, error: BaseException | None) -> Page:
     """The row of a URL that brought no response."""
     return Page(
         url=request.url,
-        host=split(request.url)[0],
+        host=split(normalize(request.url))[0],
         fetched_at=datetime.now(UTC),
         depth=request.meta.get("depth", 0),
         referrer=request.meta.get("referrer"),

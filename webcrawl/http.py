@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 import aiohttp
 import yarl
 from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.helpers import is_ip_address
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import (
@@ -42,7 +43,7 @@ from webcrawl.dns import Resolver
 from webcrawl.errors import AddressRefused, NameNotResolved
 from webcrawl.exchange import Exchange
 from webcrawl.session import Session
-from webcrawl.urls import hostname, is_address, port
+from webcrawl.urls import DEFAULT_PORTS
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ _READ_BYTES = 64 * 1024
 # less than servers keep a connection: one that they close while a request is on its way costs them and us another
 _KEEPALIVE_SECONDS = 4.0
 _LONGEST_HEADER = 64 * 1024
+_MOST_HEADERS = 1000
 
 _exchanges: WeakKeyDictionary[Request, Exchange] = WeakKeyDictionary()
 
@@ -141,6 +143,7 @@ class HTTPDownloadHandler:
             skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
             max_line_size=_LONGEST_HEADER,
             max_field_size=_LONGEST_HEADER,
+            max_headers=_MOST_HEADERS,
             response_class=_Response,
         )
         # aiohttp would repeat a request at once when a kept connection breaks, behind politeness's back
@@ -154,13 +157,14 @@ class HTTPDownloadHandler:
     async def download_request(self, request: Request) -> Response:
         """Fetch one request; redirects are not followed here."""
         timeout = request.meta.get("download_timeout", self._timeout)
-        self._check_literal(request)
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
+            url = yarl.URL(request.url, encoded=True)
+            self._check_literal(url)
             async with self._client.request(
                 request.method,
-                yarl.URL(request.url, encoded=True),
+                url,
                 data=request.body or None,
                 headers=_sent_headers(request),
                 timeout=aiohttp.ClientTimeout(total=timeout),
@@ -174,7 +178,9 @@ class HTTPDownloadHandler:
             raise DownloadTimeoutError(
                 f"Getting {request.url} took longer than {timeout} seconds."
             ) from error
-        except (aiohttp.InvalidURL, ValueError) as error:
+        except aiohttp.ClientSSLError as error:  # a ValueError too, when it is about a certificate
+            raise DownloadFailedError(str(error)) from error
+        except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, ValueError) as error:
             raise UnsupportedURLSchemeError(str(error)) from error
         except AddressRefused as error:
             raise RequestRefused(str(error)) from error
@@ -185,14 +191,14 @@ class HTTPDownloadHandler:
         except (aiohttp.ClientError, ConnectionError) as error:
             raise DownloadFailedError(f"{type(error).__name__}: {error}") from error
 
-    def _check_literal(self, request: Request) -> None:
-        """An address in the URL itself never reaches the resolver: it is checked here."""
-        name = hostname(request.url)
-        if is_address(name):
-            try:
-                self._guard.check(name.strip("[]"), hostname=name, port=port(request.url))
-            except AddressRefused as error:
-                raise RequestRefused(str(error)) from error
+    def _check_literal(self, url: yarl.URL) -> None:
+        """What aiohttp takes for an address never reaches the resolver: it is checked here; raises AddressRefused.
+
+        Its own rule is asked about its own reading of the URL, which need not be a normalised one.
+        """
+        name = url.raw_host
+        if name and is_ip_address(name):
+            self._guard.check(name, hostname=name, port=url.port or 0)
 
     async def _read(self, request: Request, received: _Response) -> Response:
         headers = Headers(list(received.raw_headers))
@@ -237,7 +243,8 @@ class HTTPDownloadHandler:
         truncated: str | None,
         stopped: StopDownload | None,
     ) -> Response:
-        _exchanges[request] = _exchange(request, received, body, truncated)
+        unread = "length" if stopped is not None and not received.content.at_eof() else None
+        _exchanges[request] = _exchange(request, received, body, truncated or unread)
         response_class = responsetypes.from_args(headers=headers, url=request.url, body=body)
         version = received.version
         response = response_class(
@@ -277,7 +284,8 @@ class HTTPDownloadHandler:
         if not proxy:
             return None
         url = urlsplit(add_http_if_no_scheme(proxy))
-        self._guard.allow_host(url.hostname or "", url.port or 80)
+        if url.hostname and not is_ip_address(url.hostname):
+            self._guard.allow_host(url.hostname, url.port or DEFAULT_PORTS[url.scheme])
         credentials = request.headers.get("Proxy-Authorization")
         if credentials is None:
             return url.geturl()
@@ -285,7 +293,7 @@ class HTTPDownloadHandler:
         if scheme.lower() != "basic":
             raise DownloadFailedError(f"proxy authorisation by {scheme} is not supported, only Basic")
         user, _, password = base64.b64decode(token).decode(self._proxy_encoding).partition(":")
-        return url._replace(netloc=f"{quote(user)}:{quote(password)}@{url.netloc}").geturl()
+        return url._replace(netloc=f"{quote(user, '')}:{quote(password, '')}@{url.netloc}").geturl()
 
 
 class _Response(aiohttp.ClientResponse):
@@ -304,29 +312,39 @@ class _Response(aiohttp.ClientResponse):
 
 
 def _sent_headers(request: Request) -> list[tuple[str, str]]:
+    """The headers as aiohttp wants them, which sends them as UTF-8: bytes that are not become so."""
     return [
-        (name.decode("latin-1"), value.decode("latin-1"))
+        (name.decode("latin-1"), _text(value))
         for name, values in request.headers.items()
         if name != b"Proxy-Authorization"
         for value in values
     ]
 
 
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
 def _exchange(request: Request, received: _Response, payload: bytes, truncated: str | None) -> Exchange:
     url = yarl.URL(request.url, encoded=True)
     sent: Mapping[str, str] = received.request_info.headers
     request_lines = [f"{request.method} {url.raw_path_qs or '/'} HTTP/1.1"]
-    request_lines += [f"{name}: {value}" for name, value in sent.items()]
+    # the credentials for a proxy are not for an archive
+    request_lines += [f"{name}: {value}" for name, value in sent.items() if name != "Proxy-Authorization"]
     version = received.version or aiohttp.HttpVersion11
     reason = received.reason or _phrase(received.status)
-    status_line = f"HTTP/{version.major}.{version.minor} {received.status} {reason}".encode(
-        "latin-1", "replace"
-    )
-    response_lines = [status_line, *(name + b": " + value for name, value in received.raw_headers)]
+    status_line = f"HTTP/{version.major}.{version.minor} {received.status} {reason}"
+    response_lines = [
+        status_line.encode("utf-8", "surrogateescape"),
+        *(name + b": " + value for name, value in received.raw_headers),
+    ]
     return Exchange(
         url=request.url,
         method=request.method,
-        request_head="\r\n".join([*request_lines, "", ""]).encode("latin-1", "replace"),
+        request_head="\r\n".join([*request_lines, "", ""]).encode(),
         request_body=request.body,
         status=received.status,
         response_head=b"\r\n".join([*response_lines, b"", b""]),

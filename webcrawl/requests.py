@@ -143,7 +143,8 @@ def _record(request: Request, spider: Spider, url: str) -> dict[str, Any]:
     except ValueError as error:
         raise Unserializable(str(error)) from error
     record["meta"] = _own_meta(request, spider)
-    if record["url"] == url:
+    if not request.meta.get("verbatim_url"):
+        # crawled in its normalised form, like every other URL: without a fragment, among others
         del record["url"]
     # a class of its own may have other defaults
     kept = {"url", "method", "_class", "dont_filter"} if "_class" in record else {"url"}

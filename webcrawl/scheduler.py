@@ -60,20 +60,21 @@ class _InProgress(set[Request]):
 class _Task:
     """A leased URL that Scrapy works on, and what is known of its outcome so far."""
 
-    __slots__ = ("landed", "page", "settlement", "token", "url")
+    __slots__ = ("answered", "landed", "page", "settlement", "token", "url")
 
     def __init__(self, url: LeasedURL, token: int) -> None:
         self.url = url
         self.token = token
-        self.settlement = Settlement(url.index)
+        self.settlement: Settlement | None = None
         self.page = False
+        self.answered = False
         self.landed = False
 
 
 class FrontierScheduler(RedisScheduler):
     """`SCHEDULER = "webcrawl.scheduler.FrontierScheduler"`: see the module.
 
-    Middlewares tell it what becomes of a request through `landed`, `retry`, `bury` and `count_page`; all of them ignore
+    Middlewares tell it what becomes of a request through `landed`, `finish`, `retry` and `bury`; all of them ignore
     requests that did not come from the frontier.
     """
 
@@ -106,7 +107,7 @@ class FrontierScheduler(RedisScheduler):
 
     def enqueue_request(self, request: Request) -> bool:
         """Give a request to the frontier; False when it was met lately or cannot be crawled."""
-        if (task := self._tasks.get(request)) and task.settlement.verdict == "retry":
+        if (task := self._tasks.get(request)) and task.settlement and task.settlement.verdict == "retry":
             return True
         try:
             candidate = to_candidate(request, self.spider, self.session.canonicalizer)
@@ -180,8 +181,10 @@ class FrontierScheduler(RedisScheduler):
     def answered(self, request: Request, host: str) -> None:
         """The host answered."""
         self.worker.met.add(host)
-        if (task := self._tasks.get(request)) and task.url.returns:
-            self.count("fetched_again")
+        if task := self._tasks.get(request):
+            task.answered = True
+            if task.url.returns:
+                self.count("fetched_again")
 
     def learned_delay(self, host: str) -> None:
         """robots.txt told how long to wait between two requests to the host."""
@@ -195,10 +198,11 @@ class FrontierScheduler(RedisScheduler):
         """When its work is done, the URL becomes a dead letter."""
         self._settle_as(request, "dead", 0.0, reason)
 
-    def count_page(self, request: Request) -> None:
-        """The request brought a page, which counts against CRAWL_MAX_PAGES once its work is done."""
+    def finish(self, request: Request, *, page: bool = False) -> None:
+        """When its work is done, the URL is done for good. A `page` counts against CRAWL_MAX_PAGES."""
         if task := self._tasks.get(request):
-            task.page = True
+            task.page = page
+            task.settlement = Settlement(task.url.index)
 
     def count(self, name: str, amount: int = 1) -> None:
         """Add to one of the crawl's totals."""
@@ -270,8 +274,15 @@ class FrontierScheduler(RedisScheduler):
         """Everything that Scrapy does with a request has been done."""
         self.landed(request)
         if task := self._tasks.pop(request, None):
-            settled = task.settlement.verdict
-            self.worker.settle(task.url, task.token, task.settlement, page=task.page and settled == "done")
+            settlement = task.settlement or self._without_verdict(task)
+            page = task.page and settlement.verdict == "done"
+            self.worker.settle(task.url, task.token, settlement, page=page)
+
+    def _without_verdict(self, task: _Task) -> Settlement:
+        """Nobody said what became of a URL: unless its host answered, it must not vanish for that."""
+        if task.answered or not self.session.judged:
+            return Settlement(task.url.index)
+        return Settlement(task.url.index, "dead", reason="its fetch ended without an outcome: see the log")
 
     def _settle_as(self, request: Request, verdict: Any, delay: float, reason: str) -> None:
         if task := self._tasks.get(request):

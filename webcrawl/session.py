@@ -70,6 +70,8 @@ class Session:
         self.scope: Scope | None = None
         self.worker = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
         self.resumed = False
+        self.judged = False
+        """A middleware says what becomes of every request; without one all count as done."""
         self.paced = False
         """A middleware takes the hosts' turns; without one the scheduler does."""
         self.bloom: BloomSeen | None = None

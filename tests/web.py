@@ -32,13 +32,17 @@ ANY = "*"
 
 @dataclass(frozen=True)
 class Reply:
-    """What a page answers; `delay` seconds pass before the first byte, `abort` closes the connection instead."""
+    """What a page answers; `delay` seconds pass before the first byte, `abort` closes the connection instead.
+
+    `raw` is sent as it is instead of a response, and the connection closed.
+    """
 
     body: str | bytes = b""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     delay: float = 0.0
     abort: bool = False
+    raw: bytes = b""
 
 
 @dataclass
@@ -211,7 +215,8 @@ class LocalWeb:
 
     def _reply(self, hit: Hit) -> Reply:
         pages = self.sites.get(hit.host, {})
-        page = pages.get(hit.path) or pages.get(hit.path.partition("?")[0]) or pages.get(ANY)
+        places = (hit.path, hit.path.partition("?")[0], ANY)
+        page = next((pages[place] for place in places if place in pages), None)
         if page is None:
             return Reply("not found", status=404, headers={"Content-Type": "text/plain"})
         if isinstance(page, str | bytes):
@@ -225,6 +230,9 @@ async def _write(request: aiohttp_web.BaseRequest, reply: Reply) -> aiohttp_web.
     response = aiohttp_web.Response(body=body, status=reply.status, headers=headers)
     if reply.abort and request.transport is not None:
         request.transport.abort()
+    elif reply.raw and request.transport is not None:
+        request.transport.write(reply.raw)
+        request.transport.close()
     else:
         await response.prepare(request)
         await response.write_eof()

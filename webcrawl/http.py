@@ -285,7 +285,7 @@ class HTTPDownloadHandler:
             return None
         url = urlsplit(add_http_if_no_scheme(proxy))
         if url.hostname and not is_ip_address(url.hostname):
-            self._guard.allow_host(url.hostname, url.port or DEFAULT_PORTS[url.scheme])
+            self._guard.allow_host(url.hostname, url.port or DEFAULT_PORTS.get(url.scheme, 80))
         credentials = request.headers.get("Proxy-Authorization")
         if credentials is None:
             return url.geturl()

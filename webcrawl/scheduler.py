@@ -265,10 +265,7 @@ class FrontierScheduler(RedisScheduler):
         if self._worker is None:
             return
         await self._worker.close()
-        if not self.persist:
-            await self.session.frontier.clear()
-            if self.session.bloom is not None:
-                self.session.bloom.clear()
+        self.session.forgets = not self.persist
 
     def _done(self, request: Request) -> None:
         """Everything that Scrapy does with a request has been done."""

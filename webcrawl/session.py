@@ -70,6 +70,8 @@ class Session:
         self.scope: Scope | None = None
         self.worker = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
         self.resumed = False
+        self.forgets = False
+        """The crawl is forgotten when the session closes, after its summary has been written."""
         self.judged = False
         """A middleware says what becomes of every request; without one all count as done."""
         self.paced = False
@@ -133,6 +135,10 @@ class Session:
         await self.resolver.close()
         if self.is_open:
             self.is_open = False
+            if self.forgets:
+                await self.frontier.clear()
+                if self.bloom is not None:
+                    self.bloom.clear()
             await self.engine.close()
         if self._embedded is not None:
             self._embedded.stop()

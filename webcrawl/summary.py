@@ -80,6 +80,8 @@ def text(now: Figures, reason: str, folder: Path) -> str:
         f"  errors      {errors(now):,} ({now.retried:,} retries)",
         f"  results in  {folder}: summary.json, warc/, metadata.db",
     ]
-    if left:
+    if left and reason == "max_pages":
+        lines.append("The same command with a higher CRAWL_MAX_PAGES goes on where this one stopped.")
+    elif left:
         lines.append("The same command goes on where this one stopped.")
     return "\n".join(lines)

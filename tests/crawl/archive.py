@@ -47,7 +47,10 @@ def check(data_dir: Path) -> None:
     files = [str(path) for path in sorted((data_dir / "warc").rglob("*.warc.gz"))]
     assert files
     done = subprocess.run(
-        [sys.executable, "-m", "warcio.cli", "check", "-v", *files], capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "warcio.cli", "check", "-v", *files],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "FAIL" not in done.stdout.upper(), done.stdout[-3000:]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.crawls import CrawlResult
+from tests.crawls import CHECKOUT, NO_NAMES, CrawlResult
 
 
 @pytest.fixture
@@ -19,3 +24,36 @@ def crawl(run_crawl: Callable[..., CrawlResult]) -> Callable[..., CrawlResult]:
         return run_crawl("broad", seeds, arguments={"scope": scope}, **options)
 
     return run
+
+
+@dataclass(frozen=True)
+class Project:
+    """A copy of the project, in which a test may change what it likes."""
+
+    folder: Path
+
+    def add_spider(self, name: str, text: str) -> None:
+        (self.folder / "spiders" / f"{name}.py").write_text(text)
+
+    def scrapy(self, *words: str, code: int = 0) -> str:
+        """What a command of scrapy prints; it has to end with `code`."""
+        done = subprocess.run(
+            [sys.executable, "-m", "scrapy", *words, "-s", f"DNS_SERVERS={NO_NAMES}"],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout if code == 0 else done.stderr
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """The packages and scrapy.cfg of the checkout in a folder of the test's own."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    shutil.copy(CHECKOUT / "scrapy.cfg", folder)
+    for name in ("webcrawl", "spiders", "middlewares", "pipelines", "settings"):
+        shutil.copytree(CHECKOUT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return Project(folder)

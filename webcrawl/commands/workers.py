@@ -12,7 +12,7 @@ from scrapy.commands import BaseRunSpiderCommand
 from scrapy.exceptions import UsageError
 
 from webcrawl.config import data_dir
-from webcrawl.errors import CrawlError
+from webcrawl.errors import ConfigurationError, CrawlError
 
 
 class Command(BaseRunSpiderCommand):
@@ -34,6 +34,8 @@ class Command(BaseRunSpiderCommand):
         if len(args) != 2 or not args[0].isdigit() or int(args[0]) < 1:
             raise UsageError("give the number of workers, then the spider")
         try:
+            if int(args[0]) > 1 and self.settings is not None and self.settings.get("SEEN_SET") == "bloom":
+                raise ConfigurationError('SEEN_SET = "bloom" is for a single worker')
             self.exitcode = asyncio.run(self._run(int(args[0]), args[1], opts))
         except CrawlError as error:
             print(f"scrapy workers: {error}", file=sys.stderr)

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from webcrawl.errors import StoreError
 from webcrawl.page import Page
-from webcrawl.stores.archive import FolderArchive
 from webcrawl.stores.bucket import FAILURES, Bucket
+from webcrawl.stores.folder import FolderArchive
 from webcrawl.stores.record import StoredRecord, inflated, parse
 from webcrawl.stores.warc import OPEN, WarcPlace, read_record
 

@@ -1,0 +1,166 @@
+"""The project's commands of `scrapy`, after a crawl and without one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.crawl.conftest import Project
+from tests.crawls import CHECKOUT, Crawl, CrawlResult
+from tests.nameserver import Nameserver, Record
+from tests.web import LocalWeb, Reply
+
+RunCrawl = Callable[..., CrawlResult]
+StartWeb = Callable[..., LocalWeb]
+
+SITE, OTHER = "127.0.1.1", "127.0.1.2"
+HERE = Project(CHECKOUT)
+
+
+class Stopped:
+    """A crawl of two sites that was stopped by its page limit: some pages are stored, some queued."""
+
+    def __init__(self, web: LocalWeb, result: CrawlResult) -> None:
+        self.web = web
+        self.result = result
+
+    def scrapy(self, *words: str, code: int = 0) -> str:
+        return HERE.scrapy(*words, "-s", f"DATA_DIR={self.result.data_dir}", code=code)
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
+    folder = tmp_path_factory.mktemp("stopped")
+    with LocalWeb(SITE, OTHER) as web:
+        web.put(SITE, "/robots.txt", "User-agent: *\nDisallow: /private\nCrawl-delay: 0.05\n")
+        links = "".join(f"<a href=/page{n}>{n}</a>" for n in range(30))
+        web.put(SITE, "/", Reply(f"<title>Home</title>{links}", headers={"ETag": '"abc"', "X-Shown": "yes"}))
+        web.put(OTHER, "/", "<title>Other</title>")
+        crawl = Crawl.start(
+            "broad",
+            [web.url(OTHER), web.url(SITE)],
+            folder=folder,
+            data_dir=folder / "data",
+            arguments={"scope": "host"},
+            DOWNLOAD_DELAY=0,
+            CRAWL_MAX_PAGES=2,
+        )
+        try:
+            yield Stopped(web, crawl.wait(20))
+        finally:
+            crawl.kill()
+
+
+def test_frontier_shows_counts_and_busiest_hosts(stopped: Stopped) -> None:
+    assert stopped.result.summary["pages"] == 2, stopped.result.stderr
+    report = json.loads(stopped.scrapy("frontier", "--json"))
+    summary = stopped.result.summary
+    for name in ("queued", "leased", "seen_urls", "dead_letters", "pages", "responses"):
+        assert report[name] == summary[name], name
+    assert report["queued"] == 30
+    assert report["busiest_hosts"][0] == {"host": stopped.web.host(SITE), "queued": 30, "leased": False}
+    text = stopped.scrapy("frontier")
+    assert stopped.web.host(SITE) in text
+    assert "30" in text
+
+
+def test_frontier_of_a_crawl_that_never_was(stopped: Stopped) -> None:
+    report = json.loads(stopped.scrapy("frontier", "--json", "nosuch"))
+    assert (report["crawl"], report["queued"], report["seen_urls"], report["busiest_hosts"]) == (
+        "nosuch",
+        0,
+        0,
+        [],
+    )
+
+
+def test_page_shows_what_is_stored(stopped: Stopped) -> None:
+    home = stopped.web.url(SITE)
+    row = json.loads(stopped.scrapy("page", home, "--json"))
+    assert (row["url"], row["status"], row["title"], row["etag"]) == (home, 200, "Home", '"abc"')
+    text = stopped.scrapy("page", home, "--headers")
+    assert "Home" in text
+    assert "X-Shown: yes" in text
+    assert stopped.scrapy("page", home, "--body") == stopped.web.sites[SITE]["/"].body  # type: ignore[union-attr]
+
+
+def test_page_of_an_unknown_url_says_so_in_one_line(stopped: Stopped) -> None:
+    for url in (stopped.web.url(SITE, "/never"), "nonsense"):
+        said = stopped.scrapy("page", url, code=1)
+        assert url in said
+        assert len(said.splitlines()) == 1
+
+
+def test_checkurl_shows_every_verdict(stopped: Stopped) -> None:
+    url = stopped.web.host(SITE) + "/private/../private/x?b=2&utm_source=mail&a=1#part"
+    report = json.loads(stopped.scrapy("checkurl", url, "--json"))
+    assert report["url"] == stopped.web.host(SITE) + "/private/x?b=2&utm_source=mail&a=1"
+    assert "utm_source" not in report["canonical"]
+    assert report["host"] == stopped.web.host(SITE)
+    assert report["robots"].startswith("disallowed")
+    assert "SchemeFilter" in report["filters"]
+    assert "ScopeFilter" in report["filters"]
+    text = stopped.scrapy("checkurl", stopped.web.url(SITE, "/page3"))
+    assert "allowed, Crawl-delay 0.05" in text
+    assert "passes it" in text
+
+
+def test_checkurl_of_a_host_never_met(stopped: Stopped) -> None:
+    report = json.loads(stopped.scrapy("checkurl", "http://127.0.9.9/x", "--json", "--scope", "host"))
+    assert report["filters"]["ScopeFilter"] == "drops it"
+    assert "not known" in report["robots"]
+    said = stopped.scrapy("checkurl", "http://[", code=1)
+    assert len(said.splitlines()) == 1
+
+
+def test_workers_share_the_work(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+    sites = [f"127.0.1.{n}" for n in range(1, 9)]
+    web = local_web(*sites)
+    for label in sites:
+        web.put(label, "/", Reply("".join(f"<a href=/{n}>{n}</a>" for n in range(9)), delay=0.02))
+        web.put(label, "*", Reply(f"{label}", delay=0.02))
+    result = run_crawl(
+        "broad",
+        [web.url(label) for label in sites],
+        command=("workers", "3"),
+        arguments={"scope": "host"},
+        DOWNLOAD_DELAY=0.1,
+        FRONTIER_LEASE_HOSTS=2,
+        timeout=25,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.summary["pages"] == 80
+    assert len(web.urls()) == len(set(web.urls())) == 80
+    assert len(list((result.data_dir / "logs").glob("worker-*.log"))) == 2
+    files = {row["warc_file"] for row in result.rows() if row["warc_file"]}
+    assert len(files) >= 2, "more than one worker had something to do"
+
+
+@pytest.mark.parametrize("words", [("workers",), ("workers", "none", "broad"), ("workers", "0", "broad")])
+def test_workers_says_what_it_needs(words: tuple[str, ...]) -> None:
+    assert "number of workers" in HERE.scrapy(*words, code=2)
+
+
+def test_a_generated_spider_is_listed_and_runs(
+    project: Project, local_web: StartWeb, run_crawl: RunCrawl
+) -> None:
+    assert project.scrapy("list").split() == ["broad"]
+    project.scrapy("genspider", "shop", "shop.example")
+    assert project.scrapy("list").split() == ["broad", "shop"]
+    web = local_web("shop.example")
+    web.put("shop.example", "/", "a shop")
+    spider = project.folder / "spiders" / "shop.py"
+    spider.write_text(spider.read_text().replace("https://shop.example", web.host("shop.example")))
+    with Nameserver({"shop.example": [Record("A", "127.0.0.1")]}) as nameserver:
+        options = {"project": project.folder, "DOWNLOAD_DELAY": 0, "DNS_SERVERS": nameserver.address}
+        result = run_crawl("shop", timeout=20, **options)
+    assert result.returncode == 0, result.stderr
+    assert web.paths("shop.example") == ["/robots.txt", "/"]
+
+
+def test_an_unknown_spider_is_named_in_one_line() -> None:
+    said = HERE.scrapy("crawl", "nosuch", code=2)
+    assert "nosuch" in said
+    assert "Traceback" not in said

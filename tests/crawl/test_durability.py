@@ -1,0 +1,242 @@
+"""Killed, interrupted, started again: nothing is lost, little is fetched twice, and no host is asked too early."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from tests.crawl.archive import check, record_at
+from tests.crawls import CHECKOUT, NO_NAMES, Crawl, CrawlResult
+from tests.web import LinkGraph, LocalWeb, Reply, generated_web
+
+StartCrawl = Callable[..., Crawl]
+StartWeb = Callable[..., LocalWeb]
+
+SITES = ("127.0.1.1", "127.0.1.2", "127.0.1.3", "127.0.1.4")
+DELAY = 0.1
+SLACK = 0.005
+"""See test_politeness."""
+
+
+def until(condition: Callable[[], bool], crawl: Crawl, seconds: float = 20.0) -> None:
+    """Wait until something is so, while the crawl runs."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert crawl.process.poll() is None, f"the crawl ended early:\n{crawl.stderr[-3000:]}"
+        assert time.monotonic() < deadline, f"waited {seconds} s in vain:\n{crawl.stderr[-3000:]}"
+        time.sleep(0.005)
+
+
+def frontier(data_dir: Path) -> dict[str, Any]:
+    """What `scrapy frontier --json` says."""
+    words = [sys.executable, "-m", "scrapy", "frontier", "--json", "-s", f"DATA_DIR={data_dir}"]
+    done = subprocess.run(
+        [*words, "-s", f"DNS_SERVERS={NO_NAMES}"], cwd=CHECKOUT, capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def kill_server(data_dir: Path) -> None:
+    """kill -9 to the embedded valkey-server, and to nothing else."""
+    with redis.Redis(unix_socket_path=str(data_dir / "engine" / "valkey.sock")) as client:
+        pid = client.info("server")["process_id"]
+    os.kill(pid, signal.SIGKILL)
+
+
+class Run:
+    """One crawl of a generated web in several runs."""
+
+    def __init__(self, start_crawl: StartCrawl, web: LocalWeb, pages: int, **settings: Any) -> None:
+        self.web = web
+        self.graph: LinkGraph = generated_web(21, web, pages=pages)
+        self.seeds = [web.url(label) for label in web.sites]
+        self._start = start_crawl
+        self._settings = {"DOWNLOAD_DELAY": DELAY, "FRONTIER_LEASE_URLS": 5, **settings}
+
+    def start(self, **options: Any) -> Crawl:
+        return self._start("broad", self.seeds, arguments={"scope": "host"}, **self._settings, **options)
+
+    def start_and_kill(self, pages: int, kill: Callable[[Crawl], object] = Crawl.kill) -> Crawl:
+        """Start, and kill when `pages` further requests have been seen."""
+        crawl = self.start()
+        goal = len(self.web.hits) + pages
+        until(lambda: len(self.web.hits) >= goal, crawl)
+        kill(crawl)
+        return crawl
+
+    def assert_complete(self, result: CrawlResult, leased: int) -> None:
+        """Everything is stored, at most `leased` fetches were in vain, and they are counted."""
+        assert result.returncode == 0, result.stderr
+        reachable = self.graph.reachable(*self.seeds)
+        asked = Counter(self.web.urls())
+        again = asked.total() - len(asked)
+        rows = {row["url"]: row for row in result.rows()}
+        assert rows.keys() == asked.keys() == reachable
+        assert {row["status"] for row in rows.values()} == {200}
+        summary = result.summary
+        assert again <= summary["fetched_again"] <= leased
+        assert sum(row["fetches"] - 1 for row in rows.values()) <= again
+        assert len(reachable) <= summary["pages"] <= len(reachable) + again
+        assert (summary["finish_reason"], summary["queued"], summary["leased"]) == ("finished", 0, 0)
+        assert (summary["dead_letters"], summary["exact_duplicates"]) == (0, 0)
+        check(result.data_dir)
+        for row in rows.values():
+            assert record_at(result.data_dir, row).url == row["url"]
+
+    def assert_polite(self, delay: float = DELAY) -> None:
+        for label in self.web.sites:
+            assert self.web.max_concurrency(label) == 1
+            assert self.web.min_gap(label) >= delay - SLACK
+
+
+def test_a_worker_killed_three_times(start_crawl: StartCrawl, local_web: StartWeb, tmp_path: Path) -> None:
+    run = Run(start_crawl, local_web(*SITES), pages=100)
+    leased = 0
+    for pages in (8, 15, 15):
+        run.start_and_kill(pages)
+        leased += frontier(tmp_path / "data")["leased"]
+    assert 0 < leased <= 3 * 5 * len(SITES)
+    run.assert_complete(run.start().wait(30), leased)
+    run.assert_polite()
+
+
+def test_the_engine_killed_with_the_worker_three_times(start_crawl: StartCrawl, local_web: StartWeb) -> None:
+    run = Run(start_crawl, local_web(*SITES), pages=100)
+
+    def kill_both(crawl: Crawl) -> None:
+        kill_server(crawl.data_dir)
+        crawl.kill()
+
+    for pages in (8, 15, 15):
+        run.start_and_kill(pages, kill_both)
+    run.assert_complete(run.start().wait(30), leased=3 * 5 * len(SITES))
+    run.assert_polite()
+
+
+def test_the_engine_killed_under_a_running_worker(start_crawl: StartCrawl, local_web: StartWeb) -> None:
+    run = Run(start_crawl, local_web(*SITES), pages=100)
+    crawl = run.start()
+    for pages in (10, 30, 50):
+        until(lambda pages=pages: len(run.web.hits) >= pages, crawl)
+        kill_server(crawl.data_dir)
+    result = crawl.wait(30)
+    run.assert_complete(result, leased=3 * 5 * len(SITES))
+    run.assert_polite()
+    assert "The engine answers again" in result.stderr
+
+
+def test_one_of_two_workers_killed(start_crawl: StartCrawl, local_web: StartWeb) -> None:
+    """The survivor takes over what the dead one held, when its leases have run out."""
+    run = Run(start_crawl, local_web(*SITES), pages=80, FRONTIER_LEASE_SECONDS=3)
+    victim, survivor = run.start(), run.start()
+    until(lambda: len(run.web.hits) >= 20, victim)
+    victim.kill()
+    run.assert_complete(survivor.wait(30), leased=5 * len(SITES))
+    run.assert_polite()
+
+
+def test_a_worker_that_slept_through_its_leases_asks_nobody(
+    start_crawl: StartCrawl, local_web: StartWeb
+) -> None:
+    """Another worker has the hosts by then: what the sleeper holds is worth nothing."""
+    run = Run(start_crawl, local_web(*SITES), pages=100, FRONTIER_LEASE_SECONDS=2)
+    sleeper, other = run.start(), run.start()
+    until(lambda: len(run.web.hits) >= 20, sleeper)
+    os.killpg(sleeper.process.pid, signal.SIGSTOP)
+    slept = time.monotonic()
+    until(lambda: time.monotonic() > slept + 3.0, other)
+    os.killpg(sleeper.process.pid, signal.SIGCONT)
+    assert sleeper.wait(30).returncode == 0
+    run.assert_complete(other.wait(30), leased=5 * len(SITES))
+    run.assert_polite()
+
+
+def test_a_restart_keeps_the_crawl_delay(start_crawl: StartCrawl, local_web: StartWeb) -> None:
+    run = Run(start_crawl, local_web(SITES[0]), pages=6, DOWNLOAD_DELAY=0)
+    run.web.put(SITES[0], "/robots.txt", "User-agent: *\nCrawl-delay: 3\n")
+    run.start_and_kill(2)
+    crawl = run.start()
+    until(lambda: len(run.web.hits) >= 3, crawl)
+    run.assert_polite(delay=3.0)
+
+
+def test_a_restart_keeps_what_retry_after_asked_for(start_crawl: StartCrawl, local_web: StartWeb) -> None:
+    run = Run(start_crawl, local_web(SITES[0]), pages=6)
+    page = run.web.sites[SITES[0]]["/"]
+    busy = iter([Reply("busy", status=429, headers={"Retry-After": "4"})])
+    run.web.put(SITES[0], "/", lambda hit: next(busy, Reply(str(page))))
+    run.start_and_kill(2)
+    crawl = run.start()
+    until(lambda: len(run.web.hits) >= 3, crawl)
+    before, after = run.web.log()[1:3]
+    assert before.status == 429
+    assert after.started - before.finished >= 4.0 - SLACK
+
+
+def test_ctrl_c_stops_in_good_order(start_crawl: StartCrawl, local_web: StartWeb) -> None:
+    run = Run(start_crawl, local_web(*SITES), pages=60)
+    crawl = run.start_and_kill(20, Crawl.interrupt)
+    result = crawl.wait(15)
+    assert result.returncode == 0, result.stderr
+    assert "The same command goes on where this one stopped" in result.stderr
+    assert "Traceback" not in result.stderr
+    summary = result.summary
+    assert (summary["leased"], summary["finish_reason"]) == (0, "shutdown")
+    assert summary["queued"] > 0
+    stored = {row["url"] for row in result.rows()}
+    assert stored == set(run.web.urls()), "what was on its way was waited for"
+    result = run.start().wait(30)
+    assert "Going on with crawl 'broad'" in result.stderr
+    run.assert_complete(result, leased=0)
+    run.assert_polite()
+
+
+def test_ctrl_c_stops_all_workers_in_good_order(start_crawl: StartCrawl, local_web: StartWeb) -> None:
+    """It reaches the whole process group, as from a terminal."""
+    run = Run(start_crawl, local_web(*SITES), pages=60)
+    crawl = run.start(command=("workers", "2"))
+    until(lambda: len(run.web.hits) >= 20, crawl)
+    crawl.interrupt()
+    result = crawl.wait(15)
+    assert result.returncode == 0, result.stderr
+    assert "The same command goes on where this one stopped" in result.stderr
+    logs = "".join(path.read_text() for path in (result.data_dir / "logs").iterdir())
+    assert "Traceback" not in result.stderr + logs
+    assert "unclean" not in result.stderr + logs
+    assert frontier(result.data_dir)["leased"] == 0
+    run.assert_complete(run.start(command=("workers", "2")).wait(30), leased=0)
+    run.assert_polite()
+
+
+def test_after_the_last_worker_the_engine_ends(start_crawl: StartCrawl, local_web: StartWeb) -> None:
+    """A killed worker leaves no process behind."""
+    run = Run(start_crawl, local_web(SITES[0]), pages=60)
+    crawl = run.start()
+    until(lambda: len(run.web.hits) >= 5, crawl)
+    socket = crawl.data_dir / "engine" / "valkey.sock"
+    with redis.Redis(unix_socket_path=str(socket)) as client:
+        pid = client.info("server")["process_id"]
+    crawl.kill()
+    deadline = time.monotonic() + 10
+    while _lives(pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not _lives(pid)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z" if Path("/proc").is_dir() else True

@@ -1,0 +1,187 @@
+"""What a user says to a crawl: seeds, scope, limits, settings; and what the crawl says when that is wrong."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crawls import CrawlResult
+from tests.nameserver import Nameserver, Record
+from tests.web import LocalWeb, generated_web
+
+RunCrawl = Callable[..., CrawlResult]
+StartWeb = Callable[..., LocalWeb]
+
+SITE, OTHER, THIRD = "127.0.1.1", "127.0.1.2", "127.0.1.3"
+BAD_SEEDS = ["ftp://example.org/", "http://", "nonsense", "http://[::1/", "http://127.0.0.1:99999/"]
+
+
+def lines_with(text: str, word: str) -> list[str]:
+    return [line for line in text.splitlines() if word in line]
+
+
+def test_bad_seeds_are_named_and_the_good_ones_run(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE, OTHER)
+    web.put(SITE, "/", "one")
+    web.put(OTHER, "/", "two")
+    result = crawl([web.url(SITE), *BAD_SEEDS, web.url(OTHER)])
+    assert result.returncode == 0
+    assert {row["url"] for row in result.rows()} == {web.url(SITE), web.url(OTHER)}
+    for seed in BAD_SEEDS:
+        assert len(lines_with(result.stderr, repr(seed))) == 1, seed
+    assert "Traceback" not in result.stderr
+
+
+def test_seeds_from_a_file(local_web: StartWeb, crawl: RunCrawl, tmp_path: Path) -> None:
+    web = local_web(SITE, OTHER)
+    web.put(SITE, "/", "one")
+    web.put(OTHER, "/", "two")
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_text(f"# two sites\n{web.url(SITE)}\n\n  {web.url(OTHER)} # the other\nnonsense\n")
+    result = crawl(f"@{seeds}")
+    assert {row["url"] for row in result.rows()} == {web.url(SITE), web.url(OTHER)}
+    assert len(lines_with(result.stderr, "nonsense")) == 1
+
+
+@pytest.mark.parametrize("seeds", ["nonsense", "@/no/such/file"])
+def test_without_a_good_seed_there_is_no_crawl(crawl: RunCrawl, seeds: str) -> None:
+    result = crawl(seeds)
+    assert result.returncode not in (0, None)
+    assert "at least one good seed" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("DOWNLOAD_DELAY", "soon"),
+        ("DNS_SERVERS", "nobody"),
+        ("PROGRESS", "sparkling"),
+        ("DOWNLOAD_MAXSIZE", "huge"),
+        ("URL_DENY", "("),
+        ("METADATA_URI", "oracle://nowhere"),
+    ],
+)
+def test_a_wrong_setting_is_said_in_one_line(
+    crawl: RunCrawl, setting: str, value: str, tmp_path: Path
+) -> None:
+    result = crawl("http://127.0.0.1:9/", **{setting: value})
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+    assert len(lines_with(result.stderr, setting)) == 1, result.stderr
+    assert len(result.stderr.splitlines()) == 1, result.stderr
+    assert not (tmp_path / "data" / "engine").exists(), "nothing was started"
+
+
+def test_a_wrong_argument_is_said_in_one_line(crawl: RunCrawl) -> None:
+    result = crawl("http://127.0.0.1:9/", scope="planet")
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+    assert len(lines_with(result.stderr, "planet")) == 1
+
+
+def test_an_engine_that_cannot_be_reached_is_named_without_its_password(crawl: RunCrawl) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        place = f"127.0.0.1:{closed.getsockname()[1]}/0"
+        result = crawl("http://127.0.0.1:9/", REDIS_URL=f"redis://:secret@{place}")
+    assert result.returncode == 1
+    assert place in lines_with(result.stderr, "REDIS_URL")[0]
+    assert "Traceback" not in result.stderr
+    assert "secret" not in result.stderr + result.stdout
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_page_limit_is_exact_and_a_larger_one_goes_on(
+    local_web: StartWeb, crawl: RunCrawl, workers: int
+) -> None:
+    web = local_web(SITE, OTHER, THIRD)
+    graph = generated_web(11, web, pages=50)
+    seeds = [web.url(label) for label in (SITE, OTHER, THIRD)]
+    command = ("crawl",) if workers == 1 else ("workers", str(workers))
+    result = crawl(seeds, command=command, CRAWL_MAX_PAGES=17)
+    assert result.returncode == 0, result.stderr
+    assert (result.summary["pages"], result.summary["finish_reason"]) == (17, "max_pages")
+    assert len(web.urls()) == len(result.rows()) == 17
+    assert (result.summary["leased"], result.summary["queued"]) == (0, result.summary["seen_urls"] - 17)
+    result = crawl(seeds, command=command, CRAWL_MAX_PAGES=1000)
+    assert sorted(web.urls()) == sorted(graph.reachable(*seeds))
+    assert result.summary["pages"] == len(graph.reachable(*seeds))
+    assert result.summary["finish_reason"] == "finished"
+
+
+def test_errors_do_not_count_against_the_page_limit(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", "".join(f"<a href=/missing{n}>x</a><a href=/page{n}>y</a>" for n in range(8)))
+    for number in range(8):
+        web.put(SITE, f"/page{number}", f"page {number}")
+    result = crawl([web.url(SITE)], CRAWL_MAX_PAGES=5)
+    assert result.summary["pages"] == 5
+    assert len([row for row in result.rows() if row["status"] == 200]) == 5
+
+
+def test_closespider_pagecount_stops_and_the_crawl_can_go_on(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    graph = generated_web(12, web, pages=40)
+    home = web.url(SITE)
+    result = crawl([home], CLOSESPIDER_PAGECOUNT=10)
+    assert result.returncode == 0
+    assert result.summary["finish_reason"] == "closespider_pagecount"
+    assert 10 <= result.summary["pages"] <= 12
+    assert result.summary["leased"] == 0
+    crawl([home])
+    assert sorted(web.urls()) == sorted(graph.reachable(home))
+
+
+def test_the_depth_limit(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    for number in range(5):
+        web.put(
+            SITE, f"/{number}" if number else "/", f"{number} <a href=/{number + 1}>on</a><a href=/to>to</a>"
+        )
+        web.put(SITE, "/to", "")
+    result = crawl([web.url(SITE)], DEPTH_LIMIT=2)
+    depths = {row["url"].rpartition("/")[2]: row["depth"] for row in result.rows()}
+    assert depths == {"": 0, "1": 1, "2": 2, "to": 1}
+
+
+@pytest.mark.parametrize(
+    ("scope", "asked"),
+    [
+        ("domain", {"www.shop.example", "blog.shop.example"}),
+        ("web", {"www.shop.example", "blog.shop.example", "other.example"}),
+    ],
+)
+def test_scopes(local_web: StartWeb, crawl: RunCrawl, scope: str, asked: set[str]) -> None:
+    names = ("www.shop.example", "blog.shop.example", "other.example")
+    web = local_web(*names)
+    links = "".join(f'<a href="{web.url(name, "/page")}">x</a>' for name in names)
+    for name in names:
+        web.put(name, "/", name + links)
+        web.put(name, "/page", name + links)
+    with Nameserver({"*.example": [Record("A", "127.0.0.1")]}) as nameserver:
+        result = crawl(
+            [web.url("www.shop.example")],
+            scope=scope,
+            DNS_SERVERS=nameserver.address,
+            ALLOWED_NETWORKS="127.0.0.0/8",
+        )
+    assert {hit.host for hit in web.log()} == asked
+    assert result.summary["hosts"] == len(asked)
+
+
+def test_what_a_user_sees_is_plain_lines(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    generated_web(13, web, pages=8)
+    result = crawl([web.url(SITE)], DOWNLOAD_DELAY=0.2, PROGRESS_INTERVAL=0.5)
+    running: list[str] = lines_with(result.stderr, "pages (")
+    assert running
+    for word in ("queued", "hosts", "errors", "duplicates", "/s"):
+        assert word in running[-1]
+    summary: dict[str, Any] = json.loads((result.data_dir / "summary.json").read_text())
+    assert f"{summary['pages']}" in result.stderr

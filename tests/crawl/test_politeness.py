@@ -1,0 +1,230 @@
+"""How often a host is asked, by the host's own log: requests for robots.txt count like all others."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+
+from tests.crawls import Crawl, CrawlResult
+from tests.web import Hit, LocalWeb, Reply, generated_web
+
+RunCrawl = Callable[..., CrawlResult]
+StartCrawl = Callable[..., Crawl]
+StartWeb = Callable[..., LocalWeb]
+
+SITE, OTHER, THIRD = "127.0.1.1", "127.0.1.2", "127.0.1.3"
+SLACK = 0.005
+"""Seconds: the log's `finished` is taken when the response has left, which a client may know before the log does."""
+
+
+def put_pages(web: LocalWeb, label: str, number: int, robots: str = "", delay: float = 0.0) -> str:
+    """A home page that links to `number` others; returns its URL."""
+    links = "".join(f"<a href=/page{n}>{n}</a>" for n in range(number))
+    for n in range(number):
+        web.put(label, f"/page{n}", Reply(f"{label} page {n}", delay=delay))
+    if robots:
+        web.put(label, "/robots.txt", Reply(robots, headers={"Content-Type": "text/plain"}))
+    return web.put(label, "/", Reply(links, delay=delay))
+
+
+def pages_of(web: LocalWeb, label: str) -> list[Hit]:
+    return [hit for hit in web.log(label) if hit.path != "/robots.txt"]
+
+
+@contextmanager
+def closed_port() -> Iterator[int]:
+    """A port of 127.0.1.9 that refuses connections and that nobody else gets meanwhile."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.1.9", 0))
+        yield bound.getsockname()[1]
+
+
+def test_two_workers_keep_the_delay_of_every_host(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE, OTHER, THIRD)
+    seeds = [put_pages(web, label, 9, delay=0.03) for label in (SITE, OTHER, THIRD)]
+    result = crawl(seeds, command=("workers", "2"), DOWNLOAD_DELAY=0.2)
+    assert result.returncode == 0, result.stderr
+    assert len(web.urls()) == 30
+    for label in (SITE, OTHER, THIRD):
+        assert web.max_concurrency(label) == 1
+        assert 0.2 - SLACK <= web.min_gap(label) < 0.4
+    assert result.summary["pages"] == 30
+    assert result.summary["seconds"] < 15, "the hosts are crawled side by side"
+
+
+def test_crawl_delay_and_a_forbidden_folder(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE, OTHER)
+    rules = "User-agent: *\nCrawl-delay: 0.5\nDisallow: /private/\nAllow: /private/open\n"
+    slow = put_pages(web, SITE, 2, rules)
+    paths = ("/private/a", "/private/open", "/private/%61/c", "/x/../private/d")
+    links = "".join(f"<a href={path}>x</a>" for path in paths)
+    web.put(SITE, "/page0", links)
+    web.put(SITE, "/private/open", "open")
+    quick = put_pages(web, OTHER, 20)
+    result = crawl([slow, quick], DOWNLOAD_DELAY=0.05)
+    asked = web.paths(SITE)
+    assert [path for path in asked if path.startswith("/private")] == ["/private/open"]
+    assert 0.5 - SLACK <= web.min_gap(SITE) < 0.9
+    assert 0.05 - SLACK <= web.min_gap(OTHER) < 0.2
+    assert result.summary["robots_denied"] == 3
+    denied = [row for row in result.rows() if row["error"]]
+    assert len(denied) == 3
+    assert all("robots.txt" in row["error"] and row["status"] is None for row in denied)
+
+
+def test_a_robots_txt_that_names_us(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    rules = "User-agent: *\nDisallow:\n\nUser-agent: ourbot\nDisallow: /page1\n"
+    home = put_pages(web, SITE, 3, rules)
+    crawl([home], USER_AGENT="ourbot/2.0 (+https://example.org/)")
+    assert set(web.paths(SITE)) == {"/robots.txt", "/", "/page0", "/page2"}
+    assert {hit.headers["User-Agent"] for hit in web.log()} == {"ourbot/2.0 (+https://example.org/)"}
+
+
+def test_a_robots_txt_that_cannot_be_had_holds_the_host_back(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE, OTHER, THIRD)
+    home = put_pages(web, SITE, 3)
+    web.put(SITE, "/robots.txt", Reply("down", status=500))
+    quick = put_pages(web, OTHER, 3)
+    later = put_pages(web, THIRD, 3)
+    robots = iter([503, 502, 200, 200])
+    web.put(THIRD, "/robots.txt", lambda hit: Reply("User-agent: *\nDisallow: /page1", status=next(robots)))
+    result = crawl([home, quick, later], POLITENESS_BACKOFF=0.1, FRONTIER_RETRY_DELAY=0.1)
+    assert result.returncode == 0, result.stderr
+    assert set(web.paths(SITE)) == {"/robots.txt"}
+    assert 2 <= len(web.paths(SITE)) <= 5
+    assert web.min_gap(SITE) >= 0.1 - SLACK
+    assert len(pages_of(web, OTHER)) == 4
+    assert [hit.path for hit in pages_of(web, THIRD)] == ["/", "/page0", "/page2"]
+    assert result.summary["dead_letters"] == 1
+    assert (result.summary["queued"], result.summary["leased"]) == (0, 0)
+
+
+def test_robots_txt_by_redirects_and_a_huge_one(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE, OTHER, THIRD)
+    home = put_pages(web, SITE, 3)
+    web.put(SITE, "/robots.txt", Reply(status=301, headers={"Location": "/r"}))
+    web.put(SITE, "/r", Reply(status=302, headers={"Location": "/rules.txt"}))
+    web.put(SITE, "/rules.txt", "User-agent: *\nDisallow: /page1\n")
+    huge = "User-agent: *\nDisallow: /page1\n" + "# nothing\n" * 60_000 + "Disallow: /page2\n"
+    second = put_pages(web, OTHER, 3, huge)
+    third = put_pages(web, THIRD, 3)
+    web.put(THIRD, "/robots.txt", lambda hit: Reply(status=302, headers={"Location": "/robots.txt?again"}))
+    result = crawl([home, second, third], DOWNLOAD_DELAY=0.05)
+    assert web.paths(SITE)[:3] == ["/robots.txt", "/r", "/rules.txt"]
+    assert {hit.path for hit in pages_of(web, SITE)} == {"/r", "/rules.txt", "/", "/page0", "/page2"}
+    assert {hit.path for hit in pages_of(web, OTHER)} == {"/", "/page0", "/page2"}
+    assert {"/", "/page0", "/page1", "/page2"} <= set(web.paths(THIRD))
+    assert len([path for path in web.paths(THIRD) if path.startswith("/robots.txt")]) <= 6
+    for label in (SITE, OTHER, THIRD):
+        assert web.min_gap(label) >= 0.05 - SLACK
+        assert web.max_concurrency(label) == 1
+    assert result.summary["robots_denied"] == 2
+
+
+def test_429_with_retry_after_silences_that_host_alone(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE, OTHER)
+    home = put_pages(web, SITE, 6)
+
+    def busy_once(hit: Hit) -> Reply:
+        first = web.paths(SITE).count("/page2") == 1
+        return Reply("too many", status=429, headers={"Retry-After": "3"}) if first else Reply("at last")
+
+    web.put(SITE, "/page2", busy_once)
+    other = put_pages(web, OTHER, 40)
+    result = crawl([home, other], DOWNLOAD_DELAY=0.1)
+    log = web.log(SITE)
+    refused = next(hit for hit in log if hit.status == 429)
+    after = [hit.started for hit in log if hit.started > refused.started]
+    assert 3.0 - SLACK <= min(after) - refused.finished < 4.5
+    during = [hit for hit in web.log(OTHER) if refused.finished < hit.started < refused.finished + 3.0]
+    assert len(during) > 10
+    assert [hit.status for hit in log if hit.path == "/page2"] == [429, 200]
+    rows = {row["url"]: row["status"] for row in result.rows()}
+    assert rows[web.url(SITE, "/page2")] == 200
+    assert result.summary["pages"] == 48
+
+
+def test_503_without_retry_after_backs_off_twice_as_long_each_time(
+    local_web: StartWeb, crawl: RunCrawl
+) -> None:
+    web = local_web(SITE)
+    home = put_pages(web, SITE, 3)
+    statuses = iter([503, 503, 200])
+    web.put(SITE, "/page0", lambda hit: Reply("busy", status=next(statuses)))
+    result = crawl([home], DOWNLOAD_DELAY=0.1, POLITENESS_BACKOFF=1, FRONTIER_RETRY_DELAY=0.1)
+    gaps = [
+        after.started - before.finished for before, after in pairwise(web.log(SITE)) if before.status == 503
+    ]
+    assert len(gaps) == 2
+    assert 1.0 - SLACK <= gaps[0] < 1.9
+    assert gaps[1] >= 1.0 - SLACK
+    assert result.summary["pages"] == 4
+    assert result.summary["responses"]["503"] == 2
+
+
+def test_dead_hosts_are_given_up_and_the_others_are_not(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE, OTHER)
+    home = put_pages(web, SITE, 10)
+    web.put(OTHER, "*", Reply("too late", delay=2.0))
+    options = {"POLITENESS_CONNECT_BACKOFF": 0.1, "FRONTIER_RETRY_DELAY": 0.1, "DOWNLOAD_TIMEOUT": 0.3}
+    with closed_port() as port:
+        dead = [f"{host}/{n}" for host in (f"http://127.0.1.9:{port}", web.host(OTHER)) for n in range(30)]
+        result = crawl([home, *dead], timeout=20, **options)
+    assert result.returncode == 0, result.stderr
+    assert result.summary["finish_reason"] == "finished"
+    assert len(pages_of(web, SITE)) == 11
+    assert result.summary["dead_letters"] == 60
+    assert (result.summary["queued"], result.summary["leased"]) == (0, 0)
+    assert 2 <= len(web.log(OTHER)) <= 4, "POLITENESS_MAX_FAILURES"
+    assert "Traceback" not in result.stderr
+
+
+def test_as_many_connections_a_host_as_are_allowed(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE, OTHER)
+    seeds = [put_pages(web, label, 20, delay=0.1) for label in (SITE, OTHER)]
+    result = crawl(seeds, command=("workers", "2"), CONCURRENT_REQUESTS_PER_DOMAIN=3)
+    for label in (SITE, OTHER):
+        assert web.max_concurrency(label) == 3
+    assert result.summary["pages"] == 42
+
+
+def test_with_several_connections_starts_keep_the_delay(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    home = put_pages(web, SITE, 8, delay=0.5)
+    crawl([home], CONCURRENT_REQUESTS_PER_DOMAIN=4, DOWNLOAD_DELAY=0.15)
+    assert web.max_concurrency(SITE) == 4
+    assert web.min_start_gap(SITE) >= 0.15 - SLACK
+
+
+def test_crawls_of_different_names_share_a_hosts_delay(
+    local_web: StartWeb, start_crawl: StartCrawl, redis_url: str
+) -> None:
+    web = local_web(SITE)
+    generated_web(5, web, pages=15)
+    crawls = [
+        start_crawl(
+            "broad",
+            web.url(SITE),
+            arguments={"scope": "host"},
+            REDIS_URL=redis_url,
+            CRAWL_ID=name,
+            DOWNLOAD_DELAY=0.1,
+            FRONTIER_LEASE_URLS=5,
+        )
+        for name in ("one", "two")
+    ]
+    for one in crawls:
+        assert one.wait(30).returncode == 0
+    assert len(web.urls()) == 2 * len(set(web.urls()))
+    assert web.max_concurrency(SITE) == 1
+    assert web.min_gap(SITE) >= 0.1 - SLACK
+
+
+def test_a_connection_is_kept_for_a_hosts_pages(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    crawl([put_pages(web, SITE, 20)])
+    assert len(web.urls()) == 21
+    assert len({hit.connection for hit in web.log(SITE)}) == 1

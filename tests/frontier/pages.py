@@ -1,0 +1,44 @@
+"""What the tests of the frontier put into it, and how they wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from webcrawl.engine import Engine
+from webcrawl.frontier import Candidate, Lease, Settlement
+
+
+def page(url: str, *, seen_test: bool = True, **more: Any) -> Candidate:
+    """A candidate for a URL such as http://a.test/1, whose fingerprint follows from it."""
+    scheme, _, rest = url.partition("://")
+    name, slash, path = rest.partition("/")
+    more.setdefault("fingerprint", hash_of(url) if seen_test else None)
+    return Candidate(host=f"{scheme}://{name}", path=slash + path, **more)
+
+
+def hash_of(text: str) -> int:
+    """A signed 64-bit number for a text, the same in every process."""
+    number = 14695981039346656037
+    for byte in text.encode():
+        number = (number ^ byte) * 1099511628211 % 2**64
+    return number - 2**63
+
+
+async def past(engine: Engine, seconds: float = 0.0) -> None:
+    """Wait until the server's clock, the only one that counts, is over `seconds` from now, by a millisecond."""
+    start = await engine.client.time()
+    target = start[0] * 1000 + start[1] // 1000 + int(seconds * 1000) + 1
+    while (now := await engine.client.time())[0] * 1000 + now[1] // 1000 <= target:
+        await asyncio.sleep(0.001)
+
+
+def urls_of(leases: Iterable[Lease]) -> list[str]:
+    """The URLs handed out, in order."""
+    return [url.url for lease in leases for url in lease.urls]
+
+
+def all_done(lease: Lease) -> list[Settlement]:
+    """Every URL of a lease settled for good."""
+    return [Settlement(url.index) for url in lease.urls]

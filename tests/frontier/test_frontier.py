@@ -1,0 +1,304 @@
+"""What a frontier promises, after the conformance suite of URLFrontier: one behaviour a test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from redis import Redis
+
+from tests.frontier.pages import all_done, hash_of, page, past, urls_of
+from webcrawl.errors import ConfigurationError
+from webcrawl.frontier import Frontier, Keys, Lease, Settlement
+from webcrawl.frontier.recent import RecentCache
+
+HOST = "http://a.test"
+OTHER = "http://b.test"
+
+Frontiers = Callable[..., Frontier]
+
+
+async def lease_one(frontier: Frontier, urls: int = 10) -> Lease:
+    """The one host that is ready."""
+    (lease,) = await frontier.lease(100, urls)
+    return lease
+
+
+async def test_a_leased_url_is_hidden_until_its_lease_ends(frontier_of: Frontiers) -> None:
+    first, second = frontier_of(worker="w1", lease_seconds=0.05), frontier_of(worker="w2")
+    await first.add([page(f"{HOST}/1")])
+    await lease_one(first)
+    assert await second.lease(10, 10) == []
+    assert await second.reap() == (0, 0)
+    await past(first.engine, 0.05)
+    assert await second.reap() == (1, 0)
+    assert urls_of(await second.lease(10, 10)) == [f"{HOST}/1"]
+
+
+async def test_a_lease_that_is_extended_does_not_end(frontier_of: Frontiers) -> None:
+    frontier, heart = frontier_of(lease_seconds=0.001), frontier_of(lease_seconds=60)
+    await frontier.add([page(f"{HOST}/1")])
+    lease = await lease_one(frontier)
+    assert await heart.extend([lease]) == set()
+    await past(frontier.engine, 0.002)
+    assert await frontier.reap() == (0, 0)
+
+
+async def test_a_url_completed_for_good_never_comes_back(frontier: Frontier) -> None:
+    await frontier.add([page(f"{HOST}/1")])
+    lease = await lease_one(frontier)
+    assert await frontier.release(lease, all_done(lease))
+    assert await frontier.add([page(f"{HOST}/1")]) == [False]
+    assert await frontier.lease(10, 10) == []
+    assert await frontier.reap(everything=True) == (0, 0)
+    assert await frontier.finished()
+
+
+async def test_adding_a_known_url_again_changes_nothing_and_says_so(frontier: Frontier) -> None:
+    assert await frontier.add([page(f"{HOST}/1"), page(f"{HOST}/2"), page(f"{HOST}/1")]) == [True, True, False]
+    before = await frontier.counts()
+    assert await frontier.add([page(f"{HOST}/2", level=0)]) == [False]
+    assert await frontier.counts() == before
+
+
+async def test_without_a_fingerprint_a_url_is_queued_as_often_as_it_is_added(frontier: Frontier) -> None:
+    again = [page(f"{HOST}/1", seen_test=False)] * 3
+    assert await frontier.add(again) == [True] * 3
+    assert urls_of([await lease_one(frontier)]) == [f"{HOST}/1"] * 3
+
+
+async def test_equal_urls_without_fingerprint_are_not_merged_by_a_retry(frontier: Frontier) -> None:
+    await frontier.add([page(f"{HOST}/1", seen_test=False)] * 2)
+    lease = await lease_one(frontier)
+    await frontier.release(lease, [Settlement(url.index, "retry") for url in lease.urls])
+    assert urls_of([await lease_one(frontier)]) == [f"{HOST}/1"] * 2
+
+
+async def test_a_blocked_host_is_skipped_until_its_time(frontier: Frontier) -> None:
+    await frontier.add([page(f"{HOST}/1"), page(f"{OTHER}/1")])
+    await frontier.block_until(HOST, 0.05)
+    assert urls_of(await frontier.lease(10, 10)) == [f"{OTHER}/1"]
+    await past(frontier.engine, 0.05)
+    assert urls_of(await frontier.lease(10, 10)) == [f"{HOST}/1"]
+
+
+async def test_a_block_outlasts_the_lease_during_which_it_was_set(frontier: Frontier) -> None:
+    await frontier.add([page(f"{HOST}/{n}") for n in range(3)])
+    lease = await lease_one(frontier, 1)
+    await frontier.block_until(HOST, 3600)
+    assert await frontier.acknowledge(lease, all_done(lease), more=1) == [], "no further URLs while blocked"
+    await frontier.release(lease, pause=0)
+    await past(frontier.engine)
+    assert await frontier.lease(10, 10) == []
+
+
+@pytest.mark.parametrize("workers", [1, 5])
+async def test_one_delay_window_holds_for_any_number_of_workers(frontier_of: Frontiers, workers: int) -> None:
+    crowd = [frontier_of(worker=f"w{n}") for n in range(workers)]
+    await crowd[0].add([page(f"{HOST}/{n}") for n in range(3)])
+
+    async def everybody_asks() -> list[Lease]:
+        answers = await asyncio.gather(*(one.lease(1, 1) for one in crowd))
+        return [lease for leases in answers for lease in leases]
+
+    (lease,) = await everybody_asks()
+    assert await everybody_asks() == []
+    await crowd[0].release(lease, all_done(lease), pause=0.1)
+    assert await everybody_asks() == []
+    await past(crowd[0].engine, 0.1)
+    assert len(await everybody_asks()) == 1
+
+
+async def test_the_order_within_a_host_is_level_then_age(frontier: Frontier) -> None:
+    levels = [5, 0, 3, 5, 0, 7, 3]
+    await frontier.add([page(f"{HOST}/{n}", level=level) for n, level in enumerate(levels)])
+    await frontier.add([page(f"{HOST}/late", level=1)])
+    lease = await lease_one(frontier, 2)
+    more = await frontier.acknowledge(lease, more=100)
+    assert more is not None
+    order = [url.path for url in [*lease.urls, *more]]
+    assert order == ["/1", "/4", "/late", "/2", "/6", "/0", "/3", "/5"]
+
+
+async def test_high_levels_of_any_host_go_first(frontier_of: Frontiers) -> None:
+    frontier = frontier_of(shards=1, low_share=0)
+    await frontier.add([page(f"http://h{level}.test/", level=level) for level in (4, 2, 7, 0, 3)])
+    await frontier.add([page("http://h7.test/sooner", level=1)])
+    order = [(await frontier.lease(1, 1))[0].host for _ in range(5)]
+    assert order == [f"http://h{level}.test" for level in (0, 7, 2, 3, 4)]
+
+
+async def test_low_levels_have_a_share(frontier_of: Frontiers) -> None:
+    frontier = frontier_of(shards=1, low_share=0.2)
+    await frontier.add([page(f"http://high{n}.test/", level=0) for n in range(50)])
+    await frontier.add([page(f"http://low{n}.test/", level=6) for n in range(50)])
+    order = [(await frontier.lease(1, 1))[0].host for _ in range(40)]
+    assert sum("low" in host for host in order) == pytest.approx(40 * 0.2, abs=1)
+
+
+async def test_no_more_hosts_are_leased_than_asked_for(frontier_of: Frontiers) -> None:
+    frontier = frontier_of(shards=8)
+    hosts = [f"http://h{n}.test" for n in range(40)]
+    await frontier.add([page(f"{host}/") for host in hosts])
+    sizes = [len(await frontier.lease(wanted, 1)) for wanted in (1, 3, 0, 9, 100)]
+    assert sizes == [1, 3, 0, 9, 27]
+
+
+async def test_every_ready_host_is_found_in_spite_of_hosts_that_are_not(frontier_of: Frontiers) -> None:
+    ours, theirs = frontier_of("ours", shards=1), frontier_of("theirs", shards=1)
+    hosts = [f"http://h{n}.test" for n in range(6)]
+    for frontier in (ours, theirs):
+        await frontier.add([page(f"{host}/") for host in hosts])
+    assert len(await theirs.lease(5, 1)) == 5
+    assert urls_of(await ours.lease(1, 1)) == ["http://h5.test/"]
+
+
+async def test_crawls_are_isolated_by_id(frontier_of: Frontiers) -> None:
+    ours, theirs = frontier_of("ours"), frontier_of("theirs")
+    assert await ours.add([page(f"{HOST}/1"), page(f"{HOST}/2")]) == [True, True]
+    assert await theirs.add([page(f"{HOST}/1")]) == [True]
+    lease = await lease_one(ours)
+    await ours.release(lease, all_done(lease))
+    assert await ours.finished() and not await theirs.finished()
+    await ours.clear()
+    assert (await ours.counts()).seen == 0
+    assert (await theirs.counts()).queued == 1
+
+
+async def test_crawls_share_the_politeness_of_a_host(frontier_of: Frontiers) -> None:
+    ours, theirs = frontier_of("ours"), frontier_of("theirs")
+    for frontier in (ours, theirs):
+        await frontier.add([page(f"{HOST}/1")])
+    lease = await lease_one(ours)
+    assert await theirs.lease(10, 10) == [], "held by the other crawl"
+    await ours.release(lease, all_done(lease), pause=3600)
+    await past(ours.engine)
+    assert await theirs.lease(10, 10) == [], "asked by the other crawl a moment ago"
+
+
+@pytest.mark.parametrize("ending", ["reap", "release", "extend"])
+async def test_a_lease_that_ran_out_frees_nothing_that_another_crawl_has_taken(
+    frontier_of: Frontiers, ending: str
+) -> None:
+    ours, theirs = frontier_of("ours", lease_seconds=0.001), frontier_of("theirs")
+    for frontier in (ours, theirs):
+        await frontier.add([page(f"{HOST}/1")])
+    stale = await lease_one(ours)
+    await past(ours.engine, 0.001)
+    await lease_one(theirs)
+    match ending:
+        case "reap":
+            await ours.reap()
+        case "release":
+            await ours.release(stale)
+            await ours.reap()
+        case "extend":
+            assert await ours.extend([stale]) == {HOST}
+            await past(ours.engine, 0.001)
+            await ours.reap()
+    await past(ours.engine)
+    assert await ours.lease(10, 10) == []
+
+
+async def test_limits_and_delays_can_be_set_before_a_host_is_known(frontier: Frontier) -> None:
+    await frontier.set_delay(HOST, 2.5)
+    await frontier.block_until(OTHER, 3600)
+    await frontier.add([page(f"{HOST}/1"), page(f"{OTHER}/1")])
+    lease = await lease_one(frontier)
+    assert (lease.host, lease.delay) == (HOST, 2.5)
+    await frontier.release(lease)
+    await frontier.set_delay(HOST, None)
+    assert (await lease_one(frontier)).delay is None
+
+
+async def test_a_lease_that_ran_out_returns_its_urls_in_order(frontier_of: Frontiers) -> None:
+    frontier = frontier_of(lease_seconds=0.001)
+    await frontier.add([page(f"{HOST}/{n}", level=3 + n // 3) for n in range(6)])
+    lease = await lease_one(frontier, 3)
+    await frontier.acknowledge(lease, [Settlement(2)], more=2)
+    await frontier.add([page(f"{HOST}/6", level=3)])
+    await past(frontier.engine, 0.001)
+    await frontier.reap()
+    lease = await lease_one(frontier)
+    assert [url.path for url in lease.urls] == ["/0", "/2", "/6", "/3", "/4", "/5"]
+    assert [url.returns for url in lease.urls] == [1, 1, 0, 1, 1, 0]
+
+
+async def test_what_is_given_back_unsettled_counts_nothing_and_keeps_its_place(frontier: Frontier) -> None:
+    await frontier.add([page(f"{HOST}/{n}") for n in range(4)])
+    await frontier.release(await lease_one(frontier, 3), [Settlement(2)])
+    lease = await lease_one(frontier)
+    assert [(url.path, url.attempts, url.returns) for url in lease.urls] == [
+        (path, 0, 0) for path in ("/0", "/2", "/3")
+    ]
+
+
+async def test_a_dead_worker_leaves_its_hosts_alone_for_a_while(frontier: Frontier) -> None:
+    await frontier.add([page(f"{HOST}/1")])
+    await lease_one(frontier)
+    await frontier.reap(everything=True, delay=3600)
+    await past(frontier.engine)
+    assert await frontier.lease(10, 10) == []
+
+
+@pytest.mark.parametrize("cleared", [False, True])
+async def test_the_word_of_a_stale_token_is_refused(frontier_of: Frontiers, cleared: bool) -> None:
+    dead, alive = frontier_of(worker="dead"), frontier_of(worker="alive")
+    await dead.add([page(f"{HOST}/1")])
+    stale = await lease_one(dead)
+    await dead.reap(everything=True)
+    if cleared:
+        await alive.clear()
+        await alive.add([page(f"{HOST}/1")])
+    await past(alive.engine)
+    fresh = await lease_one(alive)
+    before = await alive.counts()
+    assert await dead.acknowledge(stale, all_done(stale), more=5) is None
+    assert not await dead.release(stale, all_done(stale))
+    assert await dead.extend([stale]) == {HOST}
+    assert await alive.counts() == before
+    assert await alive.release(fresh, all_done(fresh))
+
+
+async def test_a_retry_comes_back_after_its_delay_with_the_attempt_counted(frontier: Frontier) -> None:
+    await frontier.add([page(f"{HOST}/1")])
+    lease = await lease_one(frontier)
+    await frontier.release(lease, [Settlement(lease.urls[0].index, "retry", delay=0.05)])
+    assert (await frontier.counts()).later == 1
+    assert await frontier.lease(10, 10) == []
+    await past(frontier.engine, 0.05)
+    (url,) = (await lease_one(frontier)).urls
+    assert (url.path, url.attempts, url.returns) == ("/1", 1, 0)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=60), st.integers(1, 20))
+def test_the_recent_cache_forgets_but_never_invents(fingerprints: list[int], capacity: int) -> None:
+    cache, known = RecentCache(capacity), set()
+    for fingerprint in fingerprints:
+        if not cache.add(fingerprint):
+            assert fingerprint in known, "it was never added: its URL would be lost"
+        known.add(fingerprint)
+        assert fingerprint in cache
+    cache.clear()
+    assert not any(fingerprint in cache for fingerprint in known)
+
+
+@pytest.mark.parametrize("crawl", ["", "a b", "a:b", "{a}", "ö", "x" * 65])
+def test_a_crawl_id_that_would_break_its_keys_is_refused(crawl: str) -> None:
+    with pytest.raises(ConfigurationError, match="CRAWL_ID"):
+        Keys(crawl, 16)
+
+
+@pytest.mark.parametrize("crawl", ["host", "robots"])
+async def test_any_crawl_id_keeps_its_hands_off_what_all_crawls_share(
+    frontier_of: Frontiers, valkey: Redis, crawl: str
+) -> None:
+    frontier = frontier_of(crawl)
+    await frontier.block_until(HOST, 3600)
+    valkey.set(frontier.keys.robots(HOST), b"policy")
+    await frontier.add([page(f"{HOST}/1", fingerprint=hash_of("1"))])
+    await frontier.clear()
+    assert valkey.exists(frontier.keys.host(HOST), frontier.keys.robots(HOST)) == 2

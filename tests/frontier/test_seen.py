@@ -1,0 +1,111 @@
+"""The seen set: exact for any 64-bit fingerprint, and small, since its buckets stay intsets while they grow."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from hypothesis import HealthCheck, given, settings, strategies as st
+from redis import Redis
+
+from tests.frontier.pages import page
+from webcrawl.frontier import Candidate, Frontier, Keys
+
+HOST = "http://a.test"
+LEAST, MOST = -(2**63), 2**63 - 1
+
+fingerprints = st.integers(LEAST, MOST) | st.sampled_from([0, 1, -1, LEAST, MOST, 10**9, -(10**9), -(10**8)])
+
+
+def candidates(values: list[int]) -> list[Candidate]:
+    return [Candidate(HOST, f"/{value}", value) for value in values]
+
+
+def buckets(valkey: Redis) -> dict[bytes, int]:
+    """Key of a bucket -> how many fingerprints it has."""
+    return {key: valkey.scard(key) for key in valkey.scan_iter("wc:*:seen:*", count=10_000)}
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_every_fingerprint_is_new_once(
+    frontier_of: Callable[..., Frontier], runner: asyncio.Runner, valkey: Redis, data: st.DataObject
+) -> None:
+    """One bucket is split over and over, between the same fingerprints being added again."""
+    valkey.flushall()
+    frontier = frontier_of(shards=1)
+    filler = random.Random(data.draw(st.integers(0, 10**6)))
+    known: set[int] = set()
+    for _ in range(3):
+        batch = data.draw(st.lists(fingerprints, max_size=20))
+        batch += [filler.randint(LEAST, MOST) for _ in range(data.draw(st.sampled_from([0, 100, 500])))]
+        batch += data.draw(st.lists(st.sampled_from(sorted(known)), max_size=20)) if known else []
+        verdicts = runner.run(frontier.add(candidates(batch)))
+        expected = []
+        for value in batch:
+            expected.append(value not in known)
+            known.add(value)
+        assert verdicts == expected
+    assert not any(runner.run(frontier.add(candidates(sorted(known)))))
+    assert sum(buckets(valkey).values()) == len(known)
+
+
+async def test_buckets_stay_intsets_while_they_grow(frontier: Frontier, valkey: Redis) -> None:
+    numbers = random.Random(1)
+    values = [numbers.randint(LEAST, MOST) for _ in range(50_000)]
+    hosts = [f"http://h{n}.test" for n in range(40)]
+    for start in range(0, len(values), 2500):
+        batch = [
+            Candidate(hosts[n % 40], f"/{value}", value)
+            for n, value in enumerate(values[start : start + 2500], start)
+        ]
+        assert all(await frontier.add(batch))
+        assert {valkey.object("encoding", key) for key in buckets(valkey)} == {b"intset"}
+    assert sum(buckets(valkey).values()) == len(values) == (await frontier.counts()).seen
+    batch = [Candidate(hosts[n % 40], f"/{value}", value) for n, value in enumerate(values)]
+    assert not any(await frontier.add(batch)), "one was forgotten when its bucket was split"
+
+
+async def test_the_seen_set_takes_a_few_bytes_a_url(frontier_of: Callable[..., Frontier], valkey: Redis) -> None:
+    frontier = frontier_of(shards=1)
+    numbers = random.Random(2)
+    await frontier.add(candidates([numbers.randint(LEAST, MOST) for _ in range(30_000)]))
+    used = sum(valkey.memory_usage(key) for key in buckets(valkey))
+    assert used / 30_000 < 10
+
+
+async def test_a_large_add_keeps_the_order_of_verdicts(frontier: Frontier) -> None:
+    numbers = random.Random(3)
+    old = [page(f"http://h{n % 23}.test/{n}") for n in range(0, 5000, 3)]
+    assert await frontier.add(old) == [True] * len(old)
+    batch = [page(f"http://h{n % 23}.test/{n}") for n in range(5000)]
+    numbers.shuffle(batch)
+    known = {candidate.fingerprint for candidate in old}
+    assert await frontier.add(batch) == [candidate.fingerprint not in known for candidate in batch]
+    assert (await frontier.counts()).queued == 5000
+
+
+async def test_one_host_may_get_more_than_a_batch(frontier: Frontier) -> None:
+    verdicts = await frontier.add([page(f"{HOST}/{n % 2600}") for n in range(5200)])
+    assert verdicts == [True] * 2600 + [False] * 2600
+    paths = []
+    while leases := await frontier.lease(1, 1000):
+        paths += [url.path for url in leases[0].urls]
+        await frontier.release(leases[0], [])
+        if len(paths) >= 1000:
+            break
+    assert paths == [f"/{n}" for n in range(1000)]
+
+
+@given(st.text(min_size=1), st.integers(1, 64))
+def test_a_host_has_the_same_shard_in_every_process(host: str, shards: int) -> None:
+    keys = Keys("crawl", shards)
+    assert 0 <= keys.shard(host) < shards
+    assert keys.shard(host) == Keys("another", shards).shard(host)
+
+
+def test_the_shard_of_a_host_never_changes_between_versions() -> None:
+    """A crawl that is resumed would look for its hosts in vain."""
+    shards = [Keys("crawl", 16).shard(f"https://h{n}.example.org") for n in range(4)]
+    assert shards == [3, 12, 2, 9]

@@ -1,0 +1,240 @@
+"""The documentation says what is so: settings and defaults, links, commands; its examples are files that run."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import webcrawl
+from settings import base
+from tests.crawls import CHECKOUT
+from tests.web import LocalWeb, Reply
+
+README = CHECKOUT / "README.md"
+HOWTOS = sorted((CHECKOUT / "docs" / "howto").glob("*.md"))
+PAGES = [*sorted(CHECKOUT.glob("*.md")), *sorted((CHECKOUT / "docs").rglob("*.md"))]
+EXAMPLES = sorted((CHECKOUT / "examples").rglob("*.py"))
+SETTINGS = [name for name in vars(base) if name.isupper()]
+PROJECT = ("webcrawl", "spiders", "middlewares", "pipelines", "settings", "scrapy.cfg")
+
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
+_SETTING = re.compile(r"^### `(\w+)`\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def settings_sections() -> dict[str, str]:
+    """Setting -> what docs/settings.md says below its heading."""
+    return dict(_SETTING.findall((CHECKOUT / "docs" / "settings.md").read_text()))
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The contents of a page's code blocks in one language."""
+    return [code for name, code in _BLOCK.findall(page.read_text()) if name == language]
+
+
+def anchors(page: Path) -> set[str]:
+    """The fragments by which a page's headings can be linked to, as GitHub makes them."""
+    headings = _HEADING.findall(_BLOCK.sub("", page.read_text()))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+# --- settings ---
+
+
+def test_every_setting_has_its_heading_in_the_order_of_the_module() -> None:
+    assert list(settings_sections()) == SETTINGS
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_stated_type_and_default_are_the_real_ones(name: str) -> None:
+    section, real = settings_sections()[name], getattr(base, name)
+    stated = re.match(r"Type `([^`]+)`(?:, default `([^`]+)`\.$|\. Default:$)", section, re.MULTILINE)
+    assert stated, f"{name}: the first line must be: Type `...`, default `...`."
+    types, inline = stated[1].split(" or "), stated[2]
+    if inline is None:
+        _, code = _BLOCK.findall(section)[0]
+        assert code.startswith(f"{name} = ")
+        inline = code.partition(" = ")[2]
+    assert eval(inline, {"__builtins__": {}}) == real
+    kind = "None" if real is None else type(real).__name__
+    assert kind in types or (kind == "int" and "float" in types)
+
+
+def test_snippets_are_short_and_set_what_they_belong_to() -> None:
+    for name, section in settings_sections().items():
+        for language, code in _BLOCK.findall(section):
+            targets = [node.targets[0] for node in ast.parse(code).body if isinstance(node, ast.Assign)]
+            names = [target.id for target in targets if isinstance(target, ast.Name)]
+            is_default = section.startswith("Type `dict`. Default:")
+            assert language == "python"
+            assert is_default or len(code.splitlines()) <= 5
+            assert names == [name] or names == ["DOWNLOAD_SLOTS"]
+
+
+def test_every_setting_that_the_code_reads_is_in_base() -> None:
+    """A setting that has no default in settings/base.py has no heading either, and nobody would find it."""
+    reads = re.compile(r"(?:number|whole)\(\s*(?:crawler\.)?settings,\s*\"(\w+)\"")
+    sources = [path for package in PROJECT[:-1] for path in (CHECKOUT / package).rglob("*.py")]
+    found = {name for path in sources for name in reads.findall(path.read_text())}
+    assert found
+    assert found <= set(SETTINGS)
+
+
+# --- pages ---
+
+
+def test_the_readme_is_short_and_begins_with_the_two_commands() -> None:
+    assert len(README.read_text().splitlines()) < 150
+    assert blocks(README, "sh")[0] == 'make crawl SEEDS="https://example.org/"\nmake test\n'
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    for link in _LINK.findall(_BLOCK.sub("", page.read_text())):
+        if link.startswith(("https://", "http://")):
+            continue
+        path, _, fragment = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert target.is_relative_to(CHECKOUT), link
+        assert not fragment or fragment in anchors(target), link
+
+
+def test_what_the_pages_tell_to_make_can_be_made() -> None:
+    makefile = (CHECKOUT / "Makefile").read_text()
+    targets = set(re.findall(r"^(\w+):", makefile, re.MULTILINE))
+    code = "\n".join(code for page in PAGES for code in blocks(page, "sh"))
+    told = re.findall(r"^make (\w+)(.*)$", code, re.MULTILINE)
+    assert {"crawl", "test", "check", "format"} <= {target for target, _ in told} <= targets
+    variables = {name for _, words in told for name in re.findall(r"\b([A-Z_]+)=", words.partition("#")[0])}
+    spoken = set(re.findall(r"^\| `([A-Z_]+)=", README.read_text(), re.MULTILINE))
+    assert spoken == {"SEEDS", "SCOPE", "MAX_PAGES", "WORKERS", "DATA", "ARGS"}
+    assert variables - set(SETTINGS) - {"DOWNLOAD_DELAY"} <= spoken
+    assert all(name in makefile for name in spoken)
+
+
+def test_the_commands_are_in_the_readme() -> None:
+    commands = {path.stem for path in (CHECKOUT / "webcrawl" / "commands").glob("[!_]*.py")}
+    assert commands <= set(re.findall(r"scrapy (\w+)", README.read_text()))
+
+
+def test_the_changelog_names_this_version() -> None:
+    text = (CHECKOUT / "CHANGELOG.md").read_text()
+    headings = re.findall(r"^## \[([^\]]+)\] - (unreleased|\d{4}-\d\d-\d\d)$", text, re.MULTILINE)
+    assert headings[0][0] == webcrawl.__version__
+    assert set(re.findall(r"^### (.+)$", text, re.MULTILINE)) <= {"Added", "Changed", "Fixed", "Removed"}
+
+
+def test_the_architecture_names_what_is_private_to_scrapy() -> None:
+    text = (CHECKOUT / "docs" / "architecture.md").read_text()
+    for path in [path for package in PROJECT[:-1] for path in (CHECKOUT / package).rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "scrapy":
+                for name in (alias.name for alias in node.names if alias.name.startswith("_")):
+                    assert f"{node.module}.{name}" in text, f"{path.name} imports {name}"
+
+
+# --- examples ---
+
+
+def shown() -> Iterator[tuple[Path, str]]:
+    """(example, code block after the paragraph that links to it) in the how-tos."""
+    for page in HOWTOS:
+        text = page.read_text()
+        for link in re.finditer(r"\]\(\.\./\.\./(examples/[\w/]+\.py)\)", text):
+            block = _BLOCK.search(text, link.end())
+            assert block, f"{page.name}: no code block after the link to {link[1]}"
+            yield CHECKOUT / link[1], block[2]
+
+
+def test_every_example_is_shown_word_for_word() -> None:
+    assert sorted(path for path, _ in shown()) == EXAMPLES
+    for path, code in shown():
+        assert code == path.read_text(), path
+
+
+def registered(howto: str) -> tuple[str, str, int]:
+    """The setting, class and number that a how-to tells to add, as its last entry of a dict."""
+    code = next(code for code in blocks(CHECKOUT / "docs" / "howto" / howto, "python") if "..." in code)
+    setting = re.match(r"(\w+) = \{", code)
+    path, number = re.findall(r'"([\w.]+)": (\d+),', code)[-1]
+    assert setting
+    return setting[1], path, int(number)
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project, extended as the how-tos tell."""
+    folder = tmp_path_factory.mktemp("extended")
+    for name in PROJECT:
+        source = CHECKOUT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, folder)
+    code = "\n".join(code for page in HOWTOS for code in blocks(page, "sh"))
+    copies = re.findall(r"^cp (examples/\S+) (\S+/)$", code, re.MULTILINE)
+    assert sorted(CHECKOUT / example for example, _ in copies) == EXAMPLES
+    for example, place in copies:
+        shutil.copy(CHECKOUT / example, folder / place)
+    with (folder / "settings" / "base.py").open("a") as settings:
+        for howto in ("add-a-mime-type-pipeline.md", "add-a-url-filter.md"):
+            setting, path, number = registered(howto)
+            settings.write(f"{setting}[{path!r}] = {number}\n")
+        settings.write("URL_LAST_YEAR = 2026\n")
+    return folder
+
+
+def scrapy(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "scrapy", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+
+
+def fill(web: LocalWeb) -> None:
+    links = "".join(
+        f'<a href="{path}">x</a>' for path in ("/notes", "/broken", "/2026/", "/2031/05/", "/a.png")
+    )
+    web.put("127.0.1.1", "/", f"<title>Home</title><h1> Home, sweet home </h1>{links}")
+    markdown = {"Content-Type": "text/markdown"}
+    web.put("127.0.1.1", "/notes", Reply("# My *notes* #\n\nSee [there](/x).", headers=markdown))
+    web.put("127.0.1.1", "/broken", Reply(b"\xff\xfe\x00 no heading", headers=markdown))
+    web.put("127.0.1.1", "/2026/", "<p>no headline")
+    web.put("127.0.1.1", "/a.png", Reply(b"\x89PNG\r\n\x1a\n", headers={"Content-Type": "image/png"}))
+
+
+def test_the_examples_run(extended: Path, local_web: Callable[..., LocalWeb], tmp_path: Path) -> None:
+    web = local_web("127.0.1.1")
+    fill(web)
+    options = ["-s", "DOWNLOAD_DELAY=0", "-s", f"DATA_DIR={tmp_path}"]
+    done = scrapy(
+        extended, "crawl", "headlines", "-a", f"seeds={web.url('127.0.1.1')}", "-a", "scope=host", *options
+    )
+    assert done.returncode == 0, done.stderr
+    fetched = ["/", "/2026/", "/a.png", "/broken", "/notes"]
+    assert sorted(set(web.paths("127.0.1.1")) - {"/robots.txt"}) == fetched
+    with closing(sqlite3.connect(tmp_path / "metadata.db")) as database:
+        titles = dict(
+            database.execute("SELECT replace(url, ?, ''), title FROM pages", [web.host("127.0.1.1")])
+        )
+    expected: dict[str, Any] = dict.fromkeys(fetched)
+    assert titles == expected | {"/": "Home", "/notes": "My *notes*"}
+    lines = (extended / "headlines.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [{"url": web.url("127.0.1.1"), "text": "Home, sweet home"}]
+
+
+def test_the_filter_example_names_its_setting(extended: Path, tmp_path: Path) -> None:
+    words = ["crawl", "broad", "-a", "seeds=http://127.0.0.1:1/", "-s", f"DATA_DIR={tmp_path}"]
+    done = scrapy(extended, *words, "-s", "URL_LAST_YEAR=soon")
+    assert (done.returncode, done.stderr) == (2, "scrapy crawl: URL_LAST_YEAR must be a year, not 'soon'\n")

@@ -1,0 +1,206 @@
+"""A real scrapyd on a node that has the project's dependencies but not the project: it runs from the zipped egg."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.request
+import venv
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+import scrapy
+
+from tests.crawls import CHECKOUT
+from tests.web import LocalWeb, generated_web
+
+BUILT_FROM = (
+    *("webcrawl", "spiders", "middlewares", "pipelines", "settings"),
+    *("scrapy.cfg", "setup.py", "pyproject.toml", "README.md", "LICENSE"),
+)
+CONFIGURATION = "[scrapyd]\nbind_address = 127.0.0.1\nhttp_port = {port}\npoll_interval = 0.1\n"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A running scrapyd: its folder, the Python it runs on, its environment and its address."""
+
+    folder: Path
+    python: Path
+    environment: dict[str, str]
+    url: str
+
+    def ask(self, command: str, body: bytes | None = None, kind: str = "", **query: str) -> dict[str, Any]:
+        """Send one request of its API (POST when there is a body); returns the answer, which must be "ok"."""
+        request = urllib.request.Request(f"{self.url}/{command}.json?{urlencode(query)}", body)
+        if kind:
+            request.add_header("Content-Type", kind)
+        with urllib.request.urlopen(request, timeout=30) as reply:
+            answer = dict(json.load(reply))
+        assert answer["status"] == "ok", answer
+        return answer
+
+    def crawl(self, seed: str, **settings: object) -> None:
+        """Schedule a crawl and wait for its end."""
+        fields = [("project", "webcrawl"), ("spider", "broad"), ("seeds", seed), ("scope", "host")]
+        fields += [("setting", f"{name}={value}") for name, value in settings.items()]
+        job = self.ask("schedule", urlencode(fields).encode())["jobid"]
+        deadline = time.monotonic() + 40
+        while job not in [entry["id"] for entry in self.ask("listjobs", project="webcrawl")["finished"]]:
+            assert time.monotonic() < deadline, self.log()
+            time.sleep(0.1)
+
+    def log(self) -> str:
+        """What scrapyd and its jobs said."""
+        paths = [self.folder / "output", *self.folder.glob("logs/**/*.log")]
+        return "\n".join(path.read_text(errors="replace")[-4000:] for path in paths if path.is_file())
+
+
+@pytest.fixture(scope="module")
+def egg(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The egg as `scrapyd-deploy` builds it, from a copy of the sources."""
+    folder = tmp_path_factory.mktemp("sources")
+    for name in BUILT_FROM:
+        source = CHECKOUT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, folder)
+    words = [sys.executable, "-m", "scrapyd_client.deploy", "--build-egg", "made.egg"]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "made.egg"
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory, egg: Path) -> Iterator[Node]:
+    """A node with the egg deployed."""
+    folder = tmp_path_factory.mktemp("node")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    (folder / "scrapyd.conf").write_text(CONFIGURATION.format(port=port))
+    ours = ("REDIS_", "STORE_", "METADATA_", "SCRAPY_", "PYTHON", "DATA_DIR")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    node = Node(folder, bare_python(folder), environment, f"http://127.0.0.1:{port}")
+    with (folder / "output").open("wb") as output:
+        process = subprocess.Popen(
+            [node.python, "-m", "scrapyd"],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        deadline = time.monotonic() + 30
+        while not answers(port):
+            assert process.poll() is None and time.monotonic() < deadline, node.log()
+            time.sleep(0.05)
+        added = node.ask("addversion", *form(egg, project="webcrawl", version="1"))
+        assert added["spiders"] >= 1
+        yield node
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def bare_python(folder: Path) -> Path:
+    """A Python that sees the installed libraries, but not the checkout that is installed among them.
+
+    A path in a .pth file is taken, the .pth files that lie there are not.
+    """
+    venv.EnvBuilder(symlinks=True, with_pip=False).create(folder / "venv")
+    (packages,) = (folder / "venv/lib").glob("python*/site-packages")
+    (packages / "libraries.pth").write_text(str(Path(scrapy.__file__).parent.parent) + "\n")
+    return folder / "venv/bin/python"
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
+
+
+def form(egg: Path, **fields: str) -> tuple[bytes, str]:
+    """A multipart form with a file: body and content type."""
+    parts = [
+        *((f'name="{name}"', value.encode()) for name, value in fields.items()),
+        ('name="egg"; filename="made.egg"', egg.read_bytes()),
+    ]
+    lines = [
+        b"--limit\r\nContent-Disposition: form-data; %s\r\n\r\n%s\r\n" % (a.encode(), b) for a, b in parts
+    ]
+    return b"".join([*lines, b"--limit--\r\n"]), "multipart/form-data; boundary=limit"
+
+
+@pytest.fixture
+def site(local_web: Callable[..., LocalWeb]) -> tuple[str, set[str]]:
+    """A web site's first URL, and every URL that can be reached from it."""
+    web = local_web("127.0.1.1")
+    graph = generated_web(5, web, pages=15)
+    home = web.url("127.0.1.1")
+    return home, graph.reachable(home)
+
+
+@pytest.fixture
+def closed_port() -> str:
+    """A name server that nobody runs: nothing is asked outside."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as unused:
+        unused.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{unused.getsockname()[1]}"
+
+
+def crawled(data: Path) -> set[str]:
+    with closing(sqlite3.connect(data / "metadata.db")) as database:
+        return {url for (url,) in database.execute("SELECT url FROM pages WHERE status = 200")}
+
+
+def test_the_node_has_the_project_from_its_egg_alone(node: Node, egg: Path) -> None:
+    words = [node.python, "-c", "import webcrawl"]
+    done = subprocess.run(words, cwd=node.folder, env=node.environment, capture_output=True, timeout=30)
+    assert b"ModuleNotFoundError" in done.stderr
+    (deployed,) = (node.folder / "eggs/webcrawl").iterdir()
+    assert deployed.is_file() and deployed.read_bytes() == egg.read_bytes()
+    assert any(name.endswith(".lua") for name in zipfile.ZipFile(deployed).namelist())
+
+
+def test_its_spiders_are_listed(node: Node) -> None:
+    assert "broad" in node.ask("listspiders", project="webcrawl")["spiders"]
+
+
+def test_a_job_with_an_engine_of_its_own(
+    node: Node, site: tuple[str, set[str]], tmp_path: Path, closed_port: str
+) -> None:
+    """The keeper, a process of its own, comes from the zipped egg too."""
+    home, reachable = site
+    data = tmp_path / "data"
+    node.crawl(home, DATA_DIR=data, DOWNLOAD_DELAY=0, DNS_SERVERS=closed_port)
+    assert (data / "summary.json").exists(), node.log()
+    assert crawled(data) == reachable
+    summary = json.loads((data / "summary.json").read_text())
+    assert (summary["pages"], summary["finish_reason"]) == (len(reachable), "finished")
+    assert any((data / "warc").glob("*.warc.gz"))
+    assert (data / "engine/valkey.log").exists()
+
+
+def test_a_job_with_a_shared_engine(
+    node: Node, site: tuple[str, set[str]], tmp_path: Path, closed_port: str, redis_url: str, valkey: Any
+) -> None:
+    home, reachable = site
+    data = tmp_path / "data"
+    node.crawl(home, DATA_DIR=data, DOWNLOAD_DELAY=0, DNS_SERVERS=closed_port, REDIS_URL=redis_url)
+    assert (data / "summary.json").exists(), node.log()
+    assert crawled(data) == reachable
+    assert valkey.dbsize() > 0
+    assert not (data / "engine").exists()

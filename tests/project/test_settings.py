@@ -1,0 +1,157 @@
+"""Settings: production reads the environment, a wrong value is named at once, and so is a package that hides ours."""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.utils.test import get_crawler
+
+from pipelines.near_duplicates import NearDuplicatesPipeline
+from settings import base
+from spiders.broad import Broad
+from tests.crawls import CHECKOUT
+from webcrawl.config import DEFAULTS
+from webcrawl.errors import ConfigurationError
+from webcrawl.progress import Progress
+from webcrawl.session import Session
+
+SCRAPYS_OWN = {"LOGSTATS_INTERVAL"}
+"""A number that no code of ours reads: its extension is off."""
+
+NUMERIC = [
+    name
+    for name, value in vars(base).items()
+    if name.isupper() and type(value) in (int, float) and name not in SCRAPYS_OWN
+]
+ENVIRONMENT = {
+    "REDIS_URL": "redis://engine.example:6379/3",
+    "STORE_URI": "s3://bucket/prefix",
+    "METADATA_URI": "postgresql+psycopg://crawler@db.example/crawl",
+    "DATA_DIR": "/srv/crawl",
+    "USER_AGENT": "examplebot/1.0 (+https://example.com/bot)",
+}
+
+
+def build(**changes: Any) -> None:
+    """Make whatever reads settings, as a crawl does before it starts."""
+    everything = {name: value for name, value in vars(base).items() if name.isupper()}
+    crawler = get_crawler(Broad, {**everything, "PROGRESS": "plain", **changes})
+    Session.of(crawler)
+    NearDuplicatesPipeline.from_crawler(crawler)
+    Progress.from_crawler(crawler)
+
+
+def scrapy(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the `scrapy` command, whose own folder, not the current one, comes first among those of packages."""
+    clean = {
+        name: value for name, value in os.environ.items() if name not in (*ENVIRONMENT, "SCRAPY_PROJECT")
+    }
+    program = "import sys; from scrapy.cmdline import execute; sys.argv[0] = 'scrapy'; sys.exit(execute())"
+    command = [sys.executable, "-P", "-c", program, *words]
+    return subprocess.run(
+        command, cwd=CHECKOUT, env={**clean, **environment}, capture_output=True, text=True, timeout=60
+    )
+
+
+def production(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> dict[str, Any]:
+    for name in ENVIRONMENT:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    return runpy.run_module("settings.production")
+
+
+def test_production_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = production(monkeypatch, ENVIRONMENT)
+    assert {name: module[name] for name in ENVIRONMENT} == ENVIRONMENT
+
+
+def test_production_without_an_environment_is_as_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = production(monkeypatch, {})
+    assert {name: module[name] for name in ENVIRONMENT} == {name: getattr(base, name) for name in ENVIRONMENT}
+
+
+def test_production_changes_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = production(monkeypatch, {})
+    changed = {name for name in vars(base) if name.isupper() and module[name] != getattr(base, name)}
+    assert changed == {"PROGRESS", "PROGRESS_INTERVAL", "LOG_LEVEL"}
+    assert {name for name in module if name.isupper()} == {name for name in vars(base) if name.isupper()}
+
+
+def test_scrapy_project_chooses_production() -> None:
+    done = scrapy("settings", "--get", "REDIS_URL", SCRAPY_PROJECT="production", REDIS_URL="redis://x/1")
+    assert done.stdout.strip() == "redis://x/1"
+    assert scrapy("settings", "--get", "REDIS_URL", REDIS_URL="redis://x/1").stdout.strip() == "None"
+
+
+def test_the_defaults_of_the_code_are_those_of_base() -> None:
+    assert dict(DEFAULTS) == {name: getattr(base, name) for name in DEFAULTS}
+
+
+def test_the_settings_of_the_project_are_accepted() -> None:
+    build()
+
+
+@pytest.mark.parametrize("name", NUMERIC)
+@pytest.mark.parametrize("value", ["many", "", "-1", "nan", "inf", [1]])
+def test_a_wrong_number_is_named(name: str, value: object) -> None:
+    with pytest.raises(ConfigurationError, match=rf"\b{name}\b"):
+        build(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ALLOWED_NETWORKS", ["10.0.0.0/99"]),
+        ("CRAWL_ID", "a/b"),
+        ("DNS_SERVERS", ["resolver.example"]),
+        ("DOWNLOAD_SLOTS", {"example.org": {"delay": -1}}),
+        ("METADATA_URI", "mysql://server/database"),
+        ("PROGRESS", "loud"),
+        ("SEEN_SET", "some"),
+        ("STORE_URI", "ftp://server/folder"),
+        ("URL_ALLOW", ["("]),
+        ("URL_DENY", [")"]),
+        ("URL_FILTERS", {"webcrawl.filters.NoFilter": 1}),
+        ("URL_FILTERS", {"webcrawl.scope.Scope": 1}),
+    ],
+)
+def test_another_wrong_value_is_named(name: str, value: object) -> None:
+    with pytest.raises(ConfigurationError, match=rf"\b{name}\b"):
+        build(**{name: value})
+
+
+def test_a_data_folder_that_is_a_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "data").touch()
+    with pytest.raises(ConfigurationError, match="DATA_DIR"):
+        build(DATA_DIR=str(tmp_path / "data"))
+
+
+@pytest.mark.parametrize("setting", ["FRONTIER_SHARDS=0", "SIMHASH_DISTANCE=16", "PROGRESS=loud"])
+def test_a_crawl_with_a_wrong_setting_ends_with_one_line(setting: str, tmp_path: Path) -> None:
+    options = ["-a", "seeds=http://127.0.0.1:1/", "-s", f"DATA_DIR={tmp_path / 'data'}", "-s", setting]
+    done = scrapy("crawl", "broad", *options)
+    assert done.returncode == 2
+    assert re.fullmatch(rf"scrapy crawl: {setting.partition('=')[0]} .*\n", done.stderr)
+    assert not (tmp_path / "data" / "engine").exists()
+
+
+@pytest.mark.parametrize("name", ["settings", "spiders", "middlewares", "pipelines"])
+def test_a_package_that_hides_ours_is_named(name: str, tmp_path: Path) -> None:
+    hiding = tmp_path / "site" / name
+    hiding.mkdir(parents=True)
+    # it holds enough for Scrapy to get as far as the check
+    for module in ("__init__", "local", "dns", "checksum"):
+        (hiding / f"{module}.py").write_text("COMMANDS_MODULE = 'webcrawl.commands'\n")
+    options = ["-a", "seeds=http://127.0.0.1:1/", "-s", f"DATA_DIR={tmp_path / 'data'}"]
+    done = scrapy("crawl", "broad", *options, PYTHONPATH=str(tmp_path / "site"))
+    assert done.returncode == 2
+    assert f"the package {name!r} is taken from {hiding / '__init__.py'}, not from {CHECKOUT}" in done.stderr
+    assert "Traceback" not in done.stderr

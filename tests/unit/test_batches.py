@@ -1,0 +1,184 @@
+"""Group commit: everybody gets the answer to what they gave, whatever comes at once, fails or is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from webcrawl.batches import Batches
+
+
+def run(coroutine: Coroutine[Any, Any, None], seconds: float = 20.0) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(seconds):
+            await coroutine
+
+    asyncio.run(bounded())
+
+
+class Disk:
+    """A `write` that takes as long as the test wants and refuses what it cannot square."""
+
+    def __init__(self) -> None:
+        self.written: list[list[int]] = []
+        self.threads: set[str] = set()
+        self.free = threading.Event()
+        self.free.set()
+        self.busy = threading.Event()
+
+    def write(self, items: list[int]) -> list[int]:
+        self.busy.set()
+        assert self.free.wait(10)
+        self.written.append(items)
+        self.threads.add(threading.current_thread().name)
+        if -1 in items:
+            raise OSError("the disk is full")
+        return [item * item for item in items]
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(-1, 9), max_size=60), st.integers(1, 7), st.lists(st.booleans(), max_size=60))
+def test_everybody_gets_their_own_answer(items: list[int], most: int, pauses: list[bool]) -> None:
+    disk = Disk()
+
+    async def crawl() -> None:
+        batches = Batches(disk.write, most)
+        tasks = []
+        for item, pause in zip(items, pauses + [False] * len(items), strict=False):
+            tasks.append(asyncio.create_task(batches.put(item)))
+            if pause:
+                await asyncio.sleep(0)
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        await batches.close()
+        failed = [item for batch in disk.written if -1 in batch for item in batch]
+        for item, result in zip(items, results, strict=True):
+            if isinstance(result, OSError):
+                failed.remove(item)
+            else:
+                assert result == item * item
+        assert not failed
+
+    run(crawl())
+    assert [item for batch in disk.written for item in batch] == items  # each once, in order
+    assert all(0 < len(batch) <= most for batch in disk.written)
+    assert len(disk.threads) <= 1
+
+
+def test_what_comes_during_a_write_goes_together() -> None:
+    disk = Disk()
+
+    async def crawl() -> None:
+        batches = Batches(disk.write)
+        disk.free.clear()
+        first = asyncio.create_task(batches.put(0))
+        await asyncio.to_thread(disk.busy.wait, 5)
+        rest = [asyncio.create_task(batches.put(number)) for number in range(1, 6)]
+        await asyncio.sleep(0)
+        assert not first.done()  # and the event loop was free all the time
+        disk.free.set()
+        assert await asyncio.gather(first, *rest) == [0, 1, 4, 9, 16, 25]
+        await batches.close()
+
+    run(crawl())
+    assert disk.written == [[0], [1, 2, 3, 4, 5]]
+    (thread,) = disk.threads
+    assert thread != threading.main_thread().name
+
+
+def test_a_failure_is_told_to_those_it_concerns() -> None:
+    disk = Disk()
+
+    async def crawl() -> None:
+        batches = Batches(disk.write, most=2)
+        results = await asyncio.gather(*map(batches.put, [1, 2, 3, -1, 5, 6]), return_exceptions=True)
+        assert [type(result) for result in results] == [int, int, OSError, OSError, int, int]
+        assert await batches.put(7) == 49
+        await batches.close()
+
+    run(crawl())
+
+
+def test_who_is_cancelled_disturbs_nobody() -> None:
+    disk = Disk()
+
+    async def crawl() -> None:
+        batches = Batches(disk.write)
+        disk.free.clear()
+        tasks = [asyncio.create_task(batches.put(number)) for number in range(4)]
+        await asyncio.to_thread(disk.busy.wait, 5)
+        tasks[1].cancel()
+        tasks.append(asyncio.create_task(batches.put(-1)))
+        await asyncio.sleep(0)
+        tasks[-1].cancel()
+        disk.free.set()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [results[0], *results[2:4]] == [0, 4, 9]
+        assert isinstance(results[1], asyncio.CancelledError)
+        assert await batches.put(5) == 25
+        await batches.close()
+
+    run(crawl())
+
+
+def test_the_end_waits_for_what_is_being_written() -> None:
+    disk = Disk()
+    ended: list[int] = []
+
+    async def crawl() -> None:
+        batches = Batches(disk.write, most=1)
+        disk.free.clear()
+        tasks = [asyncio.create_task(batches.put(number)) for number in range(3)]
+        await asyncio.sleep(0)
+        end = asyncio.create_task(batches.close(lambda: ended.append(len(disk.written))))
+        await asyncio.to_thread(disk.busy.wait, 5)
+        assert not end.done()
+        disk.free.set()
+        await end
+        assert [task.result() for task in tasks] == [0, 1, 4]
+        with pytest.raises(RuntimeError):
+            await batches.put(3)
+
+    run(crawl())
+    assert ended == [3]
+
+
+def test_an_end_without_a_beginning() -> None:
+    ended: list[str] = []
+
+    async def crawl() -> None:
+        batches: Batches[int, int] = Batches(Disk().write)
+        await batches.close(lambda: ended.append(threading.current_thread().name))
+
+    run(crawl())
+    assert ended[0].startswith("store")
+
+
+def test_what_goes_wrong_at_the_end_is_told() -> None:
+    def last() -> None:
+        raise OSError("the disk is full")
+
+    async def crawl() -> None:
+        batches = Batches(Disk().write)
+        await batches.put(1)
+        with pytest.raises(OSError, match="full"):
+            await batches.close(last)
+
+    run(crawl())
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("store")]
+
+
+@pytest.mark.parametrize("answers", [[], [1, 2, 3]])
+def test_a_store_that_miscounts_leaves_nobody_waiting(answers: list[int]) -> None:
+    async def crawl() -> None:
+        batches: Batches[int, int] = Batches(lambda items: answers)
+        for _ in range(2):
+            results = await asyncio.gather(batches.put(1), batches.put(2), return_exceptions=True)
+            assert [type(result) for result in results] == [ValueError] * 2
+        await batches.close()
+
+    run(crawl(), 5)

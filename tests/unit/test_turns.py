@@ -1,0 +1,326 @@
+"""Turns at hosts: exact under many tasks at once, by the times that the tasks themselves record."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+import random
+import time
+from collections import defaultdict
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import webcrawl.turns
+from webcrawl.politeness import Failed, Ok, Outcome, PolitenessConfig, Throttled
+from webcrawl.turns import LeaseLost, Turns
+
+HOST, OTHER = "http://a.example", "http://b.example"
+FAST = PolitenessConfig(delay=0)
+Log = dict[str, list[tuple[float, float]]]
+
+
+def run(coroutine: Coroutine[Any, Any, None], seconds: float = 20.0) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(seconds):
+            await coroutine
+
+    asyncio.run(bounded())
+
+
+def opened(turns: Turns, host: str = HOST, valid_for: float = math.inf, failures: int = 0) -> None:
+    turns.open(host, failures=failures, delay=None, valid_until=time.monotonic() + valid_for)
+
+
+async def request(
+    turns: Turns, log: Log, host: str = HOST, seconds: float = 0.0, outcome: Outcome | None = None
+) -> None:
+    """Take a turn, be on the way for so long, give it back; `log` keeps what a server would see."""
+    turn = await turns.take(host)
+    started = time.monotonic()
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        log[host].append((started, time.monotonic()))
+        turns.give(host, turn, outcome or Ok())
+
+
+def most_at_once(spans: Iterable[tuple[float, float]]) -> int:
+    changes = sorted(change for start, end in spans for change in ((start, 1), (end, -1)))
+    return max(itertools.accumulate(change for _, change in changes))
+
+
+def shortest_gap(spans: Iterable[tuple[float, float]]) -> float:
+    """From an end to the next start, in seconds; negative when two overlap."""
+    return min(after[0] - before[1] for before, after in itertools.pairwise(sorted(spans)))
+
+
+def test_one_at_a_time_and_a_gap_after_each_however_many_ask() -> None:
+    turns, log, dice = Turns(PolitenessConfig(delay=0.02)), Log(), random.Random(1)
+    log = defaultdict(list)
+    hosts = [f"http://{number}.example" for number in range(4)]
+
+    async def crawl() -> None:
+        for host in hosts[:2]:  # the others are asked without a lease
+            opened(turns, host)
+        jobs = [request(turns, log, host, dice.uniform(0, 0.01)) for host in hosts for _ in range(25)]
+        dice.shuffle(jobs)
+        await asyncio.gather(*jobs)
+
+    run(crawl())
+    for host in hosts:
+        assert len(log[host]) == 25
+        assert most_at_once(log[host]) == 1
+        assert 0.02 <= shortest_gap(log[host]) < 0.2
+    # hosts do not wait for each other: 25 x 0.02 s each
+    assert max(end for spans in log.values() for _, end in spans) - min(log[hosts[0]])[0] < 4
+    assert turns.waiting == 0
+
+
+def test_as_many_at_once_as_allowed_and_their_starts_apart() -> None:
+    turns = Turns(PolitenessConfig(delay=0.01, concurrency=3))
+    log: Log = defaultdict(list)
+
+    async def crawl() -> None:
+        opened(turns)
+        await asyncio.gather(*(request(turns, log, seconds=0.06) for _ in range(20)))
+
+    run(crawl())
+    assert most_at_once(log[HOST]) == 3
+    starts = sorted(start for start, _ in log[HOST])
+    assert min(after - before for before, after in itertools.pairwise(starts)) >= 0.01
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([HOST, OTHER]),
+            st.floats(0, 0.004),
+            st.sampled_from([Ok(), Ok(0.001), Throttled(0.005), Failed()]),
+            st.booleans(),
+        ),
+        max_size=25,
+    ),
+    st.integers(1, 3),
+)
+def test_nothing_that_happens_breaks_the_rule(
+    jobs: list[tuple[str, float, Outcome, bool]], concurrency: int
+) -> None:
+    """Failures, refusals and requests that are cancelled while they wait or are on their way."""
+    config = PolitenessConfig(delay=0.001, concurrency=concurrency, backoff=0.004, connect_backoff=0.002)
+    turns = Turns(config)
+    log: Log = defaultdict(list)
+
+    async def crawl() -> None:
+        opened(turns)
+        tasks = [
+            asyncio.create_task(request(turns, log, host, seconds, outcome))
+            for host, seconds, outcome, _ in jobs
+        ]
+        for task, (_, seconds, _, cancelled) in zip(tasks, jobs, strict=True):
+            if cancelled:
+                await asyncio.sleep(seconds)
+                task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        # whatever was cancelled, the host can still be asked
+        await request(turns, log)
+        await request(turns, log, OTHER)
+
+    run(crawl())
+    for spans in log.values():
+        assert most_at_once(spans) <= concurrency
+        if concurrency == 1 and len(spans) > 1:
+            assert shortest_gap(spans) >= 0.001
+    assert turns.waiting == 0
+
+
+def test_a_host_that_refuses_is_left_alone_and_others_go_on() -> None:
+    turns = Turns(FAST)
+    log: Log = defaultdict(list)
+
+    async def crawl() -> None:
+        opened(turns)
+        await request(turns, log, outcome=Throttled(0.3))
+        refused = time.monotonic()
+        again = asyncio.create_task(request(turns, log))
+        for _ in range(20):
+            await request(turns, log, OTHER)
+        assert time.monotonic() - refused < 0.25
+        assert turns.waiting == 1
+        await again
+
+    run(crawl())
+    assert 0.3 <= shortest_gap(log[HOST]) < 1
+
+
+def test_waiting_requests_are_counted() -> None:
+    turns = Turns(FAST)
+
+    async def crawl() -> None:
+        turn = await turns.take(HOST)
+        waiting = [asyncio.create_task(turns.take(HOST)) for _ in range(3)]
+        await asyncio.sleep(0)
+        assert turns.waiting == 3
+        waiting[0].cancel()
+        turns.give(HOST, turn, Ok())
+        turns.give(HOST, await waiting[1], Ok())
+        await waiting[2]
+        assert turns.waiting == 0
+
+    run(crawl())
+
+
+# --- leases ---
+
+
+def test_nobody_asks_a_host_after_its_lease() -> None:
+    turns = Turns(PolitenessConfig(delay=0.05))
+
+    async def crawl() -> None:
+        opened(turns, valid_for=0.02)
+        turns.give(HOST, await turns.take(HOST), Ok())
+        with pytest.raises(LeaseLost):
+            await turns.take(HOST)
+        turns.extend(HOST, time.monotonic() + 1)
+        turns.give(HOST, await turns.take(HOST), Ok())
+
+    run(crawl())
+
+
+def test_a_lost_lease_is_noticed_when_it_is_lost() -> None:
+    """Not when the back-off ends, which may be a day later."""
+    turns = Turns(FAST)
+
+    async def crawl() -> None:
+        opened(turns, valid_for=0.1)
+        turns.give(HOST, await turns.take(HOST), Throttled(3600))
+        began = time.monotonic()
+        with pytest.raises(LeaseLost):
+            await turns.take(HOST)
+        assert 0.05 < time.monotonic() - began < 1
+
+    run(crawl())
+
+
+def test_an_extended_lease_is_waited_for() -> None:
+    turns = Turns(PolitenessConfig(delay=0.2))
+
+    async def crawl() -> None:
+        opened(turns, valid_for=0.1)
+        turns.give(HOST, await turns.take(HOST), Ok())
+        waiting = asyncio.create_task(turns.take(HOST))
+        await asyncio.sleep(0.05)
+        turns.extend(HOST, time.monotonic() + 5)
+        turns.give(HOST, await waiting, Ok())
+
+    run(crawl())
+
+
+def test_who_waits_at_a_host_that_is_closed_does_not_wait_for_ever() -> None:
+    turns = Turns(FAST)
+
+    async def crawl() -> None:
+        opened(turns)
+        turn = await turns.take(HOST)
+        waiting = [asyncio.create_task(turns.take(HOST)) for _ in range(3)]
+        await asyncio.sleep(0)
+        turns.close(HOST)
+        turns.give(HOST, turn, Ok())
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(result) for result in results] == [LeaseLost] * 3
+        # leased again, it begins anew
+        opened(turns)
+        turns.give(HOST, await turns.take(HOST), Ok())
+
+    run(crawl())
+
+
+def test_a_host_that_is_leased_while_it_is_asked_without_a_lease() -> None:
+    """A robots.txt that another host redirects to, say: still one at a time, and nobody is forgotten."""
+    turns = Turns(PolitenessConfig(delay=0.02))
+    log: Log = defaultdict(list)
+
+    async def crawl() -> None:
+        first = [asyncio.create_task(request(turns, log, seconds=0.05)) for _ in range(2)]
+        await asyncio.sleep(0.01)
+        turns.open(HOST, failures=2, delay=0.04, valid_until=math.inf)
+        assert turns.turn(HOST).failures == 2
+        await asyncio.gather(*first, *(request(turns, log) for _ in range(3)))
+
+    run(crawl())
+    assert len(log[HOST]) == 5
+    assert most_at_once(log[HOST]) == 1
+    assert shortest_gap(log[HOST]) >= 0.04
+
+
+def test_a_turn_given_back_late_belongs_to_the_old_lease() -> None:
+    turns = Turns(FAST)
+
+    async def crawl() -> None:
+        opened(turns)
+        old = await turns.take(HOST)
+        turns.close(HOST)
+        opened(turns)
+        new = await turns.take(HOST)
+        turns.give(HOST, old, Failed())
+        assert turns.turn(HOST) is new and new.failures == 0
+        assert new.in_flight == 1
+        turns.give(HOST, new, Ok())
+        turns.give(HOST, await turns.take(HOST), Ok())
+
+    run(crawl())
+
+
+# --- delays ---
+
+
+def test_what_robots_txt_asks_for_and_what_an_operator_set() -> None:
+    turns = Turns(PolitenessConfig(delay=1))
+    turn = turns.open(HOST, failures=0, delay=5.0, valid_until=math.inf)
+    assert turn.gap == 5
+    turns.set_crawl_delay(HOST, 3)
+    assert turn.gap == 5
+    turns.set_crawl_delay(HOST, 8)
+    assert turn.gap == 8
+    turns.set_crawl_delay(HOST, None)
+    assert turn.gap == 5
+    turns.set_crawl_delay(OTHER, 2)
+    assert turns.turn(OTHER).gap == 2
+
+
+def test_a_host_may_be_treated_otherwise() -> None:
+    turns = Turns(FAST, {"b.example": PolitenessConfig(delay=7, concurrency=2)})
+    opened(turns, "https://b.example:8443")
+    assert turns.turn("https://b.example:8443").gap == 7
+    assert turns.turn(OTHER).gap == 7
+    assert turns.turn("http://c.b.example").gap == 0
+    assert turns.config_of(OTHER).concurrency == 2
+
+
+def test_a_host_without_an_address_has_failed() -> None:
+    turns = Turns(PolitenessConfig(delay=0, connect_backoff=50, jitter=0))
+    opened(turns)
+    turns.fail(HOST)
+    turn = turns.turn(HOST)
+    assert (turn.failures, turn.in_flight) == (1, 0)
+    assert 49 < turn.wait(time.monotonic()) <= 50
+    turns.fail(HOST)  # nobody asked again meanwhile: no second failure
+    assert turn.failures == 1
+
+
+def test_hosts_without_a_lease_are_forgotten_one_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webcrawl.turns, "_IDLE_HOSTS_KEPT", 3)
+    turns = Turns(FAST)
+    first = turns.turn("http://0.example")
+    for number in range(1, 4):
+        turns.turn(f"http://{number}.example")
+        assert turns.turn("http://0.example") is (first if number < 9 else None)
+    turns.turn("http://9.example")
+    assert turns.turn("http://0.example") is first
+    for number in range(10, 14):
+        turns.turn(f"http://{number}.example")
+    assert turns.turn("http://0.example") is not first

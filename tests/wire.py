@@ -1,0 +1,168 @@
+"""A server for tests that says exactly the bytes it is told to, and keeps exactly the bytes it was sent."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+SLOWEST = 10.0
+
+
+@dataclass(frozen=True)
+class Say:
+    """One answer: pieces of bytes, written one after the other, then what becomes of the connection.
+
+    `then`: "stay" open, "close" it, "reset" it (RST), or "hang" in silence until the server ends. `pause` seconds pass
+    before each piece but the first. Before the pieces everything is read that was announced as a request.
+    """
+
+    pieces: Sequence[bytes]
+    then: str = "stay"
+    pause: float = 0.0
+
+
+def plain(body: bytes, *lines: bytes, status: bytes = b"200 OK") -> Say:
+    """An ordinary response with its length."""
+    head = [b"HTTP/1.1 " + status, b"Content-Length: %d" % len(body), *lines]
+    return Say([b"\r\n".join([*head, b"", body])])
+
+
+@dataclass
+class Wire:
+    """Serves on loopback while entered (async); each answer in turn, the last one again and again.
+
+    `heads` are the requests' heads as they came, `bodies` what followed them; `connections` counts them.
+    """
+
+    answers: Sequence[Say | Callable[[bytes], Say]]
+    tls: ssl.SSLContext | None = None
+    heads: list[bytes] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+    connections: int = 0
+    port: int = 0
+
+    def url(self, path: str = "/", host: str = "127.0.0.1") -> str:
+        return f"{'https' if self.tls else 'http'}://{host}:{self.port}{path}"
+
+    async def __aenter__(self) -> Self:
+        self._open: set[asyncio.StreamWriter] = set()
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self.tls)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.close()
+        for writer in self._open:
+            writer.transport.abort()
+        await asyncio.sleep(0)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self._open.add(writer)
+        try:
+            while await self._answer(reader, writer):
+                pass
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            self._open.discard(writer)
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        head = await reader.readuntil(b"\r\n\r\n")
+        self.heads.append(head)
+        self.bodies.append(await reader.readexactly(_announced(head)))
+        answer = self.answers[min(len(self.heads), len(self.answers)) - 1]
+        say = answer if isinstance(answer, Say) else answer(head)
+        for number, piece in enumerate(say.pieces):
+            await asyncio.sleep(say.pause if number else 0)
+            writer.write(piece)
+            await writer.drain()
+        if say.then == "hang":
+            await asyncio.sleep(SLOWEST)
+        if say.then == "reset":
+            writer.transport.abort()
+        return say.then == "stay"
+
+
+def _announced(head: bytes) -> int:
+    for line in head.split(b"\r\n"):
+        name, _, value = line.partition(b":")
+        if name.lower() == b"content-length":
+            return int(value)
+    return 0
+
+
+@dataclass
+class Proxy:
+    """An HTTP proxy on loopback: carries absolute URIs and CONNECT to wherever `ways` says a host is.
+
+    `asked` are the first lines of the requests, `credentials` the Proxy-Authorization of each.
+    """
+
+    ways: dict[str, int]
+    asked: list[bytes] = field(default_factory=list)
+    credentials: list[bytes | None] = field(default_factory=list)
+    refusal: bytes | None = None
+    port: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def __aenter__(self) -> Self:
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            await self._carry(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        line, _, rest = head.partition(b"\r\n")
+        self.asked.append(line)
+        fields = [field.partition(b": ") for field in rest.split(b"\r\n")]
+        found = [value for name, _, value in fields if name.lower() == b"proxy-authorization"]
+        self.credentials.append(found[0] if found else None)
+        if self.refusal:
+            writer.write(self.refusal)
+            return
+        method, target, _ = line.split(b" ")
+        host = target.split(b"/")[2] if b"://" in target else target
+        there, back = await asyncio.open_connection("127.0.0.1", self.ways[host.decode()])
+        if method == b"CONNECT":
+            writer.write(b"HTTP/1.1 200 Go on\r\n\r\n")
+        else:
+            back.write(line.replace(b"http://" + host, b"", 1) + b"\r\n" + rest)
+        await asyncio.gather(_copy(reader, back), _copy(there, writer))
+
+
+async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    while data := await source.read(65536):
+        sink.write(data)
+    sink.close()

@@ -51,7 +51,8 @@ class Summary:
         write_summary(folder / "summary.json", {**now.as_dict(), "finish_reason": reason})
         if self._print:
             print(text(now, reason, folder), file=sys.stderr, flush=True)
-            if reason == "finished" and not self._crawler.stats.get_value("downloader/request_count"):
+            asked = self._crawler.stats.get_value("downloader/request_count")
+            if reason == "finished" and self._session.resumed and not asked:
                 print(
                     "It had been finished before: to crawl anew, set another CRAWL_ID or DATA_DIR.",
                     file=sys.stderr,

@@ -72,6 +72,19 @@ def test_fetching_again_overwrites_and_counts(metadata: Metadata) -> None:
     assert metadata.count() == 1
 
 
+def test_a_fetch_without_an_answer_keeps_what_an_earlier_one_brought(metadata: Metadata) -> None:
+    failed = row(status=None, title=None, error="TimeoutError: too slow", attempts=2)
+    metadata.upsert([row(status=200, title="a page"), failed])
+    stored = metadata.get("https://example.org/")
+    assert stored is not None
+    assert (stored["status"], stored["title"], stored["fetches"]) == (200, "a page", 2)
+    assert (stored["error"], stored["attempts"]) == ("TimeoutError: too slow", 2)
+    metadata.upsert([row(status=200, title="again")])
+    stored = metadata.get("https://example.org/")
+    assert stored is not None
+    assert (stored["title"], stored["error"]) == ("again", None)
+
+
 def test_all_rows_or_none(metadata: Metadata) -> None:
     with pytest.raises(StoreError):
         metadata.upsert([row("http://a/"), row("http://b/", final_url=None)])

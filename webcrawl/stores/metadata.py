@@ -1,8 +1,8 @@
 """Rows about pages in SQL: table `pages`, one row a URL, in SQLite or PostgreSQL (columns.py).
 
-The row of a URL describes its latest fetch; `fetches` counts how often it was stored and `first_fetched_at`
-remembers the first time. SQLite's hidden row ids are kept: with 400,000 rows 42,000 upserts/s, WITHOUT ROWID
-26,000; reads alike.
+The row of a URL describes its latest answer, and the error of its latest fetch if that brought none; `fetches` counts
+how often it was stored and `first_fetched_at` remembers the first time. SQLite's hidden row ids are kept: with 400,000
+rows 42,000 upserts/s, WITHOUT ROWID 26,000; reads alike.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from sqlalchemy import Connection, Dialect, Engine, Executable, create_engine, event, func, select, text
+from sqlalchemy import Connection, Dialect, Engine, Executable, case, create_engine, event, func, select, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -33,6 +33,7 @@ T = TypeVar("T")
 
 # What upsert keeps by itself; all other columns are those of a page's row.
 _COUNTED = frozenset({"first_fetched_at", "fetches"})
+_OF_THE_TRY = frozenset({"error", "attempts"})
 _GIVEN = tuple(column.name for column in pages.columns if column.name not in _COUNTED)
 # Any number that no other program on the same PostgreSQL server is likely to lock.
 _SCHEMA_LOCK = 0x77656263
@@ -174,7 +175,11 @@ def _upsert_statement(dialect: Dialect) -> Executable:
         insert = postgresql.insert(pages).values(fetches=1)
     else:
         raise ValueError(f"{dialect.name} is not supported, only sqlite and postgresql are")
-    replaced: dict[str, Any] = {name: insert.excluded[name] for name in _GIVEN if name != "url"}
+    replaced: dict[str, Any] = {name: insert.excluded[name] for name in _OF_THE_TRY}
+    # a try that brought no answer must not take away what an earlier one brought
+    unanswered = insert.excluded.status.is_(None) & pages.c.status.is_not(None)
+    for name in set(_GIVEN) - _OF_THE_TRY - {"url"}:
+        replaced[name] = case((unanswered, pages.c[name]), else_=insert.excluded[name])
     replaced["fetches"] = pages.c.fetches + 1
     return insert.on_conflict_do_update(index_elements=[pages.c.url], set_=replaced)
 

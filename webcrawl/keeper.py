@@ -19,6 +19,7 @@ from pathlib import Path
 from webcrawl.embedded import answers, command, socket_path
 
 RESTARTS_A_MINUTE = 10
+END_SECONDS = 60.0
 
 
 def server_arguments(folder: Path, binary: Path) -> list[str]:
@@ -53,15 +54,16 @@ class Keeper:
         users = os.open(self._folder / "users", os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(users, fcntl.LOCK_EX)
         self._ending.set()
-        command(self._socket, b"SHUTDOWN")
-        supervisor.join(timeout=60)
+        deadline = time.monotonic() + END_SECONDS
+        while supervisor.is_alive() and time.monotonic() < deadline:
+            # again and again: the server may just be coming up, started anew a moment before
+            command(self._socket, b"SHUTDOWN")
+            supervisor.join(timeout=0.1)
 
     def _supervise(self) -> None:
-        if answers(self._socket):
-            # another keeper was killed and left its server behind: only look after it until it ends
-            while answers(self._socket):
-                if self._ending.wait(0.5):
-                    return
+        # another keeper may have been killed and have left its server behind: until that ends, only look on
+        while answers(self._socket):
+            time.sleep(0.1)
         starts: list[float] = []
         while not self._ending.is_set():
             starts = [start for start in starts if start > time.monotonic() - 60] + [time.monotonic()]

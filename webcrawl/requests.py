@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,8 @@ _EXTENSIONS: dict[int, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] 
     5: (datetime.date, datetime.date.isoformat, datetime.date.fromisoformat),
     6: (decimal.Decimal, str, decimal.Decimal),
 }
+
+_TARGET = re.compile(r"[^:]*:[/\\]*[^/\\?#]*([^#]*)(?:#.*)?", re.DOTALL)
 
 _DEEPEST = 50
 """Tuples and sets within each other: the parser runs once for each, all on the C stack, which ends at about 200."""
@@ -57,10 +60,9 @@ def to_candidate(
     """The queue entry of a request; raises InvalidURL, or Unserializable when only this process can hold it."""
     url = normalize(request.url)
     host, path = split(url)
-    verbatim = request.meta.get("verbatim_url")
-    fingerprint = canonicalizer.request_fingerprint(
-        request.method, request.url if verbatim else url, request.body
-    )
+    if verbatim := request.meta.get("verbatim_url"):
+        url = host + _target(request.url)
+    fingerprint = canonicalizer.request_fingerprint(request.method, url, request.body)
     extra = None if is_plain(request, spider) and not verbatim else pack(_record(request, spider, url))
     return Candidate(
         host,
@@ -126,6 +128,13 @@ def _method(spider: Spider, name: str) -> Callable[..., Any]:
     return method
 
 
+def _target(url: str) -> str:
+    """Path and query of a URL, letter by letter. Its host is not kept so: it has to be that of the host's turn."""
+    match = _TARGET.fullmatch(url)
+    target = match[1] if match else ""
+    return target if target.startswith("/") else f"/{target}"
+
+
 def _own_meta(request: Request, spider: Spider) -> dict[str, Any]:
     """What the meta of a request says beyond what the entry says and what Scrapy puts into every one it sends."""
     own = {key: value for key, value in request.meta.items() if key not in _PASSING_META}
@@ -143,9 +152,10 @@ def _record(request: Request, spider: Spider, url: str) -> dict[str, Any]:
     except ValueError as error:
         raise Unserializable(str(error)) from error
     record["meta"] = _own_meta(request, spider)
-    if not request.meta.get("verbatim_url"):
-        # crawled in its normalised form, like every other URL: without a fragment, among others
-        del record["url"]
+    # crawled in its normalised form, like every other URL: without a fragment, among others
+    del record["url"]
+    if request.meta.get("verbatim_url"):
+        record["url"] = url
     # a class of its own may have other defaults
     kept = {"url", "method", "_class", "dont_filter"} if "_class" in record else {"url"}
     slim = {key: value for key, value in record.items() if value or key in kept}

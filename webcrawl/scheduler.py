@@ -323,6 +323,8 @@ class FrontierScheduler(RedisScheduler):
         """The request of a leased URL, or None when it cannot be made here: then it is settled otherwise."""
         try:
             record = unpack(url.extra) if url.extra and LOCAL.encode() in url.extra else {}
+            if not isinstance(record, dict):
+                raise StoreError(f"the queued request for {url.url} is damaged")
             if LOCAL not in record:
                 return to_request(url, self.spider)
         except StoreError as error:

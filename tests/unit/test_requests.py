@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 import datetime as dt
 import decimal
 import io
-import subprocess
-import sys
-import textwrap
-from pathlib import Path
 from typing import Any
 
-import msgpack
 import pytest
 from hypothesis import example, given, strategies as st
 from scrapy import FormRequest, Request, Spider
 from scrapy.http import JsonRequest
 from scrapy.settings import Settings
 
-from tests.crawls import CHECKOUT
-from webcrawl.errors import InvalidURL, StoreError
-from webcrawl.frontier import LeasedURL
-from webcrawl.requests import Unserializable, pack, to_candidate, to_request, unpack
+from webcrawl.errors import InvalidURL
+from webcrawl.frontier import Candidate, LeasedURL
+from webcrawl.requests import Unserializable, pack, to_candidate, to_request
 from webcrawl.urls import Canonicalizer
 
 URL = "https://example.org/a/b.html?x=1"
@@ -153,6 +146,26 @@ def test_a_url_is_fetched_as_it_was_asked_for_when_it_says_so() -> None:
     assert journey(verbatim).meta["verbatim_url"] is True
 
 
+@pytest.mark.parametrize(
+    ("url", "kept"),
+    [
+        ("HTTP://me:secret@EXAMPLE.org:80/%7e/../x?q='#top", "http://example.org/%7e/../x?q='"),
+        ("http://example.org?", "http://example.org/?"),
+        ("http://example.org", "http://example.org/"),
+        ("http://example.org\\a?\\b", "http://example.org/\\a?\\b"),
+        ("http://0x7f.1/a?b?c", "http://127.0.0.1/a?b?c"),
+    ],
+)
+def test_no_spelling_of_a_host_gets_past_its_turn(url: str, kept: str) -> None:
+    """Path and query may be what they like; the host has to be the one that was leased."""
+    assert journey(Request(url, meta={"verbatim_url": True})).url == kept
+
+
+@pytest.mark.parametrize("url", ["HTTP://me:secret@EXAMPLE.org:80/x#top", "http://example.org/y/../x"])
+def test_a_request_that_carries_more_has_a_normalised_url_too(url: str) -> None:
+    assert journey(Request(url, callback=spider.parse_item)).url == "http://example.org/x"
+
+
 def test_depth_and_referrer_survive() -> None:
     for referrer in ("https://example.org/", "http://example.com/there"):
         meta = {"depth": 7, "referrer": referrer}
@@ -188,12 +201,17 @@ def test_plain_requests_stay_small(request_: Request, most: int) -> None:
 
 
 def test_what_makes_a_fingerprint() -> None:
+    def candidate(**options: Any) -> Candidate:
+        return to_candidate(Request(URL, **options), spider, canonicalizer)
+
     def fingerprint(**options: Any) -> int | None:
-        return to_candidate(Request(URL, **options), spider, canonicalizer).fingerprint
+        return candidate(**options).fingerprint
 
     assert fingerprint() == fingerprint(meta={"a": 1}, headers={"A": "b"}, priority=4)
     assert len({fingerprint(), fingerprint(method="POST"), fingerprint(method="POST", body="a")}) == 3
-    assert fingerprint(dont_filter=True) is None
+    # it counts as seen from then on, but is crawled even if it was seen before
+    assert candidate(dont_filter=True).anyway and not candidate().anyway
+    assert fingerprint(dont_filter=True) == fingerprint()
 
 
 class Odd:
@@ -231,131 +249,3 @@ def test_a_loop_says_so() -> None:
 def test_urls_that_cannot_be_crawled(url: str) -> None:
     with pytest.raises(InvalidURL):
         to_candidate(Request(url), spider, canonicalizer)
-
-
-# --- bytes from a server that others can write to ---
-
-
-def leased(extra: bytes) -> LeasedURL:
-    return LeasedURL(0, "https://example.org", "/", 3, 0, 0, 0, None, extra)
-
-
-@given(st.binary(max_size=60) | values.map(pack) | st.dictionaries(names, values, max_size=4).map(pack))
-@example(msgpack.packb({"meta": [1]}))
-@example(msgpack.packb({"headers": 5}))
-@example(msgpack.packb({"url": "no URL"}))
-@example(msgpack.packb({"body": [1]}))
-@example(msgpack.packb({b"_class": b"x"}))
-@example(msgpack.packb(msgpack.ExtType(99, b"")))
-@example(msgpack.packb(msgpack.ExtType(2, msgpack.packb([[]]))))
-@example(msgpack.packb(msgpack.ExtType(4, msgpack.packb("yesterday"))))
-@example(b"\xdd\xff\xff\xff\xff")
-@example(b"\x91" * 100_000)
-def test_damaged_bytes_give_a_request_or_an_error_of_ours(extra: bytes) -> None:
-    try:
-        request = to_request(leased(extra), spider)
-    except StoreError:
-        return
-    assert type(request) is Request
-
-
-def test_tuples_within_tuples_do_not_go_too_deep() -> None:
-    """The parser is written in C: without a limit of ours a few kilobytes would end the process."""
-    data: bytes = msgpack.packb([])
-    value: tuple[Any, ...] = ()
-    for depth in range(5_000):
-        data, value = msgpack.packb(msgpack.ExtType(1, data)), (value,)
-        if depth == 45:
-            assert unpack(pack(value)) == value
-    with pytest.raises(StoreError):
-        unpack(data)
-    with pytest.raises(Unserializable):
-        pack(value)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "os.system",
-        "builtins.eval",
-        "subprocess.Popen",
-        "scrapy.Spider",
-        "scrapy.http.Response",
-        "scrapy",
-        "",
-        "..",
-        "tests.unit.test_requests.Odd",
-    ],
-)
-def test_what_is_no_request_class_is_not_called(name: str) -> None:
-    with pytest.raises(StoreError, match="no Request class"):
-        to_request(leased(pack({"_class": name})), spider)
-
-
-@pytest.mark.parametrize("name", [5, None, ["os.system"], {"a": 1}, b"scrapy.FormRequest"])
-def test_a_class_must_be_a_name(name: Any) -> None:
-    with pytest.raises(StoreError):
-        to_request(leased(pack({"_class": name})), spider)
-
-
-@pytest.mark.parametrize("name", ["nothing", "name", "touched", "__class__", "__init__", "settings", 5, [1]])
-@pytest.mark.parametrize("role", ["callback", "errback"])
-def test_only_methods_of_the_spider_are_called_back(role: str, name: Any) -> None:
-    if name == "__init__":  # a method like any other; Scrapy would let it pass too
-        return
-    with pytest.raises(StoreError):
-        to_request(leased(pack({role: name})), spider)
-
-
-def test_no_bytes_import_a_module(tmp_path: Path) -> None:
-    """Not even one that has a Request class in it: what its import does is not for others to start."""
-    (tmp_path / "trap.py").write_text(
-        "print('sprung')\nfrom scrapy import Request\nclass Trap(Request): pass\n"
-    )
-    program = """
-        import sys
-        from scrapy import Spider
-        from webcrawl.errors import StoreError
-        from webcrawl.frontier import LeasedURL
-        from webcrawl.requests import pack, to_request
-        before = set(sys.modules)
-        for name in ("trap.Trap", "turtle.Turtle", "antigravity.x", "tests.trap.Trap"):
-            extra = pack({"_class": name})
-            try:
-                to_request(LeasedURL(0, "http://a", "/", 3, 0, 0, 0, None, extra), Spider("a"))
-            except StoreError as error:
-                assert name in str(error)
-            else:
-                raise AssertionError(name)
-        assert not {"trap", "turtle", "antigravity"} & set(sys.modules), "imported"
-        assert set(sys.modules) == before
-    """
-    words = [sys.executable, "-c", textwrap.dedent(program)]
-    environment = {"PYTHONPATH": f"{tmp_path}:{CHECKOUT}", "PATH": ""}
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
-
-
-def test_nothing_of_ours_imports_a_pickler() -> None:
-    """Whoever can write to the engine or a store would otherwise run code in every worker."""
-    forbidden = {"pickle", "_pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle"}
-    forbidden |= {"joblib", "scrapy_redis.picklecompat"}
-    checked = 0
-    for package in ("webcrawl", "spiders", "middlewares", "pipelines", "settings"):
-        for path in (CHECKOUT / package).rglob("*.py"):
-            checked += 1
-            found = imported(ast.parse(path.read_text()))
-            assert not found & forbidden, path
-    assert checked > 40
-
-
-def imported(tree: ast.AST) -> set[str]:
-    """The modules that a program imports: their full names, and their top-level packages."""
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        match node:
-            case ast.Import():
-                names |= {alias.name for alias in node.names}
-            case ast.ImportFrom(module=str(module)):
-                names |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
-    return names | {name.partition(".")[0] for name in names}

@@ -21,8 +21,9 @@ from typing import Any
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from tests.crawls import CHECKOUT
+from tests.crawls import CHECKOUT, CrawlResult
 from tests.s3server import ACCESS_KEY, SECRET_KEY, Line, S3Server, weed_binary
+from tests.web import LocalWeb, generated_web
 from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError
 from webcrawl.exchange import Exchange
@@ -176,7 +177,7 @@ def test_what_an_earlier_run_left_is_sent(
     program = """
         import os, sys
         from pathlib import Path
-        from tests.unit.test_s3 import archive, page
+        from tests.stores.test_s3 import archive, page
         store = archive(Path(sys.argv[1]), roll_bytes=300)
         store._uploads.wake = lambda: None
         for number in range(3):
@@ -286,7 +287,7 @@ def test_a_process_killed_while_sending_loses_nothing(
     program = """
         import sys
         from pathlib import Path
-        from tests.unit.test_s3 import archive, page
+        from tests.stores.test_s3 import archive, page
         store = archive(Path(sys.argv[1]))
         print(store.write(page("a", b"x" * 100_000)).file, flush=True)
         sys.stdin.readline()
@@ -319,7 +320,7 @@ def test_several_processes_share_a_spool(
     program = """
         import sys
         from pathlib import Path
-        from tests.unit.test_s3 import archive, page
+        from tests.stores.test_s3 import archive, page
         store = archive(Path(sys.argv[1]), roll_bytes=2000)
         for number in range(20):
             store.write(page(f"{sys.argv[2]}{number}"))
@@ -332,6 +333,35 @@ def test_several_processes_share_a_spool(
     assert files(tmp_path) == []
     expected = {f"http://www.example.org/{name}{number}" for name in "ab" for number in range(20)}
     assert set(archived(bucket())) == expected
+
+
+def test_a_crawl_into_a_bucket(
+    line: Line,
+    bucket: Callable[[], dict[str, bytes]],
+    run_crawl: Callable[..., CrawlResult],
+    local_web: Callable[..., LocalWeb],
+    tmp_path: Path,
+) -> None:
+    """As a user runs it; `scrapy page` then reads from the bucket."""
+    web = local_web("127.0.1.1")
+    graph = generated_web(3, web, pages=12)
+    home = web.url("127.0.1.1")
+    result = run_crawl(
+        "broad",
+        [home],
+        arguments={"scope": "host"},
+        DOWNLOAD_DELAY=0,
+        STORE_URI="s3://pages/a/b",
+        DNS_SERVERS="127.0.0.1:9",
+    )
+    assert result.returncode == 0, result.stderr
+    assert not [name for name in files(result.data_dir) if ".warc" in name]
+    pages = {url for url in archived(bucket()) if not url.endswith("/robots.txt")}
+    assert pages == graph.reachable(home)
+    settings = ["-s", f"DATA_DIR={result.data_dir}", "-s", "STORE_URI=s3://pages/a/b"]
+    words = [sys.executable, "-m", "scrapy", "page", home, "--body", *settings]
+    shown = subprocess.run(words, cwd=CHECKOUT, capture_output=True, timeout=30)
+    assert shown.stdout == archived(bucket())[home], shown.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,77 @@
+"""The project's download handler in a crawler that does not run, for tests of single requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+from scrapy.settings import Settings
+
+from tests.nameserver import Nameserver, Record
+from webcrawl.exchange import Exchange
+from webcrawl.http import HTTPDownloadHandler, exchange_of
+from webcrawl.session import Session
+
+LOOPBACK = {"ALLOWED_NETWORKS": ["127.0.0.0/8"]}
+CLOSED = "127.0.0.1:9"
+
+
+def run(coroutine: Coroutine[Any, Any, None], seconds: float = 15.0) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(seconds):
+            await coroutine
+
+    asyncio.run(bounded())
+
+
+class NamedSpider(Spider):
+    name = "spider"
+
+
+class Client:
+    """The handler in a crawler with the project's settings; nothing is asked outside."""
+
+    def __init__(self, **settings: Any) -> None:
+        project = Settings()
+        project.setmodule("settings.base")
+        project.update({"DNS_SERVERS": [CLOSED], "DOWNLOAD_TIMEOUT": 10, **LOOPBACK, **settings})
+        self.crawler = Crawler(NamedSpider, project)
+        self.crawler.spider = NamedSpider()
+
+    async def __aenter__(self) -> Self:
+        self.session = Session.of(self.crawler)
+        self._handler = HTTPDownloadHandler.from_crawler(self.crawler)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._handler.close()
+        await self.session.resolver.close()
+
+    async def get(self, url: str, **options: Any) -> Response:
+        return await self.send(Request(url, **options))
+
+    async def send(self, request: Request) -> Response:
+        return await self._handler.download_request(request)
+
+    async def exchange(self, url: str, **options: Any) -> Exchange:
+        request = Request(url, **options)
+        await self.send(request)
+        exchange = exchange_of(request)
+        assert exchange is not None
+        return exchange
+
+
+@contextmanager
+def names(**zone: str) -> Iterator[str]:
+    """A name server that knows the addresses of `zone`; underscores stand for dots."""
+    records = {name.replace("_", "."): [Record("A", address)] for name, address in zone.items()}
+    with Nameserver(records) as nameserver:
+        yield nameserver.address

@@ -1,0 +1,221 @@
+"""The download handler against real sockets: everything that can go wrong with an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+from scrapy import Request, signals
+from scrapy.exceptions import (
+    DownloadCancelledError,
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    ResponseDataLossError,
+    StopDownload,
+)
+
+from tests.downloads import Client, run
+from tests.wire import Say, Wire, plain
+from webcrawl.http import TRUNCATE, exchange_of
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Say([], then="close"),
+        Say([], then="reset"),
+        Say([b"SSH-2.0-OpenSSH_9.2\r\n"], then="close"),
+        Say([b"<html>no head at all</html>"], then="close"),
+        Say([b"HTTP/1.1 abc OK\r\n\r\n"], then="close"),
+        Say([b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"], then="close"),
+        Say([b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"], then="close"),
+        Say([b"HTTP/1.1 200 OK\r\nContent-Le"], then="close"),
+        Say([b"HTTP/1.1 200 OK\r\nX: " + b"a" * 200_000 + b"\r\n\r\n"], then="close"),
+        Say([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n"], then="close"),
+    ],
+)
+def test_what_is_no_answer_is_a_failure(answer: Say) -> None:
+    """Whatever comes, it is an exception that Scrapy and the frontier know."""
+
+    async def check() -> None:
+        async with Wire([answer]) as wire, Client(DOWNLOAD_FAIL_ON_DATALOSS=True) as client:
+            with pytest.raises((DownloadFailedError, ResponseDataLossError)):
+                await client.get(wire.url())
+
+    run(check())
+
+
+def test_endless_headers_come_to_an_end() -> None:
+    async def check() -> None:
+        flood = Say([b"HTTP/1.1 200 OK\r\n", *[b"X: y\r\n" * 10_000] * 2000])
+        async with Wire([flood]) as wire, Client() as client:
+            with pytest.raises(DownloadFailedError):
+                await client.get(wire.url())
+
+    run(check())
+
+
+def test_nobody_listens() -> None:
+    async def check() -> None:
+        async with Wire([]) as wire:
+            url = wire.url()
+        async with Client() as client:
+            with pytest.raises(DownloadConnectionRefusedError):
+                await client.get(url)
+
+    run(check())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Say([], then="hang"),
+        Say([b"HTTP/1.1 200 OK\r\n"], then="hang"),
+        Say([b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"], then="hang"),
+        Say([b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", *[b"a"] * 1000], pause=0.05),
+    ],
+)
+def test_a_slow_server_is_left(answer: Say) -> None:
+    async def check() -> None:
+        async with Wire([answer]) as wire, Client(DOWNLOAD_TIMEOUT=0.3) as client:
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            with pytest.raises(DownloadTimeoutError, match=r"0\.3 seconds"):
+                await client.get(wire.url())
+            assert loop.time() - began < 3
+            with pytest.raises(DownloadTimeoutError, match=r"0\.1 seconds"):
+                await client.get(wire.url(), meta={"download_timeout": 0.1})
+
+    run(check())
+
+
+LOSSES = [
+    (Say([b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"], then="close"), b"abc"),
+    (Say([b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"], then="close"), b""),
+    (Say([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"], then="close"), b"abc"),
+    (Say([b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", b""], then="reset", pause=0.1), b"abc"),
+]
+
+
+@pytest.mark.parametrize(("answer", "body"), LOSSES)
+def test_a_response_cut_short(answer: Say, body: bytes) -> None:
+    async def check() -> None:
+        async with Wire([answer]) as wire, Client(DOWNLOAD_FAIL_ON_DATALOSS=False) as client:
+            request = Request(wire.url())
+            response = await client.send(request)
+            assert (response.body, response.flags) == (body, ["dataloss"])
+            exchange = exchange_of(request)
+            assert exchange is not None and (exchange.payload, exchange.truncated) == (body, "disconnect")
+            with pytest.raises(ResponseDataLossError):
+                await client.get(wire.url(), meta={"download_fail_on_dataloss": True})
+
+    run(check())
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+CHUNK = b"1000\r\n" + b"a" * 0x1000 + b"\r\n"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        plain(b"a" * 5000),
+        Say([CHUNKED, *[CHUNK] * 5000]),
+        Say([b"HTTP/1.0 200 OK\r\n\r\n", *[b"a" * 5000] * 9999]),
+    ],
+)
+def test_too_large_announced_or_not(answer: Say) -> None:
+    async def check() -> None:
+        async with Wire([answer]) as wire, Client(DOWNLOAD_MAXSIZE=4000) as client:
+            with pytest.raises(DownloadCancelledError, match="DOWNLOAD_MAXSIZE 4000"):
+                await client.get(wire.url())
+            with pytest.raises(DownloadCancelledError, match="DOWNLOAD_MAXSIZE 4999"):
+                await client.get(wire.url(), meta={"download_maxsize": 4999})
+
+    run(check())
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_too_large_but_wanted_up_to_there(announced: bool) -> None:
+    """robots.txt is read up to 500 KiB, whatever its length."""
+    answer = plain(b"a" * 90_000) if announced else Say([CHUNKED, *[CHUNK] * 5000])
+
+    async def check() -> None:
+        async with Wire([answer]) as wire, Client(DOWNLOAD_MAXSIZE=100) as client:
+            request = Request(wire.url(), meta={TRUNCATE: 70_000})
+            response = await client.send(request)
+            assert (response.body, response.flags) == (b"a" * 70_000, ["truncated"])
+            exchange = exchange_of(request)
+            assert exchange is not None and exchange.truncated == "length"
+
+    run(check())
+
+
+def test_large_ones_are_said(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+
+    async def check() -> None:
+        async with Wire([plain(b"a" * 50)]) as wire, Client(DOWNLOAD_WARNSIZE=40) as client:
+            await client.get(wire.url("/small"), meta={"download_warnsize": 50})
+            assert "DOWNLOAD_WARNSIZE" not in caplog.text
+            await client.get(wire.url("/large"))
+            assert f"{wire.url('/large')} has 50 bytes: more than DOWNLOAD_WARNSIZE 40" in caplog.text
+
+    run(check())
+
+
+@pytest.mark.parametrize("fail", [True, False])
+@pytest.mark.parametrize("signal", [signals.headers_received, signals.bytes_received])
+def test_a_listener_stops_a_download(signal: object, fail: bool) -> None:
+    heard: list[dict[str, Any]] = []
+
+    def listener(**details: Any) -> None:
+        heard.append(details)
+        raise StopDownload(fail=fail)
+
+    async def check() -> None:
+        async with Wire([plain(b"a" * 500_000)]) as wire, Client() as client:
+            client.crawler.signals.connect(listener, signal)
+            request = Request(wire.url())
+            if fail:
+                with pytest.raises(StopDownload) as raised:
+                    await client.send(request)
+                response = raised.value.response
+            else:
+                response = await client.send(request)
+            assert response is not None
+            assert "download_stopped" in response.flags
+            assert heard[0]["request"] is request and len(heard) == 1
+            if signal is signals.headers_received:
+                assert (heard[0]["body_length"], response.body) == (500_000, b"")
+                assert heard[0]["headers"]["Content-Length"] == b"500000"
+            else:
+                assert response.body == heard[0]["data"] and 0 < len(response.body) < 500_000
+            exchange = exchange_of(request)
+            assert exchange is not None and exchange.payload == response.body
+            assert exchange.truncated == "length"
+
+    run(check())
+
+
+def test_listeners_that_let_it_go_on_hear_everything() -> None:
+    body = bytes(range(256)) * 2000
+    heard: list[bytes] = []
+
+    def broken(**details: Any) -> None:
+        raise KeyError("a mistake of a listener is none of ours")
+
+    async def check() -> None:
+        async with Wire([plain(body)]) as wire, Client() as client:
+
+            def listener(data: bytes, **details: Any) -> None:
+                heard.append(data)
+
+            client.crawler.signals.connect(broken, signals.headers_received)
+            client.crawler.signals.connect(listener, signals.bytes_received)
+            assert (await client.get(wire.url())).body == body == b"".join(heard)
+
+    run(check())

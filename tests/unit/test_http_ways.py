@@ -1,0 +1,344 @@
+"""The download handler's ways to a server: TLS, proxies, names, and the addresses that it must not connect to."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import ipaddress
+import ssl
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from scrapy import Request
+from scrapy.exceptions import (
+    CannotResolveHostError,
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    UnsupportedURLSchemeError,
+)
+from scrapy.http import TextResponse
+
+from tests.downloads import Client, names, run
+from tests.nameserver import Nameserver, Record, Trouble
+from tests.wire import Proxy, Wire, plain
+from webcrawl.http import RequestRefused, exchange_of
+
+
+class Authority:
+    """A certificate authority of the test's own, and a server certificate by it."""
+
+    def __init__(self, folder: Path, *names: str, days: int = 1) -> None:
+        self.file = folder / "ca.pem"
+        key, server_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+        issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "an authority of our own")])
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a server")])
+        now = datetime.datetime.now(datetime.UTC)
+        start = x509.CertificateBuilder().issuer_name(issuer).not_valid_before(now - datetime.timedelta(9))
+        basic = start.not_valid_after(now + datetime.timedelta(days)).serial_number(7)
+        alternatives: list[x509.GeneralName] = []
+        for name in names:
+            try:
+                alternatives.append(x509.IPAddress(ipaddress.ip_address(name)))
+            except ValueError:
+                alternatives.append(x509.DNSName(name))
+        authority = basic.subject_name(issuer).public_key(key.public_key())
+        authority = authority.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        server = basic.subject_name(subject).public_key(server_key.public_key())
+        server = server.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+        self.file.write_bytes(authority.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        self.certificate = server.sign(key, hashes.SHA256())
+        (folder / "server.pem").write_bytes(
+            self.certificate.public_bytes(serialization.Encoding.PEM)
+            + server_key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+        )
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(folder / "server.pem")
+
+
+@pytest.fixture
+def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Authority:
+    """An authority that this machine trusts, and a server with a good certificate."""
+    authority = Authority(tmp_path, "127.0.0.1", "secure.test")
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    return authority
+
+
+def test_https_with_a_good_certificate(authority: Authority) -> None:
+    async def check() -> None:
+        async with Wire([plain(b"secret")], authority.context) as wire:
+            with names(secure_test="127.0.0.1") as nameserver:
+                async with Client(DNS_SERVERS=[nameserver]) as client:
+                    for host in ("127.0.0.1", "secure.test"):
+                        response = await client.get(wire.url("/", host))
+                        assert response.body == b"secret"
+                        der = authority.certificate.public_bytes(serialization.Encoding.DER)
+                        assert response.certificate == der
+                        again = await client.get(wire.url("/", host))  # over the same connection
+                        assert again.certificate == der and str(again.ip_address) == "127.0.0.1"
+            assert wire.connections == 2
+
+    run(check())
+
+
+@pytest.mark.parametrize("fault", ["unknown", "expired", "other name"])
+def test_https_with_a_bad_certificate(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = "other.test" if fault == "other name" else "127.0.0.1"
+    authority = Authority(tmp_path, listed, days=-1 if fault == "expired" else 1)
+    if fault != "unknown":
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+
+    async def check() -> None:
+        async with Wire([plain(b"secret")], authority.context) as wire:
+            async with Client() as client:
+                with pytest.raises(DownloadFailedError, match="certificate"):
+                    await client.get(wire.url())
+                assert not wire.heads
+            async with Client(DOWNLOAD_VERIFY_CERTIFICATES=False) as client:
+                assert (await client.get(wire.url())).body == b"secret"
+
+    run(check())
+
+
+def test_https_where_no_tls_is_spoken() -> None:
+    def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Speak HTTP\r\n\r\n")
+        writer.close()
+
+    async def check() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with server, Client() as client:
+            with pytest.raises(DownloadFailedError):
+                await client.get(f"https://127.0.0.1:{port}/")
+
+    run(check())
+
+
+# --- proxies ---
+
+
+def test_a_proxy_is_asked_instead() -> None:
+    async def check() -> None:
+        async with (
+            Wire([plain(b"page")]) as wire,
+            Proxy({"far.test": wire.port}) as proxy,
+            Client() as client,
+        ):
+            exchange = await client.exchange("http://far.test/a?b", meta={"proxy": proxy.url})
+            assert proxy.asked == [b"GET http://far.test/a?b HTTP/1.1"]
+            assert exchange.payload == b"page"
+            assert exchange.request_head.startswith(b"GET /a?b HTTP/1.1\r\nHost: far.test\r\n")
+
+    run(check())
+
+
+@pytest.mark.parametrize("token", ["Basic dXNlcjpwYTpzcyUvQA==", "basic dXNlcjpwYTpzcyUvQA=="])
+def test_a_proxy_gets_its_credentials_and_the_site_does_not(token: str) -> None:
+    async def check() -> None:
+        async with (
+            Wire([plain(b"page")]) as wire,
+            Proxy({"far.test": wire.port}) as proxy,
+            Client() as client,
+        ):
+            request = Request(
+                "http://far.test/", headers={"Proxy-Authorization": token}, meta={"proxy": proxy.url}
+            )
+            await client.send(request)
+            assert proxy.credentials == [b"Basic dXNlcjpwYTpzcyUvQA=="]
+            exchange = exchange_of(request)
+            assert exchange is not None and b"uthorization" not in exchange.request_head
+
+    run(check())
+
+
+def test_https_goes_through_a_tunnel(authority: Authority) -> None:
+    async def check() -> None:
+        async with (
+            Wire([plain(b"secret")], authority.context) as wire,
+            Proxy({"secure.test:443": wire.port, "elsewhere.test:443": wire.port}) as proxy,
+            Client() as client,
+        ):
+            response = await client.get(
+                "https://secure.test/a",
+                headers={"Proxy-Authorization": "Basic dXNlcjpwYTpzcyUvQA=="},
+                meta={"proxy": proxy.url.removeprefix("http://")},
+            )
+            assert (response.body, proxy.asked) == (b"secret", [b"CONNECT secure.test:443 HTTP/1.1"])
+            assert proxy.credentials == [b"Basic dXNlcjpwYTpzcyUvQA=="]
+            assert response.certificate is not None
+            assert b"Authorization" not in wire.heads[0]
+            with pytest.raises(DownloadFailedError, match="certificate"):
+                await client.get("https://elsewhere.test/", meta={"proxy": proxy.url})
+
+    run(check())
+
+
+def test_a_proxy_that_refuses() -> None:
+    async def check() -> None:
+        async with Proxy({}, refusal=b"HTTP/1.1 407 Who are you?\r\nContent-Length: 0\r\n\r\n") as proxy:
+            async with Client() as client:
+                with pytest.raises(DownloadFailedError, match="407"):
+                    await client.get("https://far.test/", meta={"proxy": proxy.url})
+                with pytest.raises(DownloadFailedError, match="only Basic"):
+                    headers = {"Proxy-Authorization": "Digest abc"}
+                    await client.get("http://far.test/", headers=headers, meta={"proxy": proxy.url})
+            url = proxy.url
+        async with Client() as client:
+            with pytest.raises(DownloadConnectionRefusedError):
+                await client.get("http://far.test/", meta={"proxy": url})
+
+    run(check())
+
+
+def test_a_proxy_is_no_way_around_the_guard() -> None:
+    async def check() -> None:
+        async with Proxy({}) as proxy, Client(ALLOWED_NETWORKS=[]) as client:
+            for address in ("127.0.0.1", "[::1]", "169.254.169.254"):
+                with pytest.raises(RequestRefused):
+                    await client.get(f"http://{address}/", meta={"proxy": proxy.url})
+            assert not proxy.asked
+            # nor is its own address open to pages, though it has been used
+            proxy.refusal = b"HTTP/1.1 502 No\r\nContent-Length: 0\r\n\r\n"
+            assert (await client.get("http://far.test/", meta={"proxy": proxy.url})).status == 502
+            with pytest.raises(RequestRefused):
+                await client.get(proxy.url)
+
+
+def test_a_proxy_may_have_a_name() -> None:
+    async def check() -> None:
+        async with Wire([plain(b"page")]) as wire, Proxy({"far.test": wire.port}) as proxy:
+            with names(proxy_test="127.0.0.1") as nameserver:
+                async with Client(ALLOWED_NETWORKS=[], DNS_SERVERS=[nameserver]) as client:
+                    way = f"proxy.test:{proxy.port}"
+                    assert (await client.get("http://far.test/", meta={"proxy": way})).body == b"page"
+
+    run(check())
+
+
+# --- names and addresses ---
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1",
+        "127.0.0.1.",
+        "127.1",
+        "2130706433",
+        "0177.0.0.1",
+        "0x7f.0.0.1",
+        "0x7f000001",
+        "user@127.0.0.1",
+        "user:secret@127.0.0.1",
+        "LOCALHOST",
+        "localhost.",
+        "inner.test",
+        "INNER.test.",
+        "mixed.test",
+    ],
+)
+def test_nobody_is_led_to_this_machine(host: str) -> None:
+    """However its address is spelt; normalised URLs know only some of these, verbatim ones all."""
+    zone = {
+        "inner.test": [Record("A", "127.0.0.1")],
+        "mixed.test": [Record("A", "127.0.0.1"), Record("A", "192.0.2.1")],
+        **{name: [Record("A", "127.0.0.1")] for name in ("127.0.0.1", "127.1", "2130706433", "0x7f000001")},
+    }
+
+    async def check() -> None:
+        async with Wire([plain(b"inside")]) as wire:
+            with Nameserver(zone) as nameserver:
+                async with Client(DNS_SERVERS=[nameserver.address], ALLOWED_NETWORKS=[]) as client:
+                    request = Request(wire.url("/", host), meta={"verbatim_url": True, "download_timeout": 3})
+                    with pytest.raises((RequestRefused, CannotResolveHostError, UnsupportedURLSchemeError)):
+                        await client.send(request)
+            assert wire.connections == 0
+
+    run(check())
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[64:ff9b::7f00:1]", "[fe80::1]", "[::]", "0.0.0.0"],
+)
+def test_nobody_is_led_there_by_ipv6_either(host: str) -> None:
+    async def check() -> None:
+        async with Wire([plain(b"inside")]) as wire, Client(ALLOWED_NETWORKS=[]) as client:
+            with pytest.raises(RequestRefused):
+                await client.get(wire.url("/", host), meta={"download_timeout": 3})
+            assert wire.connections == 0
+
+    run(check())
+
+
+def test_a_host_that_its_operator_named() -> None:
+    async def check() -> None:
+        async with Wire([plain(b"ours")]) as wire, Wire([plain(b"not ours")]) as other:
+            async with Client(ALLOWED_NETWORKS=[]) as client:
+                client.session.guard.allow_host("127.0.0.1", wire.port)
+                assert (await client.get(wire.url())).body == b"ours"
+                with pytest.raises(RequestRefused):
+                    await client.get(other.url())
+            with names(ours_test="127.0.0.1") as nameserver:
+                async with Client(ALLOWED_NETWORKS=[], DNS_SERVERS=[nameserver]) as client:
+                    client.session.guard.allow_host("ours.test", wire.port)
+                    assert (await client.get(wire.url("/", "ours.test"))).body == b"ours"
+                    with pytest.raises(RequestRefused):
+                        await client.get(other.url("/", "ours.test"))
+
+    run(check())
+
+
+def test_names_without_an_address() -> None:
+    async def check() -> None:
+        with Nameserver({"broken.test": Trouble.SERVFAIL}) as nameserver:
+            async with Client(DNS_SERVERS=[nameserver.address], DNS_TIMEOUT=1) as client:
+                for name in ("missing.test", "broken.test", "a" * 64 + ".test", "-.test"):
+                    with pytest.raises(CannotResolveHostError, match=name):
+                        await client.get(f"http://{name}/")
+
+    run(check())
+
+
+def test_a_name_with_several_addresses_is_tried_at_each() -> None:
+    zone = {"several.test": [Record("A", "127.0.0.9"), Record("A", "127.0.0.1")]}
+
+    async def check() -> None:
+        async with Wire([plain(b"page")]) as wire:
+            with Nameserver(zone) as nameserver:
+                async with Client(DNS_SERVERS=[nameserver.address]) as client:
+                    response = await client.get(wire.url("/", "several.test"))
+                    assert str(response.ip_address) == "127.0.0.1"
+
+    run(check())
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "http:///path", "http://:80/"])
+def test_urls_that_are_none(url: str) -> None:
+    async def check() -> None:
+        async with Client() as client:
+            with pytest.raises((UnsupportedURLSchemeError, RequestRefused, CannotResolveHostError)):
+                await client.get(url)
+
+    run(check())
+
+
+def test_an_exchange_is_forgotten_with_its_request() -> None:
+    async def check() -> None:
+        async with Wire([plain(b"page", b"Content-Type: text/plain")]) as wire, Client() as client:
+            request = Request(wire.url())
+            response = await client.send(request)
+            assert isinstance(response, TextResponse)
+            assert exchange_of(request) is not None
+            assert exchange_of(request.copy()) is None
+            assert exchange_of(None) is None
+
+    run(check())

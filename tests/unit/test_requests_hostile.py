@@ -1,0 +1,162 @@
+"""Queue entries from a server that others can write to: no bytes run code, import, or end the process."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import example, given, strategies as st
+from scrapy import Request, Spider
+
+from tests.crawls import CHECKOUT
+from webcrawl.errors import StoreError
+from webcrawl.frontier import LeasedURL
+from webcrawl.requests import Unserializable, pack, to_request, unpack
+
+
+class MySpider(Spider):
+    name = "mine"
+    seen: list[Any] = []
+
+    @property
+    def touched(self) -> None:
+        self.seen.append("a property")
+
+
+spider = MySpider()
+names = st.text("abcdefgh_", min_size=1, max_size=8)
+values = st.recursive(
+    st.none() | st.integers(-9, 9) | st.text(max_size=9) | st.binary(max_size=9) | st.dates() | st.decimals(),
+    lambda inner: st.lists(inner, max_size=4).map(tuple) | st.dictionaries(names, inner, max_size=4),
+)
+
+
+def leased(extra: bytes) -> LeasedURL:
+    return LeasedURL(0, "https://example.org", "/", 3, 0, 0, 0, None, extra)
+
+
+@given(st.binary(max_size=60) | values.map(pack) | st.dictionaries(names, values, max_size=4).map(pack))
+@example(msgpack.packb({"meta": [1]}))
+@example(msgpack.packb({"headers": 5}))
+@example(msgpack.packb({"url": "no URL"}))
+@example(msgpack.packb({"body": [1]}))
+@example(msgpack.packb({b"_class": b"x"}))
+@example(msgpack.packb(msgpack.ExtType(99, b"")))
+@example(msgpack.packb(msgpack.ExtType(2, msgpack.packb([[]]))))
+@example(msgpack.packb(msgpack.ExtType(4, msgpack.packb("yesterday"))))
+@example(b"\xdd\xff\xff\xff\xff")
+@example(b"\x91" * 100_000)
+def test_damaged_bytes_give_a_request_or_an_error_of_ours(extra: bytes) -> None:
+    try:
+        request = to_request(leased(extra), spider)
+    except StoreError:
+        return
+    assert type(request) is Request
+
+
+def test_tuples_within_tuples_do_not_go_too_deep() -> None:
+    """The parser is written in C: without a limit of ours a few kilobytes would end the process."""
+    data: bytes = msgpack.packb([])
+    value: tuple[Any, ...] = ()
+    for depth in range(5_000):
+        data, value = msgpack.packb(msgpack.ExtType(1, data)), (value,)
+        if depth == 45:
+            assert unpack(pack(value)) == value
+    with pytest.raises(StoreError):
+        unpack(data)
+    with pytest.raises(Unserializable):
+        pack(value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "os.system",
+        "builtins.eval",
+        "subprocess.Popen",
+        "scrapy.Spider",
+        "scrapy.http.Response",
+        "scrapy",
+        "",
+        "..",
+        "tests.unit.test_requests_hostile.MySpider",
+    ],
+)
+def test_what_is_no_request_class_is_not_called(name: str) -> None:
+    with pytest.raises(StoreError, match="no Request class"):
+        to_request(leased(pack({"_class": name})), spider)
+
+
+@pytest.mark.parametrize("name", [5, None, ["os.system"], {"a": 1}, b"scrapy.FormRequest"])
+def test_a_class_must_be_a_name(name: Any) -> None:
+    with pytest.raises(StoreError):
+        to_request(leased(pack({"_class": name})), spider)
+
+
+@pytest.mark.parametrize("name", ["nothing", "name", "touched", "__class__", "__init__", "settings", 5, [1]])
+@pytest.mark.parametrize("role", ["callback", "errback"])
+def test_only_methods_of_the_spider_are_called_back(role: str, name: Any) -> None:
+    if name == "__init__":  # a method like any other; Scrapy would let it pass too
+        return
+    with pytest.raises(StoreError):
+        to_request(leased(pack({role: name})), spider)
+
+
+def test_no_bytes_import_a_module(tmp_path: Path) -> None:
+    """Not even one that has a Request class in it: what its import does is not for others to start."""
+    (tmp_path / "trap.py").write_text(
+        "print('sprung')\nfrom scrapy import Request\nclass Trap(Request): pass\n"
+    )
+    program = """
+        import sys
+        from scrapy import Spider
+        from webcrawl.errors import StoreError
+        from webcrawl.frontier import Candidate, LeasedURL
+        from webcrawl.requests import pack, to_request
+        before = set(sys.modules)
+        for name in ("trap.Trap", "turtle.Turtle", "antigravity.x", "tests.trap.Trap"):
+            extra = pack({"_class": name})
+            try:
+                to_request(LeasedURL(0, "http://a", "/", 3, 0, 0, 0, None, extra), Spider("a"))
+            except StoreError as error:
+                assert name in str(error)
+            else:
+                raise AssertionError(name)
+        assert not {"trap", "turtle", "antigravity"} & set(sys.modules), "imported"
+        assert set(sys.modules) == before
+    """
+    words = [sys.executable, "-c", textwrap.dedent(program)]
+    environment = {"PYTHONPATH": f"{tmp_path}:{CHECKOUT}", "PATH": ""}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_nothing_of_ours_imports_a_pickler() -> None:
+    """Whoever can write to the engine or a store would otherwise run code in every worker."""
+    forbidden = {"pickle", "_pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle"}
+    forbidden |= {"joblib", "scrapy_redis.picklecompat"}
+    checked = 0
+    for package in ("webcrawl", "spiders", "middlewares", "pipelines", "settings"):
+        for path in (CHECKOUT / package).rglob("*.py"):
+            checked += 1
+            found = imported(ast.parse(path.read_text()))
+            assert not found & forbidden, path
+    assert checked > 40
+
+
+def imported(tree: ast.AST) -> set[str]:
+    """The modules that a program imports: their full names, and their top-level packages."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import():
+                names |= {alias.name for alias in node.names}
+            case ast.ImportFrom(module=str(module)):
+                names |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
+    return names | {name.partition(".")[0] for name in names}

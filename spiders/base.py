@@ -43,7 +43,7 @@ class BroadSpider(Spider):
     async def start(self) -> AsyncIterator[Request]:
         session = Session.of(self.crawler)
         urls = list(self._good_seeds())
-        if not urls and not session.resumed:
+        if not urls and not session.has_urls:
             logger.error(
                 "There is nothing to crawl: give at least one good seed, -a seeds=https://example.org/"
             )

@@ -69,7 +69,12 @@ class Session:
         self.canonicalizer = Canonicalizer(TRACKING_PARAMETERS if ignored is None else tuple(ignored))
         self.scope: Scope | None = None
         self.worker = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
+        self.has_urls = False
+        """The crawl had URLs before this process came."""
         self.resumed = False
+        """It had been left by all workers before this process came."""
+        self.was_finished = False
+        """It had nothing left to do."""
         self.forgets = False
         """The crawl is forgotten when the session closes, after its summary has been written."""
         self.judged = False
@@ -116,16 +121,20 @@ class Session:
     async def open(self) -> None:
         """Connect, and begin the crawl or go on with it; raises ConfigurationError when it was begun otherwise."""
         await self.connect()
-        self.resumed = await self.crawl.begin() and (await self.frontier.counts()).added > 0
+        await self.crawl.begin()
         if self.config.flush_on_start:
             await self.frontier.clear()
             if self.bloom is not None:
                 self.bloom.clear()
-            self.resumed = await self.crawl.begin()
+            await self.crawl.begin()
         if self._embedded is not None and self._embedded.first:
             # nobody else can work, or hold a lease, in an engine that nobody else uses
             await self.crawl.forget_workers()
             await self.frontier.reap(everything=True, delay=self.turns.config.delay)
+        counts = await self.frontier.counts()
+        self.has_urls = counts.added > 0
+        self.resumed = self.has_urls and not await self.crawl.workers()
+        self.was_finished = self.resumed and not counts.open
         for seed in await self.crawl.recall("seeds"):
             name, _, number_of_port = seed.rpartition(" ")
             self.guard.allow_host(name, int(number_of_port))

@@ -52,7 +52,7 @@ class Summary:
         if self._print:
             print(text(now, reason, folder), file=sys.stderr, flush=True)
             asked = self._crawler.stats.get_value("downloader/request_count")
-            if reason == "finished" and self._session.resumed and not asked:
+            if self._session.was_finished and not asked:
                 print(
                     "It had been finished before: to crawl anew, set another CRAWL_ID or DATA_DIR.",
                     file=sys.stderr,

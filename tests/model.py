@@ -6,7 +6,7 @@ over or never ends, and a lease that is meant to run out has done so when `Hosts
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 
@@ -118,15 +118,7 @@ class ModelFrontier:
     def holds(self, host: str, token: int) -> bool:
         """Whether a lease is still good: not taken back, and the host not given to another crawl since."""
         lease = self.leases.get(host)
-        return (
-            lease is not None
-            and lease.token == token
-            and self.hosts[host].holder
-            == (
-                self.crawl,
-                token,
-            )
-        )
+        return bool(lease and lease.token == token and self.hosts[host].holder == (self.crawl, token))
 
     def settle(self, host: str, settled: Sequence[tuple[int, str, bool, str]]) -> None:
         """URLs by index, with a verdict, whether a retry is due at once, and a reason."""
@@ -142,7 +134,7 @@ class ModelFrontier:
                 self.dead.append((host, entry, reason))
 
     def keep(self, host: str, more: int, *, brief: bool) -> list[tuple[int, Entry]]:
-        """The lease goes on; the further URLs with their indexes. None while the host is blocked."""
+        """The lease goes on; returns the further URLs with their indexes, none while the host is blocked."""
         lease, record = self.leases[host], self.hosts[host]
         lease.brief = record.brief = brief
         record.held = True
@@ -165,7 +157,9 @@ class ModelFrontier:
         buried = 0
         for host in taken:
             lease, record = self.leases.pop(host), self.hosts[host]
-            entries = [replace(lease.entries[i], returns=lease.entries[i].returns + 1) for i in sorted(lease.entries)]
+            entries = [
+                replace(lease.entries[i], returns=lease.entries[i].returns + 1) for i in sorted(lease.entries)
+            ]
             if entries:
                 entries[0] = replace(entries[0], blames=entries[0].blames + 1)
                 if entries[0].blames >= self.blames:
@@ -201,14 +195,6 @@ class ModelFrontier:
             "done": self.done,
             "dead": len(self.dead),
         }
-
-    def everything(self) -> Iterator[tuple[str, str]]:
-        """Host and path of every URL that the frontier still has, wherever it is."""
-        for host, queue in self.queues.items():
-            yield from ((host, entry.path) for entry in queue)
-        for host, lease in self.leases.items():
-            yield from ((host, entry.path) for entry in lease.entries.values())
-        yield from ((host, entry.path) for host, entry, _ in [*self.later, *self.dead])
 
     def _push(self, host: str, entry: Entry) -> None:
         queue = self.queues.setdefault(host, [])

@@ -15,19 +15,26 @@ import redis.asyncio.cluster
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
+    ClusterDownError,
     ConnectionError as RedisConnectionError,
+    MasterDownError,
     NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
     RedisError,
     ResponseError,
     TimeoutError as RedisTimeoutError,
+    TryAgainError,
 )
 
 from webcrawl.errors import ConfigurationError, EngineError, EngineUnavailable
 
-AWAY = (RedisConnectionError, RedisTimeoutError, OSError, EngineUnavailable)
+_REFUSING_FOR_NOW = (OutOfMemoryError, ReadOnlyError, MasterDownError, ClusterDownError, TryAgainError)
+
+AWAY = (RedisConnectionError, RedisTimeoutError, OSError, EngineUnavailable, *_REFUSING_FOR_NOW)
 """What is raised while the server is away, loading or full: worth trying again, nothing was refused for good."""
 
-_PASSING = ("OOM", "LOADING", "BUSY", "MASTERDOWN", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MISCONF")
+_PASSING = ("LOADING", "BUSY", "MISCONF")
 
 _OLDEST = (7, 0)
 _PATIENCE_SECONDS = 60.0
@@ -82,6 +89,8 @@ class Engine:
             raise EngineUnavailable(
                 f"no Valkey or Redis server at REDIS_URL {_without_password(self.url)}: {error}"
             ) from error
+        except TypeError as error:  # an unknown option shows when the first connection is made
+            raise ConfigurationError(f"REDIS_PARAMS: {error}") from error
         except RedisError as error:
             raise EngineError(f"the server at {_without_password(self.url)} refuses: {error}") from error
         versions = [str(node["redis_version"]) for node in (info.values() if self._cluster else [info])]
@@ -155,5 +164,5 @@ def _without_password(url: str) -> str:
 
 def _engine_error(script: str, error: ResponseError) -> EngineError:
     text = str(error)
-    passing = any(word in text.split(" script:")[0] for word in _PASSING)
+    passing = isinstance(error, _REFUSING_FOR_NOW) or text.startswith(_PASSING)
     return (EngineUnavailable if passing else EngineError)(f"{script}: {text}")

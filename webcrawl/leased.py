@@ -5,12 +5,15 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from webcrawl.frontier import Lease, LeasedURL, Settlement
 from webcrawl.politeness import HostTurn
+
+_LOOK_AGAIN_SECONDS = 0.05
 
 
 @dataclass(slots=True)
@@ -120,5 +123,8 @@ class LeasedHosts:
     def _schedule(self, host: LeasedHost) -> None:
         if host.urls and host.in_air < host.concurrency:
             due = host.turn.ready_at
-            heapq.heappush(self._due, (0.0 if math.isinf(due) else due, next(self._order), host.lease.host))
+            if math.isinf(due):
+                # something else of the host is on its way, such as its robots.txt: nobody tells when it lands
+                due = time.monotonic() + _LOOK_AGAIN_SECONDS
+            heapq.heappush(self._due, (due, next(self._order), host.lease.host))
             self._wake()

@@ -37,8 +37,13 @@ class Permits:
         else:
             self._free += 1
 
+    def give_back(self) -> None:
+        """Nothing needs the free ones just now: others may."""
+        self._used += self._free
+        self._free = 0
+
     def take_used(self) -> int:
-        """Permits used since last asked: those are to be taken off the reservation, with the pages counted."""
+        """Permits used or given back since last asked: to be taken off the reservation, with the pages counted."""
         used, self._used = self._used, 0
         return used if self._limit else 0
 

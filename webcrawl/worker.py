@@ -197,6 +197,8 @@ class Worker:
             await self._condemn(next(iter(self._condemned)))
         # nothing may be awaited between these two: what is settled by now has its links among what was added
         await self._send_adds()
+        if not self._hosts:
+            self._permits.give_back()
         await self._report()
         if time.monotonic() - self._last_beat > min(_BEAT_SECONDS, self._config.lease_seconds / 4):
             await self._beat()
@@ -265,7 +267,7 @@ class Worker:
     def _more_for(self, name: str, host: LeasedHost) -> int:
         """How many URLs to ask for on top: as long as no other host waits for a place, a host is kept busy."""
         low = len(host.urls) <= self._config.lease_urls // 2
-        room = len(self._hosts) <= self._config.lease_hosts
+        room = len(self._hosts) < self._config.lease_hosts
         mine = self.frontier.keys.shard(name) in self._shards
         wanted = low and room and mine and not host.drained and not self._closing
         return self._config.lease_urls - len(host.urls) if wanted else 0
@@ -358,7 +360,9 @@ class Worker:
 
     async def _check_finished(self) -> None:
         self._others_seeding = await self.crawl.beat(seeding=False)
-        if not self._others_seeding and await self.frontier.finished():
+        nothing_left = not self._others_seeding and await self.frontier.finished()
+        # what a callback found meanwhile is not on the server yet
+        if nothing_left and not self._adds:
             self._finish("finished")
 
     def _finish(self, reason: str) -> None:

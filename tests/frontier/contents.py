@@ -62,7 +62,9 @@ class Contents:
         self.later[shard] = len(values.get(b"later", []))
         self.seen += sum(value for name, value in values.items() if name.startswith(b"seen:"))
         for url, letters in values.get(b"dead", {}).items():
-            self.dead += [(url.decode(), reason.decode()) for reason, *_ in msgpack.unpackb(letters, raw=True)]
+            self.dead += [
+                (url.decode(), reason.decode()) for reason, *_ in msgpack.unpackb(letters, raw=True)
+            ]
         for name, value in values.get(b"n", {}).items():
             self.counters[name.decode()] = self.counters.get(name.decode(), 0) + int(value)
 
@@ -75,11 +77,11 @@ class Contents:
             self.queues.setdefault(host, []).extend(row(entry) for entry in entries)
         assert levels == {host.decode(): int(bits) for host, bits in mask.items()}, "masks that lie"
 
-    def _check_ready(self, values: dict[bytes, list[bytes]], leased: set[str], keys: Keys, shard: int) -> None:
+    def _check_ready(
+        self, values: dict[bytes, list[bytes]], leased: set[str], keys: Keys, shard: int
+    ) -> None:
         ready = {
-            (host.decode(), level)
-            for level in range(LEVELS)
-            for host in values.get(b"ready:%d" % level, [])
+            (host.decode(), level) for level in range(LEVELS) for host in values.get(b"ready:%d" % level, [])
         }
         assert ready == {
             (host, entries[0][1])

@@ -24,7 +24,9 @@ async def test_everything_survives_a_kill_of_the_server(
     url = f"unix://{durable_server.unix_socket_path}"
     before = frontier_of(url=url, worker="before")
     await before.add([page(f"{HOST}/{n}") for n in range(4)])
-    await before.add([page("http://blocked.test/1"), page("http://slow.test/1"), page("http://paused.test/1")])
+    await before.add(
+        [page("http://blocked.test/1"), page("http://slow.test/1"), page("http://paused.test/1")]
+    )
     await before.add([page("http://dead.test/1"), page("http://later.test/1")])
     leases = {lease.host: lease for lease in await before.lease(10, 2)}
     await before.release(leases["http://blocked.test"])
@@ -100,6 +102,16 @@ async def test_a_host_is_not_forgotten_while_it_is_leased(frontier_of: Frontiers
     assert await theirs.lease(10, 10) == []
 
 
+async def test_what_an_operator_says_of_a_host_outlasts_its_quiet_time(frontier: Frontier) -> None:
+    await frontier.add([page(f"{HOST}/{n}") for n in range(2)])
+    (lease,) = await frontier.lease(1, 1)
+    await frontier.release(lease, all_done(lease), quiet=0.02)
+    await frontier.block_until(HOST, 3600)
+    await past(frontier.engine, 0.02)
+    await frontier.add([page(f"{HOST}/urgent", level=0)])
+    assert await frontier.lease(10, 10) == []
+
+
 async def test_a_quiet_host_leaves_no_record_behind(frontier: Frontier, valkey: Redis) -> None:
     await frontier.add([page(f"{HOST}/1")])
     (lease,) = await frontier.lease(1, 1)
@@ -147,7 +159,9 @@ def test_a_url_comes_out_as_it_went_in(
 
 
 @pytest.mark.parametrize("extra", [None, b"", bytes(range(256)), b"\n" * 70_000])
-async def test_the_way_through_later_and_back_changes_nothing(frontier: Frontier, extra: bytes | None) -> None:
+async def test_the_way_through_later_and_back_changes_nothing(
+    frontier: Frontier, extra: bytes | None
+) -> None:
     sent = page(f"{HOST}/a\nb?c=%20ü", level=2, depth=5, referrer=f"{HOST}/?r\n", extra=extra)
     await frontier.add([sent])
     for _ in range(3):

@@ -32,7 +32,10 @@ class User:
 
     def __init__(self, data_dir: Path) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", USER, str(data_dir)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", USER, str(data_dir)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
 
     def started(self) -> tuple[str, bool]:
@@ -69,10 +72,10 @@ def until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
 
 
 def is_gone(pid: int) -> bool:
-    with suppress(ProcessLookupError):
+    """Whether a process has ended; a zombie has, whose parent did not ask for it yet."""
+    with suppress(ProcessLookupError, FileNotFoundError):
         os.kill(pid, 0)
-        # a zombie is nobody's child here: its state says that it is gone
-        return Path(f"/proc/{pid}/stat").exists() and ") Z " in Path(f"/proc/{pid}/stat").read_text()
+        return ") Z " in Path(f"/proc/{pid}/stat").read_text()
     return True
 
 
@@ -155,7 +158,7 @@ def test_a_killed_server_is_started_again_with_its_data(engine: EmbeddedEngine) 
     for _ in range(3):
         server = process_of(engine.folder)
         os.kill(server, signal.SIGKILL)
-        assert until(lambda: is_gone(server))
+        assert until(lambda pid=server: is_gone(pid))
         assert until(lambda: answers(socket_path(engine.folder)))
     with redis.Redis.from_url(engine.url) as client:
         assert client.get("kept") == b"yes"
@@ -172,30 +175,26 @@ def test_a_user_that_comes_while_the_server_is_restarted_waits_for_it(
     assert answers(socket_path(engine.folder))
 
 
-@pytest.mark.parametrize("server_first", [True, False])
+@pytest.mark.parametrize("between", [0.0, 0.09, 0.1, 0.11])
 def test_when_server_and_user_are_killed_together_the_next_start_is_quick(
-    users: Callable[[], User], tmp_path: Path, server_first: bool
+    users: Callable[[], User], tmp_path: Path, between: float
 ) -> None:
-    for _ in range(3):
-        user = users()
-        _, first = user.started()
-        assert first
-        server = process_of(tmp_path / "engine")
-        if server_first:
-            os.kill(server, signal.SIGKILL)
-        user.process.kill()
-        if not server_first:
-            with suppress(ProcessLookupError):
-                os.kill(server, signal.SIGKILL)
-        user.process.wait(20)
-        begun = time.monotonic()
-        engine = EmbeddedEngine(tmp_path)
-        engine.start()
-        engine.stop()
-        assert time.monotonic() - begun < 15
+    """The keeper has to end a server that it is just starting again, which does not listen yet."""
+    user = users()
+    user.started()
+    os.kill(process_of(tmp_path / "engine"), signal.SIGKILL)
+    time.sleep(between)
+    user.kill()
+    begun = time.monotonic()
+    engine = EmbeddedEngine(tmp_path)
+    engine.start()
+    assert engine.first
+    engine.stop()
+    assert time.monotonic() - begun < 15
     assert until(lambda: not answers(socket_path(tmp_path / "engine")))
 
 
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="nothing else tells the keeper's pid")
 def test_a_killed_keeper_is_replaced_by_the_next_user(users: Callable[[], User], tmp_path: Path) -> None:
     user = users()
     user.started()
@@ -236,9 +235,10 @@ def test_a_deep_folder_has_its_socket_elsewhere(tmp_path: Path, monkeypatch: pyt
     assert first.folder.joinpath("appendonlydir").is_dir()
     private = socket_path(first.folder).parent
     assert private.parent == tmp_path and private.stat().st_mode & 0o777 == 0o700
+    sockets = [socket_path(engine.folder) for engine in (first, second)]
     for engine in (first, second):
         engine.stop()
-        assert until(lambda engine=engine: not answers(socket_path(engine.folder)))  # type: ignore[misc]
+    assert until(lambda: not any(answers(socket) for socket in sockets))
 
 
 def test_it_needs_no_checkout_as_its_working_folder(

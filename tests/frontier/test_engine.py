@@ -28,7 +28,10 @@ async def old_server(version: str) -> AsyncIterator[str]:
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():
-            words = [(await reader.readexactly(int((await reader.readline())[1:]) + 2))[:-2] for _ in range(int(line[1:]))]
+            words = [
+                (await reader.readexactly(int((await reader.readline())[1:]) + 2))[:-2]
+                for _ in range(int(line[1:]))
+            ]
             info = f"# Server\r\nredis_version:{version}\r\n".encode()
             match words[0].upper():
                 case b"INFO":
@@ -113,7 +116,9 @@ async def test_and_so_are_those_of_a_pipeline(
     assert sorted(lease.host for lease in await frontier.lease(100, 1)) == sorted(hosts)
 
 
-async def test_replies_of_a_pipeline_are_in_the_order_of_the_calls(frontier_of: Frontiers, valkey: Redis) -> None:
+async def test_replies_of_a_pipeline_are_in_the_order_of_the_calls(
+    frontier_of: Frontiers, valkey: Redis
+) -> None:
     frontier = frontier_of(shards=8)
     calls = []
     for shard in range(8):
@@ -171,7 +176,9 @@ async def test_an_error_in_a_script_is_no_reason_to_try_again(frontier: Frontier
     assert not isinstance(caught.value, EngineUnavailable)
 
 
-async def test_a_connection_that_was_lost_is_told(frontier_of: Frontiers, durable_server: ValkeyServer) -> None:
+async def test_a_connection_that_was_lost_is_told(
+    frontier_of: Frontiers, durable_server: ValkeyServer
+) -> None:
     """Were it mended silently, a worker would go on to believe that the server knows what it knew."""
     frontier = frontier_of(url=f"unix://{durable_server.unix_socket_path}")
     await frontier.add([page(f"{HOST}/1")])

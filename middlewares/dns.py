@@ -9,6 +9,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CannotResolveHostError
 
 from webcrawl.access import frontier_scheduler, host_of
+from webcrawl.dns import Answer
 from webcrawl.errors import AddressRefused, NameNotResolved
 from webcrawl.http import RequestRefused
 from webcrawl.session import Session
@@ -21,7 +22,7 @@ class DnsMiddleware:
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
         self._resolver = session.resolver
-        self._guard = session.guard
+        self._session = session
         self._turns = session.turns
 
     @classmethod
@@ -35,8 +36,11 @@ class DnsMiddleware:
         name, number = hostname(url), port(url)
         try:
             answer = await self._resolver.resolve(name)
-            for address in answer.addresses:
-                self._guard.check(address, hostname=name, port=number)
+            try:
+                self._check(answer, name, number)
+            except AddressRefused:
+                await self._session.refresh()
+                self._check(answer, name, number)
         except NameNotResolved as error:
             frontier_scheduler(self._crawler).count("names_not_resolved")
             if not error.permanent:
@@ -44,3 +48,7 @@ class DnsMiddleware:
             raise CannotResolveHostError(str(error)) from error
         except AddressRefused as error:
             raise RequestRefused(str(error)) from error
+
+    def _check(self, answer: Answer, name: str, number: int) -> None:
+        for address in answer.addresses:
+            self._session.guard.check(address, hostname=name, port=number)

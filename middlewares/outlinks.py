@@ -15,6 +15,7 @@ from webcrawl.errors import InvalidURL
 from webcrawl.frontier import DEFAULT_LEVEL
 from webcrawl.links import PageLinks
 from webcrawl.session import Session
+from webcrawl.urls import normalize
 
 
 class OutlinksMiddleware:
@@ -43,6 +44,9 @@ class OutlinksMiddleware:
     ) -> AsyncIterator[Any]:
         async for one in result:
             if isinstance(one, PageLinks):
+                scope = self._session.scope
+                if scope is not None and not scope.allows(normalize(response.url)):
+                    await self._session.refresh()
                 self._follow(response, one)
             else:
                 yield one

@@ -33,6 +33,8 @@ class PolitenessMiddleware:
 
     async def process_request(self, request: Request) -> None:
         host = host_of(request)
+        if not frontier_scheduler(self._crawler).holds(request):
+            raise Postponed(f"the lease of {host} was lost")
         try:
             turn = await self._turns.take(host)
         except LeaseLost as error:

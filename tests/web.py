@@ -49,9 +49,9 @@ class Reply:
 class Hit:
     """One request, as the server saw it; times are of time.monotonic(), in seconds.
 
-    `started` is taken when the request's head has arrived, `finished` when the whole response has been handed to the
-    kernel (infinite until then); `status` is set before that, so a client never knows it earlier. `path` includes the
-    query; `connection` numbers the TCP connections from 1.
+    `started` is taken when the request's head has arrived, `finished` right before the last bytes are handed to the
+    kernel (infinite until then): no client can know the end earlier, and how late this thread wakes up afterwards does
+    not count. `path` includes the query; `connection` numbers the TCP connections from 1.
     """
 
     host: str
@@ -199,10 +199,7 @@ class LocalWeb:
         reply = self._reply(hit)
         hit.status = reply.status
         await asyncio.sleep(reply.delay)
-        try:
-            return await _write(request, reply)
-        finally:
-            hit.finished = time.monotonic()
+        return await _write(request, reply, hit)
 
     def _connection(self, transport: asyncio.Transport) -> int:
         if transport not in self._connections:
@@ -224,19 +221,28 @@ class LocalWeb:
         return page(hit) if callable(page) else page
 
 
-async def _write(request: aiohttp_web.BaseRequest, reply: Reply) -> aiohttp_web.Response:
+async def _write(request: aiohttp_web.BaseRequest, reply: Reply, hit: Hit) -> aiohttp_web.Response:
     body = reply.body.encode() if isinstance(reply.body, str) else reply.body
     headers = {"Content-Type": "text/html; charset=utf-8", **reply.headers}
     response = aiohttp_web.Response(body=body, status=reply.status, headers=headers)
-    if reply.abort and request.transport is not None:
-        request.transport.abort()
-    elif reply.raw and request.transport is not None:
-        request.transport.write(reply.raw)
-        request.transport.close()
+    if reply.abort or reply.raw:
+        hit.finished = time.monotonic()
+        _break_off(request.transport, reply)
     else:
         await response.prepare(request)
+        hit.finished = time.monotonic()
         await response.write_eof()
     return response
+
+
+def _break_off(transport: asyncio.Transport | None, reply: Reply) -> None:
+    if transport is None:
+        return
+    if reply.abort:
+        transport.abort()
+    else:
+        transport.write(reply.raw)
+        transport.close()
 
 
 def _bound(address: str, port: int) -> socket.socket:

@@ -164,6 +164,11 @@ class FrontierScheduler(RedisScheduler):
         task = self._tasks.get(request)
         return task.url if task else None
 
+    def holds(self, request: Request) -> bool:
+        """Whether a request may still go out: the lease of its host, if it came with one, has not been lost."""
+        task = self._tasks.get(request)
+        return task is None or self.worker.token(task.url) == task.token
+
     def is_last_attempt(self, request: Request) -> bool:
         """Whether a failure of this request is final. Requests that are not the frontier's are not retried."""
         task = self._tasks.get(request)

@@ -135,9 +135,19 @@ class Session:
         self.has_urls = counts.added > 0
         self.resumed = self.has_urls and not await self.crawl.workers()
         self.was_finished = self.resumed and not counts.open
-        for seed in await self.crawl.recall("seeds"):
+        await self.refresh()
+
+    async def refresh(self) -> None:
+        """Learn which hosts other workers' operators named, and what opened the scope meanwhile.
+
+        A leased URL that this process would not admit was admitted by another: then it is time for this.
+        """
+        for seed in await self.engine.patiently(lambda: self.crawl.recall("seeds")):
             name, _, number_of_port = seed.rpartition(" ")
             self.guard.allow_host(name, int(number_of_port))
+        if self.scope is not None:
+            for key in await self.engine.patiently(lambda: self.crawl.recall("scope")):
+                self.scope.admit_key(key)
 
     async def close(self) -> None:
         """Give up the engine; the last process to do so ends an embedded one."""
@@ -165,8 +175,7 @@ class Session:
     async def set_scope(self, scope: Scope, *, remember: bool = True) -> None:
         """From now on links are followed within this scope, widened by what other workers opened."""
         self.scope = scope
-        for key in await self.crawl.recall("scope"):
-            scope.admit_key(key)
+        await self.refresh()
         if remember:
             await self.crawl.remember("scope", scope.keys())
         self.filters = self._chain()

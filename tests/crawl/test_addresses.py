@@ -12,7 +12,7 @@ from typing import Any, Self
 import pytest
 
 from tests.crawls import CrawlResult
-from tests.nameserver import Nameserver, Record, Trouble
+from tests.nameserver import Nameserver, Record, Trouble, Zone
 from tests.web import LocalWeb, Reply
 
 RunCrawl = Callable[..., CrawlResult]
@@ -233,7 +233,7 @@ def test_a_name_that_nobody_knows_has_a_row(local_web: StartWeb, crawl: RunCrawl
     web.put(
         PUBLIC, "/", links_to("http://missing.example/", "http://silent.example/", "http://broken.example/")
     )
-    zone = {PUBLIC: LOOPBACK, "silent.example": Trouble.SILENCE, "broken.example": Trouble.SERVFAIL}
+    zone: Zone = {PUBLIC: LOOPBACK, "silent.example": Trouble.SILENCE, "broken.example": Trouble.SERVFAIL}
     with Nameserver(zone) as nameserver:
         result = crawl(
             [web.url(PUBLIC)],

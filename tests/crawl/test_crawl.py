@@ -17,14 +17,14 @@ RunCrawl = Callable[..., CrawlResult]
 StartWeb = Callable[..., LocalWeb]
 
 SITES = ("127.0.1.1", "127.0.1.2", "127.0.1.3")
-COLUMNS = (
-    "url final_url host status fetched_at mime_type charset length digest simhash duplicate_of title description "
-    "language depth referrer warc_file warc_offset warc_length etag last_modified error"
-).split()
-FIGURES = (
-    "pages responses bytes hosts seconds pages_per_second robots_denied exact_duplicates near_duplicates seen_urls "
-    "queued leased dead_letters finish_reason"
-).split()
+COLUMNS = """
+    url final_url host status fetched_at mime_type charset length digest simhash duplicate_of title description language
+    depth referrer warc_file warc_offset warc_length etag last_modified error
+"""
+FIGURES = """
+    pages responses bytes hosts seconds pages_per_second robots_denied exact_duplicates near_duplicates seen_urls queued
+    leased dead_letters finish_reason
+"""
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,15 @@ def test_every_host_is_asked_for_its_robots_txt_once_and_first(crawled: Crawled)
         assert paths.count("/robots.txt") == 1
 
 
+def test_a_connection_is_kept_for_a_hosts_pages(crawled: Crawled) -> None:
+    for label in SITES:
+        assert len({hit.connection for hit in crawled.web.log(label)}) == 1
+
+
 def test_every_page_has_one_row(crawled: Crawled) -> None:
     rows = crawled.result.rows()
     assert sorted(row["url"] for row in rows) == sorted(crawled.reachable)
-    assert set(COLUMNS) <= rows[0].keys()
+    assert set(COLUMNS.split()) <= rows[0].keys()
     now = datetime.now(UTC)
     for row in rows:
         assert row["status"] == 200
@@ -127,7 +132,7 @@ def test_the_archive_has_every_body_where_the_row_says(crawled: Crawled) -> None
 
 def test_the_summary_counts_it_all(crawled: Crawled) -> None:
     summary = crawled.result.summary
-    assert set(FIGURES) <= summary.keys()
+    assert set(FIGURES.split()) <= summary.keys()
     pages = len(crawled.reachable)
     assert (summary["pages"], summary["responses"]) == (pages, {"200": pages})
     assert summary["bytes"] == sum(len(crawled.served(url)) for url in crawled.reachable)

@@ -15,8 +15,6 @@ StartCrawl = Callable[..., Crawl]
 StartWeb = Callable[..., LocalWeb]
 
 SITE, OTHER, THIRD = "127.0.1.1", "127.0.1.2", "127.0.1.3"
-SLACK = 0.005
-"""Seconds: the log's `finished` is taken when the response has left, which a client may know before the log does."""
 
 
 def put_pages(web: LocalWeb, label: str, number: int, robots: str = "", delay: float = 0.0) -> str:
@@ -49,7 +47,7 @@ def test_two_workers_keep_the_delay_of_every_host(local_web: StartWeb, crawl: Ru
     assert len(web.urls()) == 30
     for label in (SITE, OTHER, THIRD):
         assert web.max_concurrency(label) == 1
-        assert 0.2 - SLACK <= web.min_gap(label) < 0.4
+        assert 0.2 <= web.min_gap(label) < 0.4
     assert result.summary["pages"] == 30
     assert result.summary["seconds"] < 15, "the hosts are crawled side by side"
 
@@ -66,21 +64,12 @@ def test_crawl_delay_and_a_forbidden_folder(local_web: StartWeb, crawl: RunCrawl
     result = crawl([slow, quick], DOWNLOAD_DELAY=0.05)
     asked = web.paths(SITE)
     assert [path for path in asked if path.startswith("/private")] == ["/private/open"]
-    assert 0.5 - SLACK <= web.min_gap(SITE) < 0.9
-    assert 0.05 - SLACK <= web.min_gap(OTHER) < 0.2
+    assert 0.5 <= web.min_gap(SITE) < 0.9
+    assert 0.05 <= web.min_gap(OTHER) < 0.2
     assert result.summary["robots_denied"] == 3
     denied = [row for row in result.rows() if row["error"]]
     assert len(denied) == 3
     assert all("robots.txt" in row["error"] and row["status"] is None for row in denied)
-
-
-def test_a_robots_txt_that_names_us(local_web: StartWeb, crawl: RunCrawl) -> None:
-    web = local_web(SITE)
-    rules = "User-agent: *\nDisallow:\n\nUser-agent: ourbot\nDisallow: /page1\n"
-    home = put_pages(web, SITE, 3, rules)
-    crawl([home], USER_AGENT="ourbot/2.0 (+https://example.org/)")
-    assert set(web.paths(SITE)) == {"/robots.txt", "/", "/page0", "/page2"}
-    assert {hit.headers["User-Agent"] for hit in web.log()} == {"ourbot/2.0 (+https://example.org/)"}
 
 
 def test_a_robots_txt_that_cannot_be_had_holds_the_host_back(local_web: StartWeb, crawl: RunCrawl) -> None:
@@ -95,7 +84,7 @@ def test_a_robots_txt_that_cannot_be_had_holds_the_host_back(local_web: StartWeb
     assert result.returncode == 0, result.stderr
     assert set(web.paths(SITE)) == {"/robots.txt"}
     assert 2 <= len(web.paths(SITE)) <= 5
-    assert web.min_gap(SITE) >= 0.1 - SLACK
+    assert web.min_gap(SITE) >= 0.1
     assert len(pages_of(web, OTHER)) == 4
     assert [hit.path for hit in pages_of(web, THIRD)] == ["/", "/page0", "/page2"]
     assert result.summary["dead_letters"] == 1
@@ -107,19 +96,21 @@ def test_robots_txt_by_redirects_and_a_huge_one(local_web: StartWeb, crawl: RunC
     home = put_pages(web, SITE, 3)
     web.put(SITE, "/robots.txt", Reply(status=301, headers={"Location": "/r"}))
     web.put(SITE, "/r", Reply(status=302, headers={"Location": "/rules.txt"}))
-    web.put(SITE, "/rules.txt", "User-agent: *\nDisallow: /page1\n")
+    web.put(SITE, "/rules.txt", "User-agent: *\nDisallow:\n\nUser-agent: ourbot\nDisallow: /page1\n")
     huge = "User-agent: *\nDisallow: /page1\n" + "# nothing\n" * 60_000 + "Disallow: /page2\n"
     second = put_pages(web, OTHER, 3, huge)
     third = put_pages(web, THIRD, 3)
     web.put(THIRD, "/robots.txt", lambda hit: Reply(status=302, headers={"Location": "/robots.txt?again"}))
-    result = crawl([home, second, third], DOWNLOAD_DELAY=0.05)
+    agent = "ourbot/2.0 (+https://example.org/)"
+    result = crawl([home, second, third], DOWNLOAD_DELAY=0.05, USER_AGENT=agent)
+    assert {hit.headers["User-Agent"] for hit in web.log()} == {agent}
     assert web.paths(SITE)[:3] == ["/robots.txt", "/r", "/rules.txt"]
     assert {hit.path for hit in pages_of(web, SITE)} == {"/r", "/rules.txt", "/", "/page0", "/page2"}
     assert {hit.path for hit in pages_of(web, OTHER)} == {"/", "/page0", "/page2"}
     assert {"/", "/page0", "/page1", "/page2"} <= set(web.paths(THIRD))
     assert len([path for path in web.paths(THIRD) if path.startswith("/robots.txt")]) <= 6
     for label in (SITE, OTHER, THIRD):
-        assert web.min_gap(label) >= 0.05 - SLACK
+        assert web.min_gap(label) >= 0.05
         assert web.max_concurrency(label) == 1
     assert result.summary["robots_denied"] == 2
 
@@ -138,7 +129,7 @@ def test_429_with_retry_after_silences_that_host_alone(local_web: StartWeb, craw
     log = web.log(SITE)
     refused = next(hit for hit in log if hit.status == 429)
     after = [hit.started for hit in log if hit.started > refused.started]
-    assert 3.0 - SLACK <= min(after) - refused.finished < 4.5
+    assert 3.0 <= min(after) - refused.finished < 4.5
     during = [hit for hit in web.log(OTHER) if refused.finished < hit.started < refused.finished + 3.0]
     assert len(during) > 10
     assert [hit.status for hit in log if hit.path == "/page2"] == [429, 200]
@@ -159,8 +150,8 @@ def test_503_without_retry_after_backs_off_twice_as_long_each_time(
         after.started - before.finished for before, after in pairwise(web.log(SITE)) if before.status == 503
     ]
     assert len(gaps) == 2
-    assert 1.0 - SLACK <= gaps[0] < 1.9
-    assert gaps[1] >= 1.0 - SLACK
+    assert 1.0 <= gaps[0] < 1.9
+    assert gaps[1] >= 1.0
     assert result.summary["pages"] == 4
     assert result.summary["responses"]["503"] == 2
 
@@ -196,7 +187,8 @@ def test_with_several_connections_starts_keep_the_delay(local_web: StartWeb, cra
     home = put_pages(web, SITE, 8, delay=0.5)
     crawl([home], CONCURRENT_REQUESTS_PER_DOMAIN=4, DOWNLOAD_DELAY=0.15)
     assert web.max_concurrency(SITE) == 4
-    assert web.min_start_gap(SITE) >= 0.15 - SLACK
+    # a request on a new connection is seen later than it was sent, by a handshake that the next one may not need
+    assert web.min_start_gap(SITE) >= 0.15 - 0.02
 
 
 def test_crawls_of_different_names_share_a_hosts_delay(
@@ -220,11 +212,4 @@ def test_crawls_of_different_names_share_a_hosts_delay(
         assert one.wait(30).returncode == 0
     assert len(web.urls()) == 2 * len(set(web.urls()))
     assert web.max_concurrency(SITE) == 1
-    assert web.min_gap(SITE) >= 0.1 - SLACK
-
-
-def test_a_connection_is_kept_for_a_hosts_pages(local_web: StartWeb, crawl: RunCrawl) -> None:
-    web = local_web(SITE)
-    crawl([put_pages(web, SITE, 20)])
-    assert len(web.urls()) == 21
-    assert len({hit.connection for hit in web.log(SITE)}) == 1
+    assert web.min_gap(SITE) >= 0.1

@@ -277,6 +277,13 @@ async def test_a_retry_comes_back_after_its_delay_with_the_attempt_counted(front
     assert (url.path, url.attempts, url.returns) == ("/1", 1, 0)
 
 
+async def test_retries_of_a_moment_come_back_in_their_order(frontier: Frontier) -> None:
+    await frontier.add([page(f"{HOST}/{n}") for n in range(25)])
+    lease = await lease_one(frontier, 25)
+    await frontier.release(lease, [Settlement(url.index, "retry") for url in lease.urls])
+    assert [url.path for url in (await lease_one(frontier, 25)).urls] == [f"/{n}" for n in range(25)]
+
+
 @settings(max_examples=200)
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=60), st.integers(1, 20))
 def test_the_recent_cache_forgets_but_never_invents(fingerprints: list[int], capacity: int) -> None:

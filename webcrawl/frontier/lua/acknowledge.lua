@@ -18,7 +18,9 @@ for i = 9, #ARGV, 4 do
     if verdict == 'done' then
       redis.call('HINCRBY', N, 'done', 1)
     elseif verdict == 'retry' then
-      local again = redis.call('HINCRBY', N, 'serial', 1) .. ' ' .. host .. '\n' .. counted(entry, 1, 0, 0)
+      -- numbered with as many digits each: what is due in one millisecond comes back in this order
+      local serial = string.format('%015.0f', redis.call('HINCRBY', N, 'serial', 1))
+      local again = serial .. ' ' .. host .. '\n' .. counted(entry, 1, 0, 0)
       redis.call('HINCRBY', N, 'later', redis.call('ZADD', P .. 'later', now + ARGV[i + 2], again))
     else
       bury(P, host, entry, ARGV[i + 3], now)

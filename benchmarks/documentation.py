@@ -4,7 +4,8 @@
 
 Needs nginx and, by default, Debian's packages python3-doc and postgresql-doc-15; each folder is a host of its own on
 loopback. `--kill` ends the crawl with SIGKILL several times on the way and starts it again; `engine` ends the embedded
-Valkey as well. Prints a table; the exit status is 1 when a page is missing, or fetched more often than the kills explain.
+Valkey as well. Prints a table; the exit status is 1 when a page is missing, or fetched more often than the kills
+explain.
 """
 
 from __future__ import annotations

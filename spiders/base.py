@@ -86,7 +86,10 @@ class BroadSpider(Spider):
         try:
             for seed in read_seeds(self.seeds):
                 try:
-                    yield seed_url(seed)
+                    url = seed_url(seed)
+                    if "://" not in seed:
+                        logger.warning("Seed %r is taken for %s", seed, url)
+                    yield url
                 except InvalidURL as error:
                     logger.error("Seed left out: %s", error)
         except CrawlError as error:

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from redis.exceptions import RedisError
 from scrapy.commands import ScrapyCommand
 
-from webcrawl.errors import CrawlError
+from webcrawl.errors import CrawlError, StoreError
 from webcrawl.session import Session
 
 DEFAULT_CRAWL = "broad"
@@ -23,6 +23,8 @@ class SessionCommand(ScrapyCommand):
     requires_crawler_process = False
     default_settings = {"LOG_ENABLED": False}
     needs_engine = True
+    needs_crawl = True
+    """Without a crawl there is nothing to show, and no engine is begun for it."""
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         try:
@@ -47,6 +49,9 @@ class SessionCommand(ScrapyCommand):
         session = Session(self.settings, name)
         try:
             if self.needs_engine:
+                embedded = session.engine_config.url is None
+                if self.needs_crawl and embedded and not (session.stores.data_dir / "engine").exists():
+                    raise StoreError(f"nothing was crawled into {session.engine_place}")
                 await session.connect()
             await self.work(session, args, opts)
         finally:

@@ -157,6 +157,7 @@ def _panel(title: str, now: Figures, speed: float) -> Panel:
             f"{now.exact_duplicates + now.near_duplicates:,}",
         ),
         ("hosts", f"{now.hosts:,}", "workers", f"{now.workers}", "dead letters", f"{now.dead_letters:,}"),
+        ("retries", f"{now.retried:,}", "failed", f"{now.failed:,}", "refused", f"{now.addresses_refused:,}"),
     ]
     for _ in range(3):
         table.add_column(style="dim")

@@ -118,6 +118,12 @@ class Session:
             self.bloom = BloomSeen(config.data_dir / "seen" / f"{self.keys.crawl}.bloom")
         self.is_open = True
 
+    @property
+    def engine_place(self) -> str:
+        """Where the engine is, for a person."""
+        config = self.engine_config
+        return "the server of REDIS_URL" if config.url else f"DATA_DIR {str(config.data_dir)!r}"
+
     async def open(self) -> None:
         """Connect, and begin the crawl or go on with it; raises ConfigurationError when it was begun otherwise."""
         await self.connect()

@@ -299,7 +299,9 @@ class Worker:
             buried += self._hosts.bury_rest(self._hosts[name], reason)
             self._dirty.add(name)
             self._signal.set()
-        logger.warning("Giving up %s (%s): %d URLs are dead letters.", name, reason, buried)
+        logger.warning(
+            "Giving up %s: too many failures in a row; %d further URLs are dead letters.", name, buried
+        )
 
     async def _lease(self) -> None:
         room = self._config.lease_hosts - len(self._hosts)

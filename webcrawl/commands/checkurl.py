@@ -18,6 +18,8 @@ from webcrawl.urls import normalize, split
 class Command(SessionCommand):
     """Nothing is fetched: the robots verdict is that of the robots.txt which the crawl knows."""
 
+    needs_crawl = False
+
     def syntax(self) -> str:
         return "[options] <url>"
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from webcrawl.command import SessionCommand
+from webcrawl.errors import StoreError
 from webcrawl.figures import figures
 from webcrawl.session import Session
 
@@ -31,6 +32,8 @@ class Command(SessionCommand):
         parser.add_argument("--dead", action="store_true", help="list the dead letters with their reasons")
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        if not await session.crawl.exists():
+            raise StoreError(f"there is no crawl {session.keys.crawl!r} in {session.engine_place}")
         report: dict[str, Any] = {"crawl": session.keys.crawl}
         report |= (await figures(session.frontier, session.crawl)).as_dict()
         report["busiest_hosts"] = [

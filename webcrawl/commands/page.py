@@ -45,7 +45,7 @@ class Command(SessionCommand):
         with Metadata(session.stores.metadata) as metadata:
             row = metadata.get(url)
         if row is None:
-            raise StoreError(f"nothing is stored of {url}")
+            raise StoreError(f"nothing is stored of {url} in {metadata.name}")
         if opts.body:
             sys.stdout.buffer.write(_record(session, row).body)
             return

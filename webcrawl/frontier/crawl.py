@@ -38,6 +38,10 @@ class Crawl:
             )
         return not new
 
+    async def exists(self) -> bool:
+        """Whether the crawl was ever begun."""
+        return bool(await self.engine.client.exists(self.keys.own("info")))
+
     async def beat(self, *, seeding: bool = False, counted: Mapping[str, int] | None = None) -> int:
         """Tell that this worker lives, and add to the totals; returns how many workers still read their seeds."""
         return int(await self.engine.run(self.tally(counted or {}, seeding=seeding)))

@@ -56,7 +56,7 @@ class Metadata:
             self._upsert = _upsert_statement(self._engine.dialect)
         except (SQLAlchemyError, ImportError, ValueError) as error:
             raise ConfigurationError(f"cannot use the metadata URI {uri!r}: {error}") from error
-        self._name = url.render_as_string(hide_password=True)
+        self.name = url.render_as_string(hide_password=True)
         self._get = select(pages).where(pages.c.url == bindparam("key"))
         self._retried(self._prepare)
 
@@ -118,7 +118,7 @@ class Metadata:
             connection.execute(schema_version.insert().values(version=SCHEMA_VERSION))
         elif found > SCHEMA_VERSION:
             newer = f"its schema is {found}, this one knows {SCHEMA_VERSION}"
-            raise StoreError(f"{self._name} was written by a newer webcrawl: {newer}")
+            raise StoreError(f"{self.name} was written by a newer webcrawl: {newer}")
 
     def _retried(self, work: Callable[[Connection], object]) -> None:
         """Do `work` in a transaction, again while another process is in the way."""
@@ -143,7 +143,7 @@ class Metadata:
 
     def _failure(self, error: SQLAlchemyError) -> StoreError:
         cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-        return StoreError(f"{self._name}: {cause}")
+        return StoreError(f"{self.name}: {cause}")
 
 
 def _engine(url: URL) -> Engine:

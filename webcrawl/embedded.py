@@ -15,8 +15,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from webcrawl.errors import EngineUnavailable
@@ -34,6 +32,7 @@ class EmbeddedEngine:
     def __init__(self, data_dir: Path) -> None:
         self.folder = data_dir.resolve() / "engine"
         self._lock: int | None = None
+        self._starting: int | None = None
         self.first = False
         """True when no other process used the engine at the time of `start`: leases found then are of dead workers."""
 
@@ -41,22 +40,35 @@ class EmbeddedEngine:
     def url(self) -> str:
         return f"unix://{socket_path(self.folder)}"
 
-    def start(self) -> str:
-        """Start the server unless it runs already; raises EngineUnavailable with what to do about it."""
+    def start(self, *, clears_up: bool = False) -> str:
+        """Start the server unless it runs already; raises EngineUnavailable with what to do about it.
+
+        `clears_up`: should this process be the first, no other may start until it calls `admit_others`.
+        """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with _locked(self.folder / "starting"):
-                self._lock = os.open(self.folder / "users", os.O_RDWR | os.O_CREAT, 0o600)
-                self.first = _is_unused(self._lock)
-                fcntl.flock(self._lock, fcntl.LOCK_SH)
-                if not answers(socket_path(self.folder)) or not _has_keeper(self.folder):
-                    self._start_keeper()
+            self._starting = os.open(self.folder / "starting", os.O_RDWR | os.O_CREAT, 0o600)
+            fcntl.flock(self._starting, fcntl.LOCK_EX)
+            self._lock = os.open(self.folder / "users", os.O_RDWR | os.O_CREAT, 0o600)
+            self.first = _is_unused(self._lock)
+            fcntl.flock(self._lock, fcntl.LOCK_SH)
+            if not answers(socket_path(self.folder)) or not _has_keeper(self.folder):
+                self._start_keeper()
+            if not (self.first and clears_up):
+                self.admit_others()
         except OSError as error:
             raise EngineUnavailable(f"cannot keep the embedded engine in {self.folder}: {error}") from error
         return self.url
 
+    def admit_others(self) -> None:
+        """Let other processes start."""
+        if self._starting is not None:
+            os.close(self._starting)
+            self._starting = None
+
     def stop(self) -> None:
         """Give up this process's use; the keeper ends the server when it was the last."""
+        self.admit_others()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -150,13 +162,6 @@ def _has_keeper(folder: Path) -> bool:
         except BlockingIOError:
             return True
     return False
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _last_lines(folder: Path) -> str:

@@ -97,10 +97,15 @@ class Session:
             crawler.signals.connect(session.close, signals.engine_stopped)
         return cast("Self", session)
 
-    async def connect(self) -> None:
-        """Start or reach the engine; raises EngineUnavailable, EngineError."""
+    async def connect(self, *, to_crawl: bool = False) -> None:
+        """Start or reach the engine; raises EngineUnavailable, EngineError.
+
+        `to_crawl`: keep other processes from starting until `open` has cleared up after dead ones.
+        """
         config = self.engine_config
-        self.engine = Engine(config.url or self._start_embedded(), config.parameters, cluster=config.cluster)
+        self.engine = Engine(
+            config.url or self._start_embedded(to_crawl), config.parameters, cluster=config.cluster
+        )
         await self.engine.check()
         self.frontier = Frontier(
             self.engine,
@@ -126,7 +131,7 @@ class Session:
 
     async def open(self) -> None:
         """Connect, and begin the crawl or go on with it; raises ConfigurationError when it was begun otherwise."""
-        await self.connect()
+        await self.connect(to_crawl=True)
         await self.crawl.begin()
         if self.config.flush_on_start:
             await self.frontier.clear()
@@ -137,6 +142,7 @@ class Session:
             # nobody else can work, or hold a lease, in an engine that nobody else uses
             await self.crawl.forget_workers()
             await self.frontier.reap(everything=True, delay=self.turns.config.delay)
+            self._embedded.admit_others()
         counts = await self.frontier.counts()
         self.has_urls = counts.added > 0
         self.resumed = self.has_urls and not await self.crawl.workers()
@@ -191,7 +197,7 @@ class Session:
         if self.scope is not None:
             await self.crawl.remember("scope", [self.scope.add(url)])
 
-    def _start_embedded(self) -> str:
+    def _start_embedded(self, to_crawl: bool) -> str:
         try:
             from webcrawl.embedded import EmbeddedEngine
         except ImportError as error:
@@ -199,7 +205,7 @@ class Session:
                 "no embedded engine on this platform; set REDIS_URL to a Valkey or Redis >= 7 server"
             ) from error
         self._embedded = EmbeddedEngine(self.engine_config.data_dir)
-        return str(self._embedded.start())
+        return str(self._embedded.start(clears_up=to_crawl))
 
     def _chain(self) -> FilterChain:
         config: Mapping[str, object] = {**self._settings, "SCOPE": self.scope or Scope("web")}

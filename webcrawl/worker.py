@@ -169,6 +169,8 @@ class Worker:
                     logger.warning("The engine is away (%s): holding, nothing is lost.", error)
                 # it may come back without the last moments: what we believe it has seen, it may have to see again
                 self.recent.clear()
+                if self._bloom is not None and not hold:
+                    self._bloom.reload()
                 hold = min(_LONGEST_HOLD, hold * 2 or 0.1)
                 if self._closing and hold >= _LONGEST_HOLD:
                     logger.error("The engine stays away: ending without a last report; leases will run out.")
@@ -382,9 +384,9 @@ class Worker:
             )
             for host in self._hosts
         ]
-        counted, self.counted = self.counted, Counter()
         await self.frontier.settle_all(reports)
-        await self.crawl.leave(counted)
+        await self.crawl.leave(self.counted)
+        self.counted = Counter()
         if self._bloom is not None:
             self._bloom.save()
 

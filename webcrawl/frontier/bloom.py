@@ -36,6 +36,11 @@ class BloomSeen:
         """Remember it; False when it was remembered before, or, with ERROR_RATE, seems to have been."""
         return not self._filter.add(fingerprint)
 
+    def reload(self) -> None:
+        """Forget what was not saved: the frontier may have lost it."""
+        self._filter = self._load()
+        self._saved = len(self._filter)
+
     def save(self) -> None:
         """Write the filter, unless nothing has changed; raises StoreError."""
         if len(self._filter) == self._saved:

@@ -39,6 +39,8 @@ class RetryMiddleware:
         scheduler = frontier_scheduler(self._crawler)
         if scheduler.leased(request) is None or is_robots(request):
             return response
+        if "dataloss" in response.flags and (again := self._again(request, "the connection broke")):
+            return again
         if response.status not in self._codes:
             scheduler.finish(request, page=200 <= response.status < 300)
             return response

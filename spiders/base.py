@@ -9,6 +9,7 @@ from typing import Any
 from scrapy import Request, Spider
 from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
+from scrapy.settings import BaseSettings
 from twisted.python.failure import Failure
 
 from webcrawl.errors import CrawlError, InvalidURL
@@ -33,7 +34,12 @@ class BroadSpider(Spider):
     Arguments: `seeds` (URLs separated by commas or white space, or @file), `scope` (host, domain or web).
     """
 
-    custom_settings: dict[str, Any] = {"HTTPERROR_ALLOW_ALL": True}
+    @classmethod
+    def update_settings(cls, settings: BaseSettings) -> None:
+        """Pages of every status reach `parse`, to be stored, unless a spider's own settings say otherwise."""
+        super().update_settings(settings)
+        if not settings.getpriority("HTTPERROR_ALLOW_ALL"):
+            settings.set("HTTPERROR_ALLOW_ALL", True, priority="spider")
 
     def __init__(self, seeds: str = "", scope: ScopeKind = "domain", **kwargs: Any) -> None:
         super().__init__(**kwargs)

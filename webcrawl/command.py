@@ -43,8 +43,8 @@ class SessionCommand(ScrapyCommand):
 
     async def _run(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings is not None
-        name = self.crawl_id(args)
-        if args and name == args[0]:
+        name = getattr(opts, "crawl", None) or self.crawl_id(args)
+        if name != DEFAULT_CRAWL:
             self.settings.set("CRAWL_ID", name, priority="cmdline")
         session = Session(self.settings, name)
         try:

@@ -130,7 +130,7 @@ class StoreConfig:
             metadata = f"sqlite:///{(folder / 'metadata.db').resolve()}"
         if metadata.partition(":")[0].partition("+")[0] not in ("sqlite", "postgresql"):
             raise ConfigurationError(
-                f"METADATA_URI {metadata!r}: use sqlite, sqlite:///path or postgresql://user@server/database"
+                f"METADATA_URI {metadata.partition(':')[0]}:...: use sqlite, sqlite:///path or postgresql://user@server/database"
             )
         return cls(pages, metadata, folder, whole(settings, "WARC_ROLL_BYTES", least=1_000_000))
 

@@ -79,7 +79,9 @@ class Engine:
             else:
                 self.client = redis.asyncio.Redis.from_url(url, **options)
         except (ValueError, TypeError) as error:
-            raise ConfigurationError(f"REDIS_URL {url!r} or REDIS_PARAMS: {error}") from error
+            raise ConfigurationError(
+                f"REDIS_URL {without_password(url)!r} or REDIS_PARAMS: {error}"
+            ) from error
 
     async def check(self) -> None:
         """Raise EngineUnavailable or EngineError unless a server new enough answers."""
@@ -87,17 +89,17 @@ class Engine:
             info = await self.client.info("server")
         except AWAY as error:
             raise EngineUnavailable(
-                f"no Valkey or Redis server at REDIS_URL {_without_password(self.url)}: {error}"
+                f"no Valkey or Redis server at REDIS_URL {without_password(self.url)}: {error}"
             ) from error
         except TypeError as error:  # an unknown option shows when the first connection is made
             raise ConfigurationError(f"REDIS_PARAMS: {error}") from error
         except RedisError as error:
-            raise EngineError(f"the server at {_without_password(self.url)} refuses: {error}") from error
+            raise EngineError(f"the server at {without_password(self.url)} refuses: {error}") from error
         versions = [str(node["redis_version"]) for node in (info.values() if self._cluster else [info])]
         for version in versions:
             if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
                 raise EngineError(
-                    f"the server at {_without_password(self.url)} is {version}: 7.0 or newer is needed"
+                    f"the server at {without_password(self.url)} is {version}: 7.0 or newer is needed"
                 )
 
     async def run(self, call: Call) -> Any:
@@ -157,7 +159,8 @@ class Engine:
 _SCRAPY_REDIS_ONLY = frozenset({"redis_cls", "encoding", "decode_responses"})
 
 
-def _without_password(url: str) -> str:
+def without_password(url: str) -> str:
+    """A URL for a message: without user and password."""
     head, at, tail = url.rpartition("@")
     return f"{head.partition('://')[0]}://...@{tail}" if at else url
 

@@ -103,6 +103,7 @@ class HostTurn:
         "_latency",
         "_random",
         "_started",
+        "_unreachable",
         "crawl_delay",
         "failures",
         "in_flight",
@@ -125,6 +126,7 @@ class HostTurn:
         self._config = config
         self._random = random
         self._latency = 0.0
+        self._unreachable = False
         self._blocked_until = now + wait
         self._started = self._finished = -math.inf
         self._forgive(now)
@@ -143,8 +145,11 @@ class HostTurn:
 
     @property
     def given_up(self) -> bool:
-        """Whether the host has failed or refused so often in a row that asking it is no use for now."""
-        return self.failures >= self._config.max_failures
+        """Whether the host has failed so often in a row that asking it is no use for now.
+
+        One that answers, if only 429 or 503, is given three times as many chances.
+        """
+        return self.failures >= self._config.max_failures * (1 if self._unreachable else 3)
 
     def may_start(self, now: float) -> bool:
         """Whether a request may go out at this moment."""
@@ -166,6 +171,7 @@ class HostTurn:
             raise RuntimeError("a request finished that was never started")
         self.in_flight -= 1
         self._finished = now
+        self._unreachable = isinstance(outcome, Failed)
         match outcome:
             case Ok(latency):
                 self._latency = _sound(latency) if math.isfinite(latency) else 0.0

@@ -69,11 +69,22 @@ def to_candidate(
         path,
         fingerprint,
         level_of_priority(request.priority) if level is None else level,
-        request.meta.get("depth", 0),
-        request.meta.get("referrer"),
+        _depth(request),
+        _referrer(request),
         extra,
         anyway=request.dont_filter,
     )
+
+
+def _depth(request: Request) -> int:
+    depth = request.meta.get("depth", 0)
+    return min(max(depth, 0), 2**31) if isinstance(depth, int) else 0
+
+
+def _referrer(request: Request) -> str | None:
+    """The page that led to a request; a user may keep something else of that name in its meta."""
+    referrer = request.meta.get("referrer")
+    return referrer if isinstance(referrer, str) and referrer.isprintable() else None
 
 
 def is_plain(request: Request, spider: Spider) -> bool:
@@ -85,6 +96,7 @@ def is_plain(request: Request, spider: Spider) -> bool:
         and not (request.callback or request.body or request.headers or request.cookies or request.flags)
         and not (request.cb_kwargs or request.dont_filter)
         and request.errback in (None, getattr(spider, "errback", None))
+        and request.meta.get("referrer") == _referrer(request)
         and not (_own_meta(request, spider).keys() - {"referrer"})
     )
 

@@ -12,7 +12,7 @@ import logging
 import math
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Self
 
@@ -117,7 +117,10 @@ class FrontierScheduler(RedisScheduler):
             return False
         except Unserializable as error:
             candidate = self._hold(request, str(error))
-        return self.worker.add(candidate)
+        added = self.worker.add(candidate)
+        if not added and candidate.extra is not None:
+            self._forget_held(candidate.extra)
+        return added
 
     def add_links(self, urls: Iterable[str], *, depth: int, referrer: str, level: int) -> int:
         """Give normalised URLs to the frontier, no requests made of them; returns how many were not met lately."""
@@ -240,21 +243,32 @@ class FrontierScheduler(RedisScheduler):
 
     async def _feed(self) -> None:
         """Take start URLs from the list of a scrapy-redis spider while it works, not only when it is idle."""
-        take: Callable[[], Iterable[Request]] = self.spider.next_requests  # type: ignore[attr-defined]
+        spider: Any = self.spider
+        make = spider.make_request_from_data
 
-        def admitted() -> Iterator[Request]:
-            for request in take():
-                self.session.allow_seed(request.url)
-                yield request
+        def admitted(data: Any) -> Any:
+            """What one entry of the list asks for; one that is no good must not take the others with it."""
+            try:
+                made = make(data)
+                requests = [made] if isinstance(made, Request) else list(made or ())
+                for request in requests:
+                    self.session.allow_seed(request.url)
+            except Exception as error:
+                logger.error("Start URL left out: %r: %s", data, error)
+                self.stats.inc_value("frontier/bad_start_urls")
+                return []
+            return requests
 
         # the spider's own idle handler takes them this way too
-        vars(self.spider)["next_requests"] = admitted
+        spider.make_request_from_data = admitted
         while True:
             try:
-                for request in admitted():
+                for request in await asyncio.to_thread(lambda: list(spider.next_requests())):
                     self.crawler.engine.crawl(request)
             except AWAY as error:
-                logger.info("no start URLs just now: %s", error)
+                logger.info("No start URLs just now: %s", error)
+            except Exception:
+                logger.exception("No start URLs can be read from %s", spider.redis_key)
             await asyncio.sleep(_FEED_SECONDS)
 
     @property
@@ -263,6 +277,7 @@ class FrontierScheduler(RedisScheduler):
         return self.crawler.engine._slot
 
     async def _close(self) -> None:
+        self._ending = True
         if self._timer:
             self._timer.cancel()
         if self._feeding:
@@ -278,6 +293,8 @@ class FrontierScheduler(RedisScheduler):
         if task := self._tasks.pop(request, None):
             settlement = task.settlement or self._without_verdict(task)
             page = task.page and settlement.verdict == "done"
+            if settlement.verdict != "retry" and task.url.extra is not None:
+                self._forget_held(task.url.extra)
             self.worker.settle(task.url, task.token, settlement, page=page)
 
     def _without_verdict(self, task: _Task) -> Settlement:
@@ -324,6 +341,11 @@ class FrontierScheduler(RedisScheduler):
         extra = pack({LOCAL: ticket, "worker": self.session.worker})
         return replace(plain, extra=extra)
 
+    def _forget_held(self, extra: bytes) -> None:
+        """The request behind a place holder, if this is one, is not needed any more."""
+        if LOCAL.encode() in extra and isinstance(record := unpack(extra), dict):
+            self._held.pop(record.get(LOCAL, ""), None)
+
     def _request_of(self, url: LeasedURL, token: int) -> Request | None:
         """The request of a leased URL, or None when it cannot be made here: then it is settled otherwise."""
         try:
@@ -336,7 +358,7 @@ class FrontierScheduler(RedisScheduler):
             logger.error("%s", error)
             settlement = Settlement(url.index, "dead", reason=str(error))
         else:
-            if request := self._held.pop(record[LOCAL], None):
+            if request := self._held.get(record[LOCAL]):
                 request.meta["depth"] = url.depth
                 return request
             if record["worker"] in self.worker.peers:
@@ -355,6 +377,8 @@ class FrontierScheduler(RedisScheduler):
             self._ending = True
             closing = self.crawler.engine.close_spider_async(reason=self.worker.finished)
             self._closing = asyncio.ensure_future(closing)
+        elif self._ending:
+            return
         elif self.worker.finished or self.worker.due_in() <= 0:
             self.engine_slot.nextcall.schedule()
         else:
@@ -374,4 +398,5 @@ class FrontierScheduler(RedisScheduler):
 
     def _ring(self) -> None:
         self._timer = None
-        self.engine_slot.nextcall.schedule()
+        if not self._ending:
+            self.engine_slot.nextcall.schedule()

@@ -190,6 +190,7 @@ class Session:
         await self.refresh()
         if remember:
             await self.crawl.remember("scope", scope.keys())
+            await self.crawl.set_scope_kind(scope.kind)
         self.filters = self._chain()
 
     async def widen_scope(self, url: str) -> None:

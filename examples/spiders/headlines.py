@@ -24,7 +24,6 @@ class HeadlinesSpider(BroadSpider):
 
     name = "headlines"
     custom_settings = {
-        **BroadSpider.custom_settings,
         "FEEDS": {"headlines.jsonl": {"format": "jsonlines", "item_classes": [Headline]}},
     }
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from typing import Any, cast
 
 from webcrawl.command import DEFAULT_CRAWL, SessionCommand
 from webcrawl.errors import StoreError
 from webcrawl.robots import RobotsPolicy, robots_url
-from webcrawl.scope import Scope
+from webcrawl.scope import Scope, ScopeKind
 from webcrawl.seeds import seed_url
 from webcrawl.session import Session
 from webcrawl.urls import normalize, split
@@ -45,9 +45,12 @@ class Command(SessionCommand):
             raise StoreError("name one URL")
         url = normalize(args[0])
         host, path = split(url)
+        kind = await session.crawl.scope_kind()
         if opts.scope:
             seeds = [seed_url(seed) for seed in opts.seeds.split(",") if seed]
             await session.set_scope(Scope(opts.scope, seeds), remember=False)
+        elif kind is not None:
+            await session.set_scope(Scope.from_keys(cast("ScopeKind", kind), ()), remember=False)
         verdicts = session.filters.verdicts(url)
         report = {
             "url": url,

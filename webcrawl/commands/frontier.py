@@ -8,12 +8,14 @@ import json
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from webcrawl.command import SessionCommand
 from webcrawl.errors import StoreError
 from webcrawl.figures import figures
 from webcrawl.session import Session
+from webcrawl.urls import split
 
 
 class Command(SessionCommand):
@@ -29,11 +31,18 @@ class Command(SessionCommand):
         super().add_options(parser)
         parser.add_argument("--json", action="store_true", help="print JSON")
         parser.add_argument("--hosts", type=int, default=10, metavar="N", help="how many hosts (default: 10)")
+        parser.add_argument(
+            "--requeue", action="store_true", help="queue the dead letters again, and nothing else"
+        )
         parser.add_argument("--dead", action="store_true", help="list the dead letters with their reasons")
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         if not await session.crawl.exists():
             raise StoreError(f"there is no crawl {session.keys.crawl!r} in {session.engine_place}")
+        if opts.requeue:
+            letters = [(split(one.url)[0], one.url) async for one in session.frontier.dead_letters()]
+            print(f"{await session.frontier.requeue(letters):,} dead letters are queued again.")
+            return
         report: dict[str, Any] = {"crawl": session.keys.crawl}
         report |= (await figures(session.frontier, session.crawl)).as_dict()
         report["busiest_hosts"] = [
@@ -59,7 +68,7 @@ def _print(report: dict[str, Any]) -> None:
     hosts.add_column("queued", justify="right")
     hosts.add_column("in work")
     for host in report["busiest_hosts"]:
-        hosts.add_row(host["host"], f"{host['queued']:,}", "yes" if host["leased"] else "")
+        hosts.add_row(escape(host["host"]), f"{host['queued']:,}", "yes" if host["leased"] else "")
     console.print(hosts)
     for letter in report.get("dead", []):
-        console.print(f"{letter['url']}  [dim]{letter['reason']}[/dim]", soft_wrap=True)
+        console.print(f"{escape(letter['url'])}  [dim]{escape(letter['reason'])}[/dim]", soft_wrap=True)

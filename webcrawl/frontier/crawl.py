@@ -76,6 +76,14 @@ class Crawl:
         """The names of the workers known; dead ones are left out with the next beat of any."""
         return [name.decode() for name in await self.engine.client.zrange(self.keys.own("workers"), 0, -1)]
 
+    async def set_scope_kind(self, kind: str) -> None:
+        """Note what the keys in "scope" are keys of."""
+        await self.engine.client.hset(self.keys.own("info"), "scope", kind)
+
+    async def scope_kind(self) -> str | None:
+        kind = await self.engine.client.hget(self.keys.own("info"), "scope")
+        return None if kind is None else str(kind.decode())
+
     async def forget_workers(self) -> None:
         """No worker is alive, whatever the record says."""
         await self.engine.client.delete(*(self.keys.own(name) for name in ("workers", "seeding", "permits")))

@@ -22,7 +22,7 @@ in one slot, so every script touches one slot. Times are milliseconds of the ser
       sum:<bucket>                 HASH  payload checksum -> time and URL of the first that had it
       near:<block>                 HASH  SimHash -> first URL; the block is one quarter of the SimHash
     wc:{c:<crawl>}: ...
-      info                         HASH  what the crawl was begun with: shards
+      info                         HASH  what the crawl was begun with: shards, scope
       totals                       HASH  what all workers did: pages, bytes, status.<code>, active_ms...
       workers                      ZSET  worker -> when it counts as dead
       seeding                      SET   workers that are still reading their seeds

@@ -8,6 +8,7 @@ rows 42,000 upserts/s, WITHOUT ROWID 26,000; reads alike.
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -55,7 +56,8 @@ class Metadata:
             self._engine = _engine(url)
             self._upsert = _upsert_statement(self._engine.dialect)
         except (SQLAlchemyError, ImportError, ValueError) as error:
-            raise ConfigurationError(f"cannot use the metadata URI {uri!r}: {error}") from error
+            told = re.sub("//[^/]*@", "//...@", uri)
+            raise ConfigurationError(f"cannot use the metadata URI {told!r}: {error}") from error
         self.name = url.render_as_string(hide_password=True)
         self._get = select(pages).where(pages.c.url == bindparam("key"))
         self._retried(self._prepare)

@@ -55,5 +55,5 @@ def project(tmp_path: Path) -> Project:
     folder.mkdir()
     shutil.copy(CHECKOUT / "scrapy.cfg", folder)
     for name in ("webcrawl", "spiders", "middlewares", "pipelines", "settings"):
-        shutil.copytree(CHECKOUT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(CHECKOUT / name, folder / name)
     return Project(folder)

@@ -32,7 +32,7 @@ def test_workers_share_the_work(local_web: StartWeb, run_crawl: RunCrawl) -> Non
         [web.url(label) for label in SITES],
         command=("workers", "3"),
         arguments={"scope": "host"},
-        DOWNLOAD_DELAY=0.1,
+        DOWNLOAD_DELAY=0.05,
         FRONTIER_LEASE_HOSTS=2,
         timeout=25,
     )
@@ -49,7 +49,7 @@ def test_a_worker_takes_over_what_another_was_told(start_crawl: StartCrawl, loca
     web = local_web(*SITES)
     for label in SITES:
         put_site(web, label)
-    options = {"arguments": {"scope": "host"}, "DOWNLOAD_DELAY": 0.1, "FRONTIER_LEASE_HOSTS": 1}
+    options = {"arguments": {"scope": "host"}, "DOWNLOAD_DELAY": 0.05, "FRONTIER_LEASE_HOSTS": 1}
     first = start_crawl("broad", [web.url(SITES[0])], **options)
     deadline = time.monotonic() + 10
     while not web.hits and time.monotonic() < deadline:

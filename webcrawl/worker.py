@@ -78,7 +78,6 @@ class Worker:
         self._shards: Sequence[int] = range(frontier.keys.shards)
         self.peers: frozenset[str] = frozenset({crawl.worker})
         """All live workers of the crawl, this one among them."""
-        self._others_seeding = 0
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -323,7 +322,7 @@ class Worker:
         if self._bloom is not None and sent > self._save_at and not self._adds:
             self._bloom.save()
             self._save_at = sent + _SAVE_SECONDS
-        self._others_seeding = await self.crawl.beat(seeding=self.seeding)
+        await self.crawl.beat(seeding=self.seeding)
         lost = await self.frontier.extend([host.lease for host in self._hosts])
         for name in [host.lease.host for host in self._hosts]:
             if name in lost:
@@ -363,8 +362,8 @@ class Worker:
             self._finish("max_pages")
 
     async def _check_finished(self) -> None:
-        self._others_seeding = await self.crawl.beat(seeding=False)
-        nothing_left = not self._others_seeding and await self.frontier.finished()
+        others_seeding = await self.crawl.beat(seeding=False)
+        nothing_left = not others_seeding and await self.frontier.finished()
         # what a callback found meanwhile is not on the server yet
         if nothing_left and not self._adds:
             self._finish("finished")

@@ -39,8 +39,8 @@ class DnsMiddleware:
             try:
                 self._check(answer, name, number)
             except AddressRefused:
-                await self._session.refresh()
-                self._check(answer, name, number)
+                if not await self._session.is_named(name, number):
+                    raise
         except NameNotResolved as error:
             frontier_scheduler(self._crawler).count("names_not_resolved")
             if not error.permanent:

@@ -44,9 +44,8 @@ class OutlinksMiddleware:
     ) -> AsyncIterator[Any]:
         async for one in result:
             if isinstance(one, PageLinks):
-                scope = self._session.scope
-                if scope is not None and not scope.allows(normalize(response.url)):
-                    await self._session.refresh()
+                # a page outside the scope was admitted by another worker
+                await self._session.learn_scope(normalize(response.url))
                 self._follow(response, one)
             else:
                 yield one

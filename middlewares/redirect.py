@@ -40,6 +40,7 @@ class RedirectMiddleware:
             return response
         if request.meta.get("depth", 0) == 0 and frontier_scheduler(self._crawler).leased(request):
             await self._session.widen_scope(target)
+        await self._session.learn_scope(target)
         if self._session.scope is not None and self._session.filters.apply(target) is None:
             return response
         result.meta["referrer"] = request.url

@@ -10,6 +10,7 @@ import os
 import socket
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self, cast
 from weakref import WeakKeyDictionary
 
@@ -132,12 +133,9 @@ class Session:
     async def open(self) -> None:
         """Connect, and begin the crawl or go on with it; raises ConfigurationError when it was begun otherwise."""
         await self.connect(to_crawl=True)
-        await self.crawl.begin()
         if self.config.flush_on_start:
-            await self.frontier.clear()
-            if self.bloom is not None:
-                self.bloom.clear()
-            await self.crawl.begin()
+            await self.clear()
+        await self.crawl.begin()
         if self._embedded is not None and self._embedded.first:
             # nobody else can work, or hold a lease, in an engine that nobody else uses
             await self.crawl.forget_workers()
@@ -147,19 +145,30 @@ class Session:
         self.has_urls = counts.added > 0
         self.resumed = self.has_urls and not await self.crawl.workers()
         self.was_finished = self.resumed and not counts.open
-        await self.refresh()
 
-    async def refresh(self) -> None:
-        """Learn which hosts other workers' operators named, and what opened the scope meanwhile.
+    async def clear(self) -> None:
+        """Forget the crawl, with whatever number of shards it was begun."""
+        begun = await self.crawl.shards()
+        await replace(self.frontier, keys=replace(self.keys, shards=begun or self.keys.shards)).clear()
+        if self.bloom is not None:
+            self.bloom.clear()
+        # last: until all is gone, nobody may begin with another number
+        await self.crawl.forget()
 
-        A leased URL that this process would not admit was admitted by another: then it is time for this.
-        """
-        for seed in await self.engine.patiently(lambda: self.crawl.recall("seeds")):
-            name, _, number_of_port = seed.rpartition(" ")
-            self.guard.allow_host(name, int(number_of_port))
-        if self.scope is not None:
-            for key in await self.engine.patiently(lambda: self.crawl.recall("scope")):
-                self.scope.admit_key(key)
+    async def is_named(self, name: str, number: int) -> bool:
+        """Whether any worker's operator named this host and port: then the guard lets it through from now on."""
+        named = await self.engine.patiently(lambda: self.crawl.knows("seeds", f"{name} {number}"))
+        if named:
+            self.guard.allow_host(name, number)
+        return named
+
+    async def learn_scope(self, url: str) -> None:
+        """Admit this normalised URL, and all with the same key, when another worker opened the scope for it."""
+        scope = self.scope
+        if scope is not None and not scope.allows(url):
+            key = scope.key(url)
+            if await self.engine.patiently(lambda: self.crawl.knows("scope", key)):
+                scope.admit_key(key)
 
     async def close(self) -> None:
         """Give up the engine; the last process to do so ends an embedded one."""
@@ -167,9 +176,7 @@ class Session:
         if self.is_open:
             self.is_open = False
             if self.forgets:
-                await self.frontier.clear()
-                if self.bloom is not None:
-                    self.bloom.clear()
+                await self.clear()
             await self.engine.close()
         if self._embedded is not None:
             self._embedded.stop()
@@ -187,7 +194,8 @@ class Session:
     async def set_scope(self, scope: Scope, *, remember: bool = True) -> None:
         """From now on links are followed within this scope, widened by what other workers opened."""
         self.scope = scope
-        await self.refresh()
+        for key in await self.engine.patiently(lambda: self.crawl.recall("scope")):
+            scope.admit_key(key)
         if remember:
             await self.crawl.remember("scope", scope.keys())
             await self.crawl.set_scope_kind(scope.kind)

@@ -36,10 +36,39 @@ async def test_a_crawl_is_begun_once(crawl_of: Crawls) -> None:
 
 async def test_another_number_of_shards_is_refused_with_what_to_do(crawl_of: Crawls) -> None:
     await crawl_of("w1", shards=4).begin()
-    with pytest.raises(ConfigurationError, match=r"FRONTIER_SHARDS is 8.*with 4"):
+    with pytest.raises(ConfigurationError, match=r"FRONTIER_SHARDS is 8.*'crawl'.*with 4.*set it to 4"):
         await crawl_of("w1", shards=8).begin()
     assert await crawl_of("w1", shards=4).begin()
-    assert not await crawl_of("w1", "another", shards=8).begin()
+
+
+async def test_two_crawls_have_the_same_shards_or_they_would_not_share_a_hosts_record(
+    crawl_of: Crawls,
+) -> None:
+    await crawl_of("w1", "one", shards=4).begin()
+    late = crawl_of("w1", "another", shards=8)
+    with pytest.raises(ConfigurationError, match=r"FRONTIER_SHARDS is 8.*'one'.*with 4"):
+        await late.begin()
+    assert not await late.exists()
+    assert not await crawl_of("w1", "another", shards=4).begin()
+
+
+async def test_of_many_that_begin_at_once_one_number_of_shards_wins(crawl_of: Crawls) -> None:
+    crawls = [crawl_of("w", f"c{n}", shards=1 + n % 2) for n in range(20)]
+    results = await asyncio.gather(*(crawl.begin() for crawl in crawls), return_exceptions=True)
+    begun = {crawl.keys.shards for crawl, result in zip(crawls, results, strict=True) if result is False}
+    assert len(begun) == 1
+    assert sum(isinstance(result, ConfigurationError) for result in results) == 10
+
+
+async def test_the_number_of_shards_is_free_when_the_last_crawl_is_gone(crawl_of: Crawls) -> None:
+    one, two = crawl_of("w1", "one"), crawl_of("w1", "two")
+    for crawl in (one, two):
+        await crawl.begin()
+    await one.forget()
+    with pytest.raises(ConfigurationError, match="'two'"):
+        await crawl_of("w1", "one", shards=8).begin()
+    await two.forget()
+    assert not await crawl_of("w1", "one", shards=8).begin()
 
 
 async def test_workers_are_known_from_their_first_beat_to_their_leave(crawl_of: Crawls) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from webcrawl.engine import Call, Engine
 from webcrawl.errors import ConfigurationError
-from webcrawl.frontier.keys import Keys
+from webcrawl.frontier.keys import CRAWLS, Keys
 
 _WORKED_GAP_SECONDS = 10.0
 """A longer silence of all workers is a time in which nobody worked."""
@@ -26,21 +26,31 @@ class Crawl:
     async def begin(self) -> bool:
         """Open the crawl, or go on with it: True when it existed already.
 
-        Raises ConfigurationError when it was begun with another number of shards: its hosts would not be found.
+        Raises ConfigurationError when it, or another crawl of the engine, was begun with another number of shards: its
+        hosts would not be found, or what is known of a host would not be shared.
         """
-        info = self.keys.own("info")
-        new = await self.engine.client.hsetnx(info, "shards", self.keys.shards)
-        begun = int(await self.engine.client.hget(info, "shards"))
-        if begun != self.keys.shards:
+        call = Call("enter", [CRAWLS], (self.keys.crawl, self.keys.shards))
+        crawl, begun, new = await self.engine.run(call)
+        if int(begun) != self.keys.shards:
             raise ConfigurationError(
-                f"FRONTIER_SHARDS is {self.keys.shards}, but crawl {self.keys.crawl!r} was begun with {begun}: "
-                f"set it to {begun}, or give the new crawl another CRAWL_ID"
+                f"FRONTIER_SHARDS is {self.keys.shards}, but crawl {crawl.decode()!r} of this engine was begun with "
+                f"{int(begun)}, and all crawls of an engine share each host's politeness: set it to {int(begun)}, use "
+                "another engine (DATA_DIR, REDIS_URL), or clear its crawls, each with SCHEDULER_FLUSH_ON_START"
             )
         return not new
 
     async def exists(self) -> bool:
         """Whether the crawl was ever begun."""
-        return bool(await self.engine.client.exists(self.keys.own("info")))
+        return await self.shards() is not None
+
+    async def shards(self) -> int | None:
+        """The number of shards that the crawl was begun with; None when it never was."""
+        begun = await self.engine.client.hget(CRAWLS, self.keys.crawl)
+        return None if begun is None else int(begun)
+
+    async def forget(self) -> None:
+        """The crawl was cleared: it is none of the engine's crawls any more."""
+        await self.engine.client.hdel(CRAWLS, self.keys.crawl)
 
     async def beat(self, *, seeding: bool = False, counted: Mapping[str, int] | None = None) -> int:
         """Tell that this worker lives, and add to the totals; returns how many workers still read their seeds."""
@@ -92,6 +102,10 @@ class Crawl:
         """Add to the crawl's set `name`: "seeds" or "scope"."""
         if members := list(members):
             await self.engine.client.sadd(self.keys.own(name), *members)
+
+    async def knows(self, name: str, member: str) -> bool:
+        """Whether somebody remembered this member."""
+        return bool(await self.engine.client.sismember(self.keys.own(name), member))
 
     async def recall(self, name: str) -> set[str]:
         return {member.decode() for member in await self.engine.client.smembers(self.keys.own(name))}

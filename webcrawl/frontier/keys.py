@@ -21,8 +21,10 @@ in one slot, so every script touches one slot. Times are milliseconds of the ser
       n                            HASH  counters: queued leased later seen added done dead reaped serial bits split
       sum:<bucket>                 HASH  payload checksum -> time and URL of the first that had it
       near:<block>                 HASH  SimHash -> first URL; the block is one quarter of the SimHash
+    wc:crawls                      HASH  crawl -> the FRONTIER_SHARDS it was begun with, the same for all, as they share
+                                         the records of hosts
     wc:{c:<crawl>}: ...
-      info                         HASH  what the crawl was begun with: shards, scope
+      info                         HASH  what the crawl was begun with: scope
       totals                       HASH  what all workers did: pages, bytes, status.<code>, active_ms...
       workers                      ZSET  worker -> when it counts as dead
       seeding                      SET   workers that are still reading their seeds
@@ -42,6 +44,8 @@ from dataclasses import dataclass
 import xxhash
 
 from webcrawl.errors import ConfigurationError
+
+CRAWLS = "wc:crawls"
 
 _CRAWL_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _SUM_BUCKETS = 4096

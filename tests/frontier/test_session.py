@@ -1,0 +1,126 @@
+"""What the workers of a crawl learn from each other through their sessions, and how a crawl is cleared."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+from scrapy.settings import Settings
+
+from middlewares.dns import DnsMiddleware
+from middlewares.redirect import RedirectMiddleware
+from tests.crawls import NO_NAMES
+from tests.frontier.pages import page
+from webcrawl.errors import ConfigurationError
+from webcrawl.http import RequestRefused
+from webcrawl.scope import Scope
+from webcrawl.session import Session
+
+Crawlers = Callable[..., Crawler]
+
+OLD, NEW, FAR = "http://old.test/", "http://new.test/", "http://far.test/"
+
+
+class NamedSpider(Spider):
+    name = "named"
+
+
+@pytest.fixture
+def crawler_of(redis_url: str, tmp_path: Path, runner: asyncio.Runner) -> Iterator[Crawlers]:
+    """Makes crawlers of one engine, which do not run, and closes their sessions: `crawler_of(CRAWL_ID="a")`."""
+    crawlers: list[Crawler] = []
+
+    def make(**settings: Any) -> Crawler:
+        project = Settings()
+        project.setmodule("settings.base")
+        project.update(
+            {"DNS_SERVERS": [NO_NAMES], "REDIS_URL": redis_url, "DATA_DIR": str(tmp_path), **settings}
+        )
+        crawlers.append(Crawler(NamedSpider, project))
+        crawlers[-1].spider = NamedSpider()
+        return crawlers[-1]
+
+    yield make
+    for crawler in crawlers:
+        runner.run(Session.of(crawler).close())
+
+
+async def begun(crawler: Crawler) -> Session:
+    session = Session.of(crawler)
+    await session.open()
+    return session
+
+
+async def widened(crawler_of: Crawlers) -> Crawler:
+    """A crawler whose scope was widened to `NEW` by another worker, which it has not been told."""
+    other, crawler = crawler_of(), crawler_of()
+    for each in (other, crawler):
+        await (await begun(each)).set_scope(Scope("host", [OLD]))
+    await Session.of(other).widen_scope(NEW)
+    return crawler
+
+
+@pytest.mark.parametrize(("target", "goes_on"), [(NEW, True), (FAR, False)])
+async def test_a_redirect_goes_where_another_worker_opened_the_scope(
+    crawler_of: Crawlers, target: str, goes_on: bool
+) -> None:
+    crawler = await widened(crawler_of)
+    middleware = RedirectMiddleware.from_crawler(crawler)
+    request = Request(f"{NEW}first", meta={"depth": 1})
+    response = Response(request.url, status=301, headers={"Location": target})
+    result = await middleware.process_response(request, response)
+    assert isinstance(result, Request) is goes_on
+
+
+async def test_a_scope_is_learned_for_what_is_asked_alone(crawler_of: Crawlers, valkey: Redis) -> None:
+    session = Session.of(await widened(crawler_of))
+    assert session.scope is not None
+    valkey.config_resetstat()
+    await session.learn_scope(FAR)
+    assert not session.scope.allows(FAR)
+    await session.learn_scope(NEW)
+    assert session.scope.allows(NEW)
+    assert "cmdstat_smembers" not in valkey.info("commandstats"), "there may be a million"
+
+
+async def test_a_host_that_another_operator_named_is_let_through(crawler_of: Crawlers, valkey: Redis) -> None:
+    other, crawler = crawler_of(), crawler_of()
+    for each in (other, crawler):
+        await begun(each)
+    await Session.of(other).admit_seed("http://127.0.0.1:8001/")
+    middleware = DnsMiddleware.from_crawler(crawler)
+    valkey.config_resetstat()
+    await middleware.process_request(Request("http://127.0.0.1:8001/page"))
+    with pytest.raises(RequestRefused):
+        await middleware.process_request(Request("http://127.0.0.1:8002/"))
+    assert "cmdstat_smembers" not in valkey.info("commandstats"), "there may be a million"
+
+
+async def test_a_flushed_crawl_may_begin_with_another_number_of_shards(
+    crawler_of: Crawlers, valkey: Redis
+) -> None:
+    first = await begun(crawler_of(FRONTIER_SHARDS=16))
+    await first.frontier.add([page(f"http://h{n}.test/") for n in range(50)])
+    with pytest.raises(ConfigurationError, match=r"FRONTIER_SHARDS is 4.*with 16"):
+        await begun(crawler_of(FRONTIER_SHARDS=4))
+    assert (await first.frontier.counts()).queued == 50, "a refusal changes nothing"
+    flushed = await begun(crawler_of(FRONTIER_SHARDS=4, SCHEDULER_FLUSH_ON_START=True))
+    assert not flushed.has_urls
+    assert not valkey.keys("wc:*:c:named:*"), "nothing is left in the shards that are no more"
+
+
+async def test_another_crawl_keeps_the_number_of_shards(crawler_of: Crawlers) -> None:
+    one, other = await begun(crawler_of(CRAWL_ID="one")), await begun(crawler_of(CRAWL_ID="other"))
+    changed = {"CRAWL_ID": "new", "FRONTIER_SHARDS": 4}
+    await one.clear()
+    with pytest.raises(ConfigurationError, match=r"FRONTIER_SHARDS is 4.*'other'.*with 16"):
+        await begun(crawler_of(**changed))
+    await other.clear()
+    await begun(crawler_of(**changed))

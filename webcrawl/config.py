@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from webcrawl.errors import ConfigurationError
 from webcrawl.politeness import PolitenessConfig
@@ -89,7 +89,7 @@ class FrontierConfig:
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """Which server: a URL of the user's, or None for the embedded one in `data_dir`."""
+    """Which server: a URL of the user's, or None for the embedded one in `data_dir`; further arguments of its client."""
 
     url: str | None
     cluster: bool
@@ -98,13 +98,32 @@ class EngineConfig:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> EngineConfig:
-        url = settings.get("REDIS_URL") or None
-        if url is None and settings.get("REDIS_HOST"):
-            port, database = settings.get("REDIS_PORT") or 6379, settings.get("REDIS_DB") or 0
-            url = f"redis://{settings.get('REDIS_HOST')}:{port}/{database}"
-        return cls(
-            url, settings.getbool("REDIS_CLUSTER"), settings.getdict("REDIS_PARAMS"), data_dir(settings)
-        )
+        parameters = settings.getdict("REDIS_PARAMS")
+        url = settings.get("REDIS_URL") or parameters.pop("url", None)
+        if not url:
+            for name in ("host", "port", "db"):
+                if (value := settings.get(f"REDIS_{name.upper()}")) not in (None, ""):
+                    parameters[name] = value
+            url = _server_url(parameters)
+        return cls(url, settings.getbool("REDIS_CLUSTER"), parameters, data_dir(settings))
+
+
+def _server_url(parameters: dict[str, Any]) -> str | None:
+    """The URL of the server that arguments of a client describe, which are taken out; None when none does."""
+    parts = {name: parameters.pop(name, None) for name in ("host", "port", "db", "unix_socket_path")}
+    if all(value is None for value in parts.values()):
+        return None
+    try:
+        port, database = int(parts["port"] or 6379), int(parts["db"] or 0)
+    except (TypeError, ValueError):
+        raise ConfigurationError(
+            f"REDIS_PORT {parts['port']!r} or REDIS_DB {parts['db']!r}: a whole number is needed"
+        ) from None
+    if path := parts["unix_socket_path"]:
+        return f"unix://{quote(str(path))}?db={database}"
+    scheme = "rediss" if parameters.pop("ssl", False) else "redis"
+    host = str(parts["host"] or "localhost")
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/{database}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,62 @@
+"""Which server the settings name, after the rules of scrapy-redis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import redis
+from scrapy.settings import Settings
+from scrapy_redis.connection import get_redis_from_settings
+
+from webcrawl.config import EngineConfig
+from webcrawl.errors import ConfigurationError
+
+
+def place(client: redis.Redis) -> list[str]:
+    """Where a client looks for its server."""
+    defaults = {"path": "", "host": "localhost", "port": 6379, "db": 0}
+    known = client.connection_pool.connection_kwargs
+    return [str(known.get(part) or default) for part, default in defaults.items()]
+
+
+@pytest.mark.filterwarnings("ignore:Call to '__init__'")
+@pytest.mark.parametrize(
+    ("settings", "url"),
+    [
+        ({"REDIS_HOST": "engine"}, "redis://engine:6379/0"),
+        ({"REDIS_PORT": "7000"}, "redis://localhost:7000/0"),
+        ({"REDIS_DB": 2}, "redis://localhost:6379/2"),
+        ({"REDIS_HOST": "::1", "REDIS_PORT": 7000, "REDIS_DB": 1}, "redis://[::1]:7000/1"),
+        ({"REDIS_PARAMS": {"host": "engine", "port": 7000}}, "redis://engine:7000/0"),
+        ({"REDIS_PARAMS": {"host": "engine", "ssl": True}}, "rediss://engine:6379/0"),
+        ({"REDIS_PARAMS": {"host": "one"}, "REDIS_HOST": "two"}, "redis://two:6379/0"),
+        ({"REDIS_PARAMS": {"unix_socket_path": "/run/a b.sock", "db": 3}}, "unix:///run/a%20b.sock?db=3"),
+        ({"REDIS_PARAMS": {"url": "redis://engine/4"}}, "redis://engine/4"),
+        ({"REDIS_URL": "redis://engine/5", "REDIS_HOST": "other"}, "redis://engine/5"),
+    ],
+)
+def test_whatever_names_a_server_is_used(settings: dict[str, Any], url: str) -> None:
+    config = EngineConfig.from_settings(Settings(settings))
+    assert config.url == url
+    # the client that a RedisSpider makes of the same settings asks the same server
+    assert place(get_redis_from_settings(Settings(settings))) == place(redis.Redis.from_url(url))
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"REDIS_PARAMS": {"password": "secret", "socket_timeout": 9, "ssl": False}}]
+)
+def test_nothing_that_names_a_server_means_the_embedded_one(settings: dict[str, Any]) -> None:
+    assert EngineConfig.from_settings(Settings(settings)).url is None
+
+
+def test_the_other_arguments_are_kept() -> None:
+    parameters = {"host": "engine", "password": "secret", "socket_timeout": 9}
+    config = EngineConfig.from_settings(Settings({"REDIS_PARAMS": parameters}))
+    assert config.parameters == {"password": "secret", "socket_timeout": 9}
+
+
+@pytest.mark.parametrize("name", ["REDIS_PORT", "REDIS_DB"])
+def test_a_port_or_database_that_is_no_number_is_named(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=name):
+        EngineConfig.from_settings(Settings({name: "many"}))

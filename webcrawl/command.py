@@ -1,4 +1,7 @@
-"""What commands that look at a crawl have in common."""
+"""What our commands have in common: a check of a crawl's settings, and the session of a crawl to be looked at.
+
+Scrapy imports every command for each command, `scrapy list` too: what is slow to import is imported where it is used.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,17 @@ import argparse
 import asyncio
 import sys
 from abc import abstractmethod
+from typing import TYPE_CHECKING
 
-from redis.exceptions import RedisError
 from scrapy.commands import ScrapyCommand
 
-from webcrawl.errors import CrawlError, StoreError
-from webcrawl.session import Session
+from webcrawl.errors import ConfigurationError, CrawlError, StoreError
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+    from scrapy.spiderloader import SpiderLoaderProtocol
+
+    from webcrawl.session import Session
 
 DEFAULT_CRAWL = "broad"
 
@@ -27,6 +35,8 @@ class SessionCommand(ScrapyCommand):
     """Without a crawl there is nothing to show, and no engine is begun for it."""
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        from redis.exceptions import RedisError
+
         try:
             asyncio.run(self._run(args, opts))
         except (CrawlError, RedisError, OSError) as error:
@@ -42,6 +52,8 @@ class SessionCommand(ScrapyCommand):
         return args[0] if args else DEFAULT_CRAWL
 
     async def _run(self, args: list[str], opts: argparse.Namespace) -> None:
+        from webcrawl.session import Session
+
         assert self.settings is not None
         name = getattr(opts, "crawl", None) or self.crawl_id(args)
         if name != DEFAULT_CRAWL:
@@ -56,3 +68,24 @@ class SessionCommand(ScrapyCommand):
             await self.work(session, args, opts)
         finally:
             await session.close()
+
+
+def crawl_settings(loader: SpiderLoaderProtocol, settings: BaseSettings, name: str) -> BaseSettings:
+    """The settings that a crawl of the spider will have, read as it will read them.
+
+    Raises ConfigurationError when there is no such spider or one of them is wrong: before anything starts.
+    """
+    from scrapy_redis.spiders import RedisMixin
+
+    from webcrawl.session import Session
+
+    if name not in loader.list():
+        raise ConfigurationError(f"there is no spider {name!r}: scrapy list shows those there are")
+    spider, settings = loader.load(name), settings.copy()
+    spider.update_settings(settings)
+    session = Session(settings, name)
+    if issubclass(spider, RedisMixin) and session.engine_config.url is None:
+        raise ConfigurationError(
+            f"REDIS_URL is needed: spider {name!r} takes its start URLs from a server that others must reach too"
+        )
+    return settings

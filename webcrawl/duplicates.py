@@ -1,4 +1,4 @@
-"""Are two pages the same? A digest of their bytes, and a SimHash of their words.
+"""Do two pages say the same? A SimHash of their words tells.
 
 SimHash: Charikar, "Similarity estimation techniques from rounding algorithms", STOC 2002. Its use for web
 pages, 64 bits, distance 3, search by blocks: Manku, Jain, Sarma, "Detecting near-duplicates for web
@@ -13,8 +13,6 @@ from collections import Counter
 import xxhash
 from simhash import Simhash
 
-from webcrawl.exchange import digest
-
 BITS = 64
 # Texts with fewer words say too little: navigation alone would make different pages near-duplicates.
 MIN_WORDS = 20
@@ -28,11 +26,6 @@ MAX_WEIGHT = 50
 _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 _WORD = re.compile(rf"[{_IDEOGRAPHS}]|[^\W{_IDEOGRAPHS}]+")
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)
-
-
-def payload_digest(data: bytes) -> str:
-    """The name under which equal payloads are found: "sha1:" and 32 Base32 characters, as in WARC files."""
-    return digest(data)
 
 
 def simhash64(text: str) -> int | None:

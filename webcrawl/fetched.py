@@ -11,7 +11,7 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from webcrawl.document import Document
-from webcrawl.duplicates import payload_digest
+from webcrawl.exchange import digest
 from webcrawl.http import exchange_of
 from webcrawl.links import PageLinks, page_links
 from webcrawl.mime.html import is_html, robots_metas
@@ -52,7 +52,7 @@ def page_of(response: Response) -> Page:
         mime_type=document.mime_type,
         charset=document.charset,
         length=len(response.body),
-        digest=payload_digest(exchange.payload if exchange else response.body),
+        digest=digest(exchange.payload if exchange else response.body),
         etag=_text(response.headers.get("ETag")),
         last_modified=_text(response.headers.get("Last-Modified")),
     )

@@ -6,7 +6,8 @@ import random
 
 from hypothesis import given, strategies as st
 
-from webcrawl.duplicates import MIN_WORDS, blocks, distance, payload_digest, simhash64
+from webcrawl.duplicates import MIN_WORDS, blocks, distance, simhash64
+from webcrawl.exchange import digest
 
 FINGERPRINTS = st.integers(0, 2**64 - 1)
 WORDS = [f"word{number}" for number in range(5_000)]
@@ -17,8 +18,8 @@ def text_of(count: int, seed: int = 1) -> str:
 
 
 def test_digest_is_the_one_of_warc_files() -> None:
-    assert payload_digest(b"") == "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"
-    assert payload_digest(b"a") != payload_digest(b"b")
+    assert digest(b"") == "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"
+    assert digest(b"a") != digest(b"b")
 
 
 def test_equal_words_have_equal_fingerprints() -> None:

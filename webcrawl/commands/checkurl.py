@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from webcrawl.command import DEFAULT_CRAWL, SessionCommand
 from webcrawl.errors import StoreError
 from webcrawl.robots import RobotsPolicy, robots_url
 from webcrawl.scope import Scope, ScopeKind
 from webcrawl.seeds import seed_url
-from webcrawl.session import Session
 from webcrawl.urls import normalize, split
+
+if TYPE_CHECKING:
+    from webcrawl.session import Session
 
 
 class Command(SessionCommand):

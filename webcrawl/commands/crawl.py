@@ -6,37 +6,57 @@ import argparse
 import asyncio
 import importlib.util
 import logging
+import os
+import signal
 import sys
+import threading
+from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from scrapy import Request, Spider, signals
 from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.exceptions import UsageError
 
+from webcrawl.command import crawl_settings
 from webcrawl.errors import ConfigurationError, CrawlError
-from webcrawl.session import Session
 
 logger = logging.getLogger(__name__)
 
 _OURS = ("settings", "spiders", "middlewares", "pipelines")
 _FAILURES = ("cannot_start", "no_seeds", "frontier_error")
+_NOBODY = ("set USER_AGENT to your own", "+https://scrapy.org")
+"""What stands in a USER_AGENT that nobody has changed: ours, and Scrapy's."""
 
 
 class Command(ScrapyCrawl):
     """Scrapy's command; it ends with 2 when a setting or argument is wrong, 1 when the crawl could not go on."""
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument(
+            "--stop-at-eof",
+            action="store_true",
+            help="stop in good order when standard input ends, as a pipe does when who holds its other end dies",
+        )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 1:
             raise UsageError("name one spider")
         try:
             check_packages()
-            self._check_settings(args[0])
+            assert self.crawler_process is not None and self.settings is not None
+            crawl_settings(self.crawler_process.spider_loader, self.settings, args[0])
         except CrawlError as error:
             print(f"scrapy crawl: {error}", file=sys.stderr)
             self.exitcode = 2
             return
         process = self.crawler_process
-        assert process is not None
         crawler = process.create_crawler(args[0])
+        crawler.signals.connect(self._ask_for_a_name, signals.request_scheduled)
+        if opts.stop_at_eof:
+            # not sooner: Scrapy forgets a signal to stop that comes before its engine runs
+            crawler.signals.connect(_stop_at_eof, signals.engine_started)
         task = process.crawl(crawler, **opts.spargs)
         if isinstance(task, asyncio.Future):
             task.add_done_callback(self._report_refusal)
@@ -54,16 +74,32 @@ class Command(ScrapyCrawl):
         elif error is not None:
             logger.error("The crawl failed", exc_info=error)
 
-    def _check_settings(self, spider: str) -> None:
-        """Read every setting as the crawl will, so that what is wrong is said before anything starts."""
-        process, settings = self.crawler_process, self.settings
-        assert process is not None and settings is not None
-        loader = process.spider_loader
-        if spider not in loader.list():
-            raise ConfigurationError(f"there is no spider {spider!r}: scrapy list shows those there are")
-        settings = settings.copy()
-        loader.load(spider).update_settings(settings)
-        Session(settings, spider)
+    def _ask_for_a_name(self, request: Request, spider: Spider) -> None:
+        """Say once, when the first host of somebody else is to be crawled, that its owner should know by whom."""
+        if _is_here(urlsplit(request.url).hostname or ""):
+            return
+        spider.crawler.signals.disconnect(self._ask_for_a_name, signals.request_scheduled)
+        if any(word in str(spider.settings.get("USER_AGENT")) for word in _NOBODY):
+            logger.warning("Say who you are: set USER_AGENT to a name of your own with a way to reach you")
+
+
+def _is_here(hostname: str) -> bool:
+    """Whether a host of this name is this machine."""
+    try:
+        return ip_address(hostname).is_loopback
+    except ValueError:
+        return hostname == "localhost" or hostname.endswith(".localhost")
+
+
+def _stop_at_eof() -> None:
+    """From now on the end of standard input is what SIGTERM is."""
+
+    def wait() -> None:
+        while os.read(sys.stdin.fileno(), 4096):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def check_packages() -> None:

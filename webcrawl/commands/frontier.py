@@ -5,17 +5,14 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-from typing import Any
-
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from webcrawl.command import SessionCommand
 from webcrawl.errors import StoreError
-from webcrawl.figures import figures
-from webcrawl.session import Session
 from webcrawl.urls import split
+
+if TYPE_CHECKING:
+    from webcrawl.session import Session
 
 
 class Command(SessionCommand):
@@ -37,6 +34,8 @@ class Command(SessionCommand):
         parser.add_argument("--dead", action="store_true", help="list the dead letters with their reasons")
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        from webcrawl.figures import figures
+
         if not await session.crawl.exists():
             raise StoreError(f"there is no crawl {session.keys.crawl!r} in {session.engine_place}")
         if opts.requeue:
@@ -57,6 +56,10 @@ class Command(SessionCommand):
 
 
 def _print(report: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
     console = Console()
     counts = Table(title=f"crawl {report['crawl']}", show_header=False)
     for name, value in report.items():

@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from webcrawl.command import DEFAULT_CRAWL, SessionCommand
 from webcrawl.errors import StoreError
 from webcrawl.seeds import seed_url
-from webcrawl.session import Session
-from webcrawl.stores.archive import open_archive
-from webcrawl.stores.metadata import Metadata
-from webcrawl.stores.warc import WarcPlace
+
+if TYPE_CHECKING:
+    from webcrawl.session import Session
+    from webcrawl.stores.record import StoredRecord
 
 
 class Command(SessionCommand):
@@ -39,6 +39,8 @@ class Command(SessionCommand):
         return DEFAULT_CRAWL
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        from webcrawl.stores.metadata import Metadata
+
         if len(args) != 1:
             raise StoreError("name one URL")
         url = seed_url(args[0])
@@ -59,7 +61,10 @@ class Command(SessionCommand):
             print("\n" + _record(session, row).http_head.decode("latin-1").strip())
 
 
-def _record(session: Session, row: dict[str, Any]) -> Any:
+def _record(session: Session, row: dict[str, Any]) -> StoredRecord:
+    from webcrawl.stores.archive import open_archive
+    from webcrawl.stores.warc import WarcPlace
+
     if row["warc_file"] is None:
         raise StoreError(f"{row['url']} is not in the archive")
     place = WarcPlace(row["warc_file"], row["warc_offset"], row["warc_length"])

@@ -1,0 +1,66 @@
+"""What `scrapy crawl` says before it asks anybody for anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.crawl.conftest import Project
+from tests.crawls import CrawlResult
+from tests.nameserver import Nameserver, Record
+from tests.web import LocalWeb
+
+RunCrawl = Callable[..., CrawlResult]
+StartWeb = Callable[..., LocalWeb]
+
+SITE = "127.0.1.1"
+
+FED = """
+from scrapy_redis.spiders import RedisSpider
+
+
+class Fed(RedisSpider):
+    name = "fed"
+"""
+
+
+@pytest.mark.parametrize("command", [("crawl",), ("workers", "2")])
+def test_a_redis_spider_without_a_server_is_refused(
+    project: Project, run_crawl: RunCrawl, command: tuple[str, ...]
+) -> None:
+    project.add_spider("fed", FED)
+    result = run_crawl("fed", project=project.folder, command=command, timeout=20)
+    assert result.returncode == 2
+    assert "REDIS_URL" in result.stderr
+    assert len(result.stderr.splitlines()) == 1, result.stderr
+    assert not (result.data_dir / "engine").exists(), "nothing was started"
+
+
+def test_a_server_in_redis_params_is_the_engine(
+    local_web: StartWeb, crawl: RunCrawl, redis_url: str, valkey: object
+) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", "one page")
+    path = redis_url.removeprefix("unix://")
+    result = crawl([web.url(SITE)], REDIS_PARAMS=f'{{"unix_socket_path": "{path}"}}')
+    assert result.summary["pages"] == 1, result.stderr
+    assert not (result.data_dir / "engine").exists(), "no embedded engine was started"
+
+
+def test_who_crawls_others_is_asked_for_a_name(local_web: StartWeb, crawl: RunCrawl) -> None:
+    name = "shop.example"
+    web = local_web(name)
+    seeds = [web.put(name, path, path) for path in ("/", "/a", "/b")]
+    with Nameserver({name: [Record("A", "127.0.0.1")]}) as nameserver:
+        asked = crawl(seeds, DNS_SERVERS=nameserver.address, CRAWL_ID="asked")
+        named = crawl(seeds, DNS_SERVERS=nameserver.address, CRAWL_ID="named", USER_AGENT="bot (+mailto:me)")
+    assert asked.stderr.count("Say who you are: set USER_AGENT") == 1
+    assert "USER_AGENT" not in named.stderr
+    assert len(web.urls()) == 6
+
+
+def test_who_crawls_this_machine_is_not(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", "one page")
+    assert "USER_AGENT" not in crawl([web.url(SITE)]).stderr

@@ -1,0 +1,178 @@
+"""`scrapy workers` as a command: what it passes on, what it refuses, and what becomes of its workers when it dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.crawl.conftest import Project
+from tests.crawls import CHECKOUT, Crawl, CrawlResult
+from tests.web import LocalWeb, Reply
+from webcrawl.commands.workers import own_name
+
+RunCrawl = Callable[..., CrawlResult]
+StartCrawl = Callable[..., Crawl]
+StartWeb = Callable[..., LocalWeb]
+
+SITES = ("127.0.1.1", "127.0.1.2", "127.0.1.3", "127.0.1.4")
+HERE = Project(CHECKOUT)
+
+TITLED = """
+from dataclasses import dataclass
+
+from spiders.base import BroadSpider
+
+
+@dataclass
+class Title:
+    url: str
+
+
+class Titled(BroadSpider):
+    name = "titled"
+    custom_settings = {"FEEDS": {"titles.jsonl": {"format": "jsonlines", "item_classes": [Title]}}}
+
+    def parse(self, response):
+        yield Title(response.url)
+        yield from super().parse(response)
+"""
+
+
+def put_sites(web: LocalWeb, pages: int) -> list[str]:
+    """Home pages with so many links each; their URLs."""
+    for label in SITES:
+        links = "".join(f"<a href=/{number}>{number}</a>" for number in range(pages))
+        web.put(label, "/", Reply(links))
+        for number in range(pages):
+            web.put(label, f"/{number}", f"{label} {number}")
+    return [web.url(label) for label in SITES]
+
+
+def urls_of(*feeds: Path) -> list[str]:
+    return sorted(json.loads(line)["url"] for feed in feeds for line in feed.read_text().splitlines())
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("items.jsonl", "items-2.jsonl"),
+        ("items.jsonl.gz", "items.jsonl-2.gz"),
+        ("items:json", "items-2:json"),
+        ("items.out:json", "items-2.out:json"),
+        ("a.b/items", "a.b/items-2"),
+        ("s3://bucket.name/items/%(name)s.csv", "s3://bucket.name/items/%(name)s-2.csv"),
+        ("file:///tmp/items", "file:///tmp/items-2"),
+    ],
+)
+def test_the_name_of_a_worker_s_own_file(name: str, own: str) -> None:
+    assert own_name(name, 2) == own
+
+
+def test_feeds_and_logs_are_one_file_a_worker(
+    local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
+) -> None:
+    web = local_web(*SITES)
+    seeds = put_sites(web, pages=8)
+    feed, log = tmp_path / "items.jsonl", tmp_path / "crawl.log"
+    options = ("-O", str(feed), "--loglevel", "INFO", "--logfile", str(log))
+    result = run_crawl(
+        "broad",
+        seeds,
+        command=("workers", "2", *options),
+        arguments={"scope": "host"},
+        DOWNLOAD_DELAY=0.02,
+        FRONTIER_LEASE_HOSTS=1,
+        timeout=30,
+    )
+    assert result.returncode == 0, result.stderr
+    feeds = [tmp_path / f"items-{place}.jsonl" for place in range(2)]
+    assert urls_of(*feeds) == sorted(row["url"] for row in result.rows())
+    for place in range(2):
+        assert "Spider opened" in (tmp_path / f"crawl-{place}.log").read_text()
+    assert not feed.exists()
+    assert not log.exists()
+
+
+def test_the_feeds_of_a_spider_are_one_file_a_worker_too(
+    project: Project, local_web: StartWeb, run_crawl: RunCrawl
+) -> None:
+    project.add_spider("titled", TITLED)
+    web = local_web(*SITES)
+    seeds = put_sites(web, pages=3)
+    options = {"project": project.folder, "arguments": {"scope": "host"}, "DOWNLOAD_DELAY": 0}
+    result = run_crawl("titled", seeds, command=("workers", "2", "--nolog"), timeout=30, **options)
+    assert result.returncode == 0, result.stderr
+    feeds = [project.folder / f"titles-{place}.jsonl" for place in range(2)]
+    assert urls_of(*(feed for feed in feeds if feed.exists())) == sorted(web.urls())
+    assert not (project.folder / "titles.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--pdb"], "--pdb"),
+        (["--profile", "/nowhere/profile"], "--profile"),
+        (["-o", "-:json"], "stdout"),
+        (["-s", "SEEN_SET=bloom"], "SEEN_SET"),
+        (["-s", "FRONTIER_SHARDS=none"], "FRONTIER_SHARDS"),
+    ],
+)
+def test_what_workers_cannot_do_is_said_before_one_starts(
+    options: list[str], named: str, tmp_path: Path
+) -> None:
+    said = HERE.scrapy("workers", "2", "broad", *options, "-s", f"DATA_DIR={tmp_path / 'data'}", code=2)
+    assert named in said.splitlines()[-1]
+    assert "Traceback" not in said
+    assert not (tmp_path / "data").exists()
+
+
+def test_an_unknown_spider_is_named_once() -> None:
+    assert HERE.scrapy("workers", "2", "nosuch", code=2).count("nosuch") == 1
+
+
+def children(process: int) -> list[int]:
+    table = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True)
+    rows = [tuple(map(int, line.split())) for line in table.stdout.splitlines()]
+    return [pid for pid, parent in rows if parent == process]
+
+
+def lives(process: int) -> bool:
+    """Whether a process runs; one that has ended and is not yet taken note of does not."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True)
+    return bool(state.stdout.strip()) and not state.stdout.strip().startswith("Z")
+
+
+def wait_until(condition: Callable[[], object], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not (met := bool(condition())) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return met
+
+
+def test_workers_stop_in_good_order_when_the_command_is_killed(
+    local_web: StartWeb, start_crawl: StartCrawl
+) -> None:
+    web = local_web(*SITES)
+    seeds = put_sites(web, pages=1000)
+    options = {"arguments": {"scope": "host"}, "DOWNLOAD_DELAY": 0.1, "FRONTIER_LEASE_HOSTS": 1}
+    crawl = start_crawl("broad", seeds, command=("workers", "3"), **options)
+    workers: list[int] = []
+    try:
+        assert wait_until(lambda: len({hit.host for hit in web.log()}) > 1, 20), crawl.stderr
+        workers = children(crawl.process.pid)
+        assert len(workers) == 3
+        os.kill(crawl.process.pid, signal.SIGKILL)
+        assert wait_until(lambda: not any(map(lives, workers)), 20)
+    finally:
+        for worker in filter(lives, workers):
+            os.kill(worker, signal.SIGKILL)
+    result = crawl.wait(5)
+    assert (result.summary["finish_reason"], result.summary["leased"]) == ("shutdown", 0)
+    assert result.summary["queued"] > 0

@@ -13,6 +13,14 @@ empty :=
 space := $(empty) $(empty)
 comma := ,
 
+# A misspelt option must not be passed over: without SEEDS the demo would run.
+KNOWN := SEEDS SCOPE DATA MAX_PAGES WORKERS ARGS PYTHON SHELL
+SAID := $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name)))
+UNKNOWN := $(filter-out $(KNOWN),$(SAID))
+ifneq ($(and $(filter crawl,$(MAKECMDGOALS)),$(UNKNOWN)),)
+$(error make crawl has no option $(UNKNOWN); it has $(filter-out SHELL,$(KNOWN)))
+endif
+
 # What a user says goes to the crawl through the environment, taken literally: no `$`, `&`, `?` or `%` of a URL is ever
 # seen by make or by a shell.
 override SEEDS := $(subst $(space),$(comma),$(strip $(value SEEDS)))
@@ -28,13 +36,17 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help crawl test check format clean
+.PHONY: help numbers crawl test check format clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 	@echo '  Options of crawl: SEEDS="URL URL..." SCOPE=host|domain|web DATA=folder MAX_PAGES=n WORKERS=n ARGS="..."'
 
-crawl: .venv/.runtime ## Crawl SEEDS="https://example.org/", or without SEEDS a demo web on this machine
+numbers:
+	@for said in "WORKERS=$$WORKERS" "MAX_PAGES=$$MAX_PAGES"; do case "$${said#*=}" in \
+	*[!0-9]*) printf 'make crawl: %s: a whole number is needed\n' "$$said" >&2 ; exit 2 ;; esac ; done
+
+crawl: numbers .venv/.runtime ## Crawl SEEDS="https://example.org/", or without SEEDS a demo web on this machine
 	@exec $(BIN)/python $(CRAWL) $(if $(SEEDS),,$(DEMO_OPTIONS)) $(OPTIONS) $(ARGS)
 
 test: .venv/.dev ## Run the tests; ARGS="-k frontier" chooses some

@@ -110,6 +110,21 @@ def test_without_seeds_the_demo_with_the_same_options(installed: Path) -> None:
     ]
 
 
+def test_a_misspelt_option_is_refused(installed: Path) -> None:
+    done = make(installed, "crawl", "SEED=https://example.org/")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no option SEED; it has SEEDS" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("option", ["WORKERS=two", "MAX_PAGES=1e3", "WORKERS=-1", "MAX_PAGES=1 2"])
+def test_what_is_no_number_is_named_before_anything_is_installed(checkout: Path, option: str) -> None:
+    done = make(checkout, "crawl", option)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"make crawl: {option}: a whole number is needed\n")
+    assert not (checkout / ".venv").exists()
+
+
 def test_a_changed_requirement_installs_again(installed: Path) -> None:
     stamp = (installed / ".venv/.runtime").stat().st_mtime_ns
     os.utime(installed / "constraints.txt", ns=(stamp + 10**9, stamp + 10**9))

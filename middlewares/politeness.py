@@ -13,7 +13,7 @@ from scrapy.http import Response
 from webcrawl.access import Postponed, frontier_scheduler, host_of, is_robots
 from webcrawl.politeness import Failed, HostTurn, Ok, Outcome, Throttled, parse_retry_after
 from webcrawl.session import Session
-from webcrawl.turns import LeaseLost
+from webcrawl.turns import Abandoned, LeaseLost
 
 _THROTTLING = (429, 503)
 
@@ -33,11 +33,14 @@ class PolitenessMiddleware:
 
     async def process_request(self, request: Request) -> None:
         host = host_of(request)
-        if not frontier_scheduler(self._crawler).holds(request):
+        scheduler = frontier_scheduler(self._crawler)
+        if not scheduler.holds(request):
             raise Postponed(f"the lease of {host} was lost")
+        # what a spider fetches by itself belongs to a page in work, which is to be finished
+        own = scheduler.leased(request) is None and not is_robots(request)
         try:
-            turn = await self._turns.take(host)
-        except LeaseLost as error:
+            turn = await self._turns.take(host, to_the_end=own)
+        except (LeaseLost, Abandoned) as error:
             raise Postponed(str(error)) from error
         self._taken[request] = (host, turn)
 

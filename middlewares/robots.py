@@ -44,7 +44,10 @@ class RobotsMiddleware:
         if request.meta.get("dont_obey_robotstxt"):
             return
         host = host_of(request)
-        policy = self._cache.get(host) or await self._policy(host)
+        policy = self._cache.get(host)
+        if policy is None:
+            with self._session.turns.aside():
+                policy = await self._policy(host)
         if policy is None:
             raise RobotsUnreachable(f"{robots_url(host)} is unreachable")
         if self._session.turns.set_crawl_delay(host, policy.crawl_delay(self._agent)):

@@ -9,7 +9,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,3 +116,12 @@ class Crawl:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait(10)
+
+
+def until(condition: Callable[[], bool], crawl: Crawl, seconds: float = 20.0) -> None:
+    """Wait until something is so, while the crawl runs."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert crawl.process.poll() is None, f"the crawl ended early:\n{crawl.stderr[-3000:]}"
+        assert time.monotonic() < deadline, f"waited {seconds} s in vain:\n{crawl.stderr[-3000:]}"
+        time.sleep(0.005)

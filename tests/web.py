@@ -132,8 +132,8 @@ class LocalWeb:
         """Every URL asked for on any site but robots.txt, in order, repetitions included."""
         return [self.url(hit.host, hit.path) for hit in self.log() if hit.path != "/robots.txt"]
 
-    def max_concurrency(self, label: str) -> int:
-        """How many requests of the site were in progress at once, at most."""
+    def max_concurrency(self, label: str | None = None) -> int:
+        """How many requests of the site, or of all, were in progress at once, at most."""
         log = self.log(label)
         # an end sorts before a start of the same instant: they did not overlap
         changes = sorted([(hit.started, 1) for hit in log] + [(hit.finished, -1) for hit in log])

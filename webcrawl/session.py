@@ -59,7 +59,11 @@ class Session:
         self.fetch = FetchConfig.from_settings(settings)
         self.stores = StoreConfig.from_settings(settings)
         self.keys = Keys(self.config.crawl_id, self.config.shards)
-        self.turns = Turns(politeness(settings), politeness_overrides(settings))
+        self.turns = Turns(
+            politeness(settings),
+            politeness_overrides(settings),
+            total=whole(settings, "CONCURRENT_REQUESTS", least=0),
+        )
         self.guard = AddressGuard(settings.getlist("ALLOWED_NETWORKS"))
         self.resolver = Resolver(
             settings.getlist("DNS_SERVERS"),

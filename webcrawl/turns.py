@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from webcrawl.errors import CrawlError
@@ -18,6 +20,10 @@ _IDLE_HOSTS_KEPT = 10_000
 
 class LeaseLost(CrawlError):
     """The host of a request may be another worker's by now: the request must not go out."""
+
+
+class Abandoned(CrawlError):
+    """The crawl is ending: a request that has not gone out must not go out any more."""
 
 
 @dataclass(slots=True)
@@ -39,11 +45,18 @@ class Turns:
     config: PolitenessConfig
     overrides: Mapping[str, PolitenessConfig] = field(default_factory=dict)
     """By host name, for hosts that are treated otherwise."""
+    total: int = 0
+    """At most so many turns are taken at once, at all hosts together; 0 means no limit."""
     waiting: int = 0
-    """Requests that wait for their turn: they use no connection."""
+    """Requests that wait, for their turn or for something else `aside`: they use no connection."""
     _places: dict[str, _Place] = field(default_factory=dict)
     _others: OrderedDict[str, _Place] = field(default_factory=OrderedDict)
     _taken: dict[HostTurn, _Place] = field(default_factory=dict)
+    _free: asyncio.Semaphore = field(init=False)
+    _ending: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self._free = asyncio.Semaphore(self.total or sys.maxsize)
 
     def config_of(self, host: str) -> PolitenessConfig:
         """How a host is treated."""
@@ -74,31 +87,40 @@ class Turns:
     def turn(self, host: str) -> HostTurn:
         return self._place(host).turn
 
-    async def take(self, host: str) -> HostTurn:
-        """Wait until the host may be asked and take the turn; raises LeaseLost. `give` must follow."""
-        place = self._place(host)
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """While a request waits for something without using a connection."""
         self.waiting += 1
         try:
+            yield
+        finally:
+            self.waiting -= 1
+
+    async def take(self, host: str, *, to_the_end: bool = False) -> HostTurn:
+        """Wait until the host may be asked and take the turn; `give` must follow.
+
+        Raises LeaseLost, and Abandoned after `abandon` unless the request must be waited for `to_the_end`.
+        """
+        place = self._place(host)
+        with self.aside():
             await place.room.acquire()
             try:
-                while not place.turn.may_start(now := time.monotonic()):
-                    if now > place.valid_until:
-                        break
-                    await asyncio.sleep(max(0.0005, min(place.turn.ready_at, place.valid_until) - now))
-                if now > place.valid_until:
-                    raise LeaseLost(f"the lease of {host} ran out")
+                now = await self._both(host, place, asyncio.Event() if to_the_end else self._ending)
             except BaseException:
                 place.room.release()
                 raise
-        finally:
-            self.waiting -= 1
         place.turn.start(now)
         self._taken[place.turn] = place
         return place.turn
 
+    def abandon(self) -> None:
+        """The crawl is ending: who waits for a turn gets Abandoned, who has one may keep it."""
+        self._ending.set()
+
     def give(self, host: str, turn: HostTurn, outcome: Outcome) -> None:
         """The response is here, or there will be none."""
         turn.finish(time.monotonic(), outcome)
+        self._free.release()
         # the host may have been closed since, and opened anew: the room is that of the turn
         self._taken[turn].room.release()
         if not turn.in_flight:
@@ -118,6 +140,18 @@ class Turns:
             turn.start(now)
             turn.finish(now, Failed())
 
+    async def _both(self, host: str, place: _Place, ending: asyncio.Event) -> float:
+        """Wait for the host's turn and for one of the total; returns the moment at which there are both."""
+        while True:
+            await _until_due(host, place, ending)
+            # not before: who waits for its host must not keep others from a connection
+            await self._free.acquire()
+            now = time.monotonic()
+            if now <= place.valid_until and place.turn.may_start(now) and not ending.is_set():
+                return now
+            # the wait was long, and the host has failed otherwise or was lost meanwhile
+            self._free.release()
+
     def _place(self, host: str) -> _Place:
         if place := self._places.get(host):
             return place
@@ -134,3 +168,19 @@ class Turns:
         config = self.config_of(host)
         turn = HostTurn(config, delay, failures, now=time.monotonic())
         return _Place(turn, asyncio.Semaphore(config.concurrency), delay, valid_until)
+
+
+async def _until_due(host: str, place: _Place, ending: asyncio.Event) -> None:
+    """Wait for the host's turn; raises LeaseLost, Abandoned."""
+    while True:
+        now = time.monotonic()
+        if ending.is_set():
+            raise Abandoned(f"the crawl ends before it is the turn of {host}")
+        if now > place.valid_until:
+            raise LeaseLost(f"the lease of {host} ran out")
+        if place.turn.may_start(now):
+            return
+        with suppress(TimeoutError):
+            seconds = max(0.0005, min(place.turn.ready_at, place.valid_until) - now)
+            async with asyncio.timeout(seconds):
+                await ending.wait()

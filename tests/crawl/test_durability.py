@@ -17,7 +17,7 @@ from typing import Any
 import redis
 
 from tests.crawl.archive import check, record_at
-from tests.crawls import CHECKOUT, NO_NAMES, Crawl, CrawlResult
+from tests.crawls import CHECKOUT, NO_NAMES, Crawl, CrawlResult, until
 from tests.nameserver import Nameserver, Record
 from tests.web import LinkGraph, LocalWeb, Reply, generated_web
 
@@ -26,15 +26,6 @@ StartWeb = Callable[..., LocalWeb]
 
 SITES = ("127.0.1.1", "127.0.1.2", "127.0.1.3", "127.0.1.4")
 DELAY = 0.1
-
-
-def until(condition: Callable[[], bool], crawl: Crawl, seconds: float = 20.0) -> None:
-    """Wait until something is so, while the crawl runs."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert crawl.process.poll() is None, f"the crawl ended early:\n{crawl.stderr[-3000:]}"
-        assert time.monotonic() < deadline, f"waited {seconds} s in vain:\n{crawl.stderr[-3000:]}"
-        time.sleep(0.005)
 
 
 def frontier(data_dir: Path) -> dict[str, Any]:

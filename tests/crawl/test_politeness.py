@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 
-from tests.crawls import Crawl, CrawlResult
+from tests.crawls import Crawl, CrawlResult, until
 from tests.web import Hit, LocalWeb, Reply, generated_web
 
 RunCrawl = Callable[..., CrawlResult]
@@ -180,6 +181,61 @@ def test_as_many_connections_a_host_as_are_allowed(local_web: StartWeb, crawl: R
     for label in (SITE, OTHER):
         assert web.max_concurrency(label) == 3
     assert result.summary["pages"] == 42
+
+
+def test_no_more_connections_in_all_than_allowed_though_many_waits_end_together(
+    local_web: StartWeb, crawl: RunCrawl
+) -> None:
+    labels = [f"127.0.2.{n}" for n in range(1, 31)]
+    web = local_web(*labels)
+    rules = "User-agent: *\nCrawl-delay: 1\n"
+    seeds = [put_pages(web, label, 1, rules, delay=0.2) for label in labels]
+    result = crawl(seeds, CONCURRENT_REQUESTS=4)
+    assert result.returncode == 0, result.stderr
+    assert len(web.urls()) == 60
+    assert web.max_concurrency() == 4
+    assert min(web.min_gap(label) for label in labels) >= 1
+    assert result.summary["pages"] == 60
+
+
+def test_who_waits_for_a_robots_txt_keeps_nobody_from_the_only_connection(
+    local_web: StartWeb, crawl: RunCrawl
+) -> None:
+    web = local_web(SITE, OTHER)
+    seeds = [put_pages(web, label, 1) for label in (SITE, OTHER)]
+    for label in (SITE, OTHER):
+        web.put(label, "/robots.txt", Reply(status=301, headers={"Location": "/r"}))
+        web.put(label, "/r", Reply(status=301, headers={"Location": "/rules.txt"}))
+    result = crawl(seeds, CONCURRENT_REQUESTS=1, DOWNLOAD_DELAY=1)
+    for label in (SITE, OTHER):
+        assert web.paths(label) == ["/robots.txt", "/r", "/rules.txt", "/", "/page0"]
+    assert max(web.log(label)[0].started for label in (SITE, OTHER)) < web.log()[2].started
+    assert web.max_concurrency() == 1
+    assert result.summary["pages"] == 4
+
+
+def test_ctrl_c_does_not_wait_for_a_long_crawl_delay(local_web: StartWeb, start_crawl: StartCrawl) -> None:
+    web = local_web(SITE, OTHER)
+    rules = "User-agent: *\nCrawl-delay: 8\n"
+    seeds = [put_pages(web, label, 3, rules) for label in (SITE, OTHER)]
+    web.put(OTHER, "/robots.txt", Reply(rules, delay=1.0))
+    crawl = start_crawl("broad", seeds, arguments={"scope": "host"}, DOWNLOAD_DELAY=0)
+    until(lambda: len(web.hits) == 2 and time.monotonic() > web.log(SITE)[0].finished + 0.3, crawl)
+    crawl.interrupt()
+    result = crawl.wait(30)
+    assert result.returncode == 0, result.stderr
+    assert (web.paths(SITE), web.paths(OTHER)) == (["/robots.txt"], ["/robots.txt"])
+    assert not any(word in result.stderr for word in ("Traceback", "ERROR", "WARNING")), result.stderr
+    assert (result.summary["queued"], result.summary["leased"], result.summary["dead_letters"]) == (2, 0, 0)
+    # one of two attempts fails: had one been counted before, it would be the last
+    home, failures = web.sites[SITE]["/"], iter([Reply("broken", status=500)])
+    web.put(SITE, "/", lambda hit: next(failures, home))
+    options = {"FRONTIER_MAX_ATTEMPTS": 2, "FRONTIER_RETRY_DELAY": 0.1, "POLITENESS_MAX_CRAWL_DELAY": 0}
+    again = start_crawl("broad", seeds, arguments={"scope": "host"}, DOWNLOAD_DELAY=0, **options).wait(40)
+    assert web.paths(SITE)[:3] == ["/robots.txt", "/", "/"]
+    assert web.paths(OTHER)[:2] == ["/robots.txt", "/"], "what was on its way was waited for"
+    assert (len(set(web.urls())), len(web.urls())) == (8, 9)
+    assert (again.summary["pages"], again.summary["dead_letters"]) == (8, 0)
 
 
 def test_with_several_connections_starts_keep_the_delay(local_web: StartWeb, crawl: RunCrawl) -> None:

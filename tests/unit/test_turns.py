@@ -8,54 +8,14 @@ import math
 import random
 import time
 from collections import defaultdict
-from collections.abc import Coroutine, Iterable
-from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 import webcrawl.turns
+from tests.pacing import FAST, HOST, OTHER, Log, most_at_once, opened, request, run, shortest_gap
 from webcrawl.politeness import Failed, Ok, Outcome, PolitenessConfig, Throttled
 from webcrawl.turns import LeaseLost, Turns
-
-HOST, OTHER = "http://a.example", "http://b.example"
-FAST = PolitenessConfig(delay=0)
-Log = dict[str, list[tuple[float, float]]]
-
-
-def run(coroutine: Coroutine[Any, Any, None], seconds: float = 20.0) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(seconds):
-            await coroutine
-
-    asyncio.run(bounded())
-
-
-def opened(turns: Turns, host: str = HOST, valid_for: float = math.inf, failures: int = 0) -> None:
-    turns.open(host, failures=failures, delay=None, valid_until=time.monotonic() + valid_for)
-
-
-async def request(
-    turns: Turns, log: Log, host: str = HOST, seconds: float = 0.0, outcome: Outcome | None = None
-) -> None:
-    """Take a turn, be on the way for so long, give it back; `log` keeps what a server would see."""
-    turn = await turns.take(host)
-    started = time.monotonic()
-    try:
-        await asyncio.sleep(seconds)
-    finally:
-        log[host].append((started, time.monotonic()))
-        turns.give(host, turn, outcome or Ok())
-
-
-def most_at_once(spans: Iterable[tuple[float, float]]) -> int:
-    changes = sorted(change for start, end in spans for change in ((start, 1), (end, -1)))
-    return max(itertools.accumulate(change for _, change in changes))
-
-
-def shortest_gap(spans: Iterable[tuple[float, float]]) -> float:
-    """From an end to the next start, in seconds; negative when two overlap."""
-    return min(after[0] - before[1] for before, after in itertools.pairwise(sorted(spans)))
 
 
 def test_one_at_a_time_and_a_gap_after_each_however_many_ask() -> None:
@@ -106,13 +66,14 @@ def test_as_many_at_once_as_allowed_and_their_starts_apart() -> None:
         max_size=25,
     ),
     st.integers(1, 3),
+    st.integers(0, 3),
 )
 def test_nothing_that_happens_breaks_the_rule(
-    jobs: list[tuple[str, float, Outcome, bool]], concurrency: int
+    jobs: list[tuple[str, float, Outcome, bool]], concurrency: int, total: int
 ) -> None:
     """Failures, refusals and requests that are cancelled while they wait or are on their way."""
     config = PolitenessConfig(delay=0.001, concurrency=concurrency, backoff=0.004, connect_backoff=0.002)
-    turns = Turns(config)
+    turns = Turns(config, total=total)
     log: Log = defaultdict(list)
 
     async def crawl() -> None:
@@ -135,6 +96,8 @@ def test_nothing_that_happens_breaks_the_rule(
         assert most_at_once(spans) <= concurrency
         if concurrency == 1 and len(spans) > 1:
             assert shortest_gap(spans) >= 0.001
+    if total:
+        assert most_at_once(itertools.chain.from_iterable(log.values())) <= total
     assert turns.waiting == 0
 
 

@@ -1,0 +1,52 @@
+"""What tests of turns at hosts share: requests that are no more than times, and what a server would see of them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+import time
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+from webcrawl.politeness import Ok, Outcome, PolitenessConfig
+from webcrawl.turns import Turns
+
+HOST, OTHER = "http://a.example", "http://b.example"
+FAST = PolitenessConfig(delay=0)
+Log = dict[str, list[tuple[float, float]]]
+
+
+def run(coroutine: Coroutine[Any, Any, None], seconds: float = 20.0) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(seconds):
+            await coroutine
+
+    asyncio.run(bounded())
+
+
+def opened(turns: Turns, host: str = HOST, valid_for: float = math.inf, failures: int = 0) -> None:
+    turns.open(host, failures=failures, delay=None, valid_until=time.monotonic() + valid_for)
+
+
+async def request(
+    turns: Turns, log: Log, host: str = HOST, seconds: float = 0.0, outcome: Outcome | None = None
+) -> None:
+    """Take a turn, be on the way for so long, give it back; `log` keeps what a server would see."""
+    turn = await turns.take(host)
+    started = time.monotonic()
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        log[host].append((started, time.monotonic()))
+        turns.give(host, turn, outcome or Ok())
+
+
+def most_at_once(spans: Iterable[tuple[float, float]]) -> int:
+    changes = sorted(change for start, end in spans for change in ((start, 1), (end, -1)))
+    return max(itertools.accumulate(change for _, change in changes))
+
+
+def shortest_gap(spans: Iterable[tuple[float, float]]) -> float:
+    """From an end to the next start, in seconds; negative when two overlap."""
+    return min(after[0] - before[1] for before, after in itertools.pairwise(sorted(spans)))

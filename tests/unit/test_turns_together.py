@@ -1,0 +1,105 @@
+"""The turns at all hosts together: their limit, and what becomes of who waits when the crawl ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+
+import pytest
+
+from tests.pacing import FAST, HOST, OTHER, Log, most_at_once, opened, request, run, shortest_gap
+from webcrawl.politeness import Ok, PolitenessConfig, Throttled
+from webcrawl.turns import Abandoned, LeaseLost, Turns
+
+# --- all hosts together ---
+
+
+def test_hosts_whose_time_comes_together_share_the_turns_of_all() -> None:
+    turns = Turns(PolitenessConfig(delay=0.1), total=3)
+    log: Log = defaultdict(list)
+    hosts = [f"http://{number}.example" for number in range(12)]
+
+    async def crawl() -> None:
+        await asyncio.gather(*(request(turns, log, host, seconds=0.02) for host in hosts for _ in range(3)))
+
+    run(crawl())
+    spans = [span for host in hosts for span in log[host]]
+    assert len(spans) == 36
+    assert most_at_once(spans) == 3
+    assert min(shortest_gap(log[host]) for host in hosts) >= 0.1
+
+
+def test_a_host_that_waits_long_keeps_no_other_from_the_only_turn() -> None:
+    turns = Turns(FAST, total=1)
+
+    async def crawl() -> None:
+        turns.give(HOST, await turns.take(HOST), Throttled(3600))
+        held_back = asyncio.create_task(turns.take(HOST))
+        for _ in range(3):
+            turns.give(OTHER, await turns.take(OTHER), Ok())
+        held_back.cancel()
+
+    run(crawl(), seconds=5)
+
+
+def test_what_became_of_a_host_while_it_waited_for_the_others() -> None:
+    """Its lease was lost, or it failed: it must not be asked, and its turn of the total goes to somebody else."""
+    turns = Turns(PolitenessConfig(delay=0, connect_backoff=3600, jitter=0), total=1)
+    lost, failed = "http://lost.example", "http://failed.example"
+
+    async def crawl() -> None:
+        opened(turns, lost)
+        first = await turns.take(HOST)
+        waiting = [asyncio.create_task(turns.take(host)) for host in (lost, failed, OTHER)]
+        await asyncio.sleep(0.01)
+        turns.close(lost)
+        turns.fail(failed)
+        turns.give(HOST, first, Ok())
+        with pytest.raises(LeaseLost):
+            await waiting[0]
+        turns.give(OTHER, await waiting[2], Ok())
+        assert turns.waiting == 1 and not waiting[1].done()
+        waiting[1].cancel()
+
+    run(crawl())
+
+
+# --- the end ---
+
+
+def test_at_the_end_who_waits_is_sent_away_and_who_is_on_the_way_goes_on() -> None:
+    turns = Turns(FAST, total=2)
+
+    async def crawl() -> None:
+        opened(turns)
+        turns.give(HOST, await turns.take(HOST), Throttled(3600))
+        on_its_way = await turns.take(OTHER)
+        takes = (turns.take(HOST), turns.take(HOST), turns.take(OTHER))
+        waiting = [asyncio.create_task(take) for take in takes]
+        await asyncio.sleep(0.01)
+        turns.abandon()
+        for task in waiting[:2]:
+            with pytest.raises(Abandoned):
+                await task
+        with pytest.raises(Abandoned):
+            await turns.take("http://new.example")
+        turns.give(OTHER, on_its_way, Ok())
+        with pytest.raises(Abandoned):
+            await waiting[2]
+        assert turns.waiting == 0
+
+    run(crawl(), seconds=5)
+
+
+def test_what_belongs_to_a_page_in_work_is_waited_for_to_the_end() -> None:
+    turns = Turns(PolitenessConfig(delay=0.1))
+
+    async def crawl() -> None:
+        turns.give(HOST, await turns.take(HOST), Ok())
+        waiting = asyncio.create_task(turns.take(HOST, to_the_end=True))
+        await asyncio.sleep(0.01)
+        turns.abandon()
+        turns.give(HOST, await waiting, Ok())
+        turns.give(HOST, await turns.take(HOST, to_the_end=True), Ok())
+
+    run(crawl())

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any, Self
 
 from rich.console import Console
@@ -24,6 +25,8 @@ from webcrawl.figures import Figures, figures
 from webcrawl.session import Session
 
 _LIVE_SECONDS = 0.5
+_FRAME = 4
+"""Characters that a panel needs besides its contents."""
 _KINDS = ("auto", "live", "plain", "off")
 
 
@@ -56,21 +59,25 @@ class Progress:
         if self._session.is_open:
             if self._session.resumed:
                 print(f"Going on with crawl {self._session.keys.crawl!r}.", file=sys.stderr, flush=True)
-            self._display.begin()
             self._task = asyncio.create_task(self._show())
 
     async def spider_closed(self) -> None:
         if self._task is not None:
             self._task.cancel()
-            self._display.end()
+            await asyncio.wait([self._task])
 
     async def _show(self) -> None:
-        while True:
-            await asyncio.sleep(self._interval)
-            try:
-                self._display.update(await figures(self._session.frontier, self._session.crawl))
-            except AWAY:
-                continue
+        """Until cancelled: by the end of the spider, or with all other tasks by a second Ctrl-C."""
+        self._display.begin()
+        try:
+            while True:
+                await asyncio.sleep(self._interval)
+                try:
+                    self._display.update(await figures(self._session.frontier, self._session.crawl))
+                except AWAY:
+                    continue
+        finally:
+            self._display.end()
 
 
 class _Display:
@@ -112,7 +119,7 @@ class _LivePanel(_Display):
             self._stream = handler.setStream(sys.stderr)
 
     def update(self, now: Figures) -> None:
-        self._live.update(_panel(self._title, now, self._speed(now.pages)))
+        self._live.update(panel(self._live.console, self._title, now, self._speed(now.pages)))
 
     def end(self) -> None:
         handler = get_scrapy_root_handler()
@@ -125,13 +132,18 @@ def plain_line(now: Figures, speed: float) -> str:
     """One line for a log."""
     return (
         f"{now.pages:,} pages ({speed:.1f}/s), {size(now.bytes)}, {now.queued + now.leased:,} queued, "
-        f"{now.hosts:,} hosts, {errors(now):,} errors, {now.exact_duplicates + now.near_duplicates:,} duplicates"
+        f"{now.hosts:,} hosts, {http_errors(now):,} HTTP errors, {now.failed:,} failed, {duplicates(now):,} duplicates"
     )
 
 
-def errors(now: Figures) -> int:
-    """Responses of status 400 and above, and fetches that failed for good."""
-    return now.failed + sum(count for status, count in now.responses.items() if status >= "400")
+def http_errors(now: Figures) -> int:
+    """Responses of status 400 and above. What brought no response is no such error: it failed."""
+    return sum(count for status, count in now.responses.items() if status >= "400")
+
+
+def duplicates(now: Figures) -> int:
+    """Pages that are the same as an earlier one, exactly or nearly."""
+    return now.exact_duplicates + now.near_duplicates
 
 
 def size(number_of_bytes: float) -> str:
@@ -143,25 +155,42 @@ def size(number_of_bytes: float) -> str:
     return f"{number_of_bytes:.1f} TB"
 
 
-def _panel(title: str, now: Figures, speed: float) -> Panel:
-    table = Table.grid(padding=(0, 3))
-    rows = [
-        ("pages", f"{now.pages:,}", "queued", f"{now.queued:,}", "errors", f"{errors(now):,}"),
-        ("pages/s", f"{speed:.1f}", "in work", f"{now.leased:,}", "robots.txt", f"{now.robots_denied:,}"),
-        (
-            "bytes",
-            size(now.bytes),
-            "seen",
-            f"{now.seen_urls:,}",
-            "duplicates",
-            f"{now.exact_duplicates + now.near_duplicates:,}",
-        ),
-        ("hosts", f"{now.hosts:,}", "workers", f"{now.workers}", "dead letters", f"{now.dead_letters:,}"),
-        ("retries", f"{now.retried:,}", "failed", f"{now.failed:,}", "refused", f"{now.addresses_refused:,}"),
+def panel(console: Console, title: str, now: Figures, speed: float) -> Panel:
+    """The figures side by side in three columns, or in as many as the console has room for."""
+    cells = [
+        ("pages", f"{now.pages:,}"),
+        ("pages/s", f"{speed:.1f}"),
+        ("bytes", size(now.bytes)),
+        ("hosts", f"{now.hosts:,}"),
+        ("duplicates", f"{duplicates(now):,}"),
+        ("queued", f"{now.queued:,}"),
+        ("in work", f"{now.leased:,}"),
+        ("seen", f"{now.seen_urls:,}"),
+        ("retries", f"{now.retried:,}"),
+        ("workers", f"{now.workers}"),
+        ("HTTP errors", f"{http_errors(now):,}"),
+        ("failed", f"{now.failed:,}"),
+        ("dead letters", f"{now.dead_letters:,}"),
+        ("robots.txt", f"{now.robots_denied:,}"),
+        ("refused", f"{now.addresses_refused:,}"),
     ]
-    for _ in range(3):
-        table.add_column(style="dim")
-        table.add_column(justify="right", min_width=8)
-    for row in rows:
-        table.add_row(*row)
-    return Panel.fit(table, title=f"crawl {title}", subtitle="Ctrl-C stops; the same command goes on")
+    for columns in (3, 2, 1):
+        table = _table(cells, columns)
+        if (width := console.measure(table).maximum + _FRAME) <= console.width:
+            break
+    subtitle = "Ctrl-C stops; the same command goes on"
+    return Panel.fit(
+        table, title=f"crawl {title}", subtitle=subtitle if len(subtitle) + _FRAME < width else "Ctrl-C stops"
+    )
+
+
+def _table(cells: Sequence[tuple[str, str]], columns: int) -> Table:
+    """Name and number, one below the other in so many columns."""
+    table = Table.grid(padding=(0, 2))
+    for _ in range(columns):
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column(justify="right", min_width=8, no_wrap=True)
+    height = -(-len(cells) // columns)
+    for row in range(height):
+        table.add_row(*(word for cell in cells[row::height] for word in cell))
+    return table

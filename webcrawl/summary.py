@@ -13,10 +13,13 @@ from scrapy.crawler import Crawler
 
 from webcrawl.engine import AWAY
 from webcrawl.figures import Figures, figures
-from webcrawl.progress import errors, size
+from webcrawl.progress import http_errors, size
 from webcrawl.session import Session
 
 _NEVER_BEGAN = ("cannot_start", "no_seeds")
+_NOTHING_LEFT = (
+    "Nothing was left to crawl. To crawl anew, set another CRAWL_ID or DATA_DIR. The earlier runs:"
+)
 _REASONS = {
     "finished": "finished: there is nothing left to crawl",
     "shutdown": "stopped",
@@ -50,13 +53,9 @@ class Summary:
         folder = self._session.stores.data_dir
         write_summary(folder / "summary.json", {**now.as_dict(), "finish_reason": reason})
         if self._print:
-            print(text(now, reason, folder), file=sys.stderr, flush=True)
             asked = self._crawler.stats.get_value("downloader/request_count")
-            if self._session.was_finished and not asked:
-                print(
-                    "It had been finished before: to crawl anew, set another CRAWL_ID or DATA_DIR.",
-                    file=sys.stderr,
-                )
+            idle = self._session.was_finished and not asked
+            print(text(now, reason, folder, idle=idle), file=sys.stderr, flush=True)
 
 
 def write_summary(path: Path, summary: dict[str, Any]) -> None:
@@ -67,18 +66,20 @@ def write_summary(path: Path, summary: dict[str, Any]) -> None:
     temporary.replace(path)
 
 
-def text(now: Figures, reason: str, folder: Path) -> str:
-    """The summary for people."""
+def text(now: Figures, reason: str, folder: Path, *, idle: bool = False) -> str:
+    """The summary for people; `idle`: this run found nothing to do, so that all of it is about earlier ones."""
     statuses = ", ".join(f"{number:,} x {status}" for status, number in now.responses.items()) or "none"
     left = now.queued + now.leased
+    errors = f"{http_errors(now):,} answers 4xx or 5xx, {now.failed:,} fetches failed"
+    speed = f" in {now.seconds:,.1f} s ({now.pages_per_second:,.1f}/s)"
     lines = [
-        f"Crawl {_REASONS.get(reason, reason)}.",
-        f"  pages       {now.pages:,} from {now.hosts:,} hosts in {now.seconds:,.1f} s ({now.pages_per_second:,.1f}/s)",
+        _NOTHING_LEFT if idle else f"Crawl {_REASONS.get(reason, reason)}.",
+        f"  pages       {now.pages:,} from {now.hosts:,} hosts{'' if idle else speed}",
         f"  responses   {statuses}; {size(now.bytes)}",
         f"  duplicates  {now.exact_duplicates:,} exact, {now.near_duplicates:,} near",
         f"  URLs        {now.seen_urls:,} seen, {left:,} queued, {now.dead_letters:,} dead letters",
         f"  left out    {now.robots_denied:,} by robots.txt, {now.addresses_refused:,} by the address guard",
-        f"  errors      {errors(now):,} ({now.retried:,} retries)",
+        f"  errors      {errors}, {now.retried:,} retries",
         f"  results in  {folder}: summary.json, warc/, metadata.db",
     ]
     if left and reason == "max_pages":

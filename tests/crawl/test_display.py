@@ -1,0 +1,146 @@
+"""What a person sees of a crawl: the panel at every width, exact words, and a terminal that is left as it was."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.crawls import CHECKOUT, NO_NAMES, CrawlResult
+from tests.web import LocalWeb, Reply
+from webcrawl.figures import Figures
+from webcrawl.progress import panel, plain_line
+from webcrawl.summary import text
+
+RunCrawl = Callable[..., CrawlResult]
+StartWeb = Callable[..., LocalWeb]
+
+SITE = "127.0.1.1"
+HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
+FIGURES = Figures(
+    pages=1_234_567,
+    responses={"200": 1_234_567, "301": 70, "404": 5, "500": 3},
+    bytes=10**10,
+    hosts=12_345,
+    seconds=100.0,
+    pages_per_second=12_345.67,
+    robots_denied=21,
+    addresses_refused=22,
+    names_not_resolved=0,
+    failed=23,
+    retried=24,
+    exact_duplicates=20,
+    near_duplicates=5,
+    fetched_again=0,
+    seen_urls=12_345_678,
+    queued=1_234_568,
+    leased=256,
+    dead_letters=26,
+    workers=12,
+)
+SHOWN = {
+    "pages": "1,234,567",
+    "pages/s": "12.3",
+    "bytes": "10.0 GB",
+    "hosts": "12,345",
+    "duplicates": "25",
+    "queued": "1,234,568",
+    "in work": "256",
+    "seen": "12,345,678",
+    "retries": "24",
+    "workers": "12",
+    "HTTP errors": "8",
+    "failed": "23",
+    "dead letters": "26",
+    "robots.txt": "21",
+    "refused": "22",
+}
+
+
+@pytest.mark.parametrize("width", [40, 55, 69, 80, 200])
+def test_the_panel_is_whole_at_every_width(width: int) -> None:
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(panel(console, "broad", FIGURES, 12.34))
+    lines = capture.get().splitlines()
+    assert max(map(len, lines)) <= width
+    assert "crawl broad" in lines[0]
+    assert " Ctrl-C stops" in lines[-1]
+    assert lines[-1].endswith("─╯")
+    words = [part.strip() for line in lines[1:-1] for part in line.strip("│").split("  ") if part.strip()]
+    assert dict(zip(words[::2], words[1::2], strict=True)) == SHOWN
+
+
+def test_answers_that_are_errors_are_told_from_failed_fetches() -> None:
+    assert "8 HTTP errors, 23 failed, 25 duplicates" in plain_line(FIGURES, 1.0)
+    assert "8 answers 4xx or 5xx, 23 fetches failed, 24 retries" in text(FIGURES, "finished", Path("data"))
+
+
+def test_a_run_that_had_nothing_to_do_says_so(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", "one page")
+    first, second = (crawl([web.url(SITE)]).stderr for _ in range(2))
+    assert "Crawl finished: there is nothing left" in first
+    assert "1 from 1 hosts in " in first
+    assert "Nothing was left to crawl. To crawl anew" in second
+    assert "Crawl finished" not in second
+    assert "1 from 1 hosts\n" in second, "the time is that of another run"
+
+
+def read_until(terminal: int, word: str, seconds: float) -> str:
+    """What is written to a terminal up to a word, or to the end of who writes."""
+    deadline, written = time.monotonic() + seconds, ""
+    os.set_blocking(terminal, False)
+    while word not in written and time.monotonic() < deadline:
+        try:
+            written += os.read(terminal, 65536).decode(errors="replace")
+        except BlockingIOError:
+            time.sleep(0.02)
+        except OSError:  # the other end is closed
+            break
+    return written
+
+
+def test_a_second_interrupt_leaves_no_panel_behind(local_web: StartWeb, tmp_path: Path) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", Reply("slow", delay=30))
+    words = ["-a", f"seeds={web.url(SITE)}", "-s", f"DATA_DIR={tmp_path}", "-s", f"DNS_SERVERS={NO_NAMES}"]
+    ours, theirs = pty.openpty()
+    crawl = subprocess.Popen(
+        [sys.executable, "-m", "scrapy", "crawl", "broad", *words],
+        cwd=CHECKOUT,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    try:
+        written = read_until(ours, "Ctrl-C stops", 20)
+        assert HIDE in written
+        deadline = time.monotonic() + 10
+        while "/" not in web.paths(SITE) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        crawl.send_signal(signal.SIGINT)
+        time.sleep(1)
+        assert crawl.poll() is None, "it waits for the page"
+        crawl.send_signal(signal.SIGINT)
+        written += read_until(ours, "no such word", 10)
+        assert crawl.wait(10) is not None
+    finally:
+        crawl.kill()
+        crawl.wait(10)
+        os.close(ours)
+    after = written.rpartition(SHOW)[2]
+    assert SHOW in written
+    assert HIDE not in after
+    assert "Ctrl-C stops" not in after

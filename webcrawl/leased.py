@@ -30,6 +30,8 @@ class LeasedHost:
     settled: list[Settlement] = field(default_factory=list)
     drained: bool = False
     """The server had no further URLs when last asked."""
+    leaving: bool = False
+    """Nothing more is handed out: it is to be given back as soon as nothing of it is in the air."""
 
 
 class LeasedHosts:
@@ -82,7 +84,7 @@ class LeasedHosts:
         while self._due and self._due[0][0] <= now:
             _, _, name = heapq.heappop(self._due)
             host = self._hosts.get(name)
-            if host is None or not host.urls or host.in_air >= host.concurrency:
+            if host is None or not host.urls or host.in_air >= host.concurrency or host.leaving:
                 continue
             if not host.turn.may_start(now):
                 self._schedule(host)
@@ -105,6 +107,11 @@ class LeasedHosts:
         host.in_air -= 1
         self._schedule(host)
 
+    def pass_on(self, host: LeasedHost, url: LeasedURL) -> None:
+        """A URL was handed out, but is for another worker: the host leaves, this URL at the head of its queue."""
+        host.urls.appendleft(url)
+        host.leaving = True
+
     @staticmethod
     def settle(host: LeasedHost, settlement: Settlement) -> None:
         """All work on a URL is done."""
@@ -121,7 +128,7 @@ class LeasedHosts:
         return buried
 
     def _schedule(self, host: LeasedHost) -> None:
-        if host.urls and host.in_air < host.concurrency:
+        if host.urls and host.in_air < host.concurrency and not host.leaving:
             due = host.turn.ready_at
             if math.isinf(due):
                 # something else of the host is on its way, such as its robots.txt: nobody tells when it lands

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import time
+
 from webcrawl.frontier import Crawl
 
 
@@ -9,7 +12,8 @@ class Permits:
     """One permit a page. `limit` 0 means that there is none.
 
     A URL takes a permit when it is handed out; when it turns out to be no page, its permit serves another. Reserved
-    permits are counted for the whole crawl, so the limit holds exactly, however many workers there are.
+    permits are counted for the whole crawl, so the limit holds exactly, however many workers there are. Those of a
+    worker that is not heard of are given to others: should it live after all, only what it had in the air comes on top.
     """
 
     def __init__(self, crawl: Crawl, limit: int) -> None:
@@ -17,6 +21,8 @@ class Permits:
         self._limit = limit
         self._free = 0
         self._used = 0
+        self.valid_until = math.inf
+        """Monotonic time at which the server may have given the free ones to others."""
         self.short = False
         """One was wanted and there was none: `reserve` should be called."""
 
@@ -24,6 +30,8 @@ class Permits:
         """Take one, or say that there is none just now."""
         if not self._limit:
             return True
+        if time.monotonic() > self.valid_until:
+            self._free = 0
         if self._free > 0:
             self._free -= 1
             return True

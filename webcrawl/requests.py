@@ -16,9 +16,6 @@ from webcrawl.errors import StoreError
 from webcrawl.frontier import Candidate, LeasedURL, level_of_priority
 from webcrawl.urls import Canonicalizer, normalize, split
 
-LOCAL = "local"
-"""Key of an `extra` that stands for a request kept in the memory of one worker."""
-
 _PASSING_META = frozenset({"depth", "download_latency", "download_slot", "is_start_request", "retry_times"})
 
 _EXTENSIONS: dict[int, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {

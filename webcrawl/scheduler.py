@@ -11,9 +11,7 @@ import asyncio
 import logging
 import math
 import time
-import uuid
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any, Self
 
 from scrapy import Request, Spider, signals
@@ -25,21 +23,20 @@ from scrapy_redis.scheduler import Scheduler as RedisScheduler
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from webcrawl.engine import AWAY
 from webcrawl.errors import CrawlError, InvalidURL, StoreError
+from webcrawl.feeding import feed, is_fed
 from webcrawl.frontier import Candidate, LeasedURL, Settlement
+from webcrawl.held import HeldRequests, ticket_of
 from webcrawl.politeness import Ok
-from webcrawl.requests import LOCAL, Unserializable, pack, to_candidate, to_request, unpack
+from webcrawl.requests import Unserializable, to_candidate, to_request
 from webcrawl.session import Session
 from webcrawl.urls import split
 from webcrawl.worker import Worker
 
 logger = logging.getLogger(__name__)
 
-_LOCAL_RETRY_SECONDS = 2.0
 _STORE_RETRY_SECONDS = 10.0
 _MOST_BACKLOG = 50_000
-_FEED_SECONDS = 0.5
 
 
 class _InProgress(set[Request]):
@@ -60,7 +57,7 @@ class _InProgress(set[Request]):
 class _Task:
     """A leased URL that Scrapy works on, and what is known of its outcome so far."""
 
-    __slots__ = ("answered", "landed", "page", "settlement", "token", "url")
+    __slots__ = ("answered", "landed", "page", "postponed", "settlement", "token", "url")
 
     def __init__(self, url: LeasedURL, token: int) -> None:
         self.url = url
@@ -69,6 +66,12 @@ class _Task:
         self.page = False
         self.answered = False
         self.landed = False
+        self.postponed = False
+
+    @property
+    def comes_again(self) -> bool:
+        """Whether the frontier will hand the URL out again."""
+        return self.postponed or (self.settlement is not None and self.settlement.verdict == "retry")
 
 
 class FrontierScheduler(RedisScheduler):
@@ -86,7 +89,7 @@ class FrontierScheduler(RedisScheduler):
         self.stats = crawler.stats
         self._worker: Worker | None = None
         self._tasks: dict[Request, _Task] = {}
-        self._held: dict[str, Request] = {}
+        self._held = HeldRequests(session.worker, self._want)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
         self._ending = False
@@ -107,7 +110,7 @@ class FrontierScheduler(RedisScheduler):
 
     def enqueue_request(self, request: Request) -> bool:
         """Give a request to the frontier; False when it was met lately or cannot be crawled."""
-        if (task := self._tasks.get(request)) and task.settlement and task.settlement.verdict == "retry":
+        if (task := self._tasks.get(request)) and task.comes_again:
             return True
         try:
             candidate = to_candidate(request, self.spider, self.session.canonicalizer)
@@ -116,10 +119,12 @@ class FrontierScheduler(RedisScheduler):
             self.stats.inc_value("frontier/invalid_urls")
             return False
         except Unserializable as error:
-            candidate = self._hold(request, str(error))
+            logger.warning("%s stays in this process, it cannot be stored: %s", request, error)
+            self.stats.inc_value("frontier/unserializable")
+            candidate = self._held.hold(request, self.spider, self.session.canonicalizer)
         added = self.worker.add(candidate)
-        if not added and candidate.extra is not None:
-            self._forget_held(candidate.extra)
+        if not added:
+            self._held.forget(candidate.extra)
         return added
 
     def add_links(self, urls: Iterable[str], *, depth: int, referrer: str, level: int) -> int:
@@ -202,6 +207,11 @@ class FrontierScheduler(RedisScheduler):
         """When its work is done, the URL goes back to be fetched again after `delay` seconds, an attempt counted."""
         self._settle_as(request, "retry", delay, reason)
 
+    def postpone(self, request: Request) -> None:
+        """The URL stays leased, untried, until its host is given back: nothing is counted against it."""
+        if task := self._tasks.get(request):
+            task.postponed = True
+
     def bury(self, request: Request, reason: str) -> None:
         """When its work is done, the URL becomes a dead letter."""
         self._settle_as(request, "dead", 0.0, reason)
@@ -235,41 +245,11 @@ class FrontierScheduler(RedisScheduler):
         self.crawler.signals.connect(self._item_failed, signals.item_error)
         self.crawler.signals.connect(self._callback_failed, signals.spider_error)
         self._worker.start()
-        if hasattr(self.spider, "redis_key") and hasattr(self.spider, "next_requests"):
-            self._feeding = asyncio.ensure_future(self._feed())
+        if is_fed(self.spider):
+            self._feeding = asyncio.ensure_future(feed(self.crawler, session))
 
     def _refuse(self) -> None:
         raise CloseSpider("cannot_start")
-
-    async def _feed(self) -> None:
-        """Take start URLs from the list of a scrapy-redis spider while it works, not only when it is idle."""
-        spider: Any = self.spider
-        make = spider.make_request_from_data
-
-        def admitted(data: Any) -> Any:
-            """What one entry of the list asks for; one that is no good must not take the others with it."""
-            try:
-                made = make(data)
-                requests = [made] if isinstance(made, Request) else list(made or ())
-                for request in requests:
-                    self.session.allow_seed(request.url)
-            except Exception as error:
-                logger.error("Start URL left out: %r: %s", data, error)
-                self.stats.inc_value("frontier/bad_start_urls")
-                return []
-            return requests
-
-        # the spider's own idle handler takes them this way too
-        spider.make_request_from_data = admitted
-        while True:
-            try:
-                for request in await asyncio.to_thread(lambda: list(spider.next_requests())):
-                    self.crawler.engine.crawl(request)
-            except AWAY as error:
-                logger.info("No start URLs just now: %s", error)
-            except Exception:
-                logger.exception("No start URLs can be read from %s", spider.redis_key)
-            await asyncio.sleep(_FEED_SECONDS)
 
     @property
     def engine_slot(self) -> Any:
@@ -290,12 +270,20 @@ class FrontierScheduler(RedisScheduler):
     def _done(self, request: Request) -> None:
         """Everything that Scrapy does with a request has been done."""
         self.landed(request)
-        if task := self._tasks.pop(request, None):
-            settlement = task.settlement or self._without_verdict(task)
-            page = task.page and settlement.verdict == "done"
-            if settlement.verdict != "retry" and task.url.extra is not None:
-                self._forget_held(task.url.extra)
-            self.worker.settle(task.url, task.token, settlement, page=page)
+        task = self._tasks.pop(request, None)
+        if task is None:
+            return
+        if task.postponed:
+            self.worker.pass_on(task.url, task.token)
+            return
+        settlement = task.settlement or self._without_verdict(task)
+        page = task.page and settlement.verdict == "done"
+        if settlement.verdict != "retry":
+            self._held.forget(task.url.extra)
+        self.worker.settle(task.url, task.token, settlement, page=page)
+
+    def _want(self, host: str, more: int) -> None:
+        self.worker.members.want(self.session.keys.shard(host), more)
 
     def _without_verdict(self, task: _Task) -> Settlement:
         """Nobody said what became of a URL: unless its host answered, it must not vanish for that."""
@@ -323,52 +311,23 @@ class FrontierScheduler(RedisScheduler):
         if request is not None:
             self.bury(request, f"{type(failure.value).__name__}: {failure.value}")
 
-    def _hold(self, request: Request, reason: str) -> Candidate:
-        """Keep a request in memory and make a place holder for it, to be crawled when its host's turn comes."""
-        logger.warning("%s stays in this process, it cannot be stored: %s", request, reason)
-        self.stats.inc_value("frontier/unserializable")
-        ticket = uuid.uuid4().hex
-        self._held[ticket] = request
-        stand_in = Request(
-            request.url,
-            method=request.method,
-            body=request.body,
-            priority=request.priority,
-            dont_filter=request.dont_filter,
-            meta={"depth": request.meta.get("depth", 0)},
-        )
-        plain = to_candidate(stand_in, self.spider, self.session.canonicalizer)
-        extra = pack({LOCAL: ticket, "worker": self.session.worker})
-        return replace(plain, extra=extra)
-
-    def _forget_held(self, extra: bytes) -> None:
-        """The request behind a place holder, if this is one, is not needed any more."""
-        if LOCAL.encode() in extra and isinstance(record := unpack(extra), dict):
-            self._held.pop(record.get(LOCAL, ""), None)
-
     def _request_of(self, url: LeasedURL, token: int) -> Request | None:
-        """The request of a leased URL, or None when it cannot be made here: then it is settled otherwise."""
+        """The request of a leased URL, or None when it cannot be made here: then the URL is cared for otherwise."""
         try:
-            record = unpack(url.extra) if url.extra and LOCAL.encode() in url.extra else {}
-            if not isinstance(record, dict):
-                raise StoreError(f"the queued request for {url.url} is damaged")
-            if LOCAL not in record:
+            ticket = ticket_of(url.extra)
+            if ticket is None:
                 return to_request(url, self.spider)
+            if request := self._held.take_up(ticket, url):
+                return request
+            if ticket.worker == self.session.worker or self.worker.members.is_dead(ticket.worker):
+                raise StoreError(f"the request for {url.url} was held by a worker that died")
         except StoreError as error:
             logger.error("%s", error)
-            settlement = Settlement(url.index, "dead", reason=str(error))
+            self.worker.landed(url, token)
+            self.worker.settle(url, token, Settlement(url.index, "dead", reason=str(error)), page=False)
         else:
-            if request := self._held.get(record[LOCAL]):
-                request.meta["depth"] = url.depth
-                return request
-            if record["worker"] in self.worker.peers:
-                settlement = Settlement(url.index, "retry", _LOCAL_RETRY_SECONDS)
-            else:
-                settlement = Settlement(
-                    url.index, "dead", reason="it could only be held by a worker that died"
-                )
-        self.worker.landed(url, token)
-        self.worker.settle(url, token, settlement, page=False)
+            self.worker.landed(url, token)
+            self.worker.pass_on(url, token)
         return None
 
     def _wake(self) -> None:

@@ -11,10 +11,8 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-
-import xxhash
 
 from webcrawl.config import FrontierConfig
 from webcrawl.engine import AWAY
@@ -23,6 +21,7 @@ from webcrawl.frontier import Candidate, Crawl, Frontier, LeasedURL, Report, Set
 from webcrawl.frontier.bloom import BloomSeen
 from webcrawl.frontier.recent import RecentCache
 from webcrawl.leased import LeasedHost, LeasedHosts
+from webcrawl.membership import Membership
 from webcrawl.permits import Permits
 from webcrawl.turns import Turns
 
@@ -75,9 +74,7 @@ class Worker:
         self._closing = False
         self._last_beat = 0.0
         self._save_at = 0.0
-        self._shards: Sequence[int] = range(frontier.keys.shards)
-        self.peers: frozenset[str] = frozenset({crawl.worker})
-        """All live workers of the crawl, this one among them."""
+        self.members = Membership(crawl, frontier.keys.shards)
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -134,6 +131,15 @@ class Worker:
             self._dirty.add(url.host)
         else:
             self.counted["settled_too_late"] += 1
+        self._signal.set()
+
+    def pass_on(self, url: LeasedURL, token: int) -> None:
+        """A URL that was handed out is not for this worker, or not for now: its host is left to others for a moment."""
+        self._permits.settle(page=False)
+        if host := self._hosts.of(url.host, token):
+            self._hosts.pass_on(host, url)
+            self.members.lend(self.frontier.keys.shard(url.host))
+            self._dirty.add(url.host)
         self._signal.set()
 
     def learned(self, host: str) -> None:
@@ -194,6 +200,9 @@ class Worker:
             self._signal.clear()
 
     async def _round(self) -> None:
+        if not self._last_beat:
+            # first of all: what is added may name this worker, and nobody must take it for a dead one
+            await self._beat()
         while self._condemned:
             await self._condemn(next(iter(self._condemned)))
         # nothing may be awaited between these two: what is settled by now has its links among what was added
@@ -247,7 +256,7 @@ class Worker:
         host = self._hosts[name]
         settled = tuple(host.settled)
         host.lease.gap = host.turn.gap
-        if host.unsettled == len(host.urls) and self._is_blocked(host):
+        if host.unsettled == len(host.urls) and (host.leaving or self._is_blocked(host)):
             # the server remembers a back-off better than a process does, and the place can serve another host
             return Report(
                 host.lease, settled, pause=self._pause_of(host), quiet=self.turns.config.forgive_after
@@ -269,7 +278,7 @@ class Worker:
         """How many URLs to ask for on top: as long as no other host waits for a place, a host is kept busy."""
         low = len(host.urls) <= self._config.lease_urls // 2
         room = len(self._hosts) < self._config.lease_hosts
-        mine = self.frontier.keys.shard(name) in self._shards
+        mine = self.members.serves(self.frontier.keys.shard(name))
         wanted = low and room and mine and not host.drained and not self._closing
         return self._config.lease_urls - len(host.urls) if wanted else 0
 
@@ -307,9 +316,9 @@ class Worker:
     async def _lease(self) -> None:
         room = self._config.lease_hosts - len(self._hosts)
         asked = time.monotonic()
-        if room <= 0 or not self._shards or asked < self._lease_at:
+        if room <= 0 or asked < self._lease_at:
             return
-        leases = await self.frontier.lease(room, self._config.lease_urls, self._shards)
+        leases = await self.frontier.lease(room, self._config.lease_urls, self.members.served())
         self._lease_at = 0.0 if leases else asked + _IDLE_SECONDS
         for lease in leases:
             until = asked + self._config.lease_seconds
@@ -323,6 +332,7 @@ class Worker:
             self._bloom.save()
             self._save_at = sent + _SAVE_SECONDS
         await self.crawl.beat(seeding=self.seeding)
+        self._permits.valid_until = sent + self.crawl.worker_seconds
         lost = await self.frontier.extend([host.lease for host in self._hosts])
         for name in [host.lease.host for host in self._hosts]:
             if name in lost:
@@ -335,23 +345,9 @@ class Worker:
             logger.warning(
                 "Took back %d hosts of workers that died; %d URLs are dead letters.", hosts, buried
             )
-        self.peers = frozenset({*await self.crawl.workers(), self.crawl.worker})
-        if self._bloom is not None and len(self.peers) > 1:
+        await self.members.update()
+        if self._bloom is not None and len(self.members.peers) > 1:
             raise ConfigurationError('SEEN_SET = "bloom" is for a single worker, and this crawl has several')
-        self._shards = self._own_shards()
-
-    def _own_shards(self) -> list[int]:
-        """The shards this worker serves, by rendezvous hashing (Thaler and Ravishankar 1998)."""
-        me = self.crawl.worker
-
-        def weight(worker: str, shard: int) -> int:
-            return xxhash.xxh3_64_intdigest(f"{worker} {shard}".encode())
-
-        return [
-            shard
-            for shard in range(self.frontier.keys.shards)
-            if max(self.peers, key=lambda worker: weight(worker, shard)) == me
-        ]
 
     async def _ask_permits(self) -> None:
         if await self._permits.reserve(len(self._hosts)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from tests.crawl.conftest import Project
 from tests.crawls import Crawl, CrawlResult
 from tests.web import LocalWeb, Reply
 
@@ -81,3 +82,74 @@ def test_all_workers_follow_a_redirected_seed(local_web: StartWeb, run_crawl: Ru
     assert result.returncode == 0, result.stderr
     assert {label: len(set(web.paths(label))) for label in SITES[4:]} == dict.fromkeys(SITES[4:], 11)
     assert len(web.urls()) == len(result.rows()) == 44
+
+
+NAMELESS = """
+from scrapy import Request, Spider
+
+
+class Nameless(Spider):
+    name = "nameless"
+
+    async def start(self):
+        for home in self.homes.split():
+            yield Request(home + "/", callback=lambda response: self.more(response))
+
+    def more(self, response):
+        for number in range(6):
+            yield response.follow(f"/plain{number}", callback=self.plain)
+        yield response.follow("/secret", callback=lambda response: None)
+
+    def plain(self, response):
+        pass
+"""
+
+
+def test_a_request_held_by_one_worker_is_crawled_though_others_serve_its_host(
+    project: Project, local_web: StartWeb, run_crawl: RunCrawl
+) -> None:
+    """All workers start with the same requests, each with lambdas of its own: every one is crawled in the end."""
+    project.add_spider("nameless", NAMELESS)
+    web = local_web(*SITES)
+    for label in SITES:
+        for path in ("/", "/secret", *(f"/plain{n}" for n in range(6))):
+            web.put(label, path, path)
+    result = run_crawl(
+        "nameless",
+        project=project.folder,
+        command=("workers", "3"),
+        arguments={"homes": " ".join(web.host(label) for label in SITES)},
+        DOWNLOAD_DELAY=0.05,
+        ALLOWED_NETWORKS="127.0.0.0/8",
+        FRONTIER_LEASE_HOSTS=2,
+        timeout=40,
+    )
+    assert result.returncode == 0, result.stderr
+    for label in SITES:
+        paths = web.paths(label)
+        assert {"/", "/secret", *(f"/plain{n}" for n in range(6))} <= set(paths)
+        assert paths.count("/secret") == 1
+    assert (result.summary["queued"], result.summary["dead_letters"]) == (0, 0)
+
+
+def test_a_request_held_by_a_worker_that_died_becomes_a_dead_letter(
+    project: Project, local_web: StartWeb, start_crawl: StartCrawl, run_crawl: RunCrawl
+) -> None:
+    project.add_spider("nameless", NAMELESS)
+    site = SITES[0]
+    web = local_web(site)
+    for path in ("/", "/secret", *(f"/plain{n}" for n in range(6))):
+        web.put(site, path, Reply(path, delay=0.3))
+    options = {"project": project.folder, "arguments": {"homes": web.host(site)}, "DOWNLOAD_DELAY": 0}
+    first = start_crawl("nameless", ALLOWED_NETWORKS="127.0.0.0/8", **options)
+    deadline = time.monotonic() + 15
+    while "/plain0" not in web.paths(site) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    first.kill()
+    again = start_crawl(
+        "broad", [web.url(site, "/other")], CRAWL_ID="nameless", data_dir=first.data_dir, **options
+    )
+    again.wait(20)
+    assert "/secret" not in web.paths(site)
+    result = run_crawl("nameless", command=("frontier", "--dead", "--json"), data_dir=first.data_dir)
+    assert "held by a worker that died" in result.stdout

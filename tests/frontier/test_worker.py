@@ -173,8 +173,8 @@ async def test_permits_that_a_worker_does_not_need_serve_another(frontier_of: Fr
     for consumer in both.values():
         consumer.start(seeding=True)
     one, other = both["w1"], both["w2"]
-    await one.until(lambda: all(len(consumer.worker.peers) == 2 for consumer in both.values()))
-    keys, shards = one.worker.frontier.keys, {name: c.worker._own_shards() for name, c in both.items()}
+    await one.until(lambda: all(len(consumer.worker.members.peers) == 2 for consumer in both.values()))
+    keys, shards = one.worker.frontier.keys, {name: c.worker.members.served() for name, c in both.items()}
     hosts = [f"http://h{n}.test" for n in range(200)]
     mine = [host for host in hosts if keys.shard(host) in shards["w1"]][:10]
     theirs = [host for host in hosts if keys.shard(host) in shards["w2"]][:10]

@@ -58,7 +58,7 @@ class RetryMiddleware:
         if scheduler.leased(request) is None:
             return None
         if isinstance(exception, Postponed):
-            scheduler.retry(request, 0.0, str(exception))
+            scheduler.postpone(request)
             return request
         if isinstance(exception, IgnoreRequest | DownloadCancelledError) and not isinstance(
             exception, RobotsUnreachable

@@ -2,9 +2,10 @@
 
 from webcrawl.frontier.crawl import Crawl
 from webcrawl.frontier.entry import DEFAULT_LEVEL, LEVELS, Candidate, LeasedURL, level_of_priority
-from webcrawl.frontier.frontier import Counts, DeadLetter, Frontier, HostQueue, Lease, Report, Settlement
+from webcrawl.frontier.frontier import Frontier
 from webcrawl.frontier.keys import Keys
 from webcrawl.frontier.recent import RecentCache
+from webcrawl.frontier.records import Counts, DeadLetter, HostQueue, Lease, Report, Settlement
 
 __all__ = [
     "DEFAULT_LEVEL",

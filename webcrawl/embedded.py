@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import logging
 import os
 import socket
 import subprocess
@@ -19,7 +20,13 @@ from pathlib import Path
 
 from webcrawl.errors import EngineUnavailable
 
+logger = logging.getLogger(__name__)
+
 START_SECONDS = 60.0
+"""How long a server may take to start, or to load any further part of its data."""
+
+TELL_SECONDS = 30.0
+REPLY_SECONDS = 5.0
 _SOCKET_PATH_LIMIT = 100
 
 
@@ -46,18 +53,17 @@ class EmbeddedEngine:
         `clears_up`: should this process be the first, no other may start until it calls `admit_others`.
         """
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._starting = os.open(self.folder / "starting", os.O_RDWR | os.O_CREAT, 0o600)
-            fcntl.flock(self._starting, fcntl.LOCK_EX)
-            self._lock = os.open(self.folder / "users", os.O_RDWR | os.O_CREAT, 0o600)
-            self.first = _is_unused(self._lock)
-            fcntl.flock(self._lock, fcntl.LOCK_SH)
-            if not answers(socket_path(self.folder)) or not _has_keeper(self.folder):
-                self._start_keeper()
-            if not (self.first and clears_up):
-                self.admit_others()
-        except OSError as error:
-            raise EngineUnavailable(f"cannot keep the embedded engine in {self.folder}: {error}") from error
+            self._use()
+            self._start_server()
+        except BaseException as error:
+            self.stop()
+            if isinstance(error, OSError):
+                raise EngineUnavailable(
+                    f"cannot keep the embedded engine in {self.folder}: {error}"
+                ) from error
+            raise
+        if not (self.first and clears_up):
+            self.admit_others()
         return self.url
 
     def admit_others(self) -> None:
@@ -73,26 +79,50 @@ class EmbeddedEngine:
             os.close(self._lock)
             self._lock = None
 
-    def _start_keeper(self) -> None:
-        binary = server_binary()
-        log = self.folder / "keeper.log"
+    def _use(self) -> None:
+        """Be one of the engine's users; wait for a process that is just starting, or for a keeper that is ending."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._starting = os.open(self.folder / "starting", os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(self._starting, fcntl.LOCK_EX)
+        self._lock = os.open(self.folder / "users", os.O_RDWR | os.O_CREAT, 0o600)
+        self.first = _is_unused(self._lock)
+        fcntl.flock(self._lock, fcntl.LOCK_SH)
+
+    def _start_server(self) -> None:
+        """Have a keeper and wait for its server, for as long as that is loading ever more of its data."""
+        path, keeper = socket_path(self.folder), self._start_keeper()
+        moved = told = time.monotonic()
+        loaded = b""
+        while not answers(path):
+            keeper = keeper or self._start_keeper()
+            now, before, loaded = time.monotonic(), loaded, _loaded(path)
+            moved = moved if loaded == before else now
+            if (keeper and keeper.poll() is not None) or now > moved + START_SECONDS:
+                raise EngineUnavailable(
+                    f"the embedded Valkey in {self.folder} does not start; its last words: {_last_lines(self.folder)}"
+                )
+            if now > told + TELL_SECONDS:
+                told = now
+                logger.warning("The engine in %s is loading its data: %s", self.folder, loaded.decode())
+            time.sleep(0.02)
+
+    def _start_keeper(self) -> subprocess.Popen[bytes] | None:
+        """A keeper unless there is one. It inherits a locked file, and so holds the lock for as long as it lives."""
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
-        with log.open("ab") as output:
-            keeper = subprocess.Popen(
-                [sys.executable, "-m", "webcrawl.keeper", str(self.folder), str(binary)],
+        with (self.folder / "keeper").open("ab") as lock, (self.folder / "keeper.log").open("ab") as output:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return None
+            return subprocess.Popen(
+                [sys.executable, "-m", "webcrawl.keeper", str(self.folder), str(server_binary())],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
                 env=environment,
+                pass_fds=[lock.fileno()],
             )
-        deadline = time.monotonic() + START_SECONDS
-        while not answers(socket_path(self.folder)):
-            if keeper.poll() is not None or time.monotonic() > deadline:
-                raise EngineUnavailable(
-                    f"the embedded Valkey in {self.folder} does not start; its last words: {_last_lines(self.folder)}"
-                )
-            time.sleep(0.02)
 
 
 def socket_path(folder: Path) -> Path:
@@ -119,7 +149,7 @@ def answers(path: Path) -> bool:
 def command(path: Path, line: bytes) -> bytes:
     """Send one inline command to a server; an empty reply when there is none."""
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(5.0)
+        connection.settimeout(REPLY_SECONDS)
         try:
             connection.connect(str(path))
             connection.sendall(line + b"\r\n")
@@ -154,14 +184,12 @@ def _is_unused(lock: int) -> bool:
     return True
 
 
-def _has_keeper(folder: Path) -> bool:
-    """Whether a keeper lives: it holds its own lock as long as it does."""
-    with (folder / "keeper").open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+def _loaded(path: Path) -> bytes:
+    """How much of its data a server has loaded, for a person; empty when it does not load any."""
+    found = dict(line.split(b":", 1) for line in command(path, b"INFO persistence").split() if b":" in line)
+    if found.get(b"loading") != b"1":
+        return b""
+    return b"%s of %s bytes" % (found[b"loading_loaded_bytes"], found[b"loading_total_bytes"])
 
 
 def _last_lines(folder: Path) -> str:

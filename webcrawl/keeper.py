@@ -2,6 +2,9 @@
 
     python -m webcrawl.keeper DATA_DIR/engine /path/to/valkey-server
 
+The server inherits a locked file, DATA_DIR/engine/server, and so holds the lock for as long as it lives, whatever
+becomes of its keeper: no two servers ever write to one folder.
+
 It needs nothing but the standard library, to be quick and small, and lives in a session of its own.
 """
 
@@ -16,7 +19,7 @@ import threading
 import time
 from pathlib import Path
 
-from webcrawl.embedded import answers, command, socket_path
+from webcrawl.embedded import command, socket_path
 
 RESTARTS_A_MINUTE = 10
 END_SECONDS = 60.0
@@ -47,8 +50,6 @@ class Keeper:
 
     def run(self) -> None:
         """Block until the last user is gone, then end the server, its data written."""
-        own = (self._folder / "keeper").open("ab")
-        fcntl.flock(own, fcntl.LOCK_EX)
         supervisor = threading.Thread(target=self._supervise, daemon=True)
         supervisor.start()
         users = os.open(self._folder / "users", os.O_RDWR | os.O_CREAT, 0o600)
@@ -61,19 +62,26 @@ class Keeper:
             supervisor.join(timeout=0.1)
 
     def _supervise(self) -> None:
-        # another keeper may have been killed and have left its server behind: until that ends, only look on
-        while answers(self._socket):
-            time.sleep(0.1)
         starts: list[float] = []
         while not self._ending.is_set():
             starts = [start for start in starts if start > time.monotonic() - 60] + [time.monotonic()]
             if len(starts) > RESTARTS_A_MINUTE:
                 print("valkey-server keeps dying: see valkey.log", file=sys.stderr, flush=True)
                 os._exit(1)
-            code = subprocess.Popen(self._arguments, stdin=subprocess.DEVNULL).wait()
+            code = self._serve()
             if not self._ending.is_set():
                 print(f"valkey-server ended with {code}: starting it again", file=sys.stderr, flush=True)
                 self._ending.wait(0.1)
+
+    def _serve(self) -> int:
+        """Run the server to its end; returns its exit code."""
+        with (self._folder / "server").open("ab") as lock:
+            # another keeper may have been killed and have left its server behind: until that ends, wait
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if self._ending.is_set():
+                return 0
+            server = subprocess.Popen(self._arguments, stdin=subprocess.DEVNULL, pass_fds=[lock.fileno()])
+        return server.wait()
 
 
 def main() -> None:

@@ -4,79 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import redis
 
-from webcrawl.embedded import EmbeddedEngine, answers, command, socket_path
+from tests.frontier.processes import User, is_gone, process_of, until
+from webcrawl.embedded import EmbeddedEngine, answers, socket_path
 from webcrawl.errors import EngineUnavailable
-
-USER = """
-import sys
-from pathlib import Path
-from webcrawl.embedded import EmbeddedEngine
-engine = EmbeddedEngine(Path(sys.argv[1]))
-print(engine.start(), engine.first, flush=True)
-sys.stdin.read()
-"""
-
-
-class User:
-    """A process of its own that uses the engine of a data folder until told to stop."""
-
-    def __init__(self, data_dir: Path) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", USER, str(data_dir)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def started(self) -> tuple[str, bool]:
-        """Wait for its engine: (URL, first)."""
-        assert self.process.stdout
-        url, first = self.process.stdout.readline().split()
-        return url, first == "True"
-
-    def stop(self) -> None:
-        assert self.process.stdin and self.process.stdout
-        self.process.stdin.close()
-        self.process.wait(20)
-        self.process.stdout.close()
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait(20)
-
-
-def process_of(folder: Path) -> int:
-    """The pid of the server of an engine folder."""
-    lines = command(socket_path(folder), b"INFO server").decode().splitlines()
-    return int(next(line.partition(":")[2] for line in lines if line.startswith("process_id:")))
-
-
-def until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
-    """Whether the condition comes true in time."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
-
-
-def is_gone(pid: int) -> bool:
-    """Whether a process has ended; a zombie has, whose parent did not ask for it yet."""
-    with suppress(ProcessLookupError, FileNotFoundError):
-        os.kill(pid, 0)
-        return ") Z " in Path(f"/proc/{pid}/stat").read_text()
-    return True
 
 
 @pytest.fixture

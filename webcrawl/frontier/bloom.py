@@ -34,6 +34,8 @@ class BloomSeen:
         self._new = path.with_suffix(".new")
         self._aside: set[int] | None = None
         """What is added while the filter is being written; None when it is not."""
+        self._settles_at: float | None
+        """When what was written may take the place of the file; None when there is nothing that could."""
         self.reload()
 
     def __len__(self) -> int:
@@ -83,8 +85,7 @@ class BloomSeen:
         """Forget what was not saved, or only lately: the frontier may have lost it."""
         self._filter = self._load()
         self._written = len(self._filter)
-        self._settles_at: float | None = None
-        """When what was written may take the place of the file; None when there is nothing that could."""
+        self._settles_at = None
 
     def clear(self) -> None:
         """Forget everything, in the file too."""

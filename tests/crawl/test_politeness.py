@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import Path
 
+from tests.crawl.conftest import Project
 from tests.crawls import Crawl, CrawlResult, until
 from tests.web import Hit, LocalWeb, Reply, generated_web
 
@@ -236,6 +239,47 @@ def test_ctrl_c_does_not_wait_for_a_long_crawl_delay(local_web: StartWeb, start_
     assert web.paths(OTHER)[:2] == ["/robots.txt", "/"], "what was on its way was waited for"
     assert (len(set(web.urls())), len(web.urls())) == (8, 9)
     assert (again.summary["pages"], again.summary["dead_letters"]) == (8, 0)
+
+
+FETCHES_BY_ITSELF = """
+from scrapy import Request, Spider
+
+class ByItself(Spider):
+    name = "by_itself"
+
+    async def start(self):
+        yield Request(self.home)
+
+    async def parse(self, response):
+        for path in ("/page0", "/page1"):
+            part = await self.crawler.engine.download_async(Request(self.other + path))
+        yield {"last": part.url}
+"""
+
+
+def test_at_ctrl_c_a_callback_may_still_fetch_what_it_waits_for(
+    project: Project, local_web: StartWeb, start_crawl: StartCrawl, tmp_path: Path
+) -> None:
+    project.add_spider("by_itself", FETCHES_BY_ITSELF)
+    web = local_web(SITE, OTHER)
+    home, items = put_pages(web, SITE, 0), tmp_path / "items.jsonl"
+    put_pages(web, OTHER, 2)
+    crawl = start_crawl(
+        "by_itself",
+        project=project.folder,
+        command=("crawl", "-o", str(items)),
+        arguments={"home": home, "other": web.host(OTHER)},
+        ALLOWED_NETWORKS="127.0.0.0/8",
+        DOWNLOAD_DELAY=1,
+    )
+    until(lambda: "/page0" in web.paths(OTHER), crawl)
+    crawl.interrupt()
+    result = crawl.wait(30)
+    assert result.summary["finish_reason"] == "shutdown"
+    assert web.paths(OTHER) == ["/robots.txt", "/page0", "/page1"]
+    assert json.loads(items.read_text()) == {"last": web.url(OTHER, "/page1")}
+    assert "Traceback" not in result.stderr
+    assert (result.summary["queued"], result.summary["dead_letters"]) == (0, 0)
 
 
 def test_with_several_connections_starts_keep_the_delay(local_web: StartWeb, crawl: RunCrawl) -> None:

@@ -1,0 +1,34 @@
+"""Scrapy imports every command for each command: what only a crawl needs must not be paid for by `scrapy list`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.crawls import CHECKOUT
+
+PROGRAM = """
+import sys
+from scrapy.cmdline import execute
+try:
+    execute(["scrapy", *sys.argv[1:]])
+except SystemExit:
+    print(*sys.modules, file=sys.stderr)
+"""
+SLOW = {"boto3", "numpy", "simhash", "sqlalchemy"}
+OF_A_SESSION = {"aiodns", "aiohttp", "redis", "rich"}
+
+
+@pytest.mark.parametrize(
+    ("words", "unwanted"),
+    [(["list"], SLOW), (["frontier", "--help"], SLOW | OF_A_SESSION)],
+    ids=["list", "frontier --help"],
+)
+def test_what_is_slow_to_import_is_imported_where_it_is_used(words: list[str], unwanted: set[str]) -> None:
+    command = [sys.executable, "-c", PROGRAM, *words]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=True)
+    imported = set(done.stderr.split())
+    assert "webcrawl.commands.frontier" in imported
+    assert not imported & unwanted

@@ -156,21 +156,21 @@ class StoreConfig:
 
 @dataclass(frozen=True, slots=True)
 class FetchConfig:
-    """Bounds of a download: seconds, bytes (0 = none), requests at once."""
+    """Bounds of a download: seconds, bytes (0 = none)."""
 
     timeout: float
     maxsize: int
     warnsize: int
-    concurrency: int
 
     @classmethod
     def from_settings(cls, settings: Settings) -> FetchConfig:
+        # Scrapy's own, which it does not check
         whole(settings, "CONCURRENT_ITEMS", least=1)
+        whole(settings, "CONCURRENT_REQUESTS", least=0)
         return cls(
             timeout=number(settings, "DOWNLOAD_TIMEOUT", least=0.001),
             maxsize=whole(settings, "DOWNLOAD_MAXSIZE", least=0),
             warnsize=whole(settings, "DOWNLOAD_WARNSIZE", least=0),
-            concurrency=whole(settings, "CONCURRENT_REQUESTS", least=0),
         )
 
 

@@ -51,14 +51,6 @@ class _Failure:
     expires: float
 
 
-@dataclass(slots=True)
-class ResolverStats:
-    """Names answered without a question of their own, and names asked for."""
-
-    hits: int = 0
-    misses: int = 0
-
-
 class Resolver:
     """Resolves the names of one event loop's crawl; every name is one question at a time, however many ask.
 
@@ -79,7 +71,6 @@ class Resolver:
         max_questions: int = 100,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.stats = ResolverStats()
         self._servers = [_server(text) for text in servers]
         self._timeout = timeout
         self._min_ttl = min_ttl
@@ -106,8 +97,6 @@ class Resolver:
         if outcome is None:
             # Shielded: who stops waiting must not take the answer from the others.
             outcome = await asyncio.shield(self._question(name))
-        else:
-            self.stats.hits += 1
         if isinstance(outcome, _Failure):
             raise NameNotResolved(hostname, outcome.reason, permanent=outcome.permanent)
         return outcome
@@ -133,12 +122,9 @@ class Resolver:
     def _question(self, name: str) -> asyncio.Task[Answer | _Failure]:
         """The question for this name that is on its way, or a new one."""
         task = self._asking.get(name)
-        if task is not None:
-            self.stats.hits += 1
-            return task
-        self.stats.misses += 1
-        task = self._asking[name] = asyncio.ensure_future(self._ask(name))
-        task.add_done_callback(lambda _: self._asking.pop(name, None))
+        if task is None:
+            task = self._asking[name] = asyncio.ensure_future(self._ask(name))
+            task.add_done_callback(lambda _: self._asking.pop(name, None))
         return task
 
     async def _ask(self, name: str) -> Answer | _Failure:

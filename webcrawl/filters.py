@@ -191,13 +191,6 @@ class Verdict(NamedTuple):
     why: str
 
 
-DEFAULT_FILTERS: tuple[type[URLFilter], ...] = (
-    *(SchemeFilter, LengthFilter, ScopeFilter, PatternFilter),
-    *(ExtensionFilter, QueryFilter, RepeatedSegmentsFilter),
-)
-"""Every filter here, the cheap and those that drop much first."""
-
-
 class FilterChain:
     """Filters one after the other: each sees what the one before returned."""
 
@@ -205,9 +198,7 @@ class FilterChain:
         self._filters = tuple(filters)
 
     @classmethod
-    def from_config(
-        cls, config: Mapping[str, object], filters: Iterable[type[URLFilter]] = DEFAULT_FILTERS
-    ) -> Self:
+    def from_config(cls, config: Mapping[str, object], filters: Iterable[type[URLFilter]]) -> Self:
         """A chain of these classes, each made from the same configuration."""
         return cls(each.from_config(config) for each in filters)
 

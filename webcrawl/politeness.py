@@ -45,7 +45,7 @@ class PolitenessConfig:
     jitter: float = 0.1
     forgive_after: float = 1800.0
     connect_backoff: float = 10.0
-    max_failures: int = 5
+    max_failures: int = 4
 
     def __post_init__(self) -> None:
         for field, setting in _SETTINGS.items():

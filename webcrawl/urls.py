@@ -82,11 +82,6 @@ def split(url: str) -> tuple[str, str]:
     return url[:start], url[start:]
 
 
-def join(host: str, path: str) -> str:
-    """The URL of a host key and a path with query that starts with "/"."""
-    return host + path
-
-
 def authority(url_or_host_key: str) -> str:
     """Host name and, where it is not the scheme's default, port: "example.org", "[::1]:8080"."""
     return url_or_host_key.partition("://")[2].partition("/")[0]

@@ -1,131 +1,30 @@
-"""The archive in S3, against a real S3 server: what is written gets there, whatever is away and whoever dies."""
+"""The archive in S3, against a real S3 server: what is written gets there, and only there."""
 
 from __future__ import annotations
 
-import io
 import logging
-import os
 import random
 import signal
 import subprocess
 import sys
 import textwrap
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from warcio.archiveiterator import ArchiveIterator
 
 from tests.crawls import CHECKOUT, CrawlResult
-from tests.s3server import ACCESS_KEY, SECRET_KEY, Line, S3Server, weed_binary
+from tests.s3server import Line, S3Server, weed_binary
+from tests.stores.buckets import archive, archived, eventually, files, page, uploads_end
 from tests.web import LocalWeb, generated_web
 from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError
-from webcrawl.exchange import Exchange
-from webcrawl.page import Page
 from webcrawl.stores.archive import open_archive
-from webcrawl.stores.s3 import S3Archive
 from webcrawl.stores.warc import WarcPlace
 
 pytestmark = pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")
 
-NOW = datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
 dice = random.Random(7)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    with S3Server(tmp_path_factory.mktemp("s3")) as server:
-        server.client.create_bucket(Bucket="pages")
-        yield server
-
-
-@pytest.fixture
-def line(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
-    """The way to the server, which boto3 finds in the environment, as in production."""
-    with Line(server.port) as line:
-        for name, value in environment(line).items():
-            monkeypatch.setenv(name, value)
-        yield line
-
-
-def environment(line: Line) -> dict[str, str]:
-    return {
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{line.port}",
-        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
-        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
-        "AWS_DEFAULT_REGION": "us-east-1",
-        # neither files of this machine's user nor a cloud's metadata service
-        **dict.fromkeys(("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"), os.devnull),
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
-
-
-@pytest.fixture
-def bucket(server: S3Server) -> Callable[[], dict[str, bytes]]:
-    """What is in the bucket "pages", which the test finds empty: name and contents of each object."""
-    client = server.client
-
-    def names() -> list[str]:
-        return [entry["Key"] for entry in client.list_objects_v2(Bucket="pages").get("Contents", [])]
-
-    for name in names():
-        client.delete_object(Bucket="pages", Key=name)
-    return lambda: {
-        name: client.get_object(Bucket="pages", Key=name)["Body"].read() for name in sorted(names())
-    }
-
-
-def page(path: str, payload: bytes = b"<p>body") -> Page:
-    url = f"http://www.example.org/{path}"
-    page = Page(url=url, host="http://www.example.org", fetched_at=NOW)
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
-    request = b"GET /%s HTTP/1.1\r\nHost: www.example.org\r\n\r\n" % path.encode()
-    page.exchange = Exchange(url, "GET", request, b"", 200, head, payload, "192.0.2.1", NOW)
-    return page
-
-
-def archive(spool: Path, prefix_path: str = "crawl/1", **options: Any) -> S3Archive:
-    return S3Archive("pages", prefix_path, spool, prefix="crawl", software="webcrawl/1", **options)
-
-
-def archived(objects: dict[str, bytes]) -> dict[str, bytes]:
-    """The body of every response in WARC objects, by URL; every digest is checked."""
-    return {
-        record.rec_headers.get_header("WARC-Target-URI"): record.content_stream().read()
-        for name, data in objects.items()
-        if name.endswith(".warc.gz")
-        for record in ArchiveIterator(io.BytesIO(data), check_digests="raise")
-        if record.rec_type == "response"
-    }
-
-
-def files(spool: Path) -> list[str]:
-    return sorted(path.name for path in spool.rglob("*") if path.is_file())
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def uploads_end() -> None:
-    """Wait for the threads of archives that were closed before their uploads had come to an end."""
-    eventually(lambda: not any(thread.name == "uploads" for thread in threading.enumerate()))
-
-
-@contextmanager
-def within(seconds: float) -> Iterator[None]:
-    began = time.monotonic()
-    yield
-    assert time.monotonic() - began < seconds
 
 
 def test_pages_end_in_the_bucket_and_are_read_from_there(
@@ -207,132 +106,6 @@ def test_who_only_reads_sends_nothing(
     assert reader.read(place).body == b"<p>body"
     assert bucket() == {}
     assert len(files(tmp_path)) == 2
-
-
-def test_s3_away_from_beginning_to_end_costs_nothing_but_time(
-    line: Line, bucket: Callable[[], dict[str, bytes]], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    line.cut()
-    store = archive(tmp_path)
-    assert "STORE_URI s3://pages/crawl/1/" in caplog.text
-    places = [store.write(page(name)) for name in "ab"]
-    caplog.clear()
-    with within(30):
-        store.close()
-    (last,) = [record for record in caplog.records if "stay in" in record.message]
-    assert last.message.startswith("1 files (0.0 MB) stay in ")
-    assert store.read(places[1]).body == b"<p>body"
-    line.mend()
-    archive(tmp_path).close()
-    assert files(tmp_path) == []
-    assert {url[-1] for url in archived(bucket())} == set("ab")
-
-
-def test_s3_that_comes_back_gets_everything(
-    line: Line, bucket: Callable[[], dict[str, bytes]], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    store = archive(tmp_path, roll_bytes=1)
-    store.write(page("a"))
-    line.cut()
-    store.write(page("b"))
-    eventually(lambda: "cannot upload" in caplog.text)
-    store.write(page("c"))
-    line.mend()
-    eventually(lambda: len(archived(bucket())) == 2)  # by itself: nothing is written any more
-    store.close()
-    assert {url[-1] for url in archived(bucket())} == set("abc")
-    assert files(tmp_path) == []
-
-
-@pytest.mark.parametrize("size", [1000, 40_000_000])
-def test_an_upload_that_hangs_delays_the_end_only_so_long(
-    line: Line,
-    bucket: Callable[[], dict[str, bytes]],
-    tmp_path: Path,
-    size: int,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    store = archive(tmp_path, close_seconds=1.0)
-    store.write(page("a", dice.randbytes(size)))
-    carried = line.carried
-    line.hold()
-    with within(5):
-        store.close()
-    assert "stay in" in caplog.text
-    line.release()
-    uploads_end()
-    archive(tmp_path).close()
-    assert line.carried > carried + size
-    assert files(tmp_path) == []
-    assert len(archived(bucket())) == 1
-
-
-def test_an_upload_stops_when_its_time_is_over(
-    server: S3Server, line: Line, bucket: Callable[[], dict[str, bytes]], tmp_path: Path
-) -> None:
-    """No part of it stays in the bucket, where it would be paid for and never seen."""
-    store = archive(tmp_path, close_seconds=0.1)
-    store.write(page("a", dice.randbytes(60_000_000)))
-    with within(5):
-        store.close()
-    assert len(files(tmp_path)) == 2
-    uploads_end()
-    assert bucket() == {}
-    assert not server.client.list_multipart_uploads(Bucket="pages").get("Uploads")
-
-
-def test_a_process_killed_while_sending_loses_nothing(
-    line: Line, bucket: Callable[[], dict[str, bytes]], tmp_path: Path
-) -> None:
-    program = """
-        import sys
-        from pathlib import Path
-        from tests.stores.test_s3 import archive, page
-        store = archive(Path(sys.argv[1]))
-        print(store.write(page("a", b"x" * 100_000)).file, flush=True)
-        sys.stdin.readline()
-        store.close()
-    """
-    process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(program), tmp_path],
-        cwd=CHECKOUT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None and process.stdout is not None
-    name = process.stdout.readline().strip()
-    line.hold()
-    process.stdin.write("\n")
-    process.stdin.flush()
-    eventually(lambda: name in files(tmp_path))
-    process.kill()
-    process.communicate(timeout=10)
-    line.release()
-    archive(tmp_path).close()
-    assert files(tmp_path) == []
-    assert len(archived(bucket())) == 1
-
-
-def test_several_processes_share_a_spool(
-    line: Line, bucket: Callable[[], dict[str, bytes]], tmp_path: Path
-) -> None:
-    program = """
-        import sys
-        from pathlib import Path
-        from tests.stores.test_s3 import archive, page
-        store = archive(Path(sys.argv[1]), roll_bytes=2000)
-        for number in range(20):
-            store.write(page(f"{sys.argv[2]}{number}"))
-        store.close()
-    """
-    words = [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)]
-    processes = [subprocess.Popen([*words, name], cwd=CHECKOUT) for name in "ab"]
-    assert [process.wait(60) for process in processes] == [0, 0]
-    archive(tmp_path).close()
-    assert files(tmp_path) == []
-    expected = {f"http://www.example.org/{name}{number}" for name in "ab" for number in range(20)}
-    assert set(archived(bucket())) == expected
 
 
 def test_a_crawl_into_a_bucket(

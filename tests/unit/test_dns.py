@@ -93,10 +93,8 @@ def test_a_name_is_asked_for_once_in_its_lifetime_whatever_its_spelling(nameserv
         first = await resolver.resolve("example.test")
         clock.ahead = 199.0 - 2.0
         assert await resolver.resolve("Example.TEST.") is first
-        assert (resolver.stats.hits, resolver.stats.misses) == (1, 1)
         clock.ahead = 201.0
         assert (await resolver.resolve("example.test")).expires > first.expires
-        assert (resolver.stats.hits, resolver.stats.misses) == (1, 2)
 
     run(resolver, scenario)
 
@@ -112,7 +110,6 @@ def test_the_server_is_asked_again_after_the_ttl_and_not_before(nameserver: Name
                 await resolver.resolve("moment.test")
                 await asyncio.sleep(0.005)
         assert time.monotonic() - started >= 1.0
-        assert resolver.stats.hits > 1
 
     run(resolver, scenario)
 
@@ -241,13 +238,12 @@ def test_the_least_used_name_is_forgotten(nameserver: Nameserver) -> None:
     resolver = Resolver([nameserver.address], max_names=2)
 
     async def scenario() -> None:
-        for name in ("a.wild.test", "b.wild.test", "a.wild.test", "c.wild.test"):
+        a, b, c = "a.wild.test", "b.wild.test", "c.wild.test"
+        first = {name: await resolver.resolve(name) for name in (a, b)}
+        for name in (a, c):
             await resolver.resolve(name)
-        assert (resolver.stats.hits, resolver.stats.misses) == (1, 3)
-        await resolver.resolve("a.wild.test")
-        assert (resolver.stats.hits, resolver.stats.misses) == (2, 3)
-        await resolver.resolve("b.wild.test")
-        assert (resolver.stats.hits, resolver.stats.misses) == (2, 4)
+        assert await resolver.resolve(a) is first[a]
+        assert await resolver.resolve(b) is not first[b]
 
     run(resolver, scenario)
 
@@ -261,7 +257,6 @@ def test_a_crowd_of_names_is_asked_for_a_few_at_a_time(nameserver: Nameserver) -
         await eventually(lambda: sum(nameserver.queries.values()) == 6)
         nameserver.release()
         assert len(await asyncio.gather(*crowd)) == 50
-        assert resolver.stats.misses == 50
 
     run(resolver, scenario)
 
@@ -286,7 +281,6 @@ def test_an_address_is_its_own_answer(nameserver: Nameserver, hostname: str, add
     async def scenario() -> None:
         assert await resolver.resolve(hostname) == Answer((address,), math.inf)
         assert not nameserver.queries
-        assert resolver.stats.misses == 0
 
     run(resolver, scenario)
 
@@ -338,4 +332,4 @@ def test_a_bad_server_names_the_setting(server: str) -> None:
     "server", ["192.0.2.1", "192.0.2.1:5353", "2001:db8::1", "[2001:db8::1]", "[2001:db8::1]:5353"]
 )
 def test_every_spelling_of_a_server_is_understood(server: str) -> None:
-    assert Resolver([server]).stats.misses == 0
+    Resolver([server])

@@ -14,6 +14,8 @@ from webcrawl.filters import FilterChain, URLFilter, Verdict
 from webcrawl.scope import Scope
 
 SCOPE = Scope("host", ["http://h/"])
+FILTERS = [each for each in vars(filters).values() if isinstance(each, type) and issubclass(each, URLFilter)]
+FILTERS.remove(URLFilter)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,7 @@ def test_repeated_segments_are_those_of_the_expression(segments: list[str], time
 
 
 def test_every_filter_says_why() -> None:
-    for each in filters.DEFAULT_FILTERS:
+    for each in FILTERS:
         assert each.why.endswith(".") and each.__doc__
 
 
@@ -90,7 +92,7 @@ def test_every_filter_says_why() -> None:
     ],
 )
 def test_from_config(config: dict[str, object], dropped: str) -> None:
-    chain = FilterChain.from_config({"SCOPE": SCOPE, **config})
+    chain = FilterChain.from_config({"SCOPE": SCOPE, **config}, FILTERS)
     assert chain.apply(dropped) is None
     assert chain.apply("http://h/docs/a") == "http://h/docs/a"
 
@@ -117,7 +119,7 @@ def test_from_config(config: dict[str, object], dropped: str) -> None:
 )
 def test_wrong_value_names_its_key(key: str, value: object) -> None:
     with pytest.raises(ConfigurationError, match=key):
-        FilterChain.from_config({"SCOPE": SCOPE, key: value})
+        FilterChain.from_config({"SCOPE": SCOPE, key: value}, FILTERS)
 
 
 def test_bad_expression_is_named() -> None:
@@ -164,5 +166,5 @@ def test_verdicts_ask_every_filter() -> None:
 
 
 def test_own_filter_joins_by_one_line() -> None:
-    chain = FilterChain.from_config({"SCOPE": SCOPE}, [*filters.DEFAULT_FILTERS, SecureFilter])
+    chain = FilterChain.from_config({"SCOPE": SCOPE}, [*FILTERS, SecureFilter])
     assert chain.apply("http://h/a") == "https://h/a"

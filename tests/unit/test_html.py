@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from webcrawl.document import Document
-from webcrawl.mime.html import MAX_TITLE, HTMLFacts, describe
+from webcrawl.mime.html import MAX_TITLE, HTMLFacts, describe, robots_metas
 
 URL = "https://example.org/folder/page"
 
@@ -87,7 +87,7 @@ def test_canonical_url(markup: str, url: str | None) -> None:
 def test_meta_robots() -> None:
     markup = """<meta name=ROBOTS content="noindex, follow"><meta name=ExampleBot content="NoArchive">
         <meta name=viewport content="width=device-width"><meta name=robots content=all>"""
-    assert facts(markup).meta_robots == [
+    assert robots_metas(Document(markup.encode(), "text/html", "utf-8", URL).html) == [
         ("robots", "noindex, follow"),
         ("examplebot", "NoArchive"),
         ("robots", "all"),

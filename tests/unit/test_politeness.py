@@ -113,13 +113,13 @@ def test_jitter_only_lengthens() -> None:
         assert asked(turn, 0.0, Throttled()) == pytest.approx(wait)
 
 
-def test_a_success_forgives_and_five_failures_in_a_row_give_up() -> None:
+def test_a_success_forgives_and_four_failures_in_a_row_give_up() -> None:
     turn, now = HostTurn(EXACT, None, now=0.0), 0.0
     for outcome in (Failed(), Throttled(), Failed(), Throttled(5.0), Ok()):
         assert not turn.given_up
         now = asked(turn, now, outcome)
     assert turn.failures == 0
-    for number in range(5):
+    for number in range(4):
         assert turn.failures == number
         assert not turn.given_up
         now = asked(turn, now, Failed())

@@ -28,8 +28,7 @@ class HTMLFacts:
 
     `title` and `description` have their white space collapsed and are cut at 1,000 and 5,000 characters.
     `language` is the primary subtag of a BCP 47 tag in lower case ("en" of "en-GB"). `canonical_url` is
-    absolute. `text` is what a reader sees, words separated by single spaces. `meta_robots` lists (name in
-    lower case, content) of `robots` and of every other <meta name> whose content restricts some crawler.
+    absolute. `text` is what a reader sees, words separated by single spaces.
     """
 
     title: str | None
@@ -37,7 +36,6 @@ class HTMLFacts:
     language: str | None
     canonical_url: str | None
     text: str
-    meta_robots: list[tuple[str, str]]
 
 
 def describe(document: Document) -> HTMLFacts:
@@ -52,7 +50,6 @@ def describe(document: Document) -> HTMLFacts:
         language=_language(tree, _contents(metas, "http-equiv")),
         canonical_url=_canonical_url(tree, document.url),
         text=visible_text(tree),
-        meta_robots=_robots(metas),
     )
 
 
@@ -62,8 +59,19 @@ def is_html(mime_type: str | None) -> bool:
 
 
 def robots_metas(tree: LexborHTMLParser) -> list[tuple[str, str]]:
-    """What <meta> elements say to crawlers: `HTMLFacts.meta_robots` without the rest."""
-    return _robots([node.attributes for node in tree.css("meta[name][content]")])
+    """What <meta> elements say to crawlers.
+
+    (name in lower case, content) of `robots` and of every other <meta name> whose content restricts some crawler.
+    """
+    found: list[tuple[str, str]] = []
+    for node in tree.css("meta[name][content]"):
+        name = (node.attributes.get("name") or "").strip().lower()
+        content = node.attributes.get("content") or ""
+        if name == "robots" or (
+            name and {word.strip() for word in content.lower().split(",")} & _RESTRICTIONS
+        ):
+            found.append((name, content))
+    return found
 
 
 def visible_text(tree: LexborHTMLParser) -> str:
@@ -148,18 +156,6 @@ def _contents(metas: list[Attributes], attribute: str) -> dict[str, str]:
     for meta in metas:
         if name := meta.get(attribute):
             found.setdefault(name.strip().lower(), meta.get("content") or "")
-    return found
-
-
-def _robots(metas: list[Attributes]) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
-    for meta in metas:
-        name = (meta.get("name") or "").strip().lower()
-        content = meta.get("content") or ""
-        if name == "robots" or (
-            name and {word.strip() for word in content.lower().split(",")} & _RESTRICTIONS
-        ):
-            found.append((name, content))
     return found
 
 

@@ -7,21 +7,20 @@ s3:AbortMultipartUpload.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import math
-import os
 import random
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from webcrawl.errors import StoreError
 from webcrawl.page import Page
 from webcrawl.stores.bucket import FAILURES, Bucket
+from webcrawl.stores.claim import claimed
 from webcrawl.stores.folder import FolderArchive
 from webcrawl.stores.record import StoredRecord, inflated, parse
 from webcrawl.stores.warc import OPEN, WarcPlace, read_record
@@ -151,8 +150,8 @@ class Uploads:
             if self._is_late():
                 return False
             try:
-                with _claimed(path) as mine:
-                    if mine:
+                with claimed(path) as fd:
+                    if fd is not None:
                         self._send(path)
             except FAILURES as error:
                 if not self._is_late():
@@ -182,28 +181,6 @@ class Uploads:
 
     def _is_late(self) -> bool:
         return time.monotonic() >= self._deadline
-
-
-@contextmanager
-def _claimed(path: Path) -> Iterator[bool]:
-    """Lock a file against the uploads of others; False when one of them has it, or has sent it."""
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        yield False
-        return
-    try:
-        yield _lock(fd, path)
-    finally:
-        os.close(fd)
-
-
-def _lock(fd: int, path: Path) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.path.samestat(os.fstat(fd), os.stat(path))
-    except (BlockingIOError, FileNotFoundError):
-        return False
 
 
 def _megabytes(files: list[Path]) -> float:

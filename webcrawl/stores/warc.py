@@ -7,7 +7,6 @@ file that `repair` closes in its place.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import socket
@@ -21,6 +20,7 @@ from typing import NamedTuple, Self
 from webcrawl.errors import StoreError
 from webcrawl.exchange import Exchange
 from webcrawl.stores import cdxj
+from webcrawl.stores.claim import claimed, lock
 from webcrawl.stores.record import (
     Record,
     StoredRecord,
@@ -106,9 +106,6 @@ class WarcWriter:
         self._make_room()
         record = revisit_record(exchange, self._warcinfo_id, refers_to_url, refers_to_date)
         return self._write_pair(exchange, record)
-
-    def flush(self) -> None:
-        """Hand everything to the kernel. `write` has done so already: this is for stores that buffer."""
 
     def close(self) -> None:
         """Finish the file in hand, if any: index it, give it its final name. A later write begins another."""
@@ -205,14 +202,9 @@ def repair(folder: Path) -> list[Path]:
     repaired: list[Path] = []
     for path in sorted(folder.glob(f"*.warc.gz{OPEN}")):
         try:
-            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-            try:
-                if _lock(fd, path) and _mend(fd, path):
+            with claimed(path) as fd:
+                if fd is not None and _mend(fd, path):
                     repaired.append(path.with_suffix(""))
-            finally:
-                os.close(fd)
-        except FileNotFoundError:  # another process was quicker
-            continue
         except OSError as error:
             raise _failure("repair", path, error) from error
     return repaired
@@ -272,19 +264,10 @@ def _finish(path: Path, lines: list[bytes]) -> None:
 def _create_locked(path: Path) -> int | None:
     """A new, locked file; None if `repair` in another process took it for a leftover in this very moment."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
-    if _lock(fd, path):
+    if lock(fd, path):
         return fd
     os.close(fd)
     return None
-
-
-def _lock(fd: int, path: Path) -> bool:
-    """Take the file for this process; False if another one has it, or has removed or renamed it."""
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.path.samestat(os.fstat(fd), os.stat(path))
-    except (BlockingIOError, FileNotFoundError):
-        return False
 
 
 def _write_all(fd: int, data: bytes) -> None:

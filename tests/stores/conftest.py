@@ -1,0 +1,41 @@
+"""An S3 server, the way to it, and its bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.s3server import Line, S3Server
+from tests.stores.buckets import environment
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    with S3Server(tmp_path_factory.mktemp("s3")) as server:
+        server.client.create_bucket(Bucket="pages")
+        yield server
+
+
+@pytest.fixture
+def line(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
+    """The way to the server, which boto3 finds in the environment, as in production."""
+    with Line(server.port) as line:
+        for name, value in environment(line).items():
+            monkeypatch.setenv(name, value)
+        yield line
+
+
+@pytest.fixture
+def bucket(server: S3Server) -> Callable[[], dict[str, bytes]]:
+    """What is in the bucket "pages", which the test finds empty: name and contents of each object."""
+    client = server.client
+
+    def names() -> list[str]:
+        return [entry["Key"] for entry in client.list_objects_v2(Bucket="pages").get("Contents", [])]
+
+    for name in names():
+        client.delete_object(Bucket="pages", Key=name)
+    return lambda: {
+        name: client.get_object(Bucket="pages", Key=name)["Body"].read() for name in sorted(names())
+    }

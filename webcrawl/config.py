@@ -89,7 +89,7 @@ class FrontierConfig:
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """Which server, and further arguments of its client: a URL of the user's, or None for the embedded one in `data_dir`."""
+    """Which server: a URL of the user's, or None for the embedded one in `data_dir`; what else its client is told."""
 
     url: str | None
     cluster: bool

@@ -22,6 +22,8 @@ from webcrawl.urls import normalize, split
 
 NO_LINKS = PageLinks(links=[], nofollow=0, canonical=None, base="", malformed=0)
 
+_CUT_SHORT = "the connection broke before the end of the body"
+
 _documents: WeakKeyDictionary[Response, Document] = WeakKeyDictionary()
 
 
@@ -55,6 +57,7 @@ def page_of(response: Response) -> Page:
         digest=digest(exchange.payload if exchange else response.body),
         etag=_text(response.headers.get("ETag")),
         last_modified=_text(response.headers.get("Last-Modified")),
+        error=_CUT_SHORT if "dataloss" in response.flags else None,
     )
     page.document, page.exchange = document, exchange
     return page

@@ -46,11 +46,11 @@ class Page(Carried):
     """One fetch of one URL: what is stored of it as a row, and what it carries (see `Carried`).
 
     `url` is what was asked for, `final_url` where redirects led. `status` is None when there was no HTTP
-    answer; `error` says why. `length` counts the bytes of the decoded body. `digest` is "sha1:" and the
-    Base32 SHA-1 of the payload as received, as in a WARC. `simhash` is unsigned 64-bit. `duplicate_of` is the
-    URL of an earlier page with the same payload (`duplicate_kind` "exact") or nearly the same text ("near").
-    `warc_offset` and `warc_length` place the response's gzip member in `warc_file`. `attempts` counts the
-    tries that this fetch took.
+    answer; `error` says why, or that the body is not whole. `length` counts the bytes of the decoded body.
+    `digest` is "sha1:" and the Base32 SHA-1 of the payload as received, as in a WARC. `simhash` is unsigned
+    64-bit. `duplicate_of` is the URL of an earlier page with the same payload (`duplicate_kind` "exact") or
+    nearly the same text ("near"). `warc_offset` and `warc_length` place the response's gzip member in
+    `warc_file`. `attempts` counts the tries that this fetch took.
     """
 
     url: str

@@ -269,6 +269,7 @@ def test_strange_heads(local_web: StartWeb, crawl: RunCrawl) -> None:
         assert rows[path]["error"], path
         assert (rows[path]["status"], rows[path]["warc_file"]) == (None, None), path
         assert web.paths(SITE).count(path) == 2, path
-    assert rows["/short"]["status"] == 200
+    assert (rows["/short"]["status"], rows["/short"]["attempts"]) == (200, 2)
+    assert rows["/short"]["error"] == "the connection broke before the end of the body"
     assert result.summary["dead_letters"] == len(UNREADABLE)
     check(result.data_dir)

@@ -24,9 +24,18 @@ end
 local function push(P, host, entries, head)
   local mask = tonumber(redis.call('HGET', P .. 'mask', host)) or 0
   local before = mask
+  local by_level = {}
   for _, entry in ipairs(entries) do
     local level = level_of(entry)
-    redis.call(head and 'LPUSH' or 'RPUSH', P .. 'q:' .. host .. ' ' .. level, entry)
+    local group = by_level[level]
+    if group then group[#group + 1] = entry else by_level[level] = {entry} end
+  end
+  for level, group in pairs(by_level) do
+    local key = P .. 'q:' .. host .. ' ' .. level
+    -- many in one command, yet fewer than Lua can unpack
+    for first = 1, #group, 1000 do
+      redis.call(head and 'LPUSH' or 'RPUSH', key, unpack(group, first, math.min(first + 999, #group)))
+    end
     mask = bit.bor(mask, bit.lshift(1, level))
   end
   if mask ~= before then
@@ -103,9 +112,9 @@ end
 
 -- Remember a fingerprint, given as the decimal text of a signed 64-bit integer; true when it was not known.
 local function unseen(set, fingerprint)
-  local value = bucket_value(fingerprint)
-  local bucket = value % 2 ^ (set.bits + 1)
-  if bucket >= 2 ^ set.bits + set.split then bucket = value % 2 ^ set.bits end
+  local value, whole = bucket_value(fingerprint), 2 ^ set.bits
+  local bucket = value % (2 * whole)
+  if bucket >= whole + set.split then bucket = value % whole end
   local fresh = redis.call('SADD', set.prefix .. bucket, fingerprint) == 1
   if fresh then set.seen = set.seen + 1 end
   return fresh

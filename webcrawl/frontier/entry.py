@@ -32,12 +32,6 @@ class Candidate:
     extra: bytes | None = None
     anyway: bool = False
 
-    def mark(self) -> str | int:
-        """The fingerprint as the seen test takes it."""
-        if self.fingerprint is None:
-            return ""
-        return f"!{self.fingerprint}" if self.anyway else self.fingerprint
-
     def entry(self) -> bytes:
         """The bytes that the engine keeps."""
         referrer = self.referrer

@@ -51,12 +51,29 @@ class Frontier:
         calls, places = [], []
         for shard, hosts in by_shard.items():
             for batch in _batches(hosts):
-                calls.append(Call("add", self.keys.queue(shard), _add_arguments(candidates, batch)))
+                calls.append(Call("add", self.keys.queue(shard), self._add_arguments(candidates, batch)))
                 places.append([place for _, group in batch for place in group])
         for group, reply in zip(places, await self.engine.run_all(calls), strict=True):
             for place, verdict in zip(group, reply.decode(), strict=True):
                 verdicts[place] = verdict == "1"
         return verdicts
+
+    def _add_arguments(
+        self, candidates: Sequence[Candidate], batch: list[tuple[str, list[int]]]
+    ) -> list[str | bytes | int]:
+        arguments: list[str | bytes | int] = []
+        for host, places in batch:
+            arguments += [host, len(places)]
+            for place in places:
+                arguments += [self._mark(candidates[place]), candidates[place].entry()]
+        return arguments
+
+    def _mark(self, candidate: Candidate) -> str | int:
+        """A URL as the seen test takes it."""
+        if candidate.fingerprint is None:
+            return ""
+        mark = self.keys.mark(candidate.host, candidate.fingerprint)
+        return f"!{mark}" if candidate.anyway else mark
 
     async def lease(self, hosts: int, urls: int, shards: Sequence[int] | None = None) -> list[Lease]:
         """Up to `hosts` hosts that may be asked now, each with up to `urls` URLs; empty when none is ready.
@@ -282,17 +299,6 @@ def _batches(hosts: dict[str, list[int]]) -> Iterable[list[tuple[str, list[int]]
             room -= len(group)
     if batch:
         yield batch
-
-
-def _add_arguments(
-    candidates: Sequence[Candidate], batch: list[tuple[str, list[int]]]
-) -> list[str | bytes | int]:
-    arguments: list[str | bytes | int] = []
-    for host, places in batch:
-        arguments += [host, len(places)]
-        for place in places:
-            arguments += [candidates[place].mark(), candidates[place].entry()]
-    return arguments
 
 
 def _lease(raw: list[Any]) -> Lease:

@@ -1,7 +1,8 @@
 """Every key that a crawl has in the engine, on one screen.
 
-A host belongs to shard = hash(host) mod FRONTIER_SHARDS. The braces are a cluster's hash tag: all keys of a shard are
-in one slot, so every script touches one slot. Times are milliseconds of the server's clock.
+A host's number is the upper 16 bits of its hash, and its shard that number mod FRONTIER_SHARDS. The braces are a
+cluster's hash tag: all keys of a shard are in one slot, so every script touches one slot. Times are milliseconds of the
+server's clock.
 
     wc:{s<shard>}:host:<host>      HASH  politeness, shared by all crawls: until (not asked before), held (leased
                                          until), holder (of that lease), failures (in a row), forgiven (when these
@@ -16,7 +17,7 @@ in one slot, so every script touches one slot. Times are milliseconds of the ser
       leases                       ZSET  host -> when its lease runs out
       lease:<host>                 HASH  token, worker, next, and index -> entry for every URL handed out
       later                        ZSET  serial host LF entry -> when it is queued again
-      seen:<bucket>                SET   fingerprints as integers; buckets split by linear hashing (Litwin 1980)
+      seen:<bucket>                SET   marks as integers; buckets split by linear hashing (Litwin 1980)
       dead                         HASH  URL -> its dead letters: (reason, time, entry) each
       n                            HASH  counters: queued leased later seen added done dead reaped serial bits split
       sum:<bucket>                 HASH  payload checksum -> time and URL of the first that had it
@@ -24,7 +25,7 @@ in one slot, so every script touches one slot. Times are milliseconds of the ser
     wc:crawls                      HASH  crawl -> the FRONTIER_SHARDS it was begun with, the same for all, as they share
                                          the records of hosts
     wc:{c:<crawl>}: ...
-      info                         HASH  what the crawl was begun with: scope
+      info                         HASH  what the crawl was begun with: format (of all this), scope
       totals                       HASH  what all workers did: pages, bytes, status.<code>, active_ms...
       workers                      ZSET  worker -> when it counts as dead
       seeding                      SET   workers that are still reading their seeds
@@ -47,8 +48,13 @@ from webcrawl.errors import ConfigurationError
 
 CRAWLS = "wc:crawls"
 
+FORMAT = 2
+"""Of what the keys hold: counted up when data of an older version would be misread."""
+
 _CRAWL_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _SUM_BUCKETS = 4096
+_HOST_NUMBERS = 2**16
+_URL_BITS = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +69,25 @@ class Keys:
             raise ConfigurationError(
                 f"CRAWL_ID {self.crawl!r}: use 1 to 64 letters, digits, dots, dashes and underscores"
             )
-        if self.shards < 1:
-            raise ConfigurationError(f"FRONTIER_SHARDS {self.shards}: must be at least 1")
+        if not 1 <= self.shards <= _HOST_NUMBERS:
+            raise ConfigurationError(f"FRONTIER_SHARDS {self.shards}: must be from 1 to {_HOST_NUMBERS}")
 
     def shard(self, host: str) -> int:
         """The shard of a host key: the same on every machine and in every run."""
-        return xxhash.xxh3_64_intdigest(host.encode()) % self.shards
+        return _number(host) % self.shards
+
+    def mark(self, host: str, fingerprint: int) -> int:
+        """What the seen set keeps of a URL, signed 64 bits: the number of its host, 48 bits of its fingerprint.
+
+        So a mark tells its shard, whatever FRONTIER_SHARDS is. Of N URLs of one host about N**2 / 2**49 are taken for
+        another one and never crawled: one of 24 million, 1,800 of a billion.
+        """
+        mark = _number(host) << _URL_BITS | fingerprint & (1 << _URL_BITS) - 1
+        return mark - (1 << 64) if mark >> 63 else mark
+
+    def shard_of_mark(self, mark: int) -> int:
+        """The shard of the URL that was marked so."""
+        return (mark >> _URL_BITS) % _HOST_NUMBERS % self.shards
 
     def queue(self, shard: int) -> tuple[str, str]:
         """The two prefixes that every frontier script takes: the crawl's in this shard, and the host records'."""
@@ -102,3 +121,7 @@ class Keys:
         return [f"wc:{{s{shard}}}:c:{self.crawl}:*" for shard in range(self.shards)] + [
             f"wc:{{c:{self.crawl}}}:*"
         ]
+
+
+def _number(host: str) -> int:
+    return xxhash.xxh3_64_intdigest(host.encode()) >> _URL_BITS

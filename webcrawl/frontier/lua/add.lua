@@ -1,6 +1,6 @@
 -- Seen test and enqueue of one batch of URLs, in one step.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
--- ARGV    per host: host, n, then n times: fingerprint ("" = no seen test, "!..." = queued though seen), entry
+-- ARGV    per host: host, n, then n times: mark ("" = no seen test, "!..." = queued though seen), entry
 -- reply   one character a URL, in order: "1" queued, "0" known
 local P, now = KEYS[1], now_ms()
 local N = P .. 'n'

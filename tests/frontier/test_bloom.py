@@ -27,6 +27,7 @@ def path(tmp_path: Path) -> Path:
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was written counts with the next checkpoint."""
     monkeypatch.setattr(bloom, "SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr(bloom, "WRITING_SHARE", 1.0)
 
 
 def add(seen: BloomSeen, fingerprints: Iterable[int]) -> int:

@@ -18,6 +18,9 @@ ERROR_RATE = 0.001
 SETTLED_SECONDS = 5.0
 """An engine syncs its file to disk once a second; when the disk is slow, it puts that off for two seconds at most."""
 
+WRITING_SHARE = 0.05
+"""A large filter is written less often: at most this share of the time is spent on it."""
+
 _FIRST_CAPACITY = 100_000
 
 
@@ -54,8 +57,8 @@ class BloomSeen:
     async def checkpoint(self) -> None:
         """Write what is known at this moment, in a thread; raises StoreError.
 
-        Nothing else than `add` may be called until it is done. It does nothing when nothing has changed, or when what
-        it wrote the last time has not settled yet.
+        Nothing else than `add` may be called until it is done. It may be called often: it does nothing when nothing has
+        changed, or when what it wrote the last time has not settled yet.
         """
         now = time.monotonic()
         if self._settles_at is not None:
@@ -67,7 +70,7 @@ class BloomSeen:
         self._aside = set()
         try:
             await asyncio.to_thread(self._write)
-            self._settles_at = now + SETTLED_SECONDS
+            self._settles_at = now + max(SETTLED_SECONDS, (time.monotonic() - now) / WRITING_SHARE)
         finally:
             aside, self._aside = self._aside, None
             for fingerprint in aside:

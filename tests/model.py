@@ -16,7 +16,7 @@ class Entry:
 
     path: str
     level: int
-    extra: bytes | None = None
+    depth: int = 0
     attempts: int = 0
     returns: int = 0
     blames: int = 0
@@ -51,6 +51,15 @@ class Hosts:
                 record.held = False
 
 
+@dataclass(frozen=True)
+class Limits:
+    """The most that is taken from a host; None: anything."""
+
+    pages: int | None = None
+    bytes: int | None = None
+    depth: int | None = None
+
+
 @dataclass
 class ModelLease:
     """Entries handed out by index, and whether the lease runs out at once when time passes."""
@@ -76,12 +85,24 @@ class ModelFrontier:
     seen: set[int] = field(default_factory=set)
     dead: list[tuple[str, Entry, str]] = field(default_factory=list)
     """Host, entry, reason."""
+    scheduled: dict[tuple[str, Entry], tuple[bool, int]] = field(default_factory=dict)
+    """Host and entry -> whether it is due, and its place in the order of dates."""
+    parked: dict[str, str] = field(default_factory=dict)
+    """Host -> "blocked" or "budget"."""
+    limits: dict[str, Limits] = field(default_factory=dict)
+    spent: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Host -> pages, bytes."""
     done: int = 0
     added: int = 0
+    refused: int = 0
 
     def add(self, urls: Sequence[tuple[str, Entry, int | None]]) -> list[bool]:
         verdicts = []
         for host, entry, fingerprint in urls:
+            deepest = self._limits(host).depth
+            if deepest is not None and entry.depth > deepest:
+                verdicts.append(False)
+                continue
             new = fingerprint is None or fingerprint not in self.seen
             if fingerprint is not None:
                 self.seen.add(fingerprint)
@@ -95,22 +116,69 @@ class ModelFrontier:
         """Retries of these hosts are queued again if they are due: what a lease call does first in a shard."""
         awake = [(host, entry) for host, entry, due in self.later if due and host in hosts]
         self.later = [one for one in self.later if not (one[2] and one[0] in hosts)]
-        for host, entry in awake:
+        dated = sorted(
+            (place, host, entry)
+            for (host, entry), (due, place) in self.scheduled.items()
+            if due and host in hosts
+        )
+        for _, host, entry in dated:
+            del self.scheduled[host, entry]
+        for host, entry in [*awake, *((host, entry) for _, host, entry in dated)]:
             self._push(host, entry)
+
+    def schedule(self, host: str, entry: Entry, *, due: bool, place: int) -> bool:
+        """Whether it had no date yet."""
+        new = (host, entry) not in self.scheduled
+        self.scheduled[host, entry] = due, place
+        return new
 
     def ready(self) -> dict[str, int]:
         """Hosts that may be leased now, with their best level."""
+        return {host: level for host, level in self._due().items() if self.allowance(host, 1)}
+
+    def exhausted(self) -> set[str]:
+        """Hosts that a lease call will park when it comes upon them."""
+        return {host for host in self._due() if not self.allowance(host, 1)}
+
+    def _due(self) -> dict[str, int]:
         return {
             host: queue[0].level
             for host, queue in self.queues.items()
-            if queue and host not in self.leases and not (self.hosts[host].blocked or self.hosts[host].held)
+            if queue
+            and not (host in self.leases or host in self.parked)
+            and not (self.hosts[host].blocked or self.hosts[host].held)
         }
+
+    def allowance(self, host: str, wanted: int) -> int:
+        """How many of these URLs may be handed out, what is out already counted."""
+        limits, (pages, size) = self._limits(host), self.spent.get(host, (0, 0))
+        if limits.bytes is not None and size >= limits.bytes:
+            return 0
+        if limits.pages is None:
+            return wanted
+        out = len(self.leases[host].entries) if host in self.leases else 0
+        return max(0, min(wanted, limits.pages - pages - out))
+
+    def block(self, host: str) -> None:
+        self.parked[host] = "blocked"
+        if lease := self.leases.pop(host, None):
+            self._give_back(host, list(lease.entries.values()))
+            if self.hosts[host].holder == (self.crawl, lease.token):
+                self.hosts[host].held = False
+
+    def limit(self, host: str, limits: Limits) -> None:
+        self.limits[host] = limits
+        if self.parked.get(host) == "budget":
+            del self.parked[host]
+
+    def _limits(self, host: str) -> Limits:
+        return self.limits.get(host, Limits())
 
     def lease(self, host: str, token: int, urls: int, *, brief: bool) -> ModelLease:
         """This host is leased under this token."""
         record = self.hosts[host]
         record.held, record.brief, record.holder = True, brief, (self.crawl, token)
-        taken = self._pop(host, urls)
+        taken = self._pop(host, self.allowance(host, urls))
         lease = ModelLease(token, dict(enumerate(taken, 1)), len(taken) + 1, brief)
         self.leases[host] = lease
         return lease
@@ -120,14 +188,29 @@ class ModelFrontier:
         lease = self.leases.get(host)
         return bool(lease and lease.token == token and self.hosts[host].holder == (self.crawl, token))
 
-    def settle(self, host: str, settled: Sequence[tuple[int, str, bool, str]]) -> None:
-        """URLs by index, with a verdict, whether a retry is due at once, and a reason."""
+    def settle(
+        self,
+        host: str,
+        settled: Sequence[tuple[int, str, bool, str]],
+        *,
+        place: int,
+        pages: int = 0,
+        size: int = 0,
+    ) -> None:
+        """URLs by index, with a verdict, whether a retry is due at once, and a reason; `place` orders their dates."""
+        had_pages, had_size = self.spent.get(host, (0, 0))
+        self.spent[host] = had_pages + pages, had_size + size
         for index, verdict, due, reason in settled:
             entry = self.leases[host].entries.pop(index, None)
             if entry is None:
                 continue
             if verdict == "done":
                 self.done += 1
+            elif verdict == "again":
+                self.done += 1
+                self.schedule(
+                    host, replace(entry, attempts=0, returns=0, blames=0), due=due, place=place + index
+                )
             elif verdict == "retry":
                 self.later.append((host, replace(entry, attempts=entry.attempts + 1), due))
             else:
@@ -138,7 +221,8 @@ class ModelFrontier:
         lease, record = self.leases[host], self.hosts[host]
         lease.brief = record.brief = brief
         record.held = True
-        taken = [] if record.blocked else self._pop(host, more)
+        kept = record.blocked or host in self.parked
+        taken = [] if kept else self._pop(host, self.allowance(host, more))
         new = list(enumerate(taken, lease.next))
         lease.entries.update(new)
         lease.next += len(taken)
@@ -188,12 +272,15 @@ class ModelFrontier:
     def counts(self) -> dict[str, int]:
         return {
             "queued": sum(len(queue) for queue in self.queues.values()),
+            "parked": sum(len(self.queues.get(host, [])) for host in self.parked),
             "leased": sum(len(lease.entries) for lease in self.leases.values()),
             "later": len(self.later),
+            "scheduled": len(self.scheduled),
             "seen": len(self.seen),
             "added": self.added,
             "done": self.done,
             "dead": len(self.dead),
+            "refused": self.refused,
         }
 
     def _push(self, host: str, entry: Entry) -> None:

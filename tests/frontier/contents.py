@@ -9,6 +9,7 @@ from redis import Redis
 
 from webcrawl.frontier import LEVELS, Keys
 
+HASHES = (b"mask", b"dead", b"n", b"parked", b"limits", b"spent")
 Row = tuple[str, int, int, int, int]
 """Path, level, attempts, returns, blames."""
 
@@ -20,7 +21,11 @@ class Contents:
     queues: dict[str, list[Row]]
     leases: dict[str, dict[int, Row]]
     later: dict[int, int]
-    """Shard -> how many URLs wait."""
+    """Shard -> how many URLs wait for a retry."""
+    scheduled: dict[int, int]
+    """Shard -> how many URLs wait for a date."""
+    parked: dict[str, str]
+    spent: dict[str, str]
     seen: int
     dead: list[tuple[str, str]]
     """URL and reason."""
@@ -29,7 +34,7 @@ class Contents:
     @classmethod
     def read(cls, valkey: Redis, keys: Keys) -> Contents:
         """Read and check a whole crawl."""
-        found = cls({}, {}, {}, 0, [], {})
+        found = cls({}, {}, {}, {}, {}, {}, 0, [], {})
         for shard in range(keys.shards):
             found._read_shard(valkey, keys, shard)
         return found
@@ -42,7 +47,7 @@ class Contents:
             key = prefix + name
             if name.startswith(b"q:"):
                 pipe.lrange(key, 0, -1)
-            elif name.startswith((b"lease:", b"mask", b"dead")) or name == b"n":
+            elif name.startswith(b"lease:") or name in HASHES:
                 pipe.hgetall(key)
             elif name.startswith(b"seen:"):
                 pipe.scard(key)
@@ -51,6 +56,8 @@ class Contents:
         values = dict(zip(names, pipe.execute(), strict=True))
         queues = {name: value for name, value in values.items() if name.startswith(b"q:")}
         self._read_queues(queues, values.get(b"mask", {}))
+        self.parked |= {host.decode(): why.decode() for host, why in values.get(b"parked", {}).items()}
+        self.spent |= {host.decode(): much.decode() for host, much in values.get(b"spent", {}).items()}
         leased = set()
         for name, value in values.items():
             if name.startswith(b"lease:"):
@@ -60,6 +67,7 @@ class Contents:
         assert leased == {host.decode() for host in values.get(b"leases", [])}, "leases without an end"
         self._check_ready(values, leased, keys, shard)
         self.later[shard] = len(values.get(b"later", []))
+        self.scheduled[shard] = len(values.get(b"scheduled", []))
         self.seen += sum(value for name, value in values.items() if name.startswith(b"seen:"))
         for url, letters in values.get(b"dead", {}).items():
             self.dead += [
@@ -86,7 +94,7 @@ class Contents:
         assert ready == {
             (host, entries[0][1])
             for host, entries in self.queues.items()
-            if host not in leased and keys.shard(host) == shard
+            if host not in leased and host not in self.parked and keys.shard(host) == shard
         }, "hosts with URLs that nobody would find, or that are found in vain"
 
 

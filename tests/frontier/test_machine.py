@@ -11,9 +11,9 @@ from redis import Redis
 
 from tests.frontier.contents import Contents
 from tests.frontier.pages import hash_of, past
-from tests.model import Entry, Hosts, ModelFrontier
+from tests.model import Entry, Hosts, Limits, ModelFrontier
 from webcrawl.engine import Engine
-from webcrawl.frontier import Candidate, Frontier, Keys, Lease, Settlement
+from webcrawl.frontier import Candidate, Frontier, HostLimits, Keys, Lease, Settlement
 
 NEVER = 3600.0
 """A pause, delay or block that does not end while the test runs."""
@@ -25,9 +25,13 @@ crawls = st.sampled_from(["ours", "theirs"])
 # of each crawl: a worker whose leases last, and one whose leases run out at once
 workers = st.tuples(crawls, st.booleans())
 pauses = st.sampled_from([0.0, 0.0, NEVER])
-urls = st.tuples(hosts, st.integers(0, 5), st.sampled_from([0, 3, 3, 7]), st.booleans())
+urls = st.tuples(hosts, st.integers(0, 5), st.sampled_from([0, 3, 3, 7]), st.booleans(), st.integers(0, 2))
+some = st.none() | st.integers(0, 3)
 verdicts = st.tuples(
-    st.integers(1, 6), st.sampled_from(["done", "retry", "dead"]), st.booleans(), st.sampled_from(["x", "y"])
+    st.integers(1, 6),
+    st.sampled_from(["done", "again", "retry", "dead"]),
+    st.booleans(),
+    st.sampled_from(["x", "y"]),
 )
 settlements = st.lists(verdicts, max_size=4, unique_by=lambda one: one[0])
 
@@ -59,6 +63,8 @@ class FrontierMachine(RuleBasedStateMachine):
         self.put_off: set[tuple[str, str]] = set()
         """Hosts that a crawl found held by the other one: it will look again, but not at once."""
         self.adds = 0
+        self.place = 0
+        """Dates are in the order of what asked for them."""
 
     def teardown(self) -> None:
         self.runner.run(self.engine.close())
@@ -82,14 +88,14 @@ class FrontierMachine(RuleBasedStateMachine):
             self.set_delay("ours", host, delay)
 
     @rule(crawl=crawls, batch=st.lists(urls, min_size=1, max_size=8))
-    def add(self, crawl: str, batch: list[tuple[str, int, int, bool]]) -> None:
+    def add(self, crawl: str, batch: list[tuple[str, int, int, bool, int]]) -> None:
         candidates, expected = [], []
-        for host, number, level, tested in batch:
+        for host, number, level, tested, depth in batch:
             self.adds += 1
             path = f"/{number}" if tested else f"/{number}?again={self.adds % 2}"
             fingerprint = hash_of(host + path) if tested else None
-            candidates.append(Candidate(host, path, fingerprint, level))
-            expected.append((host, Entry(path, level), fingerprint))
+            candidates.append(Candidate(host, path, fingerprint, level, depth))
+            expected.append((host, Entry(path, level, depth), fingerprint))
         assert self.run(self.frontier(crawl).add(candidates)) == self.models[crawl].add(expected)
 
     @rule(worker=workers, wanted=st.integers(1, 4), count=st.integers(1, 4))
@@ -100,6 +106,7 @@ class FrontierMachine(RuleBasedStateMachine):
         leases = self.run(self.frontier(*worker).lease(wanted, count))
         taken = [lease.host for lease in leases]
         self._wake(crawl, everywhere=len(taken) < wanted)
+        self._see_parked(crawl, everywhere=len(taken) < wanted)
         ready = model.ready()
         certain = {host for host in ready if (crawl, host) not in self.put_off}
         assert len(taken) == len(set(taken)) <= wanted
@@ -118,11 +125,22 @@ class FrontierMachine(RuleBasedStateMachine):
     def _wake(self, crawl: str, *, everywhere: bool) -> None:
         """A lease call that finds enough need not look into every shard, where retries may have become due."""
         model, keys = self.models[crawl], self.frontier(crawl).keys
-        found = Contents.read(self.valkey, keys).later
+        found = Contents.read(self.valkey, keys)
         for shard in range(keys.shards):
-            here = [one for one in model.later if keys.shard(one[0]) == shard]
-            if found[shard] < len(here) or everywhere:
-                model.wake({host for host, _, _ in here})
+            later = [host for host, _, _ in model.later if keys.shard(host) == shard]
+            dated = [host for host, _ in model.scheduled if keys.shard(host) == shard]
+            fewer = found.later[shard] < len(later) or found.scheduled[shard] < len(dated)
+            if fewer or everywhere:
+                model.wake({*later, *dated})
+
+    def _see_parked(self, crawl: str, *, everywhere: bool) -> None:
+        """A lease call parks the hosts that it comes upon and whose budget is spent, perhaps not all of them."""
+        model, found = self.models[crawl], Contents.read(self.valkey, Keys(crawl, 2)).parked
+        exhausted, parked = model.exhausted(), found.keys() - model.parked.keys()
+        assert parked <= exhausted, "a host parked without need"
+        if everywhere:
+            assert {host for host in exhausted if (crawl, host) not in self.put_off} <= parked
+        model.parked |= dict.fromkeys(parked, "budget")
 
     def _compare_lease(self, crawl: str, lease: Lease, count: int, brief: bool) -> None:
         record = self.shared[lease.host]
@@ -133,6 +151,16 @@ class FrontierMachine(RuleBasedStateMachine):
         }
         self.leases.append((crawl, lease))
 
+    def dated(self, settled: list[tuple[int, str, bool, str]]) -> list[Settlement]:
+        """What is due at once is due in the order of indexes, and before whatever comes after it."""
+        self.place += 10
+        return [
+            Settlement(index, verdict, (self.place + index - 1e6) if due else NEVER, reason)
+            if verdict == "again"
+            else Settlement(index, verdict, 0.0 if due else NEVER, reason)
+            for index, verdict, due, reason in settled
+        ]
+
     def _some_lease(self, data: st.DataObject) -> tuple[str, Lease] | None:
         if not self.leases:
             return None
@@ -140,19 +168,34 @@ class FrontierMachine(RuleBasedStateMachine):
         place = data.draw(st.integers(0, len(self.leases) - 1) | st.just(len(self.leases) - 1))
         return self.leases[place]
 
-    @rule(data=st.data(), settled=settlements, more=st.integers(0, 4), brief=st.booleans())
+    @rule(
+        data=st.data(),
+        settled=settlements,
+        more=st.integers(0, 4),
+        brief=st.booleans(),
+        got=st.tuples(some, some),
+    )
     def acknowledge(
-        self, data: st.DataObject, settled: list[tuple[int, str, bool, str]], more: int, brief: bool
+        self,
+        data: st.DataObject,
+        settled: list[tuple[int, str, bool, str]],
+        more: int,
+        brief: bool,
+        got: tuple[int | None, int | None],
     ) -> None:
         if (chosen := self._some_lease(data)) is None:
             return
         crawl, lease = chosen
         model, host = self.models[crawl], lease.host
-        expected = None
+        expected, (pages, size) = None, (got[0] or 0, got[1] or 0)
+        real = self.dated(settled)
         if model.holds(host, lease.token):
-            model.settle(host, settled)
+            model.settle(host, settled, place=self.place, pages=pages, size=size)
             expected = [(index, one.path) for index, one in model.keep(host, more, brief=brief)]
-        urls = self.run(self.frontier(crawl, brief).acknowledge(lease, real(settled), more=more))
+        else:
+            model.refused += 1
+        frontier = self.frontier(crawl, brief)
+        urls = self.run(frontier.acknowledge(lease, real, more=more, pages=pages, size=size))
         assert (None if urls is None else [(url.index, url.path) for url in urls]) == expected
 
     @rule(data=st.data(), settled=settlements, pause=pauses, failures=st.integers(0, 3))
@@ -164,10 +207,12 @@ class FrontierMachine(RuleBasedStateMachine):
         crawl, lease = chosen
         model, lease.failures = self.models[crawl], failures
         good = model.holds(lease.host, lease.token)
+        real = self.dated(settled)
+        model.refused += not good
         if good:
-            model.settle(lease.host, settled)
+            model.settle(lease.host, settled, place=self.place)
             model.release(lease.host, failures=failures, blocked=pause > 0)
-        assert self.run(self.frontier(crawl).release(lease, real(settled), pause=pause)) == good
+        assert self.run(self.frontier(crawl).release(lease, real, pause=pause)) == good
 
     @rule(crawl=crawls, brief=st.booleans())
     def extend(self, crawl: str, brief: bool) -> None:
@@ -210,10 +255,31 @@ class FrontierMachine(RuleBasedStateMachine):
         self.run(self.frontier(crawl).set_delay(host, seconds))
         self.shared[host].delay = seconds
 
+    @rule(crawl=crawls, host=hosts, blocked=st.booleans())
+    def block(self, crawl: str, host: str, blocked: bool) -> None:
+        if blocked:
+            self.run(self.frontier(crawl).block(host))
+            self.models[crawl].block(host)
+        else:
+            self.run(self.frontier(crawl).unblock(host))
+            self.models[crawl].parked.pop(host, None)
+
+    @rule(crawl=crawls, host=hosts, limits=st.builds(Limits, some, some, some))
+    def limit(self, crawl: str, host: str, limits: Limits) -> None:
+        self.run(self.frontier(crawl).limit(host, HostLimits(limits.pages, limits.bytes, limits.depth)))
+        self.models[crawl].limit(host, limits)
+
+    @rule(crawl=crawls, host=hosts, number=st.integers(0, 3), due=st.booleans())
+    def schedule(self, crawl: str, host: str, number: int, due: bool) -> None:
+        self.place += 10
+        candidate = Candidate(host, f"/{number}", None)
+        new = self.run(self.frontier(crawl).schedule([candidate], self.place - 1e6 if due else NEVER))
+        assert new == self.models[crawl].schedule(host, Entry(f"/{number}", 3), due=due, place=self.place)
+
     @rule(crawl=crawls)
     def is_it_finished(self, crawl: str) -> None:
         counts = self.models[crawl].counts()
-        still_open = counts["queued"] + counts["leased"] + counts["later"]
+        still_open = counts["queued"] - counts["parked"] + counts["leased"] + counts["later"]
         assert self.run(self.frontier(crawl).finished()) == (still_open == 0)
 
     @invariant()
@@ -229,17 +295,15 @@ class FrontierMachine(RuleBasedStateMachine):
             }
             counts = model.counts()
             assert (sum(found.later.values()), found.seen) == (counts["later"], counts["seen"])
+            assert (sum(found.scheduled.values()), found.parked) == (counts["scheduled"], model.parked)
+            assert found.spent == {
+                host: f"{pages} {size}" for host, (pages, size) in model.spent.items() if pages or size
+            }
             assert sorted(url for url, _ in found.dead) == sorted(
                 host + one.path for host, one, _ in model.dead
             )
             counted = {name: found.counters.get(name, 0) for name in counts}
             assert counted == counts, "counters that lie"
-
-
-def real(settled: list[tuple[int, str, bool, str]]) -> list[Settlement]:
-    return [
-        Settlement(index, verdict, 0.0 if due else NEVER, reason) for index, verdict, due, reason in settled
-    ]
 
 
 def rows(entry: Entry) -> tuple[str, int, int, int, int]:

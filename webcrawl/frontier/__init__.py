@@ -5,7 +5,16 @@ from webcrawl.frontier.entry import DEFAULT_LEVEL, LEVELS, Candidate, LeasedURL,
 from webcrawl.frontier.frontier import Frontier
 from webcrawl.frontier.keys import Keys
 from webcrawl.frontier.recent import RecentCache
-from webcrawl.frontier.records import Counts, DeadLetter, HostQueue, Lease, Report, Settlement
+from webcrawl.frontier.records import (
+    Counts,
+    DeadLetter,
+    HostLimits,
+    HostQueue,
+    HostState,
+    Lease,
+    Report,
+    Settlement,
+)
 
 __all__ = [
     "DEFAULT_LEVEL",
@@ -15,7 +24,9 @@ __all__ = [
     "Crawl",
     "DeadLetter",
     "Frontier",
+    "HostLimits",
     "HostQueue",
+    "HostState",
     "Keys",
     "Lease",
     "LeasedURL",

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-import msgpack
-
-from webcrawl.engine import Call, Engine
+from webcrawl.engine import Call
 from webcrawl.frontier.entry import LEVELS, Candidate, LeasedURL
-from webcrawl.frontier.keys import Keys
-from webcrawl.frontier.records import Counts, DeadLetter, HostQueue, Lease, Report, Settlement
+from webcrawl.frontier.operations import BATCH, Operations, milliseconds
+from webcrawl.frontier.records import Counts, HostLimits, Lease, Report, Settlement
 
-BATCH = 1000
-"""Most URLs that one script call carries: a longer one would hold up everybody else on the server."""
-
-_COUNTERS = ("queued", "leased", "later", "seen", "added", "done", "dead", "reaped")
-_SCANNED_HOSTS = 20_000
+_COUNTERS = tuple(one.name for one in fields(Counts))
 
 
 @dataclass(slots=True)
-class Frontier:
+class Frontier(Operations):
     """The frontier of one crawl.
 
     Times given and returned are seconds; the only clock is the server's. Every verb may raise redis-py's connection
     errors (webcrawl.engine.AWAY), after which it can be called again: no verb loses anything when repeated.
     """
 
-    engine: Engine
-    keys: Keys
     worker: str
     lease_seconds: float = 60.0
     max_attempts: int = 5
@@ -37,6 +29,8 @@ class Frontier:
     """Share of lease calls that pick from the lowest level upwards, so that no level starves."""
     started_together: int = 1
     """URLs of one host that a worker may have in the air at once."""
+    host_limits: HostLimits = HostLimits()
+    """What may be taken from a host of which nothing else is told."""
     _picks: float = field(default=0.0, init=False)
     _turn: int = field(default=0, init=False)
 
@@ -100,26 +94,53 @@ class Frontier:
         return leases
 
     def _lease_call(self, shard: int, hosts: int, urls: int) -> Call:
-        arguments = (self.worker, hosts, urls, self._ms(self.lease_seconds), self._level_order())
+        order, limits = self._level_order(), self.host_limits.encoded()
+        arguments = (self.worker, hosts, urls, milliseconds(self.lease_seconds), order, limits)
         return Call("lease", self.keys.queue(shard), arguments)
 
     async def acknowledge(
-        self, lease: Lease, settled: Iterable[Settlement] = (), *, more: int = 0
+        self,
+        lease: Lease,
+        settled: Sequence[Settlement] = (),
+        *,
+        more: int = 0,
+        pages: int = 0,
+        size: int = 0,
     ) -> list[LeasedURL] | None:
-        """Settle URLs of a lease and keep it; returns up to `more` further URLs, or None when the lease was lost."""
-        reply = await self.engine.run(self._acknowledgement(lease, settled, more=more, pause=-1, quiet=0))
-        return self._acknowledged(lease, reply)
+        """Settle URLs of a lease and keep it; returns up to `more` further URLs, or None when the lease was lost.
+
+        `pages` and `size` (bytes) were got from the host and count against its limits.
+        """
+        report = Report(lease, settled, pages=pages, bytes=size, more=more)
+        return self._acknowledged(lease, await self.engine.run(self._acknowledgement(report)))
 
     async def release(
-        self, lease: Lease, settled: Iterable[Settlement] = (), *, pause: float = 0.0, quiet: float = 3600.0
+        self, lease: Lease, settled: Sequence[Settlement] = (), *, pause: float = 0.0, quiet: float = 3600.0
     ) -> bool:
         """Settle URLs, give the host back and keep everybody from asking it for `pause` seconds.
 
         URLs not settled return to the head of the queue with nothing counted against them. After `quiet` further
         seconds the server forgets the host's failures. False when the lease had been lost.
         """
-        reply = await self.engine.run(self._acknowledgement(lease, settled, more=0, pause=pause, quiet=quiet))
-        return bool(reply)
+        report = Report(lease, settled, pause=pause, quiet=quiet)
+        return bool(await self.engine.run(self._acknowledgement(report)))
+
+    async def schedule(self, candidates: Iterable[Candidate], seconds: float) -> int:
+        """Queue these URLs in so many seconds, once, known or not; returns how many were not waiting for a date.
+
+        One that waits for a date already gets the new one.
+        """
+        by_shard: dict[int, list[str | bytes]] = {}
+        for one in candidates:
+            by_shard.setdefault(self.keys.shard(one.host), []).extend((one.host, one.entry()))
+        calls = [
+            Call(
+                "schedule", self.keys.queue(shard), (milliseconds(seconds), *pairs[start : start + 2 * BATCH])
+            )
+            for shard, pairs in by_shard.items()
+            for start in range(0, len(pairs), 2 * BATCH)
+        ]
+        return int(sum(await self.engine.run_all(calls)))
 
     async def extend(self, leases: Sequence[Lease]) -> set[str]:
         """The heartbeat: these leases last `lease_seconds` from now; returns the hosts whose lease was lost."""
@@ -131,7 +152,7 @@ class Frontier:
                 "extend",
                 self.keys.queue(shard),
                 [
-                    self._ms(self.lease_seconds),
+                    milliseconds(self.lease_seconds),
                     *(part for lease in group for part in (lease.host, lease.token)),
                 ],
             )
@@ -151,7 +172,7 @@ class Frontier:
             self.max_attempts,
             self.started_together,
             BATCH,
-            self._ms(delay),
+            milliseconds(delay),
         )
         while shards:
             replies = await self.engine.run_all([Call("reap", self.keys.queue(s), arguments) for s in shards])
@@ -170,14 +191,6 @@ class Frontier:
             if buried < BATCH:
                 return total
 
-    async def block_until(self, host: str, seconds: float) -> None:
-        """Nobody asks the host before `seconds` have passed; it need not be known yet."""
-        await self._tell_host(host, "until", seconds)
-
-    async def set_delay(self, host: str, seconds: float | None) -> None:
-        """Seconds between two requests to the host, whatever the settings say; None takes it back."""
-        await self._tell_host(host, "delay", -0.001 if seconds is None else seconds)
-
     async def counts(self) -> Counts:
         hashes = await self.engine.hashes(self.keys.counters(shard) for shard in range(self.keys.shards))
         return Counts(*(sum(int(shard.get(name.encode(), 0)) for shard in hashes) for name in _COUNTERS))
@@ -194,33 +207,6 @@ class Frontier:
         second = await self.counts()
         return not second.open and second.added == first.added
 
-    async def hosts(self, most: int = 10) -> list[HostQueue]:
-        """The hosts with the longest queues, of the first 20,000 that have any."""
-        found: list[HostQueue] = []
-        for shard in range(self.keys.shards):
-            prefix = self.keys.queue(shard)[0]
-            found += await self._hosts_of(prefix, _SCANNED_HOSTS - len(found))
-        return sorted(found, key=lambda queue: (-queue.queued, queue.host))[:most]
-
-    async def dead_letters(self) -> AsyncIterator[DeadLetter]:
-        """Every dead letter, in no particular order."""
-        for shard in range(self.keys.shards):
-            async for url, value in self.engine.client.hscan_iter(self.keys.dead(shard)):
-                for reason, time, entry in msgpack.unpackb(value, raw=True):
-                    yield DeadLetter(url.decode(), reason.decode(errors="replace"), time / 1000, entry[1])
-
-    async def requeue(self, letters: Iterable[tuple[str, str]]) -> int:
-        """Queue dead letters again, given as (host, URL); returns how many there were."""
-        by_shard: dict[int, list[str]] = {}
-        for host, url in letters:
-            by_shard.setdefault(self.keys.shard(host), []).extend((host, url))
-        calls = [
-            Call("requeue", self.keys.queue(shard), arguments[start : start + 2 * BATCH])
-            for shard, arguments in by_shard.items()
-            for start in range(0, len(arguments), 2 * BATCH)
-        ]
-        return int(sum(await self.engine.run_all(calls)))
-
     async def clear(self) -> None:
         """Forget the crawl: every key of it, but not what is known of hosts. Its leases are lost."""
         await self.reap(everything=True)
@@ -233,43 +219,23 @@ class Frontier:
 
         A list of new URLs for each report (empty for a release), None where the lease was lost.
         """
-        calls = [
-            self._acknowledgement(r.lease, r.settled, more=r.more, pause=r.pause, quiet=r.quiet)
-            for r in reports
-        ]
+        calls = [self._acknowledgement(report) for report in reports]
         replies = await self.engine.run_all([*calls, *also])
         return [self._acknowledged(r.lease, reply) for r, reply in zip(reports, replies, strict=False)]
 
-    def _acknowledgement(
-        self, lease: Lease, settled: Iterable[Settlement], *, more: int, pause: float, quiet: float
-    ) -> Call:
-        arguments: list[str | int] = [lease.host, lease.token, self._ms(self.lease_seconds), more]
-        arguments += [-1 if pause < 0 else self._ms(pause), lease.failures, self._ms(quiet)]
-        arguments += [self._ms(lease.gap)]
-        for one in settled:
-            arguments += [one.index, one.verdict, self._ms(one.delay), one.reason]
+    def _acknowledgement(self, report: Report) -> Call:
+        lease = report.lease
+        arguments: list[str | int] = [lease.host, lease.token, milliseconds(self.lease_seconds), report.more]
+        arguments += [-1 if report.pause < 0 else milliseconds(report.pause), lease.failures]
+        arguments += [milliseconds(report.quiet), milliseconds(lease.gap), report.pages, report.bytes]
+        arguments.append(self.host_limits.encoded())
+        for one in report.settled:
+            arguments += [one.index, one.verdict, milliseconds(one.delay), one.reason]
         return Call("acknowledge", self.keys.queue(self.keys.shard(lease.host)), arguments)
 
     @staticmethod
     def _acknowledged(lease: Lease, reply: Any) -> list[LeasedURL] | None:
         return _urls(lease.host, reply[1:]) if reply else None
-
-    async def _tell_host(self, host: str, field: str, seconds: float) -> None:
-        value = self._ms(seconds)
-        await self.engine.run(Call("host", self.keys.queue(self.keys.shard(host)), (host, field, value)))
-
-    async def _hosts_of(self, prefix: str, most: int) -> list[HostQueue]:
-        found: list[HostQueue] = []
-        async for name, mask in self.engine.client.hscan_iter(f"{prefix}mask", count=BATCH):
-            if len(found) >= most:
-                break
-            host, queued = name.decode(), 0
-            for level in range(LEVELS):
-                if int(mask) & 1 << level:
-                    queued += await self.engine.client.llen(f"{prefix}q:{host} {level}")
-            leased = await self.engine.client.exists(f"{prefix}lease:{host}")
-            found.append(HostQueue(host, queued, bool(leased)))
-        return found
 
     def _level_order(self) -> str:
         levels = "".join(str(level) for level in range(LEVELS))
@@ -278,11 +244,6 @@ class Frontier:
             return levels
         self._picks -= 1
         return levels[::-1]
-
-    @staticmethod
-    def _ms(seconds: float) -> int:
-        # upwards: a rounded-down pause would ask a host a moment too early
-        return -int(-seconds * 1000 // 1)
 
 
 def _batches(hosts: dict[str, list[int]]) -> Iterable[list[tuple[str, list[int]]]]:

@@ -17,9 +17,14 @@ server's clock.
       leases                       ZSET  host -> when its lease runs out
       lease:<host>                 HASH  token, worker, next, and index -> entry for every URL handed out
       later                        ZSET  serial host LF entry -> when it is queued again
+      scheduled                    ZSET  - host LF entry -> date at which it is queued
+      parked                       HASH  host -> "blocked" or "budget": its URLs are kept from workers
+      limits                       HASH  host -> "pages bytes depth", the most to be taken from it
+      spent                        HASH  host -> "pages bytes" that were got from it
       seen:<bucket>                SET   marks as integers; buckets split by linear hashing (Litwin 1980)
       dead                         HASH  URL -> its dead letters: (reason, time, entry) each
-      n                            HASH  counters: queued leased later seen added done dead reaped serial bits split
+      n                            HASH  counters: queued parked leased later scheduled seen added done dead reaped
+                                         refused; serial bits split
       sum:<bucket>                 HASH  payload checksum -> time and URL of the first that had it
       near:<block>                 HASH  SimHash -> first URL; the block is one quarter of the SimHash
     wc:crawls                      HASH  crawl -> the FRONTIER_SHARDS it was begun with, the same for all, as they share

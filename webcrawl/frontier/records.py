@@ -25,10 +25,14 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What became of one leased URL: done for good, to be retried after `delay` seconds, or dead with a reason."""
+    """What became of one leased URL.
+
+    Done for good; done, but to be fetched `again` after `delay` seconds; to be retried after `delay` seconds, with an
+    attempt counted; or dead with a reason.
+    """
 
     index: int
-    verdict: Literal["done", "retry", "dead"] = "done"
+    verdict: Literal["done", "again", "retry", "dead"] = "done"
     delay: float = 0.0
     reason: str = ""
 
@@ -38,11 +42,13 @@ class Report:
     """What a worker says of one lease: URLs settled, how many more it wants, or that it gives the host back.
 
     `pause`: seconds in which nobody may ask the host that is given back, or -1 to keep it. `quiet`: seconds after which
-    the server may forget the host's failures.
+    the server may forget the host's failures. `pages` and `bytes` are what was got from the host since the last report.
     """
 
     lease: Lease
     settled: Sequence[Settlement]
+    pages: int = 0
+    bytes: int = 0
     more: int = 0
     pause: float = -1.0
     quiet: float = 3600.0
@@ -53,18 +59,56 @@ class Counts:
     """The frontier in numbers, over all shards."""
 
     queued: int
+    parked: int
+    """Of those queued: of hosts that are blocked, or whose budget is spent."""
     leased: int
     later: int
+    scheduled: int
     seen: int
     added: int
     done: int
     dead: int
     reaped: int
+    refused: int
+    """Acknowledgements of leases that had been lost."""
 
     @property
     def open(self) -> int:
-        """URLs that still have to be crawled."""
-        return self.queued + self.leased + self.later
+        """URLs that still have to be crawled, now or when their retry is due."""
+        return self.queued - self.parked + self.leased + self.later
+
+
+@dataclass(frozen=True, slots=True)
+class HostLimits:
+    """The most that a crawl takes from one host: pages, bytes of responses, depth. None: no limit of its own."""
+
+    pages: int | None = None
+    bytes: int | None = None
+    depth: int | None = None
+
+    def encoded(self) -> str:
+        return " ".join("-" if one is None else str(one) for one in (self.pages, self.bytes, self.depth))
+
+    @classmethod
+    def decoded(cls, text: str) -> HostLimits:
+        return cls(*(None if one == "-" else int(one) for one in text.split()))
+
+
+@dataclass(frozen=True, slots=True)
+class HostState:
+    """All that is known of one host. `parked`: "blocked", "budget" or None; times in seconds."""
+
+    host: str
+    queued: int
+    leased: bool
+    parked: str | None
+    pages: int
+    bytes: int
+    limits: HostLimits
+    delay: float | None
+    waits: float
+    """Until it may be asked again."""
+    failures: int
 
 
 @dataclass(frozen=True, slots=True)

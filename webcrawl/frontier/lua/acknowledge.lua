@@ -1,15 +1,20 @@
 -- Settle URLs of a leased host: finished ones leave, failed ones come back later, hopeless ones become dead letters.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    host, token, lease ms, more: URLs wanted on top, pause ms (-1 = keep the lease), failures, quiet ms,
---         gap ms that the worker keeps between two requests, then per URL: index, "done" | "retry" | "dead", delay ms, reason
+--         gap ms that the worker keeps between two requests, pages and bytes got, the budget of a host that has none of
+--         its own, then per URL: index, "done" | "again" | "retry" | "dead", delay ms, reason
 -- reply   {} when the lease has been lost (nothing is changed), else {1, index, entry, index, entry...}: the new URLs
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local host, more, pause = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[5])
+local LEASE_FIELDS = 3 -- of a lease that are no URLs
 local key, N = P .. 'lease:' .. host, P .. 'n'
-if not holds(P, H, host, ARGV[2]) then return {} end
+if not holds(P, H, host, ARGV[2]) then
+  redis.call('HINCRBY', N, 'refused', 1)
+  return {}
+end
 
 local settled = 0
-for i = 9, #ARGV, 4 do
+for i = 12, #ARGV, 4 do
   local index, verdict = ARGV[i], ARGV[i + 1]
   local entry = redis.call('HGET', key, index)
   if entry then
@@ -17,11 +22,16 @@ for i = 9, #ARGV, 4 do
     settled = settled + 1
     if verdict == 'done' then
       redis.call('HINCRBY', N, 'done', 1)
+    elseif verdict == 'again' then
+      -- the same URL rescheduled twice comes back once, at the later time
+      redis.call('HINCRBY', N, 'done', 1)
+      local member = delayed('-', host, anew(entry))
+      redis.call('HINCRBY', N, 'scheduled', redis.call('ZADD', P .. 'scheduled', now + ARGV[i + 2], member))
     elseif verdict == 'retry' then
       -- numbered with as many digits each: what is due in one millisecond comes back in this order
       local serial = string.format('%015.0f', redis.call('HINCRBY', N, 'serial', 1))
-      local again = serial .. ' ' .. host .. '\n' .. counted(entry, 1, 0, 0)
-      redis.call('HINCRBY', N, 'later', redis.call('ZADD', P .. 'later', now + ARGV[i + 2], again))
+      local member = delayed(serial, host, counted(entry, 1, 0, 0))
+      redis.call('HINCRBY', N, 'later', redis.call('ZADD', P .. 'later', now + ARGV[i + 2], member))
     else
       bury(P, host, entry, ARGV[i + 3], now)
     end
@@ -29,6 +39,7 @@ for i = 9, #ARGV, 4 do
 end
 redis.call('HINCRBY', N, 'leased', -settled)
 redis.call('HSET', H .. host, 'gap', ARGV[8])
+spend(P, host, tonumber(ARGV[9]), tonumber(ARGV[10]))
 
 if pause >= 0 then
   give_back(P, host, nil)
@@ -41,8 +52,9 @@ end
 hold(P, H, host, ARGV[2], now + ARGV[3])
 local reply = {1}
 local blocked = (tonumber(redis.call('HGET', H .. host, 'until')) or 0) > now
-if more > 0 and not blocked then
-  local entries = pop(P, host, more)
+if more > 0 and not blocked and not is_parked(P, host) then
+  local out = redis.call('HLEN', key) - LEASE_FIELDS
+  local entries = pop(P, host, allowance(P, host, more, out, ARGV[11]))
   local first = redis.call('HINCRBY', key, 'next', #entries) - #entries
   for i, entry in ipairs(entries) do
     redis.call('HSET', key, first + i - 1, entry)

@@ -1,7 +1,7 @@
 -- Seen test and enqueue of one batch of URLs, in one step.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    per host: host, n, then n times: mark ("" = no seen test, "!..." = queued though seen), entry
--- reply   one character a URL, in order: "1" queued, "0" known
+-- reply   one character a URL, in order: "1" queued, "0" known, or deeper than the host's limit
 local P, now = KEYS[1], now_ms()
 local N = P .. 'n'
 local known = seen_set(P .. 'seen:', N)
@@ -12,13 +12,16 @@ local function is_new(mark)
   return unseen(known, anyway and string.sub(mark, 2) or mark) or anyway
 end
 
+local function too_deep(entry, deepest) return deepest and cmsgpack.unpack(string.sub(entry, 5))[2] > deepest end
+
+local limited = redis.call('EXISTS', P .. 'limits') == 1
 local verdicts, queued, i = {}, 0, 1
 while i <= #ARGV do
   local host, n = ARGV[i], tonumber(ARGV[i + 1])
-  local fresh = {}
+  local fresh, deepest = {}, limited and limit_of(P, host, '(%S+)$', '')
   i = i + 2
   for j = i, i + 2 * n - 2, 2 do
-    local queue = is_new(ARGV[j])
+    local queue = not too_deep(ARGV[j + 1], deepest) and is_new(ARGV[j])
     verdicts[#verdicts + 1] = queue and '1' or '0'
     if queue then fresh[#fresh + 1] = ARGV[j + 1] end
   end

@@ -20,6 +20,9 @@ local function best_level(mask)
   end
 end
 
+-- A host is parked when an operator blocked it or its budget is spent: it keeps its URLs, but no worker gets it.
+local function is_parked(P, host) return redis.call('HEXISTS', P .. 'parked', host) == 1 end
+
 -- Queue entries of a host; `mask` remembers which of its levels hold any. `head`: they go first again.
 local function push(P, host, entries, head)
   local mask = tonumber(redis.call('HGET', P .. 'mask', host)) or 0
@@ -42,6 +45,7 @@ local function push(P, host, entries, head)
     if before ~= 0 then redis.call('ZREM', P .. 'ready:' .. best_level(before), host) end
     redis.call('HSET', P .. 'mask', host, mask)
   end
+  if is_parked(P, host) then redis.call('HINCRBY', P .. 'n', 'parked', #entries) end
 end
 
 -- Take up to n entries of a host, best level first.
@@ -62,12 +66,57 @@ end
 -- Put a host that has URLs and no lease into the ready heap of its best level, due when it may be asked again.
 local function make_ready(P, H, host, now)
   local mask = tonumber(redis.call('HGET', P .. 'mask', host)) or 0
-  if mask == 0 or redis.call('ZSCORE', P .. 'leases', host) then return end
+  if mask == 0 or redis.call('ZSCORE', P .. 'leases', host) or is_parked(P, host) then return end
   local key = P .. 'ready:' .. best_level(mask)
   if not redis.call('ZSCORE', key, host) then
     local due = tonumber(redis.call('HGET', H .. host, 'until')) or 0
     redis.call('ZADD', key, math.max(due, now), host)
   end
+end
+
+local function queue_length(P, host)
+  local length = 0
+  for level = 0, LEVELS - 1 do length = length + redis.call('LLEN', P .. 'q:' .. host .. ' ' .. level) end
+  return length
+end
+
+local function park(P, host, reason)
+  local mask = tonumber(redis.call('HGET', P .. 'mask', host)) or 0
+  if mask ~= 0 and not is_parked(P, host) then
+    redis.call('ZREM', P .. 'ready:' .. best_level(mask), host)
+    redis.call('HINCRBY', P .. 'n', 'parked', queue_length(P, host))
+  end
+  redis.call('HSET', P .. 'parked', host, reason)
+end
+
+local function unpark(P, H, host, now)
+  if redis.call('HDEL', P .. 'parked', host) == 0 then return end
+  redis.call('HINCRBY', P .. 'n', 'parked', -queue_length(P, host))
+  make_ready(P, H, host, now)
+end
+
+-- One limit of a host, "pages bytes depth" in the hash `limits`: its own or the crawl's; nil when there is none.
+local function limit_of(P, host, which, default)
+  local own = redis.call('HGET', P .. 'limits', host)
+  local limit = own and string.match(own, which)
+  if not limit or limit == '-' then limit = string.match(default, which) end
+  return tonumber(limit)
+end
+
+-- How many of the `wanted` URLs the host's budget allows, `out` being handed out already.
+local function allowance(P, host, wanted, out, default)
+  local pages, bytes = limit_of(P, host, '^(%S+)', default), limit_of(P, host, '^%S+ (%S+)', default)
+  if not pages and not bytes then return wanted end
+  local spent = redis.call('HGET', P .. 'spent', host) or '0 0'
+  local had_pages, had_bytes = string.match(spent, '^(%d+) (%d+)')
+  if bytes and tonumber(had_bytes) >= bytes then return 0 end
+  return pages and math.max(0, math.min(wanted, pages - had_pages - out)) or wanted
+end
+
+local function spend(P, host, pages, bytes)
+  if pages == 0 and bytes == 0 then return end
+  local had_pages, had_bytes = string.match(redis.call('HGET', P .. 'spent', host) or '0 0', '^(%d+) (%d+)')
+  redis.call('HSET', P .. 'spent', host, string.format('%.0f %.0f', had_pages + pages, had_bytes + bytes))
 end
 
 -- A fencing token: larger than any before, also when the server has lost its last moments. As text: a Lua number of
@@ -151,6 +200,9 @@ local function counted(entry, attempts, returns, blames)
     .. string.sub(entry, 5)
 end
 
+-- An entry whose counters start anew.
+local function anew(entry) return string.sub(entry, 1, 1) .. string.char(0, 0, 0) .. string.sub(entry, 5) end
+
 -- Make a dead letter. Several requests may share a URL, with other methods or bodies: each has its own letter.
 local function bury(P, host, entry, reason, now)
   local field = host .. cmsgpack.unpack(string.sub(entry, 5))[1]
@@ -159,6 +211,22 @@ local function bury(P, host, entry, reason, now)
   letters[#letters + 1] = {reason, now, entry}
   redis.call('HSET', P .. 'dead', field, cmsgpack.pack(letters))
   redis.call('HINCRBY', P .. 'n', 'dead', 1)
+end
+
+-- An entry that waits for a time, in the sorted set `later` or `scheduled`. `serial` keeps equal ones apart.
+local function delayed(serial, host, entry) return serial .. ' ' .. host .. '\n' .. entry end
+
+-- Queue what is due in one of these sets again, at most a thousand at once.
+local function wake(P, H, set, now)
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', P .. set, '-inf', now, 'LIMIT', 0, 1000)) do
+    local cut = string.find(member, '\n', 1, true)
+    local host = string.sub(member, string.find(member, ' ', 1, true) + 1, cut - 1)
+    redis.call('ZREM', P .. set, member)
+    redis.call('HINCRBY', P .. 'n', set, -1)
+    redis.call('HINCRBY', P .. 'n', 'queued', 1)
+    push(P, host, {string.sub(member, cut + 1)}, false)
+    make_ready(P, H, host, now)
+  end
 end
 
 -- End a lease: what it still holds goes back to the head of the queue in its old order.

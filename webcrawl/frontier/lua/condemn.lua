@@ -9,6 +9,7 @@ local level = best_level(mask)
 local entries = pop(P, ARGV[1], tonumber(ARGV[3]))
 for _, entry in ipairs(entries) do bury(P, ARGV[1], entry, ARGV[2], now) end
 redis.call('HINCRBY', P .. 'n', 'queued', -#entries)
+if is_parked(P, ARGV[1]) then redis.call('HINCRBY', P .. 'n', 'parked', -#entries) end
 redis.call('ZREM', P .. 'ready:' .. level, ARGV[1])
 make_ready(P, KEYS[2], ARGV[1], now)
 return #entries

@@ -1,21 +1,16 @@
 -- Lease ready hosts, each with its first URLs, to one worker.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
--- ARGV    worker, hosts wanted, URLs a host, lease ms, levels in the order of picking (one digit each)
+-- ARGV    worker, hosts wanted, URLs a host, lease ms, levels in the order of picking (one digit each),
+--         the budget of a host that has none of its own: "pages bytes" ("-" = no limit)
 -- reply   per host: {host, token, failures, delay ms or -1, {index, entry, index, entry...}}
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local wanted, urls, lease_ms = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local limits = ARGV[6]
 local LOOK_AGAIN = 1000
 local leases = {}
 
-for _, member in ipairs(redis.call('ZRANGEBYSCORE', P .. 'later', '-inf', now, 'LIMIT', 0, 1000)) do
-  local cut = string.find(member, '\n', 1, true)
-  local host = string.sub(member, string.find(member, ' ', 1, true) + 1, cut - 1)
-  redis.call('ZREM', P .. 'later', member)
-  redis.call('HINCRBY', P .. 'n', 'later', -1)
-  redis.call('HINCRBY', P .. 'n', 'queued', 1)
-  push(P, host, {string.sub(member, cut + 1)}, false)
-  make_ready(P, H, host, now)
-end
+wake(P, H, 'later', now)
+wake(P, H, 'scheduled', now)
 
 local function lease(host, ready)
   local record = redis.call('HMGET', H .. host, 'until', 'held', 'failures', 'delay', 'forgiven')
@@ -23,8 +18,10 @@ local function lease(host, ready)
   -- politeness is the host's, not the crawl's: another crawl may hold it, and give it back at any time
   if held > now then due = math.max(due, math.min(held, now + LOOK_AGAIN)) end
   if due > now then return redis.call('ZADD', ready, due, host) end
+  local allowed = allowance(P, host, urls, 0, limits)
+  if allowed == 0 then return park(P, host, 'budget') end
   redis.call('ZREM', ready, host)
-  local entries = pop(P, host, urls)
+  local entries = pop(P, host, allowed)
   if #entries == 0 then return end
   local token = next_token(H)
   local key, flat = P .. 'lease:' .. host, {}

@@ -3,8 +3,6 @@
 -- ARGV    pairs: host, URL
 -- reply   how many were queued
 local P, N, queued = KEYS[1], KEYS[1] .. 'n', 0
-local function anew(entry) return string.sub(entry, 1, 1) .. string.char(0, 0, 0) .. string.sub(entry, 5) end
-
 for i = 1, #ARGV, 2 do
   local letters = redis.call('HGET', P .. 'dead', ARGV[i + 1])
   if letters then

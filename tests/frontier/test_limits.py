@@ -1,0 +1,168 @@
+"""What a crawl may take from a host, what an operator blocks, and dates at which URLs come back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.frontier.pages import page, past
+from webcrawl.frontier import Frontier, HostLimits, Lease, Settlement
+
+Frontiers = Callable[..., Frontier]
+
+HOST, OTHER = "http://h.test", "http://other.test"
+SOON = 0.05
+
+
+def all_done(lease: Lease, verdict: str = "done", delay: float = 0.0) -> list[Settlement]:
+    return [Settlement(url.index, verdict, delay) for url in lease.urls]  # type: ignore[arg-type]
+
+
+async def leased(frontier: Frontier, urls: int = 100) -> list[str]:
+    """The paths of the URLs of the one host that can be leased, which is given back with all of them done."""
+    leases = await frontier.lease(10, urls)
+    for lease in leases:
+        await frontier.release(lease, all_done(lease))
+    await past(frontier.engine)
+    return [url.path for lease in leases for url in lease.urls]
+
+
+async def test_a_page_limit_set_before_the_host_exists_holds(frontier: Frontier) -> None:
+    await frontier.limit(HOST, HostLimits(pages=3))
+    await frontier.add([page(f"{HOST}/{n}") for n in range(5)])
+    (lease,) = await frontier.lease(10, 2)
+    assert len(lease.urls) == 2
+    # one of two is a page: with one more allowed to be, and one out, one URL can be handed out
+    more = await frontier.acknowledge(lease, all_done(lease)[:1], more=10, pages=1)
+    assert more is not None
+    assert [url.path for url in more] == ["/2"]
+    assert await frontier.acknowledge(lease, [Settlement(2), Settlement(3)], more=10, pages=2) == []
+    await frontier.release(lease)
+    await past(frontier.engine)
+    assert await frontier.lease(10, 10) == []
+    counts = await frontier.counts()
+    assert (counts.queued, counts.parked, counts.open) == (2, 2, 0)
+    assert await frontier.finished(), "a spent budget does not keep a crawl from its end"
+
+
+async def test_what_was_no_page_does_not_count(frontier: Frontier) -> None:
+    await frontier.limit(HOST, HostLimits(pages=1))
+    await frontier.add([page(f"{HOST}/{n}") for n in range(3)])
+    assert [await leased(frontier) for _ in range(3)] == [["/0"], ["/1"], ["/2"]]
+
+
+async def test_a_byte_limit_ends_with_the_response_that_exceeds_it(frontier: Frontier) -> None:
+    await frontier.limit(HOST, HostLimits(bytes=100))
+    await frontier.add([page(f"{HOST}/{n}") for n in range(3)])
+    (lease,) = await frontier.lease(10, 1)
+    assert len(await frontier.acknowledge(lease, all_done(lease), more=1, size=99) or []) == 1
+    assert await frontier.acknowledge(lease, [Settlement(2)], more=1, size=50) == []
+    assert (await frontier.host(HOST)).bytes == 149
+
+
+async def test_a_raised_limit_lets_a_spent_host_go_on(frontier: Frontier) -> None:
+    await frontier.limit(HOST, HostLimits(pages=0))
+    await frontier.add([page(f"{HOST}/1")])
+    assert await frontier.lease(10, 10) == []
+    assert (await frontier.host(HOST)).parked == "budget"
+    await frontier.limit(HOST, HostLimits(pages=1))
+    assert await leased(frontier) == ["/1"]
+
+
+async def test_the_limit_of_all_hosts_and_its_change(frontier_of: Frontiers) -> None:
+    low, high = frontier_of(host_limits=HostLimits(pages=1)), frontier_of(host_limits=HostLimits(pages=2))
+    await low.limit(OTHER, HostLimits(pages=3))
+    await low.add([page(f"{host}/{n}") for host in (HOST, OTHER) for n in range(5)])
+    leases = {lease.host: lease for lease in await low.lease(10, 10)}
+    assert {host: len(lease.urls) for host, lease in leases.items()} == {HOST: 1, OTHER: 3}
+    await low.acknowledge(leases[HOST], all_done(leases[HOST]), pages=1)
+    await low.release(leases[HOST])
+    await past(low.engine)
+    assert await low.lease(10, 10) == []
+    assert (await low.host(HOST)).parked == "budget"
+    await high.review()
+    assert [(lease.host, len(lease.urls)) for lease in await high.lease(10, 10)] == [(HOST, 1)]
+
+
+async def test_what_is_deeper_than_a_hosts_limit_is_left_out(frontier: Frontier) -> None:
+    await frontier.limit(HOST, HostLimits(depth=2))
+    assert await frontier.add(
+        [page(f"{host}/{depth}", depth=depth) for host in (HOST, OTHER) for depth in (1, 2, 3)]
+    ) == [True, True, False, True, True, True]
+    await frontier.limit(HOST, HostLimits())
+    assert await frontier.add([page(f"{HOST}/3", depth=3)]) == [True], "it was not taken for seen"
+
+
+async def test_a_blocked_host_keeps_its_urls_and_does_not_hold_up_the_end(frontier: Frontier) -> None:
+    await frontier.block(HOST)
+    await frontier.add([page(f"{HOST}/1"), page(f"{HOST}/2")])
+    assert await frontier.lease(10, 10) == []
+    assert await frontier.finished()
+    await frontier.unblock(HOST)
+    assert not await frontier.finished()
+    assert await leased(frontier) == ["/1", "/2"]
+
+
+async def test_a_block_takes_a_host_from_its_worker(frontier_of: Frontiers) -> None:
+    frontier, theirs = frontier_of(), frontier_of("theirs")
+    for one in (frontier, theirs):
+        await one.add([page(f"{HOST}/{n}") for n in range(3)])
+    (lease,) = await frontier.lease(10, 2)
+    lease.gap = SOON
+    await frontier.acknowledge(lease)
+    await frontier.block(HOST)
+    assert await frontier.extend([lease]) == {HOST}
+    assert await frontier.acknowledge(lease, all_done(lease)) is None
+    assert (await frontier.counts()).refused == 1
+    assert await theirs.lease(10, 10) == [], "its worker may have asked the host a moment ago"
+    await past(frontier.engine, SOON)
+    (other,) = await theirs.lease(10, 10)
+    assert other.host == HOST, "a block is one crawl's"
+    await theirs.release(other, all_done(other))
+    await frontier.unblock(HOST)
+    await past(frontier.engine)
+    (again,) = await frontier.lease(10, 10)
+    assert [(url.path, url.attempts, url.returns) for url in again.urls] == [
+        ("/0", 0, 0),
+        ("/1", 0, 0),
+        ("/2", 0, 0),
+    ]
+
+
+async def test_limits_survive_a_restart_of_everything(frontier_of: Frontiers) -> None:
+    await frontier_of().limit(HOST, HostLimits(pages=7, depth=2))
+    await frontier_of().block(OTHER)
+    state = await frontier_of(worker="another").host(HOST)
+    assert (state.limits, state.parked) == (HostLimits(pages=7, depth=2), None)
+    assert (await frontier_of(worker="another").host(OTHER)).parked == "blocked"
+
+
+async def test_a_url_that_is_done_can_be_given_a_date_and_comes_back_once(frontier: Frontier) -> None:
+    await frontier.add([page(f"{HOST}/1")])
+    (lease,) = await frontier.lease(10, 10)
+    await frontier.release(lease, all_done(lease, "retry"))
+    await past(frontier.engine)
+    (lease,) = await frontier.lease(10, 10)
+    assert lease.urls[0].attempts == 1
+    await frontier.release(lease, all_done(lease, "again", SOON))
+    assert await frontier.finished(), "a date far off does not keep a crawl going"
+    assert (await frontier.counts()).scheduled == 1
+    assert await frontier.lease(10, 10) == []
+    await past(frontier.engine, SOON)
+    (lease,) = await frontier.lease(10, 10)
+    assert [(url.path, url.attempts) for url in lease.urls] == [("/1", 0)]
+    await frontier.release(lease, all_done(lease))
+    await past(frontier.engine)
+    assert await frontier.lease(10, 10) == []
+    counts = await frontier.counts()
+    assert (counts.done, counts.scheduled, counts.open) == (2, 0, 0)
+
+
+async def test_any_known_url_can_be_given_a_date_and_the_last_one_holds(frontier: Frontier) -> None:
+    urls = [page(f"{host}/{n}") for host in (HOST, OTHER) for n in range(2)]
+    assert await frontier.schedule(urls, SOON) == 4
+    assert await frontier.schedule(urls[:1], 3600) == 0
+    await past(frontier.engine, SOON)
+    assert sorted(await leased(frontier)) == ["/0", "/1", "/1"]
+    assert await frontier.schedule(urls[:1], 0) == 0
+    await past(frontier.engine)
+    assert await leased(frontier) == ["/0"]

@@ -1,0 +1,133 @@
+"""What an operator asks of a frontier, and tells it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+
+import msgpack
+
+from webcrawl.engine import Call, Engine
+from webcrawl.frontier.entry import LEVELS
+from webcrawl.frontier.keys import Keys
+from webcrawl.frontier.records import DeadLetter, HostLimits, HostQueue, HostState
+
+BATCH = 1000
+"""Most URLs that one script call carries: a longer one would hold up everybody else on the server."""
+
+_SCANNED_HOSTS = 20_000
+
+
+@dataclass(slots=True)
+class Operations:
+    """A host may be told of before it is met. Delays and times hold for all crawls, the rest for this one."""
+
+    engine: Engine
+    keys: Keys
+
+    async def block_until(self, host: str, seconds: float) -> None:
+        """Nobody asks the host before `seconds` have passed; it need not be known yet."""
+        await self._tell_host(host, "until", seconds)
+
+    async def set_delay(self, host: str, seconds: float | None) -> None:
+        """Seconds between two requests to the host, whatever the settings say; None takes it back."""
+        await self._tell_host(host, "delay", -0.001 if seconds is None else seconds)
+
+    async def block(self, host: str) -> None:
+        """No worker gets the host until `unblock`: its URLs are kept, but the crawl can finish without them.
+
+        A worker that has it now loses its lease, and hears of it with its next heartbeat.
+        """
+        await self._call("park", host, "block")
+
+    async def unblock(self, host: str) -> None:
+        await self._call("park", host, "unblock")
+
+    async def limit(self, host: str, limits: HostLimits) -> None:
+        """What this crawl may take from the host, in place of what holds for all hosts."""
+        await self._call("limit", host, limits.encoded())
+
+    async def review(self) -> None:
+        """Look again at all hosts whose budget was spent: what holds for all hosts has changed."""
+        for shard in range(self.keys.shards):
+            cursor = b"0"
+            while True:
+                cursor = await self.engine.run(Call("review", self.keys.queue(shard), (cursor,)))
+                if cursor == b"0":
+                    break
+
+    async def host(self, host: str) -> HostState:
+        """All that is known of one host."""
+        shard = self.keys.shard(host)
+        prefix = self.keys.queue(shard)[0]
+        client = self.engine.client
+        now = await client.time()
+        record = {key.decode(): value for key, value in (await client.hgetall(self.keys.host(host))).items()}
+        limits, spent, parked = [
+            await client.hget(prefix + name, host) for name in ("limits", "spent", "parked")
+        ]
+        pages, size = (int(part) for part in (spent or b"0 0").split())
+        return HostState(
+            host,
+            queued=await self._queue_length(prefix, host),
+            leased=bool(await client.exists(f"{prefix}lease:{host}")),
+            parked=parked.decode() if parked else None,
+            pages=pages,
+            bytes=size,
+            limits=HostLimits.decoded(limits.decode()) if limits else HostLimits(),
+            delay=int(record["delay"]) / 1000 if "delay" in record else None,
+            waits=max(0.0, int(record.get("until", 0)) / 1000 - now[0] - now[1] / 1e6),
+            failures=int(record.get("failures", 0)),
+        )
+
+    async def hosts(self, most: int = 10) -> list[HostQueue]:
+        """The hosts with the longest queues, of the first 20,000 that have any."""
+        found: list[HostQueue] = []
+        for shard in range(self.keys.shards):
+            prefix = self.keys.queue(shard)[0]
+            found += await self._hosts_of(prefix, _SCANNED_HOSTS - len(found))
+        return sorted(found, key=lambda queue: (-queue.queued, queue.host))[:most]
+
+    async def dead_letters(self) -> AsyncIterator[DeadLetter]:
+        """Every dead letter, in no particular order."""
+        for shard in range(self.keys.shards):
+            async for url, value in self.engine.client.hscan_iter(self.keys.dead(shard)):
+                for reason, time, entry in msgpack.unpackb(value, raw=True):
+                    yield DeadLetter(url.decode(), reason.decode(errors="replace"), time / 1000, entry[1])
+
+    async def requeue(self, letters: Iterable[tuple[str, str]]) -> int:
+        """Queue dead letters again, given as (host, URL); returns how many there were."""
+        by_shard: dict[int, list[str]] = {}
+        for host, url in letters:
+            by_shard.setdefault(self.keys.shard(host), []).extend((host, url))
+        calls = [
+            Call("requeue", self.keys.queue(shard), arguments[start : start + 2 * BATCH])
+            for shard, arguments in by_shard.items()
+            for start in range(0, len(arguments), 2 * BATCH)
+        ]
+        return int(sum(await self.engine.run_all(calls)))
+
+    async def _tell_host(self, host: str, field: str, seconds: float) -> None:
+        await self._call("host", host, field, milliseconds(seconds))
+
+    async def _hosts_of(self, prefix: str, most: int) -> list[HostQueue]:
+        found: list[HostQueue] = []
+        async for name, _ in self.engine.client.hscan_iter(f"{prefix}mask", count=BATCH):
+            if len(found) >= most:
+                break
+            host = name.decode()
+            leased = await self.engine.client.exists(f"{prefix}lease:{host}")
+            found.append(HostQueue(host, await self._queue_length(prefix, host), bool(leased)))
+        return found
+
+    async def _queue_length(self, prefix: str, host: str) -> int:
+        lengths = [await self.engine.client.llen(f"{prefix}q:{host} {level}") for level in range(LEVELS)]
+        return sum(lengths)
+
+    async def _call(self, script: str, *arguments: str | int) -> None:
+        await self.engine.run(Call(script, self.keys.queue(self.keys.shard(str(arguments[0]))), arguments))
+
+
+def milliseconds(seconds: float) -> int:
+    """Rounded upwards: a rounded-down pause would ask a host a moment too early."""
+    return -int(-seconds * 1000 // 1)

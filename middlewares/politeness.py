@@ -10,8 +10,9 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DownloadCancelledError, IgnoreRequest
 from scrapy.http import Response
 
-from webcrawl.access import Postponed, frontier_scheduler, host_of, is_robots
+from webcrawl.access import frontier_scheduler, host_of, is_robots
 from webcrawl.politeness import Failed, HostTurn, Ok, Outcome, Throttled, parse_retry_after
+from webcrawl.postponed import Postponed
 from webcrawl.session import Session
 from webcrawl.turns import Abandoned, LeaseLost
 
@@ -50,7 +51,7 @@ class PolitenessMiddleware:
             if not is_robots(request):
                 scheduler.count(f"status.{response.status}")
                 scheduler.count("bytes", len(response.body))
-                scheduler.answered(request, self._taken[request][0])
+                scheduler.answered(request, self._taken[request][0], len(response.body))
             self._give(request, self._outcome(request, response))
         scheduler.landed(request)
         return response

@@ -10,9 +10,10 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CannotResolveHostError, DownloadCancelledError, IgnoreRequest
 from scrapy.http import Response
 
-from webcrawl.access import Postponed, RobotsUnreachable, frontier_scheduler, is_robots
+from webcrawl.access import RobotsUnreachable, frontier_scheduler, is_robots
 from webcrawl.errors import NameNotResolved
 from webcrawl.http import RequestRefused
+from webcrawl.postponed import Postponed
 from webcrawl.session import Session
 
 _THROTTLING = (429, 503)

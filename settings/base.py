@@ -21,6 +21,10 @@ WARC_ROLL_BYTES = 1_000_000_000
 # --- The crawl -------------------------------------------------------------------------------------------------------
 CRAWL_ID = None
 CRAWL_MAX_PAGES = 0
+CRAWL_MAX_BYTES = 0
+CRAWL_WEIGHT = 1.0
+HOST_MAX_PAGES = 0
+HOST_MAX_BYTES = 0
 DEPTH_LIMIT = 0
 CONCURRENT_REQUESTS = 64
 CONCURRENT_ITEMS = 100

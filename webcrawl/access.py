@@ -14,10 +14,6 @@ ROBOTS = "robots_txt"
 """Request.meta key of a fetch of robots.txt: it is no page."""
 
 
-class Postponed(IgnoreRequest):
-    """A request that must not go out now, by no fault of its own: the frontier brings it again."""
-
-
 class RobotsUnreachable(IgnoreRequest):
     """The host's robots.txt cannot be had just now: until it can, everything must be taken for forbidden."""
 

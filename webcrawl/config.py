@@ -12,7 +12,9 @@ from webcrawl.errors import ConfigurationError
 from webcrawl.politeness import PolitenessConfig
 
 DEFAULTS: Mapping[str, Any] = {
+    "CRAWL_MAX_BYTES": 0,
     "CRAWL_MAX_PAGES": 0,
+    "CRAWL_WEIGHT": 1.0,
     "FRONTIER_LEASE_HOSTS": 256,
     "FRONTIER_LEASE_SECONDS": 60,
     "FRONTIER_LEASE_URLS": 20,
@@ -21,6 +23,8 @@ DEFAULTS: Mapping[str, Any] = {
     "FRONTIER_RECENT_CACHE": 2**18,
     "FRONTIER_RETRY_DELAY": 30,
     "FRONTIER_SHARDS": 16,
+    "HOST_MAX_BYTES": 0,
+    "HOST_MAX_PAGES": 0,
     "POLITENESS_BACKOFF": 60,
     "POLITENESS_CONNECT_BACKOFF": 10,
     "POLITENESS_FORGIVE_AFTER": 1_800,
@@ -58,6 +62,11 @@ class FrontierConfig:
     recent: int
     retry_delay: float
     max_pages: int
+    max_bytes: int
+    host_max_pages: int
+    host_max_bytes: int
+    weight: float
+    """The crawl's part of a host that other crawls want too."""
     depth_limit: int
     persist: bool
     flush_on_start: bool
@@ -81,6 +90,10 @@ class FrontierConfig:
             recent=whole(settings, "FRONTIER_RECENT_CACHE", least=2),
             retry_delay=number(settings, "FRONTIER_RETRY_DELAY", least=0),
             max_pages=whole(settings, "CRAWL_MAX_PAGES", least=0),
+            max_bytes=whole(settings, "CRAWL_MAX_BYTES", least=0),
+            host_max_pages=whole(settings, "HOST_MAX_PAGES", least=0),
+            host_max_bytes=whole(settings, "HOST_MAX_BYTES", least=0),
+            weight=number(settings, "CRAWL_WEIGHT", least=0.001, most=1000),
             depth_limit=whole(settings, "DEPTH_LIMIT", least=0),
             persist=settings.getbool("SCHEDULER_PERSIST"),
             flush_on_start=settings.getbool("SCHEDULER_FLUSH_ON_START"),

@@ -28,6 +28,9 @@ class LeasedHost:
     unsettled: int = 0
     """URLs not settled yet, those in `urls` among them."""
     settled: list[Settlement] = field(default_factory=list)
+    pages: int = 0
+    """Got from the host and not reported yet, as are `bytes`."""
+    bytes: int = 0
     drained: bool = False
     """The server had no further URLs when last asked."""
     leaving: bool = False

@@ -12,6 +12,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Self
 
 from scrapy import Request, Spider, signals
@@ -28,6 +29,7 @@ from webcrawl.feeding import feed, is_fed
 from webcrawl.frontier import Candidate, LeasedURL, Settlement
 from webcrawl.held import HeldRequests, ticket_of
 from webcrawl.politeness import Ok
+from webcrawl.postponed import Postponed
 from webcrawl.requests import Unserializable, to_candidate, to_request
 from webcrawl.session import Session
 from webcrawl.urls import split
@@ -57,7 +59,7 @@ class _InProgress(set[Request]):
 class _Task:
     """A leased URL that Scrapy works on, and what is known of its outcome so far."""
 
-    __slots__ = ("answered", "landed", "page", "postponed", "settlement", "token", "url")
+    __slots__ = ("answered", "landed", "page", "postponed", "settlement", "size", "token", "url")
 
     def __init__(self, url: LeasedURL, token: int) -> None:
         self.url = url
@@ -65,6 +67,7 @@ class _Task:
         self.settlement: Settlement | None = None
         self.page = False
         self.answered = False
+        self.size = 0
         self.landed = False
         self.postponed = False
 
@@ -191,11 +194,12 @@ class FrontierScheduler(RedisScheduler):
                 turn.finish(time.monotonic(), Ok(request.meta.get("download_latency", 0.0)))
             self.worker.landed(task.url, task.token)
 
-    def answered(self, request: Request, host: str) -> None:
-        """The host answered."""
+    def answered(self, request: Request, host: str, size: int) -> None:
+        """The host answered with a body of `size` bytes."""
         self.worker.met.add(host)
         if task := self._tasks.get(request):
             task.answered = True
+            task.size += size
             if task.url.returns:
                 self.count("fetched_again")
 
@@ -277,10 +281,12 @@ class FrontierScheduler(RedisScheduler):
             self.worker.pass_on(task.url, task.token)
             return
         settlement = task.settlement or self._without_verdict(task)
-        page = task.page and settlement.verdict == "done"
+        if settlement.verdict == "done" and (after := _recrawl_after(request)) is not None:
+            settlement = replace(settlement, verdict="again", delay=after)
+        page = task.page and settlement.verdict in ("done", "again")
         if settlement.verdict != "retry":
             self._held.forget(task.url.extra)
-        self.worker.settle(task.url, task.token, settlement, page=page)
+        self.worker.settle(task.url, task.token, settlement, page=page, size=task.size)
 
     def _want(self, host: str, more: int) -> None:
         self.worker.members.want(self.session.keys.shard(host), more)
@@ -308,7 +314,10 @@ class FrontierScheduler(RedisScheduler):
     def _callback_failed(self, response: Response | Failure | None, failure: Failure) -> None:
         """A callback that raised would raise again: the URL is kept as a dead letter, for when it has been mended."""
         request = getattr(response, "request", None)
-        if request is not None:
+        if request is not None and isinstance(failure.value, Postponed):
+            # a fetch of the callback's own had to wait too long, or the crawl is being stopped
+            self.retry(request, 0.0, str(failure.value))
+        elif request is not None:
             self.bury(request, f"{type(failure.value).__name__}: {failure.value}")
 
     def _request_of(self, url: LeasedURL, token: int) -> Request | None:
@@ -332,7 +341,7 @@ class FrontierScheduler(RedisScheduler):
 
     def _wake(self) -> None:
         """The worker has something to hand out now or later, or ended."""
-        if self.worker.finished in ("max_pages", "frontier_error") and not self._ending:
+        if self.worker.finished in ("max_pages", "max_bytes", "frontier_error") and not self._ending:
             self._ending = True
             closing = self.crawler.engine.close_spider_async(reason=self.worker.finished)
             self._closing = asyncio.ensure_future(closing)
@@ -359,3 +368,14 @@ class FrontierScheduler(RedisScheduler):
         self._timer = None
         if not self._ending:
             self.engine_slot.nextcall.schedule()
+
+
+def _recrawl_after(request: Request) -> float | None:
+    """Seconds after which the spider wants the page again: `response.meta["recrawl_after"]`."""
+    after = request.meta.get("recrawl_after")
+    if after is None:
+        return None
+    if isinstance(after, int | float) and math.isfinite(after) and after >= 0:
+        return float(after)
+    logger.error("recrawl_after of %s is %r: seconds are needed; it is not fetched again", request, after)
+    return None

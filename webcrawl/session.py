@@ -34,7 +34,7 @@ from webcrawl.dns import Resolver
 from webcrawl.engine import Engine
 from webcrawl.errors import ConfigurationError, EngineUnavailable
 from webcrawl.filters import FilterChain, ScopeFilter, URLFilter
-from webcrawl.frontier import Crawl, Frontier, Keys
+from webcrawl.frontier import Crawl, Frontier, HostLimits, Keys
 from webcrawl.frontier.bloom import BloomSeen
 from webcrawl.scope import Scope
 from webcrawl.turns import Turns
@@ -120,6 +120,8 @@ class Session:
             max_attempts=self.config.max_attempts,
             low_share=self.config.low_share,
             started_together=self.turns.config.concurrency,
+            host_limits=HostLimits(self.config.host_max_pages or None, self.config.host_max_bytes or None),
+            weight=self.config.weight,
         )
         self.crawl = Crawl(
             self.engine, self.keys, self.worker, min(self.config.lease_seconds, _WORKER_SECONDS)
@@ -140,6 +142,8 @@ class Session:
         if self.config.flush_on_start:
             await self.clear()
         await self.crawl.begin()
+        if await self.crawl.limits_changed(self.frontier.host_limits):
+            await self.frontier.review()
         if self._embedded is not None and self._embedded.first:
             # nobody else can work, or hold a lease, in an engine that nobody else uses
             await self.crawl.forget_workers()

@@ -32,7 +32,6 @@ _IDLE_SECONDS = 0.1
 _BEAT_SECONDS = 2.0
 _LONGEST_HOLD = 5.0
 _FLUSH_AT = 2000
-_SAVE_SECONDS = 15.0
 _LONG_BLOCK_SECONDS = 0.5
 
 
@@ -54,7 +53,7 @@ class Worker:
         self.turns = turns
         self.recent = RecentCache(config.recent)
         self.finished: str | None = None
-        """Why there is nothing more to do: "finished", "max_pages" or "frontier_error"; None while there is."""
+        """Why nothing more is to be done: "finished", "max_pages", "max_bytes", "frontier_error"; None while there is."""
         self.failure: Exception | None = None
         self.seeding = True
         self.counted: Counter[str] = Counter()
@@ -73,7 +72,7 @@ class Worker:
         self._signal = asyncio.Event()
         self._closing = False
         self._last_beat = 0.0
-        self._save_at = 0.0
+        self._paused = False
         self.members = Membership(crawl, frontier.keys.shards)
         self._task: asyncio.Task[None] | None = None
 
@@ -121,13 +120,17 @@ class Worker:
                 self._condemned.add(url.host)
                 self._signal.set()
 
-    def settle(self, url: LeasedURL, token: int, settlement: Settlement, *, page: bool) -> None:
-        """All work on a URL is done. `page`: it counts against the crawl's limit."""
+    def settle(
+        self, url: LeasedURL, token: int, settlement: Settlement, *, page: bool, size: int = 0
+    ) -> None:
+        """All work on a URL is done. `page`: it counts against limits of pages, `size` against those of bytes."""
         self._permits.settle(page=page)
         if page:
             self.counted["pages"] += 1
         if host := self._hosts.of(url.host, token):
             self._hosts.settle(host, settlement)
+            host.pages += page
+            host.bytes += size
             self._dirty.add(url.host)
         else:
             self.counted["settled_too_late"] += 1
@@ -214,6 +217,9 @@ class Worker:
             await self._beat()
         if self._closing:
             return
+        if self._paused:
+            self._let_all_go()
+            return
         if self._permits.short:
             await self._ask_permits()
         await self._lease()
@@ -254,20 +260,20 @@ class Worker:
 
     def _report_of(self, name: str) -> Report:
         host = self._hosts[name]
-        settled = tuple(host.settled)
         host.lease.gap = host.turn.gap
         if host.unsettled == len(host.urls) and (host.leaving or self._is_blocked(host)):
             # the server remembers a back-off better than a process does, and the place can serve another host
-            return Report(
-                host.lease, settled, pause=self._pause_of(host), quiet=self.turns.config.forgive_after
-            )
+            return self._return_of(host)
         left = len(host.urls) + host.unsettled
         more = self._more_for(name, host)
         if left == 0 and not more:
-            return Report(
-                host.lease, settled, pause=self._pause_of(host), quiet=self.turns.config.forgive_after
-            )
-        return Report(host.lease, settled, more=more)
+            return self._return_of(host)
+        return Report(host.lease, tuple(host.settled), host.pages, host.bytes, more=more)
+
+    def _return_of(self, host: LeasedHost) -> Report:
+        """The report that gives a host back."""
+        pause, quiet = self._pause_of(host), self.turns.config.forgive_after
+        return Report(host.lease, tuple(host.settled), host.pages, host.bytes, pause=pause, quiet=quiet)
 
     @staticmethod
     def _is_blocked(host: LeasedHost) -> bool:
@@ -285,6 +291,8 @@ class Worker:
     def _reported(self, report: Report, urls: list[LeasedURL] | None) -> None:
         name, host = report.lease.host, self._hosts[report.lease.host]
         del host.settled[: len(report.settled)]
+        host.pages -= report.pages
+        host.bytes -= report.bytes
         if urls is None:
             self._lost(name)
         elif report.pause >= 0:
@@ -328,10 +336,9 @@ class Worker:
 
     async def _beat(self) -> None:
         self._last_beat = sent = time.monotonic()
-        if self._bloom is not None and sent > self._save_at and not self._adds:
-            self._bloom.save()
-            self._save_at = sent + _SAVE_SECONDS
-        await self.crawl.beat(seeding=self.seeding)
+        if self._bloom is not None and not self._adds:
+            await self._bloom.checkpoint()
+        self._paused = (await self.crawl.beat(seeding=self.seeding)).paused
         self._permits.valid_until = sent + self.crawl.worker_seconds
         lost = await self.frontier.extend([host.lease for host in self._hosts])
         for name in [host.lease.host for host in self._hosts]:
@@ -346,8 +353,18 @@ class Worker:
                 "Took back %d hosts of workers that died; %d URLs are dead letters.", hosts, buried
             )
         await self.members.update()
+        if self._config.max_bytes and (await self.crawl.totals()).get("bytes", 0) >= self._config.max_bytes:
+            self._finish("max_bytes")
         if self._bloom is not None and len(self.members.peers) > 1:
             raise ConfigurationError('SEEN_SET = "bloom" is for a single worker, and this crawl has several')
+
+    def _let_all_go(self) -> None:
+        """The crawl is paused: what is on its way is finished, the rest goes back."""
+        for host in self._hosts:
+            if not host.leaving:
+                host.leaving = True
+                self._dirty.add(host.lease.host)
+                self._signal.set()
 
     async def _ask_permits(self) -> None:
         if await self._permits.reserve(len(self._hosts)):
@@ -358,7 +375,7 @@ class Worker:
             self._finish("max_pages")
 
     async def _check_finished(self) -> None:
-        others_seeding = await self.crawl.beat(seeding=False)
+        others_seeding = (await self.crawl.beat(seeding=False)).seeding
         nothing_left = not others_seeding and await self.frontier.finished()
         # what a callback found meanwhile is not on the server yet
         if nothing_left and not self._adds:
@@ -370,16 +387,7 @@ class Worker:
             self._wake()
 
     async def _give_everything_back(self) -> None:
-        reports = [
-            Report(
-                host.lease,
-                tuple(host.settled),
-                pause=self._pause_of(host),
-                quiet=self.turns.config.forgive_after,
-            )
-            for host in self._hosts
-        ]
-        await self.frontier.settle_all(reports)
+        await self.frontier.settle_all([self._return_of(host) for host in self._hosts])
         await self.crawl.leave(self.counted)
         self.counted = Counter()
         if self._bloom is not None:
@@ -387,7 +395,8 @@ class Worker:
 
     def _lost(self, name: str) -> None:
         logger.warning(
-            "The lease of %s was lost: it took longer than FRONTIER_LEASE_SECONDS to hear of us.", name
+            "The lease of %s was lost: it was blocked, or not heard of from here for FRONTIER_LEASE_SECONDS.",
+            name,
         )
         self.counted["lost_leases"] += 1
         self._forget(name)

@@ -97,7 +97,7 @@ async def test_a_worker_that_falls_silent_is_left_out_with_the_next_beat(crawl_o
     dead, alive = crawl_of("dead", seconds=0.001), crawl_of("alive")
     await dead.beat(seeding=True)
     await past(alive.engine, 0.001)
-    assert await alive.beat() == 0, "its seeds are no reason to wait"
+    assert (await alive.beat()).seeding == 0, "its seeds are no reason to wait"
     assert await alive.workers() == ["alive"]
     await dead.beat()
     assert set(await alive.workers()) == {"alive", "dead"}, "it was only slow"
@@ -107,11 +107,11 @@ async def test_seeding_is_known_to_all_until_it_ends(crawl_of: Crawls) -> None:
     one, two = crawl_of("w1"), crawl_of("w2")
     assert await one.beat(seeding=True) == 1
     assert await two.beat(seeding=True) == 2
-    assert await one.beat() == 1
-    assert await two.beat() == 0
+    assert (await one.beat()).seeding == 1
+    assert (await two.beat()).seeding == 0
     await two.beat(seeding=True)
     await two.leave()
-    assert await one.beat() == 0
+    assert (await one.beat()).seeding == 0
 
 
 async def test_totals_are_of_all_workers_and_runs(crawl_of: Crawls) -> None:
@@ -197,7 +197,7 @@ async def test_nobody_is_alive_when_somebody_knows_so(crawl_of: Crawls) -> None:
     await dead.beat(seeding=True)
     await dead.permits(10, 10)
     await alive.forget_workers()
-    assert await alive.beat() == 0
+    assert (await alive.beat()).seeding == 0
     assert await alive.workers() == ["alive"]
     assert await alive.permits(10, 10) == 10
 

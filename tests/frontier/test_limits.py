@@ -166,3 +166,38 @@ async def test_any_known_url_can_be_given_a_date_and_the_last_one_holds(frontier
     assert await frontier.schedule(urls[:1], 0) == 0
     await past(frontier.engine)
     assert await leased(frontier) == ["/0"]
+
+
+async def contest(crawls: dict[str, Frontier], urls: int) -> dict[str, int]:
+    """How many URLs of one host each crawl gets of about so many, when all of them ask again and again."""
+    got = dict.fromkeys(crawls, 0)
+    while sum(got.values()) < urls:
+        for name, frontier in crawls.items():
+            for lease in await frontier.lease(1, 20):
+                for rival in crawls.values():
+                    assert rival is frontier or await rival.lease(1, 20) == []
+                assert await frontier.acknowledge(lease, more=20) == [], "another waits for the host"
+                got[name] += len(lease.urls)
+                await frontier.release(lease, all_done(lease))
+        await past(frontier.engine)
+    return got
+
+
+async def test_crawls_share_a_host_by_their_weights(frontier_of: Frontiers) -> None:
+    crawls = {"light": frontier_of("light", weight=1), "heavy": frontier_of("heavy", weight=3)}
+    for frontier in crawls.values():
+        await frontier.add([page(f"{HOST}/{n}") for n in range(400)])
+    # who comes first knows of nobody else
+    await contest(crawls, 1)
+    got = await contest(crawls, 160)
+    assert 2.4 <= got["heavy"] / got["light"] <= 3.6
+
+
+async def test_a_crawl_that_comes_late_has_nothing_to_make_up_for(frontier_of: Frontiers) -> None:
+    crawls = {name: frontier_of(name) for name in ("first", "late", "later")}
+    for name in ("first", "late"):
+        await crawls[name].add([page(f"{HOST}/{n}") for n in range(500)])
+    await contest({name: crawls[name] for name in ("first", "late")}, 100)
+    await crawls["later"].add([page(f"{HOST}/{n}") for n in range(500)])
+    got = await contest(crawls, 120)
+    assert max(got.values()) - min(got.values()) <= 20

@@ -62,6 +62,8 @@ class FrontierMachine(RuleBasedStateMachine):
         self.leases: list[tuple[str, Lease]] = []
         self.put_off: set[tuple[str, str]] = set()
         """Hosts that a crawl found held by the other one: it will look again, but not at once."""
+        self.shared_out: set[str] = set()
+        """Hosts that both crawls wanted at once: whose turn it is depends on what each had, and on time."""
         self.adds = 0
         self.place = 0
         """Dates are in the order of what asked for them."""
@@ -108,7 +110,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self._wake(crawl, everywhere=len(taken) < wanted)
         self._see_parked(crawl, everywhere=len(taken) < wanted)
         ready = model.ready()
-        certain = {host for host in ready if (crawl, host) not in self.put_off}
+        certain = {host for host in ready if self.is_free(crawl, host)}
         assert len(taken) == len(set(taken)) <= wanted
         assert set(taken) <= ready.keys(), "a host that may not be asked"
         if len(taken) < wanted:
@@ -120,7 +122,15 @@ class FrontierMachine(RuleBasedStateMachine):
         for lease in leases:
             self._compare_lease(crawl, lease, count, brief)
         self.put_off -= {(crawl, host) for host in taken}
-        self.put_off |= {(crawl, host) for host, record in self.shared.records.items() if record.held}
+        for host, record in self.shared.records.items():
+            if record.held:
+                self.put_off.add((crawl, host))
+                if record.holder and record.holder[0] != crawl:
+                    self.shared_out.add(host)
+
+    def is_free(self, crawl: str, host: str) -> bool:
+        """Whether a lease call must find the host, if it is ready."""
+        return (crawl, host) not in self.put_off and host not in self.shared_out
 
     def _wake(self, crawl: str, *, everywhere: bool) -> None:
         """A lease call that finds enough need not look into every shard, where retries may have become due."""
@@ -139,7 +149,7 @@ class FrontierMachine(RuleBasedStateMachine):
         exhausted, parked = model.exhausted(), found.keys() - model.parked.keys()
         assert parked <= exhausted, "a host parked without need"
         if everywhere:
-            assert {host for host in exhausted if (crawl, host) not in self.put_off} <= parked
+            assert {host for host in exhausted if self.is_free(crawl, host)} <= parked
         model.parked |= dict.fromkeys(parked, "budget")
 
     def _compare_lease(self, crawl: str, lease: Lease, count: int, brief: bool) -> None:
@@ -189,13 +199,15 @@ class FrontierMachine(RuleBasedStateMachine):
         model, host = self.models[crawl], lease.host
         expected, (pages, size) = None, (got[0] or 0, got[1] or 0)
         real = self.dated(settled)
+        frontier = self.frontier(crawl, brief)
+        urls = self.run(frontier.acknowledge(lease, real, more=more, pages=pages, size=size))
         if model.holds(host, lease.token):
             model.settle(host, settled, place=self.place, pages=pages, size=size)
+            if host in self.shared_out and not urls:
+                more = 0
             expected = [(index, one.path) for index, one in model.keep(host, more, brief=brief)]
         else:
             model.refused += 1
-        frontier = self.frontier(crawl, brief)
-        urls = self.run(frontier.acknowledge(lease, real, more=more, pages=pages, size=size))
         assert (None if urls is None else [(url.index, url.path) for url in urls]) == expected
 
     @rule(data=st.data(), settled=settlements, pause=pauses, failures=st.integers(0, 3))

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from webcrawl.engine import Call, Engine
 from webcrawl.errors import ConfigurationError
 from webcrawl.frontier.keys import CRAWLS, FORMAT, Keys
+from webcrawl.frontier.records import HostLimits
 
 _WORKED_GAP_SECONDS = 10.0
 """A longer silence of all workers is a time in which nobody worked."""
+
+
+class Beat(NamedTuple):
+    """What a worker hears when it tells that it lives."""
+
+    seeding: int
+    """Workers that still read their seeds."""
+    paused: bool
 
 
 @dataclass(slots=True)
@@ -62,9 +72,27 @@ class Crawl:
         """The crawl was cleared: it is none of the engine's crawls any more."""
         await self.engine.client.hdel(CRAWLS, self.keys.crawl)
 
-    async def beat(self, *, seeding: bool = False, counted: Mapping[str, int] | None = None) -> int:
-        """Tell that this worker lives, and add to the totals; returns how many workers still read their seeds."""
-        return int(await self.engine.run(self.tally(counted or {}, seeding=seeding)))
+    async def beat(self, *, seeding: bool = False, counted: Mapping[str, int] | None = None) -> Beat:
+        """Tell that this worker lives, and add to the totals."""
+        workers, paused = await self.engine.run(self.tally(counted or {}, seeding=seeding))
+        return Beat(int(workers), bool(paused))
+
+    async def pause(self) -> None:
+        """All workers finish what is on its way and give their hosts back, until `resume`. A beat tells them."""
+        await self.engine.client.hset(self.keys.own("info"), "paused", 1)
+
+    async def resume(self) -> None:
+        await self.engine.client.hdel(self.keys.own("info"), "paused")
+
+    async def paused(self) -> bool:
+        return bool(await self.engine.client.hexists(self.keys.own("info"), "paused"))
+
+    async def limits_changed(self, limits: HostLimits) -> bool:
+        """Note what may be taken from a host; True when it was something else before."""
+        info, text = self.keys.own("info"), limits.encoded()
+        before = await self.engine.client.hget(info, "limits")
+        await self.engine.client.hset(info, "limits", text)
+        return before is not None and before.decode() != text
 
     async def leave(self, counted: Mapping[str, int] | None = None) -> None:
         """The last word of a worker that ends in good order."""

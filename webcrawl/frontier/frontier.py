@@ -31,6 +31,8 @@ class Frontier(Operations):
     """URLs of one host that a worker may have in the air at once."""
     host_limits: HostLimits = HostLimits()
     """What may be taken from a host of which nothing else is told."""
+    weight: float = 1.0
+    """The crawl's part of a host that other crawls want too."""
     _picks: float = field(default=0.0, init=False)
     _turn: int = field(default=0, init=False)
 
@@ -95,7 +97,7 @@ class Frontier(Operations):
 
     def _lease_call(self, shard: int, hosts: int, urls: int) -> Call:
         order, limits = self._level_order(), self.host_limits.encoded()
-        arguments = (self.worker, hosts, urls, milliseconds(self.lease_seconds), order, limits)
+        arguments = (self.worker, hosts, urls, milliseconds(self.lease_seconds), order, limits, self.weight)
         return Call("lease", self.keys.queue(shard), arguments)
 
     async def acknowledge(

@@ -6,8 +6,8 @@ server's clock.
 
     wc:{s<shard>}:host:<host>      HASH  politeness, shared by all crawls: until (not asked before), held (leased
                                          until), holder (of that lease), failures (in a row), forgiven (when these
-                                         are forgotten), delay (ms), gap (ms that the last worker kept), kept (set
-                                         by an operator: the record does not expire)
+                                         are forgotten), delay (ms), gap (ms that the last worker kept), shares (of
+                                         crawls that wait for it), kept (set by an operator: the record does not expire)
     wc:{s<shard>}:robots:<host>    STR   robots.txt policy, expiring
     wc:{s<shard>}:token            INT   the last fencing token
     wc:{s<shard>}:c:<crawl>: ...

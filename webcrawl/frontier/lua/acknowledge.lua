@@ -44,6 +44,8 @@ spend(P, host, tonumber(ARGV[9]), tonumber(ARGV[10]))
 if pause >= 0 then
   give_back(P, host, nil)
   redis.call('HSET', H .. host, 'failures', ARGV[6])
+  local shares = redis.call('HGET', H .. host, 'shares')
+  if shares then take_share(P, H, host, cmsgpack.unpack(shares), 0, now) end
   let_go(H, host, now, pause, ARGV[7])
   make_ready(P, H, host, now)
   return {1}
@@ -51,8 +53,13 @@ end
 
 hold(P, H, host, ARGV[2], now + ARGV[3])
 local reply = {1}
-local blocked = (tonumber(redis.call('HGET', H .. host, 'until')) or 0) > now
-if more > 0 and not blocked and not is_parked(P, host) then
+local record = redis.call('HMGET', H .. host, 'until', 'shares')
+local blocked, wanted = (tonumber(record[1]) or 0) > now, false
+if record[2] then
+  local _, any = who_waits(P, cmsgpack.unpack(record[2]), now)
+  wanted = any
+end
+if more > 0 and not (blocked or wanted or is_parked(P, host)) then
   local out = redis.call('HLEN', key) - LEASE_FIELDS
   local entries = pop(P, host, allowance(P, host, more, out, ARGV[11]))
   local first = redis.call('HINCRBY', key, 'next', #entries) - #entries

@@ -143,6 +143,43 @@ local function hold(P, H, host, token, expiry)
   redis.call('PERSIST', H .. host)
 end
 
+-- Crawls that want one host share it by weight (stride scheduling, Waldspurger and Weihl 1995). `shares` of the host's
+-- record: crawl -> {URLs it had, divided by its weight; when it was last known to want more}. Absent until one waits.
+local WAITING, LONG_AGO = 3000, 60000
+
+-- Whether a crawl that had less than this one waits for the host, and whether any does.
+local function who_waits(P, shares, now)
+  local ours, before_us, any = (shares[P] or {0})[1], false, false
+  for crawl, share in pairs(shares) do
+    if crawl ~= P and now - share[2] < WAITING then
+      any = true
+      before_us = before_us or share[1] < ours
+    end
+  end
+  return before_us, any
+end
+
+local function ask_for_share(P, H, host, shares, now)
+  local ours = shares[P]
+  if not ours or now - ours[2] > LONG_AGO then
+    -- who comes late, or again, starts level with the others: it has nothing to make up for
+    local least = nil
+    for crawl, share in pairs(shares) do
+      if crawl ~= P and now - share[2] < LONG_AGO then least = math.min(least or share[1], share[1]) end
+    end
+    ours = {math.max(ours and ours[1] or 0, least or 0), now}
+  end
+  shares[P] = {ours[1], now}
+  redis.call('HSET', H .. host, 'shares', cmsgpack.pack(shares))
+end
+
+-- A crawl got so much more, or gives the host back: it goes on wanting it while it has URLs left.
+local function take_share(P, H, host, shares, much, now)
+  local left = redis.call('HEXISTS', P .. 'mask', host) == 1
+  shares[P] = {(shares[P] or {0})[1] + much, left and now or 0}
+  redis.call('HSET', H .. host, 'shares', cmsgpack.pack(shares))
+end
+
 -- End the hold on a host, which is not asked for `pause` ms. A quiet host's record goes, unless an operator wrote on it.
 local function let_go(H, host, now, pause, quiet)
   local due = math.max(tonumber(redis.call('HGET', H .. host, 'until')) or 0, now + pause)

@@ -1,28 +1,42 @@
 -- Lease ready hosts, each with its first URLs, to one worker.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    worker, hosts wanted, URLs a host, lease ms, levels in the order of picking (one digit each),
---         the budget of a host that has none of its own: "pages bytes" ("-" = no limit)
+--         the budget of a host that has none of its own: "pages bytes" ("-" = no limit), the crawl's weight
 -- reply   per host: {host, token, failures, delay ms or -1, {index, entry, index, entry...}}
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local wanted, urls, lease_ms = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local limits = ARGV[6]
-local LOOK_AGAIN = 1000
+local limits, weight = ARGV[6], tonumber(ARGV[7])
+local LOOK_AGAIN, QUANTUM = 200, 5
 local leases = {}
 
 wake(P, H, 'later', now)
 wake(P, H, 'scheduled', now)
 
 local function lease(host, ready)
-  local record = redis.call('HMGET', H .. host, 'until', 'held', 'failures', 'delay', 'forgiven')
+  local record = redis.call('HMGET', H .. host, 'until', 'held', 'failures', 'delay', 'forgiven', 'shares')
   local due, held = tonumber(record[1]) or 0, tonumber(record[2]) or 0
+  local shares = record[6] and cmsgpack.unpack(record[6])
   -- politeness is the host's, not the crawl's: another crawl may hold it, and give it back at any time
-  if held > now then due = math.max(due, math.min(held, now + LOOK_AGAIN)) end
+  if held > now then
+    due = math.max(due, math.min(held, now + LOOK_AGAIN))
+    shares = shares or {}
+    ask_for_share(P, H, host, shares, now)
+  end
   if due > now then return redis.call('ZADD', ready, due, host) end
   local allowed = allowance(P, host, urls, 0, limits)
   if allowed == 0 then return park(P, host, 'budget') end
+  if shares then
+    local before_us, others = who_waits(P, shares, now)
+    if before_us then
+      ask_for_share(P, H, host, shares, now)
+      return redis.call('ZADD', ready, now + LOOK_AGAIN, host)
+    end
+    if others then allowed = math.min(allowed, QUANTUM) end
+  end
   redis.call('ZREM', ready, host)
   local entries = pop(P, host, allowed)
   if #entries == 0 then return end
+  if shares then take_share(P, H, host, shares, #entries / weight, now) end
   local token = next_token(H)
   local key, flat = P .. 'lease:' .. host, {}
   for index, entry in ipairs(entries) do

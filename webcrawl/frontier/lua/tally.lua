@@ -2,7 +2,7 @@
 -- KEYS[1] the crawl's own prefix
 -- ARGV    worker, ms until it counts as dead (0 = it leaves now), "seeding" | "working", permits no longer needed,
 --         longest gap in ms that still counts as time worked, then pairs: counter, increment
--- reply   the number of live workers that are still reading their seeds
+-- reply   {the number of live workers that are still reading their seeds, 1 when the crawl is paused}
 local C, now = KEYS[1], now_ms()
 local worker, ttl = ARGV[1], tonumber(ARGV[2])
 local gone = redis.call('ZRANGEBYSCORE', C .. 'workers', '-inf', now)
@@ -23,4 +23,4 @@ local gap = now - (tonumber(redis.call('HGET', C .. 'totals', 'beat')) or 0)
 if gap <= tonumber(ARGV[5]) then redis.call('HINCRBY', C .. 'totals', 'active_ms', gap) end
 redis.call('HSET', C .. 'totals', 'beat', ttl == 0 and redis.call('ZCARD', C .. 'workers') == 0 and 0 or now)
 for i = 6, #ARGV, 2 do redis.call('HINCRBY', C .. 'totals', ARGV[i], ARGV[i + 1]) end
-return redis.call('SCARD', C .. 'seeding')
+return {redis.call('SCARD', C .. 'seeding'), redis.call('HEXISTS', C .. 'info', 'paused')}

@@ -1,0 +1,69 @@
+"""`scrapy host`: what the frontier knows of one host, and what an operator tells it."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import UsageError
+
+from webcrawl.command import SessionCommand
+from webcrawl.errors import InvalidURL, StoreError
+from webcrawl.urls import normalize, split
+
+if TYPE_CHECKING:
+    from webcrawl.session import Session
+
+
+class Command(SessionCommand):
+    """A host is scheme, name and port, as in https://example.org; a delay holds for all crawls, the rest for one."""
+
+    def syntax(self) -> str:
+        return "[options] <https://host> [crawl id, default: CRAWL_ID or broad]"
+
+    def short_desc(self) -> str:
+        return "Show one host of the frontier; block, slow down or limit it"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        one = parser.add_mutually_exclusive_group()
+        one.add_argument("--block", action="store_true", help="no worker gets it until --unblock")
+        one.add_argument("--unblock", action="store_true", help="the reverse")
+        parser.add_argument(
+            "--delay", type=_seconds, metavar="SECONDS", help="between two requests; -1: as set"
+        )
+        for name in ("pages", "bytes", "depth"):
+            parser.add_argument(f"--max-{name}", type=int, metavar="N", help="a limit of its own; -1: none")
+
+    def crawl_id(self, args: list[str]) -> str:
+        return super().crawl_id(args[1:])
+
+    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        if not 1 <= len(args) <= 2:
+            raise UsageError("name one host")
+        try:
+            host, _ = split(normalize(args[0]))
+        except InvalidURL as error:
+            raise StoreError(f"{args[0]!r} is no host such as https://example.org: {error}") from error
+        if not await session.crawl.exists():
+            raise StoreError(f"there is no crawl {session.keys.crawl!r} in {session.engine_place}")
+        frontier = session.frontier
+        if opts.block:
+            await frontier.block(host)
+        if opts.unblock:
+            await frontier.unblock(host)
+        if opts.delay is not None:
+            await frontier.set_delay(host, None if opts.delay < 0 else opts.delay)
+        told = {name: getattr(opts, f"max_{name}") for name in ("pages", "bytes", "depth")}
+        if changes := {name: None if most < 0 else most for name, most in told.items() if most is not None}:
+            await frontier.limit(host, dataclasses.replace((await frontier.host(host)).limits, **changes))
+        print(json.dumps(dataclasses.asdict(await frontier.host(host)), indent=2))
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if seconds != seconds or seconds > 86_400:
+        raise ValueError(text)
+    return seconds

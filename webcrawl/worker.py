@@ -53,7 +53,7 @@ class Worker:
         self.turns = turns
         self.recent = RecentCache(config.recent)
         self.finished: str | None = None
-        """Why nothing more is to be done: "finished", "max_pages", "max_bytes", "frontier_error"; None while there is."""
+        """Why all is over: "finished", "max_pages", "max_bytes" or "frontier_error"; None while it is not."""
         self.failure: Exception | None = None
         self.seeding = True
         self.counted: Counter[str] = Counter()

@@ -336,3 +336,60 @@ def test_a_redis_spider_is_fed_through_its_list(
     told = {item["url"].removeprefix(web.host(SITE)): item["told"] for item in items_of(items)}
     assert told == {"/a": None, "/b": "so"}
     assert valkey.llen("fed:start_urls") == 0
+
+
+AGAIN = """
+from scrapy import Spider
+
+
+class Again(Spider):
+    name = "again"
+
+    def __init__(self, home, **kwargs):
+        super().__init__(**kwargs)
+        self.start_urls = [home + "/news", home + "/slow"]
+
+    def parse(self, response):
+        if response.url.endswith("/news") and not response.meta.get("seen"):
+            response.meta["recrawl_after"] = 0.5
+        yield {"url": response.url}
+"""
+
+
+def test_a_spider_can_ask_for_a_page_again(
+    project: Project, local_web: StartWeb, run_crawl: RunCrawl
+) -> None:
+    """It comes back at its date while there is other work, each time once."""
+    project.add_spider("again", AGAIN)
+    web = local_web(SITE)
+    web.put(SITE, "/news", "news")
+    web.put(SITE, "/slow", Reply("slow", delay=3))
+    result = run_crawl(
+        "again",
+        project=project.folder,
+        arguments={"home": web.host(SITE)},
+        DOWNLOAD_DELAY=0,
+        CONCURRENT_REQUESTS_PER_DOMAIN=2,
+        timeout=30,
+    )
+    assert result.returncode == 0, result.stderr
+    assert web.paths(SITE).count("/slow") == 1
+    assert web.paths(SITE).count("/news") >= 2
+    assert "recrawl_after" not in result.stderr
+
+
+def test_a_hosts_budget_ends_the_crawl_and_scrapy_host_lets_it_go_on(
+    project: Project, local_web: StartWeb, run_crawl: RunCrawl
+) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", "".join(f"<a href=/{n}>{n}</a>" for n in range(9)))
+    for n in range(9):
+        web.put(SITE, f"/{n}", f"{n}")
+    options: dict[str, Any] = {"arguments": {"scope": "host"}, "DOWNLOAD_DELAY": 0, "timeout": 20}
+    first = run_crawl("broad", [web.url(SITE)], HOST_MAX_PAGES=4, **options)
+    assert (first.returncode, first.summary["finish_reason"]) == (0, "finished")
+    assert first.summary["pages"] == 4
+    told = run_crawl(web.host(SITE), command=("host", "--max-pages", "6"), data_dir=first.data_dir)
+    assert json.loads(told.stdout)["limits"]["pages"] == 6, told.stderr
+    second = run_crawl("broad", [web.url(SITE)], HOST_MAX_PAGES=4, data_dir=first.data_dir, **options)
+    assert second.summary["pages"] == 6

@@ -105,8 +105,8 @@ async def test_a_worker_that_falls_silent_is_left_out_with_the_next_beat(crawl_o
 
 async def test_seeding_is_known_to_all_until_it_ends(crawl_of: Crawls) -> None:
     one, two = crawl_of("w1"), crawl_of("w2")
-    assert await one.beat(seeding=True) == 1
-    assert await two.beat(seeding=True) == 2
+    assert (await one.beat(seeding=True)).seeding == 1
+    assert (await two.beat(seeding=True)).seeding == 2
     assert (await one.beat()).seeding == 1
     assert (await two.beat()).seeding == 0
     await two.beat(seeding=True)

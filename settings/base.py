@@ -31,7 +31,6 @@ CONCURRENT_ITEMS = 100
 
 # --- The engine and the frontier -------------------------------------------------------------------------------------
 REDIS_URL: str | None = None
-REDIS_CLUSTER = False
 REDIS_PARAMS: dict[str, object] = {}
 SCHEDULER = "webcrawl.scheduler.FrontierScheduler"
 SCHEDULER_PERSIST = True

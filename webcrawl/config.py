@@ -105,7 +105,6 @@ class EngineConfig:
     """Which server: a URL of the user's, or None for the embedded one in `data_dir`; what else its client is told."""
 
     url: str | None
-    cluster: bool
     parameters: Mapping[str, Any]
     data_dir: Path
 
@@ -118,7 +117,7 @@ class EngineConfig:
                 if (value := settings.get(f"REDIS_{name.upper()}")) not in (None, ""):
                     parameters[name] = value
             url = _server_url(parameters)
-        return cls(url, settings.getbool("REDIS_CLUSTER"), parameters, data_dir(settings))
+        return cls(url, parameters, data_dir(settings))
 
 
 def _server_url(parameters: dict[str, Any]) -> str | None:

@@ -46,4 +46,4 @@ class DuplicateIndex:
 
     async def _remember(self, keys: Sequence[str], simhash: bytes, url: str) -> None:
         for key in keys:
-            await self.engine.client.hset(key, simhash, url)
+            await self.engine.change(key, "HSET", simhash, url)

@@ -16,25 +16,36 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
     ClusterDownError,
+    ClusterError,
     ConnectionError as RedisConnectionError,
     MasterDownError,
     NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
+    RedisClusterException,
     RedisError,
     ResponseError,
     TimeoutError as RedisTimeoutError,
     TryAgainError,
 )
 
+from webcrawl.cluster import Cluster, Command
 from webcrawl.errors import ConfigurationError, EngineError, EngineUnavailable
 
 _REFUSING_FOR_NOW = (OutOfMemoryError, ReadOnlyError, MasterDownError, ClusterDownError, TryAgainError)
 
-AWAY = (RedisConnectionError, RedisTimeoutError, OSError, EngineUnavailable, *_REFUSING_FOR_NOW)
+AWAY = (
+    RedisConnectionError,
+    RedisTimeoutError,
+    OSError,
+    EngineUnavailable,
+    ClusterError,
+    RedisClusterException,
+    *_REFUSING_FOR_NOW,
+)
 """What is raised while the server is away, loading or full: worth trying again, nothing was refused for good."""
 
-_PASSING = ("LOADING", "BUSY", "MISCONF")
+_PASSING = ("LOADING", "BUSY", "MISCONF", "NOREPLICAS")
 
 _OLDEST = (7, 0)
 _PATIENCE_SECONDS = 60.0
@@ -59,34 +70,28 @@ def script_source(name: str) -> tuple[str, str]:
 
 
 class Engine:
-    """Runs scripts and plain commands; knows a cluster from a single server.
+    """Runs scripts and plain commands, on a server or, when `check` finds that it is one of a cluster, on that.
 
-    `client` is redis-py's asyncio client for whatever has no script. Replies are bytes.
+    `client` is redis-py's asyncio client for whatever only reads. Replies are bytes.
     """
 
-    def __init__(
-        self, url: str, parameters: Mapping[str, Any] | None = None, *, cluster: bool = False
-    ) -> None:
+    def __init__(self, url: str, parameters: Mapping[str, Any] | None = None) -> None:
         self.url = url
-        self._cluster = cluster
-        options = {key: value for key, value in (parameters or {}).items() if key not in _SCRAPY_REDIS_ONLY}
-        options["decode_responses"] = False
+        self._options = {
+            key: value for key, value in (parameters or {}).items() if key not in _SCRAPY_REDIS_ONLY
+        }
+        self._options["decode_responses"] = False
         # a lost connection must be seen: who believes the server to know something has to say it again
-        options.setdefault("retry", Retry(NoBackoff(), 0))
-        try:
-            if cluster:
-                self.client: Any = redis.asyncio.cluster.RedisCluster.from_url(url, **options)
-            else:
-                self.client = redis.asyncio.Redis.from_url(url, **options)
-        except (ValueError, TypeError) as error:
-            raise ConfigurationError(
-                f"REDIS_URL {without_password(url)!r} or REDIS_PARAMS: {error}"
-            ) from error
+        self._options.setdefault("retry", Retry(NoBackoff(), 0))
+        self._cluster: Cluster | None = None
+        self.client: Any = self._connect(redis.asyncio.Redis)
 
     async def check(self) -> None:
         """Raise EngineUnavailable or EngineError unless a server new enough answers."""
         try:
             info = await self.client.info("server")
+            if self._cluster is None and (await self.client.info("cluster")).get("cluster_enabled"):
+                await self._join_cluster()
         except AWAY as error:
             raise EngineUnavailable(
                 f"no Valkey or Redis server at REDIS_URL {without_password(self.url)}: {error}"
@@ -95,46 +100,68 @@ class Engine:
             raise ConfigurationError(f"REDIS_PARAMS: {error}") from error
         except RedisError as error:
             raise EngineError(f"the server at {without_password(self.url)} refuses: {error}") from error
-        versions = [str(node["redis_version"]) for node in (info.values() if self._cluster else [info])]
-        for version in versions:
-            if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
-                raise EngineError(
-                    f"the server at {without_password(self.url)} is {version}: 7.0 or newer is needed"
-                )
+        version = str(info["redis_version"])
+        if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
+            raise EngineError(
+                f"the server at {without_password(self.url)} is {version}: 7.0 or newer is needed"
+            )
 
     async def run(self, call: Call) -> Any:
         """Run one script and return its reply."""
-        sha, text = script_source(call.script)
-        try:
-            return await self.client.evalsha(sha, len(call.keys), *call.keys, *call.arguments)
-        except NoScriptError:
-            return await self._first(call, text)
-        except ResponseError as error:
-            raise _engine_error(call.script, error) from error
+        return (await self.run_all([call]))[0]
 
-    async def run_all(self, calls: Sequence[Call]) -> list[Any]:
-        """Run scripts of different shards, on one server in a single round trip; replies in the order of the calls."""
-        if len(calls) < 2 or self._cluster:
-            return list(await asyncio.gather(*(self.run(call) for call in calls)))
-        pipeline = self.client.pipeline(transaction=False)
-        for call in calls:
-            pipeline.evalsha(script_source(call.script)[0], len(call.keys), *call.keys, *call.arguments)
-        replies = await pipeline.execute(raise_on_error=False)
-        for place, reply in enumerate(replies):
-            if isinstance(reply, NoScriptError):
-                replies[place] = await self.run(calls[place])
-            elif isinstance(reply, ResponseError):
-                raise _engine_error(calls[place].script, reply) from reply
-            elif isinstance(reply, Exception):
-                raise reply
-        return list(replies)
+    async def run_all(self, calls: Sequence[Call], *, some: bool = False) -> list[Any]:
+        """Run scripts, those on one server in one round trip; replies in the order of the calls.
 
-    async def _first(self, call: Call, text: str) -> Any:
-        """The first run of a script on a server: sends its text, which the server keeps."""
+        `some`: an exception of AWAY stands in the place of the reply that it prevented, and is not raised.
+        """
+        replies = await self._send(
+            [Command(one.keys[0], ("EVALSHA", script_source(one.script)[0], *_counted(one))) for one in calls]
+        )
+        new = [place for place, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+        if new:  # the first run of a script on a server sends its text, which the server keeps
+            texts = [
+                Command(
+                    calls[place].keys[0],
+                    ("EVAL", script_source(calls[place].script)[1], *_counted(calls[place])),
+                )
+                for place in new
+            ]
+            for place, reply in zip(new, await self._send(texts), strict=True):
+                replies[place] = reply
+        return _replies([call.script for call in calls], replies, some)
+
+    async def change(self, key: str, command: str, *arguments: str | bytes | int) -> Any:
+        """Run one plain command that writes to `key`, as safely as a script."""
+        words = [Command(key, (command, key, *arguments))]
+        return _replies([command], await self._send(words))[0]
+
+    async def _send(self, commands: Sequence[Command]) -> list[Any]:
+        """Replies in order, an exception in the place of each that failed."""
         try:
-            return await self.client.eval(text, len(call.keys), *call.keys, *call.arguments)
-        except ResponseError as error:
-            raise _engine_error(call.script, error) from error
+            if self._cluster is not None:
+                return await self._cluster.send(commands)
+            pipeline = self.client.pipeline(transaction=False)
+            for command in commands:
+                pipeline.execute_command(*command.words)
+            return list(await pipeline.execute(raise_on_error=False))
+        except AWAY as error:
+            return [error] * len(commands)
+
+    async def _join_cluster(self) -> None:
+        """Go on with the cluster that the server is a part of."""
+        one = self.client
+        self.client = self._connect(redis.asyncio.cluster.RedisCluster)
+        self._cluster = Cluster(self.client)
+        await one.aclose()
+
+    def _connect(self, kind: type[redis.asyncio.Redis] | type[redis.asyncio.cluster.RedisCluster]) -> Any:
+        try:
+            return kind.from_url(self.url, **self._options)
+        except (ValueError, TypeError, RedisClusterException) as error:
+            raise ConfigurationError(
+                f"REDIS_URL {without_password(self.url)!r} or REDIS_PARAMS: {error}"
+            ) from error
 
     async def patiently(self, work: Callable[[], Awaitable[T]]) -> T:
         """The result of `work`, begun anew while the server is away, for a minute at most."""
@@ -150,7 +177,8 @@ class Engine:
 
     async def hashes(self, keys: Iterable[str]) -> list[dict[bytes, bytes]]:
         """HGETALL of several keys."""
-        return list(await asyncio.gather(*(self.client.hgetall(key) for key in keys)))
+        commands = [Command(key, ("HGETALL", key)) for key in keys]
+        return _replies(["HGETALL"] * len(commands), await self._send(commands))
 
     async def close(self) -> None:
         await self.client.aclose()
@@ -165,7 +193,22 @@ def without_password(url: str) -> str:
     return f"{head.partition('://')[0]}://...@{tail}" if at else url
 
 
-def _engine_error(script: str, error: ResponseError) -> EngineError:
+def _counted(call: Call) -> Sequence[str | bytes | int | float]:
+    return (len(call.keys), *call.keys, *call.arguments)
+
+
+def _replies(names: Sequence[str], replies: list[Any], some: bool = False) -> list[Any]:
+    """The replies to commands of these names; raises the exceptions among them, but for `some` those of AWAY."""
+    for place, reply in enumerate(replies):
+        if isinstance(reply, Exception):
+            error = _engine_error(names[place], reply) if isinstance(reply, ResponseError) else reply
+            if not (some and isinstance(error, AWAY)):
+                raise error
+            replies[place] = error
+    return replies
+
+
+def _engine_error(name: str, error: ResponseError) -> EngineError:
     text = str(error)
     passing = isinstance(error, _REFUSING_FOR_NOW) or text.startswith(_PASSING)
-    return (EngineUnavailable if passing else EngineError)(f"{script}: {text}")
+    return (EngineUnavailable if passing else EngineError)(f"{name}: {text}")

@@ -108,9 +108,7 @@ class Session:
         `to_crawl`: keep other processes from starting until `open` has cleared up after dead ones.
         """
         config = self.engine_config
-        self.engine = Engine(
-            config.url or self._start_embedded(to_crawl), config.parameters, cluster=config.cluster
-        )
+        self.engine = Engine(config.url or self._start_embedded(to_crawl), config.parameters)
         await self.engine.check()
         self.frontier = Frontier(
             self.engine,

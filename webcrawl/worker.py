@@ -248,15 +248,14 @@ class Worker:
         tally = self.crawl.tally(counted, permits=permits, seeding=self.seeding)
         try:
             await self.crawl.meet(met)
-            replies = await self.frontier.settle_all(reports, tally)
+            await self.frontier.settle_all(reports, self._reported)
+            await self.crawl.engine.run(tally)
         except BaseException:
             self._dirty.update(names)
             self.counted.update(counted)
             self._permits.put_back_used(permits)
             self.met |= met
             raise
-        for report, urls in zip(reports, replies, strict=True):
-            self._reported(report, urls)
 
     def _report_of(self, name: str) -> Report:
         host = self._hosts[name]

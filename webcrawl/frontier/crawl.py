@@ -42,7 +42,7 @@ class Crawl:
         info = self.keys.own("info")
         if not await self.exists():
             # first: a crawl that is listed has its format, even when its beginner is killed in between
-            await self.engine.client.hset(info, "format", FORMAT)
+            await self.engine.change(info, "HSET", "format", FORMAT)
         elif (found := await self.engine.client.hget(info, "format")) != b"%d" % FORMAT:
             version = "another" if found else "an older"
             raise ConfigurationError(
@@ -70,7 +70,7 @@ class Crawl:
 
     async def forget(self) -> None:
         """The crawl was cleared: it is none of the engine's crawls any more."""
-        await self.engine.client.hdel(CRAWLS, self.keys.crawl)
+        await self.engine.change(CRAWLS, "HDEL", self.keys.crawl)
 
     async def beat(self, *, seeding: bool = False, counted: Mapping[str, int] | None = None) -> Beat:
         """Tell that this worker lives, and add to the totals."""
@@ -110,7 +110,7 @@ class Crawl:
     async def meet(self, hosts: Iterable[str]) -> None:
         """Count hosts that answered, each once however often it is met (a HyperLogLog: within 1%)."""
         if hosts := list(hosts):
-            await self.engine.client.pfadd(self.keys.own("hosts"), *hosts)
+            await self.engine.change(self.keys.own("hosts"), "PFADD", *hosts)
 
     async def hosts_met(self) -> int:
         return int(await self.engine.client.pfcount(self.keys.own("hosts")))
@@ -126,7 +126,7 @@ class Crawl:
 
     async def set_scope_kind(self, kind: str) -> None:
         """Note what the keys in "scope" are keys of."""
-        await self.engine.client.hset(self.keys.own("info"), "scope", kind)
+        await self.engine.change(self.keys.own("info"), "HSET", "scope", kind)
 
     async def scope_kind(self) -> str | None:
         kind = await self.engine.client.hget(self.keys.own("info"), "scope")
@@ -139,7 +139,7 @@ class Crawl:
     async def remember(self, name: str, members: Iterable[str]) -> None:
         """Add to the crawl's set `name`: "seeds" or "scope"."""
         if members := list(members):
-            await self.engine.client.sadd(self.keys.own(name), *members)
+            await self.engine.change(self.keys.own(name), "SADD", *members)
 
     async def knows(self, name: str, member: str) -> bool:
         """Whether somebody remembered this member."""

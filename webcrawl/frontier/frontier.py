@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -77,6 +77,7 @@ class Frontier(Operations):
         `shards`: where to look, everywhere by default.
         """
         leases: list[Lease] = []
+        away: Exception | None = None
         order = list(range(self.keys.shards)) if shards is None else list(shards)
         self._turn += 1
         order = order[self._turn % max(1, len(order)) :] + order[: self._turn % max(1, len(order))]
@@ -84,15 +85,20 @@ class Frontier(Operations):
             each, some = divmod(hosts - len(leases), len(order))
             wanted = [each + (place < some) for place in range(len(order))]
             calls = [self._lease_call(shard, n, urls) for shard, n in zip(order, wanted, strict=True) if n]
-            replies = iter(await self.engine.run_all(calls))
+            replies = iter(await self.engine.run_all(calls, some=True))
             full = []
             for shard, n in zip(order, wanted, strict=True):
                 found = next(replies) if n else []
+                if isinstance(found, Exception):
+                    away = found
+                    continue
                 leases += [_lease(raw) for raw in found]
                 # a shard that gave all that was asked of it may have more
                 if len(found) == n:
                     full.append(shard)
             order = full
+        if away and not leases:  # which nobody would know of if the error of another shard were raised
+            raise away
         return leases
 
     def _lease_call(self, shard: int, hosts: int, urls: int) -> Call:
@@ -216,14 +222,24 @@ class Frontier(Operations):
             async for key in self.engine.client.scan_iter(match=pattern, count=BATCH):
                 await self.engine.client.unlink(key)
 
-    async def settle_all(self, reports: Sequence[Report], *also: Call) -> list[list[LeasedURL] | None]:
-        """`acknowledge` or `release` for many leases, and other calls with them, in one round trip.
+    async def settle_all(
+        self,
+        reports: Sequence[Report],
+        settled: Callable[[Report, list[LeasedURL] | None], None] = lambda *_: None,
+    ) -> None:
+        """`acknowledge` or `release` for many leases, those on one server in one round trip.
 
-        A list of new URLs for each report (empty for a release), None where the lease was lost.
+        `settled` is called with each report and the new URLs (none for a release), or None where the lease was lost. It
+        is called for what one server answered, too, before the error of another one is raised.
         """
         calls = [self._acknowledgement(report) for report in reports]
-        replies = await self.engine.run_all([*calls, *also])
-        return [self._acknowledged(r.lease, reply) for r, reply in zip(reports, replies, strict=False)]
+        replies = await self.engine.run_all(calls, some=True)
+        for report, reply in zip(reports, replies, strict=True):
+            if not isinstance(reply, Exception):
+                settled(report, self._acknowledged(report.lease, reply))
+        for reply in replies:
+            if isinstance(reply, Exception):
+                raise reply
 
     def _acknowledgement(self, report: Report) -> Call:
         lease = report.lease

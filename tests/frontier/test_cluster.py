@@ -1,0 +1,335 @@
+"""A Valkey Cluster whose slots move and whose primaries die: the same frontier, and nothing of it lost."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+from redis import RedisCluster
+
+from tests.cluster import LocalCluster, Node
+from tests.frontier.consumer import Consumer, page_with
+from tests.frontier.pages import all_done, page
+from tests.frontier.test_machine import FrontierMachine
+from tests.frontier.test_worker import tree
+from webcrawl.duplicate_index import DuplicateIndex
+from webcrawl.engine import Engine
+from webcrawl.errors import EngineError, EngineUnavailable
+from webcrawl.frontier import Crawl, Frontier, Keys, LeasedURL, Settlement
+from webcrawl.frontier.records import Report
+
+HOST = "http://a.test"
+HOSTS = [f"http://h{n}.test" for n in range(40)]
+
+Frontiers = Callable[..., Awaitable[Frontier]]
+
+
+@pytest.fixture(scope="module")
+def started_cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(primaries=3, replicas=1) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(started_cluster: LocalCluster) -> LocalCluster:
+    """Three primaries with a replica each, in health, without keys and scripts."""
+    started_cluster.settle()
+    started_cluster.flush()
+    return started_cluster
+
+
+@pytest.fixture
+def frontier_on(engine_at: Callable[..., Engine], cluster: LocalCluster) -> Frontiers:
+    """Makes frontiers on the cluster: `await frontier_on("worker", lease_seconds=5.0)`."""
+
+    async def make(worker: str = "w1", **options: Any) -> Frontier:
+        engine = engine_at(cluster.url)
+        await engine.check()
+        return Frontier(engine, Keys("crawl", 16), worker, **options)
+
+    return make
+
+
+@pytest.fixture
+def frontier(runner: asyncio.Runner, frontier_on: Callable[..., Any]) -> Frontier:
+    made: Frontier = runner.run(frontier_on())
+    return made
+
+
+def shard_key(frontier: Frontier, host: str = HOST) -> str:
+    """A key in the slot of a host's shard."""
+    return frontier.keys.counters(frontier.keys.shard(host))
+
+
+async def test_every_step_keeps_to_one_slot(frontier: Frontier) -> None:
+    """The servers refuse a script that touches another slot than that of its keys."""
+    crawl = Crawl(frontier.engine, frontier.keys, "w1")
+    index = DuplicateIndex(frontier.engine, frontier.keys)
+    now = datetime.now(UTC)
+    assert not await crawl.begin()
+    assert await crawl.begin()
+    assert await crawl.beat(seeding=True, counted={"pages": 1}) == 1
+    assert await crawl.permits(5, 100) == 5
+    await crawl.meet(HOSTS)
+    assert await crawl.hosts_met() == len(HOSTS)
+    await crawl.remember("scope", ["a.test", "b.test"])
+    assert await crawl.recall("scope") == {"a.test", "b.test"}
+    assert await crawl.workers() == ["w1"]
+    assert [await index.same_payload(b"digest00", url, now) for url in ("u1", "u2")] == [None, ("u1", now)]
+    assert [await index.near_text(7, url, 3) for url in ("u1", "u2")] == [None, "u1"]
+
+    assert all(await frontier.add([page(f"{host}/{n}") for host in HOSTS for n in range(5)]))
+    leases = await frontier.lease(100, 2)
+    assert {lease.host for lease in leases} == set(HOSTS)
+    assert await frontier.extend(leases) == set()
+    await frontier.settle_all([Report(lease, all_done(lease), more=1) for lease in leases[:9]])
+    for lease in leases[:9]:
+        assert await frontier.release(lease, [Settlement(3, "retry", delay=60.0)])
+    assert await frontier.release(leases[9], [Settlement(1, "dead", reason="x"), Settlement(2, "dead")])
+    dead = [letter.url async for letter in frontier.dead_letters()]
+    assert await frontier.requeue((leases[9].host, url) for url in dead) == 2
+    assert await frontier.reap(everything=True) == (30, 0)
+    await frontier.block_until(leases[0].host, 60.0)
+    await frontier.set_delay(leases[0].host, 2.0)
+    assert await frontier.condemn(leases[1].host, "gone") == 2
+    counts = await frontier.counts()
+    assert (counts.done, counts.later, counts.dead, counts.seen) == (18, 9, 2, 200)
+    assert len(await frontier.hosts(100)) == 39
+    assert not await frontier.finished()
+    await frontier.clear()
+    await crawl.forget()
+    assert await frontier.finished()
+    assert not await crawl.exists()
+
+
+class AllServers(RedisCluster):
+    def keys(self, pattern: Any = "*", **_: Any) -> Any:
+        return super().keys(pattern, target_nodes=self.PRIMARIES)
+
+
+class ClusterMachine(FrontierMachine):
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.run(self.engine.check())
+        self.valkey.close()
+        self.valkey = AllServers.from_url(url)
+        self.valkey.flushall()
+
+
+def test_any_interleaving_is_as_the_model_says(cluster: LocalCluster) -> None:
+    run_state_machine_as_test(
+        lambda: ClusterMachine(cluster.url),
+        settings=settings(
+            max_examples=6,
+            stateful_step_count=25,
+            suppress_health_check=[HealthCheck.too_slow],
+            phases=[Phase.generate],
+        ),
+    )
+
+
+async def test_a_cluster_has_only_one_database(
+    engine_at: Callable[..., Engine], cluster: LocalCluster
+) -> None:
+    with pytest.raises(EngineError, match="DB index"):
+        await engine_at(f"{cluster.url}/1").check()
+
+
+async def test_what_no_replica_has_is_not_believed(frontier: Frontier, cluster: LocalCluster) -> None:
+    """The primary dies, and nobody can tell what its replica had heard: the worker has to say it again."""
+    primary = cluster.owner(shard_key(frontier))
+    replica = cluster.replica_of(primary)
+    await frontier.add([page(f"{HOST}/1")])
+    replica.process.send_signal(signal.SIGSTOP)
+    try:
+        with pytest.raises(EngineUnavailable, match="no replica"):
+            await frontier.add([page(f"{HOST}/2")])
+        with pytest.raises(EngineUnavailable, match="no replica"):
+            await frontier.engine.change(shard_key(frontier), "HSET", "x", "1")
+        primary.kill()
+    finally:
+        replica.process.send_signal(signal.SIGCONT)
+    await asyncio.to_thread(cluster.takes_over, replica)
+    primary.start()
+    first, _ = await frontier.engine.patiently(lambda: frontier.add([page(f"{HOST}/{n}") for n in (1, 2)]))
+    assert not first, "what was believed is there"
+    assert [len(lease.urls) for lease in await frontier.lease(10, 10)] == [2]
+
+
+async def test_where_no_replica_is_left_nothing_waits_for_one(
+    frontier: Frontier, cluster: LocalCluster
+) -> None:
+    await frontier.add([page(f"{HOST}/1")])
+    primary = cluster.owner(shard_key(frontier))
+    replica = cluster.replica_of(primary)
+    replica.kill()
+    try:
+        assert await frontier.add([page(f"{HOST}/2")]) == [True]
+        primary.client.config_set("min-replicas-to-write", "1")
+        with pytest.raises(EngineUnavailable, match="NOREPLICAS"):
+            await frontier.add([page(f"{HOST}/3")])
+        with pytest.raises(EngineUnavailable, match="NOREPLICAS"):
+            await frontier.engine.change(shard_key(frontier), "HSET", "x", "1")
+    finally:
+        primary.client.config_set("min-replicas-to-write", "0")
+        replica.start()
+
+
+async def test_a_slot_that_moves_all_at_once_is_followed(frontier: Frontier, cluster: LocalCluster) -> None:
+    await frontier.add([page(f"{HOST}/1")])
+    before = cluster.owner(shard_key(frontier))
+    for other in [node for node in cluster.primaries if node is not before]:
+        await asyncio.to_thread(cluster.move, shard_key(frontier), other)
+        assert await frontier.add([page(f"{HOST}/1"), page(f"{HOST}/{other.port}")]) == [False, True]
+        (lease,) = await frontier.lease(10, 1)
+        assert (await frontier.counts()).leased == 1
+        assert await frontier.release(lease)
+
+
+async def test_a_slot_that_moves_key_by_key_is_left_alone_until_it_has_moved(
+    frontier: Frontier, cluster: LocalCluster
+) -> None:
+    """A script there would find some of its keys on one server, and some on the other."""
+    await frontier.add([page(f"{HOST}/{n}") for n in range(50)])
+    (lease,) = await frontier.lease(1, 3)
+    before, attempts = await frontier.counts(), []
+    work: list[Callable[[], Awaitable[Any]]] = [
+        lambda: frontier.add([page(f"{HOST}/new")]),
+        lambda: frontier.lease(9, 9, [frontier.keys.shard(HOST)]),
+        lambda: frontier.release(lease),
+    ]
+
+    async def try_it() -> None:
+        for step in work:
+            with pytest.raises(EngineUnavailable, match="moved"):
+                await step()
+            attempts.append(step)
+
+    loop = asyncio.get_running_loop()
+    source = cluster.owner(shard_key(frontier))
+    target = next(node for node in cluster.primaries if node is not source)
+    await asyncio.to_thread(
+        cluster.move_by_keys,
+        shard_key(frontier),
+        target,
+        lambda: asyncio.run_coroutine_threadsafe(try_it(), loop).result(10),
+    )
+    assert len(attempts) >= 3
+    assert await frontier.counts() == before
+    assert await frontier.add([page(f"{HOST}/new")]) == [True]
+    assert await frontier.release(lease, all_done(lease))
+    ((_, *urls),) = [lease.urls for lease in await frontier.lease(10, 100)]
+    assert [url.path for url in urls] == [*(f"/{n}" for n in range(4, 50)), "/new"]
+
+
+async def test_what_one_server_answered_counts_though_another_is_away(
+    frontier: Frontier, cluster: LocalCluster
+) -> None:
+    """Otherwise hosts would be leased that nobody knows to have, and given back twice."""
+    await frontier.add([page(f"{host}/{n}") for host in HOSTS for n in range(2)])
+    refusing = cluster.owner(shard_key(frontier, HOSTS[0]))
+    there = {host for host in HOSTS if cluster.owner(shard_key(frontier, host)) is not refusing}
+    refusing.client.config_set("min-replicas-to-write", "9")
+    leases = await frontier.lease(100, 1)
+    assert {lease.host for lease in leases} == there != set()
+    with pytest.raises(EngineUnavailable, match="NOREPLICAS"):
+        await frontier.lease(100, 1, [frontier.keys.shard(HOSTS[0])])
+    refusing.client.config_set("min-replicas-to-write", "0")
+    leases += await frontier.lease(100, 1)
+    assert {lease.host for lease in leases} == {*HOSTS}
+
+    refusing.client.config_set("min-replicas-to-write", "9")
+    told: list[tuple[str, int]] = []
+    reports = [Report(lease, all_done(lease), more=1) for lease in leases]
+    with pytest.raises(EngineUnavailable, match="NOREPLICAS"):
+        await frontier.settle_all(
+            reports, lambda report, urls: told.append((report.lease.host, len(urls or ())))
+        )
+    refusing.client.config_set("min-replicas-to-write", "0")
+    assert {*told} == {(host, 1) for host in there}
+
+
+class Pair:
+    """Two workers that crawl one web. `together` are hosts that one was about to ask while the other had them, too."""
+
+    def __init__(self, frontiers: list[Frontier], hosts: int, pages: int) -> None:
+        self.urls, self.links = tree(hosts, pages)
+        self.together: list[str] = []
+        self.both = [
+            Consumer(frontier, partial(self._answer, number)) for number, frontier in enumerate(frontiers)
+        ]
+
+    def _answer(self, number: int, url: LeasedURL) -> Any:
+        if self.both[1 - number].worker.token(url) != -1:
+            self.together.append(url.url)
+        return page_with(self.links[url.url])
+
+    @property
+    def fetched(self) -> Counter[str]:
+        return self.both[0].fetched + self.both[1].fetched
+
+    async def crawl(self, *accidents: Callable[[], object]) -> None:
+        """The whole crawl, with accidents at even distances."""
+        for consumer in self.both:
+            consumer.start(self.urls[0])
+        for number, accident in enumerate(accidents, 1):
+            share = len(self.urls) * number // (len(accidents) + 1)
+            await self.both[0].until(lambda share=share: self.fetched.total() >= share)
+            await asyncio.to_thread(accident)
+        assert [await consumer.end() for consumer in self.both] == ["finished", "finished"]
+
+    async def check(self) -> None:
+        """Every page fetched, none twice without need, no host with two, and the frontier says so, too."""
+        assert set(self.fetched) == set(self.urls)
+        assert self.together == []
+        frontier, crawl = self.both[0].worker.frontier, self.both[0].worker.crawl
+        counts, totals = await frontier.counts(), await crawl.totals()
+        assert (counts.done, counts.open, counts.dead) == (len(self.urls), 0, 0)
+        again = self.fetched.total() - len(self.urls)
+        assert again <= totals.get("settled_too_late", 0)
+        assert counts.seen == len(self.urls)
+
+
+async def test_a_crawl_goes_on_while_slots_move(frontier_on: Frontiers, cluster: LocalCluster) -> None:
+    pair = Pair([await frontier_on(f"w{n}", lease_seconds=8.0) for n in range(2)], hosts=200, pages=3000)
+    keys = pair.both[0].worker.frontier.keys
+
+    def move(how: Callable[[str, Node], None], key: str) -> None:
+        how(key, next(node for node in cluster.primaries if node is not cluster.owner(key)))
+
+    moved = [keys.counters(0), keys.own(), *(keys.counters(shard) for shard in range(1, 5))]
+    await pair.crawl(
+        *(
+            lambda key=key, how=how: move(how, key)
+            for key in moved
+            for how in (cluster.move, cluster.move_by_keys)
+        )
+    )
+    await pair.check()
+
+
+async def test_a_crawl_survives_its_primaries(
+    frontier_on: Frontiers, cluster: LocalCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    pair = Pair([await frontier_on(f"w{n}", lease_seconds=8.0) for n in range(2)], hosts=200, pages=3000)
+    keys = pair.both[0].worker.frontier.keys
+
+    def fail(key: str) -> None:
+        primary = cluster.owner(key)
+        replica = cluster.replica_of(primary)
+        primary.kill()
+        cluster.takes_over(replica)
+        primary.start()
+
+    await pair.crawl(lambda: fail(keys.own()), cluster.settle, lambda: fail(keys.counters(0)))
+    await pair.check()
+    said = [record.message for record in caplog.records if "is away" in record.message]
+    assert 1 <= len(said) <= 4, "once a worker and accident"

@@ -36,10 +36,10 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test check format clean
+.PHONY: help numbers crawl test check format bench-frontier clean
 
 help: ## Say what there is
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 	@echo '  Options of crawl: SEEDS="URL URL..." SCOPE=host|domain|web DATA=folder MAX_PAGES=n WORKERS=n ARGS="..."'
 
 numbers:
@@ -61,6 +61,9 @@ check: .venv/.dev ## Check format, lint, types and import directions
 format: .venv/.dev ## Put the code in the project's format
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+bench-frontier: .venv/.dev ## Measure the frontier on one Valkey process; ARGS="--scale 0.1" makes it shorter
+	@$(BIN)/python benchmarks/frontier.py $(ARGS)
 
 clean: ## Remove what was built or installed here; crawled data stays
 	@rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

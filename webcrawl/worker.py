@@ -179,8 +179,10 @@ class Worker:
                 self.recent.clear()
                 if self._bloom is not None and not hold:
                     self._bloom.reload()
-                hold = min(_LONGEST_HOLD, hold * 2 or 0.1)
-                if self._closing and hold >= _LONGEST_HOLD:
+                # not so long that leases run out though the engine is back
+                longest = min(_LONGEST_HOLD, self._config.lease_seconds / 4)
+                hold = min(longest, hold * 2 or 0.1)
+                if self._closing and hold >= longest:
                     logger.error("The engine stays away: ending without a last report; leases will run out.")
                     return
                 await asyncio.sleep(hold)

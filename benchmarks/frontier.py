@@ -1,0 +1,347 @@
+"""Measure the frontier on one Valkey process: the embedded binary with the embedded engine's settings.
+
+    make bench-frontier [ARGS="--scale 0.01 --only add --no-aof --json FILE"]
+
+Only the public verbs are used, by one client process over a unix socket. At full scale it takes a quarter of an hour
+and 6 GB of memory. Each bar is what the frontier is meant to reach; the exit status is 1 when a full run misses one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import math
+import os
+import platform
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import hiredis
+import redis
+import uvloop
+
+from webcrawl.embedded import answers, server_binary, socket_path
+from webcrawl.engine import Engine
+from webcrawl.frontier import Candidate, Frontier, Keys, Lease, Report, Settlement
+from webcrawl.keeper import server_arguments
+
+SHARDS = 16
+BATCH = 2000
+"""URLs that one `add` carries: as many as a worker sends at once."""
+URL_LENGTH = 80
+LEASE_HOSTS, LEASE_URLS = 256, 20
+"""What one `lease` call asks for, as the settings of the crawler say."""
+IN_FLIGHT = 2
+"""Calls of `add` under way at once: the client prepares one while the server works on the other."""
+RUNS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measure: its value, the bar it is held against, and what else is worth knowing."""
+
+    name: str
+    value: float
+    unit: str
+    bar: str
+    good: bool
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """One empty server with a frontier on it. `scale` makes the counts smaller, never the shape of the work."""
+
+    engine: Engine
+    frontier: Frontier
+    pid: int
+    scale: float
+
+    def scaled(self, number: int, least: int = 1) -> int:
+        return max(least, int(number * self.scale))
+
+    async def memory(self) -> int:
+        """Bytes in use by the server's data. What it frees in the background is waited for."""
+        while (await self.engine.client.info("memory"))["lazyfree_pending_objects"]:
+            await asyncio.sleep(0.05)
+        info = await self.engine.client.info("memory")
+        return int(info["used_memory"]) - int(info["mem_aof_buffer"]) - int(info["mem_clients_normal"])
+
+    async def drain(self) -> int:
+        """Lease and settle everything that is queued; returns how many URLs that were."""
+        drained = 0
+        while leases := await self.frontier.lease(4 * SHARDS, 100):
+            await self.frontier.settle_all([finished(lease) for lease in leases])
+            drained += sum(len(lease.urls) for lease in leases)
+        return drained
+
+
+def finished(lease: Lease) -> Report:
+    """All URLs of a lease are done, and the host may be asked again at once."""
+    return Report(lease, [Settlement(url.index) for url in lease.urls], pause=0.0)
+
+
+def host_of(number: int) -> str:
+    return f"https://www.site-{number:07}.example"
+
+
+def candidates(numbers: Iterable[int], hosts: int, together: int = 1) -> list[Candidate]:
+    """URLs of 80 characters; the same number is always the same URL. Of each `hosts` * `together` numbers in a row,
+    every host has as many: `together` of them next to each other.
+    """
+    made = []
+    for number in numbers:
+        host = host_of(number // together % hosts)
+        path = f"/articles/{number:012}/"
+        # a bijection of 64-bit numbers that looks like a hash, so that nothing is spent on computing one
+        fingerprint = (number + 1) * 0x9E3779B97F4A7C15 % 2**64
+        fingerprint = (fingerprint ^ fingerprint >> 29) * 0xBF58476D1CE4E5B9 % 2**64 - 2**63
+        made.append(Candidate(host, path.ljust(URL_LENGTH - len(host), "x"), fingerprint, depth=3))
+    return made
+
+
+def batches(total: int, size: int = BATCH) -> Iterator[range]:
+    for start in range(0, total, size):
+        yield range(start, min(start + size, total))
+
+
+@dataclass(slots=True)
+class Clock:
+    """Time and processor time, of the client and of the server, while work is being done."""
+
+    pid: int
+    seconds: float = 0.0
+    client: float = 0.0
+    server: float = 0.0
+
+    async def run(self, work: Awaitable[Any]) -> Any:
+        start = time.perf_counter(), time.process_time(), _cpu_seconds(self.pid)
+        result = await work
+        self.seconds += time.perf_counter() - start[0]
+        self.client += time.process_time() - start[1]
+        self.server += _cpu_seconds(self.pid) - start[2]
+        return result
+
+    def split(self, urls: int) -> str:
+        client, server = (1e6 * seconds / urls for seconds in (self.client, self.server))
+        return f"processor time a URL: client {client:.1f} us, server {server:.1f} us"
+
+
+def _cpu_seconds(pid: int) -> float:
+    """User and system time of another process."""
+    return time.clock_gettime(_cpu_clock(pid)) if sys.platform == "linux" else math.nan
+
+
+def _cpu_clock(pid: int) -> int:
+    # Linux: the processor clock of a process, as clock_getcpuclockid(3) makes it
+    return (~pid << 3) | 2
+
+
+# --- the measures ----------------------------------------------------------------------------------------------------
+
+
+async def add(bench: Bench) -> list[Figure]:
+    """Batches as the links of pages make them, 20 of a host, and such as only a list of hosts would make."""
+    return [
+        await _add(bench, 10, "add, 50% known, 20 URLs a host", 100_000),
+        await _add(bench, 1, "add, 50% known, 2 URLs a host", 0),
+    ]
+
+
+async def _add(bench: Bench, together: int, name: str, bar: int) -> Figure:
+    """Half of each batch was added in an earlier run, for the same hosts."""
+    size, rates = bench.scaled(100_000, 10 * BATCH), []
+    clock, numbers = Clock(bench.pid), random.Random(1)
+    first = size * RUNS * together  # of its own in each measure
+    hosts = size // together
+    for batch in batches(size):
+        await bench.frontier.add(candidates((first + place for place in batch), hosts, together))
+    for turn in range(1, RUNS + 1):
+        work = []
+        for batch in batches(size, BATCH // 2):
+            new = [first + size * turn + place for place in batch]
+            old = [number - size * numbers.randint(1, turn) for number in new]
+            work.append(candidates(new + old, hosts, together))
+        before, waiting = clock.seconds, iter(work)
+        await clock.run(asyncio.gather(*(_send(bench.frontier, waiting) for _ in range(IN_FLIGHT))))
+        rates.append(2 * size / (clock.seconds - before))
+    rate = statistics.median(rates)
+    told = f"at least {bar:,}" if bar else ""
+    return Figure(name, rate, "URLs/s", told, rate >= bar, clock.split(2 * size * RUNS))
+
+
+async def _send(frontier: Frontier, waiting: Iterator[list[Candidate]]) -> None:
+    for batch in waiting:
+        await frontier.add(batch)
+
+
+async def lease(bench: Bench) -> list[Figure]:
+    """Lease as a worker does, and settle all of it in one round trip."""
+    clock, rates = Clock(bench.pid), []
+    hosts = bench.scaled(10_000, LEASE_HOSTS)
+    size = hosts * LEASE_URLS
+    for turn in range(RUNS):
+        for batch in batches(size):
+            await bench.frontier.add(candidates((size * turn + place for place in batch), hosts, LEASE_URLS))
+        before, done = clock.seconds, 0
+        while done < size:
+            leases = await clock.run(bench.frontier.lease(LEASE_HOSTS, LEASE_URLS))
+            await clock.run(bench.frontier.settle_all([finished(one) for one in leases]))
+            done += sum(len(one.urls) for one in leases)
+        rates.append(done / (clock.seconds - before))
+    rate, note = statistics.median(rates), clock.split(RUNS * size)
+    return [Figure("lease and acknowledge", rate, "URLs/s", "at least 20,000", rate >= 20_000, note)]
+
+
+async def seen(bench: Bench) -> list[Figure]:
+    """What is left in memory when everything has been crawled."""
+    total, hosts = bench.scaled(10_000_000, 20_000), 1000
+    # what hosts, counters and scripts cost is there before
+    await bench.frontier.add(candidates(range(-hosts, 0), hosts))
+    await bench.drain()
+    before = await bench.memory()
+    for part in batches(total, 500_000):
+        for start in range(part.start, part.stop, BATCH):
+            await bench.frontier.add(candidates(range(start, min(start + BATCH, part.stop)), hosts))
+        await bench.drain()
+    each = (await bench.memory() - before) / total
+    return [Figure(f"seen URL, of {total:,}", each, "bytes", "at most 10", each <= 10)]
+
+
+async def queued(bench: Bench) -> list[Figure]:
+    """Memory of queued URLs, their share of the seen set included."""
+    hosts, figures = bench.scaled(1_000_000, 1000), []
+    before = await bench.memory()
+    for depth in range(1, 11):
+        for batch in batches(hosts):
+            await bench.frontier.add(candidates((hosts * (depth - 1) + place for place in batch), hosts))
+        if depth in (1, 4, 10):
+            each = (await bench.memory() - before) / (hosts * depth)
+            name = f"queued URL, {depth} on each of {hosts:,} hosts"
+            figures.append(Figure(name, each, "bytes", "at most 150", each <= 150))
+    return figures
+
+
+async def slowest_lease(bench: Bench) -> list[Figure]:
+    """The lease call with few hosts and with many, in turns, each on a crawl of its own."""
+    sizes = (1000, bench.scaled(1_000_000, 10_000))
+    frontiers = {size: Frontier(bench.engine, Keys(f"hosts{size}", SHARDS), "bench") for size in sizes}
+    times: dict[int, list[float]] = {size: [] for size in sizes}
+    for size, frontier in frontiers.items():
+        for batch in batches(2 * size):
+            await frontier.add(candidates(batch, size))
+    for _ in range(bench.scaled(5000, 200)):
+        for size, frontier in frontiers.items():
+            start = time.perf_counter()
+            leases = await frontier.lease(SHARDS, LEASE_URLS)
+            times[size].append((time.perf_counter() - start) * 1000)
+            assert len(leases) == SHARDS
+            await frontier.settle_all([Report(one, (), pause=0.0) for one in leases])
+    few, many = (statistics.quantiles(times[size], n=100)[98] for size in sizes)
+    medians = " and ".join(f"{statistics.median(times[size]):.2f} ms" for size in sizes)
+    good = many <= 2 * few
+    return [
+        Figure(f"p99 of lease, {sizes[0]:,} hosts", few, "ms", "", True),
+        Figure(f"p99 of lease, {sizes[1]:,} hosts", many, "ms", "at most twice", good, f"medians {medians}"),
+    ]
+
+
+MEASURES: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
+    "add": add,
+    "lease": lease,
+    "seen": seen,
+    "queued": queued,
+    "slowest": slowest_lease,
+}
+
+
+# --- the server and the report ---------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def fresh_bench(scale: float, *, aof: bool) -> AsyncIterator[Bench]:
+    """An empty server, ended afterwards, and a frontier on it."""
+    with tempfile.TemporaryDirectory(prefix="bench") as name:
+        folder = Path(name)
+        arguments = [*server_arguments(folder, server_binary()), "--appendonly", "yes" if aof else "no"]
+        server = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        engine = Engine(f"unix://{socket_path(folder)}")
+        try:
+            while not answers(socket_path(folder)):
+                assert server.poll() is None, (folder / "valkey.log").read_text()
+                await asyncio.sleep(0.01)
+            yield Bench(engine, Frontier(engine, Keys("bench", SHARDS), "bench"), server.pid, scale)
+        finally:
+            await engine.close()
+            server.kill()
+            server.wait()
+
+
+async def measure(names: Sequence[str], scale: float, *, aof: bool) -> list[Figure]:
+    figures = []
+    for name in names:
+        async with fresh_bench(scale, aof=aof) as bench:
+            for figure in await MEASURES[name](bench):
+                figures.append(figure)
+                print(row(figure), flush=True)
+    return figures
+
+
+def machine(scale: float, *, aof: bool) -> dict[str, Any]:
+    """Where the figures are from."""
+    model = platform.processor() or platform.machine()
+    if (cpus := Path("/proc/cpuinfo")).exists():
+        lines = [line for line in cpus.read_text().splitlines() if line.startswith("model name")]
+        model = lines[0].partition(": ")[2] if lines else model
+    version = subprocess.run([server_binary(), "--version"], capture_output=True, text=True).stdout.split()
+    return {
+        "processor": model,
+        "cores": os.cpu_count(),
+        "system": platform.platform(terse=True),
+        "python": platform.python_version(),
+        "valkey": next(word[2:] for word in version if word.startswith("v=")),
+        "redis_py": redis.__version__,
+        "hiredis": hiredis.__version__,
+        "uvloop": uvloop.__version__,
+        "append_only_file": aof,
+        "scale": scale,
+    }
+
+
+def row(figure: Figure) -> str:
+    """A line of the table for people."""
+    value = f"{figure.value:,.0f}" if figure.value >= 1000 else f"{figure.value:.2f}"
+    bar = figure.bar if figure.good else f"{figure.bar}: MISSED"
+    return f"| {figure.name:<42} | {value:>8} {figure.unit:<6} | {bar:<24} | {figure.note:<62} |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--scale", type=float, default=1.0, help="of all counts; 0.01 takes some seconds")
+    parser.add_argument("--only", choices=MEASURES, action="append", help="may be given several times")
+    parser.add_argument("--no-aof", dest="aof", action="store_false", help="nothing is written to disk")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    arguments = parser.parse_args()
+    place = machine(arguments.scale, aof=arguments.aof)
+    print(", ".join(f"{name.replace('_', ' ')} {value}" for name, value in place.items()))
+    figures = uvloop.run(measure(arguments.only or list(MEASURES), arguments.scale, aof=arguments.aof))
+    if arguments.json:
+        report = {"machine": place, "figures": [asdict(figure) for figure in figures]}
+        arguments.json.write_text(json.dumps(report, indent=2) + "\n")
+    return 1 if arguments.scale >= 1 and not all(figure.good for figure in figures) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -76,7 +76,7 @@ async def test_every_step_keeps_to_one_slot(frontier: Frontier) -> None:
     now = datetime.now(UTC)
     assert not await crawl.begin()
     assert await crawl.begin()
-    assert await crawl.beat(seeding=True, counted={"pages": 1}) == 1
+    assert (await crawl.beat(seeding=True, counted={"pages": 1})).seeding == 1
     assert await crawl.permits(5, 100) == 5
     await crawl.meet(HOSTS)
     assert await crawl.hosts_met() == len(HOSTS)

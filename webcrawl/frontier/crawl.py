@@ -79,10 +79,10 @@ class Crawl:
 
     async def pause(self) -> None:
         """All workers finish what is on its way and give their hosts back, until `resume`. A beat tells them."""
-        await self.engine.client.hset(self.keys.own("info"), "paused", 1)
+        await self.engine.change(self.keys.own("info"), "HSET", "paused", 1)
 
     async def resume(self) -> None:
-        await self.engine.client.hdel(self.keys.own("info"), "paused")
+        await self.engine.change(self.keys.own("info"), "HDEL", "paused")
 
     async def paused(self) -> bool:
         return bool(await self.engine.client.hexists(self.keys.own("info"), "paused"))
@@ -91,7 +91,7 @@ class Crawl:
         """Note what may be taken from a host; True when it was something else before."""
         info, text = self.keys.own("info"), limits.encoded()
         before = await self.engine.client.hget(info, "limits")
-        await self.engine.client.hset(info, "limits", text)
+        await self.engine.change(info, "HSET", "limits", text)
         return before is not None and before.decode() != text
 
     async def leave(self, counted: Mapping[str, int] | None = None) -> None:

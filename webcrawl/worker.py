@@ -248,15 +248,19 @@ class Worker:
         if not reports and not counted and not permits:
             return
         tally = self.crawl.tally(counted, permits=permits, seeding=self.seeding)
+        told = False
         try:
             await self.crawl.meet(met)
-            await self.frontier.settle_all(reports, self._reported)
+            # first: should this worker die in between, its pages are fetched and counted again, never left uncounted
             await self.crawl.engine.run(tally)
+            told = True
+            await self.frontier.settle_all(reports, self._reported)
         except BaseException:
             self._dirty.update(names)
-            self.counted.update(counted)
-            self._permits.put_back_used(permits)
-            self.met |= met
+            if not told:
+                self.counted.update(counted)
+                self._permits.put_back_used(permits)
+                self.met |= met
             raise
 
     def _report_of(self, name: str) -> Report:

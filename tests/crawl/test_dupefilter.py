@@ -1,0 +1,151 @@
+"""The compact dupefilter in a project that has stock scrapy-redis and nothing else of ours."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from scrapy import Request, Spider
+from scrapy.settings import Settings
+from scrapy_redis.dupefilter import RFPDupeFilter
+
+from tests.crawls import CHECKOUT
+from tests.web import LocalWeb, Reply
+from webcrawl.dupefilter import CompactDupeFilter
+from webcrawl.errors import ConfigurationError
+
+SITE = "127.0.1.1"
+PAGES = 12
+KEY = "walk:dupefilter"
+SPIDER = """
+import scrapy
+
+class Walk(scrapy.Spider):
+    name = "walk"
+
+    async def start(self):
+        yield scrapy.Request(self.home)
+
+    def parse(self, response):
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link)
+"""
+
+
+@pytest.fixture
+def stock(tmp_path: Path, redis_url: str) -> Path:
+    """A project as scrapy-redis's README makes one, but for its dupefilter."""
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = stock_settings\n")
+    (tmp_path / "stock_settings.py").write_text(
+        textwrap.dedent(f"""
+            SPIDER_MODULES = ["walks"]
+            SCHEDULER = "scrapy_redis.scheduler.Scheduler"
+            DUPEFILTER_CLASS = "webcrawl.dupefilter.CompactDupeFilter"
+            SCHEDULER_PERSIST = True
+            REDIS_URL = {redis_url!r}
+            TELNETCONSOLE_ENABLED = False
+        """)
+    )
+    (tmp_path / "walks.py").write_text(SPIDER)
+    return tmp_path
+
+
+@pytest.fixture
+def start(stock: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts the crawl of the stock project in a process of its own."""
+    running: list[subprocess.Popen[str]] = []
+
+    def begin(home: str, *options: str) -> subprocess.Popen[str]:
+        words = [sys.executable, "-m", "scrapy", "crawl", "walk", "-a", f"home={home}", *options]
+        environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+        pipe = subprocess.PIPE
+        running.append(subprocess.Popen(words, cwd=stock, env=environment, stderr=pipe, text=True))
+        return running[-1]
+
+    yield begin
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def finished(*processes: subprocess.Popen[str]) -> None:
+    for process in processes:
+        _, log = process.communicate(timeout=60)
+        assert process.returncode == 0 and "Traceback" not in log, log
+
+
+def test_two_processes_fetch_a_page_once_and_a_third_one_later_not_at_all(
+    local_web: Callable[..., LocalWeb], start: Callable[..., subprocess.Popen[str]], valkey: redis.Redis
+) -> None:
+    web = local_web(SITE)
+    links = "".join(f"<a href=/{n}>x</a>" for n in range(PAGES))
+    for path in ("/", *(f"/{n}" for n in range(PAGES))):
+        web.put(SITE, path, Reply(links, delay=0.1))
+    everything = sorted(["/", *(f"/{n}" for n in range(PAGES))])
+    home = web.url(SITE)
+    finished(start(home), start(home))
+    assert sorted(web.paths(SITE)) == everything
+    assert valkey.hget(KEY, "seen") == b"%d" % (PAGES + 1)
+    finished(start(home))
+    assert sorted(web.paths(SITE)) == everything, "what was known was forgotten"
+    finished(start(home, "-s", "SCHEDULER_FLUSH_ON_START=True"))
+    assert sorted(web.paths(SITE)) == sorted(everything * 2)
+
+
+def dupefilter(cls: type[RFPDupeFilter], redis_url: str, **settings: Any) -> RFPDupeFilter:
+    spider = Spider("walk")
+    spider.settings = Settings({"REDIS_URL": redis_url, **settings})
+    return cls.from_spider(spider)
+
+
+def requests(count: int) -> Iterator[Request]:
+    return (Request(f"http://a.test/{n}") for n in range(count))
+
+
+def test_it_takes_a_small_part_of_the_memory(redis_url: str, valkey: redis.Redis) -> None:
+    count, used = 10_000, {}
+    for cls in (RFPDupeFilter, CompactDupeFilter):
+        seen = dupefilter(cls, redis_url)
+        assert not any(seen.request_seen(request) for request in requests(count))
+        assert all(seen.request_seen(request) for request in requests(count))
+        used[cls] = sum(valkey.memory_usage(key, samples=0) for key in valkey.scan_iter(f"{KEY}*")) / count
+        seen.clear()
+        assert not valkey.keys()
+    assert used[CompactDupeFilter] < 12 and used[RFPDupeFilter] > 60, used
+
+
+def test_other_requests_for_one_url_are_others(redis_url: str) -> None:
+    seen = dupefilter(CompactDupeFilter, redis_url)
+    several = [Request("http://a.test/", method="POST", body=body) for body in (b"a", b"b")]
+    assert [seen.request_seen(one) for one in (*several, *several)] == [False, False, True, True]
+    assert seen.request_seen(Request("http://a.test/?b=2&a=1")) is False
+    assert seen.request_seen(Request("http://a.test/?a=1&b=2")) is True
+
+
+def test_what_is_remembered_after_a_clear_stays(redis_url: str, valkey: redis.Redis) -> None:
+    """A worker that ends clears what all share, whatever the others are doing: the buckets go last."""
+    seen, other = (dupefilter(CompactDupeFilter, redis_url, SCHEDULER_DUPEFILTER_KEY="key") for _ in "ab")
+    for request in requests(300):
+        seen.request_seen(request)
+    before = set(valkey.keys())
+    valkey.delete("key")  # the first half of a clear: a worker was killed in the middle
+    assert not any(other.request_seen(request) for request in requests(300))
+    assert all(seen.request_seen(request) for request in requests(300))
+    seen.clear()
+    assert set(valkey.keys()) == before - {b"key"}, "only what was orphaned is left"
+
+
+def test_what_the_stock_class_remembered_is_refused_until_it_is_cleared(redis_url: str) -> None:
+    dupefilter(RFPDupeFilter, redis_url).request_seen(Request("http://a.test/"))
+    seen = dupefilter(CompactDupeFilter, redis_url)
+    with pytest.raises(ConfigurationError, match="'walk:dupefilter' holds .* another DUPEFILTER_CLASS"):
+        seen.request_seen(Request("http://a.test/"))
+    seen.clear()
+    assert seen.request_seen(Request("http://a.test/")) is False

@@ -24,7 +24,10 @@ from tests.web import LocalWeb, Reply
 README = CHECKOUT / "README.md"
 HOWTOS = sorted((CHECKOUT / "docs" / "howto").glob("*.md"))
 PAGES = [*sorted(CHECKOUT.glob("*.md")), *sorted((CHECKOUT / "docs").rglob("*.md"))]
-EXAMPLES = sorted((CHECKOUT / "examples").rglob("*.py"))
+# a folder with a scrapy.cfg is a project of its own, which has its own test
+EXAMPLES = sorted(
+    path for path in (CHECKOUT / "examples").rglob("*.py") if not (path.parent / "scrapy.cfg").exists()
+)
 SETTINGS = [name for name in vars(base) if name.isupper()]
 PROJECT = ("webcrawl", "spiders", "middlewares", "pipelines", "settings", "scrapy.cfg")
 

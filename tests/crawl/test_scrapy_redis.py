@@ -1,0 +1,61 @@
+"""The example of a scrapy-redis project: the same with its own scheduler and with ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import redis
+
+from tests.crawls import CHECKOUT, NO_NAMES
+from tests.web import LocalWeb
+
+SITE = "127.0.1.1"
+STOCK = "scrapy_redis.scheduler.Scheduler"
+ARTICLES = [f"/article{n}" for n in range(3)]
+
+
+@pytest.mark.parametrize("options", [[], ["-s", f"SCHEDULER={STOCK}"]], ids=["ours", "stock"])
+def test_a_stock_project_runs_with_either_scheduler(
+    options: list[str],
+    local_web: Callable[..., LocalWeb],
+    redis_url: str,
+    valkey: redis.Redis,
+    tmp_path: Path,
+) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", "<title>News</title>" + "".join(f"<a class=article href={a}>x</a>" for a in ARTICLES))
+    for path in ARTICLES:
+        web.put(SITE, path, f"<h1>{path}</h1>")
+    folder = shutil.copytree(CHECKOUT / "examples" / "scrapy-redis", tmp_path / "project")
+    settings = {"REDIS_URL": redis_url, "DNS_SERVERS": NO_NAMES, "DOWNLOAD_DELAY": 0, "DATA_DIR": tmp_path}
+    words = [sys.executable, "-m", "scrapy", "crawl", "news", *options]
+    words += [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    valkey.lpush("news:start_urls", web.url(SITE))
+    with (tmp_path / "log").open("wb") as log:
+        crawl = subprocess.Popen(words, cwd=folder, env=environment, stderr=log)
+        try:
+            deadline = time.monotonic() + 40
+            while valkey.llen("news:items") < 4 and crawl.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.05)
+            crawl.send_signal(signal.SIGINT)
+            crawl.wait(20)
+        finally:
+            crawl.kill()
+            crawl.wait()
+    told = (tmp_path / "log").read_text()
+    assert crawl.returncode == 0 and "Traceback" not in told, told
+    items = {item["url"]: item for item in map(json.loads, valkey.lrange("news:items", 0, -1))}
+    assert items[web.url(SITE)]["title"] == "News"
+    assert {item["headline"] for item in items.values() if "headline" in item} == set(ARTICLES)
+    assert {item["section"] for item in items.values() if "section" in item} == {web.url(SITE)}
+    assert bool(valkey.keys("wc:*")) == (not options), "the crawl was in the other scheduler's keys"

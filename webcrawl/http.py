@@ -8,7 +8,8 @@ import ipaddress
 import logging
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Self, cast
@@ -57,11 +58,18 @@ _LONGEST_HEADER = 64 * 1024
 _MOST_HEADERS = 1000
 
 _exchanges: WeakKeyDictionary[Request, Exchange] = WeakKeyDictionary()
+_checks: WeakKeyDictionary[Request, Callable[[], None]] = WeakKeyDictionary()
+_check: ContextVar[Callable[[], None] | None] = ContextVar("check", default=None)
 
 
 def exchange_of(request: Request | None) -> Exchange | None:
     """What went over the wire for a request, as long as the request lives."""
     return None if request is None else _exchanges.get(request)
+
+
+def check_before_sending(request: Request, check: Callable[[], None]) -> None:
+    """Have `check` called when the connection is there, right before the request goes out; it may raise to keep it."""
+    _checks[request] = check
 
 
 class RequestRefused(IgnoreRequest):
@@ -144,6 +152,7 @@ class HTTPDownloadHandler:
             max_line_size=_LONGEST_HEADER,
             max_field_size=_LONGEST_HEADER,
             max_headers=_MOST_HEADERS,
+            request_class=_Request,
             response_class=_Response,
         )
         # aiohttp would repeat a request at once when a kept connection breaks, behind politeness's back
@@ -159,6 +168,7 @@ class HTTPDownloadHandler:
         timeout = request.meta.get("download_timeout", self._timeout)
         loop = asyncio.get_running_loop()
         began = loop.time()
+        _check.set(_checks.get(request))
         try:
             url = yarl.URL(request.url, encoded=True)
             self._check_literal(url)
@@ -294,6 +304,15 @@ class HTTPDownloadHandler:
             raise DownloadFailedError(f"proxy authorisation by {scheme} is not supported, only Basic")
         user, _, password = base64.b64decode(token).decode(self._proxy_encoding).partition(":")
         return url._replace(netloc=f"{quote(user, '')}:{quote(password, '')}@{url.netloc}").geturl()
+
+
+class _Request(aiohttp.ClientRequest):
+    """Asks at the last moment whether it may go out: connecting takes time, and a process may have been asleep."""
+
+    async def send(self, conn: Any) -> aiohttp.ClientResponse:
+        if check := _check.get():
+            check()
+        return await super().send(conn)
 
 
 class _Response(aiohttp.ClientResponse):

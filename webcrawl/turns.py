@@ -113,6 +113,10 @@ class Turns:
         self._taken[place.turn] = place
         return place.turn
 
+    def holds(self, turn: HostTurn) -> bool:
+        """Whether a turn that was taken may still be used: its host's lease holds."""
+        return time.monotonic() <= self._taken[turn].valid_until
+
     def abandon(self) -> None:
         """The crawl is ending: who waits for a turn gets Abandoned, who has one may keep it."""
         self._ending.set()

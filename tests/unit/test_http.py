@@ -7,14 +7,12 @@ import zlib
 
 import pytest
 from scrapy import Request
-from scrapy.exceptions import (
-    DownloadFailedError,
-)
+from scrapy.exceptions import DownloadFailedError, IgnoreRequest
 from scrapy.http import HtmlResponse
 
 from tests.downloads import Client, run
 from tests.wire import Say, Wire, plain
-from webcrawl.http import TRUNCATE, exchange_of
+from webcrawl.http import TRUNCATE, check_before_sending, exchange_of
 
 
 def test_a_page() -> None:
@@ -191,6 +189,28 @@ def test_a_request_is_not_repeated_behind_our_back() -> None:
                 await client.get(wire.url())
             assert len(wire.heads) == 2
             assert (await client.get(wire.url())).body == b"third"
+
+    run(check())
+
+
+def test_a_request_may_be_kept_from_going_out_when_its_connection_is_there() -> None:
+    """Connecting took so long that the host is another worker's now: it sees a connection, but no request."""
+
+    async def check() -> None:
+        async with Wire([plain(b"first")]) as wire, Client() as client:
+            request = Request(wire.url())
+            seen = []
+
+            def refuse() -> None:
+                seen.append(wire.connections)
+                raise IgnoreRequest("too late")
+
+            check_before_sending(request, refuse)
+            with pytest.raises(IgnoreRequest):
+                await client.send(request)
+            assert len(seen) == 1
+            assert (await client.get(wire.url())).body == b"first", "others are not kept"
+            assert len(wire.heads) == 1
 
     run(check())
 

@@ -154,6 +154,26 @@ def test_nobody_asks_a_host_after_its_lease() -> None:
     run(crawl())
 
 
+def test_a_turn_is_worth_nothing_when_the_lease_is_lost() -> None:
+    """Taken in time, but used only when the process was awake again, or its connection there."""
+    turns = Turns(FAST)
+
+    async def crawl() -> None:
+        opened(turns, valid_for=0.05)
+        turn = await turns.take(HOST)
+        assert turns.holds(turn)
+        await asyncio.sleep(0.06)
+        assert not turns.holds(turn)
+        turns.extend(HOST, time.monotonic() + 5)
+        assert turns.holds(turn)
+        turns.close(HOST)
+        opened(turns)
+        assert not turns.holds(turn), "the new lease is not this turn's"
+        turns.give(HOST, turn, Ok())
+
+    run(crawl())
+
+
 def test_a_lost_lease_is_noticed_when_it_is_lost() -> None:
     """Not when the back-off ends, which may be a day later."""
     turns = Turns(FAST)

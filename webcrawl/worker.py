@@ -33,6 +33,8 @@ _BEAT_SECONDS = 2.0
 _LONGEST_HOLD = 5.0
 _FLUSH_AT = 2000
 _LONG_BLOCK_SECONDS = 0.5
+_TRUSTED = 0.8
+"""Share of a lease in which requests may go out: what is sent at its end has to be answered before it ends."""
 
 
 class Worker:
@@ -68,6 +70,7 @@ class Worker:
         self._adds: list[Candidate] = []
         self._dirty: set[str] = set()
         self._condemned: set[str] = set()
+        self._lost: list[str] = []
         self._lease_at = 0.0
         self._signal = asyncio.Event()
         self._closing = False
@@ -166,6 +169,7 @@ class Worker:
         while True:
             try:
                 await self._round()
+                self._tell_of_lost()
                 if hold:
                     logger.warning("The engine answers again: going on.")
                 hold = 0.0
@@ -215,8 +219,7 @@ class Worker:
         if not self._hosts:
             self._permits.give_back()
         await self._report()
-        if time.monotonic() - self._last_beat > min(_BEAT_SECONDS, self._config.lease_seconds / 4):
-            await self._beat()
+        await self._beat_if_due()
         if self._closing:
             return
         if self._paused:
@@ -237,6 +240,7 @@ class Worker:
                 self._lease_at = 0.0
             self.counted["discovered"] += sum(verdicts)
             self.counted["known"] += len(verdicts) - sum(verdicts)
+            await self._beat_if_due()
 
     async def _report(self) -> None:
         names = [name for name in self._dirty if name in self._hosts]
@@ -299,7 +303,7 @@ class Worker:
         host.pages -= report.pages
         host.bytes -= report.bytes
         if urls is None:
-            self._lost(name)
+            self._lose(name)
         elif report.pause >= 0:
             self._forget(name)
         elif report.more:
@@ -334,10 +338,16 @@ class Worker:
         leases = await self.frontier.lease(room, self._config.lease_urls, self.members.served())
         self._lease_at = 0.0 if leases else asked + _IDLE_SECONDS
         for lease in leases:
-            until = asked + self._config.lease_seconds
+            until = self._trusted_until(asked)
             turn = self.turns.open(lease.host, failures=lease.failures, delay=lease.delay, valid_until=until)
             concurrency = self.turns.config_of(lease.host).concurrency
             self._hosts.open(LeasedHost(lease, turn, concurrency))
+
+    async def _beat_if_due(self) -> None:
+        """However much there is to add: leases must not run out over it."""
+        every = min(_BEAT_SECONDS, self._config.lease_seconds / 4)
+        if time.monotonic() - self._last_beat > every:
+            await self._beat()
 
     async def _beat(self) -> None:
         self._last_beat = sent = time.monotonic()
@@ -348,9 +358,9 @@ class Worker:
         lost = await self.frontier.extend([host.lease for host in self._hosts])
         for name in [host.lease.host for host in self._hosts]:
             if name in lost:
-                self._lost(name)
+                self._lose(name)
             else:
-                self.turns.extend(name, sent + self._config.lease_seconds)
+                self.turns.extend(name, self._trusted_until(sent))
         delay = self.turns.config.delay
         hosts, buried = await self.frontier.reap(delay=delay)
         if hosts:
@@ -398,13 +408,24 @@ class Worker:
         if self._bloom is not None:
             self._bloom.save()
 
-    def _lost(self, name: str) -> None:
-        logger.warning(
-            "The lease of %s was lost: it was blocked, or not heard of from here for FRONTIER_LEASE_SECONDS.",
-            name,
-        )
+    def _trusted_until(self, asked: float) -> float:
+        """Until when nobody else can have a host whose lease was asked for, or extended, at a monotonic time."""
+        return asked + _TRUSTED * self._config.lease_seconds
+
+    def _lose(self, name: str) -> None:
         self.counted["lost_leases"] += 1
+        self._lost.append(name)
         self._forget(name)
+
+    def _tell_of_lost(self) -> None:
+        """In one line, though a worker that was stopped loses all it had."""
+        if self._lost:
+            logger.warning(
+                "The lease of %s was lost%s: blocked, or not heard of from here for FRONTIER_LEASE_SECONDS.",
+                self._lost[0],
+                f", and {len(self._lost) - 1} more" if len(self._lost) > 1 else "",
+            )
+            self._lost.clear()
 
     def _forget(self, name: str) -> None:
         self._hosts.drop(name)

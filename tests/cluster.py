@@ -126,6 +126,12 @@ class LocalCluster:
 
         until(settled)
 
+    def revive(self) -> None:
+        """Start what has died."""
+        for node in self.nodes:
+            if node.process.poll() is not None:
+                node.start()
+
     def flush(self) -> None:
         """Forget all keys and scripts, and what a test has set."""
         for node in self.primaries:

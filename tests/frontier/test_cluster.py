@@ -41,6 +41,7 @@ def started_cluster() -> Iterator[LocalCluster]:
 @pytest.fixture
 def cluster(started_cluster: LocalCluster) -> LocalCluster:
     """Three primaries with a replica each, in health, without keys and scripts."""
+    started_cluster.revive()
     started_cluster.settle()
     started_cluster.flush()
     return started_cluster
@@ -158,7 +159,6 @@ async def test_what_no_replica_has_is_not_believed(frontier: Frontier, cluster: 
     finally:
         replica.process.send_signal(signal.SIGCONT)
     await asyncio.to_thread(cluster.takes_over, replica)
-    primary.start()
     first, _ = await frontier.engine.patiently(lambda: frontier.add([page(f"{HOST}/{n}") for n in (1, 2)]))
     assert not first, "what was believed is there"
     assert [len(lease.urls) for lease in await frontier.lease(10, 10)] == [2]

@@ -16,18 +16,20 @@ from hypothesis.stateful import run_state_machine_as_test
 from redis import RedisCluster
 
 from tests.cluster import LocalCluster, Node
+from tests.crawls import CHECKOUT
 from tests.frontier.consumer import Consumer, page_with
 from tests.frontier.pages import all_done, page
 from tests.frontier.test_machine import FrontierMachine
 from tests.frontier.test_worker import tree
 from webcrawl.duplicate_index import DuplicateIndex
-from webcrawl.engine import Engine
+from webcrawl.engine import Engine, script_source
 from webcrawl.errors import EngineError, EngineUnavailable
 from webcrawl.frontier import Crawl, Frontier, Keys, LeasedURL, Settlement
-from webcrawl.frontier.records import Report
+from webcrawl.frontier.records import HostLimits, Report
 
 HOST = "http://a.test"
 HOSTS = [f"http://h{n}.test" for n in range(40)]
+SCRIPTS = {path.stem for path in (CHECKOUT / "webcrawl" / "frontier" / "lua").glob("*.lua")} - {"common"}
 
 Frontiers = Callable[..., Awaitable[Frontier]]
 
@@ -70,7 +72,7 @@ def shard_key(frontier: Frontier, host: str = HOST) -> str:
     return frontier.keys.counters(frontier.keys.shard(host))
 
 
-async def test_every_step_keeps_to_one_slot(frontier: Frontier) -> None:
+async def test_every_step_keeps_to_one_slot(frontier: Frontier, cluster: LocalCluster) -> None:
     """The servers refuse a script that touches another slot than that of its keys."""
     crawl = Crawl(frontier.engine, frontier.keys, "w1")
     index = DuplicateIndex(frontier.engine, frontier.keys)
@@ -105,6 +107,21 @@ async def test_every_step_keeps_to_one_slot(frontier: Frontier) -> None:
     assert (counts.done, counts.later, counts.dead, counts.seen) == (18, 9, 2, 200)
     assert len(await frontier.hosts(100)) == 39
     assert not await frontier.finished()
+    await frontier.block(HOST)
+    await frontier.unblock(HOST)
+    await frontier.limit(HOST, HostLimits(pages=3))
+    await frontier.review()
+    assert (await frontier.host(HOST)).limits.pages == 3
+    assert await frontier.schedule([page(f"{HOST}/again")], 60.0) == 1
+    assert not await crawl.limits_changed(HostLimits(pages=9))
+    await crawl.pause()
+    assert (await crawl.beat()).paused
+    await crawl.resume()
+    await crawl.leave()
+    for script in SCRIPTS:
+        sha = script_source(script)[0]
+        assert any(node.client.script_exists(sha)[0] for node in cluster.primaries), f"{script} was not tried"
+
     await frontier.clear()
     await crawl.forget()
     assert await frontier.finished()

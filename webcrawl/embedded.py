@@ -27,7 +27,7 @@ START_SECONDS = 60.0
 
 TELL_SECONDS = 30.0
 REPLY_SECONDS = 5.0
-_SOCKET_PATH_LIMIT = 100
+_SOCKET_PATH_LIMIT = 103
 
 
 class EmbeddedEngine:
@@ -128,8 +128,8 @@ class EmbeddedEngine:
 def socket_path(folder: Path) -> Path:
     """Where the server of an engine folder listens.
 
-    A unix socket's path is limited to about 107 bytes: that of a deep folder is put into the user's own folder under
-    the system's temporary one, named after a hash of the real place.
+    A unix socket's path is limited to 107 bytes, 103 on some systems: that of a deep folder is put into the user's
+    own folder under the system's temporary one, named after a hash of the real place.
     """
     path = folder / "valkey.sock"
     if len(os.fsencode(path)) <= _SOCKET_PATH_LIMIT:
@@ -138,7 +138,12 @@ def socket_path(folder: Path) -> Path:
     private.mkdir(mode=0o700, exist_ok=True)
     if private.stat().st_uid != os.getuid():
         raise EngineUnavailable(f"{private} belongs to another user; set TMPDIR or use a shorter DATA_DIR")
-    return private / f"{hashlib.sha256(os.fsencode(folder)).hexdigest()[:24]}.sock"
+    path = private / f"{hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]}.sock"
+    if len(os.fsencode(path)) > _SOCKET_PATH_LIMIT:
+        raise EngineUnavailable(
+            f"{path} is too long for a socket; set TMPDIR or DATA_DIR to a shorter folder"
+        )
+    return path
 
 
 def answers(path: Path) -> bool:

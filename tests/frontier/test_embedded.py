@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -158,9 +159,16 @@ def test_ctrl_c_does_not_reach_the_server(users: Callable[[], User], tmp_path: P
     assert until(lambda: is_gone(server))
 
 
-def test_a_deep_folder_has_its_socket_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
+@pytest.fixture
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The system's temporary folder, of the test's own; pytest's has too long a name for sockets."""
+    with tempfile.TemporaryDirectory(prefix="deep") as folder:
+        monkeypatch.setattr("tempfile.tempdir", folder)
+        monkeypatch.setenv("TMPDIR", folder)
+        yield Path(folder)
+
+
+def test_a_deep_folder_has_its_socket_elsewhere(tmp_path: Path, temporary: Path) -> None:
     deep = tmp_path / "/".join(["folder-ö"] * 14)
     first, second = EmbeddedEngine(deep), EmbeddedEngine(deep / "other")
     assert len(os.fsencode(first.folder)) > 107
@@ -171,11 +179,21 @@ def test_a_deep_folder_has_its_socket_elsewhere(tmp_path: Path, monkeypatch: pyt
         assert client.get("deep") is None, "each folder has an engine of its own"
     assert first.folder.joinpath("appendonlydir").is_dir()
     private = socket_path(first.folder).parent
-    assert private.parent == tmp_path and private.stat().st_mode & 0o777 == 0o700
+    assert private.parent == temporary and private.stat().st_mode & 0o777 == 0o700
     sockets = [socket_path(engine.folder) for engine in (first, second)]
     for engine in (first, second):
         engine.stop()
     assert until(lambda: not any(answers(socket) for socket in sockets))
+
+
+def test_no_place_for_a_socket_is_said(
+    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = temporary / ("x" * 90)
+    deep.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(deep))
+    with pytest.raises(EngineUnavailable, match=r"too long for a socket; set TMPDIR or DATA_DIR"):
+        EmbeddedEngine(tmp_path / ("y" * 90)).start()
 
 
 def test_it_needs_no_checkout_as_its_working_folder(

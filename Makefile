@@ -49,8 +49,9 @@ numbers:
 crawl: numbers .venv/.runtime ## Crawl SEEDS="https://example.org/", or without SEEDS a demo web on this machine
 	@exec $(BIN)/python $(CRAWL) $(if $(SEEDS),,$(DEMO_OPTIONS)) $(OPTIONS) $(ARGS)
 
+# most tests wait for processes, so that two at a time cost little more than one; a file's stay together
 test: .venv/.dev ## Run the tests; ARGS="-k frontier" chooses some
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=loadfile $(ARGS)
 
 check: .venv/.dev ## Check format, lint, types and import directions
 	@$(BIN)/ruff format --check .

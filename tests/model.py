@@ -260,10 +260,10 @@ class ModelFrontier:
         self.dead += [(host, entry, reason) for entry in condemned]
         return len(condemned)
 
-    def requeue(self, urls: set[tuple[str, str]]) -> int:
-        """Dead letters of these (host, path), in the order of their death."""
-        chosen = [letter for letter in self.dead if (letter[0], letter[1].path) in urls]
-        self.dead = [letter for letter in self.dead if (letter[0], letter[1].path) not in urls]
+    def requeue(self, urls: set[tuple[str, str]], reason: str) -> int:
+        """Dead letters of these (host, path) with a text in their reason, in the order of their death."""
+        chosen = [one for one in self.dead if (one[0], one[1].path) in urls and reason in one[2]]
+        self.dead = [one for one in self.dead if (one[0], one[1].path) not in urls or reason not in one[2]]
         for host, entry, _ in chosen:
             self._push(host, replace(entry, attempts=0, returns=0, blames=0))
         self.added += len(chosen)

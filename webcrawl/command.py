@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
-from webcrawl.errors import ConfigurationError, CrawlError, StoreError
+from webcrawl.errors import ConfigurationError, CrawlError, InvalidURL, StoreError
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -68,6 +68,22 @@ class SessionCommand(ScrapyCommand):
             await self.work(session, args, opts)
         finally:
             await session.close()
+
+
+async def check_crawl(session: Session) -> None:
+    """Raise StoreError unless the crawl that is meant was ever begun."""
+    if not await session.crawl.exists():
+        raise StoreError(f"there is no crawl {session.keys.crawl!r} in {session.engine_place}")
+
+
+def host_named(text: str) -> str:
+    """The host of a URL such as https://example.org; raises StoreError for what is none."""
+    from webcrawl.urls import normalize, split
+
+    try:
+        return split(normalize(text))[0]
+    except InvalidURL as error:
+        raise StoreError(f"{text!r} is no host such as https://example.org: {error}") from error
 
 
 def crawl_settings(loader: SpiderLoaderProtocol, settings: BaseSettings, name: str) -> BaseSettings:

@@ -32,6 +32,7 @@ class Figures:
     leased: int
     dead_letters: int
     workers: int
+    paused: bool
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -39,13 +40,13 @@ class Figures:
 
 async def figures(frontier: Frontier, crawl: Crawl) -> Figures:
     """Read the figures from the engine."""
-    counts, totals, workers, hosts = await asyncio.gather(
-        frontier.counts(), crawl.totals(), crawl.workers(), crawl.hosts_met()
+    counts, totals, workers, hosts, paused = await asyncio.gather(
+        frontier.counts(), crawl.totals(), crawl.workers(), crawl.hosts_met(), crawl.paused()
     )
-    return _figures(counts, totals, len(workers), hosts)
+    return _figures(counts, totals, len(workers), hosts, paused)
 
 
-def _figures(counts: Counts, totals: dict[str, int], workers: int, hosts: int) -> Figures:
+def _figures(counts: Counts, totals: dict[str, int], workers: int, hosts: int, paused: bool) -> Figures:
     seconds = totals.get("active_ms", 0) / 1000
     pages = totals.get("pages", 0)
     statuses = {
@@ -71,4 +72,5 @@ def _figures(counts: Counts, totals: dict[str, int], workers: int, hosts: int) -
         leased=counts.leased,
         dead_letters=counts.dead,
         workers=workers,
+        paused=paused,
     )

@@ -130,7 +130,7 @@ class _LivePanel(_Display):
 
 def plain_line(now: Figures, speed: float) -> str:
     """One line for a log."""
-    return (
+    return ("paused, " if now.paused else "") + (
         f"{now.pages:,} pages ({speed:.1f}/s), {size(now.bytes)}, {now.queued + now.leased:,} queued, "
         f"{now.hosts:,} hosts, {http_errors(now):,} HTTP errors, {now.failed:,} failed, {duplicates(now):,} duplicates"
     )
@@ -179,8 +179,11 @@ def panel(console: Console, title: str, now: Figures, speed: float) -> Panel:
         if (width := console.measure(table).maximum + _FRAME) <= console.width:
             break
     subtitle = "Ctrl-C stops; the same command goes on"
+    state = " (paused)" if now.paused else ""
     return Panel.fit(
-        table, title=f"crawl {title}", subtitle=subtitle if len(subtitle) + _FRAME < width else "Ctrl-C stops"
+        table,
+        title=f"crawl {title}{state}",
+        subtitle=subtitle if len(subtitle) + _FRAME < width else "Ctrl-C stops",
     )
 
 

@@ -353,7 +353,7 @@ class Worker:
         self._last_beat = sent = time.monotonic()
         if self._bloom is not None and not self._adds:
             await self._bloom.checkpoint()
-        self._paused = (await self.crawl.beat(seeding=self.seeding)).paused
+        self._heed_pause((await self.crawl.beat(seeding=self.seeding)).paused)
         self._permits.valid_until = sent + self.crawl.worker_seconds
         lost = await self.frontier.extend([host.lease for host in self._hosts])
         for name in [host.lease.host for host in self._hosts]:
@@ -372,6 +372,11 @@ class Worker:
             self._finish("max_bytes")
         if self._bloom is not None and len(self.members.peers) > 1:
             raise ConfigurationError('SEEN_SET = "bloom" is for a single worker, and this crawl has several')
+
+    def _heed_pause(self, paused: bool) -> None:
+        if paused != self._paused:
+            logger.info("The crawl is paused: waiting." if paused else "The crawl goes on.")
+        self._paused = paused
 
     def _let_all_go(self) -> None:
         """The crawl is paused: what is on its way is finished, the rest goes back."""

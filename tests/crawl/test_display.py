@@ -45,6 +45,7 @@ FIGURES = Figures(
     leased=256,
     dead_letters=26,
     workers=12,
+    paused=False,
 )
 SHOWN = {
     "pages": "1,234,567",

@@ -248,12 +248,13 @@ class FrontierMachine(RuleBasedStateMachine):
     def condemn(self, crawl: str, host: str) -> None:
         assert self.run(self.frontier(crawl).condemn(host, "z")) == self.models[crawl].condemn(host, "z")
 
-    @rule(crawl=crawls, data=st.data())
-    def requeue(self, crawl: str, data: st.DataObject) -> None:
+    @rule(crawl=crawls, data=st.data(), reason=st.sampled_from(["", "", "x", "worker", "z"]))
+    def requeue(self, crawl: str, data: st.DataObject, reason: str) -> None:
         model = self.models[crawl]
         known = sorted({(host, entry.path) for host, entry, _ in model.dead})
         host, path = data.draw(st.sampled_from([*known, ("http://a.test", "/unknown")]))
-        assert self.run(self.frontier(crawl).requeue([(host, host + path)])) == model.requeue({(host, path)})
+        queued = self.run(self.frontier(crawl).requeue([(host, host + path)], reason))
+        assert queued == model.requeue({(host, path)}, reason)
 
     @rule(host=hosts, seconds=pauses)
     def block_until(self, host: str, seconds: float) -> None:

@@ -7,9 +7,7 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.command import SessionCommand
-from webcrawl.errors import StoreError
-from webcrawl.urls import split
+from webcrawl.command import SessionCommand, check_crawl
 
 if TYPE_CHECKING:
     from webcrawl.session import Session
@@ -28,27 +26,16 @@ class Command(SessionCommand):
         super().add_options(parser)
         parser.add_argument("--json", action="store_true", help="print JSON")
         parser.add_argument("--hosts", type=int, default=10, metavar="N", help="how many hosts (default: 10)")
-        parser.add_argument(
-            "--requeue", action="store_true", help="queue the dead letters again, and nothing else"
-        )
-        parser.add_argument("--dead", action="store_true", help="list the dead letters with their reasons")
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.figures import figures
 
-        if not await session.crawl.exists():
-            raise StoreError(f"there is no crawl {session.keys.crawl!r} in {session.engine_place}")
-        if opts.requeue:
-            letters = [(split(one.url)[0], one.url) async for one in session.frontier.dead_letters()]
-            print(f"{await session.frontier.requeue(letters):,} dead letters are queued again.")
-            return
+        await check_crawl(session)
         report: dict[str, Any] = {"crawl": session.keys.crawl}
         report |= (await figures(session.frontier, session.crawl)).as_dict()
         report["busiest_hosts"] = [
             dataclasses.asdict(one) for one in await session.frontier.hosts(opts.hosts)
         ]
-        if opts.dead:
-            report["dead"] = [dataclasses.asdict(one) async for one in session.frontier.dead_letters()]
         if opts.json:
             print(json.dumps(report, indent=2))
         else:
@@ -63,7 +50,9 @@ def _print(report: dict[str, Any]) -> None:
     console = Console()
     counts = Table(title=f"crawl {report['crawl']}", show_header=False)
     for name, value in report.items():
-        if isinstance(value, int | float):
+        if isinstance(value, bool):
+            counts.add_row(name, "yes" if value else "no")
+        elif isinstance(value, int | float):
             counts.add_row(name.replace("_", " "), f"{value:,}")
     console.print(counts)
     hosts = Table(title="busiest hosts")
@@ -73,5 +62,3 @@ def _print(report: dict[str, Any]) -> None:
     for host in report["busiest_hosts"]:
         hosts.add_row(escape(host["host"]), f"{host['queued']:,}", "yes" if host["leased"] else "")
     console.print(hosts)
-    for letter in report.get("dead", []):
-        console.print(f"{escape(letter['url'])}  [dim]{escape(letter['reason'])}[/dim]", soft_wrap=True)

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.command import SessionCommand
-from webcrawl.errors import InvalidURL, StoreError
-from webcrawl.urls import normalize, split
+from webcrawl.command import SessionCommand, check_crawl, host_named
 
 if TYPE_CHECKING:
     from webcrawl.session import Session
@@ -43,12 +41,8 @@ class Command(SessionCommand):
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         if not 1 <= len(args) <= 2:
             raise UsageError("name one host")
-        try:
-            host, _ = split(normalize(args[0]))
-        except InvalidURL as error:
-            raise StoreError(f"{args[0]!r} is no host such as https://example.org: {error}") from error
-        if not await session.crawl.exists():
-            raise StoreError(f"there is no crawl {session.keys.crawl!r} in {session.engine_place}")
+        host = host_named(args[0])
+        await check_crawl(session)
         frontier = session.frontier
         if opts.block:
             await frontier.block(host)

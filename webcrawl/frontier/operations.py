@@ -88,20 +88,27 @@ class Operations:
             found += await self._hosts_of(prefix, _SCANNED_HOSTS - len(found))
         return sorted(found, key=lambda queue: (-queue.queued, queue.host))[:most]
 
-    async def dead_letters(self) -> AsyncIterator[DeadLetter]:
-        """Every dead letter, in no particular order."""
-        for shard in range(self.keys.shards):
-            async for url, value in self.engine.client.hscan_iter(self.keys.dead(shard)):
-                for reason, time, entry in msgpack.unpackb(value, raw=True):
-                    yield DeadLetter(url.decode(), reason.decode(errors="replace"), time / 1000, entry[1])
+    async def dead_letters(self, host: str | None = None, reason: str = "") -> AsyncIterator[DeadLetter]:
+        """The dead letters, of one host or all, whose reason contains this text; in no particular order.
 
-    async def requeue(self, letters: Iterable[tuple[str, str]]) -> int:
-        """Queue dead letters again, given as (host, URL); returns how many there were."""
+        They are read piece by piece: those that are made or queued again meanwhile may be among them or not.
+        """
+        text = reason.encode()
+        for shard in range(self.keys.shards) if host is None else [self.keys.shard(host)]:
+            async for url, value in self.engine.client.hscan_iter(self.keys.dead(shard), count=BATCH):
+                if host is not None and not url.startswith(host.encode() + b"/"):
+                    continue
+                for why, time, entry in msgpack.unpackb(value, raw=True):
+                    if text in why:
+                        yield DeadLetter(url.decode(), why.decode(errors="replace"), time / 1000, entry[1])
+
+    async def requeue(self, letters: Iterable[tuple[str, str]], reason: str = "") -> int:
+        """Queue dead letters again, given as (host, URL), whose reason contains a text; returns how many there were."""
         by_shard: dict[int, list[str]] = {}
         for host, url in letters:
             by_shard.setdefault(self.keys.shard(host), []).extend((host, url))
         calls = [
-            Call("requeue", self.keys.queue(shard), arguments[start : start + 2 * BATCH])
+            Call("requeue", self.keys.queue(shard), (reason, *arguments[start : start + 2 * BATCH]))
             for shard, arguments in by_shard.items()
             for start in range(0, len(arguments), 2 * BATCH)
         ]

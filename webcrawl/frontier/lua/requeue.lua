@@ -1,17 +1,23 @@
 -- Dead letters live again: their counters start anew.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
--- ARGV    pairs: host, URL
+-- ARGV    text that the reason of a letter must contain, then pairs: host, URL
 -- reply   how many were queued
 local P, N, queued = KEYS[1], KEYS[1] .. 'n', 0
-for i = 1, #ARGV, 2 do
+for i = 2, #ARGV, 2 do
   local letters = redis.call('HGET', P .. 'dead', ARGV[i + 1])
   if letters then
-    local entries = {}
-    for j, letter in ipairs(cmsgpack.unpack(letters)) do entries[j] = anew(letter[3]) end
-    redis.call('HDEL', P .. 'dead', ARGV[i + 1])
-    push(P, ARGV[i], entries, false)
-    make_ready(P, KEYS[2], ARGV[i], now_ms())
-    queued = queued + #entries
+    local entries, left = {}, {}
+    for _, letter in ipairs(cmsgpack.unpack(letters)) do
+      if string.find(letter[1], ARGV[1], 1, true) then entries[#entries + 1] = anew(letter[3])
+      else left[#left + 1] = letter end
+    end
+    if #left == 0 then redis.call('HDEL', P .. 'dead', ARGV[i + 1])
+    elseif #entries > 0 then redis.call('HSET', P .. 'dead', ARGV[i + 1], cmsgpack.pack(left)) end
+    if #entries > 0 then
+      push(P, ARGV[i], entries, false)
+      make_ready(P, KEYS[2], ARGV[i], now_ms())
+      queued = queued + #entries
+    end
   end
 end
 redis.call('HINCRBY', N, 'queued', queued)

@@ -1,0 +1,103 @@
+"""What an operator tells a crawl: try again what was given up, rest, go on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.crawl.conftest import Project
+from tests.crawls import CHECKOUT, Crawl, CrawlResult, until
+from tests.web import LocalWeb, Reply
+
+RunCrawl = Callable[..., CrawlResult]
+StartCrawl = Callable[..., Crawl]
+StartWeb = Callable[..., LocalWeb]
+
+SITE, OTHER = "127.0.1.1", "127.0.1.2"
+
+
+class Operator:
+    """Commands told to the crawl of a data folder."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+
+    def scrapy(self, *words: str, code: int = 0) -> str:
+        return Project(CHECKOUT).scrapy(*words, "-s", f"DATA_DIR={self._data_dir}", code=code)
+
+    def letters(self, *options: str) -> dict[str, str]:
+        """URL and reason of each dead letter."""
+        lines = [json.loads(line) for line in self.scrapy("deadletters", "--json", *options).splitlines()]
+        return {line["url"]: line["reason"] for line in lines}
+
+
+def test_what_was_given_up_is_listed_and_tried_again(crawl: RunCrawl, local_web: StartWeb) -> None:
+    web = local_web(SITE, OTHER)
+    for site in (SITE, OTHER):
+        web.put(site, "/", "<a href=/good>1</a><a href=/bad>2</a>")
+        web.put(site, "/good", "good")
+        web.put(site, "/bad", Reply(abort=True))
+    seeds, options = [web.url(SITE), web.url(OTHER)], {"FRONTIER_MAX_ATTEMPTS": 1}
+    first = crawl(seeds, **options)
+    bad = {site: web.url(site, "/bad") for site in (SITE, OTHER)}
+    operator = Operator(first.data_dir)
+    assert set(operator.letters()) == set(bad.values())
+    assert "disconnected" in operator.letters()[bad[SITE]]
+    assert set(operator.letters("--host", web.host(SITE))) == {bad[SITE]}
+    assert set(operator.letters("--reason", "disconnected")) == set(bad.values())
+    assert not operator.letters("--reason", "no such reason")
+    plain = operator.scrapy("deadletters", "--host", web.host(OTHER))
+    assert bad[OTHER] in plain
+    assert "disconnected" in plain
+
+    assert operator.scrapy("deadletters", "--requeue", "--reason", "no such reason").startswith(
+        "0 dead letters"
+    )
+    assert operator.scrapy("deadletters", "--requeue", "--host", web.host(SITE)).startswith(
+        "1 dead letter queued"
+    )
+    assert set(operator.letters()) == {bad[OTHER]}
+    web.put(SITE, "/bad", "mended")
+    second = crawl(seeds, data_dir=first.data_dir, **options)
+    assert second.returncode == 0, second.stderr
+    assert web.paths(SITE).count("/bad") == 2
+    assert web.paths(OTHER).count("/bad") == 1, "only the host that was named"
+    assert {row["url"]: row["status"] for row in second.rows()}[bad[SITE]] == 200
+    assert set(operator.letters()) == {bad[OTHER]}
+
+
+def test_dead_letters_of_nothing_are_refused_in_one_line(crawl: RunCrawl, local_web: StartWeb) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", "home")
+    operator = Operator(crawl([web.url(SITE)]).data_dir)
+    assert operator.letters() == {}
+    for words, what in (("nosuch",), "there is no crawl 'nosuch'"), (("--host", "://"), "'://' is no host"):
+        said = operator.scrapy("deadletters", *words, code=1)
+        assert what in said
+        assert len(said.splitlines()) == 1
+
+
+def test_a_crawl_is_paused_and_goes_on(start_crawl: StartCrawl, local_web: StartWeb) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", "".join(f"<a href=/page{n}>{n}</a>" for n in range(40)))
+    for n in range(40):
+        web.put(SITE, f"/page{n}", str(n))
+    running = start_crawl(
+        "broad", [web.url(SITE)], arguments={"scope": "host"}, DOWNLOAD_DELAY=0.2, PROGRESS_INTERVAL=0.2
+    )
+    operator = Operator(running.data_dir)
+    until(lambda: len(web.paths(SITE)) > 3, running)
+    assert "is paused" in operator.scrapy("pause")
+    until(lambda: "paused, " in running.stderr, running)
+    report = json.loads(operator.scrapy("frontier", "--json"))
+    until(lambda: json.loads(operator.scrapy("frontier", "--json"))["leased"] == 0, running)
+    rested = web.paths(SITE)
+    assert (report["paused"], report["workers"]) == (True, 1)
+    assert "paused already" in operator.scrapy("pause")
+    assert web.paths(SITE) == rested, "it fetches while it is paused"
+    assert len(rested) < 42
+    assert "goes on with" in operator.scrapy("resume")
+    assert running.wait(30).returncode == 0
+    assert len(web.paths(SITE)) == len(set(web.paths(SITE))) == 42
+    assert "is not paused" in operator.scrapy("resume")

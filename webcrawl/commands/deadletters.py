@@ -1,0 +1,89 @@
+"""`scrapy deadletters`: URLs that were given up, with the reasons, and how to try them again."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from webcrawl.command import SessionCommand, check_crawl, host_named
+from webcrawl.urls import split
+
+if TYPE_CHECKING:
+    from webcrawl.frontier import DeadLetter
+    from webcrawl.session import Session
+
+_BATCH = 1000
+
+
+class Command(SessionCommand):
+    """A line for each, written as it is read, so that they need no memory; their number goes to stderr."""
+
+    def syntax(self) -> str:
+        return "[options] [crawl id, default: CRAWL_ID or broad]"
+
+    def short_desc(self) -> str:
+        return "List the URLs that were given up, or queue them again"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument(
+            "--host", metavar="URL", help="only those of one host, such as https://example.org"
+        )
+        parser.add_argument(
+            "--reason", default="", metavar="TEXT", help="only those whose reason contains TEXT"
+        )
+        one = parser.add_mutually_exclusive_group()
+        one.add_argument("--requeue", action="store_true", help="queue them again, their attempts forgotten")
+        one.add_argument("--json", action="store_true", help="print a JSON object a line")
+
+    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        host = host_named(opts.host) if opts.host else None
+        await check_crawl(session)
+        if opts.requeue:
+            queued = await requeue(session, host, opts.reason)
+            print(f"{_letters(queued)} queued again." + (" A worker must run." if queued else ""))
+            return
+        listed = 0
+        async for letter in session.frontier.dead_letters(host, opts.reason):
+            listed += 1
+            try:
+                print(_json(letter) if opts.json else _line(letter))
+            except BrokenPipeError:  # whoever reads them has seen enough, as `head` does
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                return
+        print(f"{_letters(listed)}.", file=sys.stderr)
+
+
+async def requeue(session: Session, host: str | None, reason: str) -> int:
+    """Queue the dead letters again that are of a host, if one is given, and of a reason; returns how many."""
+    queued, batch = 0, set[tuple[str, str]]()
+    async for letter in session.frontier.dead_letters(host, reason):
+        batch.add((split(letter.url)[0], letter.url))
+        if len(batch) >= _BATCH:
+            queued += await session.frontier.requeue(batch, reason)
+            batch.clear()
+    return queued + await session.frontier.requeue(batch, reason)
+
+
+def _letters(number: int) -> str:
+    return f"{number:,} dead letter{'' if number == 1 else 's'}"
+
+
+def _json(letter: DeadLetter) -> str:
+    return json.dumps({**dataclasses.asdict(letter), "time": _time(letter)})
+
+
+def _line(letter: DeadLetter) -> str:
+    # a reason may quote a server: nothing of it may move the cursor of a terminal
+    reason = "".join(sign if sign.isprintable() else " " for sign in letter.reason)
+    failed = f"{letter.attempts} failed before" if letter.attempts else "the first attempt"
+    return f"{_time(letter)}  {letter.url}  {reason} ({failed})"
+
+
+def _time(letter: DeadLetter) -> str:
+    return datetime.fromtimestamp(letter.time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

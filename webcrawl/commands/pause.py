@@ -1,0 +1,32 @@
+"""`scrapy pause`: all workers of a crawl rest, whichever machine they run on."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from webcrawl.command import SessionCommand, check_crawl
+
+if TYPE_CHECKING:
+    from webcrawl.session import Session
+
+
+class Command(SessionCommand):
+    """Kept with the crawl: workers that start later rest too."""
+
+    def syntax(self) -> str:
+        return "[options] [crawl id, default: CRAWL_ID or broad]"
+
+    def short_desc(self) -> str:
+        return "Let the workers of a crawl rest until scrapy resume"
+
+    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        await check_crawl(session)
+        if await session.crawl.paused():
+            print(f"Crawl {session.keys.crawl!r} is paused already.")
+            return
+        await session.crawl.pause()
+        workers = len(await session.crawl.workers())
+        print(
+            f"Crawl {session.keys.crawl!r} is paused: its {workers} workers finish what is on its way, and wait."
+        )

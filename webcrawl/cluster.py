@@ -67,6 +67,15 @@ class Cluster:
         self._astray = any(isinstance(reply, Exception) for reply in replies)
         return [_held_up(reply) if isinstance(reply, AskError) else reply for reply in replies]
 
+    async def servers(self) -> list[str]:
+        """The runs of all primaries, and which slots each of them has."""
+        infos = await self._client.info("server", target_nodes=self._client.PRIMARIES)
+        slots = await self._client.execute_command("CLUSTER SLOTS", target_nodes=self._client.RANDOM)
+        runs = [infos] if "run_id" in infos else infos.values()
+        return sorted(
+            [str(info["run_id"]) for info in runs] + [f"{at} {of['primary']}" for at, of in slots.items()]
+        )
+
     async def _find_servers(self) -> None:
         await self._client.initialize()
         if self._astray:

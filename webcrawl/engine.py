@@ -134,8 +134,17 @@ class Engine:
 
     async def change(self, key: str, command: str, *arguments: str | bytes | int) -> Any:
         """Run one plain command that writes to `key`, as safely as a script."""
-        words = [Command(key, (command, key, *arguments))]
-        return _replies([command], await self._send(words))[0]
+        return (await self.change_all([Command(key, (command, key, *arguments))]))[0]
+
+    async def change_all(self, commands: Sequence[Command]) -> list[Any]:
+        """The same for several, those on one server in one round trip."""
+        return _replies([str(one.words[0]) for one in commands], await self._send(commands))
+
+    async def servers(self) -> list[str]:
+        """Who holds the data: something else after a restart or a failover, and when slots have moved."""
+        if self._cluster is not None:
+            return await self._cluster.servers()
+        return [str((await self.client.info("server"))["run_id"])]
 
     async def _send(self, commands: Sequence[Command]) -> list[Any]:
         """Replies in order, an exception in the place of each that failed."""

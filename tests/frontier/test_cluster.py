@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ from tests.cluster import LocalCluster, Node
 from tests.crawls import CHECKOUT
 from tests.frontier.consumer import Consumer, page_with
 from tests.frontier.pages import all_done, page
+from tests.frontier.test_checkpoint import copied
 from tests.frontier.test_machine import FrontierMachine
 from tests.frontier.test_worker import tree
 from webcrawl.dupefilter import CompactDupeFilter
@@ -123,6 +125,9 @@ async def test_every_step_keeps_to_one_slot(frontier: Frontier, cluster: LocalCl
     with RedisCluster.from_url(cluster.url) as client:
         dupefilter = CompactDupeFilter(client, "{walk}:dupefilter")
         assert [dupefilter.request_seen(Request(HOST)) for _ in range(2)] == [False, True]
+    await frontier.add([page(f"{HOST}/long{n}") for n in range(9)])
+    await copied(frontier, replace(frontier, keys=Keys("copy", 16)), batch=5)
+    assert (await replace(frontier, keys=Keys("copy", 16)).counts()).seen == 209
     for script in SCRIPTS:
         sha = script_source(script)[0]
         assert any(node.client.script_exists(sha)[0] for node in cluster.primaries), f"{script} was not tried"

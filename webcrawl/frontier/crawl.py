@@ -33,22 +33,19 @@ class Crawl:
     worker_seconds: float = 12.0
     """How long a worker counts as alive after a beat."""
 
-    async def begin(self) -> bool:
-        """Open the crawl, or go on with it: True when it existed already.
+    async def begin(self, restoring: str = "") -> bool:
+        """Open the crawl, or go on with it: True when it existed already. `restoring` names who is going to restore it.
 
         Raises ConfigurationError when it, or another crawl of the engine, was begun with another number of shards: its
-        hosts would not be found, or what is known of a host would not be shared. Data in another format is refused too.
+        hosts would not be found, or what is known of a host would not be shared. Data in another format is refused too,
+        and a crawl that was restored only in part.
         """
-        info = self.keys.own("info")
-        if not await self.exists():
+        if await self.exists():
+            await self._check_info()
+        else:
             # first: a crawl that is listed has its format, even when its beginner is killed in between
-            await self.engine.change(info, "HSET", "format", FORMAT)
-        elif (found := await self.engine.client.hget(info, "format")) != b"%d" % FORMAT:
-            version = "another" if found else "an older"
-            raise ConfigurationError(
-                f"crawl {self.keys.crawl!r} was begun by {version} version of webcrawl, which kept its data otherwise: "
-                "finish it with that version, choose another CRAWL_ID, or clear it with SCHEDULER_FLUSH_ON_START=True"
-            )
+            about = ("format", FORMAT, *(("restoring", restoring) if restoring else ()))
+            await self.engine.change(self.keys.own("info"), "HSET", *about)
         call = Call("enter", [CRAWLS], (self.keys.crawl, self.keys.shards))
         crawl, begun, new = await self.engine.run(call)
         if int(begun) != self.keys.shards:
@@ -58,6 +55,30 @@ class Crawl:
                 "another engine (DATA_DIR, REDIS_URL), or clear its crawls, each with SCHEDULER_FLUSH_ON_START"
             )
         return not new
+
+    async def _check_info(self) -> None:
+        found, restoring = await self.engine.client.hmget(self.keys.own("info"), "format", "restoring")
+        if restoring:
+            raise ConfigurationError(
+                f"crawl {self.keys.crawl!r} is not yet or only in part restored by {restoring.decode()}: wait for it, "
+                "or run scrapy restore again"
+            )
+        if found != b"%d" % FORMAT:
+            version = "another" if found else "an older"
+            raise ConfigurationError(
+                f"crawl {self.keys.crawl!r} was begun by {version} version of webcrawl, which kept its data otherwise: "
+                "finish it with that version, choose another CRAWL_ID, or clear it with SCHEDULER_FLUSH_ON_START=True"
+            )
+
+    async def restoring(self) -> bool:
+        """Whether the crawl is being restored, or only a part of it was."""
+        return bool(await self.engine.client.hexists(self.keys.own("info"), "restoring"))
+
+    async def working(self) -> int:
+        """How many workers were heard of lately."""
+        seconds, microseconds = await self.engine.client.time()
+        now = seconds * 1000 + microseconds // 1000
+        return int(await self.engine.client.zcount(self.keys.own("workers"), now, "+inf"))
 
     async def exists(self) -> bool:
         """Whether the crawl was ever begun."""

@@ -27,10 +27,15 @@ server's clock.
                                          refused; serial bits split
       sum:<bucket>                 HASH  payload checksum -> time and URL of the first that had it
       near:<block>                 HASH  SimHash -> first URL; the block is one quarter of the SimHash
+      copying                      STR   who writes a checkpoint, expiring
+      moved                        LIST  host LF entry: what left its place meanwhile, expiring
+      reading                      HASH  queue that it is reading, from its end -> entries added there since, expiring
     wc:crawls                      HASH  crawl -> the FRONTIER_SHARDS it was begun with, the same for all, as they share
                                          the records of hosts
     wc:{c:<crawl>}: ...
-      info                         HASH  what the crawl was begun with: format (of all this), scope
+      info                         HASH  what the crawl was begun with: format (of all this), scope; restoring: who
+                                         restores it, until that is done
+      restorer                     STR   the same, expiring
       totals                       HASH  what all workers did: pages, bytes, status.<code>, active_ms...
       workers                      ZSET  worker -> when it counts as dead
       seeding                      SET   workers that are still reading their seeds

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import boto3
@@ -30,15 +31,31 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,254}")
 _PART_BYTES = 16 * 1024 * 1024
 
 
-class Bucket:
-    """The objects of a bucket below a prefix."""
+class NoSuchObject(StoreError):
+    """S3 answered, and there is no such object."""
 
-    def __init__(self, name: str, prefix: str) -> None:
+
+class Bucket:
+    """The objects of a bucket below a prefix.
+
+    `setting` is the one to blame for a bucket that cannot be used, `meanwhile` what happens while S3 is away.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        prefix: str,
+        *,
+        setting: str = "STORE_URI",
+        meanwhile: str = "pages wait in the spool",
+    ) -> None:
         self._name = name
+        self._setting = setting
+        self._meanwhile = meanwhile
         self._prefix = f"{prefix}/" if prefix else ""
         segments = prefix.split("/") if prefix else []
         if not _NAME.fullmatch(name) or {"", ".", ".."}.intersection(segments):
-            raise StoreError(f"STORE_URI {self.uri()!r}: use s3://bucket or s3://bucket/prefix")
+            raise StoreError(f"{setting} {self.uri()!r}: use s3://bucket or s3://bucket/prefix")
         # the retries that matter go by whole files, and are not made here; this is for a part that stumbles
         config = Config(
             connect_timeout=5, read_timeout=30, retries={"mode": "legacy", "total_max_attempts": 2}
@@ -46,7 +63,7 @@ class Bucket:
         try:
             self._client = boto3.session.Session().client("s3", config=config)
         except (BotoCoreError, ValueError) as error:
-            raise StoreError(f"STORE_URI {self.uri()}: {error}") from error
+            raise StoreError(f"{self._setting} {self.uri()}: {error}") from error
 
     def uri(self, file: str = "") -> str:
         return f"s3://{self._name}/{self._prefix}{file}"
@@ -58,19 +75,19 @@ class Bucket:
         except ClientError as error:
             status = int(error.response["ResponseMetadata"].get("HTTPStatusCode", 0))
             if status >= 500 or status == 429:
-                logger.warning("STORE_URI %s: %s; pages wait in the spool", self.uri(), error)
+                logger.warning("%s %s: %s; %s", self._setting, self.uri(), error, self._meanwhile)
                 return
             reason = {
                 403: "access denied: are the credentials right, and do they allow s3:ListBucket?",
                 404: f"there is no bucket {self._name!r}",
             }.get(status, str(error))
-            raise StoreError(f"STORE_URI {self.uri()}: {reason}") from error
+            raise StoreError(f"{self._setting} {self.uri()}: {reason}") from error
         except SSLError as error:
-            raise StoreError(f"STORE_URI {self.uri()}: {error}") from error
+            raise StoreError(f"{self._setting} {self.uri()}: {error}") from error
         except (BotoConnectionError, HTTPClientError) as error:
-            logger.warning("STORE_URI %s: %s; pages wait in the spool", self.uri(), error)
+            logger.warning("%s %s: %s; %s", self._setting, self.uri(), error, self._meanwhile)
         except BotoCoreError as error:
-            raise StoreError(f"STORE_URI {self.uri()}: {error}") from error
+            raise StoreError(f"{self._setting} {self.uri()}: {error}") from error
 
     def put(self, path: Path, is_late: Callable[[], bool]) -> None:
         """Upload a file, unless it is there already; raises whatever goes wrong, StoreError when it `is_late`."""
@@ -93,15 +110,40 @@ class Bucket:
         if stored != size:
             raise StoreError(f"{self.uri(path.name)} has {stored} bytes instead of {size}")
 
+    def write(self, file: str, data: bytes) -> None:
+        """Store a small object; raises StoreError."""
+        with _told_as_store_errors():
+            self._client.put_object(Bucket=self._name, Key=self._prefix + file, Body=data)
+
+    def has(self, file: str) -> bool:
+        """Whether there is such an object; raises StoreError."""
+        with _told_as_store_errors():
+            return self._size(file) is not None
+
+    def delete(self, file: str) -> None:
+        """Remove an object, if there is one; raises StoreError."""
+        with _told_as_store_errors():
+            self._client.delete_object(Bucket=self._name, Key=self._prefix + file)
+
+    def names(self, start: str) -> Iterator[str]:
+        """The objects whose names begin so; raises StoreError."""
+        with _told_as_store_errors():
+            pages = self._client.get_paginator("list_objects_v2")
+            for page in pages.paginate(Bucket=self._name, Prefix=self._prefix + start):
+                for found in page.get("Contents", ()):
+                    yield found["Key"].removeprefix(self._prefix)
+
     def read(self, file: str, offset: int, length: int) -> bytes:
-        """Some bytes of an object; raises StoreError."""
+        """Some bytes of an object, fewer when it ends before; raises StoreError, NoSuchObject when there is none."""
         span = f"bytes={offset}-{offset + length - 1}"
         try:
             answer = self._client.get_object(Bucket=self._name, Key=self._prefix + file, Range=span)
             return bytes(answer["Body"].read())
         except ClientError as error:
+            if error.response["Error"].get("Code") == "InvalidRange":
+                return b""
             if error.response["Error"].get("Code") in ("NoSuchKey", "404"):
-                raise StoreError(
+                raise NoSuchObject(
                     "it is not there (yet): another machine may still have to send it"
                 ) from error
             raise StoreError(str(error)) from error
@@ -117,3 +159,11 @@ class Bucket:
                 return None
             raise
         return int(found["ContentLength"])
+
+
+@contextmanager
+def _told_as_store_errors() -> Iterator[None]:
+    try:
+        yield
+    except (BotoCoreError, ClientError, OSError) as error:
+        raise StoreError(str(error)) from error

@@ -19,6 +19,7 @@ for i = 12, #ARGV, 4 do
   local entry = redis.call('HGET', key, index)
   if entry then
     redis.call('HDEL', key, index)
+    moved(P, host, {entry})
     settled = settled + 1
     if verdict == 'done' then
       redis.call('HINCRBY', N, 'done', 1)

@@ -23,6 +23,31 @@ end
 -- A host is parked when an operator blocked it or its budget is spent: it keeps its URLs, but no worker gets it.
 local function is_parked(P, host) return redis.call('HEXISTS', P .. 'parked', host) == 1 end
 
+-- While a checkpoint is written it may look for an entry at its new place too early, and come to its old one too late: so
+-- entries that leave a place are written into a journal.
+local JOURNAL_MS = 600000 -- outlives a checkpoint that was killed by as much
+local journaling
+
+local function is_copied(P)
+  if journaling == nil then journaling = redis.call('EXISTS', P .. 'copying') == 1 end
+  return journaling
+end
+
+local function moved(P, host, entries)
+  if not is_copied(P) then return end
+  for _, entry in ipairs(entries) do
+    local length = redis.call('RPUSH', P .. 'moved', host .. '\n' .. entry)
+    if length == 1 then redis.call('PEXPIRE', P .. 'moved', JOURNAL_MS) end
+  end
+end
+
+-- So many entries were added to the end of a queue: a checkpoint that is reading it counts from there.
+local function added_behind(P, queue, n)
+  if is_copied(P) and redis.call('HEXISTS', P .. 'reading', queue) == 1 then
+    redis.call('HINCRBY', P .. 'reading', queue, n)
+  end
+end
+
 -- Queue entries of a host; `mask` remembers which of its levels hold any. `head`: they go first again.
 local function push(P, host, entries, head)
   local mask = tonumber(redis.call('HGET', P .. 'mask', host)) or 0
@@ -39,6 +64,7 @@ local function push(P, host, entries, head)
     for first = 1, #group, 1000 do
       redis.call(head and 'LPUSH' or 'RPUSH', key, unpack(group, first, math.min(first + 999, #group)))
     end
+    if not head then added_behind(P, host .. ' ' .. level, #group) end
     mask = bit.bor(mask, bit.lshift(1, level))
   end
   if mask ~= before then
@@ -60,6 +86,7 @@ local function pop(P, host, n)
   end
   if mask == 0 and before ~= 0 then redis.call('HDEL', P .. 'mask', host)
   elseif mask ~= before then redis.call('HSET', P .. 'mask', host, mask) end
+  moved(P, host, entries)
   return entries
 end
 
@@ -258,10 +285,12 @@ local function wake(P, H, set, now)
   for _, member in ipairs(redis.call('ZRANGEBYSCORE', P .. set, '-inf', now, 'LIMIT', 0, 1000)) do
     local cut = string.find(member, '\n', 1, true)
     local host = string.sub(member, string.find(member, ' ', 1, true) + 1, cut - 1)
+    local entries = {string.sub(member, cut + 1)}
     redis.call('ZREM', P .. set, member)
     redis.call('HINCRBY', P .. 'n', set, -1)
     redis.call('HINCRBY', P .. 'n', 'queued', 1)
-    push(P, host, {string.sub(member, cut + 1)}, false)
+    moved(P, host, entries)
+    push(P, host, entries, false)
     make_ready(P, H, host, now)
   end
 end
@@ -276,14 +305,16 @@ local function give_back(P, host, amend)
     if index then held[#held + 1] = {index, fields[i + 1]} end
   end
   table.sort(held, function(a, b) return a[1] > b[1] end)
-  local entries = {}
+  local entries, had = {}, {}
   for i, pair in ipairs(held) do
     local entry = pair[2]
+    had[i] = entry
     if amend then entry = amend(entry, #held - i + 1) end
     if entry then entries[#entries + 1] = entry end
   end
   redis.call('DEL', key)
   redis.call('ZREM', P .. 'leases', host)
+  moved(P, host, had)
   if #entries > 0 then push(P, host, entries, true) end
   redis.call('HINCRBY', P .. 'n', 'leased', -#held)
   redis.call('HINCRBY', P .. 'n', 'queued', #entries)

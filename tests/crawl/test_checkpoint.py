@@ -1,0 +1,67 @@
+"""`scrapy checkpoint` and `scrapy restore`, with a crawl at work and with what users get wrong."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.crawl.conftest import Project
+from tests.crawls import CHECKOUT, Crawl, CrawlResult, until
+from tests.web import LocalWeb, generated_web
+
+StartCrawl = Callable[..., Crawl]
+StartWeb = Callable[..., LocalWeb]
+
+SITES = ("127.0.1.1", "127.0.1.2", "127.0.1.3", "127.0.1.4")
+HERE = Project(CHECKOUT)
+
+
+def test_a_crawl_goes_on_from_a_checkpoint_taken_while_it_worked(
+    start_crawl: StartCrawl, local_web: StartWeb, tmp_path: Path
+) -> None:
+    web = local_web(*SITES)
+    graph = generated_web(21, web, pages=100)
+    seeds, data, place = [web.url(label) for label in SITES], tmp_path / "data", tmp_path / "copy"
+
+    def start(shards: int) -> Crawl:
+        settings = {"DOWNLOAD_DELAY": 0.1, "FRONTIER_LEASE_URLS": 5, "FRONTIER_SHARDS": shards}
+        return start_crawl("broad", seeds, arguments={"scope": "host"}, data_dir=data, **settings)
+
+    crawl = start(16)
+    until(lambda: len(web.hits) >= 20, crawl)
+    done = set(web.urls()[:12])
+    said = HERE.scrapy("checkpoint", str(place), "-s", f"DATA_DIR={data}")
+    assert "Crawl 'broad' is in" in said
+    assert crawl.process.poll() is None
+    crawl.kill()
+    shutil.rmtree(data)
+    before = len(web.hits)
+
+    options = ["-s", f"DATA_DIR={data}", "-s", "FRONTIER_SHARDS=3"]
+    assert "Go on with FRONTIER_SHARDS=3." in HERE.scrapy("restore", place.as_uri(), *options)
+    result = start(3).wait(40)
+    assert result.returncode == 0, result.stderr
+    asked = set(web.urls())
+    assert asked == graph.reachable(*seeds)
+    again = set(web.urls()[before:])
+    assert not again & done, "what was settled long before is fetched again"
+    assert result.summary["finish_reason"] == "finished"
+    assert result.summary["seen_urls"] == len(asked)
+    assert result.summary["pages"] >= len(asked)
+
+
+def test_what_users_get_wrong_is_said_in_one_line(
+    crawl: Callable[..., CrawlResult], local_web: StartWeb, tmp_path: Path
+) -> None:
+    web = local_web(SITES[0])
+    web.put(SITES[0], "/", "".join(f"<a href=/{n}>{n}</a>" for n in range(30)))
+    result = crawl([web.url(SITES[0])], CRAWL_MAX_PAGES=1)
+    options = ["-s", f"DATA_DIR={result.data_dir}"]
+    place = str(tmp_path / "copy")
+    said = HERE.scrapy("checkpoint", place, "another", *options, code=1)
+    assert "no crawl 'another'" in said
+    assert len(said.splitlines()) == 1
+    assert "30 URLs to crawl, 31 seen" in HERE.scrapy("checkpoint", place, *options)
+    assert "--force forgets it first" in HERE.scrapy("restore", place, *options, code=1)
+    assert "Usage" in HERE.scrapy("restore", *options, code=2)

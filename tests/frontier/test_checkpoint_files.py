@@ -1,0 +1,198 @@
+"""Checkpoints as files: written, damaged, replaced, and restored in more than one go."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from tests.frontier.contents import Contents
+from tests.frontier.pages import page
+from webcrawl.checkpointing import load, save
+from webcrawl.errors import ConfigurationError, StoreError
+from webcrawl.frontier import Crawl, Frontier, Keys
+from webcrawl.frontier.checkpoint import Exporter
+from webcrawl.frontier.restore import Importer
+from webcrawl.stores.checkpoints import FolderPlace, open_place
+
+Frontiers = Callable[..., Frontier]
+
+URLS = [f"http://{letter}.test/{n}" for letter in "abcdef" for n in range(4)]
+
+
+class Copy:
+    """A crawl of four shards, a checkpoint of it, and the crawl "copy" that is restored from it."""
+
+    def __init__(self, crawl: Frontier, copy: Frontier, folder: Path) -> None:
+        self.crawl, self.copy = crawl, copy
+        self.folder = folder
+        self.place = FolderPlace(folder)
+        self.record = Crawl(copy.engine, copy.keys, "w1")
+
+    async def save(self, *, force: bool = False, name: str = "x") -> list[str]:
+        """Returns the names of the files."""
+        exporter = Exporter(self.crawl.engine, self.crawl.keys, name)
+        await save(exporter, self.place, force=force)
+        return sorted(path.name for path in self.folder.iterdir())
+
+    async def load(self, *, force: bool = False, name: str = "r") -> None:
+        importer = Importer(self.copy.engine, self.copy.keys, name)
+        await load(importer, self.place, self.record, self._clear, force=force)
+
+    async def _clear(self) -> None:
+        await self.copy.clear()
+        await self.record.forget()
+
+    def change_manifest(self, **changes: Any) -> None:
+        path = self.folder / "manifest.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.fixture
+def copy(frontier_of: Frontiers, tmp_path: Path) -> Copy:
+    return Copy(frontier_of(), frontier_of("copy", shards=3), tmp_path / "a" / "folder")
+
+
+async def test_it_comes_back_from_files(copy: Copy, valkey: Redis) -> None:
+    await copy.crawl.add([page(url) for url in URLS])
+    files = await copy.save()
+    assert len(files) == 6
+    await copy.load()
+    contents = Contents.read(valkey, copy.copy.keys)
+    assert sorted(f"{host}{row[0]}" for host, rows in contents.queues.items() for row in rows) == URLS
+    assert (await copy.copy.counts()).seen == len(URLS)
+    assert await copy.record.begin()
+    assert not [key for key in valkey.scan_iter() if b"restor" in key]
+
+
+async def test_it_is_replaced_only_by_force_and_once_the_new_one_is_whole(copy: Copy) -> None:
+    await copy.crawl.add([page(URLS[0])])
+    files = await copy.save()
+    with pytest.raises(StoreError, match="--force replaces it"):
+        await copy.save()
+    await copy.crawl.add([page(url) for url in URLS])
+    other = Exporter(copy.crawl.engine, copy.crawl.keys, "other")
+    await other.begin()
+    with pytest.raises(StoreError, match="is being written"):
+        await copy.save(force=True)
+    assert sorted(path.name for path in copy.folder.iterdir()) == files
+    await other.end()
+    newer = await copy.save(force=True)
+    assert set(newer) & set(files) == {"manifest.json"}
+    assert len(newer) == len(files)
+    await copy.load()
+    assert (await copy.copy.counts()).queued == len(URLS)
+    (copy.folder / "manifest.json").write_text("{")
+    await copy.save(force=True)
+
+
+async def test_a_crawl_is_replaced_only_by_force_and_while_nobody_works_on_it(copy: Copy) -> None:
+    await copy.crawl.add([page(url) for url in URLS])
+    await copy.save()
+    await copy.record.begin()
+    await copy.copy.add([page("http://other.test/")])
+    with pytest.raises(StoreError, match="--force forgets it first"):
+        await copy.load()
+    await copy.record.beat()
+    with pytest.raises(StoreError, match="1 workers are at work"):
+        await copy.load(force=True)
+    assert (await copy.copy.counts()).queued == 1
+    await copy.record.leave()
+    await copy.load(force=True)
+    assert (await copy.copy.counts()).queued == len(URLS)
+
+
+async def test_a_restore_that_was_killed_lets_nobody_in_and_is_begun_anew(
+    copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await copy.crawl.add([page(url) for url in URLS])
+    await copy.save()
+    real, files = Importer.load, []
+
+    async def killed(self: Importer, records: Any) -> None:
+        files.append(records)
+        if len(files) == 4:
+            raise KeyboardInterrupt
+        await real(self, records)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Importer, "load", killed)
+        await copy.load()
+    assert 0 < (await copy.copy.counts()).queued < len(URLS)
+    with pytest.raises(ConfigurationError, match="only in part restored by r: .* run scrapy restore again"):
+        await copy.record.begin()
+    first = Importer(copy.copy.engine, copy.copy.keys, "first")
+    await first.hold()
+    with pytest.raises(StoreError, match="is being restored by first"):
+        await copy.load()
+    await first.let_go()
+    await copy.load()
+    assert (await copy.copy.counts()).queued == len(URLS)
+    assert await copy.record.begin()
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda folder: (folder / "manifest.json").unlink(), "there is no checkpoint at .* no manifest.json"),
+        (lambda folder: (folder / "manifest.json").write_text("{"), "manifest.json at .* is damaged"),
+        (lambda folder: next(folder.glob("shard-00002-*")).unlink(), "is missing"),
+        (
+            lambda folder: next(folder.glob("shard-00002-*")).write_bytes(gzip.compress(b"another")),
+            "is damaged: its checksum is not that of manifest.json",
+        ),
+    ],
+)
+async def test_damage_is_found_before_anything_is_touched(
+    copy: Copy, damage: Callable[[Path], object], said: str
+) -> None:
+    await copy.crawl.add([page(url) for url in URLS])
+    await copy.save()
+    damage(copy.folder)
+    await copy.record.begin()
+    await copy.copy.add([page("http://other.test/")])
+    with pytest.raises(StoreError, match=said):
+        await copy.load(force=True)
+    assert (await copy.copy.counts()).queued == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"format": 99}, "has format 99, and this version of webcrawl reads 1"),
+        ({"files": None}, "is damaged"),
+        ({"files": [{"name": "../other.wcf.gz", "bytes": 1, "sha256": ""}]}, "no file of a checkpoint"),
+        ({"more": 1}, "is damaged"),
+    ],
+)
+async def test_other_manifests_are_refused(copy: Copy, change: dict[str, Any], said: str) -> None:
+    await copy.save()
+    copy.change_manifest(**change)
+    with pytest.raises(StoreError, match=said):
+        await copy.load()
+
+
+async def test_all_crawls_of_an_engine_have_as_many_shards(copy: Copy) -> None:
+    await Crawl(copy.crawl.engine, Keys("third", 5), "w1").begin()
+    await copy.save()
+    with pytest.raises(StoreError, match="restore with -s FRONTIER_SHARDS=5"):
+        await copy.load()
+    assert not await copy.record.exists()
+
+
+@pytest.mark.parametrize("uri", ["ftp://host/folder", "file://host/folder", "file:relative", ""])
+def test_other_places_are_refused(uri: str) -> None:
+    with pytest.raises(ConfigurationError, match="name a folder, file:///folder or s3://bucket/prefix"):
+        open_place(uri)
+
+
+async def test_a_folder_that_cannot_be_written_is_named(copy: Copy, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a file")
+    with pytest.raises(StoreError, match="/a/folder"):
+        await copy.save()
+    assert not await copy.crawl.engine.client.keys("*:copying")

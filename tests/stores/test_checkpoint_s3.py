@@ -1,0 +1,63 @@
+"""A checkpoint in S3."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from redis import Redis
+
+from tests.frontier.pages import page
+from tests.s3server import Line
+from webcrawl.checkpointing import load, save
+from webcrawl.engine import Engine
+from webcrawl.errors import StoreError
+from webcrawl.frontier import Crawl, Frontier, Keys
+from webcrawl.frontier.checkpoint import Exporter
+from webcrawl.frontier.restore import Importer
+from webcrawl.stores.checkpoints import open_place
+
+URLS = [f"http://{letter}.test/{n}" for letter in "abc" for n in range(9)]
+
+
+def test_it_goes_there_and_comes_back(
+    line: Line, bucket: Callable[[], dict[str, bytes]], redis_url: str, valkey: Redis
+) -> None:
+    asyncio.run(_there_and_back(bucket, redis_url, line))
+
+
+async def _there_and_back(bucket: Callable[[], dict[str, bytes]], url: str, line: Line) -> None:
+    engine = Engine(url)
+    crawl, copy = (Frontier(engine, Keys(name, 2), "w1") for name in ("crawl", "copy"))
+    place = open_place("s3://pages/copies/monday")
+    exporter = Exporter(engine, crawl.keys, "x")
+    with pytest.raises(StoreError, match="there is no checkpoint at s3://pages/copies/monday"):
+        await _load(copy, place)
+    await crawl.add([page(one) for one in URLS[:3]])
+    await save(exporter, place, force=False)
+    first = set(bucket())
+    assert len(first) == 4
+    assert "copies/monday/manifest.json" in first
+    with pytest.raises(StoreError, match="--force replaces it"):
+        await save(exporter, place, force=False)
+    await crawl.add([page(one) for one in URLS])
+    await save(exporter, place, force=True)
+    second = set(bucket())
+    assert len(second) == 4
+    assert first & second == {"copies/monday/manifest.json"}
+    await _load(copy, place)
+    assert (await copy.counts()).queued == len(URLS)
+
+    line.cut()
+    with pytest.raises(StoreError):
+        await save(exporter, place, force=True)
+    assert not [key async for key in engine.client.scan_iter("*:copying")]
+    place.close()
+    await engine.close()
+
+
+async def _load(copy: Frontier, place: object) -> None:
+    importer = Importer(copy.engine, copy.keys, "r")
+    record = Crawl(copy.engine, copy.keys, "w1")
+    await load(importer, place, record, copy.clear, force=False)  # type: ignore[arg-type]

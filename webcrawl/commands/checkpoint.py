@@ -1,0 +1,64 @@
+"""`scrapy checkpoint`: a copy of a crawl's frontier, taken while it goes on."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import UsageError
+
+from webcrawl.command import DEFAULT_CRAWL, SessionCommand
+from webcrawl.errors import ConfigurationError, StoreError
+
+if TYPE_CHECKING:
+    from webcrawl.session import Session
+
+
+class Command(SessionCommand):
+    """Reads the engine, and holds the crawl's journal for as long; workers go on."""
+
+    def syntax(self) -> str:
+        return "[options] <folder or s3://bucket/prefix> [crawl id, default: CRAWL_ID or broad]"
+
+    def short_desc(self) -> str:
+        return "Write all that a crawl has queued, seen and given up into a folder or S3, while it goes on"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument(
+            "--force",
+            action="store_true",
+            help="replace a checkpoint that is there, once the new one is complete",
+        )
+
+    def crawl_id(self, args: list[str]) -> str:
+        return args[1] if len(args) > 1 else DEFAULT_CRAWL
+
+    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        from webcrawl.checkpointing import save
+        from webcrawl.frontier.checkpoint import Exporter
+        from webcrawl.stores.checkpoints import open_place
+
+        if not 1 <= len(args) <= 2:
+            raise UsageError("name a folder or s3://bucket/prefix, and a crawl if it is not the default one")
+        if session.config.bloom:
+            raise ConfigurationError(
+                'SEEN_SET = "bloom" keeps what was seen out of the engine: no checkpoint can be written'
+            )
+        shards = await session.crawl.shards()
+        if shards is None:
+            raise StoreError(f"there is no crawl {session.keys.crawl!r} in {session.engine_place}")
+        if await session.crawl.restoring():
+            raise StoreError(f"crawl {session.keys.crawl!r} is not yet, or only in part, restored")
+        place = open_place(args[0])
+        try:
+            exporter = Exporter(session.engine, replace(session.keys, shards=shards), session.worker)
+            manifest = await save(exporter, place, force=opts.force)
+        finally:
+            place.close()
+        size = sum(file.bytes for file in manifest.files)
+        print(
+            f"Crawl {manifest.crawl!r} is in {place.uri}: {manifest.counts['open']:,} URLs to crawl, "
+            f"{manifest.counts['seen']:,} seen, {size / 1e6:,.1f} MB."
+        )

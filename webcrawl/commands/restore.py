@@ -1,0 +1,66 @@
+"""`scrapy restore`: a crawl as a checkpoint has it, in any number of shards."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import UsageError
+
+from webcrawl.command import SessionCommand
+from webcrawl.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from webcrawl.session import Session
+
+
+class Command(SessionCommand):
+    """Writes into the engine. Nobody may work on the crawl meanwhile, and nobody is let in before it is complete."""
+
+    needs_crawl = False
+
+    def syntax(self) -> str:
+        return "[options] <folder or s3://bucket/prefix> [crawl id, default: that of the checkpoint]"
+
+    def short_desc(self) -> str:
+        return "Put what `scrapy checkpoint` wrote into the engine, to go on with the crawl from there"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("--force", action="store_true", help="first forget the crawl that is there")
+
+    def crawl_id(self, args: list[str]) -> str:
+        from webcrawl.stores.checkpoints import load_manifest, open_place
+
+        if not 1 <= len(args) <= 2:
+            raise UsageError(
+                "name the folder or s3://bucket/prefix of a checkpoint, and a crawl for another name"
+            )
+        place = open_place(args[0])
+        try:
+            crawl = load_manifest(place).crawl
+        finally:
+            place.close()
+        assert self.settings is not None
+        return args[1] if len(args) > 1 else str(self.settings.get("CRAWL_ID") or crawl)
+
+    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        from webcrawl.checkpointing import load
+        from webcrawl.frontier.restore import Importer
+        from webcrawl.stores.checkpoints import open_place
+
+        if session.config.bloom:
+            raise ConfigurationError(
+                'SEEN_SET = "bloom": a checkpoint can only be restored with SEEN_SET = "exact"'
+            )
+        place = open_place(args[0])
+        try:
+            importer = Importer(session.engine, session.keys, session.worker)
+            await load(importer, place, session.crawl, session.clear, force=opts.force)
+        finally:
+            place.close()
+        counts = await session.frontier.counts()
+        print(
+            f"Crawl {session.keys.crawl!r} is in {session.engine_place}: {counts.open:,} URLs to crawl, "
+            f"{counts.seen:,} seen. Go on with FRONTIER_SHARDS={session.keys.shards}."
+        )

@@ -1,0 +1,19 @@
+-- Hold a shard for one checkpoint: from now on what leaves its place is written into a journal.
+-- KEYS[1] the crawl's prefix in this shard
+-- ARGV    "begin" | "renew" | "end", name of the checkpoint, ms that the hold lasts
+-- reply   who holds the shard; "" when nobody does
+local P, step, name = KEYS[1], ARGV[1], ARGV[2]
+local key, journal, reading = P .. 'copying', P .. 'moved', P .. 'reading'
+local holder = redis.call('GET', key) or ''
+if step == 'begin' and holder == '' then
+  redis.call('UNLINK', journal, reading)
+  redis.call('SET', key, name, 'PX', ARGV[3])
+  return name
+end
+if holder == name and step == 'renew' then
+  redis.call('PEXPIRE', key, ARGV[3])
+  redis.call('PEXPIRE', journal, JOURNAL_MS)
+elseif holder == name and step == 'end' then
+  redis.call('UNLINK', key, journal, reading)
+end
+return holder

@@ -1,0 +1,72 @@
+-- Put a part of a checkpoint into a crawl that nobody works on yet.
+-- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
+-- ARGV    what it is, then
+--         "tail" | "head"          host, n, n entries: behind what is queued, or before it
+--         "later" | "scheduled"    due ms, member
+--         "dead"                   URL, how many, its letters
+--         "seen"                   marks
+--         "limits" | "spent" | "parked"   host, value
+--         "host"                   host, n, n fields and values of its record; one that is known already is kept
+-- reply   1
+local P, H, now, what = KEYS[1], KEYS[2], now_ms(), ARGV[1]
+local N = P .. 'n'
+local put = {}
+
+local function queues()
+  local i, head = 2, what == 'head'
+  while i <= #ARGV do
+    local host, n, entries = ARGV[i], tonumber(ARGV[i + 1]), {}
+    for j = 1, n do entries[head and n - j + 1 or j] = ARGV[i + 1 + j] end
+    push(P, host, entries, head)
+    make_ready(P, H, host, now)
+    redis.call('HINCRBY', N, 'queued', n)
+    i = i + 2 + n
+  end
+end
+put.tail, put.head = queues, queues
+
+-- a scan may tell of something twice
+local function waiting()
+  local serial = tonumber(redis.call('HGET', N, 'serial')) or 0
+  for i = 2, #ARGV, 2 do
+    redis.call('HINCRBY', N, what, redis.call('ZADD', P .. what, ARGV[i], ARGV[i + 1]))
+    serial = math.max(serial, tonumber(string.match(ARGV[i + 1], '^%d+')) or 0)
+  end
+  redis.call('HSET', N, 'serial', string.format('%.0f', serial))
+end
+put.later, put.scheduled = waiting, waiting
+
+function put.dead()
+  for i = 2, #ARGV, 3 do
+    local known = redis.call('HGET', P .. 'dead', ARGV[i])
+    redis.call('HSET', P .. 'dead', ARGV[i], ARGV[i + 2])
+    redis.call('HINCRBY', N, 'dead', ARGV[i + 1] - (known and #cmsgpack.unpack(known) or 0))
+  end
+end
+
+function put.seen()
+  local known = seen_set(P .. 'seen:', N)
+  for i = 2, #ARGV do unseen(known, ARGV[i]) end
+  settle_seen(known)
+end
+
+local function of_hosts()
+  redis.call('HSET', P .. what, unpack(ARGV, 2))
+end
+put.limits, put.spent, put.parked = of_hosts, of_hosts, of_hosts
+
+function put.host()
+  local i = 2
+  while i <= #ARGV do
+    local key, n = H .. ARGV[i], tonumber(ARGV[i + 1])
+    if redis.call('EXISTS', key) == 0 then
+      redis.call('HSET', key, unpack(ARGV, i + 2, i + 1 + n))
+      local forgiven = redis.call('HGET', key, 'forgiven') or now + 3600000
+      if redis.call('HEXISTS', key, 'kept') == 0 then redis.call('PEXPIREAT', key, forgiven) end
+    end
+    i = i + 2 + n
+  end
+end
+
+put[what]()
+return 1

@@ -168,8 +168,10 @@ def test_what_goes_wrong_at_the_end_is_told() -> None:
         with pytest.raises(OSError, match="full"):
             await batches.close(last)
 
+    before = threading.enumerate()
     run(crawl())
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("store")]
+    new = set(threading.enumerate()) - set(before)
+    assert not [thread for thread in new if thread.name.startswith("store")]
 
 
 @pytest.mark.parametrize("answers", [[], [1, 2, 3]])

@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +31,11 @@ import hiredis
 import redis
 import uvloop
 
+from webcrawl.config import DEFAULTS
 from webcrawl.embedded import answers, server_binary, socket_path
 from webcrawl.engine import Engine
-from webcrawl.frontier import Candidate, Frontier, Keys, Lease, Report, Settlement
+from webcrawl.frontier import Candidate, Crawl, Frontier, Keys, Lease, Report, Settlement
+from webcrawl.frontier.spill import Tails
 from webcrawl.keeper import server_arguments
 
 SHARDS = 16
@@ -65,6 +67,7 @@ class Bench:
 
     engine: Engine
     frontier: Frontier
+    crawl: Crawl
     pid: int
     scale: float
 
@@ -135,7 +138,8 @@ class Clock:
 
     def note(self, rates: list[float], urls: int) -> str:
         client, server = (1e6 * seconds / urls for seconds in (self.client, self.server))
-        return f"best run {max(rates):,.0f}; CPU a URL: client {client:.1f} us, server {server:.1f} us"
+        best = f"best run {max(rates):,.0f}; " if rates else ""
+        return f"{best}CPU a URL: client {client:.1f} us, server {server:.1f} us"
 
 
 def _cpu_seconds(pid: int) -> float:
@@ -257,12 +261,52 @@ async def slowest_lease(bench: Bench) -> list[Figure]:
     ]
 
 
+async def long_queue(bench: Bench) -> list[Figure]:
+    """One host with very many URLs, which are added, then all fetched; its queue is continued in a folder."""
+    total, added, refilled = bench.scaled(2_000_000, 50_000), Clock(bench.pid), Clock(bench.pid)
+    with tempfile.TemporaryDirectory(prefix="bench") as folder:
+        tails = Tails(bench.engine, bench.frontier.keys, bench.crawl, Path(folder).as_uri())
+        shards = [bench.frontier.keys.shard(host_of(0))]
+        before = await bench.memory()
+        for batch in batches(total):
+            # nothing is weighed but the queue
+            await bench.frontier.add([replace(one, fingerprint=None) for one in candidates(batch, 1)])
+            await added.run(_serve(tails, shards))
+        held, on_disk = await bench.memory() - before, _size_of(Path(folder))
+        spilled = (await bench.frontier.counts()).spilled
+        while leases := await bench.frontier.lease(1, 500):
+            await bench.frontier.settle_all([finished(one) for one in leases])
+            await refilled.run(_serve(tails, shards))
+    note = f"{spilled:,} of them in the store, {on_disk / spilled:.1f} bytes each"
+    return [
+        Figure(f"a host with {total:,} URLs, in the engine", held, "bytes", "", True, note),
+        _rate("spill", spilled, added),
+        _rate("refill", spilled, refilled),
+    ]
+
+
+def _rate(name: str, urls: int, clock: Clock) -> Figure:
+    return Figure(f"{name}, one host", urls / clock.seconds, "URLs/s", "", True, clock.note([], urls))
+
+
+async def _serve(tails: Tails, shards: Sequence[int]) -> None:
+    """Do all there is to do now."""
+    while work := [plan for plan in await tails.plan(shards) if plan]:
+        for plan in work:
+            await tails.carry_out(plan)
+
+
+def _size_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
 MEASURES: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
     "add": add,
     "lease": lease,
     "seen": seen,
     "queued": queued,
     "slowest": slowest_lease,
+    "long": long_queue,
 }
 
 
@@ -281,7 +325,10 @@ async def fresh_bench(scale: float, *, aof: bool) -> AsyncIterator[Bench]:
             while not answers(socket_path(folder)):
                 assert server.poll() is None, (folder / "valkey.log").read_text()
                 await asyncio.sleep(0.01)
-            yield Bench(engine, Frontier(engine, Keys("bench", SHARDS), "bench"), server.pid, scale)
+            keys = Keys("bench", SHARDS)
+            crawl = Crawl(engine, keys, "bench")
+            await crawl.configure(DEFAULTS["FRONTIER_HOT_URLS"], DEFAULTS["FRONTIER_ORDER"])
+            yield Bench(engine, Frontier(engine, keys, "bench"), crawl, server.pid, scale)
         finally:
             await engine.close()
             server.kill()

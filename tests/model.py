@@ -77,8 +77,9 @@ class ModelFrontier:
     crawl: str
     hosts: Hosts
     blames: int = 3
+    newest_first: bool = False
     queues: dict[str, list[Entry]] = field(default_factory=dict)
-    """By host, in the order of fetching: by level, then age."""
+    """By host, in the order of fetching: by level, then age (depth-first: the youngest first)."""
     leases: dict[str, ModelLease] = field(default_factory=dict)
     later: list[tuple[str, Entry, bool]] = field(default_factory=list)
     """Host, entry, and whether it is due."""
@@ -285,7 +286,7 @@ class ModelFrontier:
 
     def _push(self, host: str, entry: Entry) -> None:
         queue = self.queues.setdefault(host, [])
-        queue.append(entry)
+        queue.insert(0 if self.newest_first else len(queue), entry)
         queue.sort(key=lambda one: one.level)  # stable: age decides within a level
 
     def _give_back(self, host: str, entries: Sequence[Entry]) -> None:

@@ -15,11 +15,13 @@ DEFAULTS: Mapping[str, Any] = {
     "CRAWL_MAX_BYTES": 0,
     "CRAWL_MAX_PAGES": 0,
     "CRAWL_WEIGHT": 1.0,
+    "FRONTIER_HOT_URLS": 1000,
     "FRONTIER_LEASE_HOSTS": 256,
     "FRONTIER_LEASE_SECONDS": 60,
     "FRONTIER_LEASE_URLS": 20,
     "FRONTIER_LOW_LEVEL_SHARE": 0.1,
     "FRONTIER_MAX_ATTEMPTS": 5,
+    "FRONTIER_ORDER": "breadth-first",
     "FRONTIER_RECENT_CACHE": 2**18,
     "FRONTIER_RETRY_DELAY": 30,
     "FRONTIER_SHARDS": 16,
@@ -37,6 +39,10 @@ DEFAULTS: Mapping[str, Any] = {
     "WARC_ROLL_BYTES": 1_000_000_000,
 }
 """For projects that take only the scheduler and have no settings of ours; the same values as in settings.base."""
+
+
+ORDERS = ("breadth-first", "depth-first", "random")
+LEAST_HOT_URLS = 8
 
 
 class Settings(Protocol):
@@ -72,14 +78,25 @@ class FrontierConfig:
     flush_on_start: bool
     bloom: bool
     """The seen set is a Bloom filter in this process, not an exact one in the engine."""
+    hot_urls: int
+    """URLs of a host and level that are kept in the engine; 0: all."""
+    order: str
 
     @classmethod
     def from_settings(cls, settings: Settings, spider: str) -> FrontierConfig:
         seen_set = settings.get("SEEN_SET", DEFAULTS["SEEN_SET"])
         if seen_set not in ("exact", "bloom"):
             raise ConfigurationError(f"SEEN_SET {seen_set!r}: use exact or bloom")
+        order = settings.get("FRONTIER_ORDER", DEFAULTS["FRONTIER_ORDER"])
+        if order not in ORDERS:
+            raise ConfigurationError(f"FRONTIER_ORDER {order!r}: use {', '.join(ORDERS)}")
+        hot_urls = whole(settings, "FRONTIER_HOT_URLS", least=0, most=100_000)
+        if 0 < hot_urls < LEAST_HOT_URLS:
+            raise ConfigurationError(f"FRONTIER_HOT_URLS {hot_urls}: use 0 or at least {LEAST_HOT_URLS}")
         return cls(
             bloom=seen_set == "bloom",
+            hot_urls=hot_urls,
+            order=order,
             crawl_id=settings.get("CRAWL_ID") or spider,
             shards=whole(settings, "FRONTIER_SHARDS", least=1, most=4096),
             lease_seconds=number(settings, "FRONTIER_LEASE_SECONDS", least=1),
@@ -164,6 +181,20 @@ class StoreConfig:
                 f"METADATA_URI {metadata.partition(':')[0]}:...: use sqlite, sqlite:///path or postgresql://user@server/database"
             )
         return cls(pages, metadata, folder, whole(settings, "WARC_ROLL_BYTES", least=1_000_000))
+
+
+def spill_uri(settings: Settings, engine: EngineConfig, stores: StoreConfig) -> str | None:
+    """Where tails of queues go; None: nowhere, since no place is known that all workers share."""
+    uri = settings.get("FRONTIER_SPILL_URI")
+    if not uri and engine.url is None:
+        return (engine.data_dir / "frontier").resolve().as_uri()
+    if not uri:
+        return f"{stores.pages.rstrip('/')}/frontier" if stores.pages.startswith("s3:") else None
+    parts = urlsplit(str(uri))
+    is_folder = parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path.startswith("/")
+    if not is_folder and not (parts.scheme == "s3" and parts.netloc):
+        raise ConfigurationError(f"FRONTIER_SPILL_URI {uri!r}: use file:///folder or s3://bucket/prefix")
+    return str(uri)
 
 
 @dataclass(frozen=True, slots=True)

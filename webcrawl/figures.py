@@ -29,6 +29,8 @@ class Figures:
     fetched_again: int
     seen_urls: int
     queued: int
+    spilled: int
+    lost_segments: int
     leased: int
     dead_letters: int
     workers: int
@@ -69,6 +71,8 @@ def _figures(counts: Counts, totals: dict[str, int], workers: int, hosts: int, p
         fetched_again=totals.get("fetched_again", 0),
         seen_urls=counts.seen + totals.get("bloom_seen", 0),
         queued=counts.queued + counts.later,
+        spilled=counts.spilled,
+        lost_segments=counts.lost_segments,
         leased=counts.leased,
         dead_letters=counts.dead,
         workers=workers,

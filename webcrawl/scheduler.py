@@ -243,7 +243,13 @@ class FrontierScheduler(RedisScheduler):
             return
         session = self.session
         self._worker = Worker(
-            session.frontier, session.crawl, session.turns, session.config, self._wake, bloom=session.bloom
+            session.frontier,
+            session.crawl,
+            session.turns,
+            session.config,
+            self._wake,
+            bloom=session.bloom,
+            tails=session.tails,
         )
         self.engine_slot.inprogress = _InProgress(self._done)
         self.crawler.signals.connect(self._item_failed, signals.item_error)

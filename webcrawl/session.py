@@ -6,6 +6,7 @@ session. Settings are read, and found wrong, when it is made; the network is tou
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import uuid
@@ -28,6 +29,7 @@ from webcrawl.config import (
     number,
     politeness,
     politeness_overrides,
+    spill_uri,
     whole,
 )
 from webcrawl.dns import Resolver
@@ -36,9 +38,12 @@ from webcrawl.errors import ConfigurationError, EngineUnavailable
 from webcrawl.filters import FilterChain, ScopeFilter, URLFilter
 from webcrawl.frontier import Crawl, Frontier, HostLimits, Keys
 from webcrawl.frontier.bloom import BloomSeen
+from webcrawl.frontier.spill import Tails
 from webcrawl.scope import Scope
 from webcrawl.turns import Turns
 from webcrawl.urls import TRACKING_PARAMETERS, Canonicalizer, hostname, normalize, port
+
+logger = logging.getLogger(__name__)
 
 _sessions: WeakKeyDictionary[Crawler, Session] = WeakKeyDictionary()
 
@@ -52,12 +57,14 @@ class Session:
     engine: Engine
     frontier: Frontier
     crawl: Crawl
+    tails: Tails
 
     def __init__(self, settings: BaseSettings, spider_name: str) -> None:
         self.config = FrontierConfig.from_settings(settings, spider_name)
         self.engine_config = EngineConfig.from_settings(settings)
         self.fetch = FetchConfig.from_settings(settings)
         self.stores = StoreConfig.from_settings(settings)
+        self._spill_uri = spill_uri(settings, self.engine_config, self.stores)
         self.keys = Keys(self.config.crawl_id, self.config.shards)
         self.turns = Turns(
             politeness(settings),
@@ -124,6 +131,7 @@ class Session:
         self.crawl = Crawl(
             self.engine, self.keys, self.worker, min(self.config.lease_seconds, _WORKER_SECONDS)
         )
+        self.tails = Tails(self.engine, self.keys, self.crawl, self._spill_uri)
         if self.config.bloom:
             self.bloom = BloomSeen(config.data_dir / "seen" / f"{self.keys.crawl}.bloom")
         self.is_open = True
@@ -146,6 +154,7 @@ class Session:
         if self.config.flush_on_start:
             await self.clear()
         await self.crawl.begin()
+        await self._begin_tails()
         if await self.crawl.limits_changed(self.frontier.host_limits):
             await self.frontier.review()
         if self._embedded is not None and self._embedded.first:
@@ -160,12 +169,20 @@ class Session:
 
     async def clear(self) -> None:
         """Forget the crawl, with whatever number of shards it was begun."""
-        begun = await self.crawl.shards()
+        begun, tails = await self.crawl.shards(), await self.crawl.tails()
         await replace(self.frontier, keys=replace(self.keys, shards=begun or self.keys.shards)).clear()
+        await self.tails.clear(tails)
         if self.bloom is not None:
             self.bloom.clear()
         # last: until all is gone, nobody may begin with another number
         await self.crawl.forget()
+
+    async def _begin_tails(self) -> None:
+        """From now on queues have the length and order that are configured."""
+        await self.tails.check()
+        if self._spill_uri is None and self.config.hot_urls:
+            logger.info("FRONTIER_SPILL_URI is not set: the engine keeps queues of any length in memory")
+        await self.crawl.configure(self.config.hot_urls if self._spill_uri else 0, self.config.order)
 
     async def is_named(self, name: str, number: int) -> bool:
         """Whether any worker's operator named this host and port: then the guard lets it through from now on."""

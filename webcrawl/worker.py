@@ -20,6 +20,7 @@ from webcrawl.errors import ConfigurationError
 from webcrawl.frontier import Candidate, Crawl, Frontier, LeasedURL, Report, Settlement
 from webcrawl.frontier.bloom import BloomSeen
 from webcrawl.frontier.recent import RecentCache
+from webcrawl.frontier.spill import Tails
 from webcrawl.leased import LeasedHost, LeasedHosts
 from webcrawl.membership import Membership
 from webcrawl.permits import Permits
@@ -49,6 +50,7 @@ class Worker:
         wake: Callable[[], None],
         *,
         bloom: BloomSeen | None = None,
+        tails: Tails | None = None,
     ) -> None:
         self.frontier = frontier
         self.crawl = crawl
@@ -64,6 +66,7 @@ class Worker:
         """Hosts that answered, to be counted."""
         self._config = config
         self._bloom = bloom
+        self._tails = tails
         self._wake = wake
         self._hosts = LeasedHosts(wake)
         self._permits = Permits(crawl, config.max_pages)
@@ -82,6 +85,8 @@ class Worker:
     def start(self) -> None:
         """Begin to talk to the server."""
         self._task = asyncio.create_task(self._run())
+        if self._tails:
+            self._tails.start(self.members.served)
 
     def add(self, candidate: Candidate) -> bool:
         """Give a URL to the frontier, unless this worker did so lately; False when it did."""
@@ -163,6 +168,8 @@ class Worker:
         self._signal.set()
         if self._task:
             await self._task
+        if self._tails:
+            await self._tails.stop()
 
     async def _run(self) -> None:
         hold = 0.0

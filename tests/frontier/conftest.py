@@ -71,9 +71,9 @@ def frontier(frontier_of: Callable[..., Frontier]) -> Frontier:
 def durable_server() -> Iterator[ValkeyServer]:
     """A server of the test's own, with an append-only file, that may be killed and started again."""
     folder = Path(tempfile.mkdtemp(prefix="valkey"))
-    server = ValkeyServer(
-        port=0, data_dir=folder, unix_socket_path=folder / "socket", config={"appendonly": "yes"}
-    )
+    # what is written at once survives a kill, also when the disk is too slow for a sync every second
+    config = {"appendonly": "yes", "appendfsync": "no"}
+    server = ValkeyServer(port=0, data_dir=folder, unix_socket_path=folder / "socket", config=config)
     server.start()
     yield server
     server.terminate()

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import zlib
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import msgpack
 from redis import Redis
 
 from webcrawl.frontier import LEVELS, Keys
 
-HASHES = (b"mask", b"dead", b"n", b"parked", b"limits", b"spent")
+HASHES = (b"mask", b"dead", b"n", b"parked", b"limits", b"spent", b"conf", b"tails", b"segments")
+
 Row = tuple[str, int, int, int, int]
 """Path, level, attempts, returns, blames."""
 
@@ -30,11 +35,19 @@ class Contents:
     dead: list[tuple[str, str]]
     """URL and reason."""
     counters: dict[str, int]
+    store: Path | None = None
+    """The folder with the crawl's segments, a folder a shard."""
+    waiting: set[str] = field(default_factory=set)
+    """Hosts whose next URLs are in the store."""
+    longest: int = 0
+    """URLs of one host and level in the engine, at most."""
 
     @classmethod
-    def read(cls, valkey: Redis, keys: Keys) -> Contents:
-        """Read and check a whole crawl."""
-        found = cls({}, {}, {}, {}, {}, {}, 0, [], {})
+    def read(cls, valkey: Redis, keys: Keys, root: Path | None = None) -> Contents:
+        """Read and check a whole crawl, whose segments are below `root`."""
+        folder = valkey.hget(keys.own("info"), "tails")
+        store = root / folder.decode() if root and folder else None
+        found = cls({}, {}, {}, {}, {}, {}, 0, [], {}, store)
         for shard in range(keys.shards):
             found._read_shard(valkey, keys, shard)
         return found
@@ -45,17 +58,19 @@ class Contents:
         pipe = valkey.pipeline(transaction=False)
         for name in names:
             key = prefix + name
-            if name.startswith(b"q:"):
+            if name.startswith((b"q:", b"out:", b"tail:")) or name == b"condemned":
                 pipe.lrange(key, 0, -1)
             elif name.startswith(b"lease:") or name in HASHES:
                 pipe.hgetall(key)
+            elif name == b"hungry":
+                pipe.smembers(key)
             elif name.startswith(b"seen:"):
                 pipe.scard(key)
             else:
                 pipe.zrange(key, 0, -1)
         values = dict(zip(names, pipe.execute(), strict=True))
-        queues = {name: value for name, value in values.items() if name.startswith(b"q:")}
-        self._read_queues(queues, values.get(b"mask", {}))
+        self._read_queues(values, shard)
+        self._check_tails(values)
         self.parked |= {host.decode(): why.decode() for host, why in values.get(b"parked", {}).items()}
         self.spent |= {host.decode(): much.decode() for host, much in values.get(b"spent", {}).items()}
         leased = set()
@@ -76,14 +91,58 @@ class Contents:
         for name, value in values.get(b"n", {}).items():
             self.counters[name.decode()] = self.counters.get(name.decode(), 0) + int(value)
 
-    def _read_queues(self, queues: dict[bytes, list[bytes]], mask: dict[bytes, bytes]) -> None:
+    def _read_queues(self, values: dict[bytes, Any], shard: int) -> None:
+        mask = {host.decode(): int(bits) for host, bits in values.get(b"mask", {}).items()}
+        names = {name.partition(b":")[2] for name in values if name.startswith((b"q:", b"out:", b"tail:"))}
         levels: dict[str, int] = {}
-        for name, entries in sorted(queues.items()):
-            host, _, level = name.removeprefix(b"q:").decode().rpartition(" ")
+        for name in sorted(names):
+            host, _, level = name.decode().rpartition(" ")
+            hot, out = values.get(b"q:" + name, []), values.get(b"out:" + name, [])
+            parts = [part.split() for part in values.get(b"tail:" + name, [])]
+            stored = [entry for part in parts for entry in self.part(shard, part)]
+            newest_first = values.get(b"conf", {}).get(b"order") == b"depth-first"
+            entries = [*hot, *out, *stored] if newest_first else [*hot, *stored, *out]
             assert all(entry[0] == int(level) for entry in entries)
+            if host not in levels and not hot:
+                self.waiting.add(host)
+                assert name in values[b"hungry"], "a host that waits for the store, and nobody knows"
+            if out or parts:
+                assert mask[host] & 256 << int(level), "a queue with a tail whose hot list is open"
             levels[host] = levels.get(host, 0) | 1 << int(level)
+            self.longest = max(self.longest, len(hot) + len(out))
             self.queues.setdefault(host, []).extend(row(entry) for entry in entries)
-        assert levels == {host.decode(): int(bits) for host, bits in mask.items()}, "masks that lie"
+        assert levels == {host: bits & 255 for host, bits in mask.items()}, "masks that lie"
+        assert all(bits >> 8 & ~bits == 0 for bits in mask.values()), "closed, but empty"
+
+    def part(self, shard: int, part: list[bytes]) -> list[bytes]:
+        """The entries of a part in the store, given as segment, offset, length, URLs, checksum."""
+        assert self.store
+        raw = (self.store / f"{shard:04}" / part[0].decode()).read_bytes()
+        offset, length, urls = (int(number) for number in part[1:4])
+        entries: list[bytes] = msgpack.unpackb(zlib.decompress(raw[offset : offset + length]), raw=True)
+        assert len(entries) == urls
+        return entries
+
+    @staticmethod
+    def _check_tails(values: dict[bytes, Any]) -> None:
+        tails = {
+            name.removeprefix(b"tail:"): [part.split() for part in parts]
+            for name, parts in values.items()
+            if name.startswith(b"tail:")
+        }
+        urls = {queue: sum(int(part[3]) for part in parts) for queue, parts in tails.items()}
+        assert urls == {queue: int(n) for queue, n in values.get(b"tails", {}).items()}
+        condemned = [msgpack.unpackb(one, raw=True)[2].split() for one in values.get(b"condemned", [])]
+        all_parts = [*condemned, *(part for parts in tails.values() for part in parts)]
+        spilled = sum(int(part[3]) for part in all_parts)
+        assert spilled == int(values.get(b"n", {}).get(b"spilled", 0))
+        used = Counter(part[0] for part in all_parts)
+        assert used == {name: int(n) for name, n in values.get(b"segments", {}).items()}
+        assert not used.keys() & set(values.get(b"unused", [])), "segments in use that would be deleted"
+        least = min(int(values.get(b"conf", {}).get(b"hot", 0)) // 4 or 250, 500)
+        out = {name.removeprefix(b"out:") for name in values if name.startswith(b"out:")}
+        full = {queue for queue in out if len(values[b"out:" + queue]) >= least}
+        assert full == set(values.get(b"spilling", [])), "outboxes that nobody would write"
 
     def _check_ready(
         self, values: dict[bytes, list[bytes]], leased: set[str], keys: Keys, shard: int
@@ -94,7 +153,10 @@ class Contents:
         assert ready == {
             (host, entries[0][1])
             for host, entries in self.queues.items()
-            if host not in leased and host not in self.parked and keys.shard(host) == shard
+            if host not in leased
+            and host not in self.parked
+            and host not in self.waiting
+            and keys.shard(host) == shard
         }, "hosts with URLs that nobody would find, or that are found in vain"
 
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from tests.frontier.consumer import Consumer, page_with
 from tests.frontier.pages import all_done, page
 from tests.frontier.test_checkpoint import copied
 from tests.frontier.test_machine import FrontierMachine
+from tests.frontier.test_spill import serve, spilling
 from tests.frontier.test_worker import tree
 from webcrawl.dupefilter import CompactDupeFilter
 from webcrawl.duplicate_index import DuplicateIndex
@@ -76,7 +78,9 @@ def shard_key(frontier: Frontier, host: str = HOST) -> str:
     return frontier.keys.counters(frontier.keys.shard(host))
 
 
-async def test_every_step_keeps_to_one_slot(frontier: Frontier, cluster: LocalCluster) -> None:
+async def test_every_step_keeps_to_one_slot(
+    frontier: Frontier, cluster: LocalCluster, tmp_path: Path
+) -> None:
     """The servers refuse a script that touches another slot than that of its keys."""
     crawl = Crawl(frontier.engine, frontier.keys, "w1")
     index = DuplicateIndex(frontier.engine, frontier.keys)
@@ -128,6 +132,14 @@ async def test_every_step_keeps_to_one_slot(frontier: Frontier, cluster: LocalCl
     await frontier.add([page(f"{HOST}/long{n}") for n in range(9)])
     await copied(frontier, replace(frontier, keys=Keys("copy", 16)), batch=5)
     assert (await replace(frontier, keys=Keys("copy", 16)).counts()).seen == 209
+    tails = await spilling(frontier, tmp_path)
+    assert all(await frontier.add([page(f"{host}/stored{n}") for host in HOSTS[:2] for n in range(100)]))
+    await serve(tails, frontier)
+    assert (await frontier.counts()).spilled > 100
+    assert await frontier.condemn(HOSTS[0], "gone") > 100
+    leases = await frontier.lease(100, 20, [frontier.keys.shard(HOSTS[1])])
+    assert HOSTS[1] in {lease.host for lease in leases}
+    await serve(tails, frontier)
     for script in SCRIPTS:
         sha = script_source(script)[0]
         assert any(node.client.script_exists(sha)[0] for node in cluster.primaries), f"{script} was not tried"
@@ -144,17 +156,12 @@ class AllServers(RedisCluster):
 
 
 class ClusterMachine(FrontierMachine):
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self.run(self.engine.check())
-        self.valkey.close()
-        self.valkey = AllServers.from_url(url)
-        self.valkey.flushall()
+    client = AllServers
 
 
 def test_any_interleaving_is_as_the_model_says(cluster: LocalCluster) -> None:
     run_state_machine_as_test(
-        lambda: ClusterMachine(cluster.url),
+        lambda: ClusterMachine(cluster.url, 8, "breadth-first"),
         settings=settings(
             max_examples=6,
             stateful_step_count=25,

@@ -3,50 +3,54 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from redis import Redis
 
 from tests.frontier.contents import Contents
+from tests.frontier.draws import (
+    BLAMES,
+    BRIEF,
+    NEVER,
+    crawls,
+    hosts,
+    pauses,
+    settlements,
+    some,
+    urls,
+    workers,
+)
 from tests.frontier.pages import hash_of, past
 from tests.model import Entry, Hosts, Limits, ModelFrontier
 from webcrawl.engine import Engine
-from webcrawl.frontier import Candidate, Frontier, HostLimits, Keys, Lease, Settlement
-
-NEVER = 3600.0
-"""A pause, delay or block that does not end while the test runs."""
-BRIEF = 0.001
-BLAMES = 3
-
-hosts = st.sampled_from([f"http://{letter}.test" for letter in "abcd"])
-crawls = st.sampled_from(["ours", "theirs"])
-# of each crawl: a worker whose leases last, and one whose leases run out at once
-workers = st.tuples(crawls, st.booleans())
-pauses = st.sampled_from([0.0, 0.0, NEVER])
-urls = st.tuples(hosts, st.integers(0, 5), st.sampled_from([0, 3, 3, 7]), st.booleans(), st.integers(0, 2))
-some = st.none() | st.integers(0, 3)
-verdicts = st.tuples(
-    st.integers(1, 6),
-    st.sampled_from(["done", "again", "retry", "dead"]),
-    st.booleans(),
-    st.sampled_from(["x", "y"]),
-)
-settlements = st.lists(verdicts, max_size=4, unique_by=lambda one: one[0])
+from webcrawl.frontier import Candidate, Crawl, Frontier, HostLimits, Keys, Lease, Settlement
+from webcrawl.frontier.spill import Plan, Tails
 
 
 class FrontierMachine(RuleBasedStateMachine):
     """Two crawls on the same hosts, two workers each; leases are kept for ever, so that stale ones are used too."""
 
-    def __init__(self, url: str) -> None:
+    client: type[Any] = Redis
+
+    def __init__(self, url: str, hot_urls: int, order: str) -> None:
         super().__init__()
+        self.hot_urls = hot_urls
+        self.folder = TemporaryDirectory()
         self.runner = asyncio.Runner()
         self.engine = Engine(url)
-        self.valkey = Redis.from_url(url)
+        self.run(self.engine.check())
+        self.valkey = self.client.from_url(url)
         self.valkey.flushall()
         self.shared = Hosts()
-        self.models = {name: ModelFrontier(name, self.shared, BLAMES) for name in ("ours", "theirs")}
+        self.models = {
+            name: ModelFrontier(name, self.shared, BLAMES, order == "depth-first")
+            for name in ("ours", "theirs")
+        }
         self.frontiers = {
             (name, brief): Frontier(
                 self.engine,
@@ -59,6 +63,9 @@ class FrontierMachine(RuleBasedStateMachine):
             for name in self.models
             for brief in (False, True)
         }
+        self.tails = {name: self._tails(name, order) for name in self.models}
+        self.plans: list[tuple[str, Plan]] = []
+        """What workers found to do for the tails of queues; some did it, some died before or are late."""
         self.leases: list[tuple[str, Lease]] = []
         self.put_off: set[tuple[str, str]] = set()
         """Hosts that a crawl found held by the other one: it will look again, but not at once."""
@@ -68,7 +75,17 @@ class FrontierMachine(RuleBasedStateMachine):
         self.place = 0
         """Dates are in the order of what asked for them."""
 
+    def _tails(self, crawl: str, order: str) -> Tails:
+        keys = Keys(crawl, 2)
+        record = Crawl(self.engine, keys, "any worker")
+        self.run(record.configure(self.hot_urls, order))
+        return Tails(self.engine, keys, record, Path(self.folder.name).as_uri())
+
+    def contents(self, crawl: str) -> Contents:
+        return Contents.read(self.valkey, Keys(crawl, 2), Path(self.folder.name))
+
     def teardown(self) -> None:
+        self.folder.cleanup()
         self.runner.run(self.engine.close())
         self.runner.close()
         self.valkey.close()
@@ -88,29 +105,37 @@ class FrontierMachine(RuleBasedStateMachine):
     def set_delays(self, delays: dict[str, float]) -> None:
         for host, delay in delays.items():
             self.set_delay("ours", host, delay)
+        if self.hot_urls:
+            self.add_many("ours", "http://a.test", 3, 40)
+            self.serve_tails("ours")
 
     @rule(crawl=crawls, batch=st.lists(urls, min_size=1, max_size=8))
     def add(self, crawl: str, batch: list[tuple[str, int, int, bool, int]]) -> None:
         candidates, expected = [], []
         for host, number, level, tested, depth in batch:
             self.adds += 1
-            path = f"/{number}" if tested else f"/{number}?again={self.adds % 2}"
+            path = f"/{number}" if tested else f"/{number}?again={self.adds % 50}"
             fingerprint = hash_of(host + path) if tested else None
             candidates.append(Candidate(host, path, fingerprint, level, depth))
             expected.append((host, Entry(path, level, depth), fingerprint))
         assert self.run(self.frontier(crawl).add(candidates)) == self.models[crawl].add(expected)
+
+    @rule(crawl=crawls, host=hosts, level=st.sampled_from([3, 3, 7]), number=st.integers(5, 30))
+    def add_many(self, crawl: str, host: str, level: int, number: int) -> None:
+        self.add(crawl, [(host, 0, level, False, 0)] * number)
 
     @rule(worker=workers, wanted=st.integers(1, 4), count=st.integers(1, 4))
     def lease(self, worker: tuple[str, bool], wanted: int, count: int) -> None:
         self.time_passes()
         crawl, brief = worker
         model = self.models[crawl]
+        waiting = self.contents(crawl).waiting
         leases = self.run(self.frontier(*worker).lease(wanted, count))
         taken = [lease.host for lease in leases]
         self._wake(crawl, everywhere=len(taken) < wanted)
-        self._see_parked(crawl, everywhere=len(taken) < wanted)
+        self._see_parked(crawl, waiting, everywhere=len(taken) < wanted)
         ready = model.ready()
-        certain = {host for host in ready if self.is_free(crawl, host)}
+        certain = {host for host in ready if self.is_free(crawl, host)} - waiting
         assert len(taken) == len(set(taken)) <= wanted
         assert set(taken) <= ready.keys(), "a host that may not be asked"
         if len(taken) < wanted:
@@ -135,7 +160,7 @@ class FrontierMachine(RuleBasedStateMachine):
     def _wake(self, crawl: str, *, everywhere: bool) -> None:
         """A lease call that finds enough need not look into every shard, where retries may have become due."""
         model, keys = self.models[crawl], self.frontier(crawl).keys
-        found = Contents.read(self.valkey, keys)
+        found = self.contents(crawl)
         for shard in range(keys.shards):
             later = [host for host, _, _ in model.later if keys.shard(host) == shard]
             dated = [host for host, _ in model.scheduled if keys.shard(host) == shard]
@@ -143,19 +168,20 @@ class FrontierMachine(RuleBasedStateMachine):
             if fewer or everywhere:
                 model.wake({*later, *dated})
 
-    def _see_parked(self, crawl: str, *, everywhere: bool) -> None:
+    def _see_parked(self, crawl: str, waiting: set[str], *, everywhere: bool) -> None:
         """A lease call parks the hosts that it comes upon and whose budget is spent, perhaps not all of them."""
-        model, found = self.models[crawl], Contents.read(self.valkey, Keys(crawl, 2)).parked
+        model, found = self.models[crawl], self.contents(crawl).parked
         exhausted, parked = model.exhausted(), found.keys() - model.parked.keys()
         assert parked <= exhausted, "a host parked without need"
         if everywhere:
-            assert {host for host in exhausted if self.is_free(crawl, host)} <= parked
+            assert {host for host in exhausted if self.is_free(crawl, host)} - waiting <= parked
         model.parked |= dict.fromkeys(parked, "budget")
 
     def _compare_lease(self, crawl: str, lease: Lease, count: int, brief: bool) -> None:
         record = self.shared[lease.host]
         assert (lease.failures, lease.delay) == (record.failures, record.delay)
-        model = self.models[crawl].lease(lease.host, lease.token, count, brief=brief)
+        taken = self._most(crawl, lease.host, count, len(lease.urls))
+        model = self.models[crawl].lease(lease.host, lease.token, taken, brief=brief)
         assert {url.index: (url.path, url.level, url.attempts, url.returns) for url in lease.urls} == {
             index: (one.path, one.level, one.attempts, one.returns) for index, one in model.entries.items()
         }
@@ -170,6 +196,11 @@ class FrontierMachine(RuleBasedStateMachine):
             else Settlement(index, verdict, 0.0 if due else NEVER, reason)
             for index, verdict, due, reason in settled
         ]
+
+    def _most(self, crawl: str, host: str, asked: int, got: int) -> int:
+        """How many URLs a worker has to get: fewer than asked for only while the next ones are in the store."""
+        short = got < min(asked, len(self.models[crawl].queues.get(host, [])))
+        return got if short and host in self.contents(crawl).waiting else asked
 
     def _some_lease(self, data: st.DataObject) -> tuple[str, Lease] | None:
         if not self.leases:
@@ -205,6 +236,7 @@ class FrontierMachine(RuleBasedStateMachine):
             model.settle(host, settled, place=self.place, pages=pages, size=size)
             if host in self.shared_out and not urls:
                 more = 0
+            more = self._most(crawl, host, more, len(urls or []))
             expected = [(index, one.path) for index, one in model.keep(host, more, brief=brief)]
         else:
             model.refused += 1
@@ -216,7 +248,28 @@ class FrontierMachine(RuleBasedStateMachine):
     ) -> None:
         if (chosen := self._some_lease(data)) is None:
             return
-        crawl, lease = chosen
+        self._release(*chosen, settled, pause, failures)
+
+    @rule(crawl=crawls, times=st.integers(1, 6), tended=st.booleans())
+    def fetch(self, crawl: str, times: int, tended: bool) -> None:
+        """A worker that does its work, and so comes far into the queues."""
+        for _ in range(times):
+            for plan in self.run(self.tails[crawl].plan([0, 1])) if tended else []:
+                self.run(self.tails[crawl].carry_out(plan))
+            known = len(self.leases)
+            self.lease((crawl, False), 4, 8)
+            for _, lease in self.leases[known:]:
+                done = [(url.index, "done", True, "") for url in lease.urls]
+                self._release(crawl, lease, done, 0.0, 0)
+
+    def _release(
+        self,
+        crawl: str,
+        lease: Lease,
+        settled: list[tuple[int, str, bool, str]],
+        pause: float,
+        failures: int,
+    ) -> None:
         model, lease.failures = self.models[crawl], failures
         good = model.holds(lease.host, lease.token)
         real = self.dated(settled)
@@ -247,6 +300,34 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(crawl=crawls, host=hosts)
     def condemn(self, crawl: str, host: str) -> None:
         assert self.run(self.frontier(crawl).condemn(host, "z")) == self.models[crawl].condemn(host, "z")
+        # what is in the store becomes dead letters when it has been read
+        tails = self.tails[crawl]
+        while any((plan := one).burials for one in self.run(tails.plan([0, 1]))):
+            self.run(tails.carry_out(plan))
+
+    @rule(crawl=crawls, shard=st.integers(0, 1))
+    def look_after_tails(self, crawl: str, shard: int) -> None:
+        self.plans += [(crawl, plan) for plan in self.run(self.tails[crawl].plan([shard])) if plan]
+
+    @rule(data=st.data())
+    def carry_out(self, data: st.DataObject) -> None:
+        if self.plans:
+            # mostly the last one, but also late ones, and some twice
+            place = data.draw(st.just(len(self.plans) - 1) | st.integers(0, len(self.plans) - 1))
+            crawl, plan = self.plans[place]
+            self.run(self.tails[crawl].carry_out(plan))
+
+    @rule(crawl=crawls)
+    def serve_tails(self, crawl: str) -> None:
+        """Until nothing is left to do: then the engine has no more of a queue than it may."""
+        tails = self.tails[crawl]
+        while plans := [plan for plan in self.run(tails.plan([0, 1])) if plan]:
+            for plan in plans:
+                self.run(tails.carry_out(plan))
+        found = self.contents(crawl)
+        assert not found.waiting
+        returned = 8  # what a lease gives back
+        assert not self.hot_urls or found.longest <= self.hot_urls + returned
 
     @rule(crawl=crawls, data=st.data(), reason=st.sampled_from(["", "", "x", "worker", "z"]))
     def requeue(self, crawl: str, data: st.DataObject, reason: str) -> None:
@@ -298,7 +379,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @invariant()
     def the_structures_are_the_models(self) -> None:
         for crawl, model in self.models.items():
-            found = Contents.read(self.valkey, Keys(crawl, 2))
+            found = self.contents(crawl)
             assert found.queues == {
                 h: [rows(one) for one in queue] for h, queue in model.queues.items() if queue
             }
@@ -323,11 +404,14 @@ def rows(entry: Entry) -> tuple[str, int, int, int, int]:
     return (entry.path, entry.level, entry.attempts, entry.returns, entry.blames)
 
 
-def test_any_interleaving_is_as_the_model_says(redis_url: str) -> None:
+@pytest.mark.parametrize(
+    ("hot_urls", "order"), [(0, "breadth-first"), (8, "breadth-first"), (8, "depth-first")]
+)
+def test_any_interleaving_is_as_the_model_says(redis_url: str, hot_urls: int, order: str) -> None:
     run_state_machine_as_test(
-        lambda: FrontierMachine(redis_url),
+        lambda: FrontierMachine(redis_url, hot_urls, order),
         settings=settings(
-            max_examples=60,
+            max_examples=30,
             stateful_step_count=40,
             suppress_health_check=[HealthCheck.too_slow],
             phases=[Phase.reuse, Phase.generate, Phase.shrink],

@@ -1,4 +1,4 @@
-"""Which server the settings name, after the rules of scrapy-redis."""
+"""Which server the settings name, after the rules of scrapy-redis, and where long queues are continued."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import redis
 from scrapy.settings import Settings
 from scrapy_redis.connection import get_redis_from_settings
 
-from webcrawl.config import EngineConfig
+from webcrawl.config import EngineConfig, FrontierConfig, StoreConfig, spill_uri
 from webcrawl.errors import ConfigurationError
 
 
@@ -60,3 +60,41 @@ def test_the_other_arguments_are_kept() -> None:
 def test_a_port_or_database_that_is_no_number_is_named(name: str) -> None:
     with pytest.raises(ConfigurationError, match=name):
         EngineConfig.from_settings(Settings({name: "many"}))
+
+
+def place_of_tails(settings: dict[str, Any]) -> str | None:
+    given = Settings({"STORE_URI": "file:///pages", "DATA_DIR": "/data", **settings})
+    return spill_uri(given, EngineConfig.from_settings(given), StoreConfig.from_settings(given))
+
+
+@pytest.mark.parametrize(
+    ("settings", "uri"),
+    [
+        ({}, "file:///data/frontier"),
+        ({"REDIS_URL": "redis://engine"}, None),
+        ({"REDIS_URL": "redis://engine", "STORE_URI": "s3://pages/here/"}, "s3://pages/here/frontier"),
+        ({"STORE_URI": "s3://pages"}, "file:///data/frontier"),
+        ({"REDIS_URL": "redis://engine", "FRONTIER_SPILL_URI": "file:///mnt/a%20b"}, "file:///mnt/a%20b"),
+        ({"FRONTIER_SPILL_URI": "s3://queues"}, "s3://queues"),
+    ],
+)
+def test_long_queues_are_continued_where_all_workers_find_them(
+    settings: dict[str, Any], uri: str | None
+) -> None:
+    assert place_of_tails(settings) == uri
+
+
+@pytest.mark.parametrize(
+    "uri", ["/folder", "file://folder", "file://host/folder", "s3:///prefix", "ftp://host/x"]
+)
+def test_a_place_for_long_queues_that_is_none_is_named(uri: str) -> None:
+    with pytest.raises(ConfigurationError, match="FRONTIER_SPILL_URI"):
+        place_of_tails({"FRONTIER_SPILL_URI": uri})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("FRONTIER_HOT_URLS", 7), ("FRONTIER_HOT_URLS", -1), ("FRONTIER_ORDER", "sideways")]
+)
+def test_a_length_or_order_of_queues_that_is_none_is_named(name: str, value: object) -> None:
+    with pytest.raises(ConfigurationError, match=name):
+        FrontierConfig.from_settings(Settings({name: value}), "broad")

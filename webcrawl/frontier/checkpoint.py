@@ -159,11 +159,14 @@ class Exporter:
 
     async def _queues(self, shard: int, prefix: str) -> AsyncIterator[Record]:
         known: set[bytes] = set()
+        unreadable = StoreError(
+            "queues that are continued in a store cannot be written into a checkpoint yet"
+        )
+        if await self.engine.client.exists(prefix + "condemned"):
+            raise unreadable
         async for masks in self._scan(self.engine.client.hscan, prefix + "mask"):
             if any(int(mask) >= 1 << LEVELS for mask in masks.values()):
-                raise StoreError(
-                    "queues that are continued in a store cannot be written into a checkpoint yet"
-                )
+                raise unreadable
             hosts = _news(masks, known)
             while hosts:
                 call = Call("copy", self.keys.queue(shard), (self.batch, *hosts[:_HOSTS_AT_ONCE]))

@@ -80,6 +80,22 @@ class Crawl:
         now = seconds * 1000 + microseconds // 1000
         return int(await self.engine.client.zcount(self.keys.own("workers"), now, "+inf"))
 
+    async def configure(self, hot_urls: int, order: str) -> None:
+        """Tell the scripts how long a queue in the engine may be (0: any length) and how it is ordered."""
+        for shard in range(self.keys.shards):
+            key = f"{self.keys.queue(shard)[0]}conf"
+            await self.engine.change(key, "HSET", "hot", hot_urls, "order", order)
+
+    async def tails(self) -> str | None:
+        """The folder of the store in which the crawl's segments are; None when nothing was ever spilled."""
+        folder = await self.engine.client.hget(self.keys.own("info"), "tails")
+        return None if folder is None else str(folder.decode())
+
+    async def set_tails(self, folder: str) -> str:
+        """The folder for segments is this one, unless another worker was first; returns which it is."""
+        await self.engine.change(self.keys.own("info"), "HSETNX", "tails", folder)
+        return await self.tails() or folder
+
     async def exists(self) -> bool:
         """Whether the crawl was ever begun."""
         return await self.shards() is not None

@@ -190,14 +190,16 @@ class Frontier(Operations):
         return hosts, buried
 
     async def condemn(self, host: str, reason: str) -> int:
-        """Make dead letters of all that is queued for a host; returns how many."""
-        total = 0
-        while True:
+        """Make dead letters of all that is queued for a host; returns how many.
+
+        What is in the store leaves the queue at once too, and is buried when a worker has read it (see spill.Tails).
+        """
+        total, more = 0, True
+        while more:
             call = Call("condemn", self.keys.queue(self.keys.shard(host)), (host, reason, BATCH))
-            buried = int(await self.engine.run(call))
+            buried, more = await self.engine.run(call)
             total += buried
-            if buried < BATCH:
-                return total
+        return total
 
     async def counts(self) -> Counts:
         hashes = await self.engine.hashes(self.keys.counters(shard) for shard in range(self.keys.shards))

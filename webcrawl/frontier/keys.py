@@ -11,9 +11,20 @@ server's clock.
     wc:{s<shard>}:robots:<host>    STR   robots.txt policy, expiring
     wc:{s<shard>}:token            INT   the last fencing token
     wc:{s<shard>}:c:<crawl>: ...
-      mask                         HASH  host -> bit mask of the levels at which URLs are queued
-      q:<host> <level>             LIST  entries, oldest first
-      ready:<level>                ZSET  host -> when it may be asked; hosts with URLs and without a lease
+      conf                         HASH  hot (FRONTIER_HOT_URLS; 0 = nothing is spilled), order (FRONTIER_ORDER)
+      mask                         HASH  host -> bit mask: lowest byte, the levels at which URLs are queued; second
+                                         byte, those of them whose hot list is closed, see below
+      q:<host> <level>             LIST  the hot list: entries, the next one first
+      out:<host> <level>           LIST  outbox: entries to be spilled
+      tail:<host> <level>          LIST  parts in the store, the next one first: segment offset length URLs checksum
+      tails                        HASH  queue -> its URLs in the store; a queue is "<host> <level>"
+      spilling                     ZSET  queue -> entries in its outbox, when that is enough to be written
+      hungry                       SET   queues whose hot list runs low or is empty, to be filled from the store
+      condemned                    LIST  (host, reason, part): parts of condemned hosts, to be read and buried
+      segments                     HASH  segment -> its parts in use
+      unused                       ZSET  segment without parts -> when it was announced, or its last part was read;
+                                         -1: it is being deleted
+      ready:<level>                ZSET  host -> when it may be asked; hosts with URLs at hand and without a lease
       leases                       ZSET  host -> when its lease runs out
       lease:<host>                 HASH  token, worker, next, and index -> entry for every URL handed out
       later                        ZSET  serial host LF entry -> when it is queued again
@@ -24,7 +35,7 @@ server's clock.
       seen:<bucket>                SET   marks as integers; buckets split by linear hashing (Litwin 1980)
       dead                         HASH  URL -> its dead letters: (reason, time, entry) each
       n                            HASH  counters: queued parked leased later scheduled seen added done dead reaped
-                                         refused; serial bits split
+                                         refused spilled lost_segments; serial bits split
       sum:<bucket>                 HASH  payload checksum -> time and URL of the first that had it
       near:<block>                 HASH  SimHash -> first URL; the block is one quarter of the SimHash
       copying                      STR   who writes a checkpoint, expiring
@@ -33,8 +44,8 @@ server's clock.
     wc:crawls                      HASH  crawl -> the FRONTIER_SHARDS it was begun with, the same for all, as they share
                                          the records of hosts
     wc:{c:<crawl>}: ...
-      info                         HASH  what the crawl was begun with: format (of all this), scope; restoring: who
-                                         restores it, until that is done
+      info                         HASH  what the crawl was begun with: format (of all this), scope; tails (the folder
+                                         of its segments); restoring: who restores it, until that is done
       restorer                     STR   the same, expiring
       totals                       HASH  what all workers did: pages, bytes, status.<code>, active_ms...
       workers                      ZSET  worker -> when it counts as dead
@@ -43,6 +54,11 @@ server's clock.
       hosts                        HLL   hosts that answered
       seeds                        SET   "hostname port" of hosts that an operator named
       scope                        SET   scope keys that seeds, and redirected seeds, opened
+
+A queue is its hot list, then its parts in the store, then its outbox; the hot list alone as long as it is short. A hot
+list is closed when it has grown too long: then what is added goes to the outbox, which workers write to the store
+(webcrawl.frontier.spill). Depth-first, a queue is a stack: what is added goes to the head of the hot list, whose oldest
+entries move to the outbox; and the outbox comes before the parts in the store.
 
 An entry is four bytes (level, attempts, returns, blames) and a MessagePack array, see webcrawl.frontier.entry.
 """

@@ -128,8 +128,13 @@ class Operations:
         return found
 
     async def _queue_length(self, prefix: str, host: str) -> int:
-        lengths = [await self.engine.client.llen(f"{prefix}q:{host} {level}") for level in range(LEVELS)]
-        return sum(lengths)
+        pipe, queues = self.engine.client.pipeline(transaction=False), [f"{host} {n}" for n in range(LEVELS)]
+        for queue in queues:
+            pipe.llen(f"{prefix}q:{queue}")
+            pipe.llen(f"{prefix}out:{queue}")
+        pipe.hmget(f"{prefix}tails", queues)
+        *here, stored = await pipe.execute()
+        return int(sum(here)) + sum(int(number or 0) for number in stored)
 
     async def _call(self, script: str, *arguments: str | int) -> None:
         await self.engine.run(Call(script, self.keys.queue(self.keys.shard(str(arguments[0]))), arguments))

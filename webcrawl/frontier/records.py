@@ -71,6 +71,10 @@ class Counts:
     reaped: int
     refused: int
     """Acknowledgements of leases that had been lost."""
+    spilled: int = 0
+    """Of those queued, how many are in the store."""
+    lost_segments: int = 0
+    """Parts of queues that were damaged or gone when they were to be read back: their URLs are lost."""
 
     @property
     def open(self) -> int:

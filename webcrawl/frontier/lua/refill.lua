@@ -1,0 +1,36 @@
+-- The next part of a queue was read from the store, or is lost: it goes into the hot list.
+-- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
+-- ARGV    host, level, descriptor, "found" or "lost", entries
+-- reply   1; 0 when this part is not, or not any more, what comes next
+local P, now, host, level, descriptor = KEYS[1], now_ms(), ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local queue = host .. ' ' .. level
+if redis.call('LINDEX', P .. 'tail:' .. queue, 0) ~= descriptor then return 0 end
+-- of a stack the hot list may have overflowed meanwhile: what is in the outbox is newer than what is in the store
+if conf_of(P).newest_first and redis.call('EXISTS', P .. 'out:' .. queue) == 1 then
+  redis.call('SREM', P .. 'hungry', queue)
+  feed(P, host, level, tonumber(redis.call('HGET', P .. 'mask', host)))
+  make_ready(P, KEYS[2], host, now)
+  return 0
+end
+
+redis.call('LPOP', P .. 'tail:' .. queue)
+local _, urls = part_of(descriptor)
+if ARGV[4] == 'found' then
+  append(P, host, queue, {unpack(ARGV, 5)})
+else
+  redis.call('HINCRBY', P .. 'n', 'lost_segments', 1)
+  redis.call('HINCRBY', P .. 'n', 'queued', -urls)
+  if is_parked(P, host) then redis.call('HINCRBY', P .. 'n', 'parked', -urls) end
+end
+if redis.call('HINCRBY', P .. 'tails', queue, -urls) <= 0 then redis.call('HDEL', P .. 'tails', queue) end
+part_is_done(P, descriptor, now)
+redis.call('SREM', P .. 'hungry', queue)
+
+local before = tonumber(redis.call('HGET', P .. 'mask', host))
+local mask = feed(P, host, level, before)
+if redis.call('EXISTS', P .. 'q:' .. queue) == 0 and not is_closed(mask, level) then
+  mask = bit.bxor(mask, bit.lshift(1, level))
+end
+if mask == 0 then redis.call('HDEL', P .. 'mask', host) else redis.call('HSET', P .. 'mask', host, mask) end
+make_ready(P, KEYS[2], host, now)
+return 1

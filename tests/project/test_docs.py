@@ -241,3 +241,11 @@ def test_the_filter_example_names_its_setting(extended: Path, tmp_path: Path) ->
     words = ["crawl", "broad", "-a", "seeds=http://127.0.0.1:1/", "-s", f"DATA_DIR={tmp_path}"]
     done = scrapy(extended, *words, "-s", "URL_LAST_YEAR=soon")
     assert (done.returncode, done.stderr) == (2, "scrapy crawl: URL_LAST_YEAR must be a year, not 'soon'\n")
+
+
+def test_the_tests_that_show_the_frontiers_promises_exist() -> None:
+    named = set(re.findall(r"`(test_\w+)`", (CHECKOUT / "docs" / "frontier.md").read_text()))
+    files = (CHECKOUT / "tests" / "frontier").glob("test_*.py")
+    assert named and named <= {
+        name for file in files for name in re.findall(r"def (test_\w+)", file.read_text())
+    }

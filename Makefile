@@ -36,7 +36,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test check format bench-frontier clean
+.PHONY: help numbers crawl test check format bench-frontier chaos clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -49,9 +49,10 @@ numbers:
 crawl: numbers .venv/.runtime ## Crawl SEEDS="https://example.org/", or without SEEDS a demo web on this machine
 	@exec $(BIN)/python $(CRAWL) $(if $(SEEDS),,$(DEMO_OPTIONS)) $(OPTIONS) $(ARGS)
 
-# most tests wait for processes, so that two at a time cost little more than one; a file's stay together
+# most tests wait for processes, so that two at a time cost little more than one; a file's stay together, and the long
+# ones of crawls come first
 test: .venv/.dev ## Run the tests; ARGS="-k frontier" chooses some
-	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=loadfile $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder $(ARGS)
 
 check: .venv/.dev ## Check format, lint, types and import directions
 	@$(BIN)/ruff format --check .
@@ -65,6 +66,9 @@ format: .venv/.dev ## Put the code in the project's format
 
 bench-frontier: .venv/.dev ## Measure the frontier on one Valkey process; ARGS="--scale 0.1" makes it shorter
 	@$(BIN)/python benchmarks/frontier.py $(ARGS)
+
+chaos: .venv/.dev ## Crawl a local web while workers and Valkey are killed and stopped; SECONDS=600 SEED=2
+	@$(BIN)/python -m benchmarks.chaos $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 clean: ## Remove what was built or installed here; crawled data stays
 	@rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -23,6 +23,12 @@ hypothesis.settings.register_profile("webcrawl", deadline=None, derandomize=bool
 hypothesis.settings.load_profile("webcrawl")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--chaos-seconds", type=float, default=80.0, help="how long workers and engine are killed and stopped"
+    )
+
+
 @pytest.fixture(scope="session")
 def valkey_server() -> Iterator[ValkeyServer]:
     """A valkey-server on a unix socket, nothing written to disk."""

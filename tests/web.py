@@ -199,7 +199,12 @@ class LocalWeb:
         reply = self._reply(hit)
         hit.status = reply.status
         await asyncio.sleep(reply.delay)
-        return await _write(request, reply, hit)
+        try:
+            return await _write(request, reply, hit)
+        except ConnectionError:
+            # who asked is gone, killed perhaps: the request ends with its connection
+            hit.finished = min(hit.finished, time.monotonic())
+            return aiohttp_web.Response()
 
     def _connection(self, transport: asyncio.Transport) -> int:
         if transport not in self._connections:

@@ -1,0 +1,194 @@
+"""What came of a crawl in trouble: by the log of the web, the rows, and the archive."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from warcio.archiveiterator import ArchiveIterator
+
+from tests.web import Hit, LocalWeb
+
+TOLERANCE_SECONDS = 0.002
+"""Of a gap between two workers' requests: the engine's clock counts whole milliseconds and is no monotonic one. The log
+itself can only show a gap too long: a request is written down after it was sent, a response before it is."""
+
+
+@dataclass
+class Troubles:
+    """What was done to a crawl, and what its processes said to it."""
+
+    seconds: float = 0.0
+    worker_kills: int = 0
+    engine_kills: int = 0
+    pauses: int = 0
+    leased: int = 0
+    """URLs held by workers at the moment when they were killed or stopped."""
+    refused_starts: int = 0
+    """Workers that were started while the engine was away, and said so."""
+    left_early: int = 0
+    """Workers that ended as if the crawl were finished, and it was not."""
+    crashes: list[str] = field(default_factory=list)
+    """Last words of workers that ended otherwise."""
+
+
+@dataclass(frozen=True)
+class Politeness:
+    """How hosts were asked; gaps in seconds from the end of one request to the start of the next."""
+
+    at_once: int
+    too_early: int
+    shortest_gap: float
+    examples: list[str]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """All that is told of a run."""
+
+    troubles: Troubles
+    finished: bool
+    hosts: int
+    pages: int
+    requests: int
+    leases_expired: int
+    reports_refused: int
+    fetched_twice: int
+    most_again: int
+    """URLs that were in leases that ran out, at most: only these may be fetched again."""
+    lost: list[str]
+    politeness: Politeness
+    rows_wrong: int
+    """Rows that are missing, not expected, or do not lead to their record."""
+    archive_faults: list[str]
+    dead_letters: int
+
+    def faults(self) -> list[str]:
+        """What is wrong; empty when all is well."""
+        checks = {
+            "the crawl did not finish in time": not self.finished,
+            "URLs were lost": bool(self.lost),
+            "a host was asked by two at once": self.politeness.at_once > 0,
+            "a host was asked too early": self.politeness.too_early > 0,
+            "more was fetched twice than leases ran out with": self.fetched_twice > self.most_again,
+            "rows are wrong": self.rows_wrong > 0,
+            "the archive is not whole": bool(self.archive_faults),
+            "there are dead letters": self.dead_letters > 0,
+            "a worker ended though there was work": self.troubles.left_early > 0,
+            "a worker crashed": bool(self.troubles.crashes),
+        }
+        return [name for name, is_so in checks.items() if is_so]
+
+    def json(self) -> str:
+        return json.dumps({**asdict(self), "faults": self.faults()}, indent=2)
+
+    def table(self) -> str:
+        """For people, in Markdown."""
+        troubles, politeness = self.troubles, self.politeness
+        rows: list[tuple[str, object]] = [
+            ("seconds of trouble", troubles.seconds),
+            ("kills of workers", troubles.worker_kills),
+            ("kills of Valkey", troubles.engine_kills),
+            ("pauses longer than a lease", troubles.pauses),
+            ("leases expired", self.leases_expired),
+            ("reports refused: their lease was lost", self.reports_refused),
+            ("hosts", self.hosts),
+            ("pages", self.pages),
+            ("fetched twice", self.fetched_twice),
+            ("URLs leased at the kills and pauses", troubles.leased),
+            ("URLs lost", len(self.lost)),
+            ("hosts asked by two at once", politeness.at_once),
+            ("requests too early", politeness.too_early),
+            ("shortest gap (s)", f"{politeness.shortest_gap:.4f}"),
+            ("rows wrong", self.rows_wrong),
+            ("archive faults", len(self.archive_faults)),
+        ]
+        lines = [f"| {name} | {value} |" for name, value in rows]
+        wrong = [*self.faults(), *politeness.examples, *self.archive_faults[:5], *troubles.crashes[:3]]
+        return "\n".join(["| | |", "|---|---|", *lines, *wrong])
+
+
+def judge(
+    web: LocalWeb,
+    expected: set[str],
+    data_dir: Path,
+    troubles: Troubles,
+    figures: Mapping[str, int],
+    *,
+    delay: float,
+    urls_a_lease: int,
+    finished: bool,
+) -> Verdict:
+    """Compare what is expected with what the web logged and what the crawl stored."""
+    answered = Counter(
+        web.url(hit.host, hit.path) for hit in web.log() if hit.path != "/robots.txt" and hit.status == 200
+    )
+    rows = _rows(data_dir)
+    places, archive_faults = _records(data_dir / "warc")
+    right = {row["url"] for row in rows if places.get((row["warc_file"], row["warc_offset"])) == row["url"]}
+    return Verdict(
+        troubles=troubles,
+        finished=finished,
+        hosts=len(web.sites),
+        pages=len(expected),
+        requests=len(web.hits),
+        leases_expired=figures.get("reaped", 0),
+        reports_refused=figures.get("settled_too_late", 0),
+        fetched_twice=answered.total() - len(answered),
+        most_again=figures.get("reaped", 0) * urls_a_lease,
+        lost=sorted(expected - answered.keys()),
+        politeness=politeness(web.log(), delay),
+        rows_wrong=len(expected ^ right) + len(rows) - len({row["url"] for row in rows}),
+        archive_faults=archive_faults,
+        dead_letters=figures.get("dead", 0),
+    )
+
+
+def politeness(log: Iterable[Hit], delay: float) -> Politeness:
+    """Judge a log, given in the order of the requests' starts."""
+    by_host: dict[str, list[Hit]] = {}
+    for hit in log:
+        by_host.setdefault(hit.host, []).append(hit)
+    gaps: list[tuple[float, Hit]] = []
+    for hits in by_host.values():
+        ends = itertools.accumulate((hit.finished for hit in hits), max)
+        gaps += [(hit.started - end, hit) for end, hit in zip(ends, hits[1:], strict=False)]
+    early = [(gap, hit) for gap, hit in gaps if gap < delay - TOLERANCE_SECONDS]
+    return Politeness(
+        at_once=sum(gap < 0 for gap, _ in early),
+        too_early=sum(gap >= 0 for gap, _ in early),
+        shortest_gap=min((gap for gap, _ in gaps), default=math.inf),
+        examples=[f"{hit.host}{hit.path} at {hit.started:.3f}: gap {gap:.4f} s" for gap, hit in early[:5]],
+    )
+
+
+def _rows(data_dir: Path) -> list[dict[str, Any]]:
+    with closing(sqlite3.connect(data_dir / "metadata.db")) as database:
+        database.row_factory = sqlite3.Row
+        return [dict(row) for row in database.execute("SELECT * FROM pages WHERE status = 200")]
+
+
+def _records(folder: Path) -> tuple[dict[tuple[str, int], str], list[str]]:
+    """Read every record to its end, digests checked: file and offset -> URL of the responses; what is broken."""
+    places: dict[tuple[str, int], str] = {}
+    faults = []
+    for path in sorted(folder.rglob("*.warc.gz*")):
+        with path.open("rb") as file:
+            archive = ArchiveIterator(file, check_digests="raise")
+            try:
+                for record in archive:
+                    place = str(path.relative_to(folder)), archive.get_record_offset()
+                    record.content_stream().read()
+                    if record.rec_type == "response":
+                        places[place] = record.rec_headers["WARC-Target-URI"]
+            except Exception as error:  # whatever is in the file: it is to be named
+                faults.append(f"{path.name}: {type(error).__name__}: {error}")
+    return places, faults

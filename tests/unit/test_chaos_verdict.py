@@ -1,0 +1,35 @@
+"""The judge of the chaos run sees what it is to see."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from benchmarks.chaos_verdict import TOLERANCE_SECONDS, politeness
+from tests.web import Hit
+
+DELAY = 2.0
+
+
+def hit(started: float, finished: float, host: str = "127.0.1.1") -> Hit:
+    return Hit(host, "/", "GET", {}, 1, started, finished)
+
+
+def test_a_decent_log() -> None:
+    log = [hit(0, 1), hit(0.5, 0.6, "127.0.1.2"), hit(3, 3.1), hit(5.1 - TOLERANCE_SECONDS / 2, 6)]
+    verdict = politeness(log, DELAY)
+    assert (verdict.at_once, verdict.too_early, verdict.examples) == (0, 0, [])
+    assert verdict.shortest_gap == pytest.approx(DELAY - TOLERANCE_SECONDS / 2)
+
+
+@pytest.mark.parametrize("started", [1.0, 2.9])
+def test_a_request_before_its_time(started: float) -> None:
+    verdict = politeness([hit(0, 1), hit(started, 4)], DELAY)
+    assert (verdict.at_once, verdict.too_early) == (0, 1)
+
+
+@pytest.mark.parametrize("end", [5.0, math.inf])
+def test_two_at_once_though_one_between_them_was_short(end: float) -> None:
+    verdict = politeness([hit(0, end), hit(2, 2.1), hit(4.5, 4.6)], DELAY)
+    assert verdict.at_once == 2

@@ -71,8 +71,8 @@ class SessionCommand(ScrapyCommand):
 
 
 async def check_crawl(session: Session) -> None:
-    """Raise StoreError unless the crawl that is meant was ever begun."""
-    if not await session.crawl.exists():
+    """Take the crawl that is meant as it was begun; raises StoreError when it never was."""
+    if not await session.adopt():
         raise StoreError(f"there is no crawl {session.keys.crawl!r} in {session.engine_place}")
 
 

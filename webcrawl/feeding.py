@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from scrapy import Request
@@ -22,8 +24,13 @@ def is_fed(spider: Any) -> bool:
     return hasattr(spider, "redis_key") and hasattr(spider, "next_requests")
 
 
-async def feed(crawler: Crawler, session: Session) -> None:
-    """Until cancelled: crawl what is pushed to the spider's list, looking twice a second."""
+async def feed(
+    crawler: Crawler, session: Session, may_take: Callable[[], bool], ending: asyncio.Event
+) -> None:
+    """Crawl what is pushed to the spider's list, looking twice a second while `may_take` says so.
+
+    It returns soon after `ending` is set, and is not to be cancelled: what was taken from the list is nowhere else.
+    """
     spider: Any = crawler.spider
     make = spider.make_request_from_data
 
@@ -42,12 +49,14 @@ async def feed(crawler: Crawler, session: Session) -> None:
 
     # the spider's own idle handler takes them this way too
     spider.make_request_from_data = admitted
-    while True:
+    while not ending.is_set():
         try:
-            for request in await asyncio.to_thread(lambda: list(spider.next_requests())):
-                crawler.engine.crawl(request)
+            if may_take():
+                for request in await asyncio.to_thread(lambda: list(spider.next_requests())):
+                    crawler.engine.crawl(request)
         except AWAY as error:
             logger.info("No start URLs just now: %s", error)
         except Exception:
             logger.exception("No start URLs can be read from %s", spider.redis_key)
-        await asyncio.sleep(_FEED_SECONDS)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(ending.wait(), _FEED_SECONDS)

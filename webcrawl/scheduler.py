@@ -39,6 +39,10 @@ logger = logging.getLogger(__name__)
 
 _STORE_RETRY_SECONDS = 10.0
 _MOST_BACKLOG = 50_000
+_MOST_BEFORE_FEEDING = 1000
+"""With more that waits to be sent, as when the engine takes nothing, start URLs are safer in their list."""
+_FEEDING_ENDS = 5.0
+"""Seconds to wait for a server that is asked for start URLs and does not answer."""
 
 
 class _InProgress(set[Request]):
@@ -97,6 +101,7 @@ class FrontierScheduler(RedisScheduler):
         self._timer_at = math.inf
         self._ending = False
         self._feeding: asyncio.Future[None] | None = None
+        self._fed_enough = asyncio.Event()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -256,7 +261,14 @@ class FrontierScheduler(RedisScheduler):
         self.crawler.signals.connect(self._callback_failed, signals.spider_error)
         self._worker.start()
         if is_fed(self.spider):
-            self._feeding = asyncio.ensure_future(feed(self.crawler, session))
+            self._feeding = asyncio.ensure_future(
+                feed(
+                    self.crawler,
+                    session,
+                    lambda: self.worker.backlog <= _MOST_BEFORE_FEEDING,
+                    self._fed_enough,
+                )
+            )
 
     def _refuse(self) -> None:
         raise CloseSpider("cannot_start")
@@ -271,7 +283,8 @@ class FrontierScheduler(RedisScheduler):
         if self._timer:
             self._timer.cancel()
         if self._feeding:
-            self._feeding.cancel()
+            self._fed_enough.set()
+            await asyncio.wait([self._feeding], timeout=_FEEDING_ENDS)
         if self._worker is None:
             return
         await self._worker.close()

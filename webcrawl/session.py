@@ -136,6 +136,21 @@ class Session:
             self.bloom = BloomSeen(config.data_dir / "seen" / f"{self.keys.crawl}.bloom")
         self.is_open = True
 
+    async def adopt(self) -> bool:
+        """Work on the crawl as it was begun, whatever FRONTIER_SHARDS says here; False when it never was.
+
+        For commands that look at a crawl: with another number they would look for a host in the wrong place.
+        """
+        shards = await self.crawl.shards()
+        if shards is None:
+            return False
+        if shards != self.keys.shards:
+            self.keys = replace(self.keys, shards=shards)
+            self.frontier = replace(self.frontier, keys=self.keys)
+            self.crawl = replace(self.crawl, keys=self.keys)
+            self.tails = Tails(self.engine, self.keys, self.crawl, self._spill_uri)
+        return True
+
     @property
     def engine_place(self) -> str:
         """Where the engine is, for a person."""

@@ -38,7 +38,8 @@ def test_what_was_given_up_is_listed_and_tried_again(crawl: RunCrawl, local_web:
         web.put(site, "/", "<a href=/good>1</a><a href=/bad>2</a>")
         web.put(site, "/good", "good")
         web.put(site, "/bad", Reply(abort=True))
-    seeds, options = [web.url(SITE), web.url(OTHER)], {"FRONTIER_MAX_ATTEMPTS": 1}
+    # the commands are not told the number of shards
+    seeds, options = [web.url(SITE), web.url(OTHER)], {"FRONTIER_MAX_ATTEMPTS": 1, "FRONTIER_SHARDS": 64}
     first = crawl(seeds, **options)
     bad = {site: web.url(site, "/bad") for site in (SITE, OTHER)}
     operator = Operator(first.data_dir)
@@ -97,7 +98,7 @@ def test_a_crawl_is_paused_and_goes_on(start_crawl: StartCrawl, local_web: Start
     assert "paused already" in operator.scrapy("pause")
     assert web.paths(SITE) == rested, "it fetches while it is paused"
     assert len(rested) < 42
-    assert "goes on with" in operator.scrapy("resume")
+    assert "goes on; workers: 1" in operator.scrapy("resume")
     assert running.wait(30).returncode == 0
     assert len(web.paths(SITE)) == len(set(web.paths(SITE))) == 42
     assert "is not paused" in operator.scrapy("resume")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
@@ -57,7 +58,10 @@ class Command(SessionCommand):
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
-    if seconds != seconds or seconds > 86_400:
-        raise ValueError(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not seconds <= 86_400:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds up to a day")
     return seconds

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from scrapy.exceptions import UsageError
+
 from webcrawl.command import SessionCommand, check_crawl
 
 if TYPE_CHECKING:
@@ -21,12 +23,15 @@ class Command(SessionCommand):
         return "Let the workers of a crawl rest until scrapy resume"
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        if len(args) > 1:
+            raise UsageError("name one crawl")
         await check_crawl(session)
         if await session.crawl.paused():
             print(f"Crawl {session.keys.crawl!r} is paused already.")
             return
         await session.crawl.pause()
-        workers = len(await session.crawl.workers())
-        print(
-            f"Crawl {session.keys.crawl!r} is paused: its {workers} workers finish what is on its way, and wait."
+        workers = await session.crawl.working()
+        rest = (
+            f": {workers} at work finish what is on its way, and wait." if workers else "; none works on it."
         )
+        print(f"Crawl {session.keys.crawl!r} is paused{rest}")

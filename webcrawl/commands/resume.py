@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from scrapy.exceptions import UsageError
+
 from webcrawl.command import SessionCommand, check_crawl
 
 if TYPE_CHECKING:
@@ -21,13 +23,15 @@ class Command(SessionCommand):
         return "Let a crawl go on that was paused with scrapy pause"
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        if len(args) > 1:
+            raise UsageError("name one crawl")
         await check_crawl(session)
         if not await session.crawl.paused():
             print(f"Crawl {session.keys.crawl!r} is not paused.")
             return
         await session.crawl.resume()
-        workers = len(await session.crawl.workers())
+        workers = await session.crawl.working()
         print(
             f"Crawl {session.keys.crawl!r} goes on"
-            + (f" with {workers} workers." if workers else ": start a worker.")
+            + (f"; workers: {workers}." if workers else ": start a worker.")
         )

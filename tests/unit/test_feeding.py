@@ -1,0 +1,75 @@
+"""What is taken from a spider's list is nowhere else: it is crawled, also when the spider ends meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from types import SimpleNamespace
+from typing import Any, cast
+
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
+
+from webcrawl.feeding import feed
+from webcrawl.session import Session
+
+
+class Listed(Spider):
+    """A spider whose list is in this process; reading it takes until `free` is set."""
+
+    name = "listed"
+    redis_key = "listed:start_urls"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.list = [f"http://a.test/{n}" for n in range(4)]
+        self.reading, self.free = threading.Event(), threading.Event()
+
+    def make_request_from_data(self, data: str) -> Request:
+        return Request(data)
+
+    def next_requests(self) -> Any:
+        data, self.list = self.list, []
+        self.reading.set()
+        assert self.free.wait(10)
+        for one in data:
+            yield from cast("list[Request]", self.make_request_from_data(one))
+
+
+def fed(
+    spider: Listed, crawled: list[str], *, may_take: bool = True
+) -> tuple[asyncio.Task[None], asyncio.Event]:
+    engine = SimpleNamespace(crawl=lambda request: crawled.append(request.url))
+    crawler = cast("Crawler", SimpleNamespace(spider=spider, engine=engine))
+    session = cast("Session", SimpleNamespace(allow_seed=lambda url: None))
+    ending = asyncio.Event()
+    return asyncio.create_task(feed(crawler, session, lambda: may_take, ending)), ending
+
+
+def test_a_batch_that_was_being_read_is_crawled_though_the_spider_ends() -> None:
+    spider, crawled = Listed(), list[str]()
+    urls = spider.list
+
+    async def end_while_reading() -> None:
+        feeding, ending = fed(spider, crawled)
+        assert await asyncio.to_thread(spider.reading.wait, 10)
+        ending.set()
+        spider.free.set()
+        await asyncio.wait_for(feeding, 10)
+
+    asyncio.run(end_while_reading())
+    assert crawled == urls
+
+
+def test_nothing_is_taken_while_it_could_not_be_passed_on() -> None:
+    spider, crawled = Listed(), list[str]()
+    spider.free.set()
+
+    async def end_at_once() -> None:
+        feeding, ending = fed(spider, crawled, may_take=False)
+        await asyncio.sleep(0)
+        ending.set()
+        await asyncio.wait_for(feeding, 10)
+
+    asyncio.run(end_at_once())
+    assert (len(spider.list), crawled) == (4, [])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -62,7 +64,7 @@ async def test_the_engine_keeps_a_bounded_number_of_many_urls_and_their_order(
     number, hot = 200_000, 1000
     tails = await spilling(frontier, tmp_path, hot)
     for start in range(0, number, 5000):
-        await frontier.add([page(url) for url in numbered(5000, start)])
+        await frontier.add([page(url, seen_test=False) for url in numbered(5000, start)])
         await serve(tails, frontier)
         kept = [valkey.llen(key) for name in ("q", "out") for key in valkey.keys(f"wc:*:{name}:*")]
         assert sum(kept) <= hot
@@ -327,6 +329,23 @@ async def test_hosts_wait_while_the_store_is_away_and_others_do_not(
     told = [one.message for one in caplog.records if one.name == "webcrawl.frontier.spill"]
     assert len(told) == 2, told
     assert Contents.read(valkey, frontier.keys, store).queues == {}
+
+
+async def test_a_cancellation_that_is_lost_on_its_way_does_not_keep_a_worker_from_its_end(
+    frontier: Frontier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tails, asked = await spilling(frontier, tmp_path), asyncio.Event()
+
+    async def deaf(_: object) -> list[Plan]:
+        asked.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        return []
+
+    monkeypatch.setattr(tails, "plan", deaf)
+    tails.start(lambda: [0])
+    await asked.wait()
+    await tails.stop()
 
 
 async def test_clear_deletes_the_crawls_segments_and_no_others(

@@ -135,9 +135,10 @@ class Tails:
 
     async def stop(self) -> None:
         """What is not finished is left as it is: somebody will do it again."""
-        if self._serving is not None:
+        while self._serving is not None and not self._serving.done():
+            # again and again: one that comes at a bad moment is lost in the engine's client
             self._serving.cancel()
-            await asyncio.wait([self._serving])
+            await asyncio.wait([self._serving], timeout=0.1)
 
     async def _serve(self, shards: Callable[[], Sequence[int]]) -> None:
         """Goes on until cancelled, whatever goes wrong."""

@@ -411,7 +411,7 @@ def test_any_interleaving_is_as_the_model_says(redis_url: str, hot_urls: int, or
     run_state_machine_as_test(
         lambda: FrontierMachine(redis_url, hot_urls, order),
         settings=settings(
-            max_examples=30,
+            max_examples=20 if hot_urls else 30,
             stateful_step_count=40,
             suppress_health_check=[HealthCheck.too_slow],
             phases=[Phase.reuse, Phase.generate, Phase.shrink],

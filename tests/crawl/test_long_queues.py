@@ -1,0 +1,36 @@
+"""A crawl whose queues are longer than the engine may keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.crawls import Crawl, until
+from tests.web import LocalWeb
+
+SITE = "127.0.1.1"
+
+
+def test_a_killed_crawl_goes_on_with_what_is_in_its_folder(
+    start_crawl: Callable[..., Crawl], local_web: Callable[..., LocalWeb], tmp_path: Path
+) -> None:
+    web = local_web(SITE)
+    paths = [f"/{number}" for number in range(100)]
+    web.put(SITE, "/", "".join(f"<a href={path}>{path}</a>" for path in paths))
+    for path in paths:
+        web.put(SITE, path, f"page {path}")
+
+    def start(**settings: object) -> Crawl:
+        pace = {"DOWNLOAD_DELAY": 0.01, "FRONTIER_LEASE_URLS": 4, "FRONTIER_HOT_URLS": 40}
+        return start_crawl("broad", [web.url(SITE)], data_dir=tmp_path / "data", **pace, **settings)
+
+    first = start()
+    until(lambda: len(web.hits) >= 20, first)
+    first.kill()
+    assert list((tmp_path / "data" / "frontier").glob("broad-*/*/*")), "the rest of the queue"
+    result = start().wait()
+    assert result.returncode == 0, result.stderr
+    assert result.summary["finish_reason"] == "finished"
+    assert [result.summary[name] for name in ("queued", "spilled", "lost_segments")] == [0, 0, 0]
+    fetched = [path for path in web.paths(SITE) if path in paths]
+    assert list(dict.fromkeys(fetched)) == paths, "in the order of the links"

@@ -17,6 +17,7 @@ class MetadataPipeline:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._batches: Batches[Page, None] | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -25,16 +26,18 @@ class MetadataPipeline:
     def open_spider(self) -> None:
         self._session.stores.data_dir.mkdir(parents=True, exist_ok=True)
         self._metadata = Metadata(self._session.stores.metadata)
-        self._batches: Batches[Page, None] = Batches(self._write)
+        self._batches = Batches(self._write)
 
     async def process_item(self, item: Any) -> Any:
         if isinstance(item, Page):
+            assert self._batches is not None
             await self._batches.put(item)
             item.release()
         return item
 
     async def close_spider(self) -> None:
-        await self._batches.close(self._metadata.close)
+        if self._batches is not None:  # another pipeline may have failed to open
+            await self._batches.close(self._metadata.close)
 
     def _write(self, pages: list[Page]) -> list[None]:
         self._metadata.upsert([page.row() for page in pages])

@@ -11,7 +11,10 @@ from webcrawl.frontier import Counts, Crawl, Frontier
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Times in seconds; `responses` by status, redirects and retries included."""
+    """Times in seconds; `responses` by status, redirects and retries included.
+
+    `parked` of those queued are of hosts that are blocked or have spent their budget.
+    """
 
     pages: int
     responses: dict[str, int]
@@ -29,6 +32,7 @@ class Figures:
     fetched_again: int
     seen_urls: int
     queued: int
+    parked: int
     spilled: int
     lost_segments: int
     leased: int
@@ -71,6 +75,7 @@ def _figures(counts: Counts, totals: dict[str, int], workers: int, hosts: int, p
         fetched_again=totals.get("fetched_again", 0),
         seen_urls=counts.seen + totals.get("bloom_seen", 0),
         queued=counts.queued + counts.later,
+        parked=counts.parked,
         spilled=counts.spilled,
         lost_segments=counts.lost_segments,
         leased=counts.leased,

@@ -58,7 +58,10 @@ class Progress:
     def spider_opened(self) -> None:
         if self._session.is_open:
             if self._session.resumed:
-                print(f"Going on with crawl {self._session.keys.crawl!r}.", file=sys.stderr, flush=True)
+                paused = " It is paused: scrapy resume lets it go on." if self._session.was_paused else ""
+                print(
+                    f"Going on with crawl {self._session.keys.crawl!r}.{paused}", file=sys.stderr, flush=True
+                )
             self._task = asyncio.create_task(self._show())
 
     async def spider_closed(self) -> None:

@@ -87,6 +87,8 @@ class Session:
         """It had been left by all workers before this process came."""
         self.was_finished = False
         """It had nothing left to do."""
+        self.was_paused = False
+        """An operator had paused it."""
         self.forgets = False
         """The crawl is forgotten when the session closes, after its summary has been written."""
         self.judged = False
@@ -181,6 +183,7 @@ class Session:
         self.has_urls = counts.added > 0
         self.resumed = self.has_urls and not await self.crawl.workers()
         self.was_finished = self.resumed and not counts.open
+        self.was_paused = await self.crawl.paused()
 
     async def clear(self) -> None:
         """Forget the crawl, with whatever number of shards it was begun."""

@@ -82,7 +82,11 @@ def text(now: Figures, reason: str, folder: Path, *, idle: bool = False) -> str:
         f"  errors      {errors}, {now.retried:,} retries",
         f"  results in  {folder}: summary.json, warc/, metadata.db",
     ]
-    if left and reason == "max_pages":
+    if now.paused:
+        lines.append("It is paused: scrapy resume lets it go on.")
+    elif left and left == now.parked:
+        lines.append("What is queued is of hosts that are blocked or at their limit: see scrapy host.")
+    elif left and reason == "max_pages":
         lines.append("The same command with a higher CRAWL_MAX_PAGES goes on where this one stopped.")
     elif left:
         lines.append("The same command goes on where this one stopped.")

@@ -9,7 +9,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -48,6 +50,7 @@ FIGURES = Figures(
     dead_letters=26,
     workers=12,
     paused=False,
+    parked=0,
 )
 SHOWN = {
     "pages": "1,234,567",
@@ -85,6 +88,19 @@ def test_the_panel_is_whole_at_every_width(width: int) -> None:
 def test_answers_that_are_errors_are_told_from_failed_fetches() -> None:
     assert "8 HTTP errors, 23 failed, 25 duplicates" in plain_line(FIGURES, 1.0)
     assert "8 answers 4xx or 5xx, 23 fetches failed, 24 retries" in text(FIGURES, "finished", Path("data"))
+
+
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [
+        ({}, "The same command goes on where this one stopped."),
+        ({"parked": 1_234_568, "leased": 0}, "blocked or at their limit: see scrapy host."),
+        ({"parked": 3}, "The same command goes on where this one stopped."),
+        ({"parked": 1_234_568, "leased": 0, "paused": True}, "It is paused: scrapy resume lets it go on."),
+    ],
+)
+def test_the_summary_says_how_to_go_on(state: dict[str, Any], told: str) -> None:
+    assert text(replace(FIGURES, **state), "shutdown", Path("data")).splitlines()[-1].endswith(told)
 
 
 def test_a_run_that_had_nothing_to_do_says_so(local_web: StartWeb, crawl: RunCrawl) -> None:

@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.crawl.conftest import Project
 from tests.crawls import CHECKOUT, Crawl, CrawlResult, until
 from tests.web import LocalWeb, Reply
@@ -77,6 +79,23 @@ def test_dead_letters_of_nothing_are_refused_in_one_line(crawl: RunCrawl, local_
         said = operator.scrapy("deadletters", *words, code=1)
         assert what in said
         assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words", [("--delay", "abc"), ("--delay", "-5"), ("--max-pages", "-7"), ("--max-bytes", "1.5")]
+)
+def test_what_is_no_limit_of_a_host_is_refused_by_name(words: tuple[str, str], tmp_path: Path) -> None:
+    said = Operator(tmp_path).scrapy("host", "http://a.test", *words, code=2)
+    assert f"argument {words[0]}: {words[1]!r} is no" in said
+
+
+def test_a_data_folder_that_cannot_be_made_is_named(run_crawl: RunCrawl, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    result = run_crawl("broad", ["http://127.0.1.1:9/"], data_dir=tmp_path / "file" / "data")
+    assert (result.returncode, result.stderr.splitlines()) == (
+        2,
+        [f"scrapy crawl: DATA_DIR '{tmp_path}/file/data': Not a directory"],
+    )
 
 
 def test_a_crawl_is_paused_and_goes_on(start_crawl: StartCrawl, local_web: StartWeb) -> None:

@@ -388,7 +388,8 @@ def test_a_hosts_budget_ends_the_crawl_and_scrapy_host_lets_it_go_on(
     options: dict[str, Any] = {"arguments": {"scope": "host"}, "DOWNLOAD_DELAY": 0, "timeout": 20}
     first = run_crawl("broad", [web.url(SITE)], HOST_MAX_PAGES=4, **options)
     assert (first.returncode, first.summary["finish_reason"]) == (0, "finished")
-    assert first.summary["pages"] == 4
+    assert (first.summary["pages"], first.summary["parked"]) == (4, 6)
+    assert "see scrapy host" in first.stderr
     told = run_crawl(web.host(SITE), command=("host", "--max-pages", "6"), data_dir=first.data_dir)
     assert json.loads(told.stdout)["limits"]["pages"] == 6, told.stderr
     second = run_crawl("broad", [web.url(SITE)], HOST_MAX_PAGES=4, data_dir=first.data_dir, **options)

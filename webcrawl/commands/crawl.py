@@ -19,6 +19,7 @@ from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.exceptions import UsageError
 
 from webcrawl.command import crawl_settings
+from webcrawl.config import data_dir
 from webcrawl.errors import ConfigurationError, CrawlError
 
 logger = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ class Command(ScrapyCrawl):
         try:
             check_packages()
             assert self.crawler_process is not None and self.settings is not None
-            crawl_settings(self.crawler_process.spider_loader, self.settings, args[0])
+            _make(data_dir(crawl_settings(self.crawler_process.spider_loader, self.settings, args[0])))
         except CrawlError as error:
             print(f"scrapy crawl: {error}", file=sys.stderr)
             self.exitcode = 2
@@ -81,6 +82,13 @@ class Command(ScrapyCrawl):
         spider.crawler.signals.disconnect(self._ask_for_a_name, signals.request_scheduled)
         if any(word in str(spider.settings.get("USER_AGENT")) for word in _NOBODY):
             logger.warning("Say who you are: set USER_AGENT to a name of your own with a way to reach you")
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"DATA_DIR {str(folder)!r}: {error.strerror}") from error
 
 
 def _is_here(hostname: str) -> bool:

@@ -34,7 +34,9 @@ class Command(SessionCommand):
             "--delay", type=_seconds, metavar="SECONDS", help="between two requests; -1: as set"
         )
         for name in ("pages", "bytes", "depth"):
-            parser.add_argument(f"--max-{name}", type=int, metavar="N", help="a limit of its own; -1: none")
+            parser.add_argument(
+                f"--max-{name}", type=_limit, metavar="N", help="a limit of its own; -1: none"
+            )
 
     def crawl_id(self, args: list[str]) -> str:
         return super().crawl_id(args[1:])
@@ -62,6 +64,13 @@ def _seconds(text: str) -> float:
         seconds = float(text)
     except ValueError:
         seconds = math.nan
-    if not seconds <= 86_400:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds up to a day")
+    if not (0 <= seconds <= 86_400 or seconds == -1):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds up to a day, nor -1")
     return seconds
+
+
+def _limit(text: str) -> int:
+    number = int(text) if text.isascii() and text.removeprefix("-").isdigit() else -2
+    if number < -1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number, nor -1")
+    return number

@@ -60,7 +60,8 @@ class Command(SessionCommand):
         finally:
             place.close()
         counts = await session.frontier.counts()
+        paused = " It was paused, and still is: scrapy resume." if await session.crawl.paused() else ""
         print(
             f"Crawl {session.keys.crawl!r} is in {session.engine_place}: {counts.open:,} URLs to crawl, "
-            f"{counts.seen:,} seen. Go on with FRONTIER_SHARDS={session.keys.shards}."
+            f"{counts.seen:,} seen. Go on with FRONTIER_SHARDS={session.keys.shards}.{paused}"
         )

@@ -13,7 +13,7 @@ import msgpack
 from scrapy import Request, Spider
 
 from webcrawl.errors import StoreError
-from webcrawl.frontier import Candidate, LeasedURL, level_of_priority
+from webcrawl.frontier import Candidate, LeasedURL, level_of_priority, priority_of_level
 from webcrawl.urls import Canonicalizer, normalize, split
 
 _PASSING_META = frozenset({"depth", "download_latency", "download_slot", "is_start_request", "retry_times"})
@@ -92,6 +92,7 @@ def is_plain(request: Request, spider: Spider) -> bool:
         and request.encoding == "utf-8"
         and not (request.callback or request.body or request.headers or request.cookies or request.flags)
         and not (request.cb_kwargs or request.dont_filter)
+        and priority_of_level(level_of_priority(request.priority)) == request.priority
         and request.errback in (None, getattr(spider, "errback", None))
         and request.meta.get("referrer") == _referrer(request)
         and not (_own_meta(request, spider).keys() - {"referrer"})
@@ -106,7 +107,8 @@ def to_request(url: LeasedURL, spider: Spider) -> Request:
     if url.referrer:
         meta["referrer"] = url.referrer
     if url.extra is None:
-        return Request(url.url, errback=getattr(spider, "errback", None), meta=meta)
+        errback = getattr(spider, "errback", None)
+        return Request(url.url, errback=errback, meta=meta, priority=priority_of_level(url.level))
     record = unpack(url.extra)
     try:
         kind = _request_class(record["_class"]) if "_class" in record else Request

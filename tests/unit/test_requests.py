@@ -114,6 +114,8 @@ bodies = {"body": st.binary(max_size=50)}
 
 
 @given(st.builds(Request, st.just(URL), **common, **bodies))
+@example(Request(URL, priority=1))
+@example(Request(URL, priority=-50))
 @example(Request(URL, meta={"mixed": [(1, {"a": {frozenset([b"x"])}}), decimal.Decimal("1.10")]}))
 def test_any_request_survives(request: Request) -> None:
     back = journey(request)

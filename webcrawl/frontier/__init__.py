@@ -1,7 +1,14 @@
 """The frontier: which URL of which host may be fetched next, after Mercator and URLFrontier, kept in Valkey."""
 
 from webcrawl.frontier.crawl import Crawl
-from webcrawl.frontier.entry import DEFAULT_LEVEL, LEVELS, Candidate, LeasedURL, level_of_priority
+from webcrawl.frontier.entry import (
+    DEFAULT_LEVEL,
+    LEVELS,
+    Candidate,
+    LeasedURL,
+    level_of_priority,
+    priority_of_level,
+)
 from webcrawl.frontier.frontier import Frontier
 from webcrawl.frontier.keys import Keys
 from webcrawl.frontier.recent import RecentCache
@@ -34,4 +41,5 @@ __all__ = [
     "Report",
     "Settlement",
     "level_of_priority",
+    "priority_of_level",
 ]

@@ -77,3 +77,8 @@ class LeasedURL:
 def level_of_priority(priority: int) -> int:
     """The level of a Scrapy request priority: higher priority, lower level."""
     return min(max(DEFAULT_LEVEL - priority, 0), LEVELS - 1)
+
+
+def priority_of_level(level: int) -> int:
+    """The reverse, for the priorities that have a level of their own."""
+    return DEFAULT_LEVEL - level

@@ -82,7 +82,13 @@ class _Saving:
             files.append(await self._file(f"shard-{shard:05}", self._exporter.shard(shard)))
         self._line.clear()
         manifest = Manifest(
-            keys.crawl, keys.shards, begun, _now(), webcrawl.__version__, self._counts, tuple(files)
+            keys.crawl,
+            keys.shards,
+            begun,
+            _now(),
+            webcrawl.__version__,
+            {**self._counts, "lost": self._exporter.lost},
+            tuple(files),
         )
         await asyncio.to_thread(self._place.write_manifest, manifest.encoded())
         return manifest
@@ -104,10 +110,11 @@ async def load(
     place: CheckpointPlace,
     crawl: Crawl,
     clear: Callable[[], Awaitable[None]],
+    begun: Callable[[], Awaitable[None]],
     *,
     force: bool,
 ) -> None:
-    """Restore a crawl that does not exist, or with `force` first `clear` it.
+    """Restore a crawl that does not exist, or with `force` first `clear` it. `begun` is called before it is filled.
 
     Raises StoreError, ConfigurationError. A damaged checkpoint touches nothing.
     """
@@ -121,7 +128,11 @@ async def load(
             await _check_replaceable(crawl, force=force)
             await clear()
             await importer.hold()  # this was cleared too
-        await _fill(importer, place, crawl, manifest)
+        async with _renewed(importer.hold):
+            await crawl.begin(restoring=importer.name)
+            await begun()
+            await _fill(importer, place, manifest)
+        await importer.finish()
     except AWAY as error:
         raise StoreError(f"the engine went away ({error}): run scrapy restore again") from error
     finally:
@@ -129,16 +140,13 @@ async def load(
             await importer.let_go()
 
 
-async def _fill(importer: Importer, place: CheckpointPlace, crawl: Crawl, manifest: Manifest) -> None:
-    async with _renewed(importer.hold):
-        await crawl.begin(restoring=importer.name)
-        line = _Line()
-        for number, file in enumerate(manifest.files, 1):
-            line.show(f"file {number} of {len(manifest.files)}, {importer.urls:,} URLs")
-            path = await asyncio.to_thread(place.fetch, file)
-            await importer.load(partial(records, path))
-        line.clear()
-    await importer.finish()
+async def _fill(importer: Importer, place: CheckpointPlace, manifest: Manifest) -> None:
+    line = _Line()
+    for number, file in enumerate(manifest.files, 1):
+        line.show(f"file {number} of {len(manifest.files)}, {importer.urls:,} URLs")
+        path = await asyncio.to_thread(place.fetch, file)
+        await importer.load(partial(records, path))
+    line.clear()
 
 
 async def _check_shards(crawl: Crawl) -> None:

@@ -171,7 +171,7 @@ class Session:
         if self.config.flush_on_start:
             await self.clear()
         await self.crawl.begin()
-        await self._begin_tails()
+        await self.begin_tails()
         if await self.crawl.limits_changed(self.frontier.host_limits):
             await self.frontier.review()
         if self._embedded is not None and self._embedded.first:
@@ -195,8 +195,8 @@ class Session:
         # last: until all is gone, nobody may begin with another number
         await self.crawl.forget()
 
-    async def _begin_tails(self) -> None:
-        """From now on queues have the length and order that are configured."""
+    async def begin_tails(self) -> None:
+        """From now on queues have the length and order that are configured; see Tails.check for what it raises."""
         await self.tails.check()
         if self._spill_uri is None and self.config.hot_urls:
             logger.info("FRONTIER_SPILL_URI is not set: the engine keeps queues of any length in memory")

@@ -26,19 +26,21 @@ def test_a_crawl_goes_on_from_a_checkpoint_taken_while_it_worked(
 
     def start(shards: int) -> Crawl:
         settings = {"DOWNLOAD_DELAY": 0.1, "FRONTIER_LEASE_URLS": 5, "FRONTIER_SHARDS": shards}
+        settings["FRONTIER_HOT_URLS"] = 8  # so that queues are continued in the data folder
         return start_crawl("broad", seeds, arguments={"scope": "host"}, data_dir=data, **settings)
 
     crawl = start(16)
     until(lambda: len(web.hits) >= 20, crawl)
     done = set(web.urls()[:12])
     said = HERE.scrapy("checkpoint", str(place), "-s", f"DATA_DIR={data}")
+    assert list(data.glob("frontier/*/*/*")), "no segments"
     assert "Crawl 'broad' is in" in said
     assert crawl.process.poll() is None
     crawl.kill()
     shutil.rmtree(data)
     before = len(web.hits)
 
-    options = ["-s", f"DATA_DIR={data}", "-s", "FRONTIER_SHARDS=3"]
+    options = ["-s", f"DATA_DIR={data}", "-s", "FRONTIER_SHARDS=3", "-s", "FRONTIER_HOT_URLS=8"]
     assert "Go on with FRONTIER_SHARDS=3." in HERE.scrapy("restore", place.as_uri(), *options)
     result = start(3).wait(40)
     assert result.returncode == 0, result.stderr

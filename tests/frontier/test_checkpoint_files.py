@@ -13,10 +13,10 @@ from redis import Redis
 
 from tests.frontier.contents import Contents
 from tests.frontier.pages import page
+from tests.frontier.test_checkpoint import exporter_of
 from webcrawl.checkpointing import load, save
 from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.frontier import Crawl, Frontier, Keys
-from webcrawl.frontier.checkpoint import Exporter
 from webcrawl.frontier.restore import Importer
 from webcrawl.stores.checkpoints import FolderPlace, open_place
 
@@ -36,13 +36,16 @@ class Copy:
 
     async def save(self, *, force: bool = False, name: str = "x") -> list[str]:
         """Returns the names of the files."""
-        exporter = Exporter(self.crawl.engine, self.crawl.keys, name)
+        exporter = exporter_of(self.crawl, name)
         await save(exporter, self.place, force=force)
         return sorted(path.name for path in self.folder.iterdir())
 
     async def load(self, *, force: bool = False, name: str = "r") -> None:
         importer = Importer(self.copy.engine, self.copy.keys, name)
-        await load(importer, self.place, self.record, self._clear, force=force)
+        await load(importer, self.place, self.record, self._clear, self._begun, force=force)
+
+    async def _begun(self) -> None:
+        assert await self.record.restoring()
 
     async def _clear(self) -> None:
         await self.copy.clear()
@@ -76,7 +79,7 @@ async def test_it_is_replaced_only_by_force_and_once_the_new_one_is_whole(copy: 
     with pytest.raises(StoreError, match="--force replaces it"):
         await copy.save()
     await copy.crawl.add([page(url) for url in URLS])
-    other = Exporter(copy.crawl.engine, copy.crawl.keys, "other")
+    other = exporter_of(copy.crawl, "other")
     await other.begin()
     with pytest.raises(StoreError, match="is being written"):
         await copy.save(force=True)

@@ -17,7 +17,6 @@ from tests.frontier.contents import Contents
 from tests.frontier.pages import all_done, page, urls_of
 from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.frontier import Crawl, Frontier, Settlement
-from webcrawl.frontier.checkpoint import Exporter
 from webcrawl.frontier.spill import Plan, Tails
 
 HOST = "http://long.test"
@@ -264,19 +263,6 @@ async def test_a_crawl_may_go_on_in_another_order(
     tails = await spilling(frontier, tmp_path, order=after)
     got += await fetch(frontier, tails)
     assert sorted(got) == sorted(numbered(301))
-
-
-async def test_a_checkpoint_of_a_long_queue_is_refused(frontier: Frontier, tmp_path: Path) -> None:
-    tails = await spilling(frontier, tmp_path)
-    await frontier.add([page(url) for url in numbered(40)])
-    shard = frontier.keys.shard(HOST)
-    for _ in range(2):
-        copy = Exporter(frontier.engine, frontier.keys, "copy")
-        await copy.begin()
-        with pytest.raises(StoreError, match="continued in a store"):
-            _ = [record async for record in copy.shard(shard)]
-        await copy.end()
-        await serve(tails, frontier)
 
 
 async def test_another_store_than_the_crawls_is_refused(frontier: Frontier, tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ import pytest
 from redis import Redis
 
 from tests.frontier.pages import page
+from tests.frontier.test_checkpoint import exporter_of
 from tests.s3server import Line
 from webcrawl.checkpointing import load, save
 from webcrawl.engine import Engine
 from webcrawl.errors import StoreError
 from webcrawl.frontier import Crawl, Frontier, Keys
-from webcrawl.frontier.checkpoint import Exporter
 from webcrawl.frontier.restore import Importer
 from webcrawl.stores.checkpoints import open_place
 
@@ -31,7 +31,7 @@ async def _there_and_back(bucket: Callable[[], dict[str, bytes]], url: str, line
     engine = Engine(url)
     crawl, copy = (Frontier(engine, Keys(name, 2), "w1") for name in ("crawl", "copy"))
     place = open_place("s3://pages/copies/monday")
-    exporter = Exporter(engine, crawl.keys, "x")
+    exporter = exporter_of(crawl)
     with pytest.raises(StoreError, match="there is no checkpoint at s3://pages/copies/monday"):
         await _load(copy, place)
     await crawl.add([page(one) for one in URLS[:3]])
@@ -60,4 +60,4 @@ async def _there_and_back(bucket: Callable[[], dict[str, bytes]], url: str, line
 async def _load(copy: Frontier, place: object) -> None:
     importer = Importer(copy.engine, copy.keys, "r")
     record = Crawl(copy.engine, copy.keys, "w1")
-    await load(importer, place, record, copy.clear, force=False)  # type: ignore[arg-type]
+    await load(importer, place, record, copy.clear, record.totals, force=False)  # type: ignore[arg-type]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.command import DEFAULT_CRAWL, SessionCommand
+from webcrawl.command import DEFAULT_CRAWL, SessionCommand, check_crawl
 from webcrawl.errors import ConfigurationError, StoreError
 
 if TYPE_CHECKING:
@@ -46,14 +45,13 @@ class Command(SessionCommand):
             raise ConfigurationError(
                 'SEEN_SET = "bloom" keeps what was seen out of the engine: no checkpoint can be written'
             )
-        shards = await session.crawl.shards()
-        if shards is None:
-            raise StoreError(f"there is no crawl {session.keys.crawl!r} in {session.engine_place}")
+        await check_crawl(session)
         if await session.crawl.restoring():
             raise StoreError(f"crawl {session.keys.crawl!r} is not yet, or only in part, restored")
+        await session.tails.check()
         place = open_place(args[0])
         try:
-            exporter = Exporter(session.engine, replace(session.keys, shards=shards), session.worker)
+            exporter = Exporter(session.engine, session.keys, session.worker, session.tails)
             manifest = await save(exporter, place, force=opts.force)
         finally:
             place.close()
@@ -62,3 +60,5 @@ class Command(SessionCommand):
             f"Crawl {manifest.crawl!r} is in {place.uri}: {manifest.counts['open']:,} URLs to crawl, "
             f"{manifest.counts['seen']:,} seen, {size / 1e6:,.1f} MB."
         )
+        if lost := manifest.counts["lost"]:
+            print(f"{lost:,} URLs are not in it: their segments are damaged or missing.")

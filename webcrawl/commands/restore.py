@@ -53,11 +53,18 @@ class Command(SessionCommand):
             raise ConfigurationError(
                 'SEEN_SET = "bloom": a checkpoint can only be restored with SEEN_SET = "exact"'
             )
+
+        async def begun() -> None:
+            # what is too much for the engine goes to the store at once
+            await session.begin_tails()
+            session.tails.start(lambda: range(session.keys.shards))
+
         place = open_place(args[0])
         try:
             importer = Importer(session.engine, session.keys, session.worker)
-            await load(importer, place, session.crawl, session.clear, force=opts.force)
+            await load(importer, place, session.crawl, session.clear, begun, force=opts.force)
         finally:
+            await session.tails.stop()
             place.close()
         counts = await session.frontier.counts()
         paused = " It was paused, and still is: scrapy resume." if await session.crawl.paused() else ""

@@ -9,7 +9,12 @@ fetched again. To that end:
 - An entry that does not leave its place until all places of the shard have been read is found there, whenever that
   place is read: a scan gives everything that is there from its beginning to its end, long queues are read against the
   direction in which entries leave. One that does is in the journal, which is read last. So the order in which places
-  are read does not matter, with one exception:
+  are read does not matter, but for the seen set.
+- Queues that are continued in the store are no exception: what moves between the hot list, the outbox and the store
+  is in the journal, but for what goes from the outbox to the store. A queue is read in one step: what has gone there
+  before is found in the store, what goes there later was found in the outbox. Parts that are condemned go from the
+  queue to a list that is read later, and from there, by way of the journal, to the dead letters. How it is with queues
+  that are too long for one step is told in webcrawl.frontier.queue_copy.
 - A URL added while the seen set is read may be in the copy as seen. It must then be in it as queued too: queues are
   read after the seen set. The seen set is read in ascending order of buckets, since a split moves marks only upwards.
 - A page settled after `begin` is in the journal and fetched again, so it does not matter whether the copy of another
@@ -21,18 +26,16 @@ At the restore, what is in the journal is queued once, whatever copies of it wer
 from __future__ import annotations
 
 import struct
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgpack
-
 from webcrawl.engine import Call, Engine
 from webcrawl.errors import StoreError
-from webcrawl.frontier.entry import LEVELS
 from webcrawl.frontier.keys import Keys
 from webcrawl.frontier.operations import BATCH
+from webcrawl.frontier.queue_copy import QueueCopy
+from webcrawl.frontier.spill import Tails
 
 Record = list[Any]
 """A kind and what belongs to it; see Exporter. Made of lists, bytes, texts and integers only."""
@@ -60,6 +63,7 @@ class Exporter:
         ["later" or "scheduled", [[due ms, member], ...]]
         ["seen", marks as little-endian int64]
         ["queue", [[host, [entry, ...]], ...]]      a host may come again, with later entries of a level
+        ["bury", host, reason, [entry, ...]]        dead letters that are not among the others yet
         ["leased", [[host, [entry, ...]], ...]]     what workers had in hand, in the order in which they were given it
         ["moved", [host LF entry, ...]]             the journal
     """
@@ -67,7 +71,10 @@ class Exporter:
     engine: Engine
     keys: Keys
     name: str
+    tails: Tails
     batch: int = BATCH
+    lost: int = 0
+    """URLs in the store that are damaged or missing: they are in no checkpoint, and for no worker."""
     _servers: list[str] = field(default_factory=list)
 
     async def begin(self) -> None:
@@ -159,40 +166,13 @@ class Exporter:
 
     async def _queues(self, shard: int, prefix: str) -> AsyncIterator[Record]:
         known: set[bytes] = set()
-        unreadable = StoreError(
-            "queues that are continued in a store cannot be written into a checkpoint yet"
-        )
-        if await self.engine.client.exists(prefix + "condemned"):
-            raise unreadable
+        queues = QueueCopy(self.engine, self.keys, self.tails, shard, self.batch)
         async for masks in self._scan(self.engine.client.hscan, prefix + "mask"):
-            if any(int(mask) >= 1 << LEVELS for mask in masks.values()):
-                raise unreadable
-            hosts = _news(masks, known)
-            while hosts:
-                call = Call("copy", self.keys.queue(shard), (self.batch, *hosts[:_HOSTS_AT_ONCE]))
-                reply = await self.engine.run(call)
-                yield ["queue", [[host, entries] for host, entries, _ in reply if entries]]
-                for host, _, long in reply:
-                    for level in long:
-                        async for record in self._long_queue(shard, host, level):
-                            yield record
-                del hosts[: len(reply)]
-
-    async def _long_queue(self, shard: int, host: bytes, level: int) -> AsyncIterator[Record]:
-        """Pieces of a queue, oldest first. They are read from the end and turned round in a file."""
-        known, places = 0, [0]
-        with tempfile.TemporaryFile() as file:
-            while True:
-                arguments = (host, level, known, self.batch)
-                known, *entries = await self.engine.run(Call("piece", self.keys.queue(shard), arguments))
-                if not entries:
-                    break
-                places.append(places[-1] + file.write(msgpack.packb(entries)))
-                yield ["queue", []]  # nothing yet: whoever takes the records can do something else meanwhile
-            while len(places) > 1:
-                end = places.pop()
-                file.seek(places[-1])
-                yield ["queue", [[host, msgpack.unpackb(file.read(end - places[-1]), raw=True)]]]
+            async for found in queues.hosts(_news(masks, known)):
+                yield ["queue", found]
+        async for condemned in queues.condemned():
+            yield ["bury", *condemned]
+        self.lost += queues.lost
 
     async def _leases(self, prefix: str, hosts: list[bytes]) -> list[list[Any]]:
         found = []

@@ -40,7 +40,8 @@ server's clock.
       near:<block>                 HASH  SimHash -> first URL; the block is one quarter of the SimHash
       copying                      STR   who writes a checkpoint, expiring
       moved                        LIST  host LF entry: what left its place meanwhile, expiring
-      reading                      HASH  queue that it is reading, from its end -> entries added there since, expiring
+      reading                      HASH  list that it is reading, from its end -> entries added there since, expiring;
+                                         a queue is its hot list, out:<queue> its outbox
     wc:crawls                      HASH  crawl -> the FRONTIER_SHARDS it was begun with, the same for all, as they share
                                          the records of hosts
     wc:{c:<crawl>}: ...

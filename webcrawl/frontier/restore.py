@@ -107,6 +107,10 @@ class Importer:
             pairs = record[1]
             for host, value in zip(pairs[::2], pairs[1::2], strict=True):
                 await self._add(self._shard(host), kind, [host, value])
+        elif kind == "bury":
+            host, reason, entries = record[1:]
+            left = self._left(host, entries)
+            await self._add(self._shard(host), kind, [host, reason, len(left), *left], len(left))
         elif kind != "moved":
             await getattr(self, f"_put_{kind}", _unknown)(*record[1:])
 
@@ -122,15 +126,19 @@ class Importer:
 
     async def _queue(self, end: str, hosts: Iterable[Sequence[Any]]) -> None:
         for host, entries in hosts:
-            left = [entry for entry in entries if _key(host, entry) not in self._moved]
+            left = self._left(host, entries)
             starts = range(0, len(left), BATCH)
             for start in starts if end == "tail" else reversed(starts):
                 some = left[start : start + BATCH]
                 await self._add(self._shard(host), end, [host, len(some), *some], len(some))
 
     async def _seen(self, packed: bytes) -> None:
+        by_shard: dict[int, list[int]] = {}
         for (mark,) in struct.iter_unpack("<q", packed):
-            await self._add(self.keys.shard_of_mark(mark), "seen", [mark])
+            by_shard.setdefault(self.keys.shard_of_mark(mark), []).append(mark)
+        for shard, marks in by_shard.items():
+            for start in range(0, len(marks), BATCH):
+                await self._add(shard, "seen", marks[start : start + BATCH])
 
     async def _put_dead(self, found: Iterable[Sequence[bytes]]) -> None:
         for url, packed in found:
@@ -194,6 +202,10 @@ class Importer:
         self._room -= len(arguments)
         if len(batch) >= 2 * BATCH or self._room <= 0:
             await self._flush()
+
+    def _left(self, host: bytes, entries: Iterable[bytes]) -> list[bytes]:
+        """Those that are not in the journal."""
+        return [entry for entry in entries if _key(host, entry) not in self._moved]
 
     def _shard(self, host: bytes) -> int:
         return self.keys.shard(host.decode())

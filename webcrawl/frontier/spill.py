@@ -102,6 +102,10 @@ class Tails:
         except StoreError as error:
             logger.warning("The segments in %s of %s stay: %s", folder, self._uri, error)
 
+    async def read(self, shard: int, descriptor: bytes) -> list[bytes]:
+        """The entries of a part; raises PartLost when it is damaged or not there any more."""
+        return await self._part(f"{await self._folder()}/{shard:04}", descriptor)
+
     async def plan(self, shards: Sequence[int]) -> list[Plan]:
         """What there is to do in these shards."""
         names = [uuid.uuid4().hex[:16] for _ in shards]
@@ -188,18 +192,24 @@ class Tails:
 
     async def _read(self, place: str, descriptor: bytes, whose: bytes) -> list[bytes]:
         """What refill.lua and buried.lua take: "found" and the entries, or "lost"."""
-        store, part = await self._store(), Part.parse(descriptor)
-        name = f"{place}/{part.segment}"
         try:
-            raw = await asyncio.to_thread(store.read, name, part.offset, part.length)
-            return [b"found", *unpack(raw, part)]
+            return [b"found", *await self._part(place, descriptor)]
         except PartLost as error:
-            await self._be_there(store, place)
+            part, store = Part.parse(descriptor), await self._store()
             logger.error(
                 "%d URLs of %s are lost: segment %s at byte %d: %s",
-                *(part.urls, whose.decode(), store.uri(name), part.offset, error),
+                *(part.urls, whose.decode(), store.uri(f"{place}/{part.segment}"), part.offset, error),
             )
             return [b"lost"]
+
+    async def _part(self, place: str, descriptor: bytes) -> list[bytes]:
+        store, part = await self._store(), Part.parse(descriptor)
+        try:
+            raw = await asyncio.to_thread(store.read, f"{place}/{part.segment}", part.offset, part.length)
+            return unpack(raw, part)
+        except PartLost:
+            await self._be_there(store, place)
+            raise
 
     @staticmethod
     async def _be_there(store: SegmentStore, place: str) -> None:

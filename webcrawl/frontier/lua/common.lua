@@ -41,11 +41,17 @@ local function moved(P, host, entries)
   end
 end
 
--- So many entries were added to the end of a queue: a checkpoint that is reading it counts from there.
+-- So many entries were added to the end of a hot list, or with "out:" of an outbox, or were taken from there: a checkpoint
+-- that is reading it counts from its end.
 local function added_behind(P, queue, n)
   if is_copied(P) and redis.call('HEXISTS', P .. 'reading', queue) == 1 then
     redis.call('HINCRBY', P .. 'reading', queue, n)
   end
+end
+
+-- Whether a checkpoint is reading this queue in pieces: then nothing goes from its outbox to the store.
+local function is_read(P, queue)
+  return is_copied(P) and redis.call('HEXISTS', P .. 'reading', queue) + redis.call('HEXISTS', P .. 'reading', 'out:' .. queue) > 0
 end
 
 -- What was configured for the crawl. Queues longer than `hot` are spilled: see keys.py. Of a queue, `full` entries close
@@ -104,6 +110,7 @@ local function push(P, host, entries, head)
       local to = math.min(from + 999, #group)
       if not first and is_closed(mask, level) then
         outbox_has(P, queue, redis.call('RPUSH', P .. 'out:' .. queue, unpack(group, from, to)))
+        added_behind(P, 'out:' .. queue, to - from + 1)
       else
         local n = redis.call(first and 'LPUSH' or 'RPUSH', P .. 'q:' .. queue, unpack(group, from, to))
         if not first then added_behind(P, queue, to - from + 1) end

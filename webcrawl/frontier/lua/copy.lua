@@ -1,21 +1,38 @@
 -- The queues of some hosts, for a checkpoint.
 -- KEYS[1] the crawl's prefix in this shard
 -- ARGV    most entries, hosts
--- reply   per host, as many as there is room for and one at least: {host, {entry...}, {level...}}: what is queued, level by
---         level, and the levels at which too much is queued to be told here
+-- reply   per host, as many as there is room for and one at least: {host, {queue...}}. A queue is {level, {part...},
+--         {entry...}, {entry...}}: its parts in the store, its hot list, its outbox; or {level, {part...}}, when the lists
+--         are too long. They are to be read by piece.lua, and until then nothing moves from them to the store.
 local P, room, reply = KEYS[1], tonumber(ARGV[1]), {}
+
+local function all_of(key) return redis.call('LRANGE', key, 0, -1) end
+
 for i = 2, #ARGV do
-  local entries, long = {}, {}
+  local host, queues, left = ARGV[i], {}, room
+  local mask = tonumber(redis.call('HGET', P .. 'mask', host)) or 0
   for level = 0, LEVELS - 1 do
-    local key = P .. 'q:' .. ARGV[i] .. ' ' .. level
-    if redis.call('LLEN', key) > room - #entries then
-      if i > 2 then return reply end
-      long[#long + 1] = level
-    else
-      for _, entry in ipairs(redis.call('LRANGE', key, 0, -1)) do entries[#entries + 1] = entry end
+    if bit.band(mask, bit.lshift(1, level)) ~= 0 then
+      local queue = host .. ' ' .. level
+      local hot, out, parts = P .. 'q:' .. queue, P .. 'out:' .. queue, {}
+      local n = redis.call('LLEN', hot)
+      if is_closed(mask, level) then
+        n = n + redis.call('LLEN', out)
+        parts = all_of(P .. 'tail:' .. queue)
+      end
+      if n <= left then
+        queues[#queues + 1] = {level, parts, all_of(hot), all_of(out)}
+        left = left - n
+      elseif i > 2 then
+        return reply
+      else
+        redis.call('HSET', P .. 'reading', queue, 0, 'out:' .. queue, 0)
+        redis.call('PEXPIRE', P .. 'reading', JOURNAL_MS)
+        queues[#queues + 1] = {level, parts}
+      end
     end
   end
-  room = room - #entries
-  reply[#reply + 1] = {ARGV[i], entries, long}
+  room = left
+  reply[#reply + 1] = {host, queues}
 end
 return reply

@@ -1,15 +1,16 @@
--- A piece of a long queue, for a checkpoint. Such a queue is read from its end to its head: entries leave at the head.
+-- A piece of a long list of a queue, for a checkpoint. It is read from its end to its head, where entries leave.
 -- KEYS[1] the crawl's prefix in this shard
--- ARGV    host, level, how many entries from the end are known (0 to begin), most entries
+-- ARGV    host, level, "" for the hot list or "out:" for the outbox, how many entries from the end are known, most entries
 -- reply   how many entries from the end are known now, and the ones before them; none when the head has been reached
-local P, queue, known, most = KEYS[1], ARGV[1] .. ' ' .. ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local P, queue, known, most = KEYS[1], ARGV[1] .. ' ' .. ARGV[2], tonumber(ARGV[4]), tonumber(ARGV[5])
+local field, key = ARGV[3] .. queue, P .. (ARGV[3] == '' and 'q:' or ARGV[3]) .. queue
 -- what was added since then has moved the known ones away from the end; what was taken from there is in the journal
-if known > 0 then known = math.max(0, known + (redis.call('HGET', P .. 'reading', queue) or 0)) end
-local entries = redis.call('LRANGE', P .. 'q:' .. queue, -known - most, -known - 1)
+known = math.max(0, known + (redis.call('HGET', P .. 'reading', field) or 0))
+local entries = redis.call('LRANGE', key, -known - most, -known - 1)
 if #entries == 0 then
-  redis.call('HDEL', P .. 'reading', queue)
+  redis.call('HDEL', P .. 'reading', field)
 else
-  redis.call('HSET', P .. 'reading', queue, 0)
+  redis.call('HSET', P .. 'reading', field, 0)
   redis.call('PEXPIRE', P .. 'reading', JOURNAL_MS)
 end
 return {known + #entries, unpack(entries)}

@@ -4,6 +4,7 @@
 --         "tail" | "head"          host, n, n entries: behind what is queued, or before it
 --         "later" | "scheduled"    due ms, member
 --         "dead"                   URL, how many, its letters
+--         "bury"                   host, reason, n, n entries
 --         "seen"                   marks
 --         "limits" | "spent" | "parked"   host, value
 --         "host"                   host, n, n fields and values of its record; one that is known already is kept
@@ -41,6 +42,15 @@ function put.dead()
     local known = redis.call('HGET', P .. 'dead', ARGV[i])
     redis.call('HSET', P .. 'dead', ARGV[i], ARGV[i + 2])
     redis.call('HINCRBY', N, 'dead', ARGV[i + 1] - (known and #cmsgpack.unpack(known) or 0))
+  end
+end
+
+function put.bury()
+  local i = 2
+  while i <= #ARGV do
+    local n = tonumber(ARGV[i + 2])
+    for j = i + 3, i + 2 + n do bury(P, ARGV[i], ARGV[j], ARGV[i + 1], now) end
+    i = i + 3 + n
   end
 end
 

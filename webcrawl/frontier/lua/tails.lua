@@ -14,7 +14,7 @@ redis.call('ZREM', P .. 'unused', ARGV[1])
 
 for _, queue in ipairs(redis.call('ZREVRANGE', P .. 'spilling', 0, 99)) do
   local left, from = redis.call('LLEN', P .. 'out:' .. queue), 0
-  while left >= conf.part and room >= conf.part do
+  while left >= conf.part and room >= conf.part and not is_read(P, queue) do
     local n = math.min(left, 2 * conf.part, room)
     local first = conf.newest_first and -from - n or from
     writes[#writes + 1] = queue

@@ -9,7 +9,7 @@ if not announced or announced < 0 then return 0 end
 for i = 2, #ARGV, 5 do
   local queue, n = ARGV[i], tonumber(ARGV[i + 3])
   local out, first = P .. 'out:' .. queue, conf.newest_first and -n or 0
-  if checksum(redis.call('LRANGE', out, first, first + n - 1)) == ARGV[i + 4] then
+  if not is_read(P, queue) and checksum(redis.call('LRANGE', out, first, first + n - 1)) == ARGV[i + 4] then
     -- LTRIM comes first, as it frees memory: what follows a write is not refused by a full server
     if conf.newest_first then redis.call('LTRIM', out, 0, -n - 1) else redis.call('LTRIM', out, n, -1) end
     local descriptor = table.concat({name, ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]}, ' ')

@@ -163,9 +163,11 @@ class ModelFrontier:
     def block(self, host: str) -> None:
         self.parked[host] = "blocked"
         if lease := self.leases.pop(host, None):
+            # the host stays held: its worker has not heard of it yet
             self._give_back(host, list(lease.entries.values()))
-            if self.hosts[host].holder == (self.crawl, lease.token):
-                self.hosts[host].held = False
+
+    def block_until(self, host: str, *, ever: bool) -> None:
+        self.hosts[host].blocked |= ever
 
     def limit(self, host: str, limits: Limits) -> None:
         self.limits[host] = limits
@@ -229,12 +231,15 @@ class ModelFrontier:
         lease.next += len(taken)
         return new
 
-    def release(self, host: str, *, failures: int, blocked: bool) -> None:
+    def release(self, host: str, token: int, *, failures: int, blocked: bool) -> None:
+        """Of a lease that was lost to a block, the host alone is given back."""
         record = self.hosts[host]
-        record.held = False
-        record.failures = failures
-        record.blocked |= blocked
-        self._give_back(host, list(self.leases.pop(host).entries.values()))
+        if self.holds(host, token):
+            self._give_back(host, list(self.leases.pop(host).entries.values()))
+        if record.holder == (self.crawl, token):
+            record.held, record.holder = False, None
+            record.failures = failures
+            record.blocked |= blocked
 
     def reap(self, *, everything: bool, blocked: bool) -> tuple[int, int]:
         """Returns (hosts taken back, URLs that became dead letters). The first URL of a lease is to blame."""
@@ -252,7 +257,7 @@ class ModelFrontier:
                     buried += 1
             self._give_back(host, entries)
             if record.holder == (self.crawl, lease.token):
-                record.held = False
+                record.held, record.holder = False, None
                 record.blocked |= blocked or bool(record.delay)
         return len(taken), buried
 

@@ -130,6 +130,11 @@ class LeasedHosts:
         host.urls.appendleft(url)
         host.leaving = True
 
+    def reschedule(self, name: str) -> None:
+        """The host, if it is leased, may be asked at another time than was thought."""
+        if host := self._hosts.get(name):
+            self._schedule(host)
+
     @staticmethod
     def settle(host: LeasedHost, settled: Settled) -> None:
         """All work on a URL is done."""

@@ -105,6 +105,7 @@ class HostTurn:
         "_started",
         "_unreachable",
         "crawl_delay",
+        "delay",
         "failures",
         "in_flight",
     )
@@ -121,6 +122,8 @@ class HostTurn:
     ) -> None:
         """`wait`: seconds from `now` that still have to pass; negative tells how long the host has been quiet."""
         self.crawl_delay = crawl_delay
+        self.delay: float | None = None
+        """What an operator set for the host: at least so long, whatever the settings say."""
         self.failures = failures
         self.in_flight = 0
         self._config = config
@@ -133,10 +136,10 @@ class HostTurn:
 
     @property
     def gap(self) -> float:
-        """Seconds between two requests while all goes well; follows `crawl_delay`, which may be learned late."""
+        """Seconds between two requests while all goes well; `crawl_delay` and `delay` may be learned late."""
         crawl_delay = min(_sound(self.crawl_delay), self._config.max_crawl_delay)
         adaptive = min(self._config.latency_factor * self._latency, self._config.max_backoff)
-        return max(self._config.delay, crawl_delay, adaptive)
+        return max(self._config.delay, crawl_delay, _sound(self.delay), adaptive)
 
     @property
     def ready_at(self) -> float:

@@ -16,6 +16,8 @@ from webcrawl.politeness import Failed, HostTurn, Outcome, PolitenessConfig
 from webcrawl.urls import hostname
 
 _IDLE_HOSTS_KEPT = 10_000
+_LOOK_AGAIN_SECONDS = 1.0
+"""How long a shorter delay that an operator set may go unnoticed by who waits already."""
 
 
 class LeaseLost(CrawlError):
@@ -30,7 +32,6 @@ class Abandoned(CrawlError):
 class _Place:
     turn: HostTurn
     room: asyncio.Semaphore
-    delay: float | None
     valid_until: float
 
 
@@ -67,12 +68,11 @@ class Turns:
 
         The latter is monotonic time, as all times here.
         """
-        place = self._others.pop(host, None) or self._new_place(host, failures, delay, valid_until)
+        place = self._others.pop(host, None) or self._new_place(host, failures, valid_until)
         # of a host that was asked without a lease, what is on its way and who waits still counts
         place.turn.failures = max(place.turn.failures, failures)
-        place.delay, place.valid_until = delay, valid_until
+        place.turn.delay, place.valid_until = delay, valid_until
         self._places[host] = place
-        self.set_crawl_delay(host, place.turn.crawl_delay)
         return place.turn
 
     def extend(self, host: str, valid_until: float) -> None:
@@ -132,10 +132,15 @@ class Turns:
 
     def set_crawl_delay(self, host: str, seconds: float | None) -> bool:
         """What robots.txt asks for; an operator's longer delay stays. True when the host's gap changes by it."""
-        place = self._place(host)
-        before = place.turn.gap
-        place.turn.crawl_delay = max((one for one in (seconds, place.delay) if one is not None), default=None)
-        return place.turn.gap != before
+        turn = self._place(host).turn
+        before, turn.crawl_delay = turn.gap, seconds
+        return turn.gap != before
+
+    def set_delay(self, host: str, seconds: float | None) -> bool:
+        """What an operator asks for, or no longer; robots.txt's longer one stays. True when the host's gap changes."""
+        turn = self._place(host).turn
+        before, turn.delay = turn.gap, seconds
+        return turn.gap != before
 
     def fail(self, host: str) -> None:
         """The host could not even be asked, for want of an address: it counts as a failed request."""
@@ -161,17 +166,17 @@ class Turns:
             return place
         place = self._others.get(host)
         if place is None:
-            place = self._others[host] = self._new_place(host, 0, None, math.inf)
+            place = self._others[host] = self._new_place(host, 0, math.inf)
             if len(self._others) > _IDLE_HOSTS_KEPT:
                 self._others.popitem(last=False)
         else:
             self._others.move_to_end(host)
         return place
 
-    def _new_place(self, host: str, failures: int, delay: float | None, valid_until: float) -> _Place:
+    def _new_place(self, host: str, failures: int, valid_until: float) -> _Place:
         config = self.config_of(host)
-        turn = HostTurn(config, delay, failures, now=time.monotonic())
-        return _Place(turn, asyncio.Semaphore(config.concurrency), delay, valid_until)
+        turn = HostTurn(config, None, failures, now=time.monotonic())
+        return _Place(turn, asyncio.Semaphore(config.concurrency), valid_until)
 
 
 async def _until_due(host: str, place: _Place, ending: asyncio.Event) -> None:
@@ -185,6 +190,7 @@ async def _until_due(host: str, place: _Place, ending: asyncio.Event) -> None:
         if place.turn.may_start(now):
             return
         with suppress(TimeoutError):
-            seconds = max(0.0005, min(place.turn.ready_at, place.valid_until) - now)
+            until = min(place.turn.ready_at, place.valid_until, now + _LOOK_AGAIN_SECONDS)
+            seconds = max(0.0005, until - now)
             async with asyncio.timeout(seconds):
                 await ending.wait()

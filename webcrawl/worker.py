@@ -156,6 +156,7 @@ class Worker:
 
     def learned(self, host: str) -> None:
         """The gap between two requests to the host has changed: the server should know."""
+        self._hosts.reschedule(host)
         self._dirty.add(host)
         self._signal.set()
 
@@ -368,11 +369,13 @@ class Worker:
         self._heed_pause((await self.crawl.beat(seeding=self.seeding)).paused)
         self._permits.valid_until = sent + self.crawl.worker_seconds
         lost = await self.frontier.extend([host.lease for host in self._hosts])
-        for name in [host.lease.host for host in self._hosts]:
-            if name in lost:
-                self._lose(name)
-            else:
-                self.turns.extend(name, self._trusted_until(sent))
+        for lease in [host.lease for host in self._hosts]:
+            if lease.host in lost:
+                self._lose(lease.host)
+                continue
+            self.turns.extend(lease.host, self._trusted_until(sent))
+            if self.turns.set_delay(lease.host, lease.delay):
+                self.learned(lease.host)
         delay = self.turns.config.delay
         hosts, buried = await self.frontier.reap(delay=delay)
         if hosts:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from webcrawl.engine import Engine
-from webcrawl.frontier import Candidate, Lease, Settlement
+from webcrawl.frontier import Candidate, Frontier, Lease, Settlement
 
 
 def page(url: str, *, seen_test: bool = True, **more: Any) -> Candidate:
@@ -32,6 +32,13 @@ async def past(engine: Engine, seconds: float = 0.0) -> None:
     target = start[0] * 1000 + start[1] // 1000 + int(seconds * 1000) + 1
     while (now := await engine.client.time())[0] * 1000 + now[1] // 1000 <= target:
         await asyncio.sleep(0.001)
+
+
+async def silence_over(frontier: Frontier, host: str) -> None:
+    """As if the time had come until which nobody asks the host."""
+    await frontier.engine.client.hdel(frontier.keys.host(host), "until")
+    await frontier.block_until(host, 0)
+    await past(frontier.engine)
 
 
 def urls_of(leases: Iterable[Lease]) -> list[str]:

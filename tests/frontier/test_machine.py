@@ -150,7 +150,7 @@ class FrontierMachine(RuleBasedStateMachine):
         for host, record in self.shared.records.items():
             if record.held:
                 self.put_off.add((crawl, host))
-                if record.holder and record.holder[0] != crawl:
+                if not (record.holder and model.holds(host, record.holder[1])):
                     self.shared_out.add(host)
 
     def is_free(self, crawl: str, host: str) -> bool:
@@ -276,7 +276,7 @@ class FrontierMachine(RuleBasedStateMachine):
         model.refused += not good
         if good:
             model.settle(lease.host, settled, place=self.place)
-            model.release(lease.host, failures=failures, blocked=pause > 0)
+        model.release(lease.host, lease.token, failures=failures, blocked=pause > 0)
         assert self.run(self.frontier(crawl).release(lease, real, pause=pause)) == good
 
     @rule(crawl=crawls, brief=st.booleans())
@@ -290,6 +290,8 @@ class FrontierMachine(RuleBasedStateMachine):
             self.shared[host].held = True
         lost = {leases[token].host for token in leases.keys() - good}
         assert self.run(self.frontier(crawl, brief).extend(list(leases.values()))) == lost
+        for token in good:
+            assert leases[token].delay == self.shared[leases[token].host].delay
 
     @rule(crawl=crawls, everything=st.booleans(), delay=pauses)
     def reap(self, crawl: str, everything: bool, delay: float) -> None:
@@ -339,10 +341,17 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @rule(host=hosts, seconds=pauses)
     def block_until(self, host: str, seconds: float) -> None:
-        for crawl in self.models:
+        for crawl, model in self.models.items():
             self.run(self.frontier(crawl).block_until(host, seconds))
-        self.shared[host].blocked = seconds > 0
+            model.block_until(host, ever=seconds > 0)
         self.put_off -= {(crawl, host) for crawl in self.models}
+
+    @rule(host=hosts)
+    def silence_ends(self, host: str) -> None:
+        """As if the time had come until which the host is left alone."""
+        self.valkey.hdel(Keys("ours", 2).host(host), "until")
+        self.shared[host].blocked = False
+        self.block_until(host, 0.0)
 
     @rule(crawl=crawls, host=hosts, seconds=st.sampled_from([None, 0.0, NEVER]))
     def set_delay(self, crawl: str, host: str, seconds: float | None) -> None:

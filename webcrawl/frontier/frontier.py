@@ -12,6 +12,7 @@ from webcrawl.frontier.operations import BATCH, Operations, milliseconds
 from webcrawl.frontier.records import Counts, HostLimits, Lease, Report, Settlement
 
 _COUNTERS = tuple(one.name for one in fields(Counts))
+_LOST = -2
 
 
 @dataclass(slots=True)
@@ -151,7 +152,10 @@ class Frontier(Operations):
         return int(sum(await self.engine.run_all(calls)))
 
     async def extend(self, leases: Sequence[Lease]) -> set[str]:
-        """The heartbeat: these leases last `lease_seconds` from now; returns the hosts whose lease was lost."""
+        """The heartbeat: these leases last `lease_seconds` from now; returns the hosts whose lease was lost.
+
+        `delay` of the others is what an operator says now.
+        """
         by_shard: dict[int, list[Lease]] = {}
         for lease in leases:
             by_shard.setdefault(self.keys.shard(lease.host), []).append(lease)
@@ -166,7 +170,14 @@ class Frontier(Operations):
             )
             for shard, group in by_shard.items()
         ]
-        return {host.decode() for reply in await self.engine.run_all(calls) for host in reply}
+        lost = set()
+        for group, reply in zip(by_shard.values(), await self.engine.run_all(calls), strict=True):
+            for lease, delay in zip(group, reply, strict=True):
+                if delay == _LOST:
+                    lost.add(lease.host)
+                else:
+                    lease.delay = _delay(delay)
+        return lost
 
     async def reap(self, *, everything: bool = False, delay: float = 0.0) -> tuple[int, int]:
         """Take back the leases that ran out (or all); returns (hosts taken back, URLs that became dead letters).
@@ -284,8 +295,11 @@ def _batches(hosts: dict[str, list[int]]) -> Iterable[list[tuple[str, list[int]]
 
 def _lease(raw: list[Any]) -> Lease:
     host = raw[0].decode()
-    delay = raw[3] / 1000 if raw[3] >= 0 else None
-    return Lease(host, int(raw[1]), raw[2], delay, _urls(host, raw[4]))
+    return Lease(host, int(raw[1]), raw[2], _delay(raw[3]), _urls(host, raw[4]))
+
+
+def _delay(ms: int) -> float | None:
+    return ms / 1000 if ms >= 0 else None
 
 
 def _urls(host: str, flat: list[Any]) -> list[LeasedURL]:

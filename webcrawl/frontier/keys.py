@@ -4,10 +4,12 @@ A host's number is the upper 16 bits of its hash, and its shard that number mod 
 cluster's hash tag: all keys of a shard are in one slot, so every script touches one slot. Times are milliseconds of the
 server's clock.
 
-    wc:{s<shard>}:host:<host>      HASH  politeness, shared by all crawls: until (not asked before), held (leased
-                                         until), holder (of that lease), failures (in a row), forgiven (when these
-                                         are forgotten), delay (ms), gap (ms that the last worker kept), shares (of
-                                         crawls that wait for it), kept (set by an operator: the record does not expire)
+    wc:{s<shard>}:host:<host>      HASH  politeness, shared by all crawls: until (not asked before), held (nobody
+                                         else gets it until: its lease runs out, or would but for a block),
+                                         holder (of that lease), failures (in a row), forgiven (when these are
+                                         forgotten), delay (ms, of an operator), gap (ms that the last worker
+                                         kept), shares (of crawls that wait for it), kept (an operator wrote
+                                         here: the record does not expire)
     wc:{s<shard>}:robots:<host>    STR   robots.txt policy, expiring
     wc:{s<shard>}:token            INT   the last fencing token
     wc:{s<shard>}:c:<crawl>: ...

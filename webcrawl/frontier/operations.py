@@ -26,17 +26,24 @@ class Operations:
     keys: Keys
 
     async def block_until(self, host: str, seconds: float) -> None:
-        """Nobody asks the host before `seconds` have passed; it need not be known yet."""
+        """Nobody is given the host before `seconds` have passed, or longer if it must be left alone longer anyway.
+
+        A worker that has it now goes on with the URLs it has.
+        """
         await self._tell_host(host, "until", seconds)
 
     async def set_delay(self, host: str, seconds: float | None) -> None:
-        """Seconds between two requests to the host, whatever the settings say; None takes it back."""
+        """At least so many seconds between two requests to the host, whatever the settings say; None takes it back.
+
+        A worker that has the host now hears of it with its next heartbeat.
+        """
         await self._tell_host(host, "delay", -0.001 if seconds is None else seconds)
 
     async def block(self, host: str) -> None:
         """No worker gets the host until `unblock`: its URLs are kept, but the crawl can finish without them.
 
-        A worker that has it now loses its lease, and hears of it with its next heartbeat.
+        A worker that has it now loses its lease, and hears of it with its next heartbeat. Nobody else gets the host, in
+        other crawls or after `unblock`, before that lease would have run out or the worker gives the host back.
         """
         await self._call("park", host, "block")
 

@@ -17,7 +17,7 @@ class Lease:
     token: int
     failures: int
     delay: float | None
-    """Seconds between two requests that an operator or robots.txt set for the host, if any."""
+    """Seconds between two requests that an operator set for the host, if any; as of the last heartbeat."""
     urls: list[LeasedURL]
     gap: float = 0.0
     """Seconds that the worker keeps between two requests; the server keeps them too should the worker die."""

@@ -3,13 +3,21 @@
 -- ARGV    host, token, lease ms, more: URLs wanted on top, pause ms (-1 = keep the lease), failures, quiet ms,
 --         gap ms that the worker keeps between two requests, pages and bytes got, the budget of a host that has none of
 --         its own, then per URL: index, "done" | "again" | "retry" | "dead", delay ms, reason
--- reply   {} when the lease has been lost (nothing is changed), else {1, index, entry, index, entry...}: the new URLs
+-- reply   {} when the lease has been lost (nothing is changed, but a blocked host that is given back is free), else {1, index, entry, index, entry...}: the new URLs
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local host, more, pause = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[5])
 local LEASE_FIELDS = 3 -- of a lease that are no URLs
 local key, N = P .. 'lease:' .. host, P .. 'n'
+
+local function free()
+  redis.call('HSET', H .. host, 'failures', ARGV[6])
+  let_go(H, host, now, pause, ARGV[7])
+end
+
 if not holds(P, H, host, ARGV[2]) then
   redis.call('HINCRBY', N, 'refused', 1)
+  -- the lease was taken back, the host not yet
+  if pause >= 0 and is_holder(P, H, host, ARGV[2]) then free() end
   return {}
 end
 
@@ -44,10 +52,9 @@ spend(P, host, tonumber(ARGV[9]), tonumber(ARGV[10]))
 
 if pause >= 0 then
   give_back(P, host, nil)
-  redis.call('HSET', H .. host, 'failures', ARGV[6])
   local shares = redis.call('HGET', H .. host, 'shares')
   if shares then take_share(P, H, host, cmsgpack.unpack(shares), 0, now) end
-  let_go(H, host, now, pause, ARGV[7])
+  free()
   make_ready(P, H, host, now)
   return {1}
 end

@@ -276,9 +276,10 @@ end
 -- Who holds a host: another crawl may have taken it when a lease of this one ran out.
 local function holder(P, token) return P .. token end
 
+local function is_holder(P, H, host, token) return redis.call('HGET', H .. host, 'holder') == holder(P, token) end
+
 local function holds(P, H, host, token)
-  return redis.call('HGET', P .. 'lease:' .. host, 'token') == token
-    and redis.call('HGET', H .. host, 'holder') == holder(P, token)
+  return redis.call('HGET', P .. 'lease:' .. host, 'token') == token and is_holder(P, H, host, token)
 end
 
 local function hold(P, H, host, token, expiry)
@@ -324,12 +325,27 @@ local function take_share(P, H, host, shares, much, now)
   redis.call('HSET', H .. host, 'shares', cmsgpack.pack(shares))
 end
 
--- End the hold on a host, which is not asked for `pause` ms. A quiet host's record goes, unless an operator wrote on it.
+-- A quiet host's record goes, unless an operator wrote on it.
+local function forget_at(H, host, time)
+  if redis.call('HEXISTS', H .. host, 'kept') == 0 then redis.call('PEXPIREAT', H .. host, time) end
+end
+
+-- End the hold on a host, which is not asked for `pause` ms.
 local function let_go(H, host, now, pause, quiet)
   local due = math.max(tonumber(redis.call('HGET', H .. host, 'until')) or 0, now + pause)
   redis.call('HDEL', H .. host, 'held', 'holder')
   redis.call('HSET', H .. host, 'until', due, 'forgiven', due + quiet)
-  if redis.call('HEXISTS', H .. host, 'kept') == 0 then redis.call('PEXPIREAT', H .. host, due + quiet) end
+  forget_at(H, host, due + quiet)
+end
+
+-- A lease was taken from a worker that lives and may ask the host as long as it believes in it: the hold goes on until
+-- the lease would have run out, and for the gap after the last request.
+local function keep_held(H, host, now)
+  local QUIET = 3600000
+  local record = redis.call('HMGET', H .. host, 'held', 'gap')
+  local held = math.max(tonumber(record[1]), now) + (tonumber(record[2]) or 0)
+  redis.call('HSET', H .. host, 'held', held)
+  forget_at(H, host, held + QUIET)
 end
 
 -- The seen set: exact, small sets of integers under `prefix`, its size in the fields bits, split and seen of `hash`.

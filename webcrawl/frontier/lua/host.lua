@@ -1,13 +1,15 @@
 -- What an operator says of a host, which may not have been met yet.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
--- ARGV    host, "delay" (ms, -1 = no longer) or "until" (ms from now: not asked before), value
+-- ARGV    host, "delay" (ms, -1 = no longer) or "until" (ms from now: not given to a worker before;
+--         never sooner than was said before), value
 -- reply   1
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local host, field, value = ARGV[1], ARGV[2], tonumber(ARGV[3])
 if field == 'until' then
-  redis.call('HSET', H .. host, 'until', now + value)
+  local due = math.max(tonumber(redis.call('HGET', H .. host, 'until')) or 0, now + value)
+  redis.call('HSET', H .. host, 'until', due)
   local mask = tonumber(redis.call('HGET', P .. 'mask', host)) or 0
-  if mask ~= 0 then redis.call('ZADD', P .. 'ready:' .. best_level(mask), 'XX', now + value, host) end
+  if mask ~= 0 then redis.call('ZADD', P .. 'ready:' .. best_level(mask), 'XX', due, host) end
 elseif value < 0 then
   redis.call('HDEL', H .. host, 'delay')
 else

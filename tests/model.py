@@ -93,6 +93,8 @@ class ModelFrontier:
     limits: dict[str, Limits] = field(default_factory=dict)
     spent: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Host -> pages, bytes."""
+    pages: int = 0
+    """Of all workers, as tallied."""
     done: int = 0
     added: int = 0
     refused: int = 0
@@ -192,21 +194,18 @@ class ModelFrontier:
         return bool(lease and lease.token == token and self.hosts[host].holder == (self.crawl, token))
 
     def settle(
-        self,
-        host: str,
-        settled: Sequence[tuple[int, str, bool, str]],
-        *,
-        place: int,
-        pages: int = 0,
-        size: int = 0,
+        self, host: str, settled: Sequence[tuple[int, str, bool, str, int, int]], *, place: int
     ) -> None:
-        """URLs by index, with a verdict, whether a retry is due at once, and a reason; `place` orders their dates."""
-        had_pages, had_size = self.spent.get(host, (0, 0))
-        self.spent[host] = had_pages + pages, had_size + size
-        for index, verdict, due, reason in settled:
+        """URLs by index, with a verdict, whether a retry is due at once, a reason, and the pages and bytes got.
+
+        `place` orders their dates.
+        """
+        for index, verdict, due, reason, pages, size in settled:
             entry = self.leases[host].entries.pop(index, None)
             if entry is None:
                 continue
+            had_pages, had_size = self.spent.get(host, (0, 0))
+            self.spent[host] = had_pages + pages, had_size + size
             if verdict == "done":
                 self.done += 1
             elif verdict == "again":

@@ -64,9 +64,14 @@ class Call(NamedTuple):
 
 @cache
 def script_source(name: str) -> tuple[str, str]:
-    """(SHA-1, text) of a script. Read through importlib, since a deployed egg is imported zipped."""
+    """(SHA-1, text) of a script. Read through importlib, since a deployed egg is imported zipped.
+
+    `#!lua flags=allow-oom`: it frees memory or takes only little of it, so a full server must not refuse it.
+    """
     folder = resources.files("webcrawl.frontier") / "lua"
-    text = (folder / "common.lua").read_text() + "\n" + (folder / f"{name}.lua").read_text()
+    common, own = (folder / "common.lua").read_text(), (folder / f"{name}.lua").read_text()
+    first, end, rest = own.partition("\n")
+    text = f"{first}{end}{common}\n{rest}" if first.startswith("#!") else f"{common}\n{own}"
     return hashlib.sha1(text.encode()).hexdigest(), text
 
 

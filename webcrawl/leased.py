@@ -18,13 +18,11 @@ _LOOK_AGAIN_SECONDS = 0.05
 
 
 class Settled(NamedTuple):
-    """What became of a URL, and what was got for it."""
+    """What became of a URL, and when that may be told."""
 
     settlement: Settlement
     after: int = 0
     """So many of the URLs that this worker found have to be on the server first: its links are among them."""
-    page: bool = False
-    bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -48,8 +46,7 @@ class LeasedHost:
     def report(self, sent: int) -> Report:
         """What is settled and has its links on the server, which has the first `sent` URLs that were found."""
         ready = list(itertools.takewhile(lambda one: one.after <= sent, self.settled))
-        pages, size = sum(one.page for one in ready), sum(one.bytes for one in ready)
-        return Report(self.lease, tuple(one.settlement for one in ready), pages, size)
+        return Report(self.lease, tuple(one.settlement for one in ready))
 
 
 class LeasedHosts:

@@ -31,7 +31,7 @@ class Permits:
         if not self._limit:
             return True
         if time.monotonic() > self.valid_until:
-            self._free = 0
+            self.give_back()
         if self._free > 0:
             self._free -= 1
             return True
@@ -54,10 +54,6 @@ class Permits:
         """Permits used or given back since last asked: to be taken off the reservation, with the pages counted."""
         used, self._used = self._used, 0
         return used if self._limit else 0
-
-    def put_back_used(self, used: int) -> None:
-        """They could not be reported after all."""
-        self._used += used
 
     async def reserve(self, wanted: int) -> bool:
         """Reserve some more when short; True when there are any."""

@@ -79,7 +79,8 @@ class Worker:
         self._lease_at = 0.0
         self._signal = asyncio.Event()
         self._closing = False
-        self._last_beat = 0.0
+        self._last_beat = -math.inf
+        self._reap_at = 0.0
         self._paused = False
         self.members = Membership(crawl, frontier.keys.shards)
         self._task: asyncio.Task[None] | None = None
@@ -139,7 +140,7 @@ class Worker:
             self.counted["pages"] += 1
         if host := self._hosts.of(url.host, token):
             after = self._sent + len(self._adds)
-            self._hosts.settle(host, Settled(settlement, after, page, size))
+            self._hosts.settle(host, Settled(replace(settlement, pages=int(page), bytes=size), after))
             self._dirty.add(url.host)
         else:
             self.counted["settled_too_late"] += 1
@@ -218,16 +219,17 @@ class Worker:
             self._signal.clear()
 
     async def _round(self) -> None:
-        if not self._last_beat:
-            # first of all: what is added may name this worker, and nobody must take it for a dead one
-            await self._beat()
+        # first of all: what is added may name this worker, and nobody must take it for a dead one; and leases must not
+        # run out while a full engine refuses what is added
+        await self._beat_if_due()
         while self._condemned:
             await self._condemn(next(iter(self._condemned)))
         await self._send_adds()
+        if self._bloom is not None and not self._adds:
+            await self._bloom.checkpoint()
         if not self._hosts:
             self._permits.give_back()
         await self._report()
-        await self._beat_if_due()
         if self._closing:
             return
         if self._paused:
@@ -258,24 +260,17 @@ class Worker:
         self._dirty.clear()
         reports = [self._report_of(name) for name in names]
         counted, self.counted = self.counted, Counter()
-        permits = self._permits.take_used()
-        met, self.met = self.met, set()
+        permits, met = self._permits.take_used(), set(self.met)
         if not reports and not counted and not permits:
             return
-        tally = self.crawl.tally(counted, permits=permits, seeding=self.seeding)
-        told = False
         try:
-            await self.crawl.meet(met)
             # first: should this worker die in between, its pages are fetched and counted again, never left uncounted
-            await self.crawl.engine.run(tally)
-            told = True
+            await self.crawl.beat(counted=counted, permits=permits, seeding=self.seeding)
+            await self.crawl.meet(met)
+            self.met -= met
             await self.frontier.settle_all(reports, self._reported)
         except BaseException:
             self._dirty.update(names)
-            if not told:
-                self.counted.update(counted)
-                self._permits.put_back_used(permits)
-                self.met |= met
             raise
 
     def _report_of(self, name: str) -> Report:
@@ -363,9 +358,7 @@ class Worker:
             await self._beat()
 
     async def _beat(self) -> None:
-        self._last_beat = sent = time.monotonic()
-        if self._bloom is not None and not self._adds:
-            await self._bloom.checkpoint()
+        sent = time.monotonic()
         self._heed_pause((await self.crawl.beat(seeding=self.seeding)).paused)
         self._permits.valid_until = sent + self.crawl.worker_seconds
         lost = await self.frontier.extend([host.lease for host in self._hosts])
@@ -376,17 +369,30 @@ class Worker:
             self.turns.extend(lease.host, self._trusted_until(sent))
             if self.turns.set_delay(lease.host, lease.delay):
                 self.learned(lease.host)
-        delay = self.turns.config.delay
-        hosts, buried = await self.frontier.reap(delay=delay)
-        if hosts:
-            logger.warning(
-                "Took back %d hosts of workers that died; %d URLs are dead letters.", hosts, buried
-            )
+        await self._reap(sent)
         await self.members.update()
+        self._last_beat = sent
         if self._config.max_bytes and (await self.crawl.totals()).get("bytes", 0) >= self._config.max_bytes:
             self._finish("max_bytes")
         if self._bloom is not None and len(self.members.peers) > 1:
             raise ConfigurationError('SEEN_SET = "bloom" is for a single worker, and this crawl has several')
+
+    async def _reap(self, sent: float) -> None:
+        """Take back what dead workers had; `sent` is the time of this beat.
+
+        After a silence in which leases may have run out, only a lease's time later: whoever else the engine was away
+        from is alive, and about to extend.
+        """
+        lease_seconds = self._config.lease_seconds
+        if lease_seconds / 2 < sent - self._last_beat < math.inf:
+            self._reap_at = sent + lease_seconds
+        if sent < self._reap_at:
+            return
+        hosts, buried = await self.frontier.reap(delay=self.turns.config.delay)
+        if hosts:
+            logger.warning(
+                "Took back %d hosts of workers that died; %d URLs are dead letters.", hosts, buried
+            )
 
     def _heed_pause(self, paused: bool) -> None:
         if paused != self._paused:
@@ -425,8 +431,8 @@ class Worker:
         while self._adds:
             await self._send_adds()
         await self.frontier.settle_all([self._return_of(host) for host in self._hosts])
-        await self.crawl.leave(self.counted)
-        self.counted = Counter()
+        counted, self.counted = self.counted, Counter()
+        await self.crawl.leave(counted)
         if self._bloom is not None:
             self._bloom.save()
 

@@ -19,5 +19,10 @@ verdicts = st.tuples(
     st.sampled_from(["done", "again", "retry", "dead"]),
     st.booleans(),
     st.sampled_from(["x", "y"]),
+    st.integers(0, 1),
+    st.integers(0, 3),
 )
+"""Index, verdict, whether a retry is due at once, reason, pages and bytes got."""
+sent = st.sampled_from([1, 1, 1, 2])
+"""How often a call is made: once more when its reply was lost."""
 settlements = st.lists(verdicts, max_size=4, unique_by=lambda one: one[0])

@@ -303,7 +303,7 @@ async def test_what_operators_and_pages_told_is_restored(frontier_of: Frontiers)
     await crawl.block_until(later, 900.0)
     await crawl.schedule([page(f"{later}/again")], NEVER)
     lease = next(one for one in await crawl.lease(9, 2) if one.host == limited)
-    await crawl.acknowledge(lease, all_done(lease), pages=2, size=999)
+    await crawl.acknowledge(lease, [Settlement(url.index, pages=1, bytes=500) for url in lease.urls])
     await crawls[0].pause()
     await crawls[0].limits_changed(HostLimits(pages=44))
     await crawls[0].set_scope_kind("host")
@@ -323,7 +323,7 @@ async def test_what_operators_and_pages_told_is_restored(frontier_of: Frontiers)
 
     assert (await copy.host(blocked)).parked == "blocked"
     state = await copy.host(limited)
-    assert (state.limits, state.pages, state.bytes) == (HostLimits(pages=5, depth=2), 2, 999)
+    assert (state.limits, state.pages, state.bytes) == (HostLimits(pages=5, depth=2), 2, 1000)
     assert (state.delay, state.leased, state.queued) == (7.0, False, 1)
     assert 800 < (await copy.host(later)).waits <= 900
     counts = await copy.counts()

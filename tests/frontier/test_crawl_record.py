@@ -10,8 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from redis import Redis
 
+from tests.frontier.draws import sent
+from tests.frontier.losing import Losing
 from tests.frontier.pages import past
-from webcrawl.engine import Engine
+from webcrawl.engine import AWAY, Engine
 from webcrawl.errors import ConfigurationError
 from webcrawl.frontier import Crawl, Keys
 
@@ -124,6 +126,59 @@ async def test_totals_are_of_all_workers_and_runs(crawl_of: Crawls) -> None:
     assert "pages" not in await crawl_of("w1", "another").totals()
 
 
+@pytest.mark.parametrize("late", [False, True])
+async def test_a_tally_that_comes_again_counts_once(crawl_of: Crawls, late: bool) -> None:
+    """Its reply was lost, or it was held up on a connection that had been given up."""
+    one, two = crawl_of("w1", seconds=0.001), crawl_of("w2")
+    await one.beat()
+    await two.beat()
+    assert await one.permits(6, 10) == 6
+    first, second = one.tally({"pages": 2}, permits=2), one.tally({"pages": 1}, permits=1)
+    for call in [first, first, second, first] if late else [first, first, second, second]:
+        await one.engine.run(call)
+        await past(one.engine, 0.001)
+        await two.beat()  # to which the first worker is dead now and again
+    assert (await two.totals())["pages"] == 3
+
+
+async def test_what_was_counted_counts_once_though_replies_are_lost(redis_url: str, crawl_of: Crawls) -> None:
+    engine = Losing(redis_url)
+    crawl = Crawl(engine, Keys("crawl", 4), "w1", 60.0)
+    lost = granted = 0
+    for step in range(1, 13):
+        try:
+            if step % 4 == 0:
+                granted += await crawl.permits(3, 1000)
+            elif step == 11:
+                await crawl.leave({"pages": 1})
+            else:
+                await crawl.beat(counted={"pages": 1}, permits=min(granted, 1))
+                granted -= min(granted, 1)
+        except AWAY:
+            lost += 1
+    while lost < 99:
+        try:
+            await crawl.beat()
+            break
+        except AWAY:
+            lost += 1
+    await engine.close()
+    assert 2 <= lost < 99
+    assert (await crawl_of("w2").totals())["pages"] == 9
+
+
+async def test_permits_whose_grant_was_not_heard_are_not_kept(redis_url: str, crawl_of: Crawls) -> None:
+    engine = Losing(redis_url)
+    engine.scripts = ("permit",)
+    crawl = Crawl(engine, Keys("crawl", 4), "w1", 60.0)
+    await crawl.beat()
+    assert await crawl.permits(2, 10) == 2
+    with pytest.raises(AWAY):
+        await crawl.permits(8, 10)
+    assert await crawl.permits(8, 10) == 8
+    await engine.close()
+
+
 async def test_hosts_are_counted_once(crawl_of: Crawls) -> None:
     one, two = crawl_of("w1"), crawl_of("w2")
     await one.meet(f"http://h{n}.test" for n in range(300))
@@ -204,7 +259,10 @@ async def test_nobody_is_alive_when_somebody_knows_so(crawl_of: Crawls) -> None:
 
 steps = st.lists(
     st.tuples(
-        st.sampled_from("abc"), st.sampled_from(["ask", "page", "nothing", "leave"]), st.integers(1, 5)
+        st.sampled_from("abc"),
+        st.sampled_from(["ask", "page", "nothing", "leave"]),
+        st.integers(1, 5),
+        sent,
     ),
     max_size=40,
 )
@@ -213,12 +271,16 @@ steps = st.lists(
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps, st.integers(1, 12))
 def test_reserved_and_fetched_never_exceed_the_limit(
-    crawl_of: Crawls, runner: asyncio.Runner, valkey: Redis, steps: list[tuple[str, str, int]], limit: int
+    crawl_of: Crawls,
+    runner: asyncio.Runner,
+    valkey: Redis,
+    steps: list[tuple[str, str, int, int]],
+    limit: int,
 ) -> None:
     run = runner.run
     valkey.flushall()
     crawls, free, pages = {name: crawl_of(name) for name in "abc"}, dict.fromkeys("abc", 0), 0
-    for name, what, amount in steps:
+    for name, what, amount, times in steps:
         crawl, amount = crawls[name], min(amount, free[name] if what != "ask" else amount)
         run(crawl.beat())
         if what == "ask":
@@ -230,7 +292,9 @@ def test_reserved_and_fetched_never_exceed_the_limit(
             free[name] = 0
         else:
             done = amount if what == "page" else 0
-            run(crawl.engine.run(crawl.tally({"pages": done}, permits=amount)))
+            tally = crawl.tally({"pages": done}, permits=amount)
+            for _ in range(times):
+                run(crawl.engine.run(tally))
             free[name] -= amount
             pages += done
     assert run(crawls["a"].totals()).get("pages", 0) == pages <= limit

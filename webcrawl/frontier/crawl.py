@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from webcrawl.engine import Call, Engine
 from webcrawl.errors import ConfigurationError
 from webcrawl.frontier.keys import CRAWLS, FORMAT, Keys
+from webcrawl.frontier.operations import BATCH
 from webcrawl.frontier.records import HostLimits
 
 _WORKED_GAP_SECONDS = 10.0
@@ -32,6 +34,12 @@ class Crawl:
     worker: str
     worker_seconds: float = 12.0
     """How long a worker counts as alive after a beat."""
+    _unheard: list[Call] = field(default_factory=list, init=False)
+    """Tallies whose replies have not come, the oldest first: each counts once, however often it is sent."""
+    _number: int = field(default_factory=lambda: time.time_ns() // 1000, init=False)
+    """Of the last tally: larger than any before under this worker's name."""
+    _reserved: int = field(default=0, init=False)
+    """Permits that this worker has."""
 
     async def begin(self, restoring: str = "") -> bool:
         """Open the crawl, or go on with it: True when it existed already. `restoring` names who is going to restore it.
@@ -109,10 +117,14 @@ class Crawl:
         """The crawl was cleared: it is none of the engine's crawls any more."""
         await self.engine.change(CRAWLS, "HDEL", self.keys.crawl)
 
-    async def beat(self, *, seeding: bool = False, counted: Mapping[str, int] | None = None) -> Beat:
-        """Tell that this worker lives, and add to the totals."""
-        workers, paused = await self.engine.run(self.tally(counted or {}, seeding=seeding))
-        return Beat(int(workers), bool(paused))
+    async def beat(
+        self, *, seeding: bool = False, counted: Mapping[str, int] | None = None, permits: int = 0
+    ) -> Beat:
+        """Tell that this worker lives, and add to the totals; `permits` reserved pages are no longer needed.
+
+        What is counted is so exactly once, also when this raises: then the next call of a kind does it first.
+        """
+        return await self._tell(self.tally(counted or {}, permits=permits, seeding=seeding))
 
     async def pause(self) -> None:
         """All workers finish what is on its way and give their hosts back, until `resume`. A beat tells them."""
@@ -133,21 +145,26 @@ class Crawl:
 
     async def leave(self, counted: Mapping[str, int] | None = None) -> None:
         """The last word of a worker that ends in good order."""
-        await self.engine.run(self._tally_call(0.0, "working", counted or {}, 0))
+        await self._tell(self._tally_call(0.0, "working", counted or {}, 0))
+        self._reserved = 0
 
     def tally(self, counted: Mapping[str, int], *, permits: int = 0, seeding: bool = False) -> Call:
-        """The call of a beat, to be sent together with others; `permits` reserved pages are no longer needed."""
+        """The call of a beat. Sent again it counts nothing; whoever makes one has to send it before the next."""
         return self._tally_call(self.worker_seconds, "seeding" if seeding else "working", counted, permits)
 
     async def permits(self, wanted: int, limit: int) -> int:
         """Reserve up to `wanted` pages of a limit of `limit` for the whole crawl; returns how many were granted."""
-        call = Call("permit", [self.keys.own()], (self.worker, wanted, limit))
-        return int(await self.engine.run(call))
+        await self._say_again()
+        call = Call("permit", [self.keys.own()], (self.worker, wanted, limit, self._reserved))
+        granted = int(await self.engine.run(call))
+        self._reserved += granted
+        return granted
 
     async def meet(self, hosts: Iterable[str]) -> None:
         """Count hosts that answered, each once however often it is met (a HyperLogLog: within 1%)."""
-        if hosts := list(hosts):
-            await self.engine.change(self.keys.own("hosts"), "PFADD", *hosts)
+        hosts = list(hosts)
+        for start in range(0, len(hosts), BATCH):
+            await self.engine.run(Call("meet", [self.keys.own("hosts")], hosts[start : start + BATCH]))
 
     async def hosts_met(self) -> int:
         return int(await self.engine.client.pfcount(self.keys.own("hosts")))
@@ -185,13 +202,33 @@ class Crawl:
     async def recall(self, name: str) -> set[str]:
         return {member.decode() for member in await self.engine.client.smembers(self.keys.own(name))}
 
+    async def _tell(self, tally: Call) -> Beat:
+        self._unheard.append(tally)
+        try:
+            workers, paused = await self._say_again()
+        finally:
+            # one that counts nothing need not be said again
+            self._unheard = [call for call in self._unheard if call.arguments[3] or len(call.arguments) > 6]
+        return Beat(int(workers), bool(paused))
+
+    async def _say_again(self) -> list[int]:
+        """Send what was perhaps not heard; returns the last reply."""
+        reply: list[int] = []
+        while self._unheard:
+            reply = await self.engine.run(self._unheard[0])
+            del self._unheard[0]
+        return reply
+
     def _tally_call(self, ttl: float, state: str, counted: Mapping[str, int], permits: int) -> Call:
+        self._number += 1
+        self._reserved -= permits
         arguments: list[str | int] = [
             self.worker,
             int(ttl * 1000),
             state,
             permits,
             int(_WORKED_GAP_SECONDS * 1000),
+            self._number,
         ]
         for name, amount in counted.items():
             arguments += [name, amount]

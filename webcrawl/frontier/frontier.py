@@ -108,19 +108,13 @@ class Frontier(Operations):
         return Call("lease", self.keys.queue(shard), arguments)
 
     async def acknowledge(
-        self,
-        lease: Lease,
-        settled: Sequence[Settlement] = (),
-        *,
-        more: int = 0,
-        pages: int = 0,
-        size: int = 0,
+        self, lease: Lease, settled: Sequence[Settlement] = (), *, more: int = 0
     ) -> list[LeasedURL] | None:
         """Settle URLs of a lease and keep it; returns up to `more` further URLs, or None when the lease was lost.
 
-        `pages` and `size` (bytes) were got from the host and count against its limits.
+        What was got by them counts against the host's limits, once: a URL that was settled before is passed over.
         """
-        report = Report(lease, settled, pages=pages, bytes=size, more=more)
+        report = Report(lease, settled, more=more)
         return self._acknowledged(lease, await self.engine.run(self._acknowledgement(report)))
 
     async def release(
@@ -258,10 +252,9 @@ class Frontier(Operations):
         lease = report.lease
         arguments: list[str | int] = [lease.host, lease.token, milliseconds(self.lease_seconds), report.more]
         arguments += [-1 if report.pause < 0 else milliseconds(report.pause), lease.failures]
-        arguments += [milliseconds(report.quiet), milliseconds(lease.gap), report.pages, report.bytes]
-        arguments.append(self.host_limits.encoded())
+        arguments += [milliseconds(report.quiet), milliseconds(lease.gap), self.host_limits.encoded()]
         for one in report.settled:
-            arguments += [one.index, one.verdict, milliseconds(one.delay), one.reason]
+            arguments += [one.index, one.verdict, milliseconds(one.delay), one.reason, one.pages, one.bytes]
         return Call("acknowledge", self.keys.queue(self.keys.shard(lease.host)), arguments)
 
     @staticmethod

@@ -54,6 +54,7 @@ server's clock.
       workers                      ZSET  worker -> when it counts as dead
       seeding                      SET   workers that are still reading their seeds
       permits                      HASH  worker -> pages reserved of CRAWL_MAX_PAGES
+      told:<worker>                INT   number of its last tally, expiring
       hosts                        HLL   hosts that answered
       seeds                        SET   "hostname port" of hosts that an operator named
       scope                        SET   scope keys that seeds, and redirected seeds, opened

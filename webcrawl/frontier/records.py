@@ -28,13 +28,15 @@ class Settlement:
     """What became of one leased URL.
 
     Done for good; done, but to be fetched `again` after `delay` seconds; to be retried after `delay` seconds, with an
-    attempt counted; or dead with a reason.
+    attempt counted; or dead with a reason. `pages` and `bytes` are what was got by it.
     """
 
     index: int
     verdict: Literal["done", "again", "retry", "dead"] = "done"
     delay: float = 0.0
     reason: str = ""
+    pages: int = 0
+    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +44,11 @@ class Report:
     """What a worker says of one lease: URLs settled, how many more it wants, or that it gives the host back.
 
     `pause`: seconds in which nobody may ask the host that is given back, or -1 to keep it. `quiet`: seconds after which
-    the server may forget the host's failures. `pages` and `bytes` are what was got from the host since the last report.
+    the server may forget the host's failures.
     """
 
     lease: Lease
     settled: Sequence[Settlement]
-    pages: int = 0
-    bytes: int = 0
     more: int = 0
     pause: float = -1.0
     quiet: float = 3600.0

@@ -1,9 +1,12 @@
+#!lua flags=allow-oom
 -- Settle URLs of a leased host: finished ones leave, failed ones come back later, hopeless ones become dead letters.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    host, token, lease ms, more: URLs wanted on top, pause ms (-1 = keep the lease), failures, quiet ms,
---         gap ms that the worker keeps between two requests, pages and bytes got, the budget of a host that has none of
---         its own, then per URL: index, "done" | "again" | "retry" | "dead", delay ms, reason
--- reply   {} when the lease has been lost (nothing is changed, but a blocked host that is given back is free), else {1, index, entry, index, entry...}: the new URLs
+--         gap ms that the worker keeps between two requests, the budget of a host that has none of its own, then per
+--         URL: index, "done" | "again" | "retry" | "dead", delay ms, reason, pages and bytes got
+--         What was settled before, since a report comes again when its reply was lost, is passed over.
+-- reply   {} when the lease has been lost (nothing is changed, but a blocked host that is given back is free), else
+--         {1, index, entry, index, entry...}: the new URLs
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local host, more, pause = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[5])
 local LEASE_FIELDS = 3 -- of a lease that are no URLs
@@ -21,14 +24,14 @@ if not holds(P, H, host, ARGV[2]) then
   return {}
 end
 
-local settled = 0
-for i = 12, #ARGV, 4 do
+local settled, pages, bytes = 0, 0, 0
+for i = 10, #ARGV, 6 do
   local index, verdict = ARGV[i], ARGV[i + 1]
   local entry = redis.call('HGET', key, index)
   if entry then
     redis.call('HDEL', key, index)
     moved(P, host, {entry})
-    settled = settled + 1
+    settled, pages, bytes = settled + 1, pages + ARGV[i + 4], bytes + ARGV[i + 5]
     if verdict == 'done' then
       redis.call('HINCRBY', N, 'done', 1)
     elseif verdict == 'again' then
@@ -48,7 +51,7 @@ for i = 12, #ARGV, 4 do
 end
 redis.call('HINCRBY', N, 'leased', -settled)
 redis.call('HSET', H .. host, 'gap', ARGV[8])
-spend(P, host, tonumber(ARGV[9]), tonumber(ARGV[10]))
+spend(P, host, pages, bytes)
 
 if pause >= 0 then
   give_back(P, host, nil)
@@ -69,7 +72,7 @@ if record[2] then
 end
 if more > 0 and not (blocked or wanted or is_parked(P, host)) then
   local out = redis.call('HLEN', key) - LEASE_FIELDS
-  local entries = pop(P, host, allowance(P, host, more, out, ARGV[11]))
+  local entries = pop(P, host, allowance(P, host, more, out, ARGV[9]))
   local first = redis.call('HINCRBY', key, 'next', #entries) - #entries
   for i, entry in ipairs(entries) do
     redis.call('HSET', key, first + i - 1, entry)

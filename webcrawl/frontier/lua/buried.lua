@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- A part of a condemned host's queue was read from the store, or is lost: its URLs become dead letters.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    letter (the element of "condemned"), "found" or "lost", entries

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Give a host up: what is queued for it becomes dead letters, at most a batch of it a call. What is in the store is set
 -- aside, to be read and buried.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- The heartbeat of a worker: its leases last longer from now on, and it hears what an operator says of its hosts.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    lease ms, then pairs: host, token

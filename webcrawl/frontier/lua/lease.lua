@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Lease ready hosts, each with its first URLs, to one worker.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    worker, hosts wanted, URLs a host, lease ms, levels in the order of picking (one digit each),

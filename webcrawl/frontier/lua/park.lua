@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Keep a host's URLs from all workers of this crawl, or no longer. A worker that has the host loses its lease;
 -- it hears of that later, so nobody else gets the host before the lease would have run out, or its worker is done.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records

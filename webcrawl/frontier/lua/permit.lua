@@ -1,15 +1,21 @@
+#!lua flags=allow-oom
 -- Reserve pages of a crawl's page limit for one worker. What a dead worker had reserved is free again.
 -- KEYS[1] the crawl's own prefix
--- ARGV    worker, pages wanted, the crawl's limit
+-- ARGV    worker, pages wanted, the crawl's limit, pages that the worker has reserved already: what was granted in a
+--         reply that was lost is not among them
 -- reply   pages granted
 local C, now = KEYS[1], now_ms()
-local free = ARGV[3] - (tonumber(redis.call('HGET', C .. 'totals', 'pages')) or 0)
+local free = ARGV[3] - (tonumber(redis.call('HGET', C .. 'totals', 'pages')) or 0) - ARGV[4]
 local permits = redis.call('HGETALL', C .. 'permits')
 for i = 1, #permits, 2 do
-  local expiry = tonumber(redis.call('ZSCORE', C .. 'workers', permits[i])) or 0
-  if expiry > now then free = free - permits[i + 1]
-  else redis.call('HDEL', C .. 'permits', permits[i]) end
+  if permits[i] ~= ARGV[1] then
+    local expiry = tonumber(redis.call('ZSCORE', C .. 'workers', permits[i])) or 0
+    if expiry > now then free = free - permits[i + 1]
+    else redis.call('HDEL', C .. 'permits', permits[i]) end
+  end
 end
 local granted = math.max(0, math.min(free, ARGV[2]))
-if granted > 0 then redis.call('HINCRBY', C .. 'permits', ARGV[1], granted) end
+local reserved = ARGV[4] + granted
+if reserved > 0 then redis.call('HSET', C .. 'permits', ARGV[1], reserved)
+else redis.call('HDEL', C .. 'permits', ARGV[1]) end
 return granted

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Take back leases that ran out, or, when their workers are known to be dead, all of them.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    "expired" | "all", blames that bury a URL, URLs a host that a worker may have started, most hosts

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- The next part of a queue was read from the store, or is lost: it goes into the hot list.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    host, level, descriptor, "found" or "lost", entries

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- What there is to do for the tails of a shard's queues. A segment that is to be written is announced as unused: so the
 -- store never holds one that the engine does not know, whoever dies when.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
@@ -9,8 +10,6 @@
 local P, now, conf = KEYS[1], now_ms(), conf_of(KEYS[1])
 local room, most = tonumber(ARGV[2]), tonumber(ARGV[3])
 local writes, reads, burials = {}, {}, {}
--- in a full server only the first write of a script is refused: not this one, or the memory could never be freed
-redis.call('ZREM', P .. 'unused', ARGV[1])
 
 for _, queue in ipairs(redis.call('ZREVRANGE', P .. 'spilling', 0, 99)) do
   local left, from = redis.call('LLEN', P .. 'out:' .. queue), 0

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- A segment is in the store: its parts leave the outboxes, as far as they are still there.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    name of the segment, then per part, in the order of tails.lua: queue, offset, length, URLs, checksum
@@ -10,7 +11,6 @@ for i = 2, #ARGV, 5 do
   local queue, n = ARGV[i], tonumber(ARGV[i + 3])
   local out, first = P .. 'out:' .. queue, conf.newest_first and -n or 0
   if not is_read(P, queue) and checksum(redis.call('LRANGE', out, first, first + n - 1)) == ARGV[i + 4] then
-    -- LTRIM comes first, as it frees memory: what follows a write is not refused by a full server
     if conf.newest_first then redis.call('LTRIM', out, 0, -n - 1) else redis.call('LTRIM', out, n, -1) end
     local descriptor = table.concat({name, ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]}, ' ')
     redis.call(conf.newest_first and 'LPUSH' or 'RPUSH', P .. 'tail:' .. queue, descriptor)

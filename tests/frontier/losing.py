@@ -1,0 +1,25 @@
+"""An engine behind a connection that is lost again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from webcrawl.engine import Call, Engine
+from webcrawl.errors import EngineUnavailable
+
+
+class Losing(Engine):
+    """What its scripts do is done, but the replies of some calls are lost: every `every`-th of these scripts."""
+
+    scripts: tuple[str, ...] = ("tally", "permit", "acknowledge")
+    every = 2
+    calls = 0
+
+    async def run_all(self, calls: Sequence[Call], *, some: bool = False) -> list[Any]:
+        replies = await super().run_all(calls, some=some)
+        if calls and calls[0].script in self.scripts:
+            self.calls += 1
+            if self.calls % self.every == 0:
+                raise EngineUnavailable("the connection was lost")
+        return replies

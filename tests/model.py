@@ -78,6 +78,8 @@ class ModelFrontier:
     hosts: Hosts
     blames: int = 3
     newest_first: bool = False
+    low_share: float = 0.0
+    """Above 0, lower levels are not always after higher ones: what a host gives is told by `levels`."""
     queues: dict[str, list[Entry]] = field(default_factory=dict)
     """By host, in the order of fetching: by level, then age (depth-first: the youngest first)."""
     leases: dict[str, ModelLease] = field(default_factory=dict)
@@ -179,11 +181,13 @@ class ModelFrontier:
     def _limits(self, host: str) -> Limits:
         return self.limits.get(host, Limits())
 
-    def lease(self, host: str, token: int, urls: int, *, brief: bool) -> ModelLease:
-        """This host is leased under this token."""
+    def lease(
+        self, host: str, token: int, urls: int, *, brief: bool, levels: Sequence[int] = ()
+    ) -> ModelLease:
+        """This host is leased under this token; `levels` are what the URLs are of that it gave."""
         record = self.hosts[host]
         record.held, record.brief, record.holder = True, brief, (self.crawl, token)
-        taken = self._pop(host, self.allowance(host, urls))
+        taken = self._pop(host, self.allowance(host, urls), levels)
         lease = ModelLease(token, dict(enumerate(taken, 1)), len(taken) + 1, brief)
         self.leases[host] = lease
         return lease
@@ -218,13 +222,15 @@ class ModelFrontier:
             else:
                 self.dead.append((host, entry, reason))
 
-    def keep(self, host: str, more: int, *, brief: bool) -> list[tuple[int, Entry]]:
+    def keep(
+        self, host: str, more: int, *, brief: bool, levels: Sequence[int] = ()
+    ) -> list[tuple[int, Entry]]:
         """The lease goes on; returns the further URLs with their indexes, none while the host is blocked."""
         lease, record = self.leases[host], self.hosts[host]
         lease.brief = record.brief = brief
         record.held = True
         kept = record.blocked or host in self.parked
-        taken = [] if kept else self._pop(host, self.allowance(host, more))
+        taken = [] if kept else self._pop(host, self.allowance(host, more), levels)
         new = list(enumerate(taken, lease.next))
         lease.entries.update(new)
         lease.next += len(taken)
@@ -297,7 +303,16 @@ class ModelFrontier:
         queue = [*entries, *self.queues.get(host, [])]
         self.queues[host] = sorted(queue, key=lambda one: one.level)
 
-    def _pop(self, host: str, urls: int) -> list[Entry]:
+    def _pop(self, host: str, urls: int, levels: Sequence[int] = ()) -> list[Entry]:
+        """With a share of lower levels, the first of these levels, of each in its order, as far as there are any."""
         queue = self.queues.get(host, [])
-        taken, self.queues[host] = queue[:urls], queue[urls:]
-        return taken
+        if not self.low_share:
+            taken, self.queues[host] = queue[:urls], queue[urls:]
+            return taken
+        taken = []
+        for level in levels[:urls]:
+            place = next((n for n, one in enumerate(queue) if one.level == level), None)
+            if place is not None:
+                taken.append(queue.pop(place))
+        # those that the real one should have given and did not
+        return taken + [queue.pop(0) for _ in range(min(urls - len(taken), len(queue)))]

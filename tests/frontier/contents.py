@@ -13,7 +13,7 @@ from redis import Redis
 
 from webcrawl.frontier import LEVELS, Keys
 
-HASHES = (b"mask", b"dead", b"n", b"parked", b"limits", b"spent", b"conf", b"tails", b"segments")
+HASHES = (b"mask", b"dead", b"n", b"parked", b"limits", b"spent", b"conf", b"tails", b"segments", b"turns")
 
 Row = tuple[str, int, int, int, int]
 """Path, level, attempts, returns, blames."""
@@ -113,6 +113,9 @@ class Contents:
             self.queues.setdefault(host, []).extend(row(entry) for entry in entries)
         assert levels == {host: bits & 255 for host, bits in mask.items()}, "masks that lie"
         assert all(bits >> 8 & ~bits == 0 for bits in mask.values()), "closed, but empty"
+        several = {host for host, bits in levels.items() if bits & bits - 1}
+        turns = {host.decode() for host in values.get(b"turns", {}) if host}
+        assert turns <= several, "levels that take turns alone"
 
     def part(self, shard: int, part: list[bytes]) -> list[bytes]:
         """The entries of a part in the store, given as segment, offset, length, URLs, checksum."""

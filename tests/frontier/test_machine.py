@@ -49,7 +49,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     client: type[Any] = Redis
 
-    def __init__(self, url: str, hot_urls: int, order: str) -> None:
+    def __init__(self, url: str, hot_urls: int, order: str, low_share: float = 0.0) -> None:
         super().__init__()
         self.hot_urls = hot_urls
         self.folder = TemporaryDirectory()
@@ -60,7 +60,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self.valkey.flushall()
         self.shared = Hosts()
         self.models = {
-            name: ModelFrontier(name, self.shared, BLAMES, order == "depth-first")
+            name: ModelFrontier(name, self.shared, BLAMES, order == "depth-first", low_share)
             for name in ("ours", "theirs")
         }
         self.frontiers = {
@@ -70,7 +70,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 f"{name} {brief}",
                 lease_seconds=BRIEF if brief else NEVER,
                 max_attempts=BLAMES,
-                low_share=0,
+                low_share=low_share,
             )
             for name in self.models
             for brief in (False, True)
@@ -161,7 +161,8 @@ class FrontierMachine(RuleBasedStateMachine):
         shard = self.frontier(crawl).keys.shard
         for host in taken:
             left = [ready[one] for one in certain - set(taken) if shard(one) == shard(host)]
-            assert ready[host] <= min(left, default=9), "a host of a higher level was passed over"
+            higher = model.low_share or ready[host] <= min(left, default=9)
+            assert higher, "a host of a higher level was passed over"
         for lease in leases:
             self._compare_lease(crawl, lease, count, brief)
         self.put_off -= {(crawl, host) for host in taken}
@@ -199,7 +200,8 @@ class FrontierMachine(RuleBasedStateMachine):
         record = self.shared[lease.host]
         assert (lease.failures, lease.delay) == (record.failures, record.delay)
         taken = self._most(crawl, lease.host, count, len(lease.urls))
-        model = self.models[crawl].lease(lease.host, lease.token, taken, brief=brief)
+        levels = [url.level for url in lease.urls]
+        model = self.models[crawl].lease(lease.host, lease.token, taken, brief=brief, levels=levels)
         assert {url.index: (url.path, url.level, url.attempts, url.returns) for url in lease.urls} == {
             index: (one.path, one.level, one.attempts, one.returns) for index, one in model.entries.items()
         }
@@ -263,8 +265,10 @@ class FrontierMachine(RuleBasedStateMachine):
             model.settle(host, settled, place=self.place)
             if host in self.shared_out and not urls:
                 more = 0
-            more = self._most(crawl, host, more, len(urls or []))
-            expected = [(index, one.path) for index, one in model.keep(host, more, brief=brief)]
+            levels = [url.level for url in urls or []]
+            more = self._most(crawl, host, more, len(levels))
+            kept = model.keep(host, more, brief=brief, levels=levels)
+            expected = [(index, one.path) for index, one in kept]
         else:
             model.refused += 1
         assert (None if urls is None else [(url.index, url.path) for url in urls]) == expected
@@ -451,11 +455,20 @@ def rows(entry: Entry) -> tuple[str, int, int, int, int]:
 
 
 @pytest.mark.parametrize(
-    ("hot_urls", "order"), [(0, "breadth-first"), (8, "breadth-first"), (8, "depth-first")]
+    ("hot_urls", "order", "low_share"),
+    [
+        (0, "breadth-first", 0),
+        (8, "breadth-first", 0),
+        (8, "depth-first", 0),
+        (8, "breadth-first", 0.3),
+        (8, "depth-first", 0.3),
+    ],
 )
-def test_any_interleaving_is_as_the_model_says(redis_url: str, hot_urls: int, order: str) -> None:
+def test_any_interleaving_is_as_the_model_says(
+    redis_url: str, hot_urls: int, order: str, low_share: float
+) -> None:
     run_state_machine_as_test(
-        lambda: FrontierMachine(redis_url, hot_urls, order),
+        lambda: FrontierMachine(redis_url, hot_urls, order, low_share),
         settings=settings(
             max_examples=20 if hot_urls else 30,
             stateful_step_count=40,

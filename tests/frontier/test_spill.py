@@ -77,7 +77,8 @@ async def test_the_engine_keeps_a_bounded_number_of_many_urls_and_their_order(
 
 
 @pytest.mark.parametrize("order", ["breadth-first", "depth-first"])
-async def test_order_is_level_then_age(frontier: Frontier, tmp_path: Path, order: str) -> None:
+async def test_order_is_level_then_age(frontier_of: Frontiers, tmp_path: Path, order: str) -> None:
+    frontier = frontier_of(low_share=0)
     tails = await spilling(frontier, tmp_path, order=order)
     for start in range(0, 300, 10):
         await frontier.add([page(url, level=int(url[-1]) % 2) for url in numbered(10, start)])

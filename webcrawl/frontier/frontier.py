@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from webcrawl.engine import Call
-from webcrawl.frontier.entry import LEVELS, Candidate, LeasedURL
+from webcrawl.frontier.entry import Candidate, LeasedURL
 from webcrawl.frontier.operations import BATCH, Operations, milliseconds
 from webcrawl.frontier.records import Counts, HostLimits, Lease, Report, Settlement
 
@@ -27,14 +27,13 @@ class Frontier(Operations):
     lease_seconds: float = 60.0
     max_attempts: int = 5
     low_share: float = 0.1
-    """Share of lease calls that pick from the lowest level upwards, so that no level starves."""
+    """Share of the hosts picked, and of the URLs of a host, for levels below the best, each in its turn."""
     started_together: int = 1
     """URLs of one host that a worker may have in the air at once."""
     host_limits: HostLimits = HostLimits()
     """What may be taken from a host of which nothing else is told."""
     weight: float = 1.0
     """The crawl's part of a host that other crawls want too."""
-    _picks: float = field(default=0.0, init=False)
     _turn: int = field(default=0, init=False)
 
     async def add(self, candidates: Sequence[Candidate]) -> list[bool]:
@@ -103,8 +102,8 @@ class Frontier(Operations):
         return leases
 
     def _lease_call(self, shard: int, hosts: int, urls: int) -> Call:
-        order, limits = self._level_order(), self.host_limits.encoded()
-        arguments = (self.worker, hosts, urls, milliseconds(self.lease_seconds), order, limits, self.weight)
+        lasting, limits = milliseconds(self.lease_seconds), self.host_limits.encoded()
+        arguments = (self.worker, hosts, urls, lasting, self._low_thousandths(), limits, self.weight)
         return Call("lease", self.keys.queue(shard), arguments)
 
     async def acknowledge(
@@ -252,7 +251,8 @@ class Frontier(Operations):
         lease = report.lease
         arguments: list[str | int] = [lease.host, lease.token, milliseconds(self.lease_seconds), report.more]
         arguments += [-1 if report.pause < 0 else milliseconds(report.pause), lease.failures]
-        arguments += [milliseconds(report.quiet), milliseconds(lease.gap), self.host_limits.encoded()]
+        arguments += [milliseconds(report.quiet), milliseconds(lease.gap)]
+        arguments += [self.host_limits.encoded(), self._low_thousandths()]
         for one in report.settled:
             arguments += [one.index, one.verdict, milliseconds(one.delay), one.reason, one.pages, one.bytes]
         return Call("acknowledge", self.keys.queue(self.keys.shard(lease.host)), arguments)
@@ -261,13 +261,8 @@ class Frontier(Operations):
     def _acknowledged(lease: Lease, reply: Any) -> list[LeasedURL] | None:
         return _urls(lease.host, reply[1:]) if reply else None
 
-    def _level_order(self) -> str:
-        levels = "".join(str(level) for level in range(LEVELS))
-        self._picks += self.low_share
-        if self._picks < 1:
-            return levels
-        self._picks -= 1
-        return levels[::-1]
+    def _low_thousandths(self) -> int:
+        return max(round(self.low_share * 1000), int(self.low_share > 0))
 
 
 def _batches(hosts: dict[str, list[int]]) -> Iterable[list[tuple[str, list[int]]]]:

@@ -2,8 +2,9 @@
 -- Settle URLs of a leased host: finished ones leave, failed ones come back later, hopeless ones become dead letters.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    host, token, lease ms, more: URLs wanted on top, pause ms (-1 = keep the lease), failures, quiet ms,
---         gap ms that the worker keeps between two requests, the budget of a host that has none of its own, then per
---         URL: index, "done" | "again" | "retry" | "dead", delay ms, reason, pages and bytes got
+--         gap ms that the worker keeps between two requests, the budget of a host that has none of its own,
+--         share of lower levels in thousandths, then per URL: index, "done" | "again" | "retry" | "dead", delay ms,
+--         reason, pages and bytes got
 --         What was settled before, since a report comes again when its reply was lost, is passed over.
 -- reply   {} when the lease has been lost (nothing is changed, but a blocked host that is given back is free), else
 --         {1, index, entry, index, entry...}: the new URLs
@@ -25,7 +26,7 @@ if not holds(P, H, host, ARGV[2]) then
 end
 
 local settled, pages, bytes = 0, 0, 0
-for i = 10, #ARGV, 6 do
+for i = 11, #ARGV, 6 do
   local index, verdict = ARGV[i], ARGV[i + 1]
   local entry = redis.call('HGET', key, index)
   if entry then
@@ -72,7 +73,7 @@ if record[2] then
 end
 if more > 0 and not (blocked or wanted or is_parked(P, host)) then
   local out = redis.call('HLEN', key) - LEASE_FIELDS
-  local entries = pop(P, host, allowance(P, host, more, out, ARGV[9]))
+  local entries = pop(P, host, allowance(P, host, more, out, ARGV[9]), tonumber(ARGV[10]))
   local first = redis.call('HINCRBY', key, 'next', #entries) - #entries
   for i, entry in ipairs(entries) do
     redis.call('HSET', key, first + i - 1, entry)

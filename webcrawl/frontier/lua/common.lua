@@ -176,21 +176,71 @@ local function take(P, host, key, n, entries)
   end
 end
 
--- Take up to n entries of a host, best level first. Fewer when the rest of a level has to come from the store: lower
--- levels do not overtake it.
-local function pop(P, host, n)
+-- So that no level starves, a share of what is taken, in thousandths, goes to levels below the best, each in its turn.
+-- `whose` is a host, or "" for the ready hosts of a shard. `due` grows by the share with each that is taken; when it
+-- comes to a thousand, that one is for a lower level, the next after `last`.
+local function turn_of(P, whose, share)
+  local raw = redis.call('HGET', P .. 'turns', whose)
+  local due, last, before = string.match(raw or '0 0 0', '^(%S+) (%S+) (%S+)')
+  return {whose = whose, raw = raw, due = tonumber(due), last = tonumber(last), share = share or tonumber(before)}
+end
+
+-- Whether it comes to that with the next n.
+local function turn_comes(turn, n) return turn.due + n * turn.share >= 1000 end
+
+-- The level of a mask whose turn it is, and how many of n are to be taken from it before another may be next.
+local function next_turn(turn, mask, n)
+  local best = best_level(mask)
+  if turn.share == 0 then return best, n end
+  if not turn_comes(turn, 1) then return best, math.min(n, math.ceil((1000 - turn.due) / turn.share) - 1) end
+  for i = 1, LEVELS do
+    local level = (turn.last + i) % LEVELS
+    if level > best and bit.band(mask, bit.lshift(1, level)) ~= 0 then return level, 1 end
+  end
+  return best, n
+end
+
+-- So many were taken at a level that is the best, or a lower one.
+local function took(turn, n, level, lower)
+  turn.due = turn.due + n * turn.share
+  if lower and n > 0 then turn.due, turn.last = turn.due - n * 1000, level end
+end
+
+local function save_turn(P, turn)
+  -- more than the next one is not due, however long there was nothing of a lower level
+  local due = math.max(-1000, math.min(turn.due, 1000))
+  local text = string.format('%d %d %d', due, turn.last, turn.share)
+  if text ~= turn.raw then redis.call('HSET', P .. 'turns', turn.whose, text) end
+end
+
+-- Whether a host has URLs at more levels than one: only then they take turns.
+local function has_several(mask)
+  local levels = bit.band(mask, 255)
+  return bit.band(levels, levels - 1) ~= 0
+end
+
+-- Take up to n entries of a host, best level first, but for the `share` of lower ones. Fewer when the rest of the best
+-- level has to come from the store: lower levels do not overtake it, they get no more than their share.
+local function pop(P, host, n, share)
   local mask = tonumber(redis.call('HGET', P .. 'mask', host)) or 0
-  local entries, before = {}, mask
+  local entries, before, away = {}, mask, 0
+  local turn = share > 0 and has_several(mask) and turn_of(P, host, share)
   while mask ~= 0 and #entries < n do
-    local level = best_level(mask)
+    local best, had, level, most = best_level(mask), #entries, nil, n - #entries
+    if bit.band(away, bit.lshift(1, best)) ~= 0 then break end
+    if turn then level, most = next_turn(turn, bit.band(mask, bit.bnot(away)), most) else level = best end
     local key = P .. 'q:' .. host .. ' ' .. level
-    take(P, host, key, n - #entries, entries)
+    take(P, host, key, most, entries)
+    if turn then took(turn, #entries - had, level, level > best) end
     if is_closed(mask, level) then mask = feed(P, host, level, mask) end
     if redis.call('EXISTS', key) == 0 then
-      if is_closed(mask, level) then break end
-      mask = bit.bxor(mask, bit.lshift(1, level))
+      if not is_closed(mask, level) then mask = bit.bxor(mask, bit.lshift(1, level))
+      elseif level == best then break
+      else away = bit.bor(away, bit.lshift(1, level)) end
     end
   end
+  if has_several(mask) then if turn then save_turn(P, turn) end
+  elseif has_several(before) then redis.call('HDEL', P .. 'turns', host) end
   if mask == 0 and before ~= 0 then redis.call('HDEL', P .. 'mask', host)
   elseif mask ~= before then redis.call('HSET', P .. 'mask', host, mask) end
   moved(P, host, entries)
@@ -428,6 +478,20 @@ local function wake(P, H, set, now)
   end
 end
 
+-- These, the last one first, came back unfetched: they do not count as taken, and what was at the end of each lease does
+-- not starve.
+local function not_taken(P, host, entries)
+  local turn = turn_of(P, host)
+  if not turn.raw then return end
+  local best = best_level(tonumber(redis.call('HGET', P .. 'mask', host)))
+  for _, entry in ipairs(entries) do
+    local level = level_of(entry)
+    turn.due = turn.due - turn.share
+    if level > best then turn.due, turn.last = turn.due + 1000, level - 1 end
+  end
+  save_turn(P, turn)
+end
+
 -- End a lease: what it still holds goes back to the head of the queue in its old order.
 -- `amend(entry, place)` may change an entry on the way, or return nil to keep it out.
 local function give_back(P, host, amend)
@@ -448,7 +512,10 @@ local function give_back(P, host, amend)
   redis.call('DEL', key)
   redis.call('ZREM', P .. 'leases', host)
   moved(P, host, had)
-  if #entries > 0 then push(P, host, entries, true) end
+  if #entries > 0 then
+    push(P, host, entries, true)
+    not_taken(P, host, entries)
+  end
   redis.call('HINCRBY', P .. 'n', 'leased', -#held)
   redis.call('HINCRBY', P .. 'n', 'queued', #entries)
 end

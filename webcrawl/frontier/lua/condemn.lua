@@ -19,7 +19,7 @@ for level = 0, LEVELS - 1 do
   end
 end
 
-local entries = pop(P, host, batch)
+local entries = pop(P, host, batch, 0)
 for _, entry in ipairs(entries) do bury(P, host, entry, reason, now) end
 redis.call('HINCRBY', P .. 'n', 'queued', -#entries)
 if is_parked(P, host) then redis.call('HINCRBY', P .. 'n', 'parked', -#entries - aside) end

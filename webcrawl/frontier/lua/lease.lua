@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
 -- Lease ready hosts, each with its first URLs, to one worker.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
--- ARGV    worker, hosts wanted, URLs a host, lease ms, levels in the order of picking (one digit each),
+-- ARGV    worker, hosts wanted, URLs a host, lease ms, share of lower levels in thousandths,
 --         the budget of a host that has none of its own: "pages bytes" ("-" = no limit), the crawl's weight
 -- reply   per host: {host, token, failures, delay ms or -1, {index, entry, index, entry...}}
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local wanted, urls, lease_ms = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local limits, weight = ARGV[6], tonumber(ARGV[7])
+local share, limits, weight = tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
 local LOOK_AGAIN, QUANTUM = 200, 5
 local leases = {}
 
@@ -35,7 +35,7 @@ local function lease(host, ready)
     if others then allowed = math.min(allowed, QUANTUM) end
   end
   redis.call('ZREM', ready, host)
-  local entries = pop(P, host, allowed)
+  local entries = pop(P, host, allowed, share)
   if #entries == 0 then return end
   if shares then take_share(P, H, host, shares, #entries / weight, now) end
   local token = next_token(H)
@@ -52,14 +52,35 @@ local function lease(host, ready)
   leases[#leases + 1] = {host, token, failures, tonumber(record[4]) or -1, flat}
 end
 
-for level in string.gmatch(ARGV[5], '%d') do
-  local ready = P .. 'ready:' .. level
+local function due_at(level, n)
+  return redis.call('ZRANGEBYSCORE', P .. 'ready:' .. level, '-inf', now, 'LIMIT', 0, n)
+end
+
+-- Lease up to n hosts of a level; whether there were as many.
+local function lease_at(level, n)
+  local enough = #leases + n
   -- a host that is passed over is due later: each turn of the loop looks at others
   for _ = 1, 20 do
-    if #leases >= wanted then return leases end
-    local hosts = redis.call('ZRANGEBYSCORE', ready, '-inf', now, 'LIMIT', 0, wanted - #leases)
-    if #hosts == 0 then break end
-    for _, host in ipairs(hosts) do lease(host, ready) end
+    local hosts = due_at(level, enough - #leases)
+    if #hosts == 0 then return false end
+    for _, host in ipairs(hosts) do lease(host, P .. 'ready:' .. level) end
+    if #leases >= enough then return true end
+  end
+  return false
+end
+
+local turn, levels = share > 0 and turn_of(P, '', share), 2 ^ LEVELS - 1
+-- which level is the best has to be known only when it is another one's turn
+if turn and turn_comes(turn, wanted) then
+  for level = 0, LEVELS - 1 do
+    if #due_at(level, 1) == 0 then levels = bit.bxor(levels, bit.lshift(1, level)) end
   end
 end
+while levels ~= 0 and #leases < wanted do
+  local best, had, level, most = best_level(levels), #leases, nil, wanted - #leases
+  if turn then level, most = next_turn(turn, levels, most) else level = best end
+  if not lease_at(level, most) then levels = bit.bxor(levels, bit.lshift(1, level)) end
+  if turn then took(turn, #leases - had, level, level > best) end
+end
+if turn and #leases > 0 then save_turn(P, turn) end
 return leases

@@ -32,6 +32,7 @@ local mask = feed(P, host, level, before)
 if redis.call('EXISTS', P .. 'q:' .. queue) == 0 and not is_closed(mask, level) then
   mask = bit.bxor(mask, bit.lshift(1, level))
 end
+if not has_several(mask) then redis.call('HDEL', P .. 'turns', host) end
 if mask == 0 then redis.call('HDEL', P .. 'mask', host) else redis.call('HSET', P .. 'mask', host, mask) end
 make_ready(P, KEYS[2], host, now)
 return 1

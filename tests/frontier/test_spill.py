@@ -117,7 +117,10 @@ async def test_every_url_at_hand_is_as_likely_as_the_others(frontier: Frontier, 
     assert all(50 < times < 150 for times in first.values()), first
 
 
-async def test_lower_levels_do_not_overtake_what_is_in_the_store(frontier: Frontier, tmp_path: Path) -> None:
+async def test_lower_levels_do_not_overtake_what_is_in_the_store(
+    frontier_of: Frontiers, tmp_path: Path
+) -> None:
+    frontier = frontier_of(low_share=0)
     tails = await spilling(frontier, tmp_path)
     await frontier.add([page(url, level=1) for url in numbered(50)])
     await serve(tails, frontier)

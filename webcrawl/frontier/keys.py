@@ -16,8 +16,8 @@ server's clock.
       conf                         HASH  hot (FRONTIER_HOT_URLS; 0 = nothing is spilled), order (FRONTIER_ORDER)
       mask                         HASH  host -> bit mask: lowest byte, the levels at which URLs are queued; second
                                          byte, those of them whose hot list is closed, see below
-      turns                        HASH  host with several levels, or "" for ready hosts -> thousandths that lower levels
-                                         are due, the level that was last, their share in thousandths
+      turns                        HASH  host with several levels, or "" for ready hosts -> thousandths due to lower
+                                         levels, the level that was last, their share in thousandths
       q:<host> <level>             LIST  the hot list: entries, the next one first
       out:<host> <level>           LIST  outbox: entries to be spilled
       tail:<host> <level>          LIST  parts in the store, the next one first: segment offset length URLs checksum

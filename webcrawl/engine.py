@@ -62,6 +62,10 @@ class Call(NamedTuple):
     arguments: Sequence[str | bytes | int | float]
 
 
+_COMMON = ("entries", "queues", "hosts", "seen_set", "leases")
+"""What stands in front of every script, from `lua/common/`: each of these files uses those before it."""
+
+
 @cache
 def script_source(name: str) -> tuple[str, str]:
     """(SHA-1, text) of a script. Read through importlib, since a deployed egg is imported zipped.
@@ -69,7 +73,8 @@ def script_source(name: str) -> tuple[str, str]:
     `#!lua flags=allow-oom`: it frees memory or takes only little of it, so a full server must not refuse it.
     """
     folder = resources.files("webcrawl.frontier") / "lua"
-    common, own = (folder / "common.lua").read_text(), (folder / f"{name}.lua").read_text()
+    common = "\n".join((folder / "common" / f"{part}.lua").read_text() for part in _COMMON)
+    own = (folder / f"{name}.lua").read_text()
     first, end, rest = own.partition("\n")
     text = f"{first}{end}{common}\n{rest}" if first.startswith("#!") else f"{common}\n{own}"
     return hashlib.sha1(text.encode()).hexdigest(), text

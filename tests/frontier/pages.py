@@ -49,3 +49,12 @@ def urls_of(leases: Iterable[Lease]) -> list[str]:
 def all_done(lease: Lease) -> list[Settlement]:
     """Every URL of a lease settled for good."""
     return [Settlement(url.index) for url in lease.urls]
+
+
+def tree(hosts: int, pages: int) -> tuple[list[str], dict[str, list[str]]]:
+    """A web: the URLs of its pages, and the links of each. From the first, all the others can be reached."""
+    urls = [f"http://h{n % hosts}.test/{n}" for n in range(pages)]
+    links = {
+        url: [urls[k] for k in (2 * n + 1, 2 * n + 2, n // 2) if k < pages] for n, url in enumerate(urls)
+    }
+    return urls, links

@@ -21,11 +21,10 @@ from scrapy import Request
 from tests.cluster import LocalCluster, Node
 from tests.crawls import CHECKOUT
 from tests.frontier.consumer import Consumer, page_with
-from tests.frontier.pages import all_done, page
+from tests.frontier.pages import all_done, page, tree
 from tests.frontier.test_checkpoint import copied
 from tests.frontier.test_machine import FrontierMachine
 from tests.frontier.test_spill import serve, spilling
-from tests.frontier.test_worker import tree
 from webcrawl.dupefilter import CompactDupeFilter
 from webcrawl.duplicate_index import DuplicateIndex
 from webcrawl.engine import Engine, script_source
@@ -35,7 +34,7 @@ from webcrawl.frontier.records import HostLimits, Report
 
 HOST = "http://a.test"
 HOSTS = [f"http://h{n}.test" for n in range(40)]
-SCRIPTS = {path.stem for path in (CHECKOUT / "webcrawl" / "frontier" / "lua").glob("*.lua")} - {"common"}
+SCRIPTS = {path.stem for path in (CHECKOUT / "webcrawl" / "frontier" / "lua").glob("*.lua")}
 
 Frontiers = Callable[..., Awaitable[Frontier]]
 

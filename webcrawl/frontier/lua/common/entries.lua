@@ -1,0 +1,55 @@
+-- Times, levels, and the journal of a checkpoint: what all the others stand on.
+local LEVELS = 8         -- a URL's level is the first byte of its entry, 0 the highest
+local BUCKET_LOAD = 192  -- mean fingerprints a seen bucket; the fullest stay below set-max-intset-entries
+
+local function now_ms()
+  local t = redis.call('TIME')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- Lua numbers are doubles: of a 64-bit fingerprint only the last decimal digits are used as a number.
+local function bucket_value(fingerprint)
+  return math.abs(tonumber(string.sub(fingerprint, -9)))
+end
+
+local function level_of(entry) return string.byte(entry, 1) end
+
+local function best_level(mask)
+  for level = 0, LEVELS - 1 do
+    if bit.band(mask, bit.lshift(1, level)) ~= 0 then return level end
+  end
+end
+
+-- A host is parked when an operator blocked it or its budget is spent: it keeps its URLs, but no worker gets it.
+local function is_parked(P, host) return redis.call('HEXISTS', P .. 'parked', host) == 1 end
+
+-- While a checkpoint is written it may look for an entry at its new place too early, and come to its old one too late: so
+-- entries that leave a place are written into a journal.
+local JOURNAL_MS = 600000 -- outlives a checkpoint that was killed by as much
+local journaling
+
+local function is_copied(P)
+  if journaling == nil then journaling = redis.call('EXISTS', P .. 'copying') == 1 end
+  return journaling
+end
+
+local function moved(P, host, entries)
+  if not is_copied(P) then return end
+  for _, entry in ipairs(entries) do
+    local length = redis.call('RPUSH', P .. 'moved', host .. '\n' .. entry)
+    if length == 1 then redis.call('PEXPIRE', P .. 'moved', JOURNAL_MS) end
+  end
+end
+
+-- So many entries were added to the end of a hot list, or with "out:" of an outbox, or were taken from there: a checkpoint
+-- that is reading it counts from its end.
+local function added_behind(P, queue, n)
+  if is_copied(P) and redis.call('HEXISTS', P .. 'reading', queue) == 1 then
+    redis.call('HINCRBY', P .. 'reading', queue, n)
+  end
+end
+
+-- Whether a checkpoint is reading this queue in pieces: then nothing goes from its outbox to the store.
+local function is_read(P, queue)
+  return is_copied(P) and redis.call('HEXISTS', P .. 'reading', queue) + redis.call('HEXISTS', P .. 'reading', 'out:' .. queue) > 0
+end

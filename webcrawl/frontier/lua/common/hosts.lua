@@ -1,0 +1,152 @@
+-- Hosts: when one may be leased and by whom, its limits, and how crawls share it.
+
+-- Put a host that has URLs and no lease into the ready heap of its best level, due when it may be asked again; but not
+-- while the next of these URLs are still in the store.
+local function make_ready(P, H, host, now)
+  local mask = tonumber(redis.call('HGET', P .. 'mask', host)) or 0
+  if mask == 0 or redis.call('ZSCORE', P .. 'leases', host) or is_parked(P, host) then return end
+  local level = best_level(mask)
+  local key = P .. 'ready:' .. level
+  if redis.call('ZSCORE', key, host) then return end
+  local queue = host .. ' ' .. level
+  if is_closed(mask, level) and redis.call('EXISTS', P .. 'q:' .. queue) == 0 then
+    redis.call('SADD', P .. 'hungry', queue)
+    return
+  end
+  local due = tonumber(redis.call('HGET', H .. host, 'until')) or 0
+  redis.call('ZADD', key, math.max(due, now), host)
+end
+
+local function queue_length(P, host)
+  local length = 0
+  for level = 0, LEVELS - 1 do
+    local queue = host .. ' ' .. level
+    length = length + redis.call('LLEN', P .. 'q:' .. queue) + redis.call('LLEN', P .. 'out:' .. queue)
+      + (redis.call('HGET', P .. 'tails', queue) or 0)
+  end
+  return length
+end
+
+local function park(P, host, reason)
+  local mask = tonumber(redis.call('HGET', P .. 'mask', host)) or 0
+  if mask ~= 0 and not is_parked(P, host) then
+    redis.call('ZREM', P .. 'ready:' .. best_level(mask), host)
+    redis.call('HINCRBY', P .. 'n', 'parked', queue_length(P, host))
+  end
+  redis.call('HSET', P .. 'parked', host, reason)
+end
+
+local function unpark(P, H, host, now)
+  if redis.call('HDEL', P .. 'parked', host) == 0 then return end
+  redis.call('HINCRBY', P .. 'n', 'parked', -queue_length(P, host))
+  make_ready(P, H, host, now)
+end
+
+-- One limit of a host, "pages bytes depth" in the hash `limits`: its own or the crawl's; nil when there is none.
+local function limit_of(P, host, which, default)
+  local own = redis.call('HGET', P .. 'limits', host)
+  local limit = own and string.match(own, which)
+  if not limit or limit == '-' then limit = string.match(default, which) end
+  return tonumber(limit)
+end
+
+-- How many of the `wanted` URLs the host's budget allows, `out` being handed out already.
+local function allowance(P, host, wanted, out, default)
+  local pages, bytes = limit_of(P, host, '^(%S+)', default), limit_of(P, host, '^%S+ (%S+)', default)
+  if not pages and not bytes then return wanted end
+  local spent = redis.call('HGET', P .. 'spent', host) or '0 0'
+  local had_pages, had_bytes = string.match(spent, '^(%d+) (%d+)')
+  if bytes and tonumber(had_bytes) >= bytes then return 0 end
+  return pages and math.max(0, math.min(wanted, pages - had_pages - out)) or wanted
+end
+
+local function spend(P, host, pages, bytes)
+  if pages == 0 and bytes == 0 then return end
+  local had_pages, had_bytes = string.match(redis.call('HGET', P .. 'spent', host) or '0 0', '^(%d+) (%d+)')
+  redis.call('HSET', P .. 'spent', host, string.format('%.0f %.0f', had_pages + pages, had_bytes + bytes))
+end
+
+-- A fencing token: larger than any before, also when the server has lost its last moments. As text: a Lua number of
+-- this size would lose digits when it is printed.
+local function next_token(H)
+  local key, t = string.gsub(H, 'host:$', 'token'), redis.call('TIME')
+  local token = math.max((tonumber(redis.call('GET', key)) or 0) + 1, t[1] * 1000000 + t[2])
+  local text = string.format('%.0f', token)
+  redis.call('SET', key, text)
+  return text
+end
+
+-- Who holds a host: another crawl may have taken it when a lease of this one ran out.
+local function holder(P, token) return P .. token end
+
+local function is_holder(P, H, host, token) return redis.call('HGET', H .. host, 'holder') == holder(P, token) end
+
+local function holds(P, H, host, token)
+  return redis.call('HGET', P .. 'lease:' .. host, 'token') == token and is_holder(P, H, host, token)
+end
+
+local function hold(P, H, host, token, expiry)
+  redis.call('ZADD', P .. 'leases', expiry, host)
+  redis.call('HSET', H .. host, 'held', expiry, 'holder', holder(P, token))
+  redis.call('PERSIST', H .. host)
+end
+
+-- Crawls that want one host share it by weight (stride scheduling, Waldspurger and Weihl 1995). `shares` of the host's
+-- record: crawl -> {URLs it had, divided by its weight; when it was last known to want more}. Absent until one waits.
+local WAITING, LONG_AGO = 3000, 60000
+
+-- Whether a crawl that had less than this one waits for the host, and whether any does.
+local function who_waits(P, shares, now)
+  local ours, before_us, any = (shares[P] or {0})[1], false, false
+  for crawl, share in pairs(shares) do
+    if crawl ~= P and now - share[2] < WAITING then
+      any = true
+      before_us = before_us or share[1] < ours
+    end
+  end
+  return before_us, any
+end
+
+local function ask_for_share(P, H, host, shares, now)
+  local ours = shares[P]
+  if not ours or now - ours[2] > LONG_AGO then
+    -- who comes late, or again, starts level with the others: it has nothing to make up for
+    local least = nil
+    for crawl, share in pairs(shares) do
+      if crawl ~= P and now - share[2] < LONG_AGO then least = math.min(least or share[1], share[1]) end
+    end
+    ours = {math.max(ours and ours[1] or 0, least or 0), now}
+  end
+  shares[P] = {ours[1], now}
+  redis.call('HSET', H .. host, 'shares', cmsgpack.pack(shares))
+end
+
+-- A crawl got so much more, or gives the host back: it goes on wanting it while it has URLs left.
+local function take_share(P, H, host, shares, much, now)
+  local left = redis.call('HEXISTS', P .. 'mask', host) == 1
+  shares[P] = {(shares[P] or {0})[1] + much, left and now or 0}
+  redis.call('HSET', H .. host, 'shares', cmsgpack.pack(shares))
+end
+
+-- A quiet host's record goes, unless an operator wrote on it.
+local function forget_at(H, host, time)
+  if redis.call('HEXISTS', H .. host, 'kept') == 0 then redis.call('PEXPIREAT', H .. host, time) end
+end
+
+-- End the hold on a host, which is not asked for `pause` ms.
+local function let_go(H, host, now, pause, quiet)
+  local due = math.max(tonumber(redis.call('HGET', H .. host, 'until')) or 0, now + pause)
+  redis.call('HDEL', H .. host, 'held', 'holder')
+  redis.call('HSET', H .. host, 'until', due, 'forgiven', due + quiet)
+  forget_at(H, host, due + quiet)
+end
+
+-- A lease was taken from a worker that lives and may ask the host as long as it believes in it: the hold goes on until
+-- the lease would have run out, and for the gap after the last request.
+local function keep_held(H, host, now)
+  local QUIET = 3600000
+  local record = redis.call('HMGET', H .. host, 'held', 'gap')
+  local held = math.max(tonumber(record[1]), now) + (tonumber(record[2]) or 0)
+  redis.call('HSET', H .. host, 'held', held)
+  forget_at(H, host, held + QUIET)
+end

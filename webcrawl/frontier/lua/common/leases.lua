@@ -1,0 +1,82 @@
+-- What becomes of entries that were leased, delayed or given up.
+
+-- Add to an entry's counters: attempts, returns, blames.
+local function counted(entry, attempts, returns, blames)
+  local a, r, b = string.byte(entry, 2, 4)
+  return string.sub(entry, 1, 1)
+    .. string.char(math.min(a + attempts, 255), math.min(r + returns, 255), math.min(b + blames, 255))
+    .. string.sub(entry, 5)
+end
+
+-- An entry whose counters start anew.
+local function anew(entry) return string.sub(entry, 1, 1) .. string.char(0, 0, 0) .. string.sub(entry, 5) end
+
+-- Make a dead letter. Several requests may share a URL, with other methods or bodies: each has its own letter.
+local function bury(P, host, entry, reason, now)
+  local field = host .. cmsgpack.unpack(string.sub(entry, 5))[1]
+  local known = redis.call('HGET', P .. 'dead', field)
+  local letters = known and cmsgpack.unpack(known) or {}
+  letters[#letters + 1] = {reason, now, entry}
+  redis.call('HSET', P .. 'dead', field, cmsgpack.pack(letters))
+  redis.call('HINCRBY', P .. 'n', 'dead', 1)
+end
+
+-- An entry that waits for a time, in the sorted set `later` or `scheduled`. `serial` keeps equal ones apart.
+local function delayed(serial, host, entry) return serial .. ' ' .. host .. '\n' .. entry end
+
+-- Queue what is due in one of these sets again, at most a thousand at once.
+local function wake(P, H, set, now)
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', P .. set, '-inf', now, 'LIMIT', 0, 1000)) do
+    local cut = string.find(member, '\n', 1, true)
+    local host = string.sub(member, string.find(member, ' ', 1, true) + 1, cut - 1)
+    local entries = {string.sub(member, cut + 1)}
+    redis.call('ZREM', P .. set, member)
+    redis.call('HINCRBY', P .. 'n', set, -1)
+    redis.call('HINCRBY', P .. 'n', 'queued', 1)
+    moved(P, host, entries)
+    push(P, host, entries, false)
+    make_ready(P, H, host, now)
+  end
+end
+
+-- These, the last one first, came back unfetched: they do not count as taken, and what was at the end of each lease does
+-- not starve.
+local function not_taken(P, host, entries)
+  local turn = turn_of(P, host)
+  if not turn.raw then return end
+  local best = best_level(tonumber(redis.call('HGET', P .. 'mask', host)))
+  for _, entry in ipairs(entries) do
+    local level = level_of(entry)
+    turn.due = turn.due - turn.share
+    if level > best then turn.due, turn.last = turn.due + 1000, level - 1 end
+  end
+  save_turn(P, turn)
+end
+
+-- End a lease: what it still holds goes back to the head of the queue in its old order.
+-- `amend(entry, place)` may change an entry on the way, or return nil to keep it out.
+local function give_back(P, host, amend)
+  local key, held = P .. 'lease:' .. host, {}
+  local fields = redis.call('HGETALL', key)
+  for i = 1, #fields, 2 do
+    local index = tonumber(fields[i])
+    if index then held[#held + 1] = {index, fields[i + 1]} end
+  end
+  table.sort(held, function(a, b) return a[1] > b[1] end)
+  local entries, had = {}, {}
+  for i, pair in ipairs(held) do
+    local entry = pair[2]
+    had[i] = entry
+    if amend then entry = amend(entry, #held - i + 1) end
+    if entry then entries[#entries + 1] = entry end
+  end
+  redis.call('DEL', key)
+  redis.call('ZREM', P .. 'leases', host)
+  moved(P, host, had)
+  if #entries > 0 then
+    push(P, host, entries, true)
+    not_taken(P, host, entries)
+  end
+  redis.call('HINCRBY', P .. 'n', 'leased', -#held)
+  redis.call('HINCRBY', P .. 'n', 'queued', #entries)
+end

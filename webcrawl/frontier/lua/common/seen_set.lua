@@ -1,0 +1,40 @@
+-- The seen set: exact, small sets of integers under `prefix`, its size in the fields bits, split and seen of `hash`.
+local function seen_set(prefix, hash)
+  local state = redis.call('HMGET', hash, 'bits', 'split', 'seen')
+  local seen = tonumber(state[3]) or 0
+  return {prefix = prefix, hash = hash, bits = tonumber(state[1]) or 0, split = tonumber(state[2]) or 0,
+    seen = seen, before = seen}
+end
+
+-- Remember a fingerprint, given as the decimal text of a signed 64-bit integer; true when it was not known.
+local function unseen(set, fingerprint)
+  local value, whole = bucket_value(fingerprint), 2 ^ set.bits
+  local bucket = value % (2 * whole)
+  if bucket >= whole + set.split then bucket = value % whole end
+  local fresh = redis.call('SADD', set.prefix .. bucket, fingerprint) == 1
+  if fresh then set.seen = set.seen + 1 end
+  return fresh
+end
+
+local function split_bucket(set)
+  local from = set.prefix .. set.split
+  local halves = {[0] = {}, [1] = {}}
+  for _, fingerprint in ipairs(redis.call('SMEMBERS', from)) do
+    local half = halves[bucket_value(fingerprint) % 2 ^ (set.bits + 1) == set.split and 0 or 1]
+    half[#half + 1] = fingerprint
+  end
+  redis.call('DEL', from)
+  if #halves[0] > 0 then redis.call('SADD', from, unpack(halves[0])) end
+  if #halves[1] > 0 then redis.call('SADD', set.prefix .. (set.split + 2 ^ set.bits), unpack(halves[1])) end
+end
+
+-- Split as many buckets as have become due, and write down the size: the last thing to do with a seen set.
+local function settle_seen(set)
+  if set.seen == set.before then return end
+  while set.seen > BUCKET_LOAD * (2 ^ set.bits + set.split) do
+    split_bucket(set)
+    set.split = set.split + 1
+    if set.split == 2 ^ set.bits then set.bits, set.split = set.bits + 1, 0 end
+  end
+  redis.call('HSET', set.hash, 'bits', set.bits, 'split', set.split, 'seen', set.seen)
+end

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import tempfile
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ from tests.frontier.test_checkpoint import (
 from webcrawl.frontier import Keys
 
 ORDERS = ("breadth-first", "depth-first", "random")
+EVERY_STEP = (("lease", "random"), ("serve", "breadth-first"))
 
 verbs = st.tuples(st.sampled_from([*VERBS, *["serve"] * 3, "add"]), st.integers(0, 60))
 
@@ -60,20 +62,29 @@ def test_whatever_happens_meanwhile(
         runner.run(one.engine.close())
 
 
-@pytest.mark.parametrize("order", ["breadth-first", "depth-first"])
-@pytest.mark.parametrize("verb", ["serve", "drain", "condemn", "bury"])
+@pytest.mark.parametrize(
+    ("verb", "order"),
+    [
+        *product(["add", "serve", "drain"], ["breadth-first", "depth-first"]),
+        ("lease", "random"),
+        ("condemn", "breadth-first"),
+        ("bury", "breadth-first"),
+    ],
+)
 async def test_each_verb_between_any_two_steps(
     frontier_of: Frontiers, valkey: Redis, tmp_path: Path, verb: str, order: str
 ) -> None:
     """A host has URLs in its hot list, in its outbox and in the store, or in parts that wait to be buried."""
     one = frontier_of(lease_seconds=NEVER)
-    before: list[Step] = [("add", 0), ("serve", 0), ("serve", 0), ("add", 42), ("lease", 0)]
-    then: list[Step] = [(verb, 0)]
+    before: list[Step] = [("add", 0), ("serve", 0), ("serve", 0), ("add", 420), ("lease", 0)]
+    then: list[Step] = [(verb, 840)]
     if verb == "drain":
         then = [("release", 0), ("lease", 11), ("serve", 0), ("serve", 0)] * 6
     if verb == "bury":
         before, then = [*before, ("condemn", 1)], [("serve", 0)]
-    for place in range(8, 28, 3):
+    if verb == "lease":
+        before.pop()  # so that it is the host whose queue is read first
+    for place in range(10, 26, 1 if (verb, order) in EVERY_STEP else 4):
         valkey.flushall()
         root = tmp_path / str(place)
         crawl, copy = replace(one, keys=Keys("crawl", 1)), replace(one, keys=Keys("copy", 2))

@@ -79,10 +79,10 @@ class QueueCopy:
                 known = 0
                 while not lists:
                     known, *entries = await self._run("piece", host, level, name, known, self.batch)
+                    yield []  # whoever takes what is read can do something else meanwhile
                     if not entries:
                         break
                     pieces.put(entries)
-                    yield []  # whoever takes what is read can do something else meanwhile
             for entries, pieces in zip(lists, (hot, out), strict=False):
                 pieces.put(entries)
             stored = self._stored(self._key("tail:") + f"{host.decode()} {level}", parts)

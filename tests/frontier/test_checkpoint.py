@@ -292,6 +292,22 @@ async def test_a_long_queue_is_read_while_it_is_added_to_and_taken_from(frontier
     assert not await crawl.engine.client.keys("*:reading")
 
 
+async def test_a_full_engine_is_copied(frontier_of: Frontiers, valkey: Redis) -> None:
+    crawl, copy = frontier_of(), frontier_of("copy")
+    urls = [f"{HOSTS[0]}/{n}" for n in range(30)]
+    await crawl.add([page(url) for url in urls])
+    exporter = exporter_of(crawl, batch=5)
+    valkey.script_flush()
+    valkey.config_set("maxmemory", "1")
+    try:
+        await exporter.begin()
+        taken = [one async for one in records_of(exporter)]
+    finally:
+        valkey.config_set("maxmemory", "0")
+    await restore(copy, taken)
+    assert await drained(copy) == urls
+
+
 async def test_what_operators_and_pages_told_is_restored(frontier_of: Frontiers) -> None:
     crawl, copy = frontier_of(), frontier_of("copy", shards=3)
     crawls = [Crawl(one.engine, one.keys, "w1") for one in (crawl, copy)]

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- The queues of some hosts, for a checkpoint.
 -- KEYS[1] the crawl's prefix in this shard
 -- ARGV    most entries, hosts

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Hold a shard for one checkpoint: from now on what leaves its place is written into a journal.
 -- KEYS[1] the crawl's prefix in this shard
 -- ARGV    "begin" | "renew" | "end", name of the checkpoint, ms that the hold lasts

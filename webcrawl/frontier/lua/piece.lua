@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- A piece of a long list of a queue, for a checkpoint. It is read from its end to its head, where entries leave.
 -- KEYS[1] the crawl's prefix in this shard
 -- ARGV    host, level, "" for the hot list or "out:" for the outbox, how many entries from the end are known, most entries

@@ -388,7 +388,9 @@ class Worker:
             self._reap_at = sent + lease_seconds
         if sent < self._reap_at:
             return
-        hosts, buried = await self.frontier.reap(delay=self.turns.config.delay)
+        # a worker that was stopped in mid-request may still be answered: as much later as leases are trusted less
+        answer = (1 - _TRUSTED) * lease_seconds
+        hosts, buried = await self.frontier.reap(delay=self.turns.config.delay, answer=answer)
         if hosts:
             logger.warning(
                 "Took back %d hosts of workers that died; %d URLs are dead letters.", hosts, buried

@@ -251,6 +251,15 @@ async def test_a_dead_worker_leaves_its_hosts_alone_for_a_while(frontier: Fronti
     assert await frontier.lease(10, 10) == []
 
 
+async def test_a_request_of_a_dead_worker_may_still_be_answered(frontier: Frontier) -> None:
+    """However long the gap is that is kept to at the host, it begins only when the answer is there."""
+    await frontier.add([page(f"{HOST}/1")])
+    await frontier.set_delay(HOST, 600.0)
+    await lease_one(frontier)
+    await frontier.reap(everything=True, delay=1.0, answer=3000.0)
+    assert 3500 < (await frontier.host(HOST)).waits <= 3600
+
+
 @pytest.mark.parametrize("cleared", [False, True])
 async def test_the_word_of_a_stale_token_is_refused(frontier_of: Frontiers, cleared: bool) -> None:
     dead, alive = frontier_of(worker="dead"), frontier_of(worker="alive")

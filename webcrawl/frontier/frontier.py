@@ -172,10 +172,13 @@ class Frontier(Operations):
                     lease.delay = _delay(delay)
         return lost
 
-    async def reap(self, *, everything: bool = False, delay: float = 0.0) -> tuple[int, int]:
+    async def reap(
+        self, *, everything: bool = False, delay: float = 0.0, answer: float = 0.0
+    ) -> tuple[int, int]:
         """Take back the leases that ran out (or all); returns (hosts taken back, URLs that became dead letters).
 
-        `delay` seconds pass before such a host is asked again: its dead worker may have asked it a moment ago.
+        Before such a host is asked again `delay` seconds pass, or what was kept to at this host if that is longer: its
+        dead worker may have asked it a moment ago. `answer`: further seconds that it may take to answer.
         """
         hosts = buried = 0
         shards = list(range(self.keys.shards))
@@ -185,6 +188,7 @@ class Frontier(Operations):
             self.started_together,
             BATCH,
             milliseconds(delay),
+            milliseconds(answer),
         )
         while shards:
             replies = await self.engine.run_all([Call("reap", self.keys.queue(s), arguments) for s in shards])

@@ -2,7 +2,7 @@
 -- Take back leases that ran out, or, when their workers are known to be dead, all of them.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    "expired" | "all", blames that bury a URL, URLs a host that a worker may have started, most hosts
---         at once, delay ms: the dead worker may have asked the host a moment ago
+--         at once, delay ms: the dead worker may have asked the host a moment ago, and ms that its answer may take
 -- reply   {hosts taken back, URLs that became dead letters}
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local limit, started = tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -22,7 +22,8 @@ for _, host in ipairs(hosts) do
   end)
   if ours then
     local record = redis.call('HMGET', H .. host, 'delay', 'gap')
-    let_go(H, host, now, math.max(tonumber(ARGV[5]), tonumber(record[1]) or 0, tonumber(record[2]) or 0), QUIET)
+    local gap = math.max(tonumber(ARGV[5]), tonumber(record[1]) or 0, tonumber(record[2]) or 0)
+    let_go(H, host, now, gap + tonumber(ARGV[6]), QUIET)
   end
   make_ready(P, H, host, now)
 end

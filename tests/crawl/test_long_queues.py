@@ -21,13 +21,14 @@ def test_a_killed_crawl_goes_on_with_what_is_in_its_folder(
         web.put(SITE, path, f"page {path}")
 
     def start(**settings: object) -> Crawl:
-        pace = {"DOWNLOAD_DELAY": 0.01, "FRONTIER_LEASE_URLS": 4, "FRONTIER_HOT_URLS": 40}
-        return start_crawl("broad", [web.url(SITE)], data_dir=tmp_path / "data", **pace, **settings)
+        pace = {"DOWNLOAD_DELAY": 0.01, "FRONTIER_LEASE_URLS": 4, "FRONTIER_HOT_URLS": 40, **settings}
+        return start_crawl("broad", [web.url(SITE)], data_dir=tmp_path / "data", **pace)
 
-    first = start()
-    until(lambda: len(web.hits) >= 20, first)
+    first = start(DOWNLOAD_DELAY=0.05)
+    folder = tmp_path / "data" / "frontier"
+    until(lambda: len(web.hits) >= 20 and bool(list(folder.glob("broad-*/*/*"))), first)
     first.kill()
-    assert list((tmp_path / "data" / "frontier").glob("broad-*/*/*")), "the rest of the queue"
+    assert len(web.hits) < 100, "the rest of the queue is in the folder"
     result = start().wait()
     assert result.returncode == 0, result.stderr
     assert result.summary["finish_reason"] == "finished"

@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 import msgpack
 
 from webcrawl.errors import StoreError
+from webcrawl.stores import durable
 
 _FIRST_LINE = b"webcrawl segment 1\n"
 _COMPRESSION = 6
@@ -113,13 +114,7 @@ class FolderSegments:
         try:
             if not path.parent.is_dir():
                 self._make(path.parent)
-            new = _unfinished(path)
-            with new.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(path)
-            _sync(path.parent)
+            durable.write(path, data)
         except OSError as error:
             raise StoreError(f"cannot write {path}: {error}") from error
 
@@ -139,7 +134,7 @@ class FolderSegments:
     def delete(self, name: str) -> None:
         path = self._root / name
         try:
-            for one in (path, _unfinished(path)):
+            for one in (path, durable.unfinished(path)):
                 one.unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(str(error)) from error
@@ -155,7 +150,7 @@ class FolderSegments:
         missing = [one for one in (folder, *folder.parents) if not one.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         for one in missing:
-            _sync(one.parent)
+            durable.sync_folder(one.parent)
 
 
 class BucketSegments:
@@ -191,17 +186,3 @@ class BucketSegments:
     def clear(self, folder: str) -> None:
         for name in self._bucket.names(f"{folder}/"):
             self._bucket.delete(name)
-
-
-def _unfinished(path: Path) -> Path:
-    """A file before it has its name; what a killed process leaves."""
-    return path.with_name(path.name + ".new")
-
-
-def _sync(folder: Path) -> None:
-    """A new name in a folder outlives a power failure only when the folder, too, is written."""
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -26,6 +26,7 @@ from urllib.parse import unquote, urlsplit
 import msgpack
 
 from webcrawl.errors import ConfigurationError, StoreError
+from webcrawl.stores import durable
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -118,7 +119,7 @@ class FileWriter:
         self.path = folder / name
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._file = gzip.GzipFile(folder / f"{name}.new", "wb", compresslevel=_COMPRESSION)
+            self._file = gzip.GzipFile(self._new, "wb", compresslevel=_COMPRESSION)
         except OSError as error:
             raise StoreError(f"cannot write {self.path}: {error}") from error
 
@@ -148,7 +149,7 @@ class FileWriter:
 
     @property
     def _new(self) -> Path:
-        return self.path.with_name(self.path.name + ".new")
+        return durable.unfinished(self.path)
 
 
 def check(path: Path, file: StoredFile) -> None:
@@ -199,20 +200,8 @@ class FolderPlace:
             raise StoreError(f"{self.folder / MANIFEST}: {error}") from error
 
     def write_manifest(self, data: bytes) -> None:
-        new = self.folder / f"{MANIFEST}.new"
         try:
-            with new.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(self.folder / MANIFEST)
-            fd = os.open(
-                self.folder, os.O_RDONLY
-            )  # the names of the files outlive the machine only with this
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+            durable.write(self.folder / MANIFEST, data)  # and the names of the other files
         except OSError as error:
             raise StoreError(f"cannot write {self.folder / MANIFEST}: {error}") from error
 

@@ -12,6 +12,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import UsageError
 
 from webcrawl.errors import ConfigurationError, CrawlError, InvalidURL, StoreError
 
@@ -48,7 +49,9 @@ class SessionCommand(ScrapyCommand):
         """Do what the command does; errors of the project's own are printed for you."""
 
     def crawl_id(self, args: list[str]) -> str:
-        """The crawl that is meant: the first argument by default."""
+        """The crawl that is meant: the only argument by default."""
+        if len(args) > 1:
+            raise UsageError("name one crawl")
         return args[0] if args else DEFAULT_CRAWL
 
     async def _run(self, args: list[str], opts: argparse.Namespace) -> None:

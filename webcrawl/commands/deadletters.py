@@ -10,8 +10,6 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from scrapy.exceptions import UsageError
-
 from webcrawl.command import SessionCommand, check_crawl, host_named
 from webcrawl.urls import split
 
@@ -45,8 +43,6 @@ class Command(SessionCommand):
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         host = host_named(opts.host) if opts.host else None
-        if len(args) > 1:
-            raise UsageError("name one crawl")
         await check_crawl(session)
         if opts.requeue:
             queued = await requeue(session, host, opts.reason)

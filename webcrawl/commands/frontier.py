@@ -7,8 +7,6 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
-from scrapy.exceptions import UsageError
-
 from webcrawl.command import SessionCommand, check_crawl
 
 if TYPE_CHECKING:
@@ -32,8 +30,6 @@ class Command(SessionCommand):
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.figures import figures
 
-        if len(args) > 1:
-            raise UsageError("name one crawl")
         await check_crawl(session)
         report: dict[str, Any] = {"crawl": session.keys.crawl}
         report |= (await figures(session.frontier, session.crawl)).as_dict()

@@ -39,11 +39,11 @@ class Command(SessionCommand):
             )
 
     def crawl_id(self, args: list[str]) -> str:
+        if not 1 <= len(args) <= 2:
+            raise UsageError("name one host")
         return super().crawl_id(args[1:])
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
-        if not 1 <= len(args) <= 2:
-            raise UsageError("name one host")
         host = host_named(args[0])
         await check_crawl(session)
         frontier = session.frontier

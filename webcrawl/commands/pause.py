@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from scrapy.exceptions import UsageError
-
 from webcrawl.command import SessionCommand, check_crawl
 
 if TYPE_CHECKING:
@@ -23,8 +21,6 @@ class Command(SessionCommand):
         return "Let the workers of a crawl rest until scrapy resume"
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
-        if len(args) > 1:
-            raise UsageError("name one crawl")
         await check_crawl(session)
         if await session.crawl.paused():
             print(f"Crawl {session.keys.crawl!r} is paused already.")

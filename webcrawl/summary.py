@@ -16,6 +16,8 @@ from webcrawl.figures import Figures, figures
 from webcrawl.progress import http_errors, size
 from webcrawl.session import Session
 
+_LOOKS = 3
+"""While others work on the figures change all the time, and the last to end writes last."""
 _NEVER_BEGAN = ("cannot_start", "no_seeds")
 _NOTHING_LEFT = (
     "Nothing was left to crawl. To crawl anew, set another CRAWL_ID or DATA_DIR. The earlier runs:"
@@ -45,17 +47,26 @@ class Summary:
     async def spider_closed(self, spider: Spider, reason: str) -> None:
         if not self._session.is_open or reason in _NEVER_BEGAN:
             return
+        folder = self._session.stores.data_dir
         try:
-            now = await figures(self._session.frontier, self._session.crawl)
+            now = await self._write(folder / "summary.json", reason)
         except AWAY as error:
             print(f"No summary: the engine is away ({error}).", file=sys.stderr)
             return
-        folder = self._session.stores.data_dir
-        write_summary(folder / "summary.json", {**now.as_dict(), "finish_reason": reason})
         if self._print:
             asked = self._crawler.stats.get_value("downloader/request_count")
             idle = self._session.was_finished and not asked
             print(text(now, reason, folder, idle=idle), file=sys.stderr, flush=True)
+
+    async def _write(self, path: Path, reason: str) -> Figures:
+        """Write the figures, and again when they are others by then: a worker that ended in between knew better."""
+        now = await figures(self._session.frontier, self._session.crawl)
+        for _ in range(_LOOKS):
+            write_summary(path, {**now.as_dict(), "finish_reason": reason})
+            before, now = now, await figures(self._session.frontier, self._session.crawl)
+            if now == before:
+                break
+        return now
 
 
 def write_summary(path: Path, summary: dict[str, Any]) -> None:

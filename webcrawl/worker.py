@@ -24,6 +24,7 @@ from webcrawl.frontier.spill import Tails
 from webcrawl.leased import LeasedHost, LeasedHosts, Settled
 from webcrawl.membership import Membership
 from webcrawl.permits import Permits
+from webcrawl.reports import Reports
 from webcrawl.turns import Turns
 
 logger = logging.getLogger(__name__)
@@ -33,7 +34,6 @@ _IDLE_SECONDS = 0.1
 _BEAT_SECONDS = 2.0
 _LONGEST_HOLD = 5.0
 _FLUSH_AT = 2000
-_LONG_BLOCK_SECONDS = 0.5
 _TRUSTED = 0.8
 """Share of a lease in which requests may go out: what is sent at its end has to be answered before it ends."""
 
@@ -83,6 +83,7 @@ class Worker:
         self._reap_at = 0.0
         self._paused = False
         self.members = Membership(crawl, frontier.keys.shards)
+        self._reports = Reports(self._hosts, turns, self.members, config, frontier.keys)
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -258,7 +259,7 @@ class Worker:
     async def _report(self) -> None:
         names = [name for name in self._dirty if name in self._hosts]
         self._dirty.clear()
-        reports = [self._report_of(name) for name in names]
+        reports = [self._reports.of(self._hosts[name], self._sent, closing=self._closing) for name in names]
         counted, self.counted = self.counted, Counter()
         permits, met = self._permits.take_used(), set(self.met)
         if not reports and not counted and not permits:
@@ -272,37 +273,6 @@ class Worker:
         except BaseException:
             self._dirty.update(names)
             raise
-
-    def _report_of(self, name: str) -> Report:
-        host = self._hosts[name]
-        host.lease.gap = host.turn.gap
-        report = host.report(self._sent)
-        told = len(report.settled) == len(host.settled)
-        if told and host.unsettled == len(host.urls) and (host.leaving or self._is_blocked(host)):
-            # the server remembers a back-off better than a process does, and the place can serve another host
-            return self._return_of(host)
-        more = self._more_for(name, host)
-        if told and host.unsettled == 0 and not more:
-            return self._return_of(host)
-        return replace(report, more=more)
-
-    def _return_of(self, host: LeasedHost) -> Report:
-        """The report that gives a host back."""
-        pause, quiet = self._pause_of(host), self.turns.config.forgive_after
-        return replace(host.report(self._sent), pause=pause, quiet=quiet)
-
-    @staticmethod
-    def _is_blocked(host: LeasedHost) -> bool:
-        """Whether the host has to be left alone for longer than between any two requests."""
-        return host.turn.wait(time.monotonic()) > host.turn.gap + _LONG_BLOCK_SECONDS
-
-    def _more_for(self, name: str, host: LeasedHost) -> int:
-        """How many URLs to ask for on top: as long as no other host waits for a place, a host is kept busy."""
-        low = len(host.urls) <= self._config.lease_urls // 2
-        room = len(self._hosts) < self._config.lease_hosts
-        mine = self.members.serves(self.frontier.keys.shard(name))
-        wanted = low and room and mine and not host.drained and not self._closing
-        return self._config.lease_urls - len(host.urls) if wanted else 0
 
     def _reported(self, report: Report, urls: list[LeasedURL] | None) -> None:
         name, host = report.lease.host, self._hosts[report.lease.host]
@@ -320,10 +290,6 @@ class Worker:
             if not host.urls and not host.unsettled:
                 self._dirty.add(name)
                 self._signal.set()
-
-    def _pause_of(self, host: LeasedHost) -> float:
-        host.lease.failures = host.turn.failures
-        return host.turn.wait(time.monotonic())
 
     async def _condemn(self, name: str) -> None:
         """Give a host up: all that is queued for it, here and on the server, becomes dead letters."""
@@ -432,7 +398,7 @@ class Worker:
     async def _give_everything_back(self) -> None:
         while self._adds:
             await self._send_adds()
-        await self.frontier.settle_all([self._return_of(host) for host in self._hosts])
+        await self.frontier.settle_all([self._reports.last_of(host, self._sent) for host in self._hosts])
         counted, self.counted = self.counted, Counter()
         await self.crawl.leave(counted)
         if self._bloom is not None:

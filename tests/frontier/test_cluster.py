@@ -29,7 +29,7 @@ from webcrawl.dupefilter import CompactDupeFilter
 from webcrawl.duplicate_index import DuplicateIndex
 from webcrawl.engine import Engine, script_source
 from webcrawl.errors import EngineError, EngineUnavailable
-from webcrawl.frontier import Crawl, Frontier, Keys, LeasedURL, Settlement
+from webcrawl.frontier import Crawl, Frontier, Keys, Lease, LeasedURL, Settlement
 from webcrawl.frontier.records import HostLimits, Report
 
 HOST = "http://a.test"
@@ -82,8 +82,25 @@ async def test_every_step_keeps_to_one_slot(
 ) -> None:
     """The servers refuse a script that touches another slot than that of its keys."""
     crawl = Crawl(frontier.engine, frontier.keys, "w1")
-    index = DuplicateIndex(frontier.engine, frontier.keys)
-    now = datetime.now(UTC)
+    await try_the_crawl_and_its_indexes(crawl)
+    leases = await try_leases(frontier)
+    await try_what_operators_say(frontier, crawl, leases)
+    with RedisCluster.from_url(cluster.url) as client:
+        dupefilter = CompactDupeFilter(client, "{walk}:dupefilter")
+        assert [dupefilter.request_seen(Request(HOST)) for _ in range(2)] == [False, True]
+    await try_copies_and_long_queues(frontier, tmp_path)
+    for script in SCRIPTS:
+        sha = script_source(script)[0]
+        assert any(node.client.script_exists(sha)[0] for node in cluster.primaries), f"{script} was not tried"
+
+    await frontier.clear()
+    await crawl.forget()
+    assert await frontier.finished()
+    assert not await crawl.exists()
+
+
+async def try_the_crawl_and_its_indexes(crawl: Crawl) -> None:
+    index, now = DuplicateIndex(crawl.engine, crawl.keys), datetime.now(UTC)
     assert not await crawl.begin()
     assert await crawl.begin()
     assert (await crawl.beat(seeding=True, counted={"pages": 1})).seeding == 1
@@ -96,6 +113,9 @@ async def test_every_step_keeps_to_one_slot(
     assert [await index.same_payload(b"digest00", url, now) for url in ("u1", "u2")] == [None, ("u1", now)]
     assert [await index.near_text(7, url, 3) for url in ("u1", "u2")] == [None, "u1"]
 
+
+async def try_leases(frontier: Frontier) -> list[Lease]:
+    """200 URLs of 40 hosts come in, are leased, and are reported in every way; returns the leases."""
     assert all(await frontier.add([page(f"{host}/{n}") for host in HOSTS for n in range(5)]))
     leases = await frontier.lease(100, 2)
     assert {lease.host for lease in leases} == set(HOSTS)
@@ -107,6 +127,10 @@ async def test_every_step_keeps_to_one_slot(
     dead = [letter.url async for letter in frontier.dead_letters()]
     assert await frontier.requeue((leases[9].host, url) for url in dead) == 2
     assert await frontier.reap(everything=True) == (30, 0)
+    return leases
+
+
+async def try_what_operators_say(frontier: Frontier, crawl: Crawl, leases: list[Lease]) -> None:
     await frontier.block_until(leases[0].host, 60.0)
     await frontier.set_delay(leases[0].host, 2.0)
     assert await frontier.condemn(leases[1].host, "gone") == 2
@@ -125,13 +149,13 @@ async def test_every_step_keeps_to_one_slot(
     assert (await crawl.beat()).paused
     await crawl.resume()
     await crawl.leave()
-    with RedisCluster.from_url(cluster.url) as client:
-        dupefilter = CompactDupeFilter(client, "{walk}:dupefilter")
-        assert [dupefilter.request_seen(Request(HOST)) for _ in range(2)] == [False, True]
+
+
+async def try_copies_and_long_queues(frontier: Frontier, folder: Path) -> None:
     await frontier.add([page(f"{HOST}/long{n}") for n in range(9)])
     await copied(frontier, replace(frontier, keys=Keys("copy", 16)), batch=5)
     assert (await replace(frontier, keys=Keys("copy", 16)).counts()).seen == 209
-    tails = await spilling(frontier, tmp_path)
+    tails = await spilling(frontier, folder)
     assert all(await frontier.add([page(f"{host}/stored{n}") for host in HOSTS[:2] for n in range(100)]))
     await serve(tails, frontier)
     assert (await frontier.counts()).spilled > 100
@@ -139,14 +163,6 @@ async def test_every_step_keeps_to_one_slot(
     leases = await frontier.lease(100, 20, [frontier.keys.shard(HOSTS[1])])
     assert HOSTS[1] in {lease.host for lease in leases}
     await serve(tails, frontier)
-    for script in SCRIPTS:
-        sha = script_source(script)[0]
-        assert any(node.client.script_exists(sha)[0] for node in cluster.primaries), f"{script} was not tried"
-
-    await frontier.clear()
-    await crawl.forget()
-    assert await frontier.finished()
-    assert not await crawl.exists()
 
 
 class AllServers(RedisCluster):

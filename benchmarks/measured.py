@@ -1,0 +1,122 @@
+"""Run a command, wait until it and everything that it left behind have ended, and print what that cost as JSON.
+
+    python measured.py [--socket PATH] [--server COMMAND...] -- COMMAND...
+
+`--server` runs beside the command and is ended after it; its unix socket is waited for. Linux alone tells a process
+of the end of its grandchildren (PR_SET_CHILD_SUBREAPER), so that an engine that outlives its crawl is counted exactly.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+PR_SET_CHILD_SUBREAPER = 36
+SERVER_SECONDS = 10.0
+SAMPLE_SECONDS = 0.5
+ENGINES = ("valkey-server", "redis-server")
+
+
+class Memory(threading.Thread):
+    """Looks at the resident memory of this process's descendants; keeps the highest sums, in KiB.
+
+    What wait4() tells of memory is no use: a process that was forked inherits its parent's peak.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.crawler = self.engine = 0
+
+    def run(self) -> None:
+        while True:
+            crawler = engine = 0
+            for name, size in descendants():
+                if name in ENGINES:
+                    engine += size
+                else:
+                    crawler += size
+            self.crawler, self.engine = max(self.crawler, crawler), max(self.engine, engine)
+            time.sleep(SAMPLE_SECONDS)
+
+
+def descendants() -> list[tuple[str, int]]:
+    """Name and resident KiB of each process below this one."""
+    parents, sizes = {}, {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                head, _, tail = (entry / "stat").read_text().rpartition(")")
+            except OSError:
+                continue
+            fields = tail.split()
+            parents[int(entry.name)] = int(fields[1])
+            sizes[int(entry.name)] = (
+                head.partition("(")[2],
+                int(fields[21]) * os.sysconf("SC_PAGESIZE") // 1024,
+            )
+    found, todo = [], [os.getpid()]
+    while todo:
+        above = todo.pop()
+        below = [pid for pid, parent in parents.items() if parent == above]
+        found += [sizes[pid] for pid in below]
+        todo += below
+    return found
+
+
+def start_server(command: list[str], socket: Path) -> subprocess.Popen[bytes]:
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + SERVER_SECONDS
+    while not socket.exists():
+        if server.poll() is not None or time.monotonic() > deadline:
+            raise SystemExit(f"{command[0]} does not start")
+        time.sleep(0.02)
+    return server
+
+
+def measured(command: list[str], server: subprocess.Popen[bytes] | None) -> dict[str, float]:
+    """CPU: `crawler` is the command with those children that it waited for, `engine` whatever else there was."""
+    started = time.monotonic()
+    crawler = subprocess.Popen(command)
+    memory = Memory()
+    memory.start()
+    crawler_cpu = engine_cpu = seconds = 0.0
+    code = 0
+    while True:
+        try:
+            pid, status, usage = os.wait4(-1, 0)
+        except ChildProcessError:
+            break
+        cpu = usage.ru_utime + usage.ru_stime
+        if pid == crawler.pid:
+            crawler_cpu = cpu
+            code, seconds = os.waitstatus_to_exitcode(status), time.monotonic() - started
+            if server is not None:
+                server.terminate()
+        else:
+            engine_cpu += cpu
+    return {
+        "exit_code": code,
+        "seconds": seconds,
+        "crawler_cpu": crawler_cpu,
+        "crawler_peak_kib": memory.crawler,
+        "engine_cpu": engine_cpu,
+        "engine_peak_kib": memory.engine,
+    }
+
+
+def main() -> None:
+    own, command = sys.argv[1 : sys.argv.index("--")], sys.argv[sys.argv.index("--") + 1 :]
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
+    server = start_server(own[3:], Path(own[1])) if own else None
+    json.dump(measured(command, server), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -10,6 +10,7 @@ from scrapy.downloadermiddlewares.redirect import RedirectMiddleware as ScrapyRe
 from scrapy.http import Response
 
 from webcrawl.access import frontier_scheduler, is_robots
+from webcrawl.errors import EngineUnavailable
 from webcrawl.page import Page
 from webcrawl.session import Session
 from webcrawl.urls import normalize
@@ -38,9 +39,15 @@ class RedirectMiddleware:
             target = normalize(result.url)
         except ValueError:  # a Location that is no URL: the answer is a page like any other
             return response
-        if request.meta.get("depth", 0) == 0 and frontier_scheduler(self._crawler).leased(request):
-            await self._session.widen_scope(target)
-        await self._session.learn_scope(target)
+        scheduler = frontier_scheduler(self._crawler)
+        try:
+            if request.meta.get("depth", 0) == 0 and scheduler.leased(request):
+                await self._session.widen_scope(target)
+            await self._session.learn_scope(target)
+        except EngineUnavailable:
+            # an exception in an answer's way back would count as the end of its page
+            scheduler.postpone(request)
+            return request
         if self._session.scope is not None and self._session.filters.apply(target) is None:
             return response
         result.meta["referrer"] = request.url

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Self
 
 from scrapy import Request
@@ -12,6 +13,7 @@ from scrapy.exceptions import CannotResolveHostError, IgnoreRequest, NotConfigur
 from scrapy.http import Response
 
 from webcrawl.access import ROBOTS, RobotsUnreachable, frontier_scheduler, host_of
+from webcrawl.engine import AWAY
 from webcrawl.errors import InvalidURL, StoreError
 from webcrawl.http import TRUNCATE
 from webcrawl.robots import RobotsCache, RobotsPolicy, robots_url
@@ -68,10 +70,10 @@ class RobotsMiddleware:
 
     async def _ask(self, host: str) -> RobotsPolicy | None:
         engine, key = self._session.engine, self._session.keys.robots(host)
-        if known := await engine.patiently(lambda: engine.client.get(key)):
+        if known := await self._session.patiently(lambda: engine.client.get(key)):
             try:
                 policy = RobotsPolicy.from_bytes(known)
-                self._cache.put(host, policy, await engine.patiently(lambda: engine.client.ttl(key)))
+                self._cache.put(host, policy, await self._session.patiently(lambda: engine.client.ttl(key)))
                 return policy
             except StoreError as error:
                 logger.warning("robots.txt of %s is fetched again: %s", host, error)
@@ -80,7 +82,8 @@ class RobotsMiddleware:
         if policy.verdict == "disallow-all":
             return None
         seconds = max(1, int(policy.ttl))
-        await engine.patiently(lambda: engine.client.set(key, policy.to_bytes(), ex=seconds))
+        with suppress(*AWAY):  # others, or this process later, then ask the host themselves
+            await engine.change(key, "SET", policy.to_bytes(), "EX", seconds)
         self._cache.put(host, policy)
         return policy
 

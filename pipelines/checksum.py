@@ -28,7 +28,9 @@ class ChecksumPipeline:
         if isinstance(item, Page) and item.digest and item.length and item.status == 200:
             index = DuplicateIndex(self._session.engine, self._session.keys)
             digest = base64.b32decode(item.digest.partition(":")[2])
-            first = await index.same_payload(digest, item.url, item.fetched_at)
+            first = await self._session.patiently(
+                lambda: index.same_payload(digest, item.url, item.fetched_at)
+            )
             if first:
                 item.duplicate_of, item.duplicate_kind = first[0], "exact"
                 item.duplicate_fetched_at = first[1]

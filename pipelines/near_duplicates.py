@@ -31,10 +31,10 @@ class NearDuplicatesPipeline:
     async def process_item(self, item: Any) -> Any:
         if not isinstance(item, Page) or not item.text or item.status != 200:
             return item
-        item.simhash = simhash64(item.text)
-        if item.simhash is not None:
+        item.simhash = simhash = simhash64(item.text)
+        if simhash is not None:
             index = DuplicateIndex(self._session.engine, self._session.keys)
-            first = await index.near_text(item.simhash, item.url, self._distance)
+            first = await self._session.patiently(lambda: index.near_text(simhash, item.url, self._distance))
             if first:
                 item.duplicate_of, item.duplicate_kind = first, "near"
                 frontier_scheduler(self._crawler).count("near_duplicates")

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from webcrawl.cluster import Command
 from webcrawl.duplicates import blocks
 from webcrawl.engine import Call, Engine
+from webcrawl.errors import EngineFull
 from webcrawl.frontier.keys import Keys
 
 
 @dataclass(frozen=True, slots=True)
 class DuplicateIndex:
-    """The first URL of every payload and of every text, for one crawl."""
+    """The first URL of every payload and of every text, for one crawl.
+
+    What is new to a full engine is not remembered, and what is asked again changes nothing: a page need not wait, nor
+    fail, until there is room, and its copies are not recognized as such.
+    """
 
     engine: Engine
     keys: Keys
@@ -22,9 +28,11 @@ class DuplicateIndex:
         self, digest: bytes, url: str, fetched_at: datetime
     ) -> tuple[str, datetime] | None:
         """The earlier URL with this checksum and when it was fetched, or None: then `url` is the first from now on."""
-        mine = f"{fetched_at.timestamp():.6f} {url}"
-        call = Call("twins", [self.keys.checksum(digest)], (digest, mine))
-        first = await self.engine.patiently(lambda: self.engine.run(call))
+        key, mine = self.keys.checksum(digest), f"{fetched_at.timestamp():.6f} {url}"
+        try:
+            first = await self.engine.run(Call("twins", [key], (digest, mine)))
+        except EngineFull:
+            first = await self.engine.client.hget(key, digest) or mine.encode()
         seconds, _, other = first.decode().partition(" ")
         return None if other == url else (other, datetime.fromtimestamp(float(seconds), UTC))
 
@@ -36,14 +44,11 @@ class DuplicateIndex:
         raw = simhash.to_bytes(8, "big")
         keys = [self.keys.near(block) for block in blocks(simhash, distance)]
         calls = [Call("near", [key], (raw, distance)) for key in keys]
-        replies = await self.engine.patiently(lambda: self.engine.run_all(calls))
-        found = [(reply[1], reply[0].decode()) for reply in replies if reply]
-        if found:
-            nearest = min(found)[1]
-            return None if nearest == url else nearest
-        await self.engine.patiently(lambda: self._remember(keys, raw, url))
+        found = [(reply[1], reply[0].decode()) for reply in await self.engine.run_all(calls) if reply]
+        nearest = min(found)[1] if found else url
+        if nearest != url:
+            return nearest
+        with suppress(EngineFull):
+            # also when it was found itself: it may have been remembered only in part
+            await self.engine.change_all([Command(key, ("HSET", key, raw, url)) for key in keys])
         return None
-
-    async def _remember(self, keys: Sequence[str], simhash: bytes, url: str) -> None:
-        for key in keys:
-            await self.engine.change(key, "HSET", simhash, url)

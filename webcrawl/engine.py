@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache
@@ -30,7 +31,7 @@ from redis.exceptions import (
 )
 
 from webcrawl.cluster import Cluster, Command
-from webcrawl.errors import ConfigurationError, EngineError, EngineUnavailable
+from webcrawl.errors import ConfigurationError, EngineError, EngineFull, EngineUnavailable
 
 _REFUSING_FOR_NOW = (OutOfMemoryError, ReadOnlyError, MasterDownError, ClusterDownError, TryAgainError)
 
@@ -49,6 +50,7 @@ _PASSING = ("LOADING", "BUSY", "MISCONF", "NOREPLICAS")
 
 _OLDEST = (7, 0)
 _PATIENCE_SECONDS = 60.0
+_PATIENCE_AT_THE_END = 10.0
 _MOST_CONNECTIONS = 16
 
 T = TypeVar("T")
@@ -188,15 +190,21 @@ class Engine:
                 f"REDIS_URL {without_password(self.url)!r} or REDIS_PARAMS: {error}"
             ) from error
 
-    async def patiently(self, work: Callable[[], Awaitable[T]]) -> T:
-        """The result of `work`, begun anew while the server is away, for a minute at most."""
-        pause, deadline = 0.1, time.monotonic() + _PATIENCE_SECONDS
+    async def patiently(self, work: Callable[[], Awaitable[T]], ending: asyncio.Event | None = None) -> T:
+        """The result of `work`, begun anew while the server is away; in the end raises EngineUnavailable.
+
+        That is after a minute; with `ending` only ten seconds after that was set, however long it takes till then.
+        """
+        pause = 0.1
+        deadline = math.inf if ending else time.monotonic() + _PATIENCE_SECONDS
         while True:
             try:
                 return await work()
-            except AWAY:
+            except AWAY as error:
+                if ending and ending.is_set():
+                    deadline = min(deadline, time.monotonic() + _PATIENCE_AT_THE_END)
                 if time.monotonic() > deadline:
-                    raise
+                    raise EngineUnavailable(f"the engine stays away: {error}") from error
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, 5.0)
 
@@ -235,5 +243,7 @@ def _replies(names: Sequence[str], replies: list[Any], some: bool = False) -> li
 
 def _engine_error(name: str, error: ResponseError) -> EngineError:
     text = str(error)
+    if isinstance(error, OutOfMemoryError):
+        return EngineFull(f"{name}: {text}")
     passing = isinstance(error, _REFUSING_FOR_NOW) or text.startswith(_PASSING)
     return (EngineUnavailable if passing else EngineError)(f"{name}: {text}")

@@ -4,7 +4,8 @@ CrawlError
 ├── ConfigurationError   a setting or an argument is wrong; the message names it
 ├── InvalidURL           not a URL that can be crawled (also a ValueError)
 ├── EngineError          the Valkey or Redis server behind the crawl
-│   └── EngineUnavailable   it cannot be started or reached
+│   └── EngineUnavailable   it cannot be started or reached, or takes nothing just now
+│       └── EngineFull      it has no memory left for anything new
 ├── StoreError           a page could not be stored, or stored data is damaged
 ├── AddressRefused       the address guard forbids to connect there
 └── NameNotResolved      the DNS says that a name has no address
@@ -30,7 +31,11 @@ class EngineError(CrawlError):
 
 
 class EngineUnavailable(EngineError):
-    """The engine can neither be started here nor reached."""
+    """The engine can neither be started here nor reached, or takes nothing just now."""
+
+
+class EngineFull(EngineUnavailable):
+    """The engine has no memory left for anything new."""
 
 
 class StoreError(CrawlError):

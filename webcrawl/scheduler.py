@@ -24,7 +24,7 @@ from scrapy_redis.scheduler import Scheduler as RedisScheduler
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from webcrawl.errors import CrawlError, InvalidURL, StoreError
+from webcrawl.errors import CrawlError, EngineUnavailable, InvalidURL, StoreError
 from webcrawl.feeding import feed, is_fed
 from webcrawl.frontier import Candidate, LeasedURL, Settlement
 from webcrawl.held import HeldRequests, ticket_of
@@ -325,7 +325,9 @@ class FrontierScheduler(RedisScheduler):
         request = getattr(response, "request", None)
         if request is not None and request in self._tasks:
             reason = f"{type(failure.value).__name__}: {failure.value}"
-            if self.is_last_attempt(request):
+            if isinstance(failure.value, EngineUnavailable):
+                self.postpone(request)
+            elif self.is_last_attempt(request):
                 self.bury(request, reason)
             else:
                 self.retry(request, _STORE_RETRY_SECONDS, reason)
@@ -333,7 +335,7 @@ class FrontierScheduler(RedisScheduler):
     def _callback_failed(self, response: Response | Failure | None, failure: Failure) -> None:
         """A callback that raised would raise again: the URL is kept as a dead letter, for when it has been mended."""
         request = getattr(response, "request", None)
-        if request is not None and isinstance(failure.value, Postponed):
+        if request is not None and isinstance(failure.value, Postponed | EngineUnavailable):
             # a fetch of the callback's own had to wait too long, or the crawl is being stopped
             self.retry(request, 0.0, str(failure.value))
         elif request is not None:

@@ -10,9 +10,9 @@ import logging
 import os
 import socket
 import uuid
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from scrapy import signals
@@ -44,6 +44,8 @@ from webcrawl.turns import Turns
 from webcrawl.urls import TRACKING_PARAMETERS, Canonicalizer, hostname, normalize, port
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _sessions: WeakKeyDictionary[Crawler, Session] = WeakKeyDictionary()
 
@@ -202,9 +204,16 @@ class Session:
             logger.info("FRONTIER_SPILL_URI is not set: the engine keeps queues of any length in memory")
         await self.crawl.configure(self.config.hot_urls if self._spill_uri else 0, self.config.order)
 
+    async def patiently(self, work: Callable[[], Awaitable[T]]) -> T:
+        """The result of `work` at the engine, which is waited for as long as the crawl goes on.
+
+        Raises EngineUnavailable when the crawl ends and it is still away: what was to be done has to be done again.
+        """
+        return await self.engine.patiently(work, self.turns.ending)
+
     async def is_named(self, name: str, number: int) -> bool:
         """Whether any worker's operator named this host and port: then the guard lets it through from now on."""
-        named = await self.engine.patiently(lambda: self.crawl.knows("seeds", f"{name} {number}"))
+        named = await self.patiently(lambda: self.crawl.knows("seeds", f"{name} {number}"))
         if named:
             self.guard.allow_host(name, number)
         return named
@@ -214,7 +223,7 @@ class Session:
         scope = self.scope
         if scope is not None and not scope.allows(url):
             key = scope.key(url)
-            if await self.engine.patiently(lambda: self.crawl.knows("scope", key)):
+            if await self.patiently(lambda: self.crawl.knows("scope", key)):
                 scope.admit_key(key)
 
     async def close(self) -> None:
@@ -231,7 +240,7 @@ class Session:
     async def admit_seed(self, url: str) -> None:
         """The operator named this URL: its host may be wherever it is, for all workers of the crawl."""
         seed = self.allow_seed(url)
-        await self.engine.patiently(lambda: self.crawl.remember("seeds", [seed]))
+        await self.patiently(lambda: self.crawl.remember("seeds", [seed]))
 
     def allow_seed(self, url: str) -> str:
         """`admit_seed` for this process alone."""
@@ -242,18 +251,18 @@ class Session:
     async def set_scope(self, scope: Scope, *, remember: bool = True) -> None:
         """From now on links are followed within this scope, widened by what other workers opened."""
         self.scope = scope
-        for key in await self.engine.patiently(lambda: self.crawl.recall("scope")):
+        for key in await self.patiently(lambda: self.crawl.recall("scope")):
             scope.admit_key(key)
         if remember:
-            await self.engine.patiently(lambda: self.crawl.remember("scope", scope.keys()))
-            await self.engine.patiently(lambda: self.crawl.set_scope_kind(scope.kind))
+            await self.patiently(lambda: self.crawl.remember("scope", scope.keys()))
+            await self.patiently(lambda: self.crawl.set_scope_kind(scope.kind))
         self.filters = self._chain()
 
     async def widen_scope(self, url: str) -> None:
         """A seed was redirected to this URL: the crawl goes on there."""
         if self.scope is not None:
             key = self.scope.add(url)
-            await self.engine.patiently(lambda: self.crawl.remember("scope", [key]))
+            await self.patiently(lambda: self.crawl.remember("scope", [key]))
 
     def _start_embedded(self, to_crawl: bool) -> str:
         try:

@@ -50,11 +50,12 @@ class Turns:
     """At most so many turns are taken at once, at all hosts together; 0 means no limit."""
     waiting: int = 0
     """Requests that wait, for their turn or for something else `aside`: they use no connection."""
+    ending: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set by `abandon`."""
     _places: dict[str, _Place] = field(default_factory=dict)
     _others: OrderedDict[str, _Place] = field(default_factory=OrderedDict)
     _taken: dict[HostTurn, _Place] = field(default_factory=dict)
     _free: asyncio.Semaphore = field(init=False)
-    _ending: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self._free = asyncio.Semaphore(self.total or sys.maxsize)
@@ -105,7 +106,7 @@ class Turns:
         with self.aside():
             await place.room.acquire()
             try:
-                now = await self._both(host, place, asyncio.Event() if to_the_end else self._ending)
+                now = await self._both(host, place, asyncio.Event() if to_the_end else self.ending)
             except BaseException:
                 place.room.release()
                 raise
@@ -119,7 +120,7 @@ class Turns:
 
     def abandon(self) -> None:
         """The crawl is ending: who waits for a turn gets Abandoned, who has one may keep it."""
-        self._ending.set()
+        self.ending.set()
 
     def give(self, host: str, turn: HostTurn, outcome: Outcome) -> None:
         """The response is here, or there will be none."""

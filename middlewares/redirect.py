@@ -39,14 +39,13 @@ class RedirectMiddleware:
             target = normalize(result.url)
         except ValueError:  # a Location that is no URL: the answer is a page like any other
             return response
-        scheduler = frontier_scheduler(self._crawler)
         try:
-            if request.meta.get("depth", 0) == 0 and scheduler.leased(request):
+            if request.meta.get("depth", 0) == 0 and frontier_scheduler(self._crawler).leased(request):
                 await self._session.widen_scope(target)
             await self._session.learn_scope(target)
         except EngineUnavailable:
             # an exception in an answer's way back would count as the end of its page
-            scheduler.postpone(request)
+            frontier_scheduler(self._crawler).postpone(request)
             return request
         if self._session.scope is not None and self._session.filters.apply(target) is None:
             return response

@@ -85,7 +85,7 @@ def test_flattened_keeps_what_is_shallow() -> None:
 
 
 @pytest.mark.parametrize(
-    "tag", ["<div>", "<font color=red>", "<a href=x><div>", "<b><i>", "<ul><li>", "<x-y>"]
+    "tag", ["<div>", "<font color=red>", "<a href=x><div>", "<b><i>", "<ul><li>", "<x-y>", "<div></x>", "<div></p>"]
 )
 def test_hostile_nesting_is_bounded_and_loses_no_text(tag: str) -> None:
     body = (f"<p>first{tag * 100_000}last<a href=/end>").encode()
@@ -102,6 +102,12 @@ def test_honest_pages_with_many_tags_are_parsed_as_they_are() -> None:
     rows = TRUSTED_TAGS
     tree = document(b"<table>" + b"<tr><td><div>1</div><td><b>2</b>" * rows).html
     assert len(tree.css("table > tbody > tr > td > div")) == rows
+
+
+def test_few_elements_with_many_end_tags_are_bounded() -> None:
+    begun = time.process_time()
+    assert document(b"<div>" * (TRUSTED_TAGS - 1) + b"</x>" * 100_000).html.css("div")
+    assert time.process_time() - begun < 2
 
 
 HTML = b"<!DOCTYPE html><title>x</title>"

@@ -8,7 +8,6 @@ from typing import Any, Self
 from scrapy.crawler import Crawler
 
 from webcrawl.access import frontier_scheduler
-from webcrawl.duplicate_index import DuplicateIndex
 from webcrawl.page import Page
 from webcrawl.session import Session
 
@@ -26,8 +25,8 @@ class ChecksumPipeline:
 
     async def process_item(self, item: Any) -> Any:
         if isinstance(item, Page) and item.digest and item.length and item.status == 200:
-            index = DuplicateIndex(self._session.engine, self._session.keys)
             digest = base64.b32decode(item.digest.partition(":")[2])
+            index = self._session.duplicates
             first = await self._session.patiently(
                 lambda: index.same_payload(digest, item.url, item.fetched_at)
             )

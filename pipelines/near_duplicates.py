@@ -8,7 +8,6 @@ from scrapy.crawler import Crawler
 
 from webcrawl.access import frontier_scheduler
 from webcrawl.config import whole
-from webcrawl.duplicate_index import DuplicateIndex
 from webcrawl.duplicates import simhash64
 from webcrawl.page import Page
 from webcrawl.session import Session
@@ -33,7 +32,7 @@ class NearDuplicatesPipeline:
             return item
         item.simhash = simhash = simhash64(item.text)
         if simhash is not None:
-            index = DuplicateIndex(self._session.engine, self._session.keys)
+            index = self._session.duplicates
             first = await self._session.patiently(lambda: index.near_text(simhash, item.url, self._distance))
             if first:
                 item.duplicate_of, item.duplicate_kind = first, "near"

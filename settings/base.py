@@ -27,7 +27,7 @@ HOST_MAX_PAGES = 0
 HOST_MAX_BYTES = 0
 DEPTH_LIMIT = 0
 CONCURRENT_REQUESTS = 64
-CONCURRENT_ITEMS = 100
+CONCURRENT_ITEMS = 8
 
 # --- The engine and the frontier -------------------------------------------------------------------------------------
 REDIS_URL: str | None = None

@@ -33,6 +33,7 @@ from webcrawl.config import (
     whole,
 )
 from webcrawl.dns import Resolver
+from webcrawl.duplicate_index import DuplicateIndex
 from webcrawl.engine import AWAY, Engine
 from webcrawl.errors import ConfigurationError, EngineUnavailable
 from webcrawl.filters import FilterChain, ScopeFilter, URLFilter
@@ -60,6 +61,7 @@ class Session:
     frontier: Frontier
     crawl: Crawl
     tails: Tails
+    duplicates: DuplicateIndex
 
     def __init__(self, settings: BaseSettings, spider_name: str) -> None:
         self.config = FrontierConfig.from_settings(settings, spider_name)
@@ -136,6 +138,7 @@ class Session:
             self.engine, self.keys, self.worker, min(self.config.lease_seconds, _WORKER_SECONDS)
         )
         self.tails = Tails(self.engine, self.keys, self.crawl, self._spill_uri)
+        self.duplicates = DuplicateIndex(self.engine, self.keys)
         if self.config.bloom:
             self.bloom = BloomSeen(config.data_dir / "seen" / f"{self.keys.crawl}.bloom")
         self.is_open = True

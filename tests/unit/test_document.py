@@ -85,7 +85,8 @@ def test_flattened_keeps_what_is_shallow() -> None:
 
 
 @pytest.mark.parametrize(
-    "tag", ["<div>", "<font color=red>", "<a href=x><div>", "<b><i>", "<ul><li>", "<x-y>", "<div></x>", "<div></p>"]
+    "tag",
+    ["<div>", "<font color=red>", "<a href=x><div>", "<b><i>", "<ul><li>", "<x-y>", "<div></x>", "<div></p>"],
 )
 def test_hostile_nesting_is_bounded_and_loses_no_text(tag: str) -> None:
     body = (f"<p>first{tag * 100_000}last<a href=/end>").encode()

@@ -85,7 +85,7 @@ def page_directives(response: Response, user_agent: str) -> Directives:
     """What X-Robots-Tag headers and <meta name="robots"> say of a page."""
     tags = [value.decode("latin-1") for value in response.headers.getlist("X-Robots-Tag")]
     document = document_of(response)
-    metas = robots_metas(document.html) if is_html(document.mime_type) else []
+    metas = robots_metas(document) if is_html(document.mime_type) else []
     return directives(tags, metas, user_agent) if tags or metas else Directives()
 
 
@@ -96,7 +96,7 @@ def followed_links(response: Response, *, obey: str | None) -> PageLinks:
         return NO_LINKS
     if obey is not None and page_directives(response, obey).nofollow:
         return NO_LINKS
-    return page_links(document.html, response.url)
+    return page_links(document.elements, response.url)
 
 
 def _text(value: bytes | None) -> str | None:

@@ -7,15 +7,13 @@ else (a page's index of its own sections is one link), and only distinct address
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from selectolax.lexbor import LexborHTMLParser
-
+from webcrawl.document import Element
 from webcrawl.errors import InvalidURL
 from webcrawl.urls import resolve
 
-_SELECTOR = "a[href],area[href],link[href],frame[src],iframe[src],base[href],meta[http-equiv][content]"
 _LINK_RELATIONS = frozenset({"canonical", "next", "prev", "alternate"})
 
 # What WHATWG strips around a URL. Tabs and line ends inside of one are removed by ada.
@@ -58,13 +56,12 @@ class _Found:
     base: str | None = None
 
 
-def page_links(tree: LexborHTMLParser, url: str) -> PageLinks:
-    """The links of a page that came from `url` (normalised).
+def page_links(elements: Iterable[Element], url: str) -> PageLinks:
+    """The links of a page that came from `url` (normalised), from its `Document.elements`.
 
-    `tree` should be parsed from text: from bytes, Lexbor assumes UTF-8 and puts U+FFFD for all else. Links of
-    other schemes and mere fragments are passed over; those in a template element are no part of the page.
+    Links of other schemes and mere fragments are passed over; those in a template element are no part of the page.
     """
-    found = _collect(tree)
+    found = _collect(elements)
     base = _base(found.base, url)
     joined: dict[str, None] = {}
     malformed = 0
@@ -88,13 +85,11 @@ def refresh_address(content: str) -> str:
     return match["double"] or match["single"] or match["bare"] or ""
 
 
-def _collect(tree: LexborHTMLParser) -> _Found:
+def _collect(elements: Iterable[Element]) -> _Found:
     found = _Found()
-    for node in tree.css(_SELECTOR):
-        attributes = node.attributes
+    for tag, attributes in elements:
         relation = attributes.get("rel")
         tokens = relation.lower().split() if relation else ()
-        tag = node.tag
         if tag == "a":
             address = attributes["href"]
         elif tag == "base":
@@ -114,15 +109,13 @@ def _collect(tree: LexborHTMLParser) -> _Found:
     return found
 
 
-def _other_address(
-    tag: str | None, attributes: Mapping[str, str | None], tokens: Collection[str]
-) -> str | None:
+def _other_address(tag: str, attributes: Mapping[str, str | None], tokens: Collection[str]) -> str | None:
     """The address in an element other than a; None where it leads to no page (a style sheet, an icon)."""
     if tag == "link":
         leads_on = not _LINK_RELATIONS.isdisjoint(tokens) and "stylesheet" not in tokens
         return attributes["href"] if leads_on else None
     if tag == "meta":
-        refreshes = (attributes["http-equiv"] or "").strip().lower() == "refresh"
+        refreshes = (attributes.get("http-equiv") or "").strip().lower() == "refresh"
         return refresh_address(attributes["content"] or "") if refreshes else None
     return attributes["href" if tag == "area" else "src"]
 

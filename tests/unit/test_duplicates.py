@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
+import pytest
 from hypothesis import given, strategies as st
+from simhash import Simhash
 
-from webcrawl.duplicates import MIN_WORDS, blocks, distance, simhash64
+from webcrawl.duplicates import MAX_WEIGHT, MIN_WORDS, WeightedHashes, blocks, distance, simhash64
 from webcrawl.exchange import digest
 
 FINGERPRINTS = st.integers(0, 2**64 - 1)
@@ -34,6 +37,34 @@ def test_a_small_change_is_near_and_another_text_is_far() -> None:
     assert one is not None and near is not None and other is not None
     assert distance(one, near) <= 3
     assert distance(one, other) > 16
+
+
+def _read_hex(feature: bytes) -> bytes:
+    return (
+        b"12345678" if feature == b"test" else bytes.fromhex(feature.decode())
+    )  # the package tries it with b"test"
+
+
+@given(st.dictionaries(FINGERPRINTS, st.integers(1, MAX_WEIGHT), min_size=1, max_size=60))
+def test_it_is_what_the_package_computes(weights: dict[int, int]) -> None:
+    hashes = np.array(list(weights), np.uint64), np.array(list(weights.values()), np.float32)
+    features = {f"{value:016x}": weight for value, weight in weights.items()}
+    package = Simhash(features, hashfunc=_read_hex)
+    assert WeightedHashes(hashes).value == package.value
+
+
+def test_the_order_of_words_counts() -> None:
+    words = text_of(300).split()
+    one, other = simhash64(" ".join(words)), simhash64(" ".join(reversed(words)))
+    assert one is not None and other is not None and distance(one, other) > 8
+
+
+def test_words_that_were_forgotten_have_the_same_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = text_of(500)
+    expected = simhash64(text)
+    monkeypatch.setattr("webcrawl.duplicates._Words._MOST", 10)
+    assert simhash64(text_of(500, seed=9)) != expected
+    assert simhash64(text) == expected
 
 
 def test_short_texts_have_none() -> None:

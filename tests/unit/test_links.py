@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
+from webcrawl.document import elements
 from webcrawl.errors import InvalidURL
 from webcrawl.links import PageLinks, page_links, refresh_address
 from webcrawl.urls import resolve
@@ -14,7 +15,7 @@ URL = "http://example.org/dir/page.html?x=1"
 
 
 def links_of(html: str, url: str = URL) -> PageLinks:
-    return page_links(LexborHTMLParser(html), url)
+    return page_links(elements(LexborHTMLParser(html)), url)
 
 
 def test_every_source_in_document_order() -> None:
@@ -216,4 +217,4 @@ def test_same_as_joining_one_by_one(written: list[str]) -> None:
         before_fragment = href.partition("#")[0].strip("".join(map(chr, range(33))))
         if link is not None and before_fragment:
             expected[link] = None
-    assert page_links(tree, URL).links == list(expected)
+    assert page_links(elements(tree), URL).links == list(expected)

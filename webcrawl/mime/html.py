@@ -41,7 +41,7 @@ class HTMLFacts:
 def describe(document: Document) -> HTMLFacts:
     """Read an HTML document without changing its tree, which others share."""
     tree = document.html
-    metas = [node.attributes for node in tree.css("meta[content]")]
+    metas = [attributes for tag, attributes in document.elements if tag == "meta"]
     named = _contents(metas, "name") | _contents(metas, "property")
     description = named.get("description") or named.get("og:description")
     return HTMLFacts(
@@ -58,15 +58,17 @@ def is_html(mime_type: str | None) -> bool:
     return mime_type in ("text/html", "application/xhtml+xml")
 
 
-def robots_metas(tree: LexborHTMLParser) -> list[tuple[str, str]]:
+def robots_metas(document: Document) -> list[tuple[str, str]]:
     """What <meta> elements say to crawlers.
 
     (name in lower case, content) of `robots` and of every other <meta name> whose content restricts some crawler.
     """
     found: list[tuple[str, str]] = []
-    for node in tree.css("meta[name][content]"):
-        name = (node.attributes.get("name") or "").strip().lower()
-        content = node.attributes.get("content") or ""
+    for tag, attributes in document.elements:
+        if tag != "meta":
+            continue
+        name = (attributes.get("name") or "").strip().lower()
+        content = attributes.get("content") or ""
         if name == "robots" or (
             name and {word.strip() for word in content.lower().split(",")} & _RESTRICTIONS
         ):

@@ -17,7 +17,7 @@ from hypothesis import given, strategies as st
 from itemadapter import ItemAdapter
 from scrapy.exporters import JsonLinesItemExporter
 
-from webcrawl.document import TRUSTED_TAGS, Document, flattened
+from webcrawl.document import TRUSTED_TAGS, Document, flattened, may_nest_deeper
 from webcrawl.mime.sniff import MediaType, sniff
 from webcrawl.page import ROW_FIELDS, Page
 from webcrawl.stores.coding import decoded
@@ -67,6 +67,14 @@ def test_text(body: bytes, charset: str | None, text: str) -> None:
     assert document(body, charset).text == text
 
 
+@given(st.binary(max_size=300))
+def test_utf8_that_is_none_is_parsed_as_it_is_decoded(body: bytes) -> None:
+    body = b"<p>" + body
+    one, other = document(body, "utf-8"), document(body, "utf-8")
+    assert one.text is not None
+    assert one.html.html == other.html.html
+
+
 @given(
     st.binary(), st.sampled_from([None, "utf-8", "cp1252", "utf-16-le", "gb18030", "iso2022_jp", "hex", "x"])
 )
@@ -103,6 +111,36 @@ def test_honest_pages_with_many_tags_are_parsed_as_they_are() -> None:
     rows = TRUSTED_TAGS
     tree = document(b"<table>" + b"<tr><td><div>1</div><td><b>2</b>" * rows).html
     assert len(tree.css("table > tbody > tr > td > div")) == rows
+
+
+TAGS = [
+    "<div>",
+    "</div>",
+    "<DIV x=1>",
+    "</x>",
+    "<x>",
+    "<p>",
+    "</p>",
+    "<br>",
+    "text",
+    "<fieldset>",
+    "</fieldset>",
+    "</",
+    "<",
+]
+
+
+@given(st.lists(st.sampled_from(TAGS), max_size=200), st.integers(0, 20))
+def test_whoever_is_told_that_nothing_nests_deeper_need_not_look(tags: list[str], depth: int) -> None:
+    markup = "".join(tags)
+    if not may_nest_deeper(markup.encode(), depth):
+        assert flattened(markup, depth) == markup
+
+
+@given(st.lists(st.sampled_from(TAGS[:8]), max_size=200), st.integers(0, 20))
+def test_names_that_are_not_cut_off_are_told_exactly(tags: list[str], depth: int) -> None:
+    markup = "".join(tags)
+    assert may_nest_deeper(markup.encode(), depth) == (flattened(markup, depth) != markup)
 
 
 def test_few_elements_with_many_end_tags_are_bounded() -> None:

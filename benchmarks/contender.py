@@ -19,15 +19,18 @@ from webcrawl.embedded import server_binary
 ROOT = Path(__file__).resolve().parent.parent
 VENVS = ROOT / ".bench"
 
+AT_ONCE = 64
+"""Requests under way at a time; Task says how many of them to one host."""
 # The same for all that are built on Scrapy.
-SCRAPY = {
-    "CONCURRENT_REQUESTS": 64,
-    "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
-    "DOWNLOAD_DELAY": 0,
-    "ROBOTSTXT_OBEY": True,
-}
+SCRAPY = {"CONCURRENT_REQUESTS": AT_ONCE, "DOWNLOAD_DELAY": 0, "ROBOTSTXT_OBEY": True}
 # Scrapy logs each page by default: nobody runs a large crawl so.
 QUIET = {"LOG_LEVEL": "INFO", "TELNETCONSOLE_ENABLED": False}
+
+# What the documentation of scrapy-redis says to set. The queue is in a Valkey that writes nothing to disk.
+REDIS: dict[str, object] = {
+    "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+    "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
+}
 
 # `full` is what a user gets: links, text, exact and near-duplicates, WARC with gzip, metadata. `links` stores nothing.
 FULL: dict[str, object] = {}
@@ -44,11 +47,18 @@ LINKS: dict[str, object] = {
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One crawl: from `seeds`, ended after `pages` when that is not 0, with `home` as an empty folder of its own."""
+    """One crawl: from `seeds`, ended after `pages` when that is not 0, with at most `per_host` requests at a
+    time to one host, and with `home` as an empty folder of its own.
+    """
 
     seeds: list[str]
     pages: int
+    per_host: int
     home: Path
+
+    @property
+    def scrapy(self) -> dict[str, object]:
+        return {**SCRAPY, "CONCURRENT_REQUESTS_PER_DOMAIN": self.per_host}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +114,12 @@ def options(settings: dict[str, object]) -> list[str]:
 def ours(settings: dict[str, object], workers: int = 1) -> Callable[[Task], list[str]]:
     def command(task: Task) -> list[str]:
         verb = ["workers", str(workers), "broad"] if workers > 1 else ["crawl", "broad"]
-        own = {"DATA_DIR": task.home / "data", "CRAWL_MAX_PAGES": task.pages}
+        # links between addresses of this machine are refused unless the operator says otherwise
+        own = {
+            "DATA_DIR": task.home / "data",
+            "CRAWL_MAX_PAGES": task.pages,
+            "ALLOWED_NETWORKS": "127.0.0.0/8",
+        }
         return [
             *(
                 sys.executable,
@@ -116,19 +131,32 @@ def ours(settings: dict[str, object], workers: int = 1) -> Callable[[Task], list
                 "-a",
                 "scope=host",
             ),
-            *options({**SCRAPY, **own, **settings}),
+            *options({**task.scrapy, **own, **settings}),
         ]
 
     return command
 
 
-def plain_scrapy(task: Task) -> list[str]:
-    own = {"CLOSESPIDER_PAGECOUNT": task.pages}
+def scrapy(venv: str, settings: dict[str, object]) -> Callable[[Task], list[str]]:
+    def command(task: Task) -> list[str]:
+        own: dict[str, object] = {"CLOSESPIDER_PAGECOUNT": task.pages}
+        if venv == "scrapy-redis":
+            own["REDIS_URL"] = f"unix://{task.home}/valkey.sock"
+        return [
+            *(str(VENVS / venv / "bin" / "python"), "-m", "scrapy", "runspider"),
+            str(ROOT / "benchmarks" / "contenders" / "scrapy_links.py"),
+            *("-a", f"seeds={','.join(task.seeds)}", "-a", f"allow={SCOPE}"),
+            *options({**task.scrapy, **QUIET, **settings, **own}),
+        ]
+
+    return command
+
+
+def crawlee(task: Task) -> list[str]:
     return [
-        *(str(VENVS / "scrapy" / "bin" / "python"), "-m", "scrapy", "runspider"),
-        str(ROOT / "benchmarks" / "contenders" / "scrapy_links.py"),
-        *("-a", f"seeds={','.join(task.seeds)}", "-a", f"allow={SCOPE}"),
-        *options({**SCRAPY, **QUIET, **own}),
+        str(VENVS / "crawlee" / "bin" / "python"),
+        str(ROOT / "benchmarks" / "contenders" / "crawlee_links.py"),
+        *(",".join(task.seeds), SCOPE, str(task.pages), str(AT_ONCE)),
     ]
 
 
@@ -137,6 +165,9 @@ CONTENDERS = {
     for contender in [
         Contender("links", "webcrawl, links", ours(LINKS)),
         Contender("full", "webcrawl, full", ours(FULL)),
-        Contender("scrapy", "Scrapy, LinkExtractor", plain_scrapy, venv="scrapy"),
+        Contender("links-2", "webcrawl, links, two workers", ours(LINKS, workers=2)),
+        Contender("scrapy", "Scrapy, LinkExtractor", scrapy("scrapy", {}), "scrapy"),
+        Contender("scrapy-redis", "scrapy-redis", scrapy("scrapy-redis", REDIS), "scrapy-redis", True),
+        Contender("crawlee", "Crawlee, ParselCrawler", crawlee, "crawlee"),
     ]
 }

@@ -82,7 +82,7 @@ def start_server(command: list[str], socket: Path) -> subprocess.Popen[bytes]:
 def measured(command: list[str], server: subprocess.Popen[bytes] | None) -> dict[str, float]:
     """CPU: `crawler` is the command with those children that it waited for, `engine` whatever else there was."""
     started = time.monotonic()
-    crawler = subprocess.Popen(command)
+    crawler = subprocess.Popen(command, stdout=sys.stderr)
     memory = Memory()
     memory.start()
     crawler_cpu = engine_cpu = seconds = 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import scrapy
@@ -17,6 +17,11 @@ class Links(scrapy.Spider):
         super().__init__(**kwargs)
         self.start_urls = seeds.split(",")
         self.extractor = LinkExtractor(allow=allow)
+
+    async def start(self) -> AsyncIterator[scrapy.Request]:
+        # start_urls are not filtered: those that are linked too would be fetched twice
+        for url in self.start_urls:
+            yield scrapy.Request(url)
 
     def parse(self, response: Response) -> Iterator[scrapy.Request]:
         if isinstance(response, TextResponse):

@@ -1,0 +1,180 @@
+"""What the side-by-side benchmark measured: medians, tables, and whether the bars are reached."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.served import WEBS, Got
+
+BEGIN, END = "<!-- the benchmark writes from here -->", "<!-- to here -->"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One crawl: what it got and what it cost, CPU in seconds and memory in MB."""
+
+    got: Got
+    exit_code: int
+    crawler_cpu: float
+    engine_cpu: float
+    crawler_peak: float
+    engine_peak: float
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The medians of one contender: CPU in milliseconds a page, less that of `start_cpu` seconds; memory in MB."""
+
+    name: str
+    title: str
+    pages_per_second: float
+    crawler_ms: float
+    engine_ms: float
+    crawler_peak: float
+    engine_peak: float
+    start_cpu: float
+    runs: list[Run]
+
+    @property
+    def total_ms(self) -> float:
+        return self.crawler_ms + self.engine_ms
+
+
+def result(name: str, title: str, starts: list[Run], runs: list[Run]) -> Result:
+    """`starts` are crawls of a single page."""
+    crawler_start = statistics.median(run.crawler_cpu for run in starts)
+    engine_start = statistics.median(run.engine_cpu for run in starts)
+
+    def a_page(cpu: float, pages: int) -> float:
+        return round(1000 * cpu / max(pages, 1), 3)
+
+    return Result(
+        name,
+        title,
+        round(statistics.median(run.got.pages / max(run.got.seconds, 1e-3) for run in runs), 1),
+        statistics.median(a_page(run.crawler_cpu - crawler_start, run.got.pages) for run in runs),
+        max(0.0, statistics.median(a_page(run.engine_cpu - engine_start, run.got.pages) for run in runs)),
+        round(statistics.median(run.crawler_peak for run in runs)),
+        round(statistics.median(run.engine_peak for run in runs)),
+        round(crawler_start + engine_start, 2),
+        runs,
+    )
+
+
+def table(results: list[Result]) -> str:
+    """Markdown, one line a contender."""
+    lines = [
+        "| contender | pages/s | CPU ms a page | of it Valkey | peak MB | Valkey MB "
+        "| pages | KB a page | links a page |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for one in results:
+        got = one.runs[-1].got
+        lines.append(
+            f"| {one.title} | {one.pages_per_second:.0f} | {one.total_ms:.2f} | {one.engine_ms:.2f} "
+            f"| {one.crawler_peak:.0f} | {one.engine_peak:.0f} "
+            f"| {got.pages} | {got.kilobytes:.0f} | {got.links:.0f} |"
+        )
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """What `ours` is meant to reach on a web: a ratio of pages/s to another's at least, or CPU at most.
+
+    CPU is in ms a page, or, with `other`, a ratio to the other's.
+    """
+
+    web: str
+    ours: str
+    other: str
+    figure: str
+    limit: float
+
+    def told(self, measured: Mapping[tuple[str, str], Result]) -> list[str] | None:
+        """A line of the table; None when one of the two did not run."""
+        ours, other = measured.get((self.web, self.ours)), measured.get((self.web, self.other))
+        if ours is None or (self.other and other is None):
+            return None
+        cpu = ours.total_ms / (other.total_ms if other else 1)
+        if self.figure == "CPU":
+            value, good, unit = cpu, cpu <= self.limit, "x" if other else "ms"
+            limit = f"at most {self.limit:g} {unit}"
+            beside = ""
+        else:
+            assert other is not None
+            value, unit = ours.pages_per_second / max(other.pages_per_second, 1e-3), "x"
+            good, limit = value >= self.limit, f"at least {self.limit:g} x"
+            beside = f"{1 / cpu:.1f} x"
+        against = f" against {other.title}" if other else ""
+        what = "CPU a page" if self.figure == "CPU" else "pages/s"
+        name = f"{ours.title}{against}, {what}" + ("" if self.web == "http" else f" ({WEBS[self.web]})")
+        return [name, limit, f"{value:.2f} {unit}", beside, "yes" if good else "**no**"]
+
+
+BARS = [
+    Bar("http", "links", "scrapy-redis", "pages/s", 15),
+    Bar("http", "links", "scrapy", "pages/s", 8),
+    Bar("http", "full", "scrapy", "pages/s", 4),
+    Bar("http", "links", "", "CPU", 3.0),
+    Bar("many", "links", "scrapy", "pages/s", 4),
+    Bar("http", "links-2", "links", "CPU", 1.1),
+]
+
+
+def bars(webs: Mapping[str, list[Result]]) -> str:
+    """Markdown: each bar, what was measured, and by how much less CPU the pages were got."""
+    measured = {(web, one.name): one for web, results in webs.items() for one in results}
+    lines = [told for bar in BARS if (told := bar.told(measured))]
+    if not lines:
+        return ""
+    head = "| bar | | measured | the same in CPU | reached |\n|---|---|---:|---:|---|\n"
+    return head + "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def machine() -> dict[str, str | int]:
+    """What the figures depend on."""
+    model, memory = platform.processor() or platform.machine(), 0
+    if (cpus := Path("/proc/cpuinfo")).exists():
+        names = [line for line in cpus.read_text().splitlines() if line.startswith("model name")]
+        model = names[0].partition(":")[2].strip() if names else model
+        memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9)
+    return {
+        "cpu": model,
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gb": memory,
+        "system": f"{platform.system()} {platform.release().partition('-')[0]}",
+        "python": platform.python_version(),
+    }
+
+
+def markdown(webs: Mapping[str, list[Result]], date: str) -> str:
+    """Everything, for docs/benchmarks.md."""
+    on = machine()
+    runs = len(next(iter(webs.values()))[0].runs)
+    parts = [
+        f"Measured on {date}: {on['cpu']}, {on['cores']} cores, {on['memory_gb']} GB, {on['system']}, "
+        f"Python {on['python']}; medians of {runs}. The web server shares these cores."
+    ]
+    for web, results in webs.items():
+        parts += [f"### {WEBS[web]}", table(results)]
+    if reached := bars(webs):
+        parts += ["### What it is meant to reach", reached]
+    return "\n\n".join(parts)
+
+
+def write(webs: Mapping[str, list[Result]], date: str, file: Path | None, page: Path | None) -> None:
+    """As JSON into a file, and into the page between its two marks."""
+    if file:
+        told = {web: [asdict(one) for one in results] for web, results in webs.items()}
+        file.write_text(json.dumps({"date": date, "machine": machine(), "webs": told}, indent=1) + "\n")
+    if page:
+        before, _, rest = page.read_text().partition(BEGIN)
+        after = rest.partition(END)[2]
+        page.write_text(f"{before}{BEGIN}\n\n{markdown(webs, date)}\n\n{END}{after}")

@@ -1,0 +1,160 @@
+"""nginx with the pages of the side-by-side benchmark, and its log, from which is read what a contender got."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+from selectolax.lexbor import LexborHTMLParser
+
+from benchmarks import certificates, shards
+from benchmarks.sites import MANY, Site
+
+PORT = 18_463
+START_ADDRESS = "127.0.2.11"
+"""A site of one page without a link: crawling it costs what starting and ending costs."""
+START_SECONDS = 10.0
+WEBS = {
+    "http": "HTTP, a host for each site",
+    "https": "HTTPS, a host for each site",
+    "many": f"HTTPS, {len(MANY)} hosts, a handshake every four pages",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Got:
+    """What one crawl fetched, as the server saw it.
+
+    pages        distinct HTML pages answered with 200
+    again        how often a page was asked for once more than needed
+    other        requests besides: robots.txt, what is missing, what is no HTML
+    seconds      from the first answer to the last
+    kilobytes    mean size of a page
+    links        mean number of `a` elements with href of a page
+    connections  TCP connections, each with a handshake over HTTPS
+    """
+
+    pages: int
+    again: int
+    other: int
+    seconds: float
+    kilobytes: float
+    links: float
+    connections: int
+
+
+class Web:
+    """One of WEBS. `seeds` and `start` are where crawls begin, `authority` is the file of the CA or None,
+    `per_host` is how many requests a host gets at a time: of many hosts each gets one, as is usual on the real web.
+    """
+
+    def __init__(self, kind: str, sites: list[Site], home: Path) -> None:
+        self._home = home
+        self.per_host = 1 if kind == "many" else 16
+        self._keepalive = 4 if kind == "many" else 100_000
+        self._folders = {START_ADDRESS: home / "start"}
+        self.authority = None if kind == "http" else home / "ca.pem"
+        base = f"{'http' if kind == 'http' else 'https'}://{{}}:{PORT}"
+        self.start = base.format(START_ADDRESS) + "/index.html"
+        home.chmod(0o755)  # nginx reads as nobody
+        (home / "start").mkdir()
+        (home / "start" / "index.html").write_text("<title>Start</title><p>One page without a link.")
+        if kind == "many":
+            self.seeds = shards.deal(sites, MANY, base, home / "shards")
+            self._folders |= {address: home / "shards" / address for address in MANY}
+        else:
+            self.seeds = [base.format(site.address) + "/index.html" for site in sites]
+            self._folders |= {site.address: site.folder for site in sites}
+        if self.authority:
+            certificates.issue(home, self._folders)
+
+    @contextmanager
+    def served(self) -> Iterator[None]:
+        """Have nginx run."""
+        if not shutil.which("nginx"):
+            raise SystemExit("The benchmark needs nginx: apt install nginx")
+        (self._home / "nginx.conf").write_text(self._configuration())
+        server = subprocess.Popen(["nginx", "-c", str(self._home / "nginx.conf")])
+        try:
+            self._wait_for(server)
+            yield
+        finally:
+            server.terminate()
+            server.wait()
+
+    def forget(self) -> None:
+        """Empty the log."""
+        (self._home / "access.log").write_bytes(b"")
+
+    def got(self) -> Got:
+        """What was fetched since the log was emptied."""
+        times: list[float] = []
+        hits: dict[tuple[str, str], int] = {}
+        connections = set()
+        other = size = links = 0
+        for line in (self._home / "access.log").read_text().splitlines():
+            moment, status, sent, kind, address, connection, path = line.split(maxsplit=6)
+            times.append(float(moment))
+            connections.add(connection)
+            if status != "200" or not kind.startswith("text/html"):
+                other += 1
+                continue
+            page = address, path
+            hits[page] = hits.get(page, 0) + 1
+            if hits[page] == 1:
+                size += int(sent)
+                links += _links(self._folders[address] / unquote(path.lstrip("/")))
+        pages = max(len(hits), 1)
+        return Got(
+            len(hits),
+            sum(hits.values()) - len(hits),
+            other,
+            round(max(times, default=0.0) - min(times, default=0.0), 3),
+            round(size / pages / 1000, 1),
+            round(links / pages, 1),
+            len(connections),
+        )
+
+    def _wait_for(self, server: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                socket.create_connection((START_ADDRESS, PORT), 1).close()
+                if server.poll() is None:
+                    return
+            except OSError:
+                pass
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise SystemExit(f"nginx does not start: {(self._home / 'error.log').read_text()}")
+            time.sleep(0.1)
+
+    def _configuration(self) -> str:
+        servers = "".join(
+            f"server {{ listen {address}:{PORT}{self._secure(address)} root {folder}; index index.html; }}\n"
+            for address, folder in self._folders.items()
+        )
+        return (
+            f"daemon off; worker_processes 1; pid {self._home}/nginx.pid; error_log {self._home}/error.log;\n"
+            "events { worker_connections 1024; }\n"
+            f"http {{ include /etc/nginx/mime.types; keepalive_requests {self._keepalive};\n"
+            "log_format one '$msec $status $body_bytes_sent $sent_http_content_type $server_addr $connection $uri';\n"
+            f"access_log {self._home}/access.log one;\n{servers}}}\n"
+        )
+
+    def _secure(self, address: str) -> str:
+        if self.authority is None:
+            return ";"
+        return f" ssl; ssl_certificate {self._home}/{address}.pem; ssl_certificate_key {self._home}/key.pem;"
+
+
+@functools.lru_cache(maxsize=10_000)
+def _links(page: Path) -> int:
+    return len(LexborHTMLParser(page.read_bytes()).css("a[href]"))

@@ -1,0 +1,72 @@
+"""The arithmetic of the side-by-side benchmark, and how its pages are dealt out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import report, shards
+from benchmarks.report import Run
+from benchmarks.served import Got
+from benchmarks.sites import Site
+
+
+def run(pages: int, seconds: float, crawler_cpu: float, engine_cpu: float = 0.0) -> Run:
+    return Run(Got(pages, 0, 0, seconds, 40.0, 110.0, 3), 0, crawler_cpu, engine_cpu, 100.0, 10.0)
+
+
+def test_figures_are_medians_less_the_start() -> None:
+    starts = [run(1, 0.1, 1.0, 0.2), run(1, 0.1, 9.0, 0.2), run(1, 0.1, 1.0, 0.2)]
+    runs = [run(100, 10.0, 1.5, 0.3), run(100, 1.0, 1.2, 0.3), run(100, 2.0, 1.3, 0.3)]
+    result = report.result("links", "ours", starts, runs)
+    assert result.pages_per_second == 50
+    assert result.crawler_ms == pytest.approx(3.0)
+    assert result.engine_ms == pytest.approx(1.0)
+    assert result.total_ms == pytest.approx(4.0)
+
+
+def test_a_bar_says_whether_it_is_reached() -> None:
+    fast = report.result("links", "ours", [run(1, 1, 0.0)], [run(1000, 1.0, 2.9)])
+    slow = report.result("scrapy", "Scrapy", [run(1, 1, 0.0)], [run(1000, 9.0, 20.0)])
+    told = report.bars({"http": [fast, slow]})
+    assert "| ours against Scrapy, pages/s | at least 8 x | 9.00 x | 6.9 x | yes |" in told
+    assert "| ours, CPU a page | at most 3 ms | 2.90 ms |  | yes |" in told
+    assert "**no**" in report.bars({"http": [slow, report.result("links", "x", fast.runs, slow.runs)]})
+    assert report.bars({"http": [slow]}) == ""
+
+
+def test_the_tables_go_between_the_marks_of_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
+    report.write(
+        {"http": [report.result("links", "ours", [run(1, 1, 0.0)], [run(9, 1.0, 2.9)])]}, "today", None, page
+    )
+    text = page.read_text()
+    assert text.startswith(f"before\n{report.BEGIN}\n") and text.endswith(f"{report.END}\nafter\n")
+    assert "| ours | 9 |" in text and "old" not in text
+
+
+def test_pages_dealt_out_to_many_hosts_still_lead_to_each_other(tmp_path: Path) -> None:
+    folder, dealt = tmp_path / "site", tmp_path / "dealt"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "index.html").write_text(
+        '<a class="x" href="deep/a.html#part">a</a> <a href="https://else.example/">e</a>'
+    )
+    (folder / "deep" / "a.html").write_text("<link rel=next href='../b.html'><a href='../b.html'>b</a>")
+    (folder / "b.html").write_text("<a href=''>self</a><a href='gone.html'>gone</a>")
+    (folder / "lonely.html").write_text("nobody leads here")
+    addresses = ["127.0.3.1", "127.0.3.2", "127.0.3.3"]
+    site = Site("A site", "package", folder, "127.0.1.1")
+    seeds = shards.deal([site], addresses, "https://{}:1", dealt)
+    files = {path.relative_to(dealt) for path in dealt.rglob("*.html")}
+    assert {path.name for path in files} == {"index.html", "a.html", "b.html"}
+    homes = {path.name: path.parts[0] for path in files}
+    assert seeds[0] == f"https://{homes['index.html']}:1/0/index.html"
+    assert {seed.split("/")[2] for seed in seeds} == {f"{home}:1" for home in homes.values()}
+    index = (dealt / homes["index.html"] / "0" / "index.html").read_text()
+    assert (
+        f'href="https://{homes["a.html"]}:1/0/deep/a.html#part"' in index and "https://else.example/" in index
+    )
+    deep = (dealt / homes["a.html"] / "0" / "deep" / "a.html").read_text()
+    assert deep.count(f"https://{homes['b.html']}:1/0/b.html") == 2

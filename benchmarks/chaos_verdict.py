@@ -7,7 +7,7 @@ import json
 import math
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -30,6 +30,8 @@ class Troubles:
     worker_kills: int = 0
     engine_kills: int = 0
     pauses: int = 0
+    engine_killed_at: list[float] = field(default_factory=list)
+    """On the clock of the web's log."""
     leased: int = 0
     """URLs held by workers at the moment when they were killed or stopped."""
     refused_starts: int = 0
@@ -46,6 +48,8 @@ class Politeness:
 
     at_once: int
     too_early: int
+    excused: int
+    """Requests too early, or at once, where nobody could know better."""
     shortest_gap: float
     examples: list[str]
 
@@ -63,7 +67,7 @@ class Verdict:
     reports_refused: int
     fetched_twice: int
     most_again: int
-    """URLs that were in leases that ran out, at most: only these may be fetched again."""
+    """URLs that were in leases that ran out, at most: only these may be fetched again. -1 when nobody can tell."""
     lost: list[str]
     politeness: Politeness
     rows_wrong: int
@@ -78,7 +82,7 @@ class Verdict:
             "URLs were lost": bool(self.lost),
             "a host was asked by two at once": self.politeness.at_once > 0,
             "a host was asked too early": self.politeness.too_early > 0,
-            "more was fetched twice than leases ran out with": self.fetched_twice > self.most_again,
+            "more was fetched twice than leases ran out with": self.fetched_twice > self.most_again >= 0,
             "rows are wrong": self.rows_wrong > 0,
             "the archive is not whole": bool(self.archive_faults),
             "there are dead letters": self.dead_letters > 0,
@@ -107,6 +111,7 @@ class Verdict:
             ("URLs lost", len(self.lost)),
             ("hosts asked by two at once", politeness.at_once),
             ("requests too early", politeness.too_early),
+            ("others, after the engine had forgotten leases", politeness.excused),
             ("shortest gap (s)", f"{politeness.shortest_gap:.4f}"),
             ("rows wrong", self.rows_wrong),
             ("archive faults", len(self.archive_faults)),
@@ -126,8 +131,12 @@ def judge(
     delay: float,
     urls_a_lease: int,
     finished: bool,
+    grace: float = 0.0,
 ) -> Verdict:
-    """Compare what is expected with what the web logged and what the crawl stored."""
+    """Compare what is expected with what the web logged and what the crawl stored.
+
+    `grace`: seconds after a kill of the engine in which it may not know who has a host; 0 when it forgets nothing.
+    """
     answered = Counter(
         web.url(hit.host, hit.path) for hit in web.log() if hit.path != "/robots.txt" and hit.status == 200
     )
@@ -143,17 +152,19 @@ def judge(
         leases_expired=figures.get("reaped", 0),
         reports_refused=figures.get("settled_too_late", 0),
         fetched_twice=answered.total() - len(answered),
-        most_again=figures.get("reaped", 0) * urls_a_lease,
+        most_again=-1 if grace else figures.get("reaped", 0) * urls_a_lease,
         lost=sorted(expected - answered.keys()),
-        politeness=politeness(web.log(), delay),
+        politeness=politeness(
+            web.log(), delay, [(at, at + grace) for at in troubles.engine_killed_at if grace]
+        ),
         rows_wrong=len(expected ^ right) + len(rows) - len({row["url"] for row in rows}),
         archive_faults=archive_faults,
         dead_letters=figures.get("dead", 0),
     )
 
 
-def politeness(log: Iterable[Hit], delay: float) -> Politeness:
-    """Judge a log, given in the order of the requests' starts."""
+def politeness(log: Iterable[Hit], delay: float, excuses: Sequence[tuple[float, float]] = ()) -> Politeness:
+    """Judge a log, given in the order of the requests' starts; `excuses` are times from which to which all may be."""
     by_host: dict[str, list[Hit]] = {}
     for hit in log:
         by_host.setdefault(hit.host, []).append(hit)
@@ -162,9 +173,14 @@ def politeness(log: Iterable[Hit], delay: float) -> Politeness:
         ends = itertools.accumulate((hit.finished for hit in hits), max)
         gaps += [(hit.started - end, hit) for end, hit in zip(ends, hits[1:], strict=False)]
     early = [(gap, hit) for gap, hit in gaps if gap < delay - TOLERANCE_SECONDS]
+    excused = sum(any(start <= hit.started <= end for start, end in excuses) for _, hit in early)
+    early = [
+        (gap, hit) for gap, hit in early if not any(start <= hit.started <= end for start, end in excuses)
+    ]
     return Politeness(
         at_once=sum(gap < 0 for gap, _ in early),
         too_early=sum(gap >= 0 for gap, _ in early),
+        excused=excused,
         shortest_gap=min((gap for gap, _ in gaps), default=math.inf),
         examples=[f"{hit.host}{hit.path} at {hit.started:.3f}: gap {gap:.4f} s" for gap, hit in early[:5]],
     )

@@ -82,6 +82,27 @@ def script_source(name: str) -> tuple[str, str]:
     return hashlib.sha1(text.encode()).hexdigest(), text
 
 
+class _Pool(redis.asyncio.BlockingConnectionPool):
+    """Its calls wait for a free connection: the usual pool raises what looks like a server that is away.
+
+    A connection that was lost while nobody used it is told of: redis-py would make another one and say nothing. Who
+    believes the server to know something has to say it again.
+    """
+
+    made = 0
+    """Connections that were made."""
+
+    async def ensure_connection(self, connection: Any) -> None:
+        if not connection.is_connected:
+            self.made += 1
+        elif await connection.can_read():
+            # the others of that server are no better, and are not to tell of it one by one
+            await self.disconnect(inuse_connections=False)
+            await connection.disconnect()
+            raise RedisConnectionError("the connection was lost")
+        await super().ensure_connection(connection)
+
+
 class Engine:
     """Runs scripts and plain commands, on a server or, when `check` finds that it is one of a cluster, on that.
 
@@ -94,7 +115,7 @@ class Engine:
             key: value for key, value in (parameters or {}).items() if key not in _SCRAPY_REDIS_ONLY
         }
         self._options["decode_responses"] = False
-        # a lost connection must be seen: who believes the server to know something has to say it again
+        # nor does redis-py mend a connection that is lost in use
         self._options.setdefault("retry", Retry(NoBackoff(), 0))
         self._cluster: Cluster | None = None
         self.client: Any = self._connect(cluster=False)
@@ -152,6 +173,11 @@ class Engine:
         """The same for several, those on one server in one round trip."""
         return _replies([str(one.words[0]) for one in commands], await self._send(commands))
 
+    @property
+    def connections(self) -> int:
+        """How many were made to one server: another one may lead to a server that was started again."""
+        return getattr(self.client.connection_pool, "made", 0) if self._cluster is None else 0
+
     async def servers(self) -> list[str]:
         """Who holds the data: something else after a restart or a failover, and when slots have moved."""
         if self._cluster is not None:
@@ -181,9 +207,8 @@ class Engine:
         try:
             if cluster:
                 return redis.asyncio.cluster.RedisCluster.from_url(self.url, **self._options)
-            # its calls wait for a free connection: the usual pool raises what looks like a server that is away
             options = {"max_connections": _MOST_CONNECTIONS, **self._options}
-            pool = redis.asyncio.BlockingConnectionPool.from_url(self.url, **options)
+            pool = _Pool.from_url(self.url, **options)
             return redis.asyncio.Redis.from_pool(pool)
         except (ValueError, TypeError, RedisClusterException) as error:
             raise ConfigurationError(

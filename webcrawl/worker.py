@@ -25,6 +25,7 @@ from webcrawl.leased import LeasedHost, LeasedHosts, Settled
 from webcrawl.membership import Membership
 from webcrawl.permits import Permits
 from webcrawl.reports import Reports
+from webcrawl.restarts import Restarts
 from webcrawl.turns import Turns
 
 logger = logging.getLogger(__name__)
@@ -77,6 +78,8 @@ class Worker:
         self._condemned: set[str] = set()
         self._lost: list[str] = []
         self._lease_at = 0.0
+        self._lease_again_at = -math.inf
+        self._restarts = Restarts(frontier.engine)
         self._signal = asyncio.Event()
         self._closing = False
         self._last_beat = -math.inf
@@ -179,6 +182,8 @@ class Worker:
         hold = 0.0
         while True:
             try:
+                if await self._restarts.happened():
+                    await self._heed_restart()
                 await self._round()
                 self._tell_of_lost()
                 if hold:
@@ -188,6 +193,7 @@ class Worker:
                     await self._give_everything_back()
                     return
             except AWAY as error:
+                self._restarts.doubt()
                 if not hold:
                     logger.warning("The engine is away (%s): holding, nothing is lost.", error)
                 # it may come back without the last moments: what we believe it has seen, it may have to see again
@@ -208,6 +214,21 @@ class Worker:
                 self._finish("frontier_error")
                 return
             await self._pause()
+
+    async def _heed_restart(self) -> None:
+        """An engine that was started again may have forgotten its last moments: what it took then is sent again.
+
+        It may not know who has a host. So whoever lost one has to hear that before others lease it; and a host that
+        stays is given back in the end, because of URLs that were handed out the engine may know nothing.
+        """
+        forgotten = self._restarts.forgotten()
+        self._adds[:0] = forgotten
+        self._sent -= len(forgotten)
+        for host in self._hosts:
+            host.drained = True
+        self._lease_again_at = time.monotonic() + self._answer_seconds + self.turns.config.delay
+        await self._beat()
+        self._restarts.heeded()
 
     async def _pause(self) -> None:
         """Wait for something to report, a short while in any case, to report in batches."""
@@ -249,6 +270,7 @@ class Worker:
             batch = self._adds[: min(_FLUSH_AT, end - self._sent)]
             verdicts = await self.frontier.add(batch)
             del self._adds[: len(batch)]
+            self._restarts.taken(batch)
             self._sent += len(batch)
             if any(verdicts):
                 self._lease_at = 0.0
@@ -307,7 +329,7 @@ class Worker:
     async def _lease(self) -> None:
         room = self._config.lease_hosts - len(self._hosts)
         asked = time.monotonic()
-        if room <= 0 or asked < self._lease_at:
+        if room <= 0 or asked < max(self._lease_at, self._lease_again_at):
             return
         leases = await self.frontier.lease(room, self._config.lease_urls, self.members.served())
         self._lease_at = 0.0 if leases else asked + _IDLE_SECONDS
@@ -354,9 +376,8 @@ class Worker:
             self._reap_at = sent + lease_seconds
         if sent < self._reap_at:
             return
-        # a worker that was stopped in mid-request may still be answered: as much later as leases are trusted less
-        answer = (1 - _TRUSTED) * lease_seconds
-        hosts, buried = await self.frontier.reap(delay=self.turns.config.delay, answer=answer)
+        # a worker that was stopped in mid-request may still be answered
+        hosts, buried = await self.frontier.reap(delay=self.turns.config.delay, answer=self._answer_seconds)
         if hosts:
             logger.warning(
                 "Took back %d hosts of workers that died; %d URLs are dead letters.", hosts, buried
@@ -403,6 +424,11 @@ class Worker:
         await self.crawl.leave(counted)
         if self._bloom is not None:
             self._bloom.save()
+
+    @property
+    def _answer_seconds(self) -> float:
+        """How long a request may take that was sent at the end of a lease: as leases are trusted so much less."""
+        return (1 - _TRUSTED) * self._config.lease_seconds
 
     def _trusted_until(self, asked: float) -> float:
         """Until when nobody else can have a host whose lease was asked for, or extended, at a monotonic time."""

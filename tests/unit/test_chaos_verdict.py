@@ -29,6 +29,12 @@ def test_a_request_before_its_time(started: float) -> None:
     assert (verdict.at_once, verdict.too_early) == (0, 1)
 
 
+def test_a_request_before_its_time_for_which_there_is_an_excuse() -> None:
+    log = [hit(0, 1), hit(2.0, 2.1), hit(2.5, 2.6), hit(4.0, 4.1)]
+    verdict = politeness(log, DELAY, [(1.9, 2.6)])
+    assert (verdict.at_once, verdict.too_early, verdict.excused) == (0, 1, 2)
+
+
 @pytest.mark.parametrize("end", [5.0, math.inf])
 def test_two_at_once_though_one_between_them_was_short(end: float) -> None:
     verdict = politeness([hit(0, end), hit(2, 2.1), hit(4.5, 4.6)], DELAY)

@@ -36,7 +36,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test check format bench bench-frontier chaos clean
+.PHONY: help numbers crawl test check format bench bench-micro bench-frontier chaos clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -66,6 +66,10 @@ format: .venv/.dev ## Put the code in the project's format
 
 bench: .venv/.dev ## Crawl the same pages with this project and with others; ARGS="--only links,scrapy"
 	@$(BIN)/python -m benchmarks.compare $(ARGS)
+
+bench-micro: .venv/.dev ## Measure each part of the work on a page by itself; ARGS="-k links"
+	@$(BIN)/python -m pytest -o addopts=--import-mode=importlib benchmarks/micro --benchmark-sort=name \
+	--benchmark-columns=median,iqr,rounds $(ARGS)
 
 bench-frontier: .venv/.dev ## Measure the frontier on one Valkey process; ARGS="--scale 0.1" makes it shorter
 	@$(BIN)/python benchmarks/frontier.py $(ARGS)

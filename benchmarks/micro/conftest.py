@@ -1,0 +1,55 @@
+"""One page and one server for all microbenchmarks: the same on every machine."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
+
+import pytest
+
+from benchmarks.frontier import Bench, fresh_bench
+
+LINKS = 111
+BYTES = 40_000
+URL = "http://docs.example.org/library/page.html"
+Result = TypeVar("Result")
+Run = Callable[[Awaitable[Result]], Result]
+
+
+def made_page(seed: int = 1) -> str:
+    """A page as documentation has them: 40 KB, 111 links, of which some lead to sections, and text."""
+    chance = random.Random(seed)
+    words = [
+        "".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(2, 10))) for _ in range(800)
+    ]
+    parts = [
+        "<!DOCTYPE html><html lang=en><head><title>A page</title><link rel=next href=next.html></head><body>"
+    ]
+    for number in range(LINKS):
+        href = f"{chance.choice(words)}.html" if number % 3 else f"../{chance.choice(words)}.html#{number}"
+        parts.append(
+            f'<p class="line">{" ".join(chance.choices(words, k=20))} <a class="reference" href="{href}">'
+        )
+        parts.append(f"<code>{chance.choice(words)}</code></a> {' '.join(chance.choices(words, k=25))}</p>\n")
+    return "".join(parts) + "</body></html>" + "<!-- -->" * ((BYTES - sum(map(len, parts))) // 8)
+
+
+@pytest.fixture(scope="session")
+def body() -> bytes:
+    return made_page().encode()
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture(scope="module")
+def bench(runner: asyncio.Runner) -> Iterator[Bench]:
+    """An empty frontier on a server with the embedded engine's settings."""
+    context = fresh_bench(1.0, aof=True)
+    yield runner.run(context.__aenter__())
+    runner.run(context.__aexit__(None, None, None))

@@ -1,0 +1,92 @@
+"""What is done with the body of each page."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from benchmarks.micro.conftest import LINKS, URL, made_page
+from webcrawl.document import Document
+from webcrawl.duplicates import simhash64
+from webcrawl.exchange import Exchange
+from webcrawl.links import page_links
+from webcrawl.mime.html import describe
+from webcrawl.stores.warc import WarcWriter
+from webcrawl.urls import Canonicalizer, normalize
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"
+
+
+def document(body: bytes) -> Document:
+    return Document(body, "text/html", None, URL)
+
+
+def links(body: bytes) -> list[str]:
+    return page_links(document(body).elements, URL).links
+
+
+def test_parsing(benchmark: BenchmarkFixture, body: bytes) -> None:
+    """A page's tree and what it has of elements that lead elsewhere."""
+    assert len(benchmark(lambda: document(body).elements)) == LINKS + 1
+
+
+def test_link_extraction(benchmark: BenchmarkFixture, body: bytes) -> None:
+    """The links of a page whose tree is there."""
+    elements = document(body).elements
+    found = benchmark(lambda: page_links(elements, URL))
+    assert 0 < len(found.links) <= LINKS + 1
+
+
+def test_normalizing(benchmark: BenchmarkFixture, body: bytes) -> None:
+    """The links of a page, one by one."""
+    urls = links(body)
+    assert benchmark(lambda: [normalize(url) for url in urls]) == urls
+
+
+def test_canonicalizing(benchmark: BenchmarkFixture, body: bytes) -> None:
+    urls, canonicalizer = links(body), Canonicalizer()
+    assert len(benchmark(lambda: [canonicalizer.canonical(url) for url in urls])) == len(urls)
+
+
+def test_fingerprints(benchmark: BenchmarkFixture, body: bytes) -> None:
+    """Canonicalizing included."""
+    urls, canonicalizer = links(body), Canonicalizer()
+    assert len(set(benchmark(lambda: [canonicalizer.fingerprint(url) for url in urls]))) == len(urls)
+
+
+def test_text(benchmark: BenchmarkFixture, body: bytes) -> None:
+    """Title, language and visible text of a page whose tree is there."""
+    page = document(body)
+    assert page.html is not None
+    facts = benchmark(lambda: describe(page))
+    assert facts.title == "A page" and len(facts.text) > 10_000
+
+
+def test_simhash(benchmark: BenchmarkFixture, body: bytes) -> None:
+    text = describe(document(body)).text
+    assert benchmark(lambda: simhash64(text)) is not None
+
+
+def test_warc_write(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
+    """Response and request of one page, compressed: always another page, or zlib's work would be that of one."""
+    exchanges = [
+        Exchange(
+            url=URL,
+            method="GET",
+            request_head=b"GET /library/page.html HTTP/1.1\r\nHost: docs.example.org\r\n\r\n",
+            request_body=b"",
+            status=200,
+            response_head=HEAD,
+            payload=made_page(seed).encode(),
+            ip_address="192.0.2.1",
+            fetched_at=datetime.now(UTC),
+        )
+        for seed in range(10)
+    ]
+    turn = count()
+    with WarcWriter(tmp_path, "micro", "webcrawl") as writer:
+        place = benchmark(lambda: writer.write(exchanges[next(turn) % len(exchanges)]))
+    assert place.length > 1_000

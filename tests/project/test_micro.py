@@ -1,0 +1,22 @@
+"""The microbenchmarks run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def test_each_microbenchmark_runs_once() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-o", "addopts=--import-mode=importlib", "benchmarks/micro", "-q"]
+        + ["--benchmark-disable", "-p", "no:cacheprovider"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert ran.returncode == 0, ran.stdout
+    assert "12 passed" in ran.stdout

@@ -57,7 +57,4 @@ class OutlinksMiddleware:
         if limit and depth > limit:
             scheduler.count("too_deep", len(links.links))
             return
-        allowed = self._session.filters.apply
-        urls = [url for link in links.links if (url := allowed(link)) is not None]
-        scheduler.count("filtered", len(links.links) - len(urls))
-        scheduler.add_links(urls, depth=depth, referrer=response.url, level=DEFAULT_LEVEL)
+        scheduler.add_links(links.links, depth=depth, referrer=response.url, level=DEFAULT_LEVEL)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from webcrawl.document import Element
 from webcrawl.errors import InvalidURL
-from webcrawl.urls import resolve
+from webcrawl.urls import Base, resolve
 
 _LINK_RELATIONS = frozenset({"canonical", "next", "prev", "alternate"})
 
@@ -62,19 +62,19 @@ def page_links(elements: Iterable[Element], url: str) -> PageLinks:
     Links of other schemes and mere fragments are passed over; those in a template element are no part of the page.
     """
     found = _collect(elements)
-    base = _base(found.base, url)
+    base = Base(_base(found.base, url))
     joined: dict[str, None] = {}
     malformed = 0
     for address in found.addresses:
         try:
-            link = resolve(address, base)
+            link = base.resolve(address)
         except InvalidURL:
             malformed += 1
         else:
             if link is not None:
                 joined[link] = None
-    canonical = _resolve_or_none(found.canonical, base) if found.canonical else None
-    return PageLinks(list(joined), found.nofollow, canonical, base, malformed)
+    canonical = _resolve_or_none(found.canonical, base.url) if found.canonical else None
+    return PageLinks(list(joined), found.nofollow, canonical, base.url, malformed)
 
 
 def refresh_address(content: str) -> str:

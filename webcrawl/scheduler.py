@@ -135,14 +135,23 @@ class FrontierScheduler(RedisScheduler):
             self._held.forget(candidate.extra)
         return added
 
-    def add_links(self, urls: Iterable[str], *, depth: int, referrer: str, level: int) -> int:
-        """Give normalised URLs to the frontier, no requests made of them; returns how many were not met lately."""
-        added = 0
-        fingerprint, add = self.session.canonicalizer.fingerprint, self.worker.add
-        for url in urls:
+    def add_links(self, links: Iterable[str], *, depth: int, referrer: str, level: int) -> None:
+        """Give a page's links (normalised) that pass the filters to the frontier, no requests made of them."""
+        worker, allowed = self.worker, self.session.filters.apply
+        fingerprint, recent = self.session.canonicalizer.fingerprint, worker.recent.links
+        filtered = 0
+        for link in links:
+            # most links of a page are on the pages around it too
+            if link in recent:
+                continue
+            url = allowed(link)
+            if url is None:
+                filtered += 1
+                continue
             host, path = split(url)
-            added += add(Candidate(host, path, fingerprint(url), level, depth, referrer))
-        return added
+            worker.add(Candidate(host, path, fingerprint(url), level, depth, referrer))
+            recent.add(link)
+        self.count("filtered", filtered)
 
     def next_request(self) -> Request | None:
         """A request whose host may be asked now; None when there is none, or too much waits to be sent."""

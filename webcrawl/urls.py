@@ -43,6 +43,12 @@ _KEPT = r"[A-Za-z0-9._~!$&'()*+,:=@|\[\]/-]*"
 _ESCAPE = r"%(?:[0189A-F][0-9A-F]|2[0235F]|3[BCEF]|5[CE]|60|7[BDF])"
 _FIELD = r"[A-Za-z0-9._~+-]*=[A-Za-z0-9._~+-]*"
 _PLAIN = re.compile(rf"(?P<path>/{_KEPT}(?:{_ESCAPE}{_KEPT})*)(?:\?(?P<query>(?:{_FIELD}(?:&{_FIELD})*)?))?")
+# What joining and WHATWG's parser leave as it is.
+_SEGMENT = r"[A-Za-z0-9_-][A-Za-z0-9_.-]*"
+_PLAIN_ADDRESS = re.compile(
+    rf"(?:(?P<root>/)|(?P<up>(?:\.\./)+)|(?=[A-Za-z0-9_-]))"
+    rf"(?P<rest>(?:{_SEGMENT}/)*(?:{_SEGMENT})?(?:\?[A-Za-z0-9._~=&+-]*)?)"
+)
 _STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
@@ -61,6 +67,37 @@ def resolve(url: str, base: str | None = None) -> str | None:
         scheme, _, rest = authority.partition("://")
         href = f"{scheme}://{rest.rpartition('@')[2]}{path}"
     return href
+
+
+class Base:
+    """What the addresses on a page are joined to: `resolve(address)` is `resolve(address, url)`, made quickly.
+
+    Most addresses are plain: nothing in them is decoded, encoded or left out, so that joining is putting two strings
+    together. That takes a fifth of the time.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._root = url[: url.find("/", 8) + 1]
+        self._folders = [url[: url.partition("?")[0].rfind("/") + 1]]
+
+    def resolve(self, address: str) -> str | None:
+        rooted = address.startswith(self._root)
+        match = _PLAIN_ADDRESS.fullmatch(address, len(self._root) - 1 if rooted else 0)
+        if match is None:
+            return resolve(address, self.url)
+        if rooted:
+            return address
+        if match["root"]:
+            return self._root + match["rest"]
+        return self._folder(len(match["up"] or "") // len("../")) + match["rest"]
+
+    def _folder(self, up: int) -> str:
+        """The folder of the base, or so many above it; nothing is above the root."""
+        folders = self._folders
+        while len(folders) <= up and folders[-1] != self._root:
+            folders.append(folders[-1][: folders[-1].rindex("/", 0, -1) + 1])
+        return folders[min(up, len(folders) - 1)]
 
 
 def normalize(url: str, base: str | None = None) -> str:

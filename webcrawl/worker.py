@@ -19,7 +19,7 @@ from webcrawl.engine import AWAY
 from webcrawl.errors import ConfigurationError
 from webcrawl.frontier import Candidate, Crawl, Frontier, LeasedURL, Report, Settlement
 from webcrawl.frontier.bloom import BloomSeen
-from webcrawl.frontier.recent import RecentCache
+from webcrawl.frontier.recent import Recent
 from webcrawl.frontier.spill import Tails
 from webcrawl.leased import LeasedHost, LeasedHosts, Settled
 from webcrawl.membership import Membership
@@ -31,6 +31,8 @@ from webcrawl.turns import Turns
 logger = logging.getLogger(__name__)
 
 _GATHER_SECONDS = 0.01
+_GATHER_LONGEST = 0.05
+_GATHER_FACTOR = 4
 _IDLE_SECONDS = 0.1
 _BEAT_SECONDS = 2.0
 _LONGEST_HOLD = 5.0
@@ -56,7 +58,7 @@ class Worker:
         self.frontier = frontier
         self.crawl = crawl
         self.turns = turns
-        self.recent = RecentCache(config.recent)
+        self.recent = Recent(config.recent)
         self.finished: str | None = None
         """Why all is over: "finished", "max_pages", "max_bytes" or "frontier_error"; None while it is not."""
         self.failure: Exception | None = None
@@ -98,7 +100,7 @@ class Worker:
     def add(self, candidate: Candidate) -> bool:
         """Give a URL to the frontier, unless this worker did so lately; False when it did."""
         if candidate.fingerprint is not None:
-            if not self.recent.add(candidate.fingerprint) and not candidate.anyway:
+            if not self.recent.fingerprints.add(candidate.fingerprint) and not candidate.anyway:
                 return False
             if self._bloom is not None:
                 if self._bloom.add(candidate.fingerprint):
@@ -181,6 +183,7 @@ class Worker:
     async def _run(self) -> None:
         hold = 0.0
         while True:
+            began = time.monotonic()
             try:
                 if await self._restarts.happened():
                     await self._heed_restart()
@@ -213,7 +216,7 @@ class Worker:
                 self.failure = error
                 self._finish("frontier_error")
                 return
-            await self._pause()
+            await self._pause(time.monotonic() - began)
 
     async def _heed_restart(self) -> None:
         """An engine that was started again may have forgotten its last moments: what it took then is sent again.
@@ -230,9 +233,9 @@ class Worker:
         await self._beat()
         self._restarts.heeded()
 
-    async def _pause(self) -> None:
-        """Wait for something to report, a short while in any case, to report in batches."""
-        await asyncio.sleep(_GATHER_SECONDS)
+    async def _pause(self, round_took: float) -> None:
+        """Wait for something to report, a short while in any case, to report in batches: larger ones when busy."""
+        await asyncio.sleep(min(max(_GATHER_SECONDS, _GATHER_FACTOR * round_took), _GATHER_LONGEST))
         try:
             await asyncio.wait_for(self._signal.wait(), _IDLE_SECONDS)
         except TimeoutError:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import assume, example, given, strategies as st
+from hypothesis import assume, example, given, settings, strategies as st
 from w3lib.url import canonicalize_url
 
 from webcrawl import urls
 from webcrawl.errors import ConfigurationError, InvalidURL
-from webcrawl.urls import Canonicalizer, normalize, registered_domain, resolve
+from webcrawl.urls import Base, Canonicalizer, normalize, registered_domain, resolve
 
 BASE = "http://example.org/foo/bar"
 
@@ -326,3 +327,65 @@ def test_request_fingerprint() -> None:
     assert (
         len({canonicalizer.request_fingerprint(method, url, body) for method, body in others} | {same}) == 6
     )
+
+
+BASES = [
+    "http://h/",
+    "http://h/a",
+    "http://h/a/b/c.html?x=/y/z",
+    "https://h:8443/a//b/",
+    "http://h/a/;p/b;c?",
+    "http://[::1]/a/b",
+]
+PIECES = st.sampled_from(
+    [
+        "/",
+        "..",
+        "../",
+        ".",
+        "./",
+        "a",
+        "b.html",
+        "c..d",
+        "-",
+        "_",
+        "%41",
+        "%2e",
+        "é",
+        " ",
+        "?",
+        "?q=1&r",
+        "#f",
+        ":",
+        "//",
+        "\\",
+        "\t",
+    ]
+    + [
+        "http:",
+        "http://h/",
+        "https://h:8443/",
+        "http://H/",
+        "mailto:x",
+        "1",
+        "...",
+        "a/",
+        "h",
+        "~",
+        "'",
+        "+",
+        "@",
+    ]
+)
+
+
+@given(st.sampled_from(BASES), st.lists(PIECES, max_size=6).map("".join))
+@settings(max_examples=1000)
+def test_a_base_joins_as_the_parser_does(url: str, address: str) -> None:
+    def outcome(join: Callable[[], str | None]) -> str | None:
+        try:
+            return join()
+        except InvalidURL:
+            return "invalid"
+
+    assert outcome(lambda: Base(url).resolve(address)) == outcome(lambda: resolve(address, url))

@@ -1,10 +1,14 @@
-"""The cache of recent fingerprints in front of the shared seen set."""
+"""The caches of what was lately given to the frontier, in front of the shared seen set."""
 
 from __future__ import annotations
 
+from typing import Generic, TypeVar
 
-class RecentCache:
-    """Remembers which fingerprints this process has already given to the frontier; exact, bounded.
+T = TypeVar("T", int, str)
+
+
+class RecentCache(Generic[T]):
+    """Remembers which fingerprints or URLs this process has already given to the frontier; exact, bounded.
 
     Two generations: when the younger is full it becomes the older, and the older is forgotten. A miss costs a call to
     the server, never a URL. Forget everything when the server may have forgotten something.
@@ -12,21 +16,34 @@ class RecentCache:
 
     def __init__(self, capacity: int = 2**18) -> None:
         self._half = max(1, capacity // 2)
-        self._young: set[int] = set()
-        self._old: set[int] = set()
+        self._young: set[T] = set()
+        self._old: set[T] = set()
 
-    def add(self, fingerprint: int) -> bool:
+    def add(self, one: T) -> bool:
         """Remember it; True when it was not remembered yet."""
-        if fingerprint in self._young or fingerprint in self._old:
+        if one in self._young or one in self._old:
             return False
         if len(self._young) >= self._half:
             self._old, self._young = self._young, set()
-        self._young.add(fingerprint)
+        self._young.add(one)
         return True
 
-    def __contains__(self, fingerprint: int) -> bool:
-        return fingerprint in self._young or fingerprint in self._old
+    def __contains__(self, one: T) -> bool:
+        return one in self._young or one in self._old
 
     def clear(self) -> None:
         self._young.clear()
         self._old.clear()
+
+
+class Recent:
+    """What a worker lately gave to the frontier: fingerprints, and links as pages have them, which cost less."""
+
+    def __init__(self, capacity: int) -> None:
+        self.fingerprints: RecentCache[int] = RecentCache(capacity)
+        self.links: RecentCache[str] = RecentCache(capacity // 4)
+
+    def clear(self) -> None:
+        """Forget everything: the server may have forgotten something."""
+        self.fingerprints.clear()
+        self.links.clear()

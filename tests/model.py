@@ -1,13 +1,14 @@
 """A model of the frontier in plain Python: the oracle that the real one is compared with.
 
-Times are of two kinds only, long past or far off, so the model needs no clock: a pause, a block or a delay either is
-over or never ends, and a lease that is meant to run out has done so when `Hosts.time_passes` is called.
+Times are ms of a clock that the test moves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+
+QUIET = 3_600_000
 
 
 @dataclass(frozen=True)
@@ -26,29 +27,78 @@ class Entry:
 class HostRecord:
     """What all crawls know of a host. `holder` is the crawl and token of who was given it last."""
 
-    blocked: bool = False
-    held: bool = False
-    brief: bool = False
-    """Its lease runs out at once when time passes."""
+    until: int = 0
+    """Not asked before."""
+    held: int = 0
+    """Until when nobody else gets it."""
     holder: tuple[str, int] | None = None
     failures: int = 0
+    forgiven: int = 0
+    """When the failures are forgotten."""
     delay: float | None = None
+    gap: int = 0
+    kept: bool = False
+    """An operator wrote here."""
+    left: int | None = None
+    """ms that the server keeps the record; None: for ever."""
 
 
 @dataclass
 class Hosts:
-    """The politeness that crawls share."""
+    """The politeness that crawls share. `clock` tells the time at a host's shard."""
 
+    clock: Callable[[str], int]
     records: dict[str, HostRecord] = field(default_factory=dict)
 
     def __getitem__(self, host: str) -> HostRecord:
         return self.records.setdefault(host, HostRecord())
 
-    def time_passes(self) -> None:
-        """Brief leases run out."""
-        for record in self.records.values():
-            if record.brief:
-                record.held = False
+    def time_passes(self, ms: int) -> None:
+        """By the servers' own clocks, which may also be set back."""
+        for host, record in list(self.records.items()):
+            if record.left is not None:
+                self._keep(host, record.left - ms)
+
+    def is_free(self, host: str) -> bool:
+        return max(self[host].until, self[host].held) <= self.clock(host)
+
+    def failures(self, host: str) -> int:
+        """Those that are not forgotten."""
+        return self[host].failures if self.clock(host) < self[host].forgiven else 0
+
+    def hold(self, host: str, holder: tuple[str, int], lasting: int) -> None:
+        record = self[host]
+        record.held, record.holder, record.left = self.clock(host) + lasting, holder, None
+
+    def let_go(self, host: str, pause: int, quiet: int) -> None:
+        record = self[host]
+        record.until = max(record.until, self.clock(host) + pause)
+        record.held, record.holder, record.forgiven = 0, None, record.until + quiet
+        self._quiet(host, record.forgiven)
+
+    def keep_held(self, host: str) -> None:
+        """The lease was taken from a worker that may still ask the host."""
+        record = self[host]
+        record.held = max(record.held, self.clock(host)) + record.gap
+        self._quiet(host, record.held + QUIET)
+
+    def block_until(self, host: str, pause: int) -> None:
+        record = self[host]
+        record.until = max(record.until, self.clock(host) + pause)
+        record.kept, record.left = True, None
+
+    def set_delay(self, host: str, seconds: float | None) -> None:
+        record = self[host]
+        record.delay, record.kept, record.left = seconds, True, None
+
+    def _quiet(self, host: str, time: int) -> None:
+        if not self[host].kept:
+            self._keep(host, time - self.clock(host))
+
+    def _keep(self, host: str, ms: int) -> None:
+        self[host].left = ms
+        if ms <= 0:
+            del self.records[host]
 
 
 @dataclass(frozen=True)
@@ -62,12 +112,12 @@ class Limits:
 
 @dataclass
 class ModelLease:
-    """Entries handed out by index, and whether the lease runs out at once when time passes."""
+    """Entries handed out by index, and when the lease runs out."""
 
     token: int
     entries: dict[int, Entry]
     next: int
-    brief: bool
+    end: int
 
 
 @dataclass
@@ -83,13 +133,13 @@ class ModelFrontier:
     queues: dict[str, list[Entry]] = field(default_factory=dict)
     """By host, in the order of fetching: by level, then age (depth-first: the youngest first)."""
     leases: dict[str, ModelLease] = field(default_factory=dict)
-    later: list[tuple[str, Entry, bool]] = field(default_factory=list)
-    """Host, entry, and whether it is due."""
+    later: list[tuple[str, Entry, int]] = field(default_factory=list)
+    """Host, entry, and when it is due."""
     seen: set[int] = field(default_factory=set)
     dead: list[tuple[str, Entry, str]] = field(default_factory=list)
     """Host, entry, reason."""
-    scheduled: dict[tuple[str, Entry], tuple[bool, int]] = field(default_factory=dict)
-    """Host and entry -> whether it is due, and its place in the order of dates."""
+    scheduled: dict[tuple[str, Entry], int] = field(default_factory=dict)
+    """Host and entry -> when it is due."""
     parked: dict[str, str] = field(default_factory=dict)
     """Host -> "blocked" or "budget"."""
     limits: dict[str, Limits] = field(default_factory=dict)
@@ -119,22 +169,28 @@ class ModelFrontier:
 
     def wake(self, hosts: Collection[str]) -> None:
         """Retries of these hosts are queued again if they are due: what a lease call does first in a shard."""
-        awake = [(host, entry) for host, entry, due in self.later if due and host in hosts]
-        self.later = [one for one in self.later if not (one[2] and one[0] in hosts)]
-        dated = sorted(
-            (place, host, entry)
-            for (host, entry), (due, place) in self.scheduled.items()
-            if due and host in hosts
+        later = sorted(
+            (one for one in self.later if self._is_due(one[0], one[2], hosts)), key=lambda one: one[2]
         )
-        for _, host, entry in dated:
+        self.later = [one for one in self.later if one not in later]
+        dated = sorted(
+            # those of one moment as the server orders them, by their bytes
+            (due, one.level, len(one.path), one.path, one.depth, host, one)
+            for (host, one), due in self.scheduled.items()
+            if self._is_due(host, due, hosts)
+        )
+        for *_, host, entry in dated:
             del self.scheduled[host, entry]
-        for host, entry in [*awake, *((host, entry) for _, host, entry in dated)]:
+        for host, entry in [(host, entry) for host, entry, _ in later] + [(one[5], one[6]) for one in dated]:
             self._push(host, entry)
 
-    def schedule(self, host: str, entry: Entry, *, due: bool, place: int) -> bool:
+    def _is_due(self, host: str, due: int, hosts: Collection[str]) -> bool:
+        return host in hosts and due <= self.hosts.clock(host)
+
+    def schedule(self, host: str, entry: Entry, pause: int) -> bool:
         """Whether it had no date yet."""
         new = (host, entry) not in self.scheduled
-        self.scheduled[host, entry] = due, place
+        self.scheduled[host, entry] = self.hosts.clock(host) + pause
         return new
 
     def ready(self) -> dict[str, int]:
@@ -149,9 +205,7 @@ class ModelFrontier:
         return {
             host: queue[0].level
             for host, queue in self.queues.items()
-            if queue
-            and not (host in self.leases or host in self.parked)
-            and not (self.hosts[host].blocked or self.hosts[host].held)
+            if queue and not (host in self.leases or host in self.parked) and self.hosts.is_free(host)
         }
 
     def allowance(self, host: str, wanted: int) -> int:
@@ -167,11 +221,10 @@ class ModelFrontier:
     def block(self, host: str) -> None:
         self.parked[host] = "blocked"
         if lease := self.leases.pop(host, None):
-            # the host stays held: its worker has not heard of it yet
             self._give_back(host, list(lease.entries.values()))
-
-    def block_until(self, host: str, *, ever: bool) -> None:
-        self.hosts[host].blocked |= ever
+            if self.hosts[host].holder == (self.crawl, lease.token):
+                # the host stays held: its worker has not heard of it yet
+                self.hosts.keep_held(host)
 
     def limit(self, host: str, limits: Limits) -> None:
         self.limits[host] = limits
@@ -182,15 +235,19 @@ class ModelFrontier:
         return self.limits.get(host, Limits())
 
     def lease(
-        self, host: str, token: int, urls: int, *, brief: bool, levels: Sequence[int] = ()
+        self, host: str, token: int, urls: int, *, lasting: int, levels: Sequence[int] = ()
     ) -> ModelLease:
         """This host is leased under this token; `levels` are what the URLs are of that it gave."""
-        record = self.hosts[host]
-        record.held, record.brief, record.holder = True, brief, (self.crawl, token)
         taken = self._pop(host, self.allowance(host, urls), levels)
-        lease = ModelLease(token, dict(enumerate(taken, 1)), len(taken) + 1, brief)
-        self.leases[host] = lease
-        return lease
+        self.leases[host] = ModelLease(token, dict(enumerate(taken, 1)), len(taken) + 1, 0)
+        self.extend(host, lasting)
+        return self.leases[host]
+
+    def extend(self, host: str, lasting: int) -> None:
+        """The lease, which is good, lasts so long from now."""
+        lease = self.leases[host]
+        lease.end = self.hosts.clock(host) + lasting
+        self.hosts.hold(host, (self.crawl, lease.token), lasting)
 
     def holds(self, host: str, token: int) -> bool:
         """Whether a lease is still good: not taken back, and the host not given to another crawl since."""
@@ -198,13 +255,11 @@ class ModelFrontier:
         return bool(lease and lease.token == token and self.hosts[host].holder == (self.crawl, token))
 
     def settle(
-        self, host: str, settled: Sequence[tuple[int, str, bool, str, int, int]], *, place: int
+        self, host: str, settled: Sequence[tuple[int, str, int, str, int, int]], *, gap: int = 0
     ) -> None:
-        """URLs by index, with a verdict, whether a retry is due at once, a reason, and the pages and bytes got.
-
-        `place` orders their dates.
-        """
-        for index, verdict, due, reason, pages, size in settled:
+        """URLs by index, with a verdict, when they come again, a reason, and the pages and bytes got."""
+        self.hosts[host].gap = gap
+        for index, verdict, pause, reason, pages, size in settled:
             entry = self.leases[host].entries.pop(index, None)
             if entry is None:
                 continue
@@ -214,41 +269,39 @@ class ModelFrontier:
                 self.done += 1
             elif verdict == "again":
                 self.done += 1
-                self.schedule(
-                    host, replace(entry, attempts=0, returns=0, blames=0), due=due, place=place + index
-                )
+                self.schedule(host, replace(entry, attempts=0, returns=0, blames=0), pause)
             elif verdict == "retry":
+                due = self.hosts.clock(host) + pause
                 self.later.append((host, replace(entry, attempts=entry.attempts + 1), due))
             else:
                 self.dead.append((host, entry, reason))
 
     def keep(
-        self, host: str, more: int, *, brief: bool, levels: Sequence[int] = ()
+        self, host: str, more: int, *, lasting: int, levels: Sequence[int] = ()
     ) -> list[tuple[int, Entry]]:
         """The lease goes on; returns the further URLs with their indexes, none while the host is blocked."""
+        self.extend(host, lasting)
         lease, record = self.leases[host], self.hosts[host]
-        lease.brief = record.brief = brief
-        record.held = True
-        kept = record.blocked or host in self.parked
+        kept = record.until > self.hosts.clock(host) or host in self.parked
         taken = [] if kept else self._pop(host, self.allowance(host, more), levels)
         new = list(enumerate(taken, lease.next))
         lease.entries.update(new)
         lease.next += len(taken)
         return new
 
-    def release(self, host: str, token: int, *, failures: int, blocked: bool) -> None:
+    def release(self, host: str, token: int, *, failures: int, pause: int, quiet: int) -> None:
         """Of a lease that was lost to a block, the host alone is given back."""
         record = self.hosts[host]
         if self.holds(host, token):
             self._give_back(host, list(self.leases.pop(host).entries.values()))
         if record.holder == (self.crawl, token):
-            record.held, record.holder = False, None
             record.failures = failures
-            record.blocked |= blocked
+            self.hosts.let_go(host, pause, quiet)
 
-    def reap(self, *, everything: bool, blocked: bool) -> tuple[int, int]:
+    def reap(self, *, everything: bool, delay: int, answer: int) -> tuple[int, int]:
         """Returns (hosts taken back, URLs that became dead letters). The first URL of a lease is to blame."""
-        taken = [host for host, lease in self.leases.items() if everything or lease.brief]
+        clock = self.hosts.clock
+        taken = [host for host, lease in self.leases.items() if everything or lease.end <= clock(host)]
         buried = 0
         for host in taken:
             lease, record = self.leases.pop(host), self.hosts[host]
@@ -262,8 +315,8 @@ class ModelFrontier:
                     buried += 1
             self._give_back(host, entries)
             if record.holder == (self.crawl, lease.token):
-                record.held, record.holder = False, None
-                record.blocked |= blocked or bool(record.delay)
+                gap = max(delay, round(1000 * (record.delay or 0)), record.gap)
+                self.hosts.let_go(host, gap + answer, QUIET)
         return len(taken), buried
 
     def condemn(self, host: str, reason: str) -> int:

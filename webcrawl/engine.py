@@ -140,6 +140,10 @@ class Engine:
                 f"the server at {without_password(self.url)} is {version}: 7.0 or newer is needed"
             )
 
+    def script(self, name: str) -> tuple[str, str]:
+        """What is run under a name: (SHA-1, text)."""
+        return script_source(name)
+
     async def run(self, call: Call) -> Any:
         """Run one script and return its reply."""
         return (await self.run_all([call]))[0]
@@ -150,14 +154,14 @@ class Engine:
         `some`: an exception of AWAY stands in the place of the reply that it prevented, and is not raised.
         """
         replies = await self._send(
-            [Command(one.keys[0], ("EVALSHA", script_source(one.script)[0], *_counted(one))) for one in calls]
+            [Command(one.keys[0], ("EVALSHA", self.script(one.script)[0], *_counted(one))) for one in calls]
         )
         new = [place for place, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
         if new:  # the first run of a script on a server sends its text, which the server keeps
             texts = [
                 Command(
                     calls[place].keys[0],
-                    ("EVAL", script_source(calls[place].script)[1], *_counted(calls[place])),
+                    ("EVAL", self.script(calls[place].script)[1], *_counted(calls[place])),
                 )
                 for place in new
             ]

@@ -17,7 +17,7 @@ from dataclasses import replace
 from webcrawl.config import FrontierConfig
 from webcrawl.engine import AWAY
 from webcrawl.errors import ConfigurationError
-from webcrawl.frontier import Candidate, Crawl, Frontier, LeasedURL, Report, Settlement
+from webcrawl.frontier import Candidate, Crawl, Frontier, Lease, LeasedURL, Report, Settlement
 from webcrawl.frontier.bloom import BloomSeen
 from webcrawl.frontier.recent import Recent
 from webcrawl.frontier.spill import Tails
@@ -247,6 +247,8 @@ class Worker:
         # first of all: what is added may name this worker, and nobody must take it for a dead one; and leases must not
         # run out while a full engine refuses what is added
         await self._beat_if_due()
+        asked = time.monotonic()
+        self._open(await self.frontier.regain(), asked)
         while self._condemned:
             await self._condemn(next(iter(self._condemned)))
         await self._send_adds()
@@ -336,6 +338,10 @@ class Worker:
             return
         leases = await self.frontier.lease(room, self._config.lease_urls, self.members.served())
         self._lease_at = 0.0 if leases else asked + _IDLE_SECONDS
+        self._open(leases, asked)
+
+    def _open(self, leases: list[Lease], asked: float) -> None:
+        """Hand out what was leased by a call of this monotonic time."""
         for lease in leases:
             until = self._trusted_until(asked)
             turn = self.turns.open(lease.host, failures=lease.failures, delay=lease.delay, valid_until=until)

@@ -21,5 +21,8 @@ class Losing(Engine):
         if calls and calls[0].script in self.scripts:
             self.calls += 1
             if self.calls % self.every == 0:
-                raise EngineUnavailable("the connection was lost")
+                lost = EngineUnavailable("the connection was lost")
+                if not some:
+                    raise lost
+                return [lost] * len(calls)
         return replies

@@ -27,7 +27,7 @@ from tests.frontier.test_machine import FrontierMachine
 from tests.frontier.test_spill import serve, spilling
 from webcrawl.dupefilter import CompactDupeFilter
 from webcrawl.duplicate_index import DuplicateIndex
-from webcrawl.engine import Engine, script_source
+from webcrawl.engine import Call, Engine, script_source
 from webcrawl.errors import EngineError, EngineUnavailable
 from webcrawl.frontier import Crawl, Frontier, Keys, Lease, LeasedURL, Settlement
 from webcrawl.frontier.records import HostLimits, Report
@@ -127,6 +127,8 @@ async def try_leases(frontier: Frontier) -> list[Lease]:
     dead = [letter.url async for letter in frontier.dead_letters()]
     assert await frontier.requeue((leases[9].host, url) for url in dead) == 2
     assert await frontier.reap(everything=True) == (30, 0)
+    for shard in range(frontier.keys.shards):
+        assert await frontier.engine.run(Call("regain", frontier.keys.queue(shard), ("other", 1, 1000))) == []
     return leases
 
 

@@ -84,8 +84,7 @@ class Crawl:
 
     async def working(self) -> int:
         """How many workers were heard of lately."""
-        seconds, microseconds = await self.engine.client.time()
-        now = seconds * 1000 + microseconds // 1000
+        now = await self.engine.run(Call("time", [self.keys.own()], ()))
         return int(await self.engine.client.zcount(self.keys.own("workers"), now, "+inf"))
 
     async def configure(self, hot_urls: int, order: str) -> None:

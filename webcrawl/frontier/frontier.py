@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -35,6 +37,11 @@ class Frontier(Operations):
     weight: float = 1.0
     """The crawl's part of a host that other crawls want too."""
     _turn: int = field(default=0, init=False)
+    _caller: str = field(default_factory=lambda: uuid.uuid4().hex, init=False)
+    _answered: Counter[int] = field(default_factory=Counter, init=False)
+    """Shard -> number of the last lease call that was answered."""
+    _unanswered: set[int] = field(default_factory=set, init=False)
+    """Shards whose last lease call was not."""
 
     async def add(self, candidates: Sequence[Candidate]) -> list[bool]:
         """Queue those that were never seen; True for each that was queued. Any number, in any order."""
@@ -74,37 +81,65 @@ class Frontier(Operations):
     async def lease(self, hosts: int, urls: int, shards: Sequence[int] | None = None) -> list[Lease]:
         """Up to `hosts` hosts that may be asked now, each with up to `urls` URLs; empty when none is ready.
 
-        `shards`: where to look, everywhere by default.
+        `shards`: where to look, everywhere by default. What was given in a reply that was lost comes first, see
+        `regain`: then there may be more than `hosts`.
         """
-        leases: list[Lease] = []
-        away: Exception | None = None
+        leases, away = await self._regain()
         order = list(range(self.keys.shards)) if shards is None else list(shards)
         self._turn += 1
         order = order[self._turn % max(1, len(order)) :] + order[: self._turn % max(1, len(order))]
+        order = [shard for shard in order if shard not in self._unanswered]
         while order and len(leases) < hosts:
             each, some = divmod(hosts - len(leases), len(order))
-            wanted = [each + (place < some) for place in range(len(order))]
-            calls = [self._lease_call(shard, n, urls) for shard, n in zip(order, wanted, strict=True) if n]
-            replies = iter(await self.engine.run_all(calls, some=True))
-            full = []
-            for shard, n in zip(order, wanted, strict=True):
-                found = next(replies) if n else []
-                if isinstance(found, Exception):
-                    away = found
-                    continue
-                leases += [_lease(raw) for raw in found]
-                # a shard that gave all that was asked of it may have more
-                if len(found) == n:
-                    full.append(shard)
-            order = full
+            wanted = {shard: each + (place < some) for place, shard in enumerate(order)}
+            asked = {shard: self._lease_call(shard, n, urls) for shard, n in wanted.items() if n}
+            found, error = await self._leases(asked)
+            leases, away = leases + [lease for group in found.values() for lease in group], away or error
+            # a shard that gave all that was asked of it may have more
+            order = [shard for shard, n in wanted.items() if not n or len(found.get(shard, ())) == n]
         if away and not leases:  # which nobody would know of if the error of another shard were raised
             raise away
         return leases
 
+    async def regain(self) -> list[Lease]:
+        """Leases that were given in replies that were lost, as far as they are still good; they last from now."""
+        leases, away = await self._regain()
+        if away and not leases:
+            raise away
+        return leases
+
+    async def _regain(self) -> tuple[list[Lease], Exception | None]:
+        calls = {
+            shard: Call(
+                "regain",
+                self.keys.queue(shard),
+                (self._caller, self._answered[shard] + 1, milliseconds(self.lease_seconds)),
+            )
+            for shard in self._unanswered
+        }
+        found, away = await self._leases(calls)
+        return [lease for group in found.values() for lease in group], away
+
+    async def _leases(self, calls: Mapping[int, Call]) -> tuple[dict[int, list[Lease]], Exception | None]:
+        """What these calls give, by shard; and an error of a shard that did not answer."""
+        self._unanswered.update(calls)
+        found: dict[int, list[Lease]] = {}
+        away = None
+        replies = await self.engine.run_all(list(calls.values()), some=True)
+        for shard, reply in zip(calls, replies, strict=True):
+            if isinstance(reply, Exception):
+                away = reply
+                continue
+            self._unanswered.discard(shard)
+            self._answered[shard] += 1
+            found[shard] = [lease_of(raw) for raw in reply]
+        return found, away
+
     def _lease_call(self, shard: int, hosts: int, urls: int) -> Call:
         lasting, limits = milliseconds(self.lease_seconds), self.host_limits.encoded()
         arguments = (self.worker, hosts, urls, lasting, self._low_thousandths(), limits, self.weight)
-        return Call("lease", self.keys.queue(shard), arguments)
+        number = self._answered[shard] + 1
+        return Call("lease", self.keys.queue(shard), (*arguments, self._caller, number))
 
     async def acknowledge(
         self, lease: Lease, settled: Sequence[Settlement] = (), *, more: int = 0
@@ -285,7 +320,8 @@ def _batches(hosts: dict[str, list[int]]) -> Iterable[list[tuple[str, list[int]]
         yield batch
 
 
-def _lease(raw: list[Any]) -> Lease:
+def lease_of(raw: list[Any]) -> Lease:
+    """A lease as the scripts give it."""
     host = raw[0].decode()
     return Lease(host, int(raw[1]), raw[2], _delay(raw[3]), _urls(host, raw[4]))
 

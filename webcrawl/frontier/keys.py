@@ -2,7 +2,7 @@
 
 A host's number is the upper 16 bits of its hash, and its shard that number mod FRONTIER_SHARDS. The braces are a
 cluster's hash tag: all keys of a shard are in one slot, so every script touches one slot. Times are milliseconds of the
-server's clock.
+server's clock, as scripts keep it: it does not go back.
 
     wc:{s<shard>}:host:<host>      HASH  politeness, shared by all crawls: until (not asked before), held (nobody
                                          else gets it until: its lease runs out, or would but for a block),
@@ -12,6 +12,7 @@ server's clock.
                                          here: the record does not expire)
     wc:{s<shard>}:robots:<host>    STR   robots.txt policy, expiring
     wc:{s<shard>}:token            INT   the last fencing token
+    wc:{s<shard>}:clock            STR   the time when it was last noted, ms by which it is ahead of the server's clock
     wc:{s<shard>}:c:<crawl>: ...
       conf                         HASH  hot (FRONTIER_HOT_URLS; 0 = nothing is spilled), order (FRONTIER_ORDER)
       mask                         HASH  host -> bit mask: lowest byte, the levels at which URLs are queued; second
@@ -31,6 +32,7 @@ server's clock.
       ready:<level>                ZSET  host -> when it may be asked; hosts with URLs at hand and without a lease
       leases                       ZSET  host -> when its lease runs out
       lease:<host>                 HASH  token, worker, next, and index -> entry for every URL handed out
+      given:<caller>               STR   number of a worker's lease call, the hosts and tokens it gave; expiring
       later                        ZSET  serial host LF entry -> when it is queued again
       scheduled                    ZSET  - host LF entry -> date at which it is queued
       parked                       HASH  host -> "blocked" or "budget": its URLs are kept from workers
@@ -49,6 +51,7 @@ server's clock.
     wc:crawls                      HASH  crawl -> the FRONTIER_SHARDS it was begun with, the same for all, as they share
                                          the records of hosts
     wc:{c:<crawl>}: ...
+      clock                        STR   as above, for these keys
       info                         HASH  what the crawl was begun with: format (of all this), scope; tails (the folder
                                          of its segments); restoring: who restores it, until that is done
       restorer                     STR   the same, expiring

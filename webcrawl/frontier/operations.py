@@ -68,7 +68,7 @@ class Operations:
         shard = self.keys.shard(host)
         prefix = self.keys.queue(shard)[0]
         client = self.engine.client
-        now = await client.time()
+        now = await self.engine.run(Call("time", [prefix], ()))
         record = {key.decode(): value for key, value in (await client.hgetall(self.keys.host(host))).items()}
         limits, spent, parked = [
             await client.hget(prefix + name, host) for name in ("limits", "spent", "parked")
@@ -83,7 +83,7 @@ class Operations:
             bytes=size,
             limits=HostLimits.decoded(limits.decode()) if limits else HostLimits(),
             delay=int(record["delay"]) / 1000 if "delay" in record else None,
-            waits=max(0.0, int(record.get("until", 0)) / 1000 - now[0] - now[1] / 1e6),
+            waits=max(0, int(record.get("until", 0)) - now) / 1000,
             failures=int(record.get("failures", 0)),
         )
 

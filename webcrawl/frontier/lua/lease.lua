@@ -2,21 +2,25 @@
 -- Lease ready hosts, each with its first URLs, to one worker.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    worker, hosts wanted, URLs a host, lease ms, share of lower levels in thousandths,
---         the budget of a host that has none of its own: "pages bytes" ("-" = no limit), the crawl's weight
+--         the budget of a host that has none of its own: "pages bytes" ("-" = no limit), the crawl's weight,
+--         caller, number of the call: larger than any before of this caller in this shard
 -- reply   per host: {host, token, failures, delay ms or -1, {index, entry, index, entry...}}
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local wanted, urls, lease_ms = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local share, limits, weight = tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
 local LOOK_AGAIN, QUANTUM = 200, 5
-local leases = {}
+local leases, given = {}, {}
+
+-- a late call, whose caller has given up waiting for its reply
+if tonumber(ARGV[9]) <= last_given(P, ARGV[8]) then return leases end
 
 wake(P, H, 'later', now)
 wake(P, H, 'scheduled', now)
 
 local function lease(host, ready)
-  local record = redis.call('HMGET', H .. host, 'until', 'held', 'failures', 'delay', 'forgiven', 'shares')
+  local record = redis.call('HMGET', H .. host, 'until', 'held', 'shares')
   local due, held = tonumber(record[1]) or 0, tonumber(record[2]) or 0
-  local shares = record[6] and cmsgpack.unpack(record[6])
+  local shares = record[3] and cmsgpack.unpack(record[3])
   -- politeness is the host's, not the crawl's: another crawl may hold it, and give it back at any time
   if held > now then
     due = math.max(due, math.min(held, now + LOOK_AGAIN))
@@ -48,8 +52,9 @@ local function lease(host, ready)
   hold(P, H, host, token, now + lease_ms)
   redis.call('HINCRBY', P .. 'n', 'queued', -#entries)
   redis.call('HINCRBY', P .. 'n', 'leased', #entries)
-  local failures = now < (tonumber(record[5]) or 0) and tonumber(record[3]) or 0
-  leases[#leases + 1] = {host, token, failures, tonumber(record[4]) or -1, flat}
+  leases[#leases + 1] = lease_of(H, host, token, flat, now)
+  given[#given + 1] = host
+  given[#given + 1] = token
 end
 
 local function due_at(level, n)
@@ -83,4 +88,5 @@ while levels ~= 0 and #leases < wanted do
   if turn then took(turn, #leases - had, level, level > best) end
 end
 if turn and #leases > 0 then save_turn(P, turn) end
+if #leases > 0 then remember_given(P, ARGV[8], ARGV[9], given, lease_ms) end
 return leases

@@ -71,8 +71,7 @@ function put.host()
     local key, n = H .. ARGV[i], tonumber(ARGV[i + 1])
     if redis.call('EXISTS', key) == 0 then
       redis.call('HSET', key, unpack(ARGV, i + 2, i + 1 + n))
-      local forgiven = redis.call('HGET', key, 'forgiven') or now + 3600000
-      if redis.call('HEXISTS', key, 'kept') == 0 then redis.call('PEXPIREAT', key, forgiven) end
+      forget_at(H, ARGV[i], redis.call('HGET', key, 'forgiven') or now + 3600000)
     end
     i = i + 2 + n
   end

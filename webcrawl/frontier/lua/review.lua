@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Look again at hosts whose budget was spent: the crawl's limits have changed.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    cursor ("0" to begin)

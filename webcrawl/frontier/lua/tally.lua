@@ -20,7 +20,7 @@ end
 if ttl > 0 then redis.call(ARGV[3] == 'seeding' and 'SADD' or 'SREM', C .. 'seeding', worker) end
 -- time worked is the union over all workers: each beat adds what passed since anybody's last one
 local gap = now - (tonumber(redis.call('HGET', C .. 'totals', 'beat')) or 0)
-if gap <= tonumber(ARGV[5]) then redis.call('HINCRBY', C .. 'totals', 'active_ms', gap) end
+if gap > 0 and gap <= tonumber(ARGV[5]) then redis.call('HINCRBY', C .. 'totals', 'active_ms', gap) end
 redis.call('HSET', C .. 'totals', 'beat', ttl == 0 and redis.call('ZCARD', C .. 'workers') == 0 and 0 or now)
 local told = C .. 'told:' .. worker
 if tonumber(ARGV[6]) > (tonumber(redis.call('GET', told)) or 0) then

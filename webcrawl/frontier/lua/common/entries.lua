@@ -2,9 +2,22 @@
 local LEVELS = 8         -- a URL's level is the first byte of its entry, 0 the highest
 local BUCKET_LOAD = 192  -- mean fingerprints a seen bucket; the fullest stay below set-max-intset-entries
 
+-- The time in ms. It is the server's, but does not go back when the server's clock is set back, or after a failover to one
+-- that is slow: nothing would become due for as long. So a shard's `clock` remembers the time, each second, and by how much
+-- it is ahead of the server's since.
+local CLOCK_MS = 1000
+local known_now
 local function now_ms()
-  local t = redis.call('TIME')
-  return t[1] * 1000 + math.floor(t[2] / 1000)
+  if known_now then return known_now end
+  local t, key = redis.call('TIME'), string.match(KEYS[1], '^wc:{.-}:') .. 'clock'
+  local last, ahead = string.match(redis.call('GET', key) or '0 0', '^(%d+) (%d+)$')
+  known_now = t[1] * 1000 + math.floor(t[2] / 1000) + ahead
+  local behind = last - known_now
+  if behind > 0 then known_now, ahead = known_now + behind, ahead + behind end
+  if behind > 0 or behind <= -CLOCK_MS then
+    redis.call('SET', key, string.format('%.0f %.0f', known_now, ahead))
+  end
+  return known_now
 end
 
 -- Lua numbers are doubles: of a 64-bit fingerprint only the last decimal digits are used as a number.

@@ -70,7 +70,7 @@ end
 -- this size would lose digits when it is printed.
 local function next_token(H)
   local key, t = string.gsub(H, 'host:$', 'token'), redis.call('TIME')
-  local token = math.max((tonumber(redis.call('GET', key)) or 0) + 1, t[1] * 1000000 + t[2])
+  local token = math.max((tonumber(redis.call('GET', key)) or 0) + 1, now_ms() * 1000 + t[2] % 1000)
   local text = string.format('%.0f', token)
   redis.call('SET', key, text)
   return text
@@ -89,6 +89,27 @@ local function hold(P, H, host, token, expiry)
   redis.call('ZADD', P .. 'leases', expiry, host)
   redis.call('HSET', H .. host, 'held', expiry, 'holder', holder(P, token))
   redis.call('PERSIST', H .. host)
+end
+
+-- What a worker is told of a host that it is given.
+local function lease_of(H, host, token, urls, now)
+  local record = redis.call('HMGET', H .. host, 'failures', 'forgiven', 'delay')
+  local failures = now < (tonumber(record[2]) or 0) and tonumber(record[1]) or 0
+  return {host, token, failures, tonumber(record[3]) or -1, urls}
+end
+
+-- What a caller of lease.lua was given last, host, token, host, token..., and the number of that call: its reply may be
+-- lost, or the call may come late.
+local GIVEN_MS = 3600000 -- outlives the leases by as much
+local function last_given(P, caller)
+  local known = redis.call('GET', P .. 'given:' .. caller)
+  if not known then return 0, {} end
+  local number, given = unpack(cmsgpack.unpack(known))
+  return tonumber(number), given
+end
+
+local function remember_given(P, caller, number, given, lease_ms)
+  redis.call('SET', P .. 'given:' .. caller, cmsgpack.pack({number, given}), 'PX', lease_ms + GIVEN_MS)
 end
 
 -- Crawls that want one host share it by weight (stride scheduling, Waldspurger and Weihl 1995). `shares` of the host's
@@ -130,7 +151,8 @@ end
 
 -- A quiet host's record goes, unless an operator wrote on it.
 local function forget_at(H, host, time)
-  if redis.call('HEXISTS', H .. host, 'kept') == 0 then redis.call('PEXPIREAT', H .. host, time) end
+  -- not PEXPIREAT: `time` is not of the server's own clock
+  if redis.call('HEXISTS', H .. host, 'kept') == 0 then redis.call('PEXPIRE', H .. host, time - now_ms()) end
 end
 
 -- End the hold on a host, which is not asked for `pause` ms.

@@ -1,0 +1,72 @@
+"""A clock that a test moves, in place of that of the servers; and an engine whose connection a test breaks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from webcrawl.engine import Call, Engine
+from webcrawl.errors import EngineUnavailable
+
+# what scripts call in place of the server: TIME and what expires by it are those of the test
+_CLOCK = """
+local server, tag = redis, string.match(KEYS[1], '{.-}')
+local redis = {sha1hex = server.sha1hex}
+function redis.call(command, key, ...)
+  if command == 'TIME' then
+    local ms = server.call('GET', 'clock:' .. tag)
+    return {string.format('%.0f', math.floor(ms / 1000)), string.format('%.0f', ms % 1000 * 1000)}
+  elseif command == 'PEXPIRE' then
+    if tonumber((...)) <= 0 then return server.call('DEL', key) end
+    return server.call('ZADD', 'expiries:' .. tag, server.call('GET', 'clock:' .. tag) + (...), key)
+  elseif command == 'PERSIST' then
+    return server.call('ZREM', 'expiries:' .. tag, key)
+  elseif key == nil then
+    return server.call(command)
+  end
+  return server.call(command, key, ...)
+end
+"""
+
+
+class Clock:
+    """The time of the servers, in ms, for the keys of these hash tags. It stands still unless it is moved."""
+
+    def __init__(self, valkey: Any, tags: Iterable[str]) -> None:
+        self._valkey = valkey
+        self._tags = list(tags)
+        self.now = 1_700_000_000_000
+        self.move(0)
+
+    def move(self, ms: int) -> None:
+        """Set it forward, or back; what expires before then is gone."""
+        self.now += ms
+        pipe = self._valkey.pipeline(transaction=False)
+        for tag in self._tags:
+            pipe.set(f"clock:{tag}", self.now)
+            pipe.zrangebyscore(f"expiries:{tag}", "-inf", self.now)
+        for tag, keys in zip(self._tags, pipe.execute()[1::2], strict=True):
+            for key in keys:
+                self._valkey.delete(key)
+                self._valkey.zrem(f"expiries:{tag}", key)
+
+
+class ClockedEngine(Engine):
+    """Its scripts read a Clock. While `losing`, no reply comes back: of what was done, or was not done yet ("late")."""
+
+    losing = ""
+    lost: list[tuple[Call, Any]]
+    """The calls whose replies were lost, and these; for whoever makes it lose them to empty."""
+
+    def script(self, name: str) -> tuple[str, str]:
+        first, end, rest = super().script(name)[1].partition("\n")
+        text = f"{first}{end}{_CLOCK}{rest}" if first.startswith("#!") else f"{_CLOCK}{first}{end}{rest}"
+        return hashlib.sha1(text.encode()).hexdigest(), text
+
+    async def run_all(self, calls: Sequence[Call], *, some: bool = False) -> list[Any]:
+        if not self.losing:
+            return await super().run_all(calls, some=some)
+        replies = [None] * len(calls) if self.losing == "late" else await super().run_all(calls)
+        self.lost += zip(calls, replies, strict=True)
+        return [EngineUnavailable("the connection was lost")] * len(calls)

@@ -1,0 +1,178 @@
+"""The ground of the frontier's state machine: two crawls on the same hosts, their models, and the clock of all."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from redis import Redis
+
+from tests.frontier.clock import Clock, ClockedEngine
+from tests.frontier.contents import Contents
+from tests.frontier.draws import BLAMES, BRIEF, HOSTS, HOUR, jumps
+from tests.model import Entry, Hosts, ModelFrontier
+from webcrawl.engine import Call
+from webcrawl.frontier import Crawl, Frontier, Keys
+from webcrawl.frontier.spill import Tails
+
+CRAWLS = ("ours", "theirs")
+SHARDS = 2
+NOTED = 1000
+"""ms by which the time may go back when a clock is set back: so often it is noted."""
+
+
+class Machine(RuleBasedStateMachine):
+    """Two workers each. Whether a worker's leases are brief tells them apart.
+
+    The clock stands still but for the rules that move it, so that all that happens at a time happens in the model
+    at the same ms: leases run out, pauses end, dates come, failures and hosts are forgotten. Outages, a full engine,
+    and how long reaping waits after them, are in test_outages.py and test_engine.py, slots and failovers in
+    test_cluster.py.
+    """
+
+    client: type[Any] = Redis
+
+    def __init__(self, url: str, hot_urls: int, order: str, low_share: float = 0.0) -> None:
+        super().__init__()
+        self.hot_urls = hot_urls
+        self.folder = TemporaryDirectory()
+        self.runner = asyncio.Runner()
+        self.engine = ClockedEngine(url)
+        self.run(self.engine.check())
+        self.valkey = self.client.from_url(url)
+        self.valkey.flushall()
+        self.keys = {name: Keys(name, SHARDS) for name in CRAWLS}
+        # of whatever has a time of its own, a prefix of its keys
+        self.prefixes = [self.keys["ours"].queue(shard)[0] for shard in range(SHARDS)]
+        self.prefixes += [keys.own() for keys in self.keys.values()]
+        self.clock = Clock(
+            self.valkey, (prefix[prefix.index("{") : prefix.index("}") + 1] for prefix in self.prefixes)
+        )
+        self.times = dict.fromkeys(self.prefixes, self.clock.now)
+        self.look_at_the_time()
+        self.shared = Hosts(self.time_of)
+        self.models = {
+            name: ModelFrontier(name, self.shared, BLAMES, order == "depth-first", low_share)
+            for name in CRAWLS
+        }
+        names = [(name, brief) for name in CRAWLS for brief in (False, True)]
+        self.frontiers = {
+            (name, brief): Frontier(
+                self.engine,
+                self.keys[name],
+                f"{name} {brief}",
+                lease_seconds=BRIEF if brief else HOUR,
+                max_attempts=BLAMES,
+                low_share=low_share,
+            )
+            for name, brief in names
+        }
+        self.records = {
+            (name, brief): Crawl(self.engine, self.keys[name], f"{name} {brief}") for name, brief in names
+        }
+        self.tails = {name: self._tails(name, order) for name in CRAWLS}
+        self.put_off: dict[tuple[str, str], int] = {}
+        """Hosts that a crawl found held by the other one: it will look again, but not before."""
+        self.shared_out: dict[str, int] = {}
+        """Hosts that both crawls wanted, and when: whose turn it is depends on what each had."""
+
+    def _tails(self, crawl: str, order: str) -> Tails:
+        record = Crawl(self.engine, self.keys[crawl], "any worker")
+        self.run(record.configure(self.hot_urls, order))
+        return Tails(self.engine, self.keys[crawl], record, Path(self.folder.name).as_uri())
+
+    def contents(self, crawl: str) -> Contents:
+        return Contents.read(self.valkey, self.keys[crawl], Path(self.folder.name))
+
+    def teardown(self) -> None:
+        self.folder.cleanup()
+        self.runner.run(self.engine.close())
+        self.runner.close()
+        self.valkey.close()
+
+    def run(self, work: Any) -> Any:
+        return self.runner.run(work)
+
+    def frontier(self, crawl: str, brief: bool = False) -> Frontier:
+        return self.frontiers[crawl, brief]
+
+    def shard(self, host: str) -> int:
+        return self.keys["ours"].shard(host)
+
+    def time_of(self, host: str) -> int:
+        return self.times[self.prefixes[self.shard(host)]]
+
+    @rule(ms=jumps)
+    def time_passes(self, ms: int) -> None:
+        if not ms:
+            return
+        self.clock.move(ms)
+        self.shared.time_passes(ms)
+        self.times = {prefix: time + ms for prefix, time in self.times.items()}
+
+    @rule(ms=jumps)
+    def the_clock_is_set_back(self, ms: int) -> None:
+        """Or a server takes over whose clock is slow: the time goes on from where it was, or from a moment before."""
+        self.look_at_the_time()
+        self.clock.move(-ms)
+        self.shared.time_passes(-ms)
+        for host in HOSTS:
+            for crawl in CRAWLS:
+                # it may be ready at a time that comes once more
+                self.put_off[crawl, host] = max(self.put_off.get((crawl, host), 0), self.time_of(host))
+        before, self.times = self.times, self.times_now()
+        for prefix, time in self.times.items():
+            assert before[prefix] - NOTED < time <= before[prefix]
+
+    @rule()
+    def look_at_the_time(self) -> None:
+        assert self.times == self.times_now()
+
+    def times_now(self) -> dict[str, int]:
+        """As the scripts know it."""
+        calls = [Call("time", [prefix], ()) for prefix in self.prefixes]
+        return dict(zip(self.prefixes, self.run(self.engine.run_all(calls)), strict=True))
+
+    @invariant()
+    def the_structures_are_the_models(self) -> None:
+        for crawl, model in self.models.items():
+            found = self.contents(crawl)
+            assert found.queues == {
+                h: [rows(one) for one in queue] for h, queue in model.queues.items() if queue
+            }
+            assert found.leases == {
+                host: {index: rows(one) for index, one in lease.entries.items()}
+                for host, lease in model.leases.items()
+            }
+            counts = model.counts()
+            assert (sum(found.later.values()), found.seen) == (counts["later"], counts["seen"])
+            assert (sum(found.scheduled.values()), found.parked) == (counts["scheduled"], model.parked)
+            assert found.spent == {
+                host: f"{pages} {size}" for host, (pages, size) in model.spent.items() if pages or size
+            }
+            assert sorted(url for url, _ in found.dead) == sorted(
+                host + one.path for host, one, _ in model.dead
+            )
+            counted = {name: found.counters.get(name, 0) for name in counts}
+            assert counted == counts, "counters that lie"
+
+    @invariant()
+    def the_hosts_are_the_models(self) -> None:
+        """How long each is left alone, and whether it is remembered at all."""
+        pipe = self.valkey.pipeline(transaction=False)
+        for host in HOSTS:
+            pipe.hgetall(self.keys["ours"].host(host))
+        for host, found in zip(HOSTS, pipe.execute(), strict=True):
+            for name in ("until", "held", "gap", "failures"):
+                assert int(found.get(name.encode(), 0)) == getattr(self.shared[host], name), name
+
+
+def rows(entry: Entry) -> tuple[str, int, int, int, int]:
+    return (entry.path, entry.level, entry.attempts, entry.returns, entry.blames)
+
+
+def milliseconds(seconds: float) -> int:
+    return round(1000 * seconds)

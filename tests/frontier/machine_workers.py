@@ -1,0 +1,375 @@
+"""What workers do, in the frontier's state machine; their calls may be made twice, and replies to them be lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from tests.frontier.draws import (
+    BRIEF,
+    HOUR,
+    crawls,
+    gaps,
+    hosts,
+    passed,
+    pauses,
+    sent,
+    settlements,
+    urls,
+    workers,
+)
+from tests.frontier.machine import SHARDS, Machine, milliseconds
+from tests.frontier.pages import hash_of
+from tests.model import Entry
+from webcrawl.engine import Call
+from webcrawl.errors import EngineUnavailable
+from webcrawl.frontier import Candidate, Lease, Settlement
+from webcrawl.frontier.frontier import lease_of
+
+Worker = tuple[str, bool]
+"""Its crawl, and whether its leases are brief."""
+Settled = tuple[int, str, float, str, int, int]
+"""Index, verdict, seconds until it comes again, reason, pages and bytes got."""
+WAITS = 3000
+"""ms that a crawl which wanted a host counts as wanting it."""
+LOOKS_AGAIN = 200
+
+
+@dataclass
+class Late:
+    """A lease call that its worker has given up waiting for, and that the server has not had yet."""
+
+    worker: Worker
+    call: Call
+    count: int
+    void: bool = False
+    """Its worker has asked since what it gave."""
+
+
+class Working(Machine):
+    """`sent` is how often a call is made: once more when its reply was lost. What a reply would have said then is
+    compared too, as it is that of another worker's call.
+    """
+
+    def __init__(self, *options: Any) -> None:
+        super().__init__(*options)
+        self.leases: list[tuple[str, Lease]] = []
+        """All that workers had: stale ones are used too."""
+        self.unheard: dict[Worker, list[Lease]] = {}
+        """What workers were given in replies that were lost."""
+        self.late: list[Late] = []
+        self.tokens = dict.fromkeys(range(SHARDS), 0)
+        """Shard -> the last one that was given."""
+        self.adds = 0
+
+    @rule(crawl=crawls, batch=st.lists(urls, min_size=1, max_size=8), sent=sent)
+    def add(self, crawl: str, batch: list[tuple[str, int, int, bool, int]], sent: int = 1) -> None:
+        candidates, expected = [], []
+        for host, number, level, tested, depth in batch:
+            self.adds += 1
+            path = f"/{number}" if tested else f"/{number}?again={self.adds % 50}"
+            fingerprint = hash_of(host + path) if tested else None
+            candidates.append(Candidate(host, path, fingerprint, level, depth))
+            expected.append((host, Entry(path, level, depth), fingerprint))
+        for _ in range(sent):
+            assert self.run(self.frontier(crawl).add(candidates)) == self.models[crawl].add(expected)
+
+    @rule(crawl=crawls, host=hosts, level=st.sampled_from([3, 3, 7]), number=st.integers(5, 30))
+    def add_many(self, crawl: str, host: str, level: int, number: int) -> None:
+        self.add(crawl, [(host, 0, level, False, 0)] * number)
+
+    @rule(worker=workers, wanted=st.integers(1, 4), count=st.integers(1, 4), ms=passed)
+    def lease(self, worker: Worker, wanted: int, count: int, ms: int = 0) -> None:
+        self.time_passes(ms)
+        self.regain(worker)
+        waiting = self.contents(worker[0]).waiting
+        leases = self.run(self.frontier(*worker).lease(wanted, count))
+        assert len(leases) <= wanted
+        self._compare(worker, leases, count, waiting, everywhere=len(leases) < wanted)
+        self.leases += [(worker[0], lease) for lease in leases]
+
+    @rule(worker=workers, wanted=st.integers(1, 4), count=st.integers(1, 4), late=st.booleans())
+    def lease_in_vain(self, worker: Worker, wanted: int, count: int, late: bool) -> None:
+        """The reply is lost, or the call is still on its way."""
+        self.regain(worker)
+        waiting = self.contents(worker[0]).waiting
+        self.engine.losing, self.engine.lost = "late" if late else "reply", []
+        with pytest.raises(EngineUnavailable):
+            self.run(self.frontier(*worker).lease(wanted, count))
+        self.engine.losing = ""
+        self.unheard[worker] = []
+        if late:
+            self.late += [Late(worker, call, count) for call, _ in self.engine.lost]
+        else:
+            self._give_in_vain(
+                worker, [raw for _, reply in self.engine.lost for raw in reply], count, waiting
+            )
+
+    @rule(data=st.data())
+    def a_late_call_arrives(self, data: st.DataObject) -> None:
+        if not self.late:
+            return
+        late = self.late.pop(data.draw(st.integers(0, len(self.late) - 1)))
+        waiting = self.contents(late.worker[0]).waiting
+        given = self.run(self.engine.run(late.call))
+        if late.void:
+            assert given == []
+        else:
+            self._give_in_vain(late.worker, given, late.count, waiting)
+
+    def _give_in_vain(self, worker: Worker, given: list[Any], count: int, waiting: set[str]) -> None:
+        leases = [lease_of(raw) for raw in given]
+        self._compare(worker, leases, count, waiting, everywhere=False)
+        self.unheard[worker] += leases
+
+    @rule(worker=workers, lost=st.booleans(), ms=passed)
+    def ask_again(self, worker: Worker, lost: bool, ms: int) -> None:
+        self.time_passes(ms)
+        self.regain(worker, lost=lost)
+
+    def regain(self, worker: Worker, *, lost: bool = False) -> None:
+        """What the worker is given is what it was given in vain and still has, whatever happened since."""
+        if worker not in self.unheard:
+            return
+        model = self.models[worker[0]]
+        expected = [lease for lease in self.unheard.pop(worker) if model.holds(lease.host, lease.token)]
+        for late in self.late:
+            late.void |= late.worker == worker
+        self.engine.losing, self.engine.lost = "reply" if lost else "", []
+        if lost:
+            with pytest.raises(EngineUnavailable):
+                self.run(self.frontier(*worker).regain())
+            self.unheard[worker] = expected
+        else:
+            leases = {lease.token: lease for lease in self.run(self.frontier(*worker).regain())}
+            assert leases.keys() == {lease.token for lease in expected}
+            for lease in leases.values():
+                self._compare_urls(worker[0], lease)
+            self.leases += [(worker[0], lease) for lease in leases.values()]
+        self.engine.losing = ""
+        for lease in expected:
+            model.extend(lease.host, lasting(worker[1]))
+
+    def _compare(
+        self, worker: Worker, leases: list[Lease], count: int, waiting: set[str], *, everywhere: bool
+    ) -> None:
+        """What a lease call gave. `everywhere`: it has looked for more in all shards."""
+        crawl, brief = worker
+        model = self.models[crawl]
+        taken = [lease.host for lease in leases]
+        self._wake(crawl, everywhere=everywhere)
+        self._see_parked(crawl, waiting, everywhere=everywhere)
+        ready = model.ready()
+        certain = {host for host in ready if self.is_free(crawl, host)} - waiting
+        assert len(taken) == len(set(taken))
+        assert set(taken) <= ready.keys(), "a host that may not be asked"
+        if everywhere:
+            assert certain <= set(taken), "a host that was not found"
+        for host in taken:
+            left = [ready[one] for one in certain - set(taken) if self.shard(one) == self.shard(host)]
+            higher = model.low_share or ready[host] <= min(left, default=9)
+            assert higher, "a host of a higher level was passed over"
+        for lease in leases:
+            self._compare_lease(crawl, lease, count, brief)
+        for host, record in self.shared.records.items():
+            now = self.time_of(host)
+            if record.held > now and not (record.holder and model.holds(host, record.holder[1])):
+                self.put_off[crawl, host] = now + LOOKS_AGAIN
+                self.shared_out[host] = now
+            elif host in self.shared_out:
+                self.shared_out[host] = now
+                self.put_off[crawl, host] = now + LOOKS_AGAIN
+
+    def is_free(self, crawl: str, host: str) -> bool:
+        """Whether a lease call must find the host, if it is ready."""
+        now = self.time_of(host)
+        wanted = self.shared_out.get(host, now - WAITS)
+        return self.put_off.get((crawl, host), 0) <= now and wanted + WAITS <= now
+
+    def _wake(self, crawl: str, *, everywhere: bool) -> None:
+        """A lease call that finds enough need not look into every shard, where retries may have become due."""
+        model = self.models[crawl]
+        found = self.contents(crawl)
+        for shard in range(self.keys[crawl].shards):
+            later = [host for host, _, _ in model.later if self.shard(host) == shard]
+            dated = [host for host, _ in model.scheduled if self.shard(host) == shard]
+            fewer = found.later[shard] < len(later) or found.scheduled[shard] < len(dated)
+            if fewer or everywhere:
+                model.wake({*later, *dated})
+
+    def _see_parked(self, crawl: str, waiting: set[str], *, everywhere: bool) -> None:
+        """A lease call parks the hosts that it comes upon and whose budget is spent, perhaps not all of them."""
+        model, found = self.models[crawl], self.contents(crawl).parked
+        exhausted, parked = model.exhausted(), found.keys() - model.parked.keys()
+        assert parked <= exhausted, "a host parked without need"
+        if everywhere:
+            assert {host for host in exhausted if self.is_free(crawl, host)} - waiting <= parked
+        model.parked |= dict.fromkeys(parked, "budget")
+
+    def _compare_lease(self, crawl: str, lease: Lease, count: int, brief: bool) -> None:
+        shard = self.shard(lease.host)
+        assert lease.token > self.tokens[shard]
+        self.tokens[shard] = lease.token
+        taken = self._most(crawl, lease.host, count, len(lease.urls))
+        levels = [url.level for url in lease.urls]
+        self.models[crawl].lease(lease.host, lease.token, taken, lasting=lasting(brief), levels=levels)
+        self._compare_urls(crawl, lease)
+
+    def _compare_urls(self, crawl: str, lease: Lease) -> None:
+        assert (lease.failures, lease.delay) == (
+            self.shared.failures(lease.host),
+            self.shared[lease.host].delay,
+        )
+        assert {url.index: (url.path, url.level, url.attempts, url.returns) for url in lease.urls} == {
+            index: (one.path, one.level, one.attempts, one.returns)
+            for index, one in self.models[crawl].leases[lease.host].entries.items()
+        }
+
+    def _most(self, crawl: str, host: str, asked: int, got: int) -> int:
+        """How many URLs a worker has to get: fewer than asked for only while the next ones are in the store."""
+        short = got < min(asked, len(self.models[crawl].queues.get(host, [])))
+        return got if short and host in self.contents(crawl).waiting else asked
+
+    def _some_lease(self, data: st.DataObject) -> tuple[str, Lease] | None:
+        if not self.leases:
+            return None
+        # mostly a late one, which may still be good
+        place = data.draw(st.integers(0, len(self.leases) - 1) | st.just(len(self.leases) - 1))
+        return self.leases[place]
+
+    @rule(
+        data=st.data(),
+        settled=settlements,
+        more=st.integers(0, 4),
+        brief=st.booleans(),
+        gap=gaps,
+        sent=sent,
+    )
+    def acknowledge(
+        self, data: st.DataObject, settled: list[Settled], more: int, brief: bool, gap: float, sent: int
+    ) -> None:
+        if (chosen := self._some_lease(data)) is None:
+            return
+        chosen[1].gap = gap
+        for _ in range(sent):
+            self._acknowledge(*chosen, settled, more, brief)
+
+    def _acknowledge(self, crawl: str, lease: Lease, settled: list[Settled], more: int, brief: bool) -> None:
+        model, host, expected = self.models[crawl], lease.host, None
+        urls = self.run(self.frontier(crawl, brief).acknowledge(lease, settlements_of(settled), more=more))
+        if model.holds(host, lease.token):
+            self._settle(crawl, lease, settled)
+            if self.shared_out.get(host, -WAITS) + WAITS > self.time_of(host) and not urls:
+                more = 0
+            levels = [url.level for url in urls or []]
+            more = self._most(crawl, host, more, len(levels))
+            kept = model.keep(host, more, lasting=lasting(brief), levels=levels)
+            expected = [(index, one.path) for index, one in kept]
+        else:
+            model.refused += 1
+        assert (None if urls is None else [(url.index, url.path) for url in urls]) == expected
+
+    def _settle(self, crawl: str, lease: Lease, settled: list[Settled]) -> None:
+        verdicts = [
+            (index, verdict, milliseconds(seconds), *rest) for index, verdict, seconds, *rest in settled
+        ]
+        self.models[crawl].settle(lease.host, verdicts, gap=milliseconds(lease.gap))
+
+    @rule(
+        data=st.data(),
+        settled=settlements,
+        pause=pauses,
+        quiet=st.sampled_from([HOUR, 60.0, 0.0]),
+        failures=st.integers(0, 3),
+        sent=sent,
+    )
+    def release(
+        self,
+        data: st.DataObject,
+        settled: list[Settled],
+        pause: float,
+        quiet: float,
+        failures: int,
+        sent: int,
+    ) -> None:
+        if (chosen := self._some_lease(data)) is None:
+            return
+        chosen[1].failures = failures
+        for _ in range(sent):
+            self._release(*chosen, settled, pause, quiet)
+
+    def _release(
+        self, crawl: str, lease: Lease, settled: list[Settled], pause: float = 0.0, quiet: float = HOUR
+    ) -> None:
+        model = self.models[crawl]
+        good = model.holds(lease.host, lease.token)
+        model.refused += not good
+        if good:
+            self._settle(crawl, lease, settled)
+            if lease.host in self.shared_out:
+                self.shared_out[lease.host] = self.time_of(lease.host)
+        model.release(
+            lease.host,
+            lease.token,
+            failures=lease.failures,
+            pause=milliseconds(pause),
+            quiet=milliseconds(quiet),
+        )
+        released = self.frontier(crawl).release(lease, settlements_of(settled), pause=pause, quiet=quiet)
+        assert self.run(released) == good
+
+    @rule(worker=workers, pages=st.integers(0, 3), sent=sent)
+    def tally(self, worker: Worker, pages: int, sent: int) -> None:
+        record, model = self.records[worker], self.models[worker[0]]
+        tally, before = record.tally({"pages": pages}), self.run(record.totals())
+        for _ in range(sent):
+            self.run(self.engine.run(tally))
+        model.pages += pages
+        totals = self.run(record.totals())
+        assert totals.get("pages", 0) == model.pages
+        assert totals.get("active_ms", 0) >= before.get("active_ms", 0)
+
+    @rule(crawl=crawls, times=st.integers(1, 6), tended=st.booleans())
+    def fetch(self, crawl: str, times: int, tended: bool) -> None:
+        """A worker that does its work, and so comes far into the queues."""
+        for _ in range(times):
+            for plan in self.run(self.tails[crawl].plan([0, 1])) if tended else []:
+                self.run(self.tails[crawl].carry_out(plan))
+            known = len(self.leases)
+            self.lease((crawl, False), 4, 8)
+            for _, lease in self.leases[known:]:
+                lease.failures = 0
+                self._release(crawl, lease, [(url.index, "done", 0.0, "", 0, 0) for url in lease.urls])
+
+    @rule(crawl=crawls, brief=st.booleans())
+    def extend(self, crawl: str, brief: bool) -> None:
+        model = self.models[crawl]
+        leases = {lease.token: lease for name, lease in self.leases if name == crawl}
+        good = {token for token, lease in leases.items() if model.holds(lease.host, token)}
+        for token in good:
+            model.extend(leases[token].host, lasting(brief))
+        lost = {leases[token].host for token in leases.keys() - good}
+        assert self.run(self.frontier(crawl, brief).extend(list(leases.values()))) == lost
+        for token in good:
+            assert leases[token].delay == self.shared[leases[token].host].delay
+
+    @rule(crawl=crawls, everything=st.booleans(), delay=pauses, answer=st.sampled_from([0.0, 0.5]), ms=passed)
+    def reap(self, crawl: str, everything: bool, delay: float, answer: float, ms: int) -> None:
+        self.time_passes(ms)
+        reaped = self.run(self.frontier(crawl).reap(everything=everything, delay=delay, answer=answer))
+        assert reaped == self.models[crawl].reap(
+            everything=everything, delay=milliseconds(delay), answer=milliseconds(answer)
+        )
+
+
+def lasting(brief: bool) -> int:
+    """How long a lease of such a worker is good, in ms."""
+    return milliseconds(BRIEF if brief else HOUR)
+
+
+def settlements_of(settled: list[Settled]) -> list[Settlement]:
+    return [Settlement(*one) for one in settled]  # type: ignore[arg-type]

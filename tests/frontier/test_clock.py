@@ -1,0 +1,172 @@
+"""The servers' clock is set back by hours, or a server takes over whose clock is slow: nothing waits for as long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from tests.frontier.clock import Clock, ClockedEngine
+from tests.frontier.pages import all_done, page
+from webcrawl.frontier import Crawl, Frontier, Keys, Settlement
+
+HOST = "http://a.test"
+HOUR = 3_600_000
+FOREVER = 1_000_000.0
+
+FrontierOf = Callable[..., Frontier]
+
+
+@pytest.fixture
+def clock(valkey: Redis) -> Clock:
+    return Clock(valkey, ["{s0}", "{c:ours}", "{c:theirs}"])
+
+
+@pytest.fixture
+def frontier_at(clock: Clock, redis_url: str, runner: Any) -> Iterator[FrontierOf]:
+    """Makes frontiers of one shard whose scripts read `clock`."""
+    engine = ClockedEngine(redis_url)
+    yield lambda crawl="ours", worker="w1", **more: Frontier(engine, Keys(crawl, 1), worker, **more)
+    runner.run(engine.close())
+
+
+async def set_back(clock: Clock, frontier: Frontier) -> None:
+    """By an hour and after a second, while workers are there."""
+    for ms in (1000, -HOUR):
+        clock.move(ms)
+        await frontier.reap()
+        await Crawl(frontier.engine, frontier.keys, "any").working()
+
+
+async def test_retries_and_dates_come_when_they_were_to_come(clock: Clock, frontier_at: FrontierOf) -> None:
+    ours = frontier_at()
+    await ours.add([page(f"{HOST}/retry"), page(f"{HOST}/again")])
+    (lease,) = await ours.lease(1, 2)
+    await ours.release(lease, [Settlement(1, "retry", 10.0), Settlement(2, "again", 20.0)])
+    await set_back(clock, ours)
+    for url in ("retry", "again"):
+        clock.move(8_000)
+        assert await ours.lease(1, 2) == []
+        clock.move(2_000)
+        (lease,) = await ours.lease(1, 2)
+        assert [one.path for one in lease.urls] == [f"/{url}"]
+        await ours.release(lease, all_done(lease))
+
+
+async def test_a_host_may_be_asked_when_its_pause_is_over(clock: Clock, frontier_at: FrontierOf) -> None:
+    ours, theirs = frontier_at("ours"), frontier_at("theirs")
+    for frontier in (ours, theirs):
+        await frontier.add([page(f"{HOST}/1")])
+    (lease,) = await ours.lease(1, 1)
+    await ours.release(lease, pause=10.0)
+    assert await theirs.lease(1, 1) == []
+    await set_back(clock, ours)
+    assert (await ours.host(HOST)).waits == 9.0
+    assert await ours.lease(1, 1) == await theirs.lease(1, 1) == []
+    clock.move(9_000)
+    assert await theirs.lease(1, 1)
+
+
+async def test_what_is_ready_stays_so_but_for_a_moment(clock: Clock, frontier_at: FrontierOf) -> None:
+    ours = frontier_at()
+    await ours.reap()
+    clock.move(999)
+    await ours.add([page(f"{HOST}/1")])
+    clock.move(-HOUR)
+    await ours.reap()
+    clock.move(999)
+    assert await ours.lease(1, 1)
+
+
+async def test_leases_of_the_dead_run_out(clock: Clock, frontier_at: FrontierOf) -> None:
+    ours = frontier_at(lease_seconds=10.0)
+    await ours.add([page(f"{HOST}/1")])
+    (lease,) = await ours.lease(1, 1)
+    await set_back(clock, ours)
+    clock.move(8_000)
+    assert await ours.reap() == (0, 0)
+    clock.move(1_000)
+    assert await ours.reap() == (1, 0)
+    (other,) = await ours.lease(1, 1)
+    assert other.token > lease.token
+    assert await ours.acknowledge(lease, all_done(lease)) is None
+
+
+async def test_a_crawl_that_wants_a_host_no_more_does_not_keep_it(
+    clock: Clock, frontier_at: FrontierOf
+) -> None:
+    """It had less of the host than the other one, and ended when both wanted it."""
+    ours, theirs = frontier_at("ours"), frontier_at("theirs")
+    for frontier in (ours, theirs):
+        await frontier.add([page(f"{HOST}/{n}") for n in range(20)])
+    (lease,) = await ours.lease(1, 5)
+    assert await theirs.lease(1, 5) == []
+    await ours.release(lease)
+    clock.move(300)
+    await theirs.lease(1, 1)
+    await theirs.condemn(HOST, "enough")
+    await set_back(clock, ours)
+    await theirs.reap(everything=True)
+    await theirs.condemn(HOST, "enough")
+    for _ in range(5):
+        clock.move(1_000)
+        leases = await ours.lease(1, 1)
+        if leases:
+            break
+    assert leases
+
+
+async def test_workers_that_are_gone_are_so(clock: Clock, frontier_at: FrontierOf) -> None:
+    ours = frontier_at()
+    gone, alive = (Crawl(ours.engine, ours.keys, name, 12.0) for name in ("gone", "alive"))
+    await gone.beat(seeding=True)
+    assert await alive.working() == 1
+    await set_back(clock, ours)
+    clock.move(12_000)
+    assert await alive.working() == 0
+    assert (await alive.beat()).seeding == 0
+    assert await alive.workers() == ["alive"]
+
+
+async def test_the_time_worked_grows(clock: Clock, frontier_at: FrontierOf) -> None:
+    ours = frontier_at()
+    worker = Crawl(ours.engine, ours.keys, "w1", FOREVER)
+    await worker.beat()
+    worked = [0]
+    for ms in (2_000, 500, -HOUR, 2_000, 900, -700, 2_000):
+        clock.move(ms)
+        await worker.beat()
+        worked.append((await worker.totals())["active_ms"])
+    assert worked == sorted(worked)
+    assert 6_000 < worked[-1] < 8_000
+
+
+async def test_failures_and_hosts_are_forgotten_in_time(
+    clock: Clock, frontier_at: FrontierOf, valkey: Redis
+) -> None:
+    ours = frontier_at()
+    await ours.add([page(f"{HOST}/1")])
+    (lease,) = await ours.lease(1, 1)
+    lease.failures = 3
+    await ours.release(lease, quiet=60.0)
+    await set_back(clock, ours)
+    clock.move(58_000)
+    (lease,) = await ours.lease(1, 1)
+    assert lease.failures == 3
+    await ours.release(lease, all_done(lease), quiet=60.0)
+    clock.move(60_001)
+    assert not valkey.exists(ours.keys.host(HOST))
+
+
+async def test_tokens_are_larger_than_all_before(clock: Clock, frontier_at: FrontierOf) -> None:
+    ours, tokens = frontier_at(), []
+    await ours.add([page(f"{HOST}/1")])
+    for ms in (0, 0, 1, -HOUR, 0, 1, 2 * HOUR, -HOUR):
+        await (set_back(clock, ours) if ms < 0 else ours.reap())
+        clock.move(max(0, ms))
+        (lease,) = await ours.lease(1, 1)
+        tokens.append(lease.token)
+        await ours.release(lease)
+    assert tokens == sorted(set(tokens))

@@ -65,7 +65,7 @@ class WarcWriter:
         software: str,
         *,
         roll_bytes: int = 1_000_000_000,
-        compress_level: int = 5,
+        compress_level: int = 6,
         info: Mapping[str, str] | None = None,
     ) -> None:
         self._folder = folder

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, Self
 
 from scrapy import Request, Spider
+from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.logformatter import LogFormatter, LogFormatterResult
 from twisted.python.failure import Failure
-
-_debug = logging.getLogger("scrapy.core")
 
 
 class QuietLogFormatter(LogFormatter):
@@ -19,11 +18,20 @@ class QuietLogFormatter(LogFormatter):
     A page that cannot be fetched is counted, retried and stored with its error: no reason for a traceback each.
     """
 
+    def __init__(self, level: int | str = logging.DEBUG) -> None:
+        # the loggers let everything through, the handler that Scrapy installs does not
+        number = level if isinstance(level, int) else logging.getLevelNamesMapping()[level]
+        self._pages_are_shown = number <= logging.DEBUG
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler.settings["LOG_LEVEL"])
+
     def crawled(self, request: Request, response: Response, spider: Spider) -> LogFormatterResult | None:  # type: ignore[override]
-        return super().crawled(request, response, spider) if _debug.isEnabledFor(logging.DEBUG) else None
+        return super().crawled(request, response, spider) if self._pages_are_shown else None
 
     def scraped(self, item: Any, response: Any, spider: Spider) -> LogFormatterResult | None:  # type: ignore[override]
-        if not _debug.isEnabledFor(logging.DEBUG):
+        if not self._pages_are_shown:
             return None
         return {
             "level": logging.DEBUG,

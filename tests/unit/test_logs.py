@@ -1,0 +1,25 @@
+"""Single pages are logged only for who reads that level."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.http import Response
+from scrapy.utils.test import get_crawler
+
+from webcrawl.logs import QuietLogFormatter
+
+
+@pytest.mark.parametrize(
+    ("level", "shown"),
+    [("DEBUG", True), ("INFO", False), ("WARNING", False), (logging.DEBUG, True), (logging.INFO, False)],
+)
+def test_pages_are_logged_for_who_reads_that_level(level: int | str, shown: bool) -> None:
+    crawler = get_crawler(settings_dict={"LOG_LEVEL": level})
+    formatter = QuietLogFormatter.from_crawler(crawler)
+    request, spider = Request("http://example.org/"), Spider("pages")
+    response = Response(request.url, request=request)
+    assert bool(formatter.crawled(request, response, spider)) is shown
+    assert bool(formatter.scraped({}, response, spider)) is shown

@@ -16,28 +16,23 @@ class MetadataPipeline:
     """An item leaves this pipeline when its row is committed, freed from its body."""
 
     def __init__(self, session: Session) -> None:
-        self._session = session
-        self._batches: Batches[Page, None] | None = None
+        session.stores.data_dir.mkdir(parents=True, exist_ok=True)
+        # now, not when the spider opens: a place that cannot be used is named, and nothing happens
+        self._metadata = Metadata(session.stores.metadata)
+        self._batches = Batches(self._write)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(Session.of(crawler))
 
-    def open_spider(self) -> None:
-        self._session.stores.data_dir.mkdir(parents=True, exist_ok=True)
-        self._metadata = Metadata(self._session.stores.metadata)
-        self._batches = Batches(self._write)
-
     async def process_item(self, item: Any) -> Any:
         if isinstance(item, Page):
-            assert self._batches is not None
             await self._batches.put(item)
             item.release()
         return item
 
     async def close_spider(self) -> None:
-        if self._batches is not None:  # another pipeline may have failed to open
-            await self._batches.close(self._metadata.close)
+        await self._batches.close(self._metadata.close)
 
     def _write(self, pages: list[Page]) -> list[None]:
         self._metadata.upsert([page.row() for page in pages])

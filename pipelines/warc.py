@@ -21,21 +21,18 @@ class WarcPipeline:
     """
 
     def __init__(self, session: Session, user_agent: str) -> None:
-        self._session = session
-        self._user_agent = user_agent
+        # now, not when the spider opens: a place that cannot be used is named, and nothing happens
+        self._archive = open_archive(
+            session.stores,
+            prefix=session.keys.crawl,
+            software=f"webcrawl/{webcrawl.__version__}",
+            info={"http-header-user-agent": user_agent, "robots": "obey"},
+        )
+        self._batches = Batches(self._write)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(Session.of(crawler), crawler.settings.get("USER_AGENT"))
-
-    def open_spider(self) -> None:
-        self._archive = open_archive(
-            self._session.stores,
-            prefix=self._session.keys.crawl,
-            software=f"webcrawl/{webcrawl.__version__}",
-            info={"http-header-user-agent": self._user_agent, "robots": "obey"},
-        )
-        self._batches = Batches(self._write)
 
     async def process_item(self, item: Any) -> Any:
         if isinstance(item, Page) and item.exchange is not None and not (item.noarchive or item.noindex):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
+from difflib import get_close_matches
 from typing import Any
 
 from scrapy import Request, Spider
@@ -12,7 +13,7 @@ from scrapy.http import Response
 from scrapy.settings import BaseSettings
 from twisted.python.failure import Failure
 
-from webcrawl.errors import CrawlError, InvalidURL
+from webcrawl.errors import ConfigurationError, CrawlError, InvalidURL
 from webcrawl.fetched import failed_page, failed_request, followed_links, page_directives, page_of
 from webcrawl.links import PageLinks
 from webcrawl.page import Page
@@ -21,6 +22,8 @@ from webcrawl.seeds import read_seeds, seed_url
 from webcrawl.session import Session
 
 logger = logging.getLogger(__name__)
+
+_ARGUMENTS = ("seeds", "scope")
 
 
 class BroadSpider(Spider):
@@ -42,13 +45,19 @@ class BroadSpider(Spider):
             settings.set("HTTPERROR_ALLOW_ALL", True, priority="spider")
 
     def __init__(self, seeds: str = "", scope: ScopeKind = "domain", **kwargs: Any) -> None:
+        self._refuse_typos(kwargs)
         super().__init__(**kwargs)
         self.seeds = seeds
         self.scope = Scope(scope)
 
     async def start(self) -> AsyncIterator[Request]:
         session = Session.of(self.crawler)
-        urls = list(self._good_seeds())
+        try:
+            urls = list(self._good_seeds())
+        except CrawlError as error:
+            # to go on with what an earlier run left would hide that these are not crawled
+            logger.error("%s", error)
+            raise CloseSpider("no_seeds") from error
         if not urls and not session.has_urls:
             logger.error(
                 "There is nothing to crawl: give at least one good seed, -a seeds=https://example.org/"
@@ -89,14 +98,21 @@ class BroadSpider(Spider):
         return str(settings.get("ROBOTSTXT_USER_AGENT") or settings.get("USER_AGENT"))
 
     def _good_seeds(self) -> Iterator[str]:
-        try:
-            for seed in read_seeds(self.seeds):
-                try:
-                    url = seed_url(seed)
-                    if "://" not in seed:
-                        logger.warning("Seed %r is taken for %s", seed, url)
-                    yield url
-                except InvalidURL as error:
-                    logger.error("Seed left out: %s", error)
-        except CrawlError as error:
-            logger.error("%s", error)
+        for seed in read_seeds(self.seeds):
+            try:
+                url = seed_url(seed)
+                if "://" not in seed:
+                    logger.warning("Seed %r is taken for %s", seed, url)
+                yield url
+            except InvalidURL as error:
+                logger.error("Seed left out: %s", error)
+
+    def _refuse_typos(self, arguments: Iterable[str]) -> None:
+        """An argument that nobody knows may be a spider's own, but hardly one that is nearly one of ours."""
+        for name in arguments:
+            if not hasattr(self, name) and (
+                meant := get_close_matches(name.lower(), _ARGUMENTS, cutoff=0.75)
+            ):
+                raise ConfigurationError(
+                    f"spider {self.name} has no argument {name!r}: {meant[0]!r} is meant"
+                )

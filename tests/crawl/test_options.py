@@ -48,11 +48,24 @@ def test_seeds_from_a_file(local_web: StartWeb, crawl: RunCrawl, tmp_path: Path)
     assert len(lines_with(result.stderr, "nonsense")) == 1
 
 
-@pytest.mark.parametrize("seeds", ["nonsense", "@/no/such/file"])
-def test_without_a_good_seed_there_is_no_crawl(crawl: RunCrawl, seeds: str) -> None:
-    result = crawl(seeds)
+def test_without_a_good_seed_there_is_no_crawl(crawl: RunCrawl) -> None:
+    result = crawl("nonsense")
     assert result.returncode not in (0, None)
     assert "at least one good seed" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_file_of_seeds_that_cannot_be_read_is_not_passed_over(
+    local_web: StartWeb, crawl: RunCrawl, begun: bool
+) -> None:
+    if begun:
+        web = local_web(SITE)
+        web.put(SITE, "/", "one")
+        assert crawl([web.url(SITE)]).returncode == 0
+    result = crawl("@/no/such/file")
+    assert result.returncode == 1
+    assert len(lines_with(result.stderr, "/no/such/file")) == 1
     assert "Traceback" not in result.stderr
 
 
@@ -75,11 +88,27 @@ def test_a_wrong_setting_is_said_in_one_line(
     assert not (tmp_path / "data" / "engine").exists(), "nothing was started"
 
 
-def test_a_wrong_argument_is_said_in_one_line(crawl: RunCrawl) -> None:
-    result = crawl("http://127.0.0.1:9/", scope="planet")
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [
+        ("STORE_URI", "file:///dev/null/pages", "cannot store pages in /dev/null/pages: Not a directory"),
+        ("METADATA_URI", "sqlite:////dev/null/pages.db", "cannot create /dev/null: File exists"),
+    ],
+)
+def test_a_place_that_cannot_be_used_is_said_in_one_line(
+    crawl: RunCrawl, setting: str, value: str, said: str, tmp_path: Path
+) -> None:
+    result = crawl("http://127.0.0.1:9/", **{setting: value})
+    assert (result.returncode, result.stderr) == (2, f"scrapy crawl: {said}\n")
+    assert not (tmp_path / "data" / "engine").exists(), "nothing was started"
+
+
+@pytest.mark.parametrize(("name", "value"), [("scope", "planet"), ("seed", "http://127.0.0.1:9/")])
+def test_a_wrong_argument_is_said_in_one_line(run_crawl: RunCrawl, name: str, value: str) -> None:
+    result = run_crawl("broad", arguments={name: value})
     assert result.returncode == 2
     assert "Traceback" not in result.stderr
-    assert len(lines_with(result.stderr, "planet")) == 1
+    assert len(lines_with(result.stderr, name)) == len(result.stderr.splitlines()) == 1
 
 
 def test_an_engine_that_cannot_be_reached_is_named_without_its_password(crawl: RunCrawl) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -27,7 +28,9 @@ class FolderArchive:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"cannot store pages in {folder}: {error}") from error
+            raise StoreError(f"cannot store pages in {folder}: {error.strerror}") from error
+        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+            raise StoreError(f"cannot store pages in {folder}: permission denied")
         self.repaired = repair(folder)
         self._writer = WarcWriter(folder, prefix, software, roll_bytes=roll_bytes, info=info)
 

@@ -12,6 +12,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Self
 
@@ -24,8 +25,9 @@ from scrapy_redis.scheduler import Scheduler as RedisScheduler
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from webcrawl.engine import AWAY
 from webcrawl.errors import CrawlError, EngineUnavailable, InvalidURL, StoreError
-from webcrawl.feeding import feed, is_fed
+from webcrawl.feeding import Feeding, is_fed
 from webcrawl.frontier import Candidate, LeasedURL, Settlement
 from webcrawl.held import HeldRequests, ticket_of
 from webcrawl.politeness import Ok
@@ -39,10 +41,6 @@ logger = logging.getLogger(__name__)
 
 _STORE_RETRY_SECONDS = 10.0
 _MOST_BACKLOG = 50_000
-_MOST_BEFORE_FEEDING = 1000
-"""With more that waits to be sent, as when the engine takes nothing, start URLs are safer in their list."""
-_FEEDING_ENDS = 5.0
-"""Seconds to wait for a server that is asked for start URLs and does not answer."""
 
 
 class _InProgress(set[Request]):
@@ -100,8 +98,7 @@ class FrontierScheduler(RedisScheduler):
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
         self._ending = False
-        self._feeding: asyncio.Future[None] | None = None
-        self._fed_enough = asyncio.Event()
+        self._feeding: Feeding | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -270,14 +267,7 @@ class FrontierScheduler(RedisScheduler):
         self.crawler.signals.connect(self._callback_failed, signals.spider_error)
         self._worker.start()
         if is_fed(self.spider):
-            self._feeding = asyncio.ensure_future(
-                feed(
-                    self.crawler,
-                    session,
-                    lambda: self.worker.backlog <= _MOST_BEFORE_FEEDING,
-                    self._fed_enough,
-                )
-            )
+            self._feeding = Feeding(self.crawler, session, self._worker)
 
     def _refuse(self) -> None:
         raise CloseSpider("cannot_start")
@@ -291,12 +281,14 @@ class FrontierScheduler(RedisScheduler):
         self._ending = True
         if self._timer:
             self._timer.cancel()
-        if self._feeding:
-            self._fed_enough.set()
-            await asyncio.wait([self._feeding], timeout=_FEEDING_ENDS)
         if self._worker is None:
             return
+        if self._feeding:
+            await self._feeding.end()
         await self._worker.close()
+        if self._feeding:
+            with suppress(*AWAY):  # then they go back to their list, as those of a worker that died
+                await self._feeding.settle()
         self.session.forgets = not self.persist
 
     def _done(self, request: Request) -> None:

@@ -118,6 +118,21 @@ class Worker:
         """URLs found that the server does not have yet."""
         return len(self._adds)
 
+    @property
+    def sent(self) -> int:
+        """URLs found that the server has: all that were found when `found` was as large."""
+        return self._sent
+
+    @property
+    def found(self) -> int:
+        """URLs found so far."""
+        return self._sent + len(self._adds)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the server knows that this worker is there."""
+        return self._last_beat > -math.inf
+
     def next(self) -> LeasedURL | None:
         """A URL whose host may be asked now, or None. `landed` and `settle` must follow."""
         url = self._hosts.next(time.monotonic(), self._permits.take)

@@ -10,8 +10,9 @@ from typing import Any, cast
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 
-from webcrawl.feeding import feed
+from webcrawl.feeding import Feeding
 from webcrawl.session import Session
+from webcrawl.worker import Worker
 
 
 class Listed(Spider):
@@ -36,14 +37,13 @@ class Listed(Spider):
             yield from cast("list[Request]", self.make_request_from_data(one))
 
 
-def fed(
-    spider: Listed, crawled: list[str], *, may_take: bool = True
-) -> tuple[asyncio.Task[None], asyncio.Event]:
+def fed(spider: Listed, crawled: list[str], *, backlog: int = 0) -> Feeding:
     engine = SimpleNamespace(crawl=lambda request: crawled.append(request.url))
     crawler = cast("Crawler", SimpleNamespace(spider=spider, engine=engine))
-    session = cast("Session", SimpleNamespace(allow_seed=lambda url: None))
-    ending = asyncio.Event()
-    return asyncio.create_task(feed(crawler, session, lambda: may_take, ending)), ending
+    keys = SimpleNamespace(crawl="listed")
+    session = cast("Session", SimpleNamespace(allow_seed=lambda url: None, keys=keys, worker="w1"))
+    worker = cast("Worker", SimpleNamespace(backlog=backlog, is_known=True, found=0, sent=0))
+    return Feeding(crawler, session, worker)
 
 
 def test_a_batch_that_was_being_read_is_crawled_though_the_spider_ends() -> None:
@@ -51,11 +51,12 @@ def test_a_batch_that_was_being_read_is_crawled_though_the_spider_ends() -> None
     urls = spider.list
 
     async def end_while_reading() -> None:
-        feeding, ending = fed(spider, crawled)
+        feeding = fed(spider, crawled)
         assert await asyncio.to_thread(spider.reading.wait, 10)
-        ending.set()
+        end = asyncio.create_task(feeding.end())
+        await asyncio.sleep(0)
         spider.free.set()
-        await asyncio.wait_for(feeding, 10)
+        await asyncio.wait_for(end, 10)
 
     asyncio.run(end_while_reading())
     assert crawled == urls
@@ -66,10 +67,9 @@ def test_nothing_is_taken_while_it_could_not_be_passed_on() -> None:
     spider.free.set()
 
     async def end_at_once() -> None:
-        feeding, ending = fed(spider, crawled, may_take=False)
+        feeding = fed(spider, crawled, backlog=10_000)
         await asyncio.sleep(0)
-        ending.set()
-        await asyncio.wait_for(feeding, 10)
+        await asyncio.wait_for(feeding.end(), 10)
 
     asyncio.run(end_at_once())
     assert (len(spider.list), crawled) == (4, [])

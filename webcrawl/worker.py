@@ -244,7 +244,10 @@ class Worker:
         self._sent -= len(forgotten)
         for host in self._hosts:
             host.drained = True
-        self._lease_again_at = time.monotonic() + self._answer_seconds + self.turns.config.delay
+        now = time.monotonic()
+        self._lease_again_at = now + self._answer_seconds + self.turns.config.delay
+        # where its clock is ahead, leases of others seem to have run out: they are about to extend them
+        self._reap_at = now + self._config.lease_seconds
         await self._beat()
         self._restarts.heeded()
 

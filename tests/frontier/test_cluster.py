@@ -21,8 +21,8 @@ from scrapy import Request
 from tests.cluster import LocalCluster, Node
 from tests.crawls import CHECKOUT
 from tests.frontier.consumer import Consumer, page_with
+from tests.frontier.copying import copied
 from tests.frontier.pages import all_done, page, tree
-from tests.frontier.test_checkpoint import copied
 from tests.frontier.test_machine import FrontierMachine
 from tests.frontier.test_spill import serve, spilling
 from webcrawl.dupefilter import CompactDupeFilter

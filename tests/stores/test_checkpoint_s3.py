@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 from redis import Redis
 
+from tests.frontier.copying import exporter_of
 from tests.frontier.pages import page
-from tests.frontier.test_checkpoint import exporter_of
 from tests.s3server import Line
 from webcrawl.checkpointing import load, save
 from webcrawl.engine import Engine

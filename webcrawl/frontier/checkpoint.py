@@ -76,10 +76,14 @@ class Exporter:
     lost: int = 0
     """URLs in the store that are damaged or missing: they are in no checkpoint, and for no worker."""
     _servers: list[str] = field(default_factory=list)
+    _ahead: list[int] = field(default_factory=list)
+    """By how many ms the times of each shard are ahead of its server's clock: in a checkpoint they are by the clock."""
 
     async def begin(self) -> None:
         """Hold all shards; raises StoreError when somebody else writes a checkpoint of this crawl."""
         self._servers = await self.engine.servers()
+        noted = await self._pipelined("get", [self.keys.clock(shard) for shard in range(self.keys.shards)])
+        self._ahead = [int(one.split()[1]) if one else 0 for one in noted]
         holders = await self._hold("begin", range(self.keys.shards))
         for holder in holders:
             if holder != self.name:
@@ -122,7 +126,7 @@ class Exporter:
                 yield ["set", name, members]
         yield ["met", await client.get(self.keys.own("hosts")) or b""]
         async for names, hashes in self._hashes("wc:{s*}:host:*"):
-            yield ["hosts", [_host_record(name, one) for name, one in zip(names, hashes, strict=True)]]
+            yield ["hosts", [self._host_record(name, one) for name, one in zip(names, hashes, strict=True)]]
         async for _, hashes in self._hashes(f"wc:{{s*}}:c:{self.keys.crawl}:sum:*"):
             yield ["sums", [[digest, first] for one in hashes for digest, first in one.items()]]
         async for names, hashes in self._hashes(f"wc:{{s*}}:c:{self.keys.crawl}:near:*"):
@@ -139,7 +143,7 @@ class Exporter:
             yield ["dead", [[url, letters] for url, letters in found.items()]]
         for name in WAITING:
             async for members in self._scan(client.zscan, prefix + name):
-                yield [name, [[int(due), member] for member, due in members]]
+                yield [name, [[int(due) - self._ahead[shard], member] for member, due in members]]
         async for record in self._seen(prefix):
             yield record
         async for record in self._queues(shard, prefix):
@@ -150,6 +154,17 @@ class Exporter:
         async for record in self._journal(prefix):
             yield record
         await self.end([shard])
+
+    def _host_record(self, key: bytes, fields: dict[bytes, bytes]) -> list[Any]:
+        """What is known of a host, without what crawls that are at work on it tell each other."""
+        host = key.split(b":host:", 1)[1]
+        record = {
+            name: value for name, value in fields.items() if name not in (b"held", b"holder", b"shares")
+        }
+        for name in (b"until", b"forgiven"):
+            if name in record:
+                record[name] = b"%d" % (int(record[name]) - self._ahead[self.keys.shard(host.decode())])
+        return [host, record]
 
     async def _seen(self, prefix: str) -> AsyncIterator[Record]:
         bucket, buckets = 0, 1
@@ -225,12 +240,6 @@ class Exporter:
         arguments = (step, self.name, int(HOLD_SECONDS * 1000))
         calls = [Call("copying", self.keys.queue(shard), arguments) for shard in shards]
         return [holder.decode() for holder in await self.engine.run_all(calls)]
-
-
-def _host_record(key: bytes, fields: dict[bytes, bytes]) -> list[Any]:
-    """What is known of a host, without what crawls that are at work on it tell each other."""
-    lasting = {name: value for name, value in fields.items() if name not in (b"held", b"holder", b"shares")}
-    return [key.split(b":host:", 1)[1], lasting]
 
 
 def _news(found: Iterable[bytes], known: set[bytes]) -> list[bytes]:

@@ -131,6 +131,9 @@ class Keys:
     def counters(self, shard: int) -> str:
         return f"wc:{{s{shard}}}:c:{self.crawl}:n"
 
+    def clock(self, shard: int) -> str:
+        return f"wc:{{s{shard}}}:clock"
+
     def dead(self, shard: int) -> str:
         return f"wc:{{s{shard}}}:c:{self.crawl}:dead"
 

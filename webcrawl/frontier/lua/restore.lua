@@ -2,7 +2,7 @@
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    what it is, then
 --         "tail" | "head"          host, n, n entries: behind what is queued, or before it
---         "later" | "scheduled"    due ms, member
+--         "later" | "scheduled"    due ms by the server's clock, as are all times here; member
 --         "dead"                   URL, how many, its letters
 --         "bury"                   host, reason, n, n entries
 --         "seen"                   marks
@@ -30,7 +30,7 @@ put.tail, put.head = queues, queues
 local function waiting()
   local serial = tonumber(redis.call('HGET', N, 'serial')) or 0
   for i = 2, #ARGV, 2 do
-    redis.call('HINCRBY', N, what, redis.call('ZADD', P .. what, ARGV[i], ARGV[i + 1]))
+    redis.call('HINCRBY', N, what, redis.call('ZADD', P .. what, ARGV[i] + ms_ahead(), ARGV[i + 1]))
     serial = math.max(serial, tonumber(string.match(ARGV[i + 1], '^%d+')) or 0)
   end
   redis.call('HSET', N, 'serial', string.format('%.0f', serial))
@@ -71,6 +71,9 @@ function put.host()
     local key, n = H .. ARGV[i], tonumber(ARGV[i + 1])
     if redis.call('EXISTS', key) == 0 then
       redis.call('HSET', key, unpack(ARGV, i + 2, i + 1 + n))
+      for _, time in ipairs({'until', 'forgiven'}) do
+        if redis.call('HEXISTS', key, time) == 1 then redis.call('HINCRBY', key, time, ms_ahead()) end
+      end
       forget_at(H, ARGV[i], redis.call('HGET', key, 'forgiven') or now + 3600000)
     end
     i = i + 2 + n

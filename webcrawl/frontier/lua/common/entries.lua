@@ -6,7 +6,7 @@ local BUCKET_LOAD = 192  -- mean fingerprints a seen bucket; the fullest stay be
 -- that is slow: nothing would become due for as long. So a shard's `clock` remembers the time, each second, and by how much
 -- it is ahead of the server's since.
 local CLOCK_MS = 1000
-local known_now
+local known_now, known_ahead
 local function now_ms()
   if known_now then return known_now end
   local t, key = redis.call('TIME'), string.match(KEYS[1], '^wc:{.-}:') .. 'clock'
@@ -17,7 +17,14 @@ local function now_ms()
   if behind > 0 or behind <= -CLOCK_MS then
     redis.call('SET', key, string.format('%.0f %.0f', known_now, ahead))
   end
+  known_ahead = tonumber(ahead)
   return known_now
+end
+
+-- What has to be added to a date by the server's clock.
+local function ms_ahead()
+  now_ms()
+  return known_ahead
 end
 
 -- Lua numbers are doubles: of a 64-bit fingerprint only the last decimal digits are used as a number.

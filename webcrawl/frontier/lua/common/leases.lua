@@ -16,7 +16,7 @@ local function bury(P, host, entry, reason, now)
   local field = host .. cmsgpack.unpack(string.sub(entry, 5))[1]
   local known = redis.call('HGET', P .. 'dead', field)
   local letters = known and cmsgpack.unpack(known) or {}
-  letters[#letters + 1] = {reason, now, entry}
+  letters[#letters + 1] = {reason, now - ms_ahead(), entry}
   redis.call('HSET', P .. 'dead', field, cmsgpack.pack(letters))
   redis.call('HINCRBY', P .. 'n', 'dead', 1)
 end

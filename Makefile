@@ -36,7 +36,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test check format bench bench-micro bench-frontier chaos clean
+.PHONY: help numbers crawl test check format bench bench-micro bench-long bench-frontier chaos clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -70,6 +70,9 @@ bench: .venv/.dev ## Crawl the same pages with this project and with others; ARG
 bench-micro: .venv/.dev ## Measure each part of the work on a page by itself; ARGS="-k links"
 	@$(BIN)/python -m pytest -o addopts=--import-mode=importlib benchmarks/micro --benchmark-sort=name \
 	--benchmark-columns=median,iqr,rounds $(ARGS)
+
+bench-long: .venv/.dev ## Crawl 100,000 pages of a generated web: is memory flat, is the pace the same? ARGS="--pages 20000"
+	@$(BIN)/python -m benchmarks.long $(ARGS)
 
 bench-frontier: .venv/.dev ## Measure the frontier on one Valkey process; ARGS="--scale 0.1" makes it shorter
 	@$(BIN)/python benchmarks/frontier.py $(ARGS)

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 PR_SET_CHILD_SUBREAPER = 36
 SERVER_SECONDS = 10.0
@@ -36,18 +37,26 @@ class Memory(threading.Thread):
     def run(self) -> None:
         while True:
             crawler = engine = 0
-            for name, size in descendants():
-                if name in ENGINES:
-                    engine += size
-                else:
-                    crawler += size
+            for pid, process in tree(os.getpid()).items():
+                if process.name in ENGINES:
+                    engine += process.kib
+                elif pid != os.getpid():
+                    crawler += process.kib
             self.crawler, self.engine = max(self.crawler, crawler), max(self.engine, engine)
             time.sleep(SAMPLE_SECONDS)
 
 
-def descendants() -> list[tuple[str, int]]:
-    """Name and resident KiB of each process below this one."""
-    parents, sizes = {}, {}
+class Process(NamedTuple):
+    """One process: its name, resident memory in KiB, and seconds of CPU so far."""
+
+    name: str
+    kib: int
+    cpu: float
+
+
+def tree(root: int) -> dict[int, Process]:
+    """A process and all below it, by their ids."""
+    parents, all_there = {}, {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -56,16 +65,15 @@ def descendants() -> list[tuple[str, int]]:
                 continue
             fields = tail.split()
             parents[int(entry.name)] = int(fields[1])
-            sizes[int(entry.name)] = (
-                head.partition("(")[2],
-                int(fields[21]) * os.sysconf("SC_PAGESIZE") // 1024,
-            )
-    found, todo = [], [os.getpid()]
+            kib = int(fields[21]) * os.sysconf("SC_PAGESIZE") // 1024
+            cpu = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            all_there[int(entry.name)] = Process(head.partition("(")[2], kib, cpu)
+    found, todo = {}, [root]
     while todo:
         above = todo.pop()
-        below = [pid for pid, parent in parents.items() if parent == above]
-        found += [sizes[pid] for pid in below]
-        todo += below
+        if above in all_there:
+            found[above] = all_there[above]
+        todo += [pid for pid, parent in parents.items() if parent == above]
     return found
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from benchmarks import report, shards
+from benchmarks import long, report, shards
+from benchmarks.generated_web import TROUBLES, World
+from benchmarks.long import Point
 from benchmarks.report import Run
 from benchmarks.served import Got
 from benchmarks.sites import Site
@@ -70,3 +74,35 @@ def test_pages_dealt_out_to_many_hosts_still_lead_to_each_other(tmp_path: Path) 
     )
     deep = (dealt / homes["a.html"] / "0" / "deep" / "a.html").read_text()
     assert deep.count(f"https://{homes['b.html']}:1/0/b.html") == 2
+
+
+def point(pages: int, worker: float, pace: float = 100.0) -> Point:
+    return Point(pages, pages, pages / 100, pace, 5.0, worker, 50.0)
+
+
+def test_a_long_crawl_is_judged_by_what_follows_the_warm_up() -> None:
+    points = [point(1_000 * number, min(400.0, 100.0 * number)) for number in range(1, 11)]
+    assert long.verdict(points) == []
+    assert long.verdict(points[:2]) == ["too short to tell"]
+    growing = [point(1_000 * number, 100.0 * number) for number in range(1, 11)]
+    assert "memory grew" in long.verdict(growing)[0]
+    slower = [point(1_000 * number, 100.0, 100.0 / number) for number in range(1, 11)]
+    assert "pace fell" in long.verdict(slower)[0]
+
+
+def test_the_generated_web_is_the_same_each_time_and_leads_into_itself() -> None:
+    world, again = World(1_000, 80, seed=2), World(1_000, 80, seed=2)
+    pages = [(host, host % world.pages(host)) for host in range(500)]
+    assert [world.page(*page) for page in pages] == [again.page(*page) for page in pages]
+    assert world.page(1, 0) != World(1_000, 80, seed=3).page(1, 0)
+    for host, page in re.findall(
+        rb'href="http://h(\d+)\.web\.test:80/p(\d+)"', b"".join(world.page(*p) for p in pages)
+    ):
+        assert int(host) < 1_000 and int(page) < world.pages(int(host))
+
+
+def test_some_hosts_of_the_generated_web_misbehave_in_each_way() -> None:
+    world = World(20_000, 80)
+    kinds = Counter(world.trouble(host) for host in range(20_000))
+    assert set(kinds) == {"", *TROUBLES}
+    assert kinds[""] > 18_000

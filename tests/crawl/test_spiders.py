@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 import redis
 
 from tests.crawl.conftest import Project
@@ -358,9 +357,8 @@ class Hanging(RedisSpider):
 """
 
 
-@pytest.mark.parametrize("kind", ["list", "set"])
 def test_start_urls_that_a_killed_worker_had_read_are_crawled_by_the_next(
-    project: Project, local_web: StartWeb, start_crawl: Any, valkey: redis.Redis, redis_url: str, kind: str
+    project: Project, local_web: StartWeb, start_crawl: Any, valkey: redis.Redis, redis_url: str
 ) -> None:
     project.add_spider("hanging", HANGING)
     hang = project.folder / "hang"
@@ -368,14 +366,13 @@ def test_start_urls_that_a_killed_worker_had_read_are_crawled_by_the_next(
     web = local_web(SITE)
     urls = [web.put(SITE, f"/{number}", str(number)) for number in range(5)]
     key = "hanging:start_urls"
-    (valkey.rpush if kind == "list" else valkey.sadd)(key, *urls)
+    valkey.rpush(key, *urls)
 
     def start() -> Crawl:
         crawl: Crawl = start_crawl(
             "hanging",
             project=project.folder,
             REDIS_URL=redis_url,
-            REDIS_START_URLS_AS_SET=kind == "set",
             ALLOWED_NETWORKS="127.0.1.0/24",
             FRONTIER_LEASE_SECONDS=1.5,
             DOWNLOAD_DELAY=0,

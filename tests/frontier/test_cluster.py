@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -37,33 +37,6 @@ HOSTS = [f"http://h{n}.test" for n in range(40)]
 SCRIPTS = {path.stem for path in (CHECKOUT / "webcrawl" / "frontier" / "lua").glob("*.lua")}
 
 Frontiers = Callable[..., Awaitable[Frontier]]
-
-
-@pytest.fixture(scope="module")
-def started_cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(primaries=3, replicas=1) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def cluster(started_cluster: LocalCluster) -> LocalCluster:
-    """Three primaries with a replica each, in health, without keys and scripts."""
-    started_cluster.revive()
-    started_cluster.settle()
-    started_cluster.flush()
-    return started_cluster
-
-
-@pytest.fixture
-def frontier_on(engine_at: Callable[..., Engine], cluster: LocalCluster) -> Frontiers:
-    """Makes frontiers on the cluster: `await frontier_on("worker", lease_seconds=5.0)`."""
-
-    async def make(worker: str = "w1", **options: Any) -> Frontier:
-        engine = engine_at(cluster.url)
-        await engine.check()
-        return Frontier(engine, Keys("crawl", 16), worker, **options)
-
-    return make
 
 
 @pytest.fixture

@@ -71,6 +71,10 @@ class Contents:
                 pipe.zrange(key, 0, -1)
         values = dict(zip(names, pipe.execute(), strict=True))
         self._read_queues(values, shard)
+        for letter in values.get(b"condemned", []):
+            host, reason, part, _ = msgpack.unpackb(letter, raw=True)
+            urls = (host.decode() + row(entry)[0] for entry in self.part(shard, part.split()))
+            self.dead += [(url, reason.decode()) for url in urls]
         self._check_tails(values)
         self.parked |= {host.decode(): why.decode() for host, why in values.get(b"parked", {}).items()}
         self.spent |= {host.decode(): much.decode() for host, much in values.get(b"spent", {}).items()}

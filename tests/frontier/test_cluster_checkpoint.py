@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import LocalCluster
-from tests.frontier.pages import page
 from tests.frontier.copying import exporter_of
+from tests.frontier.pages import page
 from webcrawl.checkpointing import load, save
 from webcrawl.errors import StoreError
 from webcrawl.frontier import Crawl, Frontier, Keys

@@ -255,7 +255,7 @@ async def test_a_worker_waits_for_a_server_that_does_not_answer(
 ) -> None:
     """It takes connections and commands, and says nothing until it goes on: nobody knows what of these it does."""
     urls, links = tree(hosts=10, pages=400)
-    engine = engine_at(f"unix://{durable_server.unix_socket_path}", parameters={"socket_timeout": 0.2})
+    engine = engine_at(f"unix://{durable_server.unix_socket_path}", parameters={"socket_timeout": 0.5})
     server = (await engine.client.info("server"))["process_id"]
     frontier = Frontier(engine, Keys("crawl", 4), "w1", lease_seconds=3.0)
     consumer = Consumer(frontier, lambda url: page_with(links[url.url]))

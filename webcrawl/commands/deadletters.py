@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import sys
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from webcrawl.urls import split
 
 if TYPE_CHECKING:
     from webcrawl.frontier import DeadLetter
+    from webcrawl.frontier.graves import Graves
     from webcrawl.session import Session
 
 _BATCH = 1000
@@ -49,7 +51,7 @@ class Command(SessionCommand):
             print(f"{_letters(queued)} queued again." + (" A worker must run." if queued else ""))
             return
         listed = 0
-        async for letter in session.frontier.dead_letters(host, opts.reason):
+        async for letter in _all(session, host, opts.reason):
             listed += 1
             try:
                 print(_json(letter) if opts.json else _line(letter))
@@ -60,14 +62,33 @@ class Command(SessionCommand):
 
 
 async def requeue(session: Session, host: str | None, reason: str) -> int:
-    """Queue the dead letters again that are of a host, if one is given, and of a reason; returns how many."""
-    queued, batch = 0, set[tuple[str, str]]()
+    """Queue the dead letters again that are of a host, if one is given, and of a reason; returns how many.
+
+    Raises StoreError while some of them are in a store that is away.
+    """
+    # first: what workers take from the store meanwhile is found in the engine afterwards
+    queued = await _graves(session).requeue(host, reason)
+    batch = set[tuple[str, str]]()
     async for letter in session.frontier.dead_letters(host, reason):
         batch.add((split(letter.url)[0], letter.url))
         if len(batch) >= _BATCH:
             queued += await session.frontier.requeue(batch, reason)
             batch.clear()
     return queued + await session.frontier.requeue(batch, reason)
+
+
+async def _all(session: Session, host: str | None, reason: str) -> AsyncIterator[DeadLetter]:
+    """Those in the engine, then those in the store."""
+    async for letter in session.frontier.dead_letters(host, reason):
+        yield letter
+    async for letter in _graves(session).letters(host, reason):
+        yield letter
+
+
+def _graves(session: Session) -> Graves:
+    from webcrawl.frontier.graves import Graves  # no other command needs what it imports
+
+    return Graves(session.frontier, session.tails)
 
 
 def _letters(number: int) -> str:

@@ -13,8 +13,8 @@ fetched again. To that end:
 - Queues that are continued in the store are no exception: what moves between the hot list, the outbox and the store
   is in the journal, but for what goes from the outbox to the store. A queue is read in one step: what has gone there
   before is found in the store, what goes there later was found in the outbox. Parts that are condemned go from the
-  queue to a list that is read later, and from there, by way of the journal, to the dead letters. How it is with queues
-  that are too long for one step is told in webcrawl.frontier.queue_copy.
+  queue to a list that is read later, and from there, if at all, by way of the journal to the dead letters. How it is
+  with queues that are too long for one step is told in webcrawl.frontier.queue_copy.
 - A URL added while the seen set is read may be in the copy as seen. It must then be in it as queued too: queues are
   read after the seen set. The seen set is read in ascending order of buckets, since a split moves marks only upwards.
 - A page settled after `begin` is in the journal and fetched again, so it does not matter whether the copy of another

@@ -235,7 +235,7 @@ class Frontier(Operations):
     async def condemn(self, host: str, reason: str) -> int:
         """Make dead letters of all that is queued for a host; returns how many.
 
-        What is in the store leaves the queue at once too, and is buried when a worker has read it (see spill.Tails).
+        What is in the store counts as such at once too, and stays there but for a little of it (see graves.Graves).
         """
         total, more = 0, True
         while more:

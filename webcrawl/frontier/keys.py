@@ -25,7 +25,7 @@ server's clock, as scripts keep it: it does not go back.
       tails                        HASH  queue -> its URLs in the store; a queue is "<host> <level>"
       spilling                     ZSET  queue -> entries in its outbox, when that is enough to be written
       hungry                       SET   queues whose hot list runs low or is empty, to be filled from the store
-      condemned                    LIST  (host, reason, part): parts of condemned hosts, to be read and buried
+      condemned                    LIST  (host, reason, part, ms): dead letters of condemned hosts that are in the store
       segments                     HASH  segment -> its parts in use
       unused                       ZSET  segment without parts -> when it was announced, or its last part was read;
                                          -1: it is being deleted

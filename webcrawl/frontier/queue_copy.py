@@ -58,9 +58,9 @@ class QueueCopy:
             del hosts[: len(found)]
 
     async def condemned(self) -> AsyncIterator[list[Any]]:
-        """[host, reason, [entry, ...]] of all that waits in the store to be buried."""
+        """[host, reason, [entry, ...]] of all that is dead and in the store."""
         letters = await self.engine.client.lrange(self._key("condemned"), 0, -1)
-        for host, reason, part in (msgpack.unpackb(letter, raw=True) for letter in letters):
+        for host, reason, part, _ in (msgpack.unpackb(letter, raw=True) for letter in letters):
             if part not in self._parts:
                 async for entries in self._stored(self._key("condemned"), [part]):
                     yield [host, reason, entries]

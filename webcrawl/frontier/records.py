@@ -72,7 +72,7 @@ class Counts:
     refused: int
     """Acknowledgements of leases that had been lost."""
     spilled: int = 0
-    """Of those queued, how many are in the store."""
+    """URLs in the store: of those queued, and dead letters of hosts that were given up with long queues."""
     lost_segments: int = 0
     """Parts of queues that were damaged or gone when they were to be read back: their URLs are lost."""
 

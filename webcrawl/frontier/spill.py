@@ -106,6 +106,13 @@ class Tails:
         """The entries of a part; raises PartLost when it is damaged or not there any more."""
         return await self._part(f"{await self._folder()}/{shard:04}", descriptor)
 
+    async def bury(self, shard: int, letter: bytes, descriptor: bytes) -> list[bytes]:
+        """Make dead letters in the engine of a part that was condemned; returns its entries, none when it is lost."""
+        place = f"{await self._folder()}/{shard:04}"
+        found, *entries = await self._read(place, descriptor, b"a host that was given up")
+        await self._engine.run(Call("buried", self._keys.queue(shard), (letter, found, *entries)))
+        return entries
+
     async def plan(self, shards: Sequence[int]) -> list[Plan]:
         """What there is to do in these shards."""
         names = [uuid.uuid4().hex[:16] for _ in shards]
@@ -124,7 +131,7 @@ class Tails:
         folder = await self._folder()
         place = f"{folder}/{plan.shard:04}"
         await _all(self._refill(plan.shard, place, *one) for one in plan.reads)
-        await _all(self._bury(plan.shard, place, *one) for one in plan.burials)
+        await _all(self.bury(plan.shard, *one) for one in plan.burials)
         if plan.writes:
             await self._write(plan, place)
         if plan.unused:
@@ -185,10 +192,6 @@ class Tails:
         found = await self._read(place, descriptor, host)
         call = Call("refill", self._keys.queue(shard), (host, level, descriptor, *found))
         await self._engine.run(call)
-
-    async def _bury(self, shard: int, place: str, letter: bytes, descriptor: bytes) -> None:
-        found = await self._read(place, descriptor, b"a host that was given up")
-        await self._engine.run(Call("buried", self._keys.queue(shard), (letter, *found)))
 
     async def _read(self, place: str, descriptor: bytes, whose: bytes) -> list[bytes]:
         """What refill.lua and buried.lua take: "found" and the entries, or "lost"."""

@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
--- A part of a condemned host's queue was read from the store, or is lost: its URLs become dead letters.
+-- A part of a condemned host's queue was read from the store, or is lost: its URLs are dead letters here.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    letter (the element of "condemned"), "found" or "lost", entries
 -- reply   1; 0 when somebody else has done it
 local P, now, letter = KEYS[1], now_ms(), ARGV[1]
 if redis.call('LREM', P .. 'condemned', 1, letter) == 0 then return 0 end
-local host, reason, descriptor = unpack(cmsgpack.unpack(letter))
+local host, reason, descriptor, time = unpack(cmsgpack.unpack(letter))
 local _, urls = part_of(descriptor)
 if ARGV[2] == 'lost' then redis.call('HINCRBY', P .. 'n', 'lost_segments', 1) end
 moved(P, host, {unpack(ARGV, 3)})
-for i = 3, #ARGV do bury(P, host, ARGV[i], reason, now) end
-redis.call('HINCRBY', P .. 'n', 'queued', -urls)
+for i = 3, #ARGV do bury(P, host, ARGV[i], reason, time) end
+redis.call('HINCRBY', P .. 'n', 'dead', -urls)
 part_is_done(P, descriptor, now)
 return 1

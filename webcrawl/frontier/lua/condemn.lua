@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Give a host up: what is queued for it becomes dead letters, at most a batch of it a call. What is in the store is set
--- aside, to be read and buried.
+-- Give a host up: what is queued for it becomes dead letters, at most a batch of it a call. What is in the store is
+-- counted as dead and stays there, but for a little that workers read and bury.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    host, reason, batch
 -- reply   {URLs buried or set aside by this call, 1 when there are more: call again}
@@ -13,7 +13,7 @@ for level = 0, LEVELS - 1 do
   local queue = host .. ' ' .. level
   for _, descriptor in ipairs(is_closed(mask, level) and redis.call('LPOP', P .. 'tail:' .. queue, batch) or {}) do
     local _, urls = part_of(descriptor)
-    redis.call('RPUSH', P .. 'condemned', cmsgpack.pack({host, reason, descriptor}))
+    redis.call('RPUSH', P .. 'condemned', cmsgpack.pack({host, reason, descriptor, now}))
     if redis.call('HINCRBY', P .. 'tails', queue, -urls) <= 0 then redis.call('HDEL', P .. 'tails', queue) end
     aside = aside + urls
   end
@@ -21,7 +21,8 @@ end
 
 local entries = pop(P, host, batch, 0)
 for _, entry in ipairs(entries) do bury(P, host, entry, reason, now) end
-redis.call('HINCRBY', P .. 'n', 'queued', -#entries)
+redis.call('HINCRBY', P .. 'n', 'queued', -#entries - aside)
+redis.call('HINCRBY', P .. 'n', 'dead', aside)
 if is_parked(P, host) then redis.call('HINCRBY', P .. 'n', 'parked', -#entries - aside) end
 redis.call('ZREM', P .. 'ready:' .. before, host)
 make_ready(P, KEYS[2], host, now)

@@ -10,6 +10,7 @@
 local P, now, conf = KEYS[1], now_ms(), conf_of(KEYS[1])
 local room, most = tonumber(ARGV[2]), tonumber(ARGV[3])
 local writes, reads, burials = {}, {}, {}
+local MOST_BURIED = 2000
 
 for _, queue in ipairs(redis.call('ZREVRANGE', P .. 'spilling', 0, 99)) do
   local left, from = redis.call('LLEN', P .. 'out:' .. queue), 0
@@ -32,7 +33,9 @@ for _, queue in ipairs(redis.call('SRANDMEMBER', P .. 'hungry', most)) do
     redis.call('SREM', P .. 'hungry', queue)
   end
 end
-for _, letter in ipairs(redis.call('LRANGE', P .. 'condemned', 0, most - 1)) do
+-- a dead letter takes more memory than a queued URL: of many in a shard the others stay in the store
+local buried = redis.call('HLEN', P .. 'dead') < MOST_BURIED
+for _, letter in ipairs(buried and redis.call('LRANGE', P .. 'condemned', 0, most - 1) or {}) do
   burials[#burials + 1] = letter
   burials[#burials + 1] = cmsgpack.unpack(letter)[3]
 end

@@ -87,11 +87,16 @@ def refresh_address(content: str) -> str:
 
 def _collect(elements: Iterable[Element]) -> _Found:
     found = _Found()
+    met: set[str | None] = set()
     for tag, attributes in elements:
         relation = attributes.get("rel")
         tokens = relation.lower().split() if relation else ()
         if tag == "a":
             address = attributes["href"]
+            if not tokens:
+                if address in met:
+                    continue
+                met.add(address)
         elif tag == "base":
             found.base = attributes["href"] or "" if found.base is None else found.base
             continue

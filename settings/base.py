@@ -28,6 +28,7 @@ HOST_MAX_BYTES = 0
 DEPTH_LIMIT = 0
 CONCURRENT_REQUESTS = 64
 CONCURRENT_ITEMS = 8
+SCRAPER_SLOT_MAX_ACTIVE_SIZE = 1_000_000
 
 # --- The engine and the frontier -------------------------------------------------------------------------------------
 REDIS_URL: str | None = None
@@ -63,7 +64,7 @@ POLITENESS_MAX_FAILURES = 4
 # --- Names and addresses ---------------------------------------------------------------------------------------------
 DNS_SERVERS: list[str] = []
 DNS_TIMEOUT = 10
-DNSCACHE_SIZE = 100_000
+DNSCACHE_SIZE = 20_000
 ALLOWED_NETWORKS: list[str] = []
 
 # --- URLs ------------------------------------------------------------------------------------------------------------

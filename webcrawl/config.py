@@ -209,6 +209,7 @@ class FetchConfig:
     def from_settings(cls, settings: Settings) -> FetchConfig:
         # Scrapy's own, which it does not check
         whole(settings, "CONCURRENT_ITEMS", least=1)
+        whole(settings, "SCRAPER_SLOT_MAX_ACTIVE_SIZE", least=1)
         whole(settings, "CONCURRENT_REQUESTS", least=0)
         return cls(
             timeout=number(settings, "DOWNLOAD_TIMEOUT", least=0.001),

@@ -12,7 +12,7 @@ from webcrawl.urls import authority, is_address, normalize, registered_domain
 ScopeKind = Literal["host", "domain", "web"]
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 14)
 def _domain_key(netloc: str) -> str:
     name = netloc.partition(":")[0]
     # An address or an intranet name is registered nowhere: what runs on another port of it is another site.

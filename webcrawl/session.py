@@ -12,7 +12,8 @@ import socket
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any, Self, TypeVar, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from scrapy import signals
@@ -33,7 +34,6 @@ from webcrawl.config import (
     whole,
 )
 from webcrawl.dns import Resolver
-from webcrawl.duplicate_index import DuplicateIndex
 from webcrawl.engine import AWAY, Engine
 from webcrawl.errors import ConfigurationError, EngineUnavailable
 from webcrawl.filters import FilterChain, ScopeFilter, URLFilter
@@ -43,6 +43,9 @@ from webcrawl.frontier.spill import Tails
 from webcrawl.scope import Scope
 from webcrawl.turns import Turns
 from webcrawl.urls import TRACKING_PARAMETERS, Canonicalizer, hostname, normalize, port
+
+if TYPE_CHECKING:
+    from webcrawl.duplicate_index import DuplicateIndex
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +64,6 @@ class Session:
     frontier: Frontier
     crawl: Crawl
     tails: Tails
-    duplicates: DuplicateIndex
 
     def __init__(self, settings: BaseSettings, spider_name: str) -> None:
         self.config = FrontierConfig.from_settings(settings, spider_name)
@@ -138,7 +140,6 @@ class Session:
             self.engine, self.keys, self.worker, min(self.config.lease_seconds, _WORKER_SECONDS)
         )
         self.tails = Tails(self.engine, self.keys, self.crawl, self._spill_uri)
-        self.duplicates = DuplicateIndex(self.engine, self.keys)
         if self.config.bloom:
             self.bloom = BloomSeen(config.data_dir / "seen" / f"{self.keys.crawl}.bloom")
         self.is_open = True
@@ -266,6 +267,13 @@ class Session:
         if self.scope is not None:
             key = self.scope.add(url)
             await self.patiently(lambda: self.crawl.remember("scope", [key]))
+
+    @cached_property
+    def duplicates(self) -> DuplicateIndex:
+        """Which page came first."""
+        from webcrawl.duplicate_index import DuplicateIndex  # brings NumPy, which most commands do not need
+
+        return DuplicateIndex(self.engine, self.keys)
 
     def _start_embedded(self, to_crawl: bool) -> str:
         try:

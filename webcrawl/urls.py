@@ -147,7 +147,7 @@ def _public_suffixes() -> PublicSuffixList:
     return PublicSuffixList()
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 14)
 def registered_domain(hostname: str) -> str:
     """The part of a host name that somebody registered: "example.co.uk" for "www.example.co.uk".
 

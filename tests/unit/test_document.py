@@ -17,8 +17,9 @@ from hypothesis import given, strategies as st
 from itemadapter import ItemAdapter
 from scrapy.exporters import JsonLinesItemExporter
 
-from webcrawl.document import TRUSTED_TAGS, Document, flattened, may_nest_deeper
+from webcrawl.document import TRUSTED_TAGS, Document
 from webcrawl.mime.sniff import MediaType, sniff
+from webcrawl.nesting import flattened, may_nest_deeper
 from webcrawl.page import ROW_FIELDS, Page
 from webcrawl.stores.coding import decoded
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import socket
 import subprocess
 import sys
 import tempfile
@@ -20,13 +21,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.contender import LINKS, ROOT, options
 from benchmarks.generated_web import ZONE
 from benchmarks.measured import ENGINES, tree
 from benchmarks.report import machine
+from benchmarks.served import free_port
 
-PORT, DNS = 18_470, 18_471
 SEEDS = 300
 WARM_UP = 0.4
 """Share of the pages after which everything that is bounded should be full."""
@@ -50,24 +52,32 @@ class Point:
     engine: float
 
 
+class Ports(NamedTuple):
+    """Of the generated web and of its name server."""
+
+    web: int
+    names: int
+
+
 @contextmanager
-def generated_web(hosts: int) -> Iterator[None]:
+def generated_web(hosts: int) -> Iterator[Ports]:
+    ports = Ports(free_port("0.0.0.0"), free_port("127.0.0.1", socket.SOCK_DGRAM))
     command = [sys.executable, "-m", "benchmarks.generated_web", "--hosts", str(hosts)]
     server = subprocess.Popen(
-        [*command, "--port", str(PORT), "--dns", str(DNS)], cwd=ROOT, stdout=subprocess.PIPE
+        [*command, "--port", str(ports.web), "--dns", str(ports.names)], cwd=ROOT, stdout=subprocess.PIPE
     )
     try:
         assert server.stdout is not None
         if server.stdout.readline() != b"ready\n":
             raise SystemExit("The generated web does not start")
-        yield
+        yield ports
     finally:
         server.kill()
         server.wait()
 
 
-def counts() -> dict[str, int]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/counts", timeout=10) as response:
+def counts(ports: Ports) -> dict[str, int]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{ports.web}/counts", timeout=10) as response:
         told: dict[str, int] = json.load(response)
     return told
 
@@ -88,13 +98,13 @@ def use(pid: int) -> Use:
     return Use(worker / 1024, engine / 1024, sum(process.cpu for process in processes))
 
 
-def crawl(home: Path, pages: int, settings: dict[str, object]) -> subprocess.Popen[bytes]:
+def crawl(home: Path, ports: Ports, pages: int, settings: dict[str, object]) -> subprocess.Popen[bytes]:
     seeds = home / "seeds"
-    seeds.write_text("\n".join(f"http://h{number}.{ZONE}:{PORT}/p0" for number in range(SEEDS)))
+    seeds.write_text("\n".join(f"http://h{number}.{ZONE}:{ports.web}/p0" for number in range(SEEDS)))
     own: dict[str, object] = {
         "DATA_DIR": home / "data",
         "CRAWL_MAX_PAGES": pages,
-        "DNS_SERVERS": f"127.0.0.1:{DNS}",
+        "DNS_SERVERS": f"127.0.0.1:{ports.names}",
         "ALLOWED_NETWORKS": "127.0.0.0/8",
         "DOWNLOAD_TIMEOUT": 10,
         "PROGRESS_INTERVAL": 30,
@@ -106,13 +116,13 @@ def crawl(home: Path, pages: int, settings: dict[str, object]) -> subprocess.Pop
     )
 
 
-def watch(process: subprocess.Popen[bytes], every: int) -> Iterator[Point]:
+def watch(process: subprocess.Popen[bytes], ports: Ports, every: int) -> Iterator[Point]:
     """A point whenever `every` pages more were served, until the crawl ends or asks for none any more."""
     begun = last = moved = spent = 0.0
     seen = marked = 0
     while process.poll() is None:
         time.sleep(POLL_SECONDS)
-        told, now = counts(), time.monotonic()
+        told, now = counts(ports), time.monotonic()
         pages = told.get("pages", 0)
         if pages > seen:
             seen, moved, begun, last = pages, now, begun or now, last or now
@@ -187,10 +197,10 @@ def main() -> int:
     said = parser.parse_args()
     settings = {**(LINKS if said.links else {}), **dict(one.split("=", 1) for one in said.set)}
     points = []
-    with tempfile.TemporaryDirectory(prefix="bench-long-") as home, generated_web(said.hosts):
-        process = crawl(Path(home), said.pages, settings)
+    with tempfile.TemporaryDirectory(prefix="bench-long-") as home, generated_web(said.hosts) as ports:
+        process = crawl(Path(home), ports, said.pages, settings)
         try:
-            for point in watch(process, said.every):
+            for point in watch(process, ports, said.every):
                 print(point, flush=True)
                 points.append(point)
             if (ended := process.poll()) is None:
@@ -198,7 +208,7 @@ def main() -> int:
         finally:
             process.terminate()
             process.wait()
-        print(f"served: {counts()}")
+        print(f"served: {counts(ports)}")
     print(table(points))
     faults = verdict(points)
     if ended != 0:

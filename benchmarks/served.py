@@ -18,7 +18,6 @@ from selectolax.lexbor import LexborHTMLParser
 from benchmarks import certificates, shards
 from benchmarks.sites import MANY, Site
 
-PORT = 18_463
 START_ADDRESS = "127.0.2.11"
 """A site of one page without a link: crawling it costs what starting and ending costs."""
 START_SECONDS = 10.0
@@ -58,11 +57,12 @@ class Web:
 
     def __init__(self, kind: str, sites: list[Site], home: Path) -> None:
         self._home = home
+        self._port = free_port(START_ADDRESS)
         self.per_host = 1 if kind == "many" else 16
         self._keepalive = 4 if kind == "many" else 100_000
         self._folders = {START_ADDRESS: home / "start"}
         self.authority = None if kind == "http" else home / "ca.pem"
-        base = f"{'http' if kind == 'http' else 'https'}://{{}}:{PORT}"
+        base = f"{'http' if kind == 'http' else 'https'}://{{}}:{self._port}"
         self.start = base.format(START_ADDRESS) + "/index.html"
         home.chmod(0o755)  # nginx reads as nobody
         (home / "start").mkdir()
@@ -127,7 +127,7 @@ class Web:
         deadline = time.monotonic() + START_SECONDS
         while True:
             try:
-                socket.create_connection((START_ADDRESS, PORT), 1).close()
+                socket.create_connection((START_ADDRESS, self._port), 1).close()
                 if server.poll() is None:
                     return
             except OSError:
@@ -138,7 +138,7 @@ class Web:
 
     def _configuration(self) -> str:
         servers = "".join(
-            f"server {{ listen {address}:{PORT}{self._secure(address)} root {folder}; index index.html; }}\n"
+            f"server {{ listen {address}:{self._port}{self._secure(address)} root {folder}; index index.html; }}\n"
             for address, folder in self._folders.items()
         )
         return (
@@ -153,6 +153,14 @@ class Web:
         if self.authority is None:
             return ";"
         return f" ssl; ssl_certificate {self._home}/{address}.pem; ssl_certificate_key {self._home}/key.pem;"
+
+
+def free_port(address: str, kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
+    """One that nobody has: two benchmarks may run at the same time."""
+    with socket.socket(type=kind) as one:
+        one.bind((address, 0))
+        port: int = one.getsockname()[1]
+    return port
 
 
 @functools.lru_cache(maxsize=10_000)

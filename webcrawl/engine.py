@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache
@@ -64,8 +65,8 @@ class Call(NamedTuple):
     arguments: Sequence[str | bytes | int | float]
 
 
-_COMMON = ("entries", "queues", "hosts", "seen_set", "leases")
-"""What stands in front of every script, from `lua/common/`: each of these files uses those before it."""
+_COMMON = ("entries", "records", "ready", "queues", "hosts", "seen_set", "leases")
+"""What scripts share, from `lua/common/`: each of these files uses those before it."""
 
 
 @cache
@@ -75,11 +76,27 @@ def script_source(name: str) -> tuple[str, str]:
     `#!lua flags=allow-oom`: it frees memory or takes only little of it, so a full server must not refuse it.
     """
     folder = resources.files("webcrawl.frontier") / "lua"
-    common = "\n".join((folder / "common" / f"{part}.lua").read_text() for part in _COMMON)
-    own = (folder / f"{name}.lua").read_text()
-    first, end, rest = own.partition("\n")
-    text = f"{first}{end}{common}\n{rest}" if first.startswith("#!") else f"{common}\n{own}"
+    common = "\n\n".join((folder / "common" / f"{part}.lua").read_text() for part in _COMMON)
+    first, end, rest = (folder / f"{name}.lua").read_text().partition("\n")
+    if first.startswith("#!"):
+        text = f"{first}{end}{_with_what_it_uses(rest, common)}"
+    else:
+        text = _with_what_it_uses(f"{first}{end}{rest}", common)
     return hashlib.sha1(text.encode()).hexdigest(), text
+
+
+def _with_what_it_uses(script: str, common: str) -> str:
+    """A script behind the functions that it uses, and those that they use: each costs time whenever a script is run."""
+    text, words = script, _words(script)
+    for block in reversed(re.split(r"\n\n(?=\S)", common)):
+        names = re.findall(r"^local (?:function )?(\w+(?:, \w+)*)", block, re.MULTILINE)
+        if not words.isdisjoint(name for group in names for name in group.split(", ")):
+            text, words = f"{block}\n{text}", words | _words(block)
+    return text
+
+
+def _words(script: str) -> set[str]:
+    return set(re.findall(r"\w+", re.sub(r"--.*", "", script)))
 
 
 class _Pool(redis.asyncio.BlockingConnectionPool):

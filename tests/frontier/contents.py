@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections import Counter
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from redis import Redis
 
 from webcrawl.frontier import LEVELS, Keys
 
-HASHES = (b"mask", b"dead", b"n", b"parked", b"limits", b"spent", b"conf", b"tails", b"segments", b"turns")
+HASHES = (b"queued", b"dead", b"n", b"parked", b"limits", b"spent", b"conf", b"tails", b"segments", b"turns")
 
 Row = tuple[str, int, int, int, int]
 """Path, level, attempts, returns, blames."""
@@ -39,6 +40,8 @@ class Contents:
     """The folder with the crawl's segments, a folder a shard."""
     waiting: set[str] = field(default_factory=set)
     """Hosts whose next URLs are in the store."""
+    listed: dict[str, set[int]] = field(default_factory=dict)
+    """Host -> the levels at which it stands among those that are due, rightly or not any more."""
     longest: int = 0
     """URLs of one host and level in the engine, at most."""
 
@@ -59,7 +62,7 @@ class Contents:
         pipe = valkey.pipeline(transaction=False)
         for name in names:
             key = prefix + name
-            if name.startswith((b"q:", b"out:", b"tail:")) or name == b"condemned":
+            if name.startswith((b"q:", b"out:", b"tail:", b"due:")) or name == b"condemned":
                 pipe.lrange(key, 0, -1)
             elif name.startswith(b"lease:") or name in HASHES:
                 pipe.hgetall(key)
@@ -97,7 +100,22 @@ class Contents:
             self.counters[name.decode()] = self.counters.get(name.decode(), 0) + int(value)
 
     def _read_queues(self, values: dict[bytes, Any], shard: int) -> None:
-        mask = {host.decode(): int(bits) for host, bits in values.get(b"mask", {}).items()}
+        mask = {}
+        for name, raw in values.get(b"queued", {}).items():
+            host, few = host_of(name), few_of(raw)
+            self.listed[host] = {level for level in range(LEVELS) if raw[0] >> level & 1}
+            if few:
+                # as if they were in a list
+                assert len({entry[0] for entry in few}) == 1
+                assert len(raw) < 256
+                mask[host] = 1 << few[0][0]
+                queue = f"q:{host} {few[0][0]}".encode()
+                assert not values.get(queue)
+                values[queue] = few
+            elif any(raw[1:]):
+                mask[host] = int.from_bytes(raw[1:], "little")
+            else:
+                assert raw[0], "a record that says nothing"
         names = {name.partition(b":")[2] for name in values if name.startswith((b"q:", b"out:", b"tail:"))}
         levels: dict[str, int] = {}
         for name in sorted(names):
@@ -155,17 +173,43 @@ class Contents:
     def _check_ready(
         self, values: dict[bytes, list[bytes]], leased: set[str], keys: Keys, shard: int
     ) -> None:
-        ready = {
-            (host.decode(), level) for level in range(LEVELS) for host in values.get(b"ready:%d" % level, [])
-        }
-        assert ready == {
+        at_hand = {
             (host, entries[0][1])
             for host, entries in self.queues.items()
             if host not in leased
             and host not in self.parked
             and host not in self.waiting
             and keys.shard(host) == shard
-        }, "hosts with URLs that nobody would find, or that are found in vain"
+        }
+        to_come = hosts_at(values, b"ready:%d")
+        listed = hosts_at(values, b"due:%d")
+        assert len(listed) == len(set(listed)), "a host twice in a list"
+        known = {(host, level) for host, levels in self.listed.items() for level in levels}
+        assert {one for one in known if keys.shard(one[0]) == shard} == set(listed)
+        assert not set(to_come) & set(listed)
+        assert set(to_come) <= at_hand, "hosts that are found in vain"
+        assert at_hand <= {*to_come, *listed}, "hosts with URLs that nobody would find"
+
+
+def hosts_at(values: dict[bytes, list[bytes]], key: bytes) -> list[tuple[str, int]]:
+    """Hosts and their levels in what is kept of each level in a key."""
+    return [(host_of(name), level) for level in range(LEVELS) for name in values.get(key % level, [])]
+
+
+def host_of(name: bytes) -> str:
+    """The host with a name as the engine keeps it."""
+    text = name.decode()
+    return text if "://" in text else "https://" + re.sub("^/", "www.", text)
+
+
+def few_of(record: bytes) -> list[bytes]:
+    """The entries in the record of a host, if they are there."""
+    found, start = [], 1
+    while len(record) != 3 and start < len(record):
+        end = start + 1 + record[start]
+        found.append(record[start + 1 : end])
+        start = end
+    return found
 
 
 def row(entry: bytes) -> Row:

@@ -6,7 +6,7 @@ HOUR = 3600.0
 BRIEF = 2.0
 BLAMES = 3
 
-HOSTS = [f"http://{letter}.test" for letter in "abcd"]
+HOSTS = ["http://a.test", "http://b.test", "https://c.test", "https://www.d.test"]
 
 hosts = st.sampled_from(HOSTS)
 crawls = st.sampled_from(["ours", "theirs"])

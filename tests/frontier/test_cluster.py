@@ -127,9 +127,9 @@ async def try_what_operators_say(frontier: Frontier, crawl: Crawl, leases: list[
 
 
 async def try_copies_and_long_queues(frontier: Frontier, folder: Path) -> None:
-    await frontier.add([page(f"{HOST}/long{n}") for n in range(9)])
+    await frontier.add([page(f"{HOST}/long{n}") for n in range(40)])
     await copied(frontier, replace(frontier, keys=Keys("copy", 16)), batch=5)
-    assert (await replace(frontier, keys=Keys("copy", 16)).counts()).seen == 209
+    assert (await replace(frontier, keys=Keys("copy", 16)).counts()).seen == 240
     tails = await spilling(frontier, folder)
     assert all(await frontier.add([page(f"{host}/stored{n}") for host in HOSTS[:2] for n in range(100)]))
     await serve(tails, frontier)

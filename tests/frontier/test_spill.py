@@ -108,18 +108,22 @@ async def test_a_random_order_is_another_each_time_and_complete(
     assert all(sorted(order) == sorted(numbered(200)) for order in orders)
 
 
-async def test_every_url_at_hand_is_as_likely_as_the_others(frontier: Frontier, tmp_path: Path) -> None:
+@pytest.mark.parametrize("length", [0, 200])  # few and short, or in a list
+async def test_every_url_at_hand_is_as_likely_as_the_others(
+    frontier: Frontier, tmp_path: Path, length: int
+) -> None:
+    urls = [url.ljust(length, "x") for url in numbered(4)]
     await spilling(frontier, tmp_path, 1000, order="random")
     first: Counter[str] = Counter()
     for _ in range(400):
-        await frontier.add([page(url, seen_test=False) for url in numbered(4)])
+        await frontier.add([page(url, seen_test=False) for url in urls])
         (lease,) = await frontier.lease(1, 1)
         first[lease.urls[0].url] += 1
         await frontier.release(lease, all_done(lease))
         (lease,) = await frontier.lease(1, 10)
         await frontier.release(lease, all_done(lease))
     # the chance of less than 50 or more than 150 of 400 at 1/4 each is below 1e-7
-    assert sorted(first) == numbered(4)
+    assert sorted(first) == urls
     assert all(50 < times < 150 for times in first.values()), first
 
 

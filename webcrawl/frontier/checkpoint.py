@@ -32,7 +32,7 @@ from typing import Any
 
 from webcrawl.engine import Call, Engine
 from webcrawl.errors import StoreError
-from webcrawl.frontier.keys import Keys
+from webcrawl.frontier.keys import Keys, host_of
 from webcrawl.frontier.operations import BATCH
 from webcrawl.frontier.queue_copy import QueueCopy
 from webcrawl.frontier.spill import Tails
@@ -182,8 +182,8 @@ class Exporter:
     async def _queues(self, shard: int, prefix: str) -> AsyncIterator[Record]:
         known: set[bytes] = set()
         queues = QueueCopy(self.engine, self.keys, self.tails, shard, self.batch)
-        async for masks in self._scan(self.engine.client.hscan, prefix + "mask"):
-            async for found in queues.hosts(_news(masks, known)):
+        async for names in self._scan(self.engine.client.hscan, prefix + "queued"):
+            async for found in queues.hosts([host_of(name) for name in _news(names, known)]):
                 yield ["queue", found]
         async for condemned in queues.condemned():
             yield ["bury", *condemned]

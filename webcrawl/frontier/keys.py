@@ -15,8 +15,7 @@ server's clock, as scripts keep it: it does not go back.
     wc:{s<shard>}:clock            STR   the time when it was last noted, ms by which it is ahead of the server's clock
     wc:{s<shard>}:c:<crawl>: ...
       conf                         HASH  hot (FRONTIER_HOT_URLS; 0 = nothing is spilled), order (FRONTIER_ORDER)
-      mask                         HASH  host -> bit mask: lowest byte, the levels at which URLs are queued; second
-                                         byte, those of them whose hot list is closed, see below
+      queued                       HASH  name -> record of a host with URLs, see below
       turns                        HASH  host with several levels, or "" for ready hosts -> thousandths due to lower
                                          levels, the level that was last, their share in thousandths
       q:<host> <level>             LIST  the hot list: entries, the next one first
@@ -29,7 +28,8 @@ server's clock, as scripts keep it: it does not go back.
       segments                     HASH  segment -> its parts in use
       unused                       ZSET  segment without parts -> when it was announced, or its last part was read;
                                          -1: it is being deleted
-      ready:<level>                ZSET  host -> when it may be asked; hosts with URLs at hand and without a lease
+      ready:<level>                ZSET  name -> when it may be asked; hosts with URLs at hand and without a lease
+      due:<level>                  LIST  names of such hosts that may be asked now; and of some for whom that was so
       leases                       ZSET  host -> when its lease runs out
       lease:<host>                 HASH  token, worker, next, and index -> entry for every URL handed out
       given:<caller>               STR   number of a worker's lease call, the hosts and tokens it gave; expiring
@@ -69,6 +69,12 @@ list is closed when it has grown too long: then what is added goes to the outbox
 (webcrawl.frontier.spill). Depth-first, a queue is a stack: what is added goes to the head of the hot list, whose oldest
 entries move to the outbox; and the outbox comes before the parts in the store.
 
+Of a host with only a few entries, all of one level, these are in its record instead. A record begins with a byte, whose
+bits are the levels in whose list `due` the host is. Then comes each of the few entries behind a byte with its length;
+or, when they are in lists, a byte with the levels at which URLs are queued and one with those whose hot list is closed.
+
+A name is a host without "https://", and then with "/" for "www.".
+
 An entry is four bytes (level, attempts, returns, blames) and a MessagePack array, see webcrawl.frontier.entry.
 """
 
@@ -83,7 +89,7 @@ from webcrawl.errors import ConfigurationError
 
 CRAWLS = "wc:crawls"
 
-FORMAT = 2
+FORMAT = 3
 """Of what the keys hold: counted up when data of an older version would be misread."""
 
 _CRAWL_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -159,6 +165,13 @@ class Keys:
         return [f"wc:{{s{shard}}}:c:{self.crawl}:*" for shard in range(self.shards)] + [
             f"wc:{{c:{self.crawl}}}:*"
         ]
+
+
+def host_of(name: bytes) -> bytes:
+    """The host with this name, see above."""
+    if b"://" in name:
+        return name
+    return b"https://www." + name[1:] if name.startswith(b"/") else b"https://" + name
 
 
 def _number(host: str) -> int:

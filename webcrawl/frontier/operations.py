@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import msgpack
 
 from webcrawl.engine import Call, Engine
-from webcrawl.frontier.entry import LEVELS
-from webcrawl.frontier.keys import Keys
+from webcrawl.frontier.keys import Keys, host_of
 from webcrawl.frontier.records import DeadLetter, HostLimits, HostQueue, HostState
 
 BATCH = 1000
 """Most URLs that one script call carries: a longer one would hold up everybody else on the server."""
 
 _SCANNED_HOSTS = 20_000
+_HOSTS_AT_ONCE = 200
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class Operations:
         pages, size = (int(part) for part in (spent or b"0 0").split())
         return HostState(
             host,
-            queued=await self._queue_length(prefix, host),
+            queued=(await self._lengths(shard, [host]))[0],
             leased=bool(await client.exists(f"{prefix}lease:{host}")),
             parked=parked.decode() if parked else None,
             pages=pages,
@@ -91,8 +91,7 @@ class Operations:
         """The hosts with the longest queues, of the first 20,000 that have any."""
         found: list[HostQueue] = []
         for shard in range(self.keys.shards):
-            prefix = self.keys.queue(shard)[0]
-            found += await self._hosts_of(prefix, _SCANNED_HOSTS - len(found))
+            found += await self._hosts_of(shard, _SCANNED_HOSTS - len(found))
         return sorted(found, key=lambda queue: (-queue.queued, queue.host))[:most]
 
     async def dead_letters(self, host: str | None = None, reason: str = "") -> AsyncIterator[DeadLetter]:
@@ -124,24 +123,26 @@ class Operations:
     async def _tell_host(self, host: str, field: str, seconds: float) -> None:
         await self._call("host", host, field, milliseconds(seconds))
 
-    async def _hosts_of(self, prefix: str, most: int) -> list[HostQueue]:
-        found: list[HostQueue] = []
-        async for name, _ in self.engine.client.hscan_iter(f"{prefix}mask", count=BATCH):
-            if len(found) >= most:
+    async def _hosts_of(self, shard: int, most: int) -> list[HostQueue]:
+        prefix = self.keys.queue(shard)[0]
+        hosts: list[str] = []
+        async for name, _ in self.engine.client.hscan_iter(f"{prefix}queued", count=BATCH):
+            if len(hosts) >= most:
                 break
-            host = name.decode()
-            leased = await self.engine.client.exists(f"{prefix}lease:{host}")
-            found.append(HostQueue(host, await self._queue_length(prefix, host), bool(leased)))
+            hosts.append(host_of(name).decode())
+        found: list[HostQueue] = []
+        for start in range(0, len(hosts), _HOSTS_AT_ONCE):
+            some = hosts[start : start + _HOSTS_AT_ONCE]
+            pipe = self.engine.client.pipeline(transaction=False)
+            for host in some:
+                pipe.exists(f"{prefix}lease:{host}")
+            told = zip(some, await self._lengths(shard, some), await pipe.execute(), strict=True)
+            found += [HostQueue(host, urls, bool(leased)) for host, urls, leased in told if urls]
         return found
 
-    async def _queue_length(self, prefix: str, host: str) -> int:
-        pipe, queues = self.engine.client.pipeline(transaction=False), [f"{host} {n}" for n in range(LEVELS)]
-        for queue in queues:
-            pipe.llen(f"{prefix}q:{queue}")
-            pipe.llen(f"{prefix}out:{queue}")
-        pipe.hmget(f"{prefix}tails", queues)
-        *here, stored = await pipe.execute()
-        return int(sum(here)) + sum(int(number or 0) for number in stored)
+    async def _lengths(self, shard: int, hosts: list[str]) -> list[int]:
+        """How many URLs are queued for each of these hosts of a shard."""
+        return list(await self.engine.run(Call("lengths", self.keys.queue(shard), hosts)))
 
     async def _call(self, script: str, *arguments: str | int) -> None:
         await self.engine.run(Call(script, self.keys.queue(self.keys.shard(str(arguments[0]))), arguments))

@@ -27,8 +27,7 @@ while i <= #ARGV do
   end
   i = i + 2 * n
   if #fresh > 0 then
-    push(P, host, fresh, false)
-    make_ready(P, KEYS[2], host, now)
+    enqueue(P, KEYS[2], host, fresh, false, now)
     queued = queued + #fresh
   end
 end

@@ -5,9 +5,9 @@
 -- ARGV    host, reason, batch
 -- reply   {URLs buried or set aside by this call, 1 when there are more: call again}
 local P, now, host, reason, batch = KEYS[1], now_ms(), ARGV[1], ARGV[2], tonumber(ARGV[3])
-local mask, aside = tonumber(redis.call('HGET', P .. 'mask', host)) or 0, 0
+local record, aside = record_of(P, host), 0
+local mask = record.mask
 if mask == 0 then return {0, 0} end
-local before = best_level(mask)
 
 for level = 0, LEVELS - 1 do
   local queue = host .. ' ' .. level
@@ -24,6 +24,6 @@ for _, entry in ipairs(entries) do bury(P, host, entry, reason, now) end
 redis.call('HINCRBY', P .. 'n', 'queued', -#entries - aside)
 redis.call('HINCRBY', P .. 'n', 'dead', aside)
 if is_parked(P, host) then redis.call('HINCRBY', P .. 'n', 'parked', -#entries - aside) end
-redis.call('ZREM', P .. 'ready:' .. before, host)
+leave_ready(P, record, best_level(mask))
 make_ready(P, KEYS[2], host, now)
-return {#entries + aside, redis.call('HEXISTS', P .. 'mask', host)}
+return {#entries + aside, record.mask ~= 0 and 1 or 0}

@@ -8,8 +8,8 @@ local host, field, value = ARGV[1], ARGV[2], tonumber(ARGV[3])
 if field == 'until' then
   local due = math.max(tonumber(redis.call('HGET', H .. host, 'until')) or 0, now + value)
   redis.call('HSET', H .. host, 'until', due)
-  local mask = tonumber(redis.call('HGET', P .. 'mask', host)) or 0
-  if mask ~= 0 then redis.call('ZADD', P .. 'ready:' .. best_level(mask), 'XX', due, host) end
+  local record = record_of(P, host)
+  if record.mask ~= 0 then redis.call('ZADD', P .. 'ready:' .. best_level(record.mask), 'XX', due, record.name) end
 elseif value < 0 then
   redis.call('HDEL', H .. host, 'delay')
 else

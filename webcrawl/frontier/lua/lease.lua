@@ -8,8 +8,8 @@
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local wanted, urls, lease_ms = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local share, limits, weight = tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
-local LOOK_AGAIN, QUANTUM = 200, 5
-local leases, given = {}, {}
+local LOOK_AGAIN, QUANTUM, MOST_PASSED_OVER = 200, 5, 1000
+local leases, given, passed_over = {}, {}, 0
 
 -- a late call, whose caller has given up waiting for its reply
 if tonumber(ARGV[9]) <= last_given(P, ARGV[8]) then return leases end
@@ -17,28 +17,29 @@ if tonumber(ARGV[9]) <= last_given(P, ARGV[8]) then return leases end
 wake(P, H, 'later', now)
 wake(P, H, 'scheduled', now)
 
-local function lease(host, ready)
-  local record = redis.call('HMGET', H .. host, 'until', 'held', 'shares')
-  local due, held = tonumber(record[1]) or 0, tonumber(record[2]) or 0
-  local shares = record[3] and cmsgpack.unpack(record[3])
+local function lease(record, level)
+  local host = record.host
+  local function put_off(due) redis.call('ZADD', P .. 'ready:' .. level, due, record.name) end
+  local known = redis.call('HMGET', H .. host, 'until', 'held', 'shares')
+  local due, held = tonumber(known[1]) or 0, tonumber(known[2]) or 0
+  local shares = known[3] and cmsgpack.unpack(known[3])
   -- politeness is the host's, not the crawl's: another crawl may hold it, and give it back at any time
   if held > now then
     due = math.max(due, math.min(held, now + LOOK_AGAIN))
     shares = shares or {}
     ask_for_share(P, H, host, shares, now)
   end
-  if due > now then return redis.call('ZADD', ready, due, host) end
+  if due > now then return put_off(due) end
   local allowed = allowance(P, host, urls, 0, limits)
   if allowed == 0 then return park(P, host, 'budget') end
   if shares then
     local before_us, others = who_waits(P, shares, now)
     if before_us then
       ask_for_share(P, H, host, shares, now)
-      return redis.call('ZADD', ready, now + LOOK_AGAIN, host)
+      return put_off(now + LOOK_AGAIN)
     end
     if others then allowed = math.min(allowed, QUANTUM) end
   end
-  redis.call('ZREM', ready, host)
   local entries = pop(P, host, allowed, share)
   if #entries == 0 then return end
   if shares then take_share(P, H, host, shares, #entries / weight, now) end
@@ -57,28 +58,26 @@ local function lease(host, ready)
   given[#given + 1] = token
 end
 
-local function due_at(level, n)
-  return redis.call('ZRANGEBYSCORE', P .. 'ready:' .. level, '-inf', now, 'LIMIT', 0, n)
-end
-
--- Lease up to n hosts of a level; whether there were as many.
+-- Lease up to n hosts of a level; whether there were as many. What is passed over is not met again by this call.
 local function lease_at(level, n)
   local enough = #leases + n
-  -- a host that is passed over is due later: each turn of the loop looks at others
-  for _ = 1, 20 do
-    local hosts = due_at(level, enough - #leases)
-    if #hosts == 0 then return false end
-    for _, host in ipairs(hosts) do lease(host, P .. 'ready:' .. level) end
-    if #leases >= enough then return true end
+  while #leases < enough and passed_over < MOST_PASSED_OVER do
+    local found, had = take_due(P, level, enough - #leases, now), #leases
+    if #found == 0 then return false end
+    for _, record in ipairs(found) do
+      if level_at_hand(P, record) == level then lease(record, level) end
+      save_record(P, record)
+    end
+    passed_over = passed_over + #found - (#leases - had)
   end
-  return false
+  return #leases >= enough
 end
 
 local turn, levels = share > 0 and turn_of(P, '', share), 2 ^ LEVELS - 1
 -- which level is the best has to be known only when it is another one's turn
 if turn and turn_comes(turn, wanted) then
   for level = 0, LEVELS - 1 do
-    if #due_at(level, 1) == 0 then levels = bit.bxor(levels, bit.lshift(1, level)) end
+    if not any_due(P, level, now) then levels = bit.bxor(levels, bit.lshift(1, level)) end
   end
 end
 while levels ~= 0 and #leases < wanted do

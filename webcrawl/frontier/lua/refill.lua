@@ -4,12 +4,12 @@
 -- ARGV    host, level, descriptor, "found" or "lost", entries
 -- reply   1; 0 when this part is not, or not any more, what comes next
 local P, now, host, level, descriptor = KEYS[1], now_ms(), ARGV[1], tonumber(ARGV[2]), ARGV[3]
-local queue = host .. ' ' .. level
+local queue, record = host .. ' ' .. level, record_of(P, host)
 if redis.call('LINDEX', P .. 'tail:' .. queue, 0) ~= descriptor then return 0 end
 -- of a stack the hot list may have overflowed meanwhile: what is in the outbox is newer than what is in the store
 if conf_of(P).newest_first and redis.call('EXISTS', P .. 'out:' .. queue) == 1 then
   redis.call('SREM', P .. 'hungry', queue)
-  feed(P, host, level, tonumber(redis.call('HGET', P .. 'mask', host)))
+  feed(P, host, level, record.mask)
   make_ready(P, KEYS[2], host, now)
   return 0
 end
@@ -27,12 +27,12 @@ if redis.call('HINCRBY', P .. 'tails', queue, -urls) <= 0 then redis.call('HDEL'
 part_is_done(P, descriptor, now)
 redis.call('SREM', P .. 'hungry', queue)
 
-local before = tonumber(redis.call('HGET', P .. 'mask', host))
-local mask = feed(P, host, level, before)
+local mask = feed(P, host, level, record.mask)
 if redis.call('EXISTS', P .. 'q:' .. queue) == 0 and not is_closed(mask, level) then
   mask = bit.bxor(mask, bit.lshift(1, level))
 end
 if not has_several(mask) then redis.call('HDEL', P .. 'turns', host) end
-if mask == 0 then redis.call('HDEL', P .. 'mask', host) else redis.call('HSET', P .. 'mask', host, mask) end
+record.mask = mask
+save_record(P, record)
 make_ready(P, KEYS[2], host, now)
 return 1

@@ -15,8 +15,7 @@ for i = 2, #ARGV, 2 do
     elseif #entries > 0 then redis.call('HSET', P .. 'dead', ARGV[i + 1], cmsgpack.pack(left)) end
     if #entries > 0 then
       moved(P, ARGV[i], entries)
-      push(P, ARGV[i], entries, false)
-      make_ready(P, KEYS[2], ARGV[i], now_ms())
+      enqueue(P, KEYS[2], ARGV[i], entries, false, now_ms())
       queued = queued + #entries
     end
   end

@@ -18,8 +18,7 @@ local function queues()
   while i <= #ARGV do
     local host, n, entries = ARGV[i], tonumber(ARGV[i + 1]), {}
     for j = 1, n do entries[head and n - j + 1 or j] = ARGV[i + 1 + j] end
-    push(P, host, entries, head)
-    make_ready(P, H, host, now)
+    if n > 0 then enqueue(P, H, host, entries, head, now) end
     redis.call('HINCRBY', N, 'queued', n)
     i = i + 2 + n
   end

@@ -40,8 +40,8 @@ local function best_level(mask)
   end
 end
 
--- A host is parked when an operator blocked it or its budget is spent: it keeps its URLs, but no worker gets it.
-local function is_parked(P, host) return redis.call('HEXISTS', P .. 'parked', host) == 1 end
+-- Of a host's mask, the second byte tells the levels whose hot list is closed: they have, or had, more elsewhere.
+local function is_closed(mask, level) return bit.band(mask, bit.lshift(256, level)) ~= 0 end
 
 -- While a checkpoint is written it may look for an entry at its new place too early, and come to its old one too late: so
 -- entries that leave a place are written into a journal.

@@ -1,24 +1,8 @@
 -- Hosts: when one may be leased and by whom, its limits, and how crawls share it.
 
--- Put a host that has URLs and no lease into the ready heap of its best level, due when it may be asked again; but not
--- while the next of these URLs are still in the store.
-local function make_ready(P, H, host, now)
-  local mask = tonumber(redis.call('HGET', P .. 'mask', host)) or 0
-  if mask == 0 or redis.call('ZSCORE', P .. 'leases', host) or is_parked(P, host) then return end
-  local level = best_level(mask)
-  local key = P .. 'ready:' .. level
-  if redis.call('ZSCORE', key, host) then return end
-  local queue = host .. ' ' .. level
-  if is_closed(mask, level) and redis.call('EXISTS', P .. 'q:' .. queue) == 0 then
-    redis.call('SADD', P .. 'hungry', queue)
-    return
-  end
-  local due = tonumber(redis.call('HGET', H .. host, 'until')) or 0
-  redis.call('ZADD', key, math.max(due, now), host)
-end
-
 local function queue_length(P, host)
-  local length = 0
+  local length, few = 0, record_of(P, host).few
+  if few then return #few_entries(few) end
   for level = 0, LEVELS - 1 do
     local queue = host .. ' ' .. level
     length = length + redis.call('LLEN', P .. 'q:' .. queue) + redis.call('LLEN', P .. 'out:' .. queue)
@@ -28,16 +12,18 @@ local function queue_length(P, host)
 end
 
 local function park(P, host, reason)
-  local mask = tonumber(redis.call('HGET', P .. 'mask', host)) or 0
-  if mask ~= 0 and not is_parked(P, host) then
-    redis.call('ZREM', P .. 'ready:' .. best_level(mask), host)
+  local record = record_of(P, host)
+  if record.mask ~= 0 and not is_parked(P, host) then
+    leave_ready(P, record, best_level(record.mask))
     redis.call('HINCRBY', P .. 'n', 'parked', queue_length(P, host))
   end
   redis.call('HSET', P .. 'parked', host, reason)
+  record.parked = true
 end
 
 local function unpark(P, H, host, now)
   if redis.call('HDEL', P .. 'parked', host) == 0 then return end
+  record_of(P, host).parked = false
   redis.call('HINCRBY', P .. 'n', 'parked', -queue_length(P, host))
   make_ready(P, H, host, now)
 end
@@ -144,7 +130,7 @@ end
 
 -- A crawl got so much more, or gives the host back: it goes on wanting it while it has URLs left.
 local function take_share(P, H, host, shares, much, now)
-  local left = redis.call('HEXISTS', P .. 'mask', host) == 1
+  local left = record_of(P, host).mask ~= 0
   shares[P] = {(shares[P] or {0})[1] + much, left and now or 0}
   redis.call('HSET', H .. host, 'shares', cmsgpack.pack(shares))
 end

@@ -34,8 +34,7 @@ local function wake(P, H, set, now)
     redis.call('HINCRBY', P .. 'n', set, -1)
     redis.call('HINCRBY', P .. 'n', 'queued', 1)
     moved(P, host, entries)
-    push(P, host, entries, false)
-    make_ready(P, H, host, now)
+    enqueue(P, H, host, entries, false, now)
   end
 end
 
@@ -44,7 +43,7 @@ end
 local function not_taken(P, host, entries)
   local turn = turn_of(P, host)
   if not turn.raw then return end
-  local best = best_level(tonumber(redis.call('HGET', P .. 'mask', host)))
+  local best = best_level(record_of(P, host).mask)
   for _, entry in ipairs(entries) do
     local level = level_of(entry)
     turn.due = turn.due - turn.share

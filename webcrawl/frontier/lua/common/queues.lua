@@ -21,9 +21,6 @@ local function conf_of(P)
   return known_conf
 end
 
--- Of a host's mask, the second byte tells the levels whose hot list is closed: they have, or had, more elsewhere.
-local function is_closed(mask, level) return bit.band(mask, bit.lshift(256, level)) ~= 0 end
-
 -- An outbox has now n entries: remember it when that is enough to be written.
 local function outbox_has(P, queue, n)
   if n >= conf_of(P).part then redis.call('ZADD', P .. 'spilling', n, queue)
@@ -38,17 +35,21 @@ local function overflow(P, host, queue, n)
   moved(P, host, last)
 end
 
--- Queue entries of a host; `mask` remembers which of its levels hold any. `head`: they go first again.
-local function push(P, host, entries, head)
-  local conf = conf_of(P)
-  local mask = tonumber(redis.call('HGET', P .. 'mask', host)) or 0
-  local before, by_level = mask, {}
+-- Add entries to the lists of a host, with what was no list until now.
+local function push_to_lists(P, host, entries, first, record)
+  local conf, mask, by_level = conf_of(P), record.mask, {}
+  if record.few then
+    local queue = host .. ' ' .. best_level(mask)
+    local few = few_entries(record.few)
+    redis.call('RPUSH', P .. 'q:' .. queue, unpack(few))
+    added_behind(P, queue, #few)
+    record.few = nil
+  end
   for _, entry in ipairs(entries) do
     local level = level_of(entry)
     local group = by_level[level]
     if group then group[#group + 1] = entry else by_level[level] = {entry} end
   end
-  local first = head or conf.newest_first
   for level, group in pairs(by_level) do
     local queue = host .. ' ' .. level
     -- many in one command, yet fewer than Lua can unpack
@@ -70,11 +71,27 @@ local function push(P, host, entries, head)
     end
     mask = bit.bor(mask, bit.lshift(1, level))
   end
-  if mask ~= before then
-    if before ~= 0 then redis.call('ZREM', P .. 'ready:' .. best_level(before), host) end
-    redis.call('HSET', P .. 'mask', host, mask)
-  end
+  record.mask = mask
+end
+
+-- Add entries to what is queued for a host; its record is to be saved.
+local function put(P, host, entries, head)
+  local conf, record = conf_of(P), record_of(P, host)
+  local first, best = head or conf.newest_first, best_level(record.mask)
+  if not add_few(record, entries, first, conf.full) then push_to_lists(P, host, entries, first, record) end
+  if best and best ~= best_level(record.mask) then leave_ready(P, record, best) end
   if is_parked(P, host) then redis.call('HINCRBY', P .. 'n', 'parked', #entries) end
+  return record
+end
+
+-- Queue entries of a host that may have a lease. `head`: they go first again.
+local function push(P, host, entries, head) save_record(P, put(P, host, entries, head)) end
+
+-- Queue entries of a host, and have it found.
+local function enqueue(P, H, host, entries, head, now)
+  local record = put(P, host, entries, head)
+  make_ready(P, H, host, now)
+  save_record(P, record)
 end
 
 -- Entries that were elsewhere go to the end of a hot list.
@@ -101,6 +118,15 @@ local function feed(P, host, level, mask)
   end
   redis.call(stored and 'SADD' or 'SREM', P .. 'hungry', queue)
   return stored and mask or bit.bxor(mask, bit.lshift(256, level))
+end
+
+-- Take up to n of a few entries: the first, or any.
+local function take_few(P, record, n, entries)
+  local few = few_entries(record.few)
+  for _ = 1, math.min(n, #few) do
+    entries[#entries + 1] = table.remove(few, conf_of(P).shuffled and math.random(#few) or 1)
+  end
+  keep_few(record, few)
 end
 
 -- Take up to n entries from a list: the first, or any, each as likely as the others.
@@ -165,11 +191,9 @@ local function has_several(mask)
   return bit.band(levels, levels - 1) ~= 0
 end
 
--- Take up to n entries of a host, best level first, but for the `share` of lower ones. Fewer when the rest of the best
--- level has to come from the store: lower levels do not overtake it, they get no more than their share.
-local function pop(P, host, n, share)
-  local mask = tonumber(redis.call('HGET', P .. 'mask', host)) or 0
-  local entries, before, away = {}, mask, 0
+-- Take up to n entries from the lists of a host.
+local function take_from_lists(P, host, n, share, record, entries)
+  local mask, before, away = record.mask, record.mask, 0
   local turn = share > 0 and has_several(mask) and turn_of(P, host, share)
   while mask ~= 0 and #entries < n do
     local best, had, level, most = best_level(mask), #entries, nil, n - #entries
@@ -187,8 +211,16 @@ local function pop(P, host, n, share)
   end
   if has_several(mask) then if turn then save_turn(P, turn) end
   elseif has_several(before) then redis.call('HDEL', P .. 'turns', host) end
-  if mask == 0 and before ~= 0 then redis.call('HDEL', P .. 'mask', host)
-  elseif mask ~= before then redis.call('HSET', P .. 'mask', host, mask) end
+  record.mask = mask
+end
+
+-- Take up to n entries of a host, best level first, but for the `share` of lower ones. Fewer when the rest of the best
+-- level has to come from the store: lower levels do not overtake it, they get no more than their share.
+local function pop(P, host, n, share)
+  local record, entries = record_of(P, host), {}
+  if record.few then take_few(P, record, n, entries)
+  else take_from_lists(P, host, n, share, record, entries) end
+  save_record(P, record)
   moved(P, host, entries)
   return entries
 end

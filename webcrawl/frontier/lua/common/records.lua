@@ -1,0 +1,97 @@
+-- What a shard keeps of a host with URLs, in the hash `queued`: at which levels there are any and, while they are few, the
+-- URLs themselves. Most hosts never have more than a few, and a list of its own would weigh more than they do.
+
+-- Most hosts begin alike. A name is never taken for another host's: a host has no slash behind its scheme.
+local function name_of(host)
+  if string.sub(host, 1, 8) ~= 'https://' then return host end
+  if string.sub(host, 9, 12) == 'www.' then return '/' .. string.sub(host, 13) end
+  return string.sub(host, 9)
+end
+
+local function host_of(name)
+  if string.byte(name) == 47 then return 'https://www.' .. string.sub(name, 2) end
+  return string.find(name, '://', 1, true) and name or 'https://' .. name
+end
+
+-- The record of a host, the same one throughout a script: `mask`, its levels, and in the second byte those of them that are
+-- closed; `few`, its entries, each behind its length, all of one level, or nil when they are in lists; `listed`, see
+-- ready.lua; `stored`, its bytes. These are `listed`, and then either `few` or the two bytes of the mask.
+local records = {}
+local function record_of(P, host)
+  local record = records[host]
+  if record then return record end
+  local name = name_of(host)
+  local stored = redis.call('HGET', P .. 'queued', name)
+  record = {host = host, name = name, stored = stored, mask = 0, listed = 0}
+  if stored then
+    record.listed = string.byte(stored)
+    if #stored == 3 then
+      local levels, closed = string.byte(stored, 2, 3)
+      record.mask = levels + 256 * closed
+    else
+      record.few = string.sub(stored, 2)
+      record.mask = bit.lshift(1, string.byte(stored, 3))
+    end
+  end
+  records[host] = record
+  return record
+end
+
+-- For whoever has changed a record.
+local function save_record(P, record)
+  local bytes = false
+  if record.few then
+    bytes = string.char(record.listed) .. record.few
+  elseif record.mask ~= 0 or record.listed ~= 0 then
+    bytes = string.char(record.listed, record.mask % 256, math.floor(record.mask / 256))
+  end
+  if bytes == record.stored then return end
+  if bytes then redis.call('HSET', P .. 'queued', record.name, bytes)
+  else redis.call('HDEL', P .. 'queued', record.name) end
+  record.stored = bytes
+end
+
+local function few_entries(few)
+  local entries, from = {}, 1
+  while from <= #few do entries[#entries + 1], from = struct.unpack('Bc0', few, from) end
+  return entries
+end
+
+-- Entries of a level as few are kept, in their order or backwards; nil when one is of another level, or when that takes more
+-- than so many bytes.
+local FEW_BYTES = 240
+local function as_few(entries, level, backwards, room)
+  local parts, last = {}, 2 * #entries
+  for i, entry in ipairs(entries) do
+    local place = backwards and last - 2 * i or 2 * i - 2
+    room = room - #entry - 1
+    if room < 0 or level_of(entry) ~= level then return end
+    parts[place + 1], parts[place + 2] = string.char(#entry), entry
+  end
+  return table.concat(parts)
+end
+
+-- Keep entries in the record, at the head or the end of the few; false when with these they are not few any more: too
+-- long, more than `most`, or of several levels.
+local function add_few(record, entries, first, most)
+  if record.mask ~= 0 and not record.few then return false end
+  local few = record.few or ''
+  local level = few == '' and level_of(entries[1]) or string.byte(few, 2)
+  local more = as_few(entries, level, first, FEW_BYTES - #few)
+  if not more or most < FEW_BYTES and #few_entries(few) + #entries > most then return false end
+  record.few, record.mask = first and more .. few or few .. more, bit.lshift(1, level)
+  return true
+end
+
+-- Keep these of the few.
+local function keep_few(record, entries)
+  if #entries == 0 then record.few, record.mask = nil, 0
+  else record.few = as_few(entries, level_of(entries[1]), false, FEW_BYTES) end
+end
+
+-- A host is parked when an operator blocked it or its budget is spent: it keeps its URLs, but no worker gets it.
+local function is_parked(P, host)
+  local record = record_of(P, host)
+  if record.parked == nil then record.parked = redis.call('HEXISTS', P .. 'parked', host) == 1 end
+  return record.parked
+end

@@ -126,8 +126,12 @@ class Engine:
     `client` is redis-py's asyncio client for whatever only reads. Replies are bytes.
     """
 
-    def __init__(self, url: str, parameters: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, url: str, parameters: Mapping[str, Any] | None = None, *, embedded: bool = False
+    ) -> None:
         self.url = url
+        self.embedded = embedded
+        """It is of this machine: in a power failure it goes together with its workers."""
         self._options = {
             key: value for key, value in (parameters or {}).items() if key not in _SCRAPY_REDIS_ONLY
         }
@@ -204,6 +208,12 @@ class Engine:
         if self._cluster is not None:
             return await self._cluster.servers()
         return [str((await self.client.info("server"))["run_id"])]
+
+    async def age(self) -> float:
+        """Seconds, rounded down, since one server was started; infinite for a cluster, where replicas take over."""
+        if self._cluster is not None:
+            return math.inf
+        return float((await self.client.info("server"))["uptime_in_seconds"])
 
     async def _send(self, commands: Sequence[Command]) -> list[Any]:
         """Replies in order, an exception in the place of each that failed."""

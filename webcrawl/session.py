@@ -123,7 +123,8 @@ class Session:
         `to_crawl`: keep other processes from starting until `open` has cleared up after dead ones.
         """
         config = self.engine_config
-        self.engine = Engine(config.url or self._start_embedded(to_crawl), config.parameters)
+        url = config.url or self._start_embedded(to_crawl)
+        self.engine = Engine(url, config.parameters, embedded=not config.url)
         await self.engine.check()
         self.frontier = Frontier(
             self.engine,

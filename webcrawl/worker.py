@@ -244,12 +244,26 @@ class Worker:
         self._sent -= len(forgotten)
         for host in self._hosts:
             host.drained = True
-        now = time.monotonic()
-        self._lease_again_at = now + self._answer_seconds + self.turns.config.delay
-        # where its clock is ahead, leases of others seem to have run out: they are about to extend them
-        self._reap_at = now + self._config.lease_seconds
+        self._leave_to_others(time.monotonic())
         await self._beat()
         self._restarts.heeded()
+
+    async def _heed_young_engine(self) -> None:
+        """The same for a worker that comes when an engine was started a moment ago that others had used before."""
+        age = await self.frontier.engine.age()
+        # an embedded one is young whenever a crawl begins, and its workers do not outlive its machine
+        if (
+            age < self._config.lease_seconds
+            and not self.frontier.engine.embedded
+            and await self.crawl.working()
+        ):
+            self._leave_to_others(time.monotonic() - age)
+
+    def _leave_to_others(self, started: float) -> None:
+        """Those who had hosts when the engine was `started` must hear first which of them they have."""
+        self._lease_again_at = started + self._answer_seconds + self.turns.config.delay
+        # where its clock is ahead, leases of others seem to have run out: they are about to extend them
+        self._reap_at = started + self._config.lease_seconds
 
     async def _pause(self, round_took: float) -> None:
         """Wait for something to report, a short while in any case, to report in batches: larger ones when busy."""
@@ -264,6 +278,8 @@ class Worker:
     async def _round(self) -> None:
         # first of all: what is added may name this worker, and nobody must take it for a dead one; and leases must not
         # run out while a full engine refuses what is added
+        if not self.is_known:
+            await self._heed_young_engine()
         await self._beat_if_due()
         asked = time.monotonic()
         self._open(await self.frontier.regain(), asked)

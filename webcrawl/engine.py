@@ -102,21 +102,29 @@ def _words(script: str) -> set[str]:
 class _Pool(redis.asyncio.BlockingConnectionPool):
     """Its calls wait for a free connection: the usual pool raises what looks like a server that is away.
 
-    A connection that was lost while nobody used it is told of: redis-py would make another one and say nothing. Who
+    That connections were lost while nobody used them is told of once: redis-py would make others and say nothing. Who
     believes the server to know something has to say it again.
     """
 
     made = 0
     """Connections that were made."""
+    _losses = 0
 
     async def ensure_connection(self, connection: Any) -> None:
+        made_after = getattr(connection, "made_after", None)
+        is_news = made_after == self._losses
         if not connection.is_connected:
-            self.made += 1
+            # whoever had it when it was lost knows
+            self._losses += is_news
         elif await connection.can_read():
-            # the others of that server are no better, and are not to tell of it one by one
-            await self.disconnect(inuse_connections=False)
             await connection.disconnect()
-            raise RedisConnectionError("the connection was lost")
+            if is_news:
+                self._losses += 1
+                raise RedisConnectionError("the connection was lost")
+        else:
+            return
+        self.made += 1
+        connection.made_after = self._losses
         await super().ensure_connection(connection)
 
 

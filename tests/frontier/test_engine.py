@@ -250,6 +250,31 @@ async def test_a_connection_that_was_lost_is_told(
     assert await frontier.add([page(f"{HOST}/2")]) == [True]
 
 
+async def test_of_all_connections_that_were_lost_one_tells(
+    engine_at: Callable[..., Engine], durable_server: ValkeyServer
+) -> None:
+    """Those that nobody used at the time: who asks for a figure later has nothing to do with it."""
+    engine = engine_at(f"unix://{durable_server.unix_socket_path}")
+
+    async def ask_at_once(questions: int) -> int:
+        """How many of these, each on a connection of its own, raised."""
+        pings = (engine.client.ping() for _ in range(questions))
+        return sum(isinstance(one, AWAY) for one in await asyncio.gather(*pings, return_exceptions=True))
+
+    assert await ask_at_once(5) == 0
+    for told in (1, 0):
+        durable_server.terminate()
+        if not told:
+            with pytest.raises(AWAY):
+                await engine.client.ping()
+        durable_server.start()
+        await asyncio.sleep(0.05)
+        made = engine.connections
+        assert await ask_at_once(1) == told
+        assert await ask_at_once(5) == 0
+        assert engine.connections > made
+
+
 async def test_a_token_is_never_given_twice_though_the_server_lost_its_last_moments(
     frontier_of: Frontiers, durable_server: ValkeyServer
 ) -> None:

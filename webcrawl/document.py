@@ -67,7 +67,6 @@ class Document:
     def html(self) -> LexborHTMLParser:
         """The body parsed as HTML, once; deep nesting is flattened, text and links are kept."""
         if self._html is None:
-            # UTF-8 goes to Lexbor as it is; it replaces what is none as decoding would
             markup = self._body if self._is_utf8 else self.text.encode("utf-8", "surrogatepass")
             if markup.count(b"<") > TRUSTED_TAGS:
                 from webcrawl.nesting import bounded  # NumPy is slow to import, and few pages need it
@@ -79,7 +78,14 @@ class Document:
 
     @property
     def _is_utf8(self) -> bool:
-        return self.charset in ("utf-8", "ascii") and self._text is None and read_bom(self._body)[0] is None
+        """Whether Lexbor, which replaces what is no UTF-8 in ways of its own, can read the body as it is."""
+        if self.charset != "utf-8" or read_bom(self._body)[0] is not None:
+            return False
+        try:
+            self._body.decode("utf-8")
+        except UnicodeDecodeError:
+            return False
+        return True
 
     @property
     def elements(self) -> list[Element]:

@@ -12,6 +12,8 @@ from webcrawl.membership import Membership
 from webcrawl.turns import Turns
 
 _LONG_BLOCK_SECONDS = 0.5
+_AHEAD = 8
+_MOST_AHEAD = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +46,17 @@ class Reports:
         return replace(host.report(sent), pause=pause, quiet=self.turns.config.forgive_after)
 
     def _more_of(self, host: LeasedHost) -> int:
-        """How many URLs to ask for on top: as long as no other host waits for a place, a host is kept busy."""
-        low = len(host.urls) <= self.config.lease_urls // 2
+        """How many URLs to ask for on top: as long as no other host waits for a place, a host is kept busy.
+
+        A fast one has more ahead than FRONTIER_LEASE_URLS, or it would run dry from one report to the next.
+        """
+        fast = _AHEAD * max(host.concurrency, len(host.settled))
+        ahead = min(max(self.config.lease_urls, fast), _MOST_AHEAD)
+        low = len(host.urls) <= ahead // 2
         room = len(self.hosts) < self.config.lease_hosts
         mine = self.members.serves(self.keys.shard(host.lease.host))
         wanted = low and room and mine and not host.drained
-        return self.config.lease_urls - len(host.urls) if wanted else 0
+        return ahead - len(host.urls) if wanted else 0
 
 
 def _is_blocked(host: LeasedHost) -> bool:

@@ -12,7 +12,7 @@ from webcrawl.membership import Membership
 from webcrawl.turns import Turns
 
 _LONG_BLOCK_SECONDS = 0.5
-_AHEAD = 8
+_AT_A_TIME = 4
 _MOST_AHEAD = 1000
 
 
@@ -50,8 +50,8 @@ class Reports:
 
         A fast one has more ahead than FRONTIER_LEASE_URLS, or it would run dry from one report to the next.
         """
-        fast = _AHEAD * max(host.concurrency, len(host.settled))
-        ahead = min(max(self.config.lease_urls, fast), _MOST_AHEAD)
+        fast = max(host.concurrency, len(host.settled)) // _AT_A_TIME
+        ahead = min(self.config.lease_urls * (1 + fast), _MOST_AHEAD)
         low = len(host.urls) <= ahead // 2
         room = len(self.hosts) < self.config.lease_hosts
         mine = self.members.serves(self.keys.shard(host.lease.host))

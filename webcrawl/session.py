@@ -6,6 +6,7 @@ session. Settings are read, and found wrong, when it is made; the network is tou
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import socket
@@ -168,6 +169,8 @@ class Session:
 
     async def open(self) -> None:
         """Connect, and begin the crawl or go on with it; raises ConfigurationError when it was begun otherwise."""
+        # with NumPy it takes a quarter of a second: not in the midst of the first pages
+        importlib.import_module("webcrawl.nesting")
         await self.connect(to_crawl=True)
         try:
             await self.engine.patiently(self._begin)

@@ -58,7 +58,8 @@ class Permits:
     async def reserve(self, wanted: int) -> bool:
         """Reserve some more when short; True when there are any."""
         if self._free <= 0:
-            self._free += await self._crawl.permits(max(1, wanted), self._limit)
+            granted = await self._crawl.permits(max(1, wanted), self._limit)
+            self._free += granted  # not before: one may have been settled while this was asked
         if self._free > 0:
             self.short = False
         return not self.short

@@ -17,6 +17,7 @@ from webcrawl.engine import AWAY, Engine
 from webcrawl.errors import ConfigurationError
 from webcrawl.frontier import Crawl, Keys
 from webcrawl.frontier.keys import FORMAT
+from webcrawl.permits import Permits
 
 Crawls = Callable[..., Crawl]
 
@@ -166,6 +167,17 @@ async def test_what_was_counted_counts_once_though_replies_are_lost(redis_url: s
     await engine.close()
     assert 2 <= lost < 99
     assert (await crawl_of("w2").totals())["pages"] == 9
+
+
+async def test_a_permit_that_comes_free_while_another_is_asked_for_is_not_lost(crawl_of: Crawls) -> None:
+    """A crawl that had lost one never came to the last page of its limit."""
+    permits = Permits(crawl_of("w1"), 10)
+    assert await permits.reserve(1) and permits.take()
+    asked = asyncio.create_task(permits.reserve(1))
+    await asyncio.sleep(0)
+    permits.settle(page=False)
+    await asked
+    assert [permits.take() for _ in range(3)] == [True, True, False]
 
 
 async def test_permits_whose_grant_was_not_heard_are_not_kept(redis_url: str, crawl_of: Crawls) -> None:

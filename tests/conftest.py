@@ -25,7 +25,7 @@ hypothesis.settings.load_profile("webcrawl")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--chaos-seconds", type=float, default=80.0, help="how long workers and engine are killed and stopped"
+        "--chaos-seconds", type=float, default=95.0, help="how long workers and engine are killed and stopped"
     )
 
 

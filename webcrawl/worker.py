@@ -160,7 +160,7 @@ class Worker:
         if page:
             self.counted["pages"] += 1
         if host := self._hosts.of(url.host, token):
-            after = self._sent + len(self._adds)
+            after = self.found
             self._hosts.settle(host, Settled(replace(settlement, pages=int(page), bytes=size), after))
             self._dirty.add(url.host)
         else:
@@ -304,7 +304,7 @@ class Worker:
 
     async def _send_adds(self) -> None:
         """What has been found by now, not what is found meanwhile: a busy worker would never come to report."""
-        end = self._sent + len(self._adds)
+        end = self.found
         while self._sent < end:
             batch = self._adds[: min(_FLUSH_AT, end - self._sent)]
             verdicts = await self.frontier.add(batch)

@@ -8,7 +8,8 @@ CrawlError
 │       └── EngineFull      it has no memory left for anything new
 ├── StoreError           a page could not be stored, or stored data is damaged
 ├── AddressRefused       the address guard forbids to connect there
-└── NameNotResolved      the DNS says that a name has no address
+├── NameNotResolved      the DNS says that a name has no address
+└── BadCoding            a payload is not in the content coding that its header names
 """
 
 from __future__ import annotations
@@ -53,3 +54,7 @@ class NameNotResolved(CrawlError):
         super().__init__(f"cannot resolve {name}: {reason}")
         self.name = name
         self.permanent = permanent
+
+
+class BadCoding(CrawlError):
+    """A payload is not in the content coding that its header names, or in one that nobody knows."""

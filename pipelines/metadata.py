@@ -18,7 +18,7 @@ class MetadataPipeline:
     def __init__(self, session: Session) -> None:
         session.stores.data_dir.mkdir(parents=True, exist_ok=True)
         # now, not when the spider opens: a place that cannot be used is named, and nothing happens
-        self._metadata = Metadata(session.stores.metadata)
+        self._metadata = Metadata(session.stores.metadata, history=session.stores.history)
         self._batches = Batches(self._write)
 
     @classmethod

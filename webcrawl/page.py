@@ -50,7 +50,10 @@ class Page(Carried):
     `digest` is "sha1:" and the Base32 SHA-1 of the payload as received, as in a WARC. `simhash` is unsigned
     64-bit. `duplicate_of` is the URL of an earlier page with the same payload (`duplicate_kind` "exact") or
     nearly the same text ("near"). `warc_offset` and `warc_length` place the response's gzip member in
-    `warc_file`. `attempts` counts the tries that this fetch took.
+    `warc_file`. `attempts` counts the tries that this fetch took. `latency` is in seconds, to the first byte of
+    the answer. `redirects` are the URLs that led here, the first one first. `truncated` says why the body is not
+    whole (see Exchange). `processing_error` is what a processor of the body ran into. `details` holds what it
+    found beyond the other fields: lists, dicts and plain values.
     """
 
     url: str
@@ -78,6 +81,14 @@ class Page(Carried):
     warc_offset: int | None = None
     warc_length: int | None = None
     attempts: int = 1
+    latency: float | None = None
+    redirects: list[str] | None = None
+    truncated: str | None = None
+    author: str | None = None
+    published_at: datetime | None = None
+    image_url: str | None = None
+    processing_error: str | None = None
+    details: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         self.final_url = self.final_url or self.url

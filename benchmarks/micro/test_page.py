@@ -9,7 +9,6 @@ from pathlib import Path
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from benchmarks.micro.conftest import LINKS, URL, made_page
-from webcrawl.body import Body
 from webcrawl.document import Document
 from webcrawl.duplicates import simhash64
 from webcrawl.exchange import Exchange
@@ -81,7 +80,7 @@ def test_warc_write(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
             request_body=b"",
             status=200,
             response_head=HEAD,
-            payload=Body(made_page(seed).encode()),
+            payload=made_page(seed).encode(),
             ip_address="192.0.2.1",
             fetched_at=datetime.now(UTC),
         )

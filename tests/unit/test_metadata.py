@@ -1,4 +1,4 @@
-"""Rows of pages in SQLite: real files, several processes."""
+"""Rows of pages in SQLite and PostgreSQL: real files, a real server, several processes."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import multiprocessing
 import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
-from sqlalchemy import Dialect
-from sqlalchemy.dialects import postgresql
-from sqlalchemy.schema import CreateTable
+from hypothesis import given, settings, strategies as st
 
-from webcrawl.errors import ConfigurationError, StoreError
+from tests.postgres import PostgresServer
+from webcrawl.errors import ConfigurationError, StoreError, StoreUnavailable
 from webcrawl.page import ROW_FIELDS, Page
-from webcrawl.stores import metadata as module
-from webcrawl.stores.columns import SCHEMA_VERSION, pages
+from webcrawl.stores import database as database_module, metadata as module
+from webcrawl.stores.columns import pages
 from webcrawl.stores.metadata import Metadata
+from webcrawl.stores.schema import SCHEMA_VERSION
 
 NOW = datetime(2026, 2, 3, 4, 5, 6, 789, tzinfo=UTC)
 
@@ -34,10 +34,28 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "folder" / "metadata.db"
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def uri(request: pytest.FixtureRequest, path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{path}"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.new_database()
+
+
 @pytest.fixture
-def metadata(path: Path) -> Iterator[Metadata]:
+def metadata(uri: str) -> Iterator[Metadata]:
+    with Metadata(uri, history=3) as it:
+        yield it
+
+
+@pytest.fixture
+def in_sqlite(path: Path) -> Iterator[Metadata]:
     with Metadata(f"sqlite:///{path}") as it:
         yield it
+
+
+def at(minutes: float) -> datetime:
+    return NOW + timedelta(minutes=minutes)
 
 
 def test_a_row_comes_back_as_it_went(metadata: Metadata) -> None:
@@ -49,40 +67,170 @@ def test_a_row_comes_back_as_it_went(metadata: Metadata) -> None:
         length=2**40,
         simhash=2**64 - 1,
         warc_offset=2**33,
+        latency=0.25,
+        redirects=["http://example.org/"],
+        published_at=NOW - timedelta(days=3),
+        details={"entries": [{"title": "a", "n": 1.5}], "none": None},
     )
     metadata.upsert([given_row])
     stored = metadata.get("https://example.org/")
-    assert stored == given_row | {"fetches": 1, "first_fetched_at": NOW}
+    kept = {"fetches": 1, "first_fetched_at": NOW, "tried_at": NOW, "changed_at": None, "state": "fetched"}
+    assert stored == given_row | kept
+    assert list(metadata.scan()) == [stored]
+    assert metadata.get_many(["https://example.org/", "https://example.org/other"]) == {stored["url"]: stored}
     assert metadata.get("https://example.org/other") is None
     assert metadata.count() == 1
 
 
 def test_every_field_of_a_page_has_a_column() -> None:
-    assert set(ROW_FIELDS) | {"fetches", "first_fetched_at"} == {column.name for column in pages.columns}
+    kept = {"fetches", "first_fetched_at", "tried_at", "changed_at", "state"}
+    assert set(ROW_FIELDS) | kept == {column.name for column in pages.columns}
 
 
 def test_fetching_again_overwrites_and_counts(metadata: Metadata) -> None:
     later = NOW + timedelta(days=1)
     metadata.upsert([row(title="first")])
-    metadata.upsert([row(title="second", fetched_at=later), row(title=None, status=404, fetched_at=later)])
+    last = later + timedelta(days=1)
+    metadata.upsert([row(title="second", fetched_at=later), row(title=None, status=404, fetched_at=last)])
     stored = metadata.get("https://example.org/")
     assert stored is not None
     assert (stored["title"], stored["status"], stored["fetches"]) == (None, 404, 3)
-    assert (stored["first_fetched_at"], stored["fetched_at"]) == (NOW, later)
+    assert (stored["first_fetched_at"], stored["fetched_at"], stored["state"]) == (NOW, last, "missing")
     assert metadata.count() == 1
 
 
 def test_a_fetch_without_an_answer_keeps_what_an_earlier_one_brought(metadata: Metadata) -> None:
-    failed = row(status=None, title=None, error="TimeoutError: too slow", attempts=2)
+    failed = row(status=None, title=None, error="TimeoutError: too slow", attempts=2, fetched_at=at(1))
     metadata.upsert([row(status=200, title="a page"), failed])
     stored = metadata.get("https://example.org/")
     assert stored is not None
     assert (stored["status"], stored["title"], stored["fetches"]) == (200, "a page", 2)
-    assert (stored["error"], stored["attempts"]) == ("TimeoutError: too slow", 2)
-    metadata.upsert([row(status=200, title="again")])
+    assert (stored["error"], stored["attempts"], stored["state"]) == ("TimeoutError: too slow", 2, "failed")
+    assert (stored["fetched_at"], stored["tried_at"]) == (NOW, at(1))
+    metadata.upsert([row(status=200, title="again", fetched_at=at(2))])
     stored = metadata.get("https://example.org/")
     assert stored is not None
     assert (stored["title"], stored["error"]) == ("again", None)
+
+
+def test_the_same_fetch_said_again_counts_once(metadata: Metadata) -> None:
+    """Its transaction was committed, but the answer got lost with the connection."""
+    for title in ("first", "again"):
+        metadata.upsert([row(status=200, title=title), row("https://example.org/2", status=None)])
+    assert [(found["fetches"], found["title"]) for found in metadata.scan()] == [(1, "again"), (1, None)]
+    assert [len(metadata.history(found["url"])) for found in metadata.scan()] == [1, 1]
+
+
+def test_the_history_of_a_url(metadata: Metadata) -> None:
+    url = "https://example.org/"
+    answers = [
+        row(status=None, error="DNS"),
+        row(status=200, digest="A", length=1, warc_offset=11, fetched_at=at(1)),
+        row(status=304, fetched_at=at(2), latency=0.5),
+        row(status=None, error="TimeoutError", fetched_at=at(3)),
+        row(status=200, digest="A", length=1, fetched_at=at(4)),
+        row(status=200, digest="B", length=2, fetched_at=at(5)),
+        row(status=404, digest="C", length=3, fetched_at=at(6)),
+    ]
+    told = [
+        (0, None, False),
+        (1, 200, False),
+        (2, 304, False),
+        (3, None, False),
+        (4, 200, False),
+        (5, 200, True),
+    ]
+    told.append((6, 404, True))
+    for number, answer in enumerate(answers, 1):
+        metadata.upsert([answer])
+        history = metadata.history(url)
+        assert [(fetch.fetched_at, fetch.status, fetch.changed) for fetch in history] == [
+            (at(minute), status, changed) for minute, status, changed in told[max(0, number - 4) : number]
+        ]
+    assert (history[0].error, history[1].error, history[1].length) == ("TimeoutError", None, 1)
+    stored = metadata.get(url)
+    assert stored is not None
+    assert (stored["fetches"], stored["changed_at"], stored["first_fetched_at"]) == (7, at(6), NOW)
+
+
+def test_an_answer_304_keeps_the_page_and_tells_of_the_try(metadata: Metadata) -> None:
+    metadata.upsert([row(status=200, title="a page", etag='"1"', digest="A", warc_file="w", length=7)])
+    metadata.upsert([row(status=304, fetched_at=at(5), length=0, digest="E", warc_file="other")])
+    stored = metadata.get("https://example.org/")
+    assert stored is not None
+    page = ("status", "title", "etag", "digest", "warc_file", "length", "fetched_at", "changed_at")
+    assert [stored[name] for name in page] == [200, "a page", '"1"', "A", "w", 7, NOW, None]
+    assert (stored["state"], stored["tried_at"], stored["fetches"]) == ("unchanged", at(5), 2)
+    told = [(fetch.status, fetch.warc_file) for fetch in metadata.history("https://example.org/")]
+    assert told == [(200, "w"), (304, "other")]
+
+
+def test_a_batch_may_hold_a_url_twice(metadata: Metadata) -> None:
+    metadata.upsert([row(status=200, digest=str(minute), fetched_at=at(minute)) for minute in range(3)])
+    assert [fetch.digest for fetch in metadata.history("https://example.org/")] == ["0", "1", "2"]
+    assert [fetch.changed for fetch in metadata.history("https://example.org/")] == [False, True, True]
+
+
+def test_without_a_history_only_the_row_is_kept(uri: str) -> None:
+    with Metadata(uri, history=0) as it:
+        it.upsert([row(status=200, fetched_at=at(minute)) for minute in range(3)])
+        assert [fetch.fetched_at for fetch in it.history("https://example.org/")] == [at(2)]
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        (200, "fetched"),
+        (206, "fetched"),
+        (301, "redirected"),
+        (304, "unchanged"),
+        (404, "missing"),
+        (410, "missing"),
+    ]
+    + [(403, "refused"), (503, "broken"), (999, "refused"), (None, "failed")],
+)
+def test_the_state_in_a_word(in_sqlite: Metadata, status: int | None, state: str) -> None:
+    in_sqlite.upsert([row(status=status)])
+    assert [found["state"] for found in in_sqlite.scan()] == [state]
+
+
+def _count(uri: str, start: Any) -> None:
+    start.wait(30)
+    with Metadata(uri) as it:
+        for _ in range(50):
+            it.update("https://example.org/", lambda stored: {"depth": stored["depth"] + 1})
+
+
+def test_read_modify_write_by_several_processes_loses_nothing(uri: str) -> None:
+    with Metadata(uri) as it:
+        it.upsert([row(title="stays")])
+        assert it.update("https://example.org/", lambda stored: {}) == it.get("https://example.org/")
+        assert it.update("https://example.org/other", lambda stored: {"depth": 1}) is None
+    context = multiprocessing.get_context("spawn")
+    start = context.Barrier(2)
+    processes = [context.Process(target=_count, args=(uri, start)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0, 0]
+    with Metadata(uri) as it:
+        stored = it.update("https://example.org/", lambda stored: {"details": {"seen": stored["depth"]}})
+        assert stored is not None
+        assert (stored["depth"], stored["title"]) == (100, "stays")
+        assert it.get("https://example.org/") == stored
+
+
+def test_a_change_that_raises_changes_nothing(metadata: Metadata) -> None:
+    metadata.upsert([row(title="stays")])
+
+    def fail(stored: dict[str, Any]) -> dict[str, Any]:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError):
+        metadata.update("https://example.org/", fail)
+    metadata.update("https://example.org/", lambda stored: {"depth": 4})
+    assert [(found["title"], found["depth"]) for found in metadata.scan()] == [("stays", 4)]
 
 
 def test_all_rows_or_none(metadata: Metadata) -> None:
@@ -99,18 +247,18 @@ def test_all_rows_or_none(metadata: Metadata) -> None:
 def test_any_fingerprint_and_any_text(
     tmp_path_factory: pytest.TempPathFactory, simhash: int | None, title: str | None
 ) -> None:
-    with Metadata(f"sqlite:///{tmp_path_factory.getbasetemp()}/any.db") as it:
-        it.upsert([row(simhash=simhash, title=title)])
-        stored = it.get("https://example.org/")
+    it = _opened(f"sqlite:///{tmp_path_factory.getbasetemp()}/any.db")
+    it.upsert([row(simhash=simhash, title=title)])
+    stored = it.get("https://example.org/")
     assert stored is not None
     assert stored["simhash"] == simhash
     clean = title and title.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
     assert stored["title"] == clean
 
 
-def test_as_other_programs_see_it(metadata: Metadata, path: Path) -> None:
+def test_as_other_programs_see_it(in_sqlite: Metadata, path: Path) -> None:
     east = NOW.astimezone(timezone(timedelta(hours=5)))
-    metadata.upsert(
+    in_sqlite.upsert(
         [row(simhash=2**64 - 1, fetched_at=east), row("http://naive/", fetched_at=NOW.replace(tzinfo=None))]
     )
     with sqlite3.connect(path) as connection:
@@ -124,6 +272,51 @@ def test_as_other_programs_see_it(metadata: Metadata, path: Path) -> None:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
+@settings(max_examples=30)
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.floats(-1e9, 1e9)
+        | st.integers()
+        | st.text(st.characters(exclude_categories=[])),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+        max_leaves=8,
+    )
+)
+def test_any_details(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory, found: Any) -> None:
+    """What one database takes and gives back the other does too, whatever a document says."""
+    path = tmp_path_factory.getbasetemp() / "any.db"
+    stored = []
+    for uri in (f"sqlite:///{path}", _postgres_database(postgres)):
+        it = _opened(uri)
+        it.upsert([row(details={"found": found, "at": NOW, "raw": b"\xff", "other": {1}})])
+        stored.append((it.get("https://example.org/") or {})["details"])
+        assert [one["details"] for one in it.scan()] == stored[-1:]
+    assert stored[0] == stored[1]
+    assert stored[0]["at"] == NOW.isoformat()
+
+
+@cache
+def _postgres_database(server: PostgresServer) -> str:
+    return server.new_database()
+
+
+@cache
+def _opened(uri: str) -> Metadata:
+    return Metadata(uri)
+
+
+def test_details_that_are_nested_without_end(metadata: Metadata) -> None:
+    found: list[Any] = []
+    for _ in range(5_000):
+        found = [found]
+    metadata.upsert([row(details={"found": found})])
+    stored = metadata.get("https://example.org/")
+    assert stored is not None
+    assert stored["details"] != {}
+
+
 def test_scan_goes_host_by_host_past_its_batches(metadata: Metadata, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SCAN_BATCH", 7)
     hosts = ["http://a.example", "http://a.example:81", "http://a.example.org", "https://a.example"]
@@ -131,14 +324,18 @@ def test_scan_goes_host_by_host_past_its_batches(metadata: Metadata, monkeypatch
     seen = [found["host"] for found in metadata.scan()]
     assert len(seen) == 28
     assert sum(before != after for before, after in zip(seen, seen[1:], strict=False)) == 3
+    for host in hosts:
+        assert [found["url"] for found in metadata.scan(host)] == [f"{host}/{number}" for number in range(7)]
+    assert len(list(metadata.scan(hosts[0], after=f"{hosts[0]}/4"))) == 2
     monkeypatch.setattr(module, "SCAN_BATCH", 1_000)
     assert [found["host"] for found in metadata.scan()] == seen
 
 
-def test_it_is_still_there_when_opened_again(metadata: Metadata, path: Path) -> None:
+def test_it_is_still_there_when_opened_again(metadata: Metadata, uri: str) -> None:
     metadata.upsert([row()])
     metadata.close()
-    with Metadata(f"sqlite:///{path}") as again:
+    assert metadata.get("https://example.org/") is not None
+    with Metadata(uri) as again:
         assert again.count() == 1
 
 
@@ -146,19 +343,22 @@ def _store(uri: str, start: Any, number: int) -> None:
     start.wait(30)
     with Metadata(uri) as it:
         for batch in range(25):
-            it.upsert([row(f"http://{number}/{batch}/{n}") for n in range(8)] + [row("http://shared/")])
+            shared = row("http://shared/", fetched_at=at(2 * batch + number))
+            it.upsert([row(f"http://{number}/{batch}/{n}") for n in range(8)] + [shared])
 
 
-def _create(folder: str, start: Any) -> None:
-    for number in range(20):
+def _create(uris: list[str], start: Any) -> None:
+    for uri in uris:
         start.wait(30)
-        Metadata(f"sqlite:///{folder}/{number}.db").close()
+        Metadata(uri).close()
 
 
-def test_several_processes_create_the_schema_at_once(tmp_path: Path) -> None:
+def test_several_processes_create_the_schema_at_once(tmp_path: Path, postgres: PostgresServer) -> None:
+    uris = [f"sqlite:///{tmp_path}/{number}.db" for number in range(10)]
+    uris += [postgres.new_database() for _ in range(3)]
     context = multiprocessing.get_context("spawn")
     start = context.Barrier(3)
-    creators = [context.Process(target=_create, args=(str(tmp_path), start)) for _ in range(3)]
+    creators = [context.Process(target=_create, args=(uris, start)) for _ in range(3)]
     for creator in creators:
         creator.start()
     for creator in creators:
@@ -166,10 +366,9 @@ def test_several_processes_create_the_schema_at_once(tmp_path: Path) -> None:
     assert [creator.exitcode for creator in creators] == [0, 0, 0]
 
 
-def test_two_processes_write_one_file_from_its_creation(path: Path) -> None:
+def test_two_processes_write_one_database_from_its_creation(uri: str) -> None:
     context = multiprocessing.get_context("spawn")
     start = context.Barrier(2)
-    uri = f"sqlite:///{path}"
     writers = [context.Process(target=_store, args=(uri, start, number)) for number in range(2)]
     for writer in writers:
         writer.start()
@@ -181,16 +380,19 @@ def test_two_processes_write_one_file_from_its_creation(path: Path) -> None:
         shared = it.get("http://shared/")
     assert shared is not None
     assert shared["fetches"] == 50
+    # only when both wrote it for the first time in the same moment
+    with Metadata(uri) as it:
+        assert 30 <= len(it.history("http://shared/")) <= 31
 
 
 def test_a_locked_database_is_waited_for_and_given_up(
-    metadata: Metadata, path: Path, monkeypatch: pytest.MonkeyPatch
+    in_sqlite: Metadata, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LOCK_TIMEOUT", 0.05)
+    monkeypatch.setattr(database_module, "LOCK_TIMEOUT", 0.05)
     with Metadata(f"sqlite:///{path}") as impatient:
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StoreError, match="locked"):
+        with pytest.raises(StoreUnavailable, match=r"metadata\.db.*locked"):
             impatient.upsert([row()])
         assert impatient.count() == 0  # reading goes on
         other.execute("COMMIT")
@@ -199,8 +401,8 @@ def test_a_locked_database_is_waited_for_and_given_up(
         assert impatient.count() == 1
 
 
-def test_a_newer_schema_is_refused(metadata: Metadata, path: Path) -> None:
-    metadata.close()
+def test_a_newer_schema_is_refused(in_sqlite: Metadata, path: Path) -> None:
+    in_sqlite.close()
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE schema_version SET version = version + 1")
     with pytest.raises(StoreError, match=rf"metadata\.db.*newer.*{SCHEMA_VERSION + 1}"):
@@ -224,15 +426,31 @@ def test_a_wrong_uri_is_named(uri: str) -> None:
         Metadata(uri)
 
 
-def test_statements_suit_postgresql() -> None:
-    """Without a server: at least they compile, with the types meant for it."""
-    dialect: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
-    table = str(CreateTable(pages).compile(dialect=dialect))
-    assert "simhash BIGINT" in table
-    assert "fetched_at TIMESTAMP WITH TIME ZONE NOT NULL" in table
-    statement = module._upsert_statement(dialect)
-    assert isinstance(statement, postgresql.Insert)
-    names = [column.name for column in pages.columns]
-    upsert = str(statement.compile(dialect=dialect, column_keys=names))
-    assert "ON CONFLICT (url) DO UPDATE SET" in upsert
-    assert "fetches = (pages.fetches + " in upsert
+def test_a_database_that_is_away_is_told_from_one_that_refuses(postgres: PostgresServer) -> None:
+    uri = postgres.new_database()
+    with Metadata(uri) as metadata:
+        metadata.upsert([row()])
+        with pytest.raises(StoreError) as refused:
+            metadata.upsert([row(final_url=None)])
+        assert not isinstance(refused.value, StoreUnavailable)
+        postgres.stop()
+        try:
+            for work in (
+                lambda: metadata.upsert([row()]),
+                lambda: metadata.get("https://example.org/"),
+                metadata.count,
+                lambda: Metadata(uri),
+            ):
+                with pytest.raises(StoreUnavailable, match=r"postgresql://crawler.*/crawl\d+"):
+                    work()
+        finally:
+            postgres.start()
+        metadata.upsert([row("https://example.org/after")])
+        assert metadata.get("https://example.org/after") is not None
+        assert metadata.count() == 2
+
+
+def test_a_database_that_does_not_exist_is_refused(postgres: PostgresServer) -> None:
+    uri = postgres.new_database()
+    with pytest.raises(StoreError, match="no_such.*does not exist"):
+        Metadata(uri.replace("@/", "@/no_such_"))

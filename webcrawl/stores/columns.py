@@ -1,29 +1,33 @@
 """The tables of the metadata database, and how Python values lie in their columns.
 
 `simhash` is unsigned in Python and, having 64 bits, is stored in two's complement: what SQL shows as negative
-is the value minus 2**64. Times are UTC: `TIMESTAMP WITH TIME ZONE` in PostgreSQL, ISO 8601 text in SQLite.
+is the value minus 2**64. Times are UTC: `TIMESTAMP WITH TIME ZONE` in PostgreSQL, ISO 8601 text in SQLite. What has a
+structure is JSON: `JSONB` in PostgreSQL, text in SQLite. A change here needs a step in schema.py.
 """
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     DateTime,
     Dialect,
+    Float,
     Integer,
     MetaData,
     Table,
     Text,
     TypeDecorator,
 )
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.types import TypeEngine
 
-# What is asked of a change: add one here, and a step that brings older databases to it in metadata.py.
-SCHEMA_VERSION = 1
+from webcrawl.stores.plain import clean, plain
 
 
 class UtcTime(TypeDecorator[datetime]):
@@ -68,9 +72,38 @@ class CleanText(TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        if value is None or value.isascii() and "\0" not in value:
-            return value
-        return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+        return None if value is None else clean(value)
+
+
+class Address(CleanText):
+    """The same in the order of its bytes, whatever the database's own order: URLs of a host stand together."""
+
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        # not by type_descriptor, which makes a VARCHAR of it
+        return Text() if dialect.name == "sqlite" else postgresql.TEXT(collation="C")
+
+
+class Structure(TypeDecorator[Any]):
+    """Lists and dicts of plain values. What JSON has no form for is stored as its text, see `plain`."""
+
+    impl = Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        return dialect.type_descriptor(
+            Text() if dialect.name == "sqlite" else postgresql.JSONB(none_as_null=True)
+        )
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        if value is None:
+            return None
+        value = plain(value)
+        return json.dumps(value, ensure_ascii=False) if dialect.name == "sqlite" else value
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        return json.loads(value) if isinstance(value, str) and dialect.name == "sqlite" else value
 
 
 tables = MetaData()
@@ -78,7 +111,7 @@ tables = MetaData()
 pages = Table(
     "pages",
     tables,
-    Column("url", CleanText, primary_key=True),
+    Column("url", Address, primary_key=True),
     Column("final_url", CleanText, nullable=False),
     Column("host", CleanText, nullable=False),
     Column("status", Integer),
@@ -105,6 +138,36 @@ pages = Table(
     Column("warc_offset", BigInteger),
     Column("warc_length", BigInteger),
     Column("attempts", Integer, nullable=False),
+    Column("state", Text),
+    Column("tried_at", UtcTime),
+    Column("changed_at", UtcTime),
+    Column("latency", Float),
+    Column("redirects", Structure),
+    Column("truncated", Text),
+    Column("author", CleanText),
+    Column("published_at", UtcTime),
+    Column("image_url", CleanText),
+    Column("processing_error", CleanText),
+    Column("details", Structure),
 )
+"""One row a URL: its latest answer, and what came of the latest try."""
+
+fetches = Table(
+    "fetches",
+    tables,
+    Column("url", Address, primary_key=True),
+    Column("fetched_at", UtcTime, primary_key=True),
+    Column("status", Integer),
+    Column("changed", Boolean),
+    Column("digest", CleanText),
+    Column("length", BigInteger),
+    Column("latency", Float),
+    Column("error", CleanText),
+    Column("warc_file", CleanText),
+    Column("warc_offset", BigInteger),
+    Column("warc_length", BigInteger),
+    sqlite_with_rowid=False,
+)
+"""Every fetch but the one that the URL's row in `pages` describes: a URL fetched once has none here."""
 
 schema_version = Table("schema_version", tables, Column("version", Integer, primary_key=True))

@@ -1,66 +1,86 @@
-"""Rows about pages in SQL: table `pages`, one row a URL, in SQLite or PostgreSQL (columns.py).
+"""Rows about pages in SQL: tables `pages`, one row a URL, and `fetches`, in SQLite or PostgreSQL (columns.py).
 
-The row of a URL describes its latest answer, and the error of its latest fetch if that brought none; `fetches` counts
-how often it was stored and `first_fetched_at` remembers the first time. SQLite's hidden row ids are kept: with 400,000
-rows 42,000 upserts/s, WITHOUT ROWID 26,000; reads alike.
+The row of a URL describes its latest answer, and the outcome (`state`, `error`, `tried_at`) of the latest try. What it
+says of its fetch goes to `fetches` when a later one takes its place: so the history of a URL is there and in its row,
+and a crawl that fetches each URL once pays nothing for it. SQLite's hidden row ids are kept: with 400,000 rows 42,000
+upserts/s, WITHOUT ROWID 26,000; reads alike.
 """
 
 from __future__ import annotations
 
-import random
-import re
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
-from sqlalchemy import Connection, Dialect, Engine, Executable, case, create_engine, event, func, select, text
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Dialect,
+    Table,
+    Text,
+    and_,
+    any_,
+    case,
+    delete,
+    func,
+    literal_column,
+    or_,
+    select,
+)
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
-from sqlalchemy.schema import CreateTable
 from sqlalchemy.sql import bindparam
 
-from webcrawl.errors import ConfigurationError, StoreError
-from webcrawl.stores.columns import SCHEMA_VERSION, pages, schema_version
+from webcrawl.stores.columns import fetches, pages
+from webcrawl.stores.compiled import Reading, Writing
+from webcrawl.stores.database import Database
+from webcrawl.stores.past import PAST_COLUMNS, UNCHANGED, described, follow, state
+from webcrawl.stores.plain import clean
+from webcrawl.stores.schema import prepare
 
-# SQLite lets one process write at a time: how long to wait for one's turn, in seconds.
-LOCK_TIMEOUT = 60.0
 SCAN_BATCH = 1_000
 
-T = TypeVar("T")
-
 # What upsert keeps by itself; all other columns are those of a page's row.
-_COUNTED = frozenset({"first_fetched_at", "fetches"})
-_OF_THE_TRY = frozenset({"error", "attempts"})
-_GIVEN = tuple(column.name for column in pages.columns if column.name not in _COUNTED)
-# Any number that no other program on the same PostgreSQL server is likely to lock.
-_SCHEMA_LOCK = 0x77656263
-# PostgreSQL: serialization failure, deadlock, too many connections, shutting down, starting up.
-_PASSING = frozenset({"40001", "40P01", "53300", "57P01", "57P03"})
+_KEPT = frozenset({"first_fetched_at", "fetches", "state", "tried_at", "changed_at"})
+_TIMES = ("first_fetched_at", "tried_at", "changed_at")
+_OF_THE_TRY = frozenset({"error", "attempts", "state", "tried_at"})
+_GIVEN = tuple(column.name for column in pages.columns if column.name not in _KEPT)
+
+
+class Fetch(NamedTuple):
+    """One fetch of a URL. `changed`: it brought other contents than the answer before. `latency` is in seconds."""
+
+    fetched_at: datetime
+    status: int | None
+    changed: bool
+    digest: str | None
+    length: int | None
+    latency: float | None
+    error: str | None
+    warc_file: str | None
+    warc_offset: int | None
+    warc_length: int | None
 
 
 class Metadata:
-    """The table `pages` at a database URI: "sqlite:///path" or "postgresql://user@server/name".
+    """The tables at a database URI: "sqlite:///path" or "postgresql://user@server/name".
 
-    Made on first use, by several processes at once if need be. Methods may be called from any thread. They
-    raise StoreError naming the database: it is none, its schema is newer than this code, it cannot be reached
-    or written.
+    Made on first use, by several processes at once if need be; those of an older webcrawl are brought up. `history` is
+    how many earlier fetches are kept of a URL. Methods may be called from any thread. They raise StoreError naming the
+    database: it is none, its schema is newer than this code, or it refuses; StoreUnavailable when it is away.
     """
 
-    def __init__(self, uri: str) -> None:
-        try:
-            url = make_url(uri)
-            self._engine = _engine(url)
-            self._upsert = _upsert_statement(self._engine.dialect)
-        except (SQLAlchemyError, ImportError, ValueError) as error:
-            told = re.sub("//[^/]*@", "//...@", uri)
-            raise ConfigurationError(f"cannot use the metadata URI {told!r}: {error}") from error
-        self.name = url.render_as_string(hide_password=True)
-        self._get = select(pages).where(pages.c.url == bindparam("key"))
-        self._retried(self._prepare)
+    def __init__(self, uri: str, *, history: int = 30) -> None:
+        self._database = database = Database(uri)
+        self.name = database.name
+        self._history = history
+        dialect = database.dialect
+        self._upsert = Writing(_upsert_statement(dialect), pages.columns, dialect)
+        self._get = Reading(select(pages).where(pages.c.url == bindparam("key")), pages.columns, dialect)
+        self._look = Reading(_look_statement(dialect), (pages.c.url, *PAST_COLUMNS), dialect)
+        self._remember = Writing(_insert(dialect, fetches).on_conflict_do_nothing(), fetches.columns, dialect)
+        database.write(lambda connection: prepare(connection, self.name))
 
     def __enter__(self) -> Self:
         return self
@@ -71,31 +91,70 @@ class Metadata:
         self.close()
 
     def upsert(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Store rows of pages (`Page.row()`), all or none; a known URL's row is overwritten and counted."""
+        """Store rows of pages (`Page.row()`), all or none; a known URL's row is overwritten and counted.
+
+        An answer 304, or none, keeps what an earlier answer brought. The same fetch said again counts once.
+        """
         if rows:
-            values = [
-                {name: row.get(name) for name in _GIVEN} | {"first_fetched_at": row["fetched_at"]}
-                for row in rows
-            ]
-            self._retried(lambda connection: connection.execute(self._upsert, values))
+            # in one order: two workers that write the same URLs must not wait for each other
+            ordered = sorted(rows, key=lambda row: str(row["url"]))
+            self._database.write(lambda connection: self._store(connection, ordered))
 
     def get(self, url: str) -> dict[str, Any] | None:
         """The row of a URL, or None."""
-        with self._reading() as connection:
-            row = connection.execute(self._get, {"key": url}).mappings().first()
-        return dict(row) if row is not None else None
+        row = self._database.first(self._get.text, {"key": url})
+        return None if row is None else self._get.row(row)
+
+    def get_many(self, urls: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """The rows of those of at most some thousand URLs that have one."""
+        with self._database.reading() as connection:
+            found = connection.execute(select(pages).where(pages.c.url.in_(urls))).mappings().all()
+        return {row["url"]: dict(row) for row in found}
+
+    def update(
+        self, url: str, change: Callable[[dict[str, Any]], Mapping[str, Any]]
+    ) -> dict[str, Any] | None:
+        """Read a row, set the columns that `change` returns for it, and return what it is then; None without a row.
+
+        Nobody else changes the row meanwhile. `change` may be called again: it should do nothing else.
+        """
+
+        def work(connection: Connection) -> dict[str, Any] | None:
+            query = select(pages).where(pages.c.url == url).with_for_update()
+            row = connection.execute(query).mappings().first()
+            if row is None:
+                return None
+            if changes := dict(change(dict(row))):
+                connection.execute(pages.update().where(pages.c.url == url).values(changes))
+            return {**row, **changes}
+
+        return self._database.write(work)
+
+    def history(self, url: str) -> list[Fetch]:
+        """The fetches of a URL that are known, the oldest first: those that are kept and that of its row."""
+        with self._database.reading() as connection:
+            earlier = select(fetches).where(fetches.c.url == url)
+            rows = [dict(row) for row in connection.execute(earlier).mappings()]
+            own = connection.execute(select(*PAST_COLUMNS).where(pages.c.url == url)).mappings().first()
+        if own is not None:
+            rows.append(described(dict(own)))
+        rows.sort(key=lambda row: row["fetched_at"])
+        return [Fetch(**{name: row[name] for name in Fetch._fields}) for row in rows]
 
     def count(self) -> int:
         """The number of URLs stored."""
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             return int(connection.execute(select(func.count()).select_from(pages)).scalar_one())
 
-    def scan(self) -> Iterator[dict[str, Any]]:
-        """Every row in the order of URLs, host by host; read in batches, so that writers go on meanwhile."""
-        after = ""
+    def scan(self, host: str | None = None, *, after: str = "") -> Iterator[dict[str, Any]]:
+        """Every row, or those of a host, in the order of URLs, host by host, behind the URL `after`.
+
+        Read in batches by the primary key, so that writers go on meanwhile. A host is scheme, name and port.
+        """
+        within = [] if host is None else [pages.c.url >= f"{host}/", pages.c.url < f"{host}0"]
         while True:
-            query = select(pages).where(pages.c.url > after).order_by(pages.c.url).limit(SCAN_BATCH)
-            with self._reading() as connection:
+            query = select(pages).where(pages.c.url > after, *within).order_by(pages.c.url).limit(SCAN_BATCH)
+            with self._database.reading() as connection:
                 rows = connection.execute(query).mappings().all()
             for row in rows:
                 yield dict(row)
@@ -105,92 +164,78 @@ class Metadata:
 
     def close(self) -> None:
         """Give back the connections; a later call opens new ones."""
-        self._engine.dispose()
+        self._database.close()
 
-    def _prepare(self, connection: Connection) -> None:
-        """Make the tables unless they are there, one process at a time, and check their version."""
-        if connection.dialect.name == "postgresql":
-            connection.execute(select(func.pg_advisory_xact_lock(_SCHEMA_LOCK)))
-        else:
-            connection.execute(text("BEGIN IMMEDIATE"))
-        connection.execute(CreateTable(schema_version, if_not_exists=True))
-        found = connection.execute(select(func.max(schema_version.c.version))).scalar()
-        if found is None:
-            connection.execute(CreateTable(pages, if_not_exists=True))
-            connection.execute(schema_version.insert().values(version=SCHEMA_VERSION))
-        elif found > SCHEMA_VERSION:
-            newer = f"its schema is {found}, this one knows {SCHEMA_VERSION}"
-            raise StoreError(f"{self.name} was written by a newer webcrawl: {newer}")
+    def _store(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        known = self._known(connection, {clean(row["url"]) for row in rows})
+        values, earlier, full = [], [], []
+        for row in rows:
+            url = clean(row["url"])
+            now, past = follow(row, known.get(url))
+            known[url] = now
+            if past is not None:
+                earlier.append(self._remember.parameters({**past, "url": url}))
+                if now["fetches"] > self._history + 1:
+                    full.append(url)
+            stored = {name: row.get(name) for name in _GIVEN}
+            stored |= {name: now[name] for name in _TIMES}
+            stored["state"], stored["fetches"] = state(row.get("status")), 1
+            values.append(self._upsert.parameters(stored))
+        if earlier and self._history:
+            connection.exec_driver_sql(self._remember.text, earlier)
+            if full:
+                self._forget(connection, full)
+        connection.exec_driver_sql(self._upsert.text, values)
 
-    def _retried(self, work: Callable[[Connection], object]) -> None:
-        """Do `work` in a transaction, again while another process is in the way."""
-        deadline = time.monotonic() + LOCK_TIMEOUT
-        while True:
-            try:
-                with self._engine.begin() as connection:
-                    work(connection)
-                return
-            except SQLAlchemyError as error:
-                if not _is_passing(error) or time.monotonic() > deadline:
-                    raise self._failure(error) from error
-                time.sleep(random.uniform(0.01, 0.1))
+    def _known(self, connection: Connection, urls: Set[str]) -> dict[str, Mapping[str, Any]]:
+        """What is known of those of these URLs that are, which nobody else changes from now on."""
+        some = list(urls)
+        parameters = {"urls": json.dumps(some) if connection.dialect.name == "sqlite" else some}
+        found = connection.exec_driver_sql(self._look.text, parameters).all()
+        return {row["url"]: row for row in map(self._look.row, found)}
 
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        try:
-            with self._engine.connect() as connection:
-                yield connection
-        except SQLAlchemyError as error:
-            raise self._failure(error) from error
-
-    def _failure(self, error: SQLAlchemyError) -> StoreError:
-        cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-        return StoreError(f"{self.name}: {cause}")
-
-
-def _engine(url: URL) -> Engine:
-    if url.get_backend_name() != "sqlite":
-        return create_engine(url, pool_pre_ping=True)
-    if url.database and url.database != ":memory:":
-        folder = Path(url.database).parent
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"cannot create {folder}: {error.strerror}") from error
-    engine = create_engine(url, connect_args={"timeout": LOCK_TIMEOUT})
-
-    @event.listens_for(engine, "connect")
-    def tune(connection: Any, record: object) -> None:
-        # Readers go on while another process writes; a commit survives a killed process, a lost machine may
-        # lose the last commits but never the file.
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-
-    return engine
+    def _forget(self, connection: Connection, urls: Sequence[str]) -> None:
+        """Keep only the latest fetches of these URLs."""
+        some = fetches.alias()
+        oldest_kept = (
+            select(some.c.fetched_at)
+            .where(some.c.url == bindparam("key"))
+            .order_by(some.c.fetched_at.desc())
+            .offset(self._history - 1)
+            .limit(1)
+            .scalar_subquery()
+        )
+        statement = delete(fetches).where(
+            fetches.c.url == bindparam("key"), fetches.c.fetched_at < oldest_kept
+        )
+        connection.execute(statement, [{"key": url} for url in urls])
 
 
-def _upsert_statement(dialect: Dialect) -> Executable:
-    insert: sqlite.Insert | postgresql.Insert
+def _insert(dialect: Dialect, table: Table) -> Any:
+    return (sqlite if dialect.name == "sqlite" else postgresql).insert(table)
+
+
+def _look_statement(dialect: Dialect) -> Any:
+    """What is known of `urls`, a list, or its JSON in SQLite: one statement, however many they are."""
+    wanted: ColumnElement[bool]
     if dialect.name == "sqlite":
-        insert = sqlite.insert(pages).values(fetches=1)
-    elif dialect.name == "postgresql":
-        insert = postgresql.insert(pages).values(fetches=1)
+        wanted = pages.c.url.in_(
+            select(func.json_each(bindparam("urls", type_=Text)).table_valued("value").c.value)
+        )
     else:
-        raise ValueError(f"{dialect.name} is not supported, only sqlite and postgresql are")
-    replaced: dict[str, Any] = {name: insert.excluded[name] for name in _OF_THE_TRY}
+        wanted = pages.c.url == any_(bindparam("urls", type_=postgresql.ARRAY(Text)))
+    return select(pages.c.url, *PAST_COLUMNS).where(wanted).order_by(pages.c.url).with_for_update()
+
+
+def _upsert_statement(dialect: Dialect) -> Any:
+    insert = _insert(dialect, pages)
+    new, old = insert.excluded, pages.c
+    replaced: dict[str, Any] = {name: new[name] for name in _OF_THE_TRY}
     # a try that brought no answer must not take away what an earlier one brought
-    unanswered = insert.excluded.status.is_(None) & pages.c.status.is_not(None)
-    for name in set(_GIVEN) - _OF_THE_TRY - {"url"}:
-        replaced[name] = case((unanswered, pages.c[name]), else_=insert.excluded[name])
-    replaced["fetches"] = pages.c.fetches + 1
+    no_contents = or_(new.status.is_(None), new.status == literal_column(str(UNCHANGED)))
+    brought_nothing = and_(no_contents, old.status.is_not(None))
+    for name in {*_GIVEN, "changed_at"} - _OF_THE_TRY - {"url"}:
+        replaced[name] = case((brought_nothing, old[name]), else_=new[name])
+    said_again = func.coalesce(old.tried_at, old.fetched_at) == new.tried_at
+    replaced["fetches"] = old.fetches + case((said_again, literal_column("0")), else_=literal_column("1"))
     return insert.on_conflict_do_update(index_elements=[pages.c.url], set_=replaced)
-
-
-def _is_passing(error: SQLAlchemyError) -> bool:
-    """Whether the same transaction may succeed a moment later."""
-    if not isinstance(error, DBAPIError):
-        return False
-    state = getattr(error.orig, "sqlstate", None)
-    return state in _PASSING or getattr(error.orig, "sqlite_errorname", "").startswith(
-        ("SQLITE_BUSY", "SQLITE_LOCKED")
-    )

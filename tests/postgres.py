@@ -1,0 +1,91 @@
+"""A real PostgreSQL server for tests: on a unix socket in a folder of its own, which can be stopped and started."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote
+
+import psycopg
+
+START_SECONDS = 60
+
+
+def postgres_folder() -> Path | None:
+    """Where initdb and pg_ctl are; None where PostgreSQL is not installed. Debian keeps them off the PATH."""
+    if found := shutil.which("initdb"):
+        return Path(found).resolve().parent
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    return installed[-1].parent if installed else None
+
+
+class PostgresServer:
+    """A server whose clients need no password; it writes, but does not wait for the disk."""
+
+    def __init__(self, binaries: Path) -> None:
+        self._binaries = binaries
+        # PostgreSQL refuses to run as root
+        self._user = "postgres" if os.geteuid() == 0 else None
+        # not pytest's folder: a socket's path may have about 100 bytes only
+        self.folder = Path(tempfile.mkdtemp(prefix="postgres"))
+        self._databases = 0
+
+    def __enter__(self) -> Self:
+        if self._user:
+            shutil.chown(self.folder, self._user)
+        # an order of letters that is not that of their bytes, as most servers have it
+        order = ["--locale-provider=icu", "--icu-locale=en-US", "--encoding=UTF8", "--locale=C.UTF-8"]
+        self._run("initdb", "-D", "data", "-A", "trust", "--no-sync", "-U", "crawler", *order)
+        options = f"-c listen_addresses='' -c unix_socket_directories='{self.folder}' -c fsync=off"
+        with (self.folder / "data" / "postgresql.auto.conf").open("a") as file:
+            for setting in options.split("-c ")[1:]:
+                file.write(setting.strip().replace("=", " = ", 1) + "\n")
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        self._run("pg_ctl", "-D", "data", "-l", "log", "-w", "-t", str(START_SECONDS), "start")
+
+    def stop(self) -> None:
+        """Cut off every client; nothing that was committed is lost."""
+        self._run("pg_ctl", "-D", "data", "-m", "immediate", "-w", "stop", check=False)
+
+    def new_database(self) -> str:
+        """The SQLAlchemy URI of an empty database."""
+        self._databases += 1
+        name = f"crawl{self._databases}"
+        with psycopg.connect(self.conninfo("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return f"postgresql://crawler@/{name}?host={quote(str(self.folder), '')}"
+
+    def conninfo(self, name: str) -> str:
+        """How psycopg itself reaches a database."""
+        return f"host={self.folder} user=crawler dbname={name}"
+
+    def _run(self, program: str, *words: str, check: bool = True) -> None:
+        command = [str(self._binaries / program), *words]
+        with (self.folder / "output").open("ab") as output:
+            done = subprocess.run(
+                command,
+                cwd=self.folder,
+                user=self._user,
+                env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                timeout=2 * START_SECONDS,
+            )
+        if check and done.returncode:
+            raise RuntimeError(f"{program}: {(self.folder / 'output').read_text()[-2000:]}")

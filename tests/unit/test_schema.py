@@ -1,0 +1,165 @@
+"""Databases of older webcrawls are brought up: real ones, made with the words in which that webcrawl made them."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, inspect, text
+
+from tests.postgres import PostgresServer
+from webcrawl.errors import StoreError
+from webcrawl.page import Page
+from webcrawl.stores import schema
+from webcrawl.stores.metadata import Metadata
+
+THEN = "2026-01-02T03:04:05.000006+00:00"
+SCHEMA_1 = """
+CREATE TABLE schema_version (version {serial} NOT NULL, PRIMARY KEY (version));
+CREATE TABLE pages (url TEXT NOT NULL, final_url TEXT NOT NULL, host TEXT NOT NULL, status INTEGER,
+  fetched_at {time} NOT NULL, first_fetched_at {time} NOT NULL, fetches INTEGER NOT NULL, depth INTEGER NOT NULL,
+  referrer TEXT, mime_type TEXT, charset TEXT, length BIGINT, digest TEXT, simhash BIGINT, duplicate_of TEXT,
+  duplicate_kind TEXT, title TEXT, description TEXT, language TEXT, canonical_url TEXT, etag TEXT, last_modified TEXT,
+  error TEXT, warc_file TEXT, warc_offset BIGINT, warc_length BIGINT, attempts INTEGER NOT NULL, PRIMARY KEY (url));
+INSERT INTO schema_version VALUES (1);
+INSERT INTO pages (url, final_url, host, status, fetched_at, first_fetched_at, fetches, depth, digest, simhash, title,
+  attempts) VALUES ('http://a.example/', 'http://a.example/', 'http://a.example', 200, '{then}', '{then}', 3, 0,
+  'sha1:A', -1, 'old', 1);
+"""
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def new_uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], str]]:
+    """Gives URIs of databases that are empty."""
+    if request.param == "sqlite":
+        numbers = iter(range(100))
+        yield lambda: f"sqlite:///{tmp_path}/{next(numbers)}.db"
+    else:
+        server: PostgresServer = request.getfixturevalue("postgres")
+        yield server.new_database
+
+
+def make_old(uri: str, version: str = SCHEMA_1) -> str:
+    """A database as an older webcrawl left it, with a row."""
+    engine = create_engine(uri)
+    in_sqlite = uri.startswith("sqlite")
+    time, serial = ("TEXT", "INTEGER") if in_sqlite else ("TIMESTAMP WITH TIME ZONE", "SERIAL")
+    with engine.begin() as connection:
+        for statement in version.format(time=time, serial=serial, then=THEN).split(";\n"):
+            if statement.strip():
+                connection.execute(text(statement))
+    engine.dispose()
+    return uri
+
+
+def tables_of(uri: str) -> dict[str, Any]:
+    """All that can be told of a database's tables: columns in order with type and order of letters, keys, indexes."""
+    engine = create_engine(uri)
+    looked = inspect(engine)
+    found = {
+        table: (
+            [(c["name"], repr(c["type"]), c["nullable"], c["default"]) for c in looked.get_columns(table)],
+            looked.get_pk_constraint(table)["constrained_columns"],
+            looked.get_indexes(table),
+            looked.get_table_options(table),
+        )
+        for table in looked.get_table_names()
+    }
+    engine.dispose()
+    return found
+
+
+def test_what_the_steps_make_of_an_old_database_is_what_a_new_one_is(new_uri: Callable[[], str]) -> None:
+    old, new = make_old(new_uri()), new_uri()
+    for uri in (old, new):
+        Metadata(uri).close()
+    assert tables_of(old) == tables_of(new)
+
+
+def test_rows_of_before_are_kept_and_go_on(new_uri: Callable[[], str]) -> None:
+    then = datetime.fromisoformat(THEN)
+    with Metadata(make_old(new_uri())) as metadata:
+        row = metadata.get("http://a.example/")
+        assert row is not None
+        assert (row["title"], row["simhash"], row["fetches"], row["fetched_at"]) == (
+            "old",
+            2**64 - 1,
+            3,
+            then,
+        )
+        assert (row["state"], row["tried_at"], row["details"]) == (None, None, None)
+        now = datetime(2026, 2, 1, tzinfo=UTC)
+        page = Page(
+            url="http://a.example/", host="http://a.example", fetched_at=now, status=200, digest="sha1:B"
+        )
+        metadata.upsert([page.row()])
+        row = metadata.get("http://a.example/")
+        assert row is not None
+        assert (row["title"], row["fetches"], row["first_fetched_at"], row["state"]) == (
+            None,
+            4,
+            then,
+            "fetched",
+        )
+        history = metadata.history("http://a.example/")
+        assert [(fetch.fetched_at, fetch.digest, fetch.changed) for fetch in history] == [
+            (then, "sha1:A", False),
+            (now, "sha1:B", True),
+        ]
+
+
+def test_a_step_that_fails_leaves_the_database_as_it_was(
+    new_uri: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = make_old(new_uri())
+    before = tables_of(uri)
+    broken = schema.Step((*schema.STEPS[-1].statements, "ALTER TABLE pages ADD COLUMN title TEXT"))
+    monkeypatch.setattr(schema, "STEPS", (*schema.STEPS[:-1], broken))
+    with pytest.raises(StoreError, match=r"(crawl\d|\.db).*(duplicate column|already exists)"):
+        Metadata(uri)
+    assert tables_of(uri) == before
+    monkeypatch.undo()
+    with Metadata(uri) as metadata:
+        assert metadata.count() == 1
+
+
+def _bring_up(uris: list[str], start: Any) -> None:
+    for uri in uris:
+        start.wait(30)
+        with Metadata(uri) as metadata:
+            assert metadata.count() == 1
+
+
+def test_several_processes_bring_one_up_at_once(new_uri: Callable[[], str]) -> None:
+    uris = [make_old(new_uri()) for _ in range(4)]
+    context = multiprocessing.get_context("spawn")
+    start = context.Barrier(2)
+    processes = [context.Process(target=_bring_up, args=(uris, start)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0, 0]
+
+
+def test_who_works_with_an_older_webcrawl_meanwhile_goes_on(new_uri: Callable[[], str]) -> None:
+    """A crawl that is at work while another process brings its database up writes as before."""
+    uri = make_old(new_uri())
+    engine = create_engine(uri)
+    insert = text(
+        "INSERT INTO pages (url, final_url, host, fetched_at, first_fetched_at, fetches, depth, attempts) VALUES"
+        f" ('http://b.example/', '', '', '{THEN}', '{THEN}', 1, 0, 1)"
+    )
+    with engine.connect() as old_worker:
+        assert old_worker.execute(text("SELECT count(*) FROM pages")).scalar() == 1
+        old_worker.rollback()
+        Metadata(uri).close()
+        old_worker.execute(insert)
+        old_worker.commit()
+    engine.dispose()
+    with Metadata(uri) as metadata:
+        assert metadata.count() == 2

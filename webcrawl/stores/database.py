@@ -1,0 +1,174 @@
+"""A SQLite file or a PostgreSQL server behind SQLAlchemy: transactions that wait their turn, errors that name it."""
+
+from __future__ import annotations
+
+import random
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+
+from webcrawl.errors import ConfigurationError, StoreError, StoreUnavailable
+
+# SQLite lets one process write at a time: how long to wait for one's turn, in seconds.
+LOCK_TIMEOUT = 60.0
+_CONNECT_SECONDS = 10
+
+T = TypeVar("T")
+
+# PostgreSQL: serialization failure, deadlock: the same transaction may succeed a moment later.
+_IN_THE_WAY = frozenset({"40001", "40P01"})
+# Shutting down, starting up, connections and other resources that are used up (the disk too), a standby for now.
+_AWAY = ("08", "53", "57P", "25006")
+_SQLITE_AWAY = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL")
+
+
+class Database:
+    """The database at a URI: "sqlite:///path" or "postgresql://user@server/name"; `name` is the URI without password.
+
+    Methods may be called from any thread. They raise StoreUnavailable when it is away, locked or full, so that the same
+    may succeed later, and StoreError for all else that it refuses.
+    """
+
+    def __init__(self, uri: str) -> None:
+        try:
+            url = make_url(uri)
+            self._engine = _engine(url)
+            if self._engine.dialect.name not in ("sqlite", "postgresql"):
+                raise ValueError(
+                    f"{self._engine.dialect.name} is not supported, only sqlite and postgresql are"
+                )
+        except (SQLAlchemyError, ImportError, ValueError) as error:
+            told = re.sub("//[^/]*@", "//...@", uri)
+            driver = "; pip install 'psycopg[binary]'" if isinstance(error, ImportError) else ""
+            raise ConfigurationError(f"cannot use the metadata URI {told!r}: {error}{driver}") from error
+        self.name = url.render_as_string(hide_password=True)
+        self.dialect = self._engine.dialect
+        self._reader: Connection | None = None
+        self._reader_lock = threading.Lock()
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """The result of `work` in a transaction that is committed; begun again while another process is in the way."""
+        deadline = time.monotonic() + LOCK_TIMEOUT
+        while True:
+            try:
+                with self._engine.begin() as connection:
+                    if self.dialect.name == "sqlite":
+                        # what it reads must still hold when it writes
+                        connection.execute(text("BEGIN IMMEDIATE"))
+                    return work(connection)
+            except SQLAlchemyError as error:
+                if not _is_in_the_way(error) or time.monotonic() > deadline:
+                    raise self._failure(error) from error
+                time.sleep(random.uniform(0.01, 0.1))
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection to read by."""
+        try:
+            with self._engine.connect() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            raise self._failure(error) from error
+
+    def first(self, statement: str, parameters: Mapping[str, Any]) -> tuple[Any, ...] | None:
+        """The first row of a query in the driver's own words and values, over a connection that is kept for this.
+
+        SQLAlchemy's own way takes five times as long for a row.
+        """
+        with self._reader_lock:
+            try:
+                return self._fetch(statement, parameters)
+            except Exception:
+                # it may have been lost while nobody used it; what is really wrong shows again
+                self._let_go()
+            try:
+                return self._fetch(statement, parameters)
+            except Exception as error:
+                self._let_go()
+                if isinstance(error, SQLAlchemyError):
+                    raise self._failure(error) from error
+                # the driver's own exceptions have no common base among drivers
+                raise StoreUnavailable(f"{self.name}: {error}") from error
+
+    def close(self) -> None:
+        """Give back the connections; a later call opens new ones."""
+        with self._reader_lock:
+            self._let_go()
+        self._engine.dispose()
+
+    def _fetch(self, statement: str, parameters: Mapping[str, Any]) -> tuple[Any, ...] | None:
+        if self._reader is None:
+            self._reader = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        cursor = self._reader.connection.cursor()
+        try:
+            cursor.execute(statement, parameters)
+            row = cursor.fetchone()
+            return None if row is None else tuple(row)
+        finally:
+            cursor.close()
+
+    def _let_go(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            with suppress(Exception):
+                reader.invalidate()
+                reader.close()
+
+    def _failure(self, error: SQLAlchemyError) -> StoreError:
+        cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+        kind = StoreUnavailable if _is_away(error) else StoreError
+        return kind(f"{self.name}: {str(cause).strip()}")
+
+
+def _engine(url: URL) -> Engine:
+    if url.get_backend_name() != "sqlite":
+        # a server that is cut off must not be waited for as long as the system would
+        bounded = url.get_driver_name() in ("psycopg", "psycopg2")
+        return create_engine(
+            url, pool_pre_ping=True, connect_args={"connect_timeout": _CONNECT_SECONDS} if bounded else {}
+        )
+    if url.database and url.database != ":memory:":
+        folder = Path(url.database).parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot create {folder}: {error.strerror}") from error
+    engine = create_engine(url, connect_args={"timeout": LOCK_TIMEOUT})
+
+    @event.listens_for(engine, "connect")
+    def tune(connection: Any, record: object) -> None:
+        # Readers go on while another process writes; a commit survives a killed process, a lost machine may
+        # lose the last commits but never the file.
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+
+    return engine
+
+
+def _is_in_the_way(error: SQLAlchemyError) -> bool:
+    """Whether another transaction is the reason."""
+    if not isinstance(error, DBAPIError):
+        return False
+    name = getattr(error.orig, "sqlite_errorname", "") or ""
+    return getattr(error.orig, "sqlstate", None) in _IN_THE_WAY or name.startswith(_SQLITE_AWAY[:2])
+
+
+def _is_away(error: SQLAlchemyError) -> bool:
+    """Whether the same may succeed later."""
+    if not isinstance(error, DBAPIError):
+        return False
+    if name := getattr(error.orig, "sqlite_errorname", None):
+        return str(name).startswith(_SQLITE_AWAY)
+    state = getattr(error.orig, "sqlstate", None)
+    if state:
+        return str(state).startswith(_AWAY)
+    # a driver that could not connect, or lost its connection, has no state to tell
+    return error.connection_invalidated or isinstance(error, OperationalError | InterfaceError)

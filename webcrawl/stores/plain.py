@@ -1,0 +1,44 @@
+"""Values from the web in a form that every database, JSON reader and table takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+DEEPEST = 32
+"""Lists and dicts within each other; what lies deeper is left out."""
+
+_LARGEST = 2**63
+
+
+def clean(text: str) -> str:
+    """A text without what databases refuse: NUL becomes U+FFFD, a lone surrogate "?"."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+
+
+def plain(value: Any, depth: int = DEEPEST) -> Any:
+    """The same as JSON knows it: dicts with text as keys, lists, texts, numbers, booleans, None.
+
+    Times become ISO 8601, numbers that JSON does not have None, whole numbers beyond 64 bits and all else their text.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, int):
+        return int(value) if -_LARGEST <= value < _LARGEST else hex(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {clean(str(key)): plain(one, depth - 1) for key, one in value.items()} if depth else None
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(one, depth - 1) for one in value] if depth else None
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return clean(value.decode("utf-8", "replace"))
+    return clean(str(value))

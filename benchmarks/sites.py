@@ -32,6 +32,10 @@ SITES = [
     Site("PostgreSQL", "postgresql-doc-15", DOCS / "postgresql-doc-15/html", "127.0.1.2"),
     Site("The Rust book", "rust-doc", DOCS / "rust-doc/html/book", "127.0.1.3"),
     Site("The embedded Rust book", "rust-doc", DOCS / "rust-doc/html/embedded-book", "127.0.1.4"),
+    Site("Rust by example", "rust-doc", DOCS / "rust-doc/html/rust-by-example", "127.0.1.5"),
+    Site("The Rust reference", "rust-doc", DOCS / "rust-doc/html/reference", "127.0.1.6"),
+    Site("The Rust edition guide", "rust-doc", DOCS / "rust-doc/html/edition-guide", "127.0.1.7"),
+    Site("The Rustonomicon", "rust-doc", DOCS / "rust-doc/html/nomicon", "127.0.1.8"),
 ]
 MANY = [f"127.0.3.{number}" for number in range(1, 251)]
 """Addresses that the same pages are dealt out to for a web of many hosts."""

@@ -28,7 +28,7 @@ HOST_MAX_PAGES = 0
 HOST_MAX_BYTES = 0
 DEPTH_LIMIT = 0
 CONCURRENT_REQUESTS = 64
-CONCURRENT_ITEMS = 8
+CONCURRENT_ITEMS = 4
 SCRAPER_SLOT_MAX_ACTIVE_SIZE = 1_000_000
 
 # --- The engine and the frontier -------------------------------------------------------------------------------------
@@ -138,6 +138,7 @@ PROGRESS_INTERVAL = 10
 LOG_LEVEL = "WARNING"
 LOG_FORMATTER = "webcrawl.logs.QuietLogFormatter"
 STATS_DUMP = False
+DOWNLOADER_STATS = False
 LOGSTATS_INTERVAL = 0
 EXTENSIONS = {
     "webcrawl.progress.Progress": 0,

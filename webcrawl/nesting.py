@@ -8,9 +8,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from string import ascii_letters, digits
 
 import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.uint64]
+Octets = npt.NDArray[np.uint8]
+Places = npt.NDArray[np.int64]
 
 # The nesting that browsers build (Blink and WebKit stop at 512 too).
 MAX_DEPTH = 512
@@ -26,7 +32,28 @@ _SHALLOW_NAMES = (
 _SHALLOW = frozenset(_SHALLOW_NAMES.split())
 _WHOLE_NAME = 8
 _MOST_NAMES = 500
-_NAME_BYTES = np.array([chr(byte) in ascii_letters + digits + ":-" for byte in range(256)])
+_MIXER = np.uint64(0x9E3779B97F4A7C15)
+_ONES, _TOPS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+# Every byte in lower case; zero where it is in no name.
+_LETTERS = np.array(
+    [ord(chr(byte).lower()) if chr(byte) in ascii_letters + digits + ":-" else 0 for byte in range(256)],
+    np.uint8,
+)
+
+
+def _hashes(names: Numbers) -> Numbers:
+    return names * _MIXER >> np.uint64(48)
+
+
+def _table(names: Iterable[str]) -> Numbers:
+    """Names as numbers, each at its hash."""
+    numbers = np.array([int.from_bytes(name.encode()[:_WHOLE_NAME], "little") for name in names], np.uint64)
+    table = np.zeros(1 << 16, np.uint64)
+    table[_hashes(numbers)] = numbers
+    return table
+
+
+_SHALLOW_TABLE = _table(name for name in _SHALLOW if len(name) < _WHOLE_NAME)
 
 
 def bounded(markup: bytes) -> bytes:
@@ -43,21 +70,18 @@ def may_nest_deeper(markup: bytes, depth: int) -> bool:
     """
     octets = np.frombuffer(markup + b" " * (_WHOLE_NAME + 2), np.uint8)
     tags = np.flatnonzero(octets == ord("<")) + 1
-    if not len(tags):
-        return False
     ends = octets[tags] == ord("/")
-    names = np.zeros(len(tags), np.uint64)
-    inside = np.ones(len(tags), bool)
-    for place in range(_WHOLE_NAME):
-        letters = octets[tags + ends + place]
-        inside &= _NAME_BYTES[letters]
-        names |= np.where(inside, letters | 0x20, 0).astype(np.uint64) << np.uint64(8 * place)
-    hashes = (names * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(48)).astype(np.uint16)
-    order = np.argsort(hashes, kind="stable")  # by counting, as it is for 16 bits: far faster than np.unique
+    names = _names(octets, tags + ends)
+    hashes = _hashes(names)
+    deep = np.flatnonzero(_SHALLOW_TABLE[hashes] != names)
+    names, hashes, ends = names[deep], hashes[deep], ends[deep]
+    if not len(names):
+        return False
+    order = np.argsort(hashes.astype(np.uint16), kind="stable")  # by counting, as it is for 16 bits
     starts = np.flatnonzero(np.diff(names[order], prepend=names[order[:1]] + np.uint64(1)))
     if len(starts) > _MOST_NAMES or len(np.unique(hashes[order[starts]])) < len(starts):
         return True
-    changes = np.zeros(len(tags), np.int64)
+    changes = np.zeros(len(names), np.int64)
     for places in np.split(order, starts[1:]):
         name = names[places[0]].tobytes().rstrip(b"\0").decode()
         if name and name not in _SHALLOW:
@@ -67,6 +91,17 @@ def may_nest_deeper(markup: bytes, depth: int) -> bool:
             level -= np.minimum(np.minimum.accumulate(level), 0)
             changes[places] = np.diff(level, prepend=0)
     return bool(np.cumsum(changes).max(initial=0) > depth)
+
+
+def _names(octets: Octets, places: Places) -> Numbers:
+    """The first 8 letters of the names that begin at these places, as little-endian numbers; 0 where none does."""
+    # eight bytes at a time, at any offset
+    words = np.ndarray((len(octets) - 7,), "<u8", octets, 0, (1,))[places]
+    letters = _LETTERS[words.view(np.uint8)].view(np.uint64)
+    zeros = (letters - _ONES) & ~letters & _TOPS
+    # all bits below the lowest byte that is zero; all bits where none is
+    inside = (zeros & (~zeros + np.uint64(1))) - np.uint64(1)
+    return letters & np.where(zeros, inside >> np.uint64(7), inside)
 
 
 def flattened(markup: str, depth: int) -> str:

@@ -100,6 +100,8 @@ class Base:
         return folders[min(up, len(folders) - 1)]
 
 
+# a page's URL is asked for by everyone who handles the page
+@lru_cache(maxsize=1024)
 def normalize(url: str, base: str | None = None) -> str:
     """The URL to fetch: `url` parsed as a browser does, relative to `base`, without fragment and user info.
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from scrapy import Request, signals
 from scrapy.core.downloader import Downloader as ScrapyDownloader
+from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
 from scrapy.crawler import Crawler
+from scrapy.exceptions import _InvalidOutput
 from scrapy.http import Response
+from scrapy.utils.defer import ensure_awaitable
 
 from webcrawl.session import Session
 
@@ -21,6 +25,8 @@ class Downloader(ScrapyDownloader):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
+        # made by Scrapy, which lets nobody choose the class
+        self.middleware.__class__ = _Middlewares
         self._turns = Session.of(crawler).turns
         crawler.signals.connect(self._watch_closing, signals.spider_opened)
 
@@ -48,3 +54,42 @@ class Downloader(ScrapyDownloader):
             return response
         finally:
             send(signal=signals.request_left_downloader, request=request, spider=spider)
+
+
+class _Middlewares(DownloaderMiddlewareManager):
+    """Scrapy's chain, with less around a middleware that has nothing to say or nothing to wait for.
+
+    A page passes some twenty methods, most of which return at once; to make a coroutine of each took 3% of its time.
+    """
+
+    async def _process_request(
+        self, request: Request, download_func: Callable[[Request], Coroutine[Any, Any, Response]]
+    ) -> Response | Request:
+        for method in self.methods["process_request"]:
+            assert method is not None
+            result = self._handle_mw_method(method, request=request)
+            if result is not None and (answer := await _answer(method, result)) is not None:
+                return answer
+        return await download_func(request)
+
+    async def _process_response(self, response: Response | Request, request: Request) -> Response | Request:
+        for method in self.methods["process_response"]:
+            if isinstance(response, Request):
+                break
+            assert method is not None
+            result = self._handle_mw_method(method, request=request, response=response)
+            answer = result if isinstance(result, Response) else await _answer(method, result)
+            if answer is None:
+                raise _InvalidOutput(f"{method.__qualname__} must return a Response or a Request, not None")
+            response = answer
+        return response
+
+
+async def _answer(method: Callable[..., Any], result: Any) -> Response | Request | None:
+    """What a middleware's method has returned, waited for."""
+    answer = await ensure_awaitable(result, method.__qualname__)
+    if answer is None or isinstance(answer, Response | Request):
+        return answer
+    raise _InvalidOutput(
+        f"{method.__qualname__} must return a Response or a Request, not {type(answer).__name__}"
+    )

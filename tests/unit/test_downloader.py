@@ -1,0 +1,89 @@
+"""The chain of downloader middlewares keeps what Scrapy's own promises."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from scrapy import Request
+from scrapy.exceptions import _InvalidOutput
+from scrapy.http import Response
+from scrapy.utils.test import get_crawler
+
+from webcrawl.downloader import _Middlewares
+
+URL = "http://example.com/"
+
+
+class Middleware:
+    """Notes that it was asked; answers with what it was told to, at once or after a while."""
+
+    def __init__(
+        self, name: str, log: list[str], *, waits: bool, asked: Any = None, got: Any = "same"
+    ) -> None:
+        self.name, self.log, self.waits, self.asked, self.got = name, log, waits, asked, got
+
+    def process_request(self, request: Request) -> Any:
+        self.log.append(f"request {self.name}")
+        return self._later(self.asked)
+
+    def process_response(self, request: Request, response: Response) -> Any:
+        self.log.append(f"response {self.name}")
+        return self._later(response if self.got == "same" else self.got)
+
+    def _later(self, answer: Any) -> Any:
+        async def wait() -> Any:
+            await asyncio.sleep(0)
+            return answer
+
+        return wait() if self.waits else answer
+
+
+def download(*middlewares: Middleware) -> tuple[Response | Request, bool]:
+    """What comes out of the chain, and whether anything was fetched."""
+    fetched = []
+
+    async def fetch(request: Request) -> Response:
+        fetched.append(request)
+        return Response(URL)
+
+    result = asyncio.run(
+        _Middlewares(*middlewares, crawler=get_crawler()).download_async(fetch, Request(URL))
+    )
+    return result, bool(fetched)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_all_are_asked_in_order_and_back(waits: bool) -> None:
+    log: list[str] = []
+    result, fetched = download(Middleware("a", log, waits=waits), Middleware("b", log, waits=not waits))
+    assert log == ["request a", "request b", "response b", "response a"]
+    assert isinstance(result, Response) and fetched
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_an_answer_of_a_middleware_takes_the_place_of_the_download(waits: bool) -> None:
+    log: list[str] = []
+    answer = Response(URL, status=299)
+    result, fetched = download(
+        Middleware("a", log, waits=waits, asked=answer), Middleware("b", log, waits=waits)
+    )
+    assert result is answer and not fetched
+    assert log == ["request a", "response b", "response a"]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_new_request_ends_the_way_back(waits: bool) -> None:
+    log: list[str] = []
+    other = Request(URL + "other")
+    result, _ = download(Middleware("a", log, waits=waits), Middleware("b", log, waits=waits, got=other))
+    assert result is other
+    assert log == ["request a", "request b", "response b"]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("wrong", [{"asked": 7}, {"got": 7}, {"got": None}])
+def test_what_is_no_answer_is_named(wrong: dict[str, Any], waits: bool) -> None:
+    with pytest.raises(_InvalidOutput, match=r"Middleware\.process_re"):
+        download(Middleware("a", [], waits=waits, **wrong))

@@ -11,6 +11,8 @@ from scrapy.http import Response
 from scrapy.logformatter import LogFormatter, LogFormatterResult
 from twisted.python.failure import Failure
 
+from webcrawl.errors import EngineUnavailable, StoreUnavailable
+
 
 class QuietLogFormatter(LogFormatter):
     """Scrapy's formatter without the work for lines that are not shown, and without alarm for dead links.
@@ -43,3 +45,11 @@ class QuietLogFormatter(LogFormatter):
         self, failure: Failure, request: Request, spider: Spider, errmsg: str | None = None
     ) -> LogFormatterResult:
         return {**super().download_error(failure, request, spider, errmsg), "level": logging.INFO}
+
+    def item_error(
+        self, item: Any, exception: BaseException, response: Any, spider: Spider
+    ) -> LogFormatterResult:
+        """A page that a store or the engine did not take when the crawl ended is fetched again: nothing broke."""
+        known = super().item_error(item, exception, response, spider)
+        away = isinstance(exception, EngineUnavailable | StoreUnavailable)
+        return {**known, "level": logging.INFO} if away else known

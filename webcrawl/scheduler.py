@@ -26,7 +26,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from webcrawl.engine import AWAY
-from webcrawl.errors import CrawlError, EngineUnavailable, InvalidURL, StoreError
+from webcrawl.errors import CrawlError, EngineUnavailable, InvalidURL, StoreError, StoreUnavailable
 from webcrawl.feeding import Feeding, is_fed
 from webcrawl.frontier import Candidate, LeasedURL, Settlement
 from webcrawl.held import HeldRequests, ticket_of
@@ -326,7 +326,7 @@ class FrontierScheduler(RedisScheduler):
         request = getattr(response, "request", None)
         if request is not None and request in self._tasks:
             reason = f"{type(failure.value).__name__}: {failure.value}"
-            if isinstance(failure.value, EngineUnavailable):
+            if isinstance(failure.value, EngineUnavailable | StoreUnavailable):
                 self.postpone(request)
             elif self.is_last_attempt(request):
                 self.bury(request, reason)

@@ -1,0 +1,118 @@
+"""A crawl whose metadata database is away for a while, or refuses a row."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from redis import Redis
+
+from tests.crawl.conftest import Project
+from tests.crawls import Crawl, until
+from tests.postgres import PostgresServer
+from tests.web import LocalWeb, generated_web
+from webcrawl.stores.metadata import Metadata
+
+SITES = tuple(f"127.0.1.{n}" for n in range(1, 7))
+IMPATIENT = """
+import webcrawl.stores.patience
+from spiders.broad import BroadSpider
+
+# ten seconds would be long for a test
+webcrawl.stores.patience.AT_THE_END = 0.5
+
+
+class Impatient(BroadSpider):
+    name = "impatient"
+"""
+
+
+def test_pages_wait_for_a_database_that_is_away_and_none_is_lost_or_stored_twice(
+    start_crawl: Callable[..., Crawl],
+    project: Project,
+    local_web: Callable[..., LocalWeb],
+    postgres: PostgresServer,
+    valkey: Redis,
+    redis_url: str,
+) -> None:
+    web = local_web(*SITES)
+    graph = generated_web(8, web, pages=90)
+    seeds = [web.url(site) for site in SITES]
+    uri = postgres.new_database()
+    project.add_spider("impatient", IMPATIENT)
+
+    def start() -> Crawl:
+        return start_crawl(
+            "impatient",
+            seeds,
+            project=project.folder,
+            REDIS_URL=redis_url,
+            METADATA_URI=uri,
+            DOWNLOAD_DELAY=0.05,
+            FRONTIER_MAX_ATTEMPTS=1,
+            FRONTIER_LEASE_SECONDS=2,
+        )
+
+    crawl = start()
+    until(lambda: len(web.hits) >= 20, crawl)
+    postgres.stop()
+    try:
+        until(lambda: "Pages wait for the store" in crawl.stderr, crawl)
+        time.sleep(2.5)  # longer than a lease
+    finally:
+        postgres.start()
+    before = len(web.hits)
+    until(lambda: len(web.hits) >= before + 15, crawl)
+    postgres.stop()
+    try:
+        until(lambda: crawl.stderr.count("Pages wait for the store") == 2, crawl)
+        crawl.interrupt()
+        assert crawl.wait(30).returncode == 0
+    finally:
+        postgres.start()
+    result = start().wait(60)
+    assert (result.summary["finish_reason"], result.summary["dead_letters"]) == ("finished", 0)
+    with Metadata(uri) as metadata:
+        rows = list(metadata.scan())
+    assert {row["url"] for row in rows} == graph.reachable(*seeds)
+    assert {row["status"] for row in rows} == {200}
+    # what was given up when the crawl was stopped was fetched again, but not stored before
+    assert {row["fetches"] for row in rows} == {1}
+    assert "Traceback" not in crawl.stderr + result.stderr
+
+
+REFUSING = """
+from spiders.broad import BroadSpider
+
+
+class Refusing(BroadSpider):
+    name = "refusing"
+
+    def page(self, response):
+        page = super().page(response)
+        if page.url.endswith("/bad"):
+            page.depth = None
+        return page
+"""
+
+
+def test_a_row_that_is_refused_fails_its_own_page_alone(
+    start_crawl: Callable[..., Crawl], project: Project, local_web: Callable[..., LocalWeb]
+) -> None:
+    site = SITES[0]
+    web = local_web(site)
+    urls = [web.put(site, f"/{number}", f"page {number}") for number in range(8)]
+    bad = web.put(site, "/bad", "bad")
+    project.add_spider("refusing", REFUSING)
+    crawl = start_crawl(
+        "refusing",
+        [*urls[:4], bad, *urls[4:]],
+        project=project.folder,
+        DOWNLOAD_DELAY=0,
+        CONCURRENT_REQUESTS_PER_DOMAIN=9,
+        FRONTIER_MAX_ATTEMPTS=1,
+    )
+    result = crawl.wait()
+    assert {row["url"] for row in result.rows()} == set(urls)
+    assert result.summary["dead_letters"] == 1
+    assert "NOT NULL constraint failed: pages.depth" in result.stderr

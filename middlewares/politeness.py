@@ -12,9 +12,11 @@ from scrapy.exceptions import DownloadCancelledError, IgnoreRequest
 from scrapy.http import Response
 
 from webcrawl.access import frontier_scheduler, host_of, is_robots
+from webcrawl.errors import StoreError
 from webcrawl.http import check_before_sending
 from webcrawl.politeness import Failed, HostTurn, Ok, Outcome, Throttled, parse_retry_after
 from webcrawl.postponed import Postponed
+from webcrawl.responses import length_of
 from webcrawl.session import Session
 from webcrawl.turns import Abandoned, LeaseLost
 
@@ -57,15 +59,16 @@ class PolitenessMiddleware:
         if request in self._taken:
             if not is_robots(request):
                 scheduler.count(f"status.{response.status}")
-                scheduler.count("bytes", len(response.body))
-                scheduler.answered(request, self._taken[request][0], len(response.body))
+                size = length_of(response)
+                scheduler.count("bytes", size)
+                scheduler.answered(request, self._taken[request][0], size)
             self._give(request, self._outcome(request, response))
         scheduler.landed(request)
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         # what was refused or cancelled on our side says nothing about the host
-        ours = isinstance(exception, IgnoreRequest | DownloadCancelledError)
+        ours = isinstance(exception, IgnoreRequest | DownloadCancelledError | StoreError)
         self._give(request, Ok() if ours else Failed())
         frontier_scheduler(self._crawler).landed(request)
 

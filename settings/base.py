@@ -96,8 +96,14 @@ DOWNLOAD_HANDLERS = {
     "s3": None,
 }
 DOWNLOAD_TIMEOUT = 60
-DOWNLOAD_MAXSIZE = 32 * 1024 * 1024
+DOWNLOAD_MAXSIZE = 1024 * 1024 * 1024
 DOWNLOAD_WARNSIZE = 0
+DOCUMENT_MAXSIZE = {
+    "text/html": 8 * 1024 * 1024,
+    "application/xhtml+xml": 8 * 1024 * 1024,
+    "*/*": 32 * 1024 * 1024,
+}
+DOCUMENT_MEMORY = 65_536
 DOWNLOAD_VERIFY_CERTIFICATES = True
 DOWNLOAD_FAIL_ON_DATALOSS = False
 COOKIES_ENABLED = False
@@ -111,9 +117,13 @@ DEFAULT_REQUEST_HEADERS = {
 DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
     "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
+    "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
+    "scrapy.downloadermiddlewares.stats.DownloaderStats": None,
     "middlewares.retry.RetryMiddleware": 90,
     "middlewares.robots.RobotsMiddleware": 100,
+    "middlewares.decoding.DecodingMiddleware": 590,
     "middlewares.redirect.RedirectMiddleware": 600,
+    "middlewares.stats.DownloaderStatsMiddleware": 850,
     "middlewares.dns.DnsMiddleware": 940,
     "middlewares.politeness.PolitenessMiddleware": 950,
 }

@@ -28,6 +28,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--chaos-seconds", type=float, default=95.0, help="how long workers and engine are killed and stopped"
     )
+    parser.addoption(
+        "--video-megabytes", type=int, default=256, help="size of the body that must not be in memory"
+    )
 
 
 @pytest.fixture(scope="session")

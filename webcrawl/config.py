@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
+from webcrawl.body import Spool
 from webcrawl.errors import ConfigurationError
 from webcrawl.politeness import PolitenessConfig
 
@@ -15,6 +17,7 @@ DEFAULTS: Mapping[str, Any] = {
     "CRAWL_MAX_BYTES": 0,
     "CRAWL_MAX_PAGES": 0,
     "CRAWL_WEIGHT": 1.0,
+    "DOCUMENT_MEMORY": 65_536,
     "FRONTIER_HOT_URLS": 1000,
     "FRONTIER_LEASE_HOSTS": 256,
     "FRONTIER_LEASE_SECONDS": 60,
@@ -42,6 +45,7 @@ DEFAULTS: Mapping[str, Any] = {
 """For projects that take only the scheduler and have no settings of ours; the same values as in settings.base."""
 
 
+_TYPES = re.compile(r"[\w.+-]+/(?:[\w.+-]+|\*)|\*/\*")
 ORDERS = ("breadth-first", "depth-first", "random")
 LEAST_HOT_URLS = 8
 
@@ -213,6 +217,9 @@ class FetchConfig:
     timeout: float
     maxsize: int
     warnsize: int
+    sizes: Mapping[str, int]
+    """MIME type, "text/*" or "*/*" -> bytes above which a body is cut off."""
+    spool: Spool
 
     @classmethod
     def from_settings(cls, settings: Settings) -> FetchConfig:
@@ -224,7 +231,20 @@ class FetchConfig:
             timeout=number(settings, "DOWNLOAD_TIMEOUT", least=0.001),
             maxsize=whole(settings, "DOWNLOAD_MAXSIZE", least=0),
             warnsize=whole(settings, "DOWNLOAD_WARNSIZE", least=0),
+            sizes=_sizes(settings.getdict("DOCUMENT_MAXSIZE")),
+            spool=Spool(data_dir(settings) / "spool", whole(settings, "DOCUMENT_MEMORY", least=0)),
         )
+
+
+def _sizes(limits: Mapping[Any, Any]) -> dict[str, int]:
+    for name, size in limits.items():
+        if not _TYPES.fullmatch(str(name)):
+            raise ConfigurationError(f'DOCUMENT_MAXSIZE {name!r}: use a MIME type, "text/*" or "*/*"')
+        if not isinstance(size, int) or size < 0:
+            raise ConfigurationError(
+                f"DOCUMENT_MAXSIZE {name!r}: {size!r}: a number of bytes is needed, 0 for no limit"
+            )
+    return {str(name).lower(): size for name, size in limits.items()}
 
 
 def politeness(settings: Settings) -> PolitenessConfig:

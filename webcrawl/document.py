@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from typing import BinaryIO, TypeAlias
 
 from selectolax.lexbor import LexborHTMLParser
 from w3lib.encoding import read_bom, to_unicode
+
+from webcrawl.body import Body
 
 Element: TypeAlias = tuple[str, dict[str, str | None]]
 """Name and attributes."""
@@ -27,8 +28,8 @@ class Document:
 
     __slots__ = ("_body", "_elements", "_html", "_text", "charset", "mime_type", "url")
 
-    def __init__(self, body: bytes, mime_type: str, charset: str | None, url: str) -> None:
-        self._body = body
+    def __init__(self, body: Body | bytes, mime_type: str, charset: str | None, url: str) -> None:
+        self._body = body if isinstance(body, Body) else Body(body)
         self.mime_type = mime_type
         self.charset = charset
         self.url = url
@@ -49,25 +50,36 @@ class Document:
 
     def open(self) -> BinaryIO:
         """A new stream over the body, at its start; independent of every other one."""
-        return io.BytesIO(self._body)
+        return self._body.open()
+
+    def start(self, size: int) -> bytes:
+        """The first `size` bytes, or all there are."""
+        return self._body.start(size)
+
+    @property
+    def path(self) -> str | None:
+        """Where other processes can open a body that is in a file, as long as the document lives; see `Body.path`."""
+        return self._body.path
 
     @property
     def body(self) -> bytes:
-        """The whole body in memory."""
-        return self._body
+        """The whole body in memory; read anew each time where it is in a file."""
+        return bytes(self._body)
 
     @property
     def text(self) -> str:
         """The body decoded once, without byte order mark; never raises, the undecodable becomes U+FFFD."""
         if self._text is None:
-            self._text = decode(self._body, self.charset)
+            self._text = decode(bytes(self._body), self.charset)
         return self._text
 
     @property
     def html(self) -> LexborHTMLParser:
         """The body parsed as HTML, once; deep nesting is flattened, text and links are kept."""
         if self._html is None:
-            markup = self._body if self._is_utf8 else self.text.encode("utf-8", "surrogatepass")
+            markup = bytes(self._body)
+            if not self._is_utf8(markup):
+                markup = self.text.encode("utf-8", "surrogatepass")
             if markup.count(b"<") > TRUSTED_TAGS:
                 from webcrawl.nesting import bounded  # NumPy is slow to import, and few pages need it
 
@@ -76,15 +88,14 @@ class Document:
                 self._html = LexborHTMLParser(markup)
         return self._html
 
-    @property
-    def _is_utf8(self) -> bool:
+    def _is_utf8(self, markup: bytes) -> bool:
         """Whether Lexbor, which replaces what is no UTF-8 in ways of its own, can read the body as it is."""
-        if self.charset != "utf-8" or read_bom(self._body)[0] is not None:
+        if self.charset != "utf-8" or read_bom(markup)[0] is not None:
             return False
-        if self._body.isascii():  # a tenth of the time
+        if markup.isascii():  # a tenth of the time
             return True
         try:
-            self._body.decode("utf-8")
+            markup.decode("utf-8")
         except UnicodeDecodeError:
             return False
         return True

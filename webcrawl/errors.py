@@ -9,7 +9,8 @@ CrawlError
 ├── StoreError           a page could not be stored, or stored data is damaged
 │   └── StoreUnavailable    the store is away, locked or full: it may take the page later
 ├── AddressRefused       the address guard forbids to connect there
-└── NameNotResolved      the DNS says that a name has no address
+├── NameNotResolved      the DNS says that a name has no address
+└── BadCoding            a payload is not in the content coding that its header names
 """
 
 from __future__ import annotations
@@ -58,3 +59,7 @@ class NameNotResolved(CrawlError):
         super().__init__(f"cannot resolve {name}: {reason}")
         self.name = name
         self.permanent = permanent
+
+
+class BadCoding(CrawlError):
+    """A payload is not in the content coding that its header names, or in one that nobody knows."""

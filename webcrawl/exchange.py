@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime
+
+from webcrawl.body import Body, base32
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +26,16 @@ class Exchange:
     request_body: bytes
     status: int
     response_head: bytes
-    payload: bytes
+    payload: Body
     ip_address: str | None
     fetched_at: datetime
     truncated: str | None = None
 
 
-def digest(*parts: bytes) -> str:
+def digest(*parts: bytes | Body) -> str:
     """The SHA-1 of the parts put together, as WARC files write it: "sha1:" and 32 Base32 characters."""
     sha1 = hashlib.sha1(usedforsecurity=False)
     for part in parts:
-        sha1.update(part)
-    return "sha1:" + base64.b32encode(sha1.digest()).decode("ascii")
+        for chunk in part.chunks() if isinstance(part, Body) else (part,):
+            sha1.update(chunk)
+    return base32(sha1.digest())

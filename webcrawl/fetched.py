@@ -11,18 +11,22 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from webcrawl.document import Document
-from webcrawl.exchange import digest
 from webcrawl.http import exchange_of
 from webcrawl.links import PageLinks, page_links
 from webcrawl.mime.html import is_html, robots_metas
 from webcrawl.mime.sniff import sniff
 from webcrawl.page import Page
+from webcrawl.responses import BAD_CODING, TRUNCATED, body_of, content_type
 from webcrawl.robots import Directives, directives
 from webcrawl.urls import normalize, split
 
 NO_LINKS = PageLinks(links=[], nofollow=0, canonical=None, base="", malformed=0)
 
-_CUT_SHORT = "the connection broke before the end of the body"
+_FLAWS = {
+    "dataloss": "the connection broke before the end of the body",
+    TRUNCATED: "the body was cut off at the limit of its type",
+    BAD_CODING: "the body is not encoded as its Content-Encoding says",
+}
 
 _documents: WeakKeyDictionary[Response, Document] = WeakKeyDictionary()
 
@@ -31,11 +35,9 @@ def document_of(response: Response) -> Document:
     """The document of a response; the same for everybody who asks, so that it is parsed once."""
     document = _documents.get(response)
     if document is None:
-        content_type = _text(response.headers.get("Content-Type"))
-        media = sniff(content_type, response.body, response.url)
-        document = _documents[response] = Document(
-            response.body, media.mime_type, media.charset, response.url
-        )
+        body = body_of(response)
+        media = sniff(content_type(response.headers), body, response.url)
+        document = _documents[response] = Document(body, media.mime_type, media.charset, response.url)
     return document
 
 
@@ -53,11 +55,11 @@ def page_of(response: Response) -> Page:
         attempts=response.meta.get("retry_times", 0) + 1,
         mime_type=document.mime_type,
         charset=document.charset,
-        length=len(response.body),
-        digest=digest(exchange.payload if exchange else response.body),
+        length=len(document),
+        digest=(exchange.payload if exchange else body_of(response)).digest,
         etag=_text(response.headers.get("ETag")),
         last_modified=_text(response.headers.get("Last-Modified")),
-        error=_CUT_SHORT if "dataloss" in response.flags else None,
+        error=next((_FLAWS[flag] for flag in response.flags if flag in _FLAWS), None),
         latency=response.meta.get("download_latency"),
         redirects=response.meta.get("redirect_urls"),
         truncated=exchange.truncated if exchange else None,

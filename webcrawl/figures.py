@@ -29,6 +29,7 @@ class Figures:
     retried: int
     exact_duplicates: int
     near_duplicates: int
+    truncated: int
     fetched_again: int
     seen_urls: int
     queued: int
@@ -72,6 +73,7 @@ def _figures(counts: Counts, totals: dict[str, int], workers: int, hosts: int, p
         retried=totals.get("retried", 0),
         exact_duplicates=totals.get("exact_duplicates", 0),
         near_duplicates=totals.get("near_duplicates", 0),
+        truncated=totals.get("truncated", 0),
         fetched_again=totals.get("fetched_again", 0),
         seen_urls=counts.seen + totals.get("bloom_seen", 0),
         queued=counts.queued + counts.later,

@@ -34,15 +34,17 @@ from scrapy.exceptions import (
     UnsupportedURLSchemeError,
 )
 from scrapy.http import Headers, Response
-from scrapy.responsetypes import responsetypes
 from scrapy.utils.ssl import _make_ssl_context
 from scrapy.utils.url import add_http_if_no_scheme
 from twisted.python.failure import Failure
 
 from webcrawl.addresses import AddressGuard
+from webcrawl.body import Body, BodyWriter
 from webcrawl.dns import Resolver
 from webcrawl.errors import AddressRefused, NameNotResolved
 from webcrawl.exchange import Exchange
+from webcrawl.mime.sniff import SNIFF_BYTES
+from webcrawl.responses import TRUNCATED, content_type, make_response
 from webcrawl.session import Session
 from webcrawl.urls import DEFAULT_PORTS
 
@@ -116,6 +118,8 @@ class HTTPDownloadHandler:
         self.crawler = crawler
         self._guard = session.guard
         self._maxsize = session.fetch.maxsize
+        self._sizes = session.sizes
+        self._spool = session.fetch.spool
         self._warnsize = session.fetch.warnsize
         self._timeout = session.fetch.timeout
         self._fail_on_dataloss = settings.getbool("DOWNLOAD_FAIL_ON_DATALOSS")
@@ -223,46 +227,57 @@ class HTTPDownloadHandler:
         if stopped := self._asked_to_stop(
             signals.headers_received, request, headers=headers, body_length=size
         ):
-            return self._response(request, received, headers, b"", None, stopped)
-        body = bytearray()
+            return self._response(request, received, headers, Body(), None, stopped)
+        writer = BodyWriter(self._spool, digests=True)
+        most = cut or self._sizes.least
         truncated = stopped = None
         try:
             while chunk := await received.content.read(_READ_BYTES):
-                body += chunk
+                if writer.size + len(chunk) > most:
+                    most = cut or self._most(request, headers, writer.start(SNIFF_BYTES) + chunk)
+                    if writer.size + len(chunk) > most:
+                        chunk = chunk[: int(most) - writer.size]
+                        truncated = "length"
+                writer.add(chunk)
                 if stopped := self._asked_to_stop(signals.bytes_received, request, data=chunk):
                     break
-                if cut and len(body) > cut:
-                    del body[cut:]
-                    truncated = "length"
+                if truncated:
                     break
-                if limit and len(body) > limit and not cut:
+                if limit and writer.size > limit and not cut:
                     raise DownloadCancelledError(f"{request.url} is larger than DOWNLOAD_MAXSIZE {limit}")
+                if writer.is_full:
+                    await asyncio.to_thread(writer.spill)
         except aiohttp.ClientPayloadError as error:
             if request.meta.get("download_fail_on_dataloss", self._fail_on_dataloss):
                 raise ResponseDataLossError(str(error)) from error
             truncated = "disconnect"
-        self._warn_of_size(request, len(body))
-        return self._response(request, received, headers, bytes(body), truncated, stopped)
+        self._warn_of_size(request, writer.size)
+        return self._response(request, received, headers, writer.finish(), truncated, stopped)
+
+    def _most(self, request: Request, headers: Headers, start: bytes) -> float:
+        """The most bytes of a body that begins so; while it is encoded only its header tells what it is."""
+        if headers.get("Content-Encoding"):
+            start = b""
+        return self._sizes.of_start(content_type(headers), start, request.url)
 
     def _response(
         self,
         request: Request,
         received: _Response,
         headers: Headers,
-        body: bytes,
+        body: Body,
         truncated: str | None,
         stopped: StopDownload | None,
     ) -> Response:
         unread = "length" if stopped is not None and not received.content.at_eof() else None
         _exchanges[request] = _exchange(request, received, body, truncated or unread)
-        response_class = responsetypes.from_args(headers=headers, url=request.url, body=body)
         version = received.version
-        response = response_class(
-            url=request.url,
+        response = make_response(
+            body,
+            request.url,
+            headers,
             status=received.status,
-            headers=headers,
-            body=body,
-            flags=["dataloss"] if truncated == "disconnect" else ["truncated"] if truncated else [],
+            flags=["dataloss"] if truncated == "disconnect" else [TRUNCATED] if truncated else [],
             certificate=received.certificate,
             ip_address=ipaddress.ip_address(received.peer) if received.peer else None,
             protocol=f"HTTP/{version.major}.{version.minor}" if version else None,
@@ -347,7 +362,7 @@ def _text(value: bytes) -> str:
         return value.decode("latin-1")
 
 
-def _exchange(request: Request, received: _Response, payload: bytes, truncated: str | None) -> Exchange:
+def _exchange(request: Request, received: _Response, payload: Body, truncated: str | None) -> Exchange:
     url = yarl.URL(request.url, encoded=True)
     sent: Mapping[str, str] = received.request_info.headers
     request_lines = [f"{request.method} {url.raw_path_qs or '/'} HTTP/1.1"]

@@ -41,6 +41,7 @@ from webcrawl.filters import FilterChain, ScopeFilter, URLFilter
 from webcrawl.frontier import Crawl, Frontier, HostLimits, Keys
 from webcrawl.frontier.bloom import BloomSeen
 from webcrawl.frontier.spill import Tails
+from webcrawl.mime.sizes import Sizes
 from webcrawl.scope import Scope
 from webcrawl.turns import Turns
 from webcrawl.urls import TRACKING_PARAMETERS, Canonicalizer, hostname, normalize, port
@@ -71,6 +72,7 @@ class Session:
         self.engine_config = EngineConfig.from_settings(settings)
         self.fetch = FetchConfig.from_settings(settings)
         self.stores = StoreConfig.from_settings(settings)
+        self.sizes = Sizes(self.fetch.sizes)
         self._spill_uri = spill_uri(settings, self.engine_config, self.stores)
         self.keys = Keys(self.config.crawl_id, self.config.shards)
         self.turns = Turns(

@@ -9,6 +9,7 @@ from pathlib import Path
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from benchmarks.micro.conftest import LINKS, URL, made_page
+from webcrawl.body import Body
 from webcrawl.document import Document
 from webcrawl.duplicates import simhash64
 from webcrawl.exchange import Exchange
@@ -80,7 +81,7 @@ def test_warc_write(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
             request_body=b"",
             status=200,
             response_head=HEAD,
-            payload=made_page(seed).encode(),
+            payload=Body(made_page(seed).encode()),
             ip_address="192.0.2.1",
             fetched_at=datetime.now(UTC),
         )

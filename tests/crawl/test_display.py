@@ -41,6 +41,7 @@ FIGURES = Figures(
     retried=24,
     exact_duplicates=20,
     near_duplicates=5,
+    truncated=0,
     fetched_again=0,
     seen_urls=12_345_678,
     queued=1_234_568,

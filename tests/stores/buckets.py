@@ -15,6 +15,7 @@ from typing import Any
 from warcio.archiveiterator import ArchiveIterator
 
 from tests.s3server import ACCESS_KEY, SECRET_KEY, Line
+from webcrawl.body import Body
 from webcrawl.exchange import Exchange
 from webcrawl.page import Page
 from webcrawl.stores.s3 import S3Archive
@@ -39,7 +40,7 @@ def page(path: str, payload: bytes = b"<p>body") -> Page:
     page = Page(url=url, host="http://www.example.org", fetched_at=NOW)
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
     request = b"GET /%s HTTP/1.1\r\nHost: www.example.org\r\n\r\n" % path.encode()
-    page.exchange = Exchange(url, "GET", request, b"", 200, head, payload, "192.0.2.1", NOW)
+    page.exchange = Exchange(url, "GET", request, b"", 200, head, Body(payload), "192.0.2.1", NOW)
     return page
 
 

@@ -18,11 +18,11 @@ from itemadapter import ItemAdapter
 from scrapy.exporters import JsonLinesItemExporter
 from selectolax.lexbor import LexborHTMLParser
 
+from webcrawl.coding import decoded
 from webcrawl.document import TRUSTED_TAGS, Document
 from webcrawl.mime.sniff import MediaType, sniff
 from webcrawl.nesting import flattened, may_nest_deeper
 from webcrawl.page import ROW_FIELDS, Page
-from webcrawl.stores.coding import decoded
 
 URL = "https://example.org/"
 NOW = datetime(2026, 2, 3, 4, 5, 6, 789, tzinfo=UTC)

@@ -15,6 +15,7 @@ from hypothesis import given, strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
 from tests.unit.warcs import HEAD, NOW, check, exchange, one_file, replay, warcs
+from webcrawl.body import Body
 from webcrawl.errors import StoreError
 from webcrawl.exchange import Exchange
 from webcrawl.stores.cdxj import surt
@@ -125,7 +126,7 @@ def test_any_bytes_survive(
     folder = tmp_path_factory.mktemp("warc")
     url = f"http://host/{url}"  # warcio reads HTTP headers only where the URL says so
     head, naive = b"POST / HTTP/1.1\r\n\r\n", NOW.replace(tzinfo=None)
-    odd = Exchange(url, "POST", head, junk, 200, HEAD + b"\r\n", payload, None, naive)
+    odd = Exchange(url, "POST", head, junk, 200, HEAD + b"\r\n", Body(payload), None, naive)
     with WarcWriter(folder, "a/b c", "x\r\ny", roll_bytes=1) as writer:
         place = writer.write(odd)
     record = read_record(folder / place.file, place.offset, place.length)

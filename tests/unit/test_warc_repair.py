@@ -75,7 +75,7 @@ def test_repair_cuts_off_what_is_no_record(tmp_path: Path, tail: bytes) -> None:
 
 @given(st.lists(BODIES, max_size=6), st.integers(0, 9), st.integers(0, 30))
 def test_members_are_found_whatever_they_hold(bodies: list[bytes], level: int, torn: int) -> None:
-    whole = [Record({}, (body,)).member(level) for body in bodies]
+    whole = [b"".join(Record({}, (body,)).member(level)) for body in bodies]
     offsets = [0, *accumulate(map(len, whole))]
     data = b"".join([*whole, gzip.compress(b"torn")[:torn]]) if torn < 24 else b"".join(whole)
     found = list(members(io.BytesIO(data)))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from warcio.archiveiterator import ArchiveIterator
 
+from webcrawl.body import Body
 from webcrawl.exchange import Exchange
 
 NOW = datetime(2026, 2, 3, 4, 5, 6, 789, tzinfo=UTC)
@@ -25,7 +26,7 @@ def exchange(
         request_body=b"",
         status=200,
         response_head=HEAD + headers + b"\r\n",
-        payload=payload,
+        payload=Body(payload),
         ip_address="192.0.2.1",
         fetched_at=NOW,
         truncated=truncated,

@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 
 from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding, read_bom
 
+from webcrawl.body import Body
+
 # Bytes looked at, as in the standard ("resource header").
 SNIFF_BYTES = 1445
 # How much of a body decides whether it is UTF-8.
@@ -114,10 +116,13 @@ class MediaType(NamedTuple):
     charset: str | None
 
 
-def sniff(content_type: str | None, body: bytes, url: str) -> MediaType:
+def sniff(content_type: str | None, body: Body | bytes, url: str) -> MediaType:
     """The media type of a decoded body; `content_type` is the header's value as received. Never raises."""
-    mime_type = mime_type_of(content_type, body, url)
-    return MediaType(mime_type, charset_of(content_type, body, mime_type) if is_text(mime_type) else None)
+    body = body if isinstance(body, Body) else Body(body)
+    mime_type = mime_type_of(content_type, body.start(SNIFF_BYTES), url)
+    if not is_text(mime_type):
+        return MediaType(mime_type, None)
+    return MediaType(mime_type, charset_of(content_type, body.start(CHARSET_BYTES), mime_type))
 
 
 def is_text(mime_type: str) -> bool:

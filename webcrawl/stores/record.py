@@ -20,15 +20,18 @@ from typing import BinaryIO, NamedTuple
 
 from zlib_ng import zlib_ng
 
+from webcrawl.body import Body
+from webcrawl.coding import decoded
 from webcrawl.errors import StoreError
 from webcrawl.exchange import Exchange, digest
-from webcrawl.stores.coding import decoded
 
 VERSION = b"WARC/1.1\r\n"
 REVISIT_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 
 _GZIP = zlib.MAX_WBITS | 16
 _CHUNK = 1 << 16
+_LARGE = 1 << 18
+_WORTH = 0.95
 _FRAMING = re.compile(rb"^(Transfer-Encoding|Content-Length)(?=[ \t]*:)", re.IGNORECASE | re.MULTILINE)
 _TRANSFER_ENCODING = re.compile(rb"^Transfer-Encoding[ \t]*:", re.IGNORECASE | re.MULTILINE)
 _LINE_BREAKS = re.compile(r"[\r\n]+")
@@ -38,17 +41,20 @@ class Record(NamedTuple):
     """A record to be written: named fields, and the parts of its block."""
 
     fields: dict[str, str]
-    block: tuple[bytes, ...]
+    block: tuple[bytes | Body, ...]
 
-    def member(self, level: int) -> bytes:
-        """The record as a gzip member of its own, compressed at `level` (0 to 9)."""
+    def member(self, level: int) -> Iterator[bytes]:
+        """The record as a gzip member of its own, compressed at `level` (0 to 9), piece by piece."""
         # the same format and size as zlib's, in half the time
         stream = zlib_ng.compressobj(level, zlib_ng.DEFLATED, _GZIP)
         fields = {**self.fields, "Content-Length": str(sum(map(len, self.block)))}
         lines = [f"{name}: {_LINE_BREAKS.sub(' ', value)}\r\n" for name, value in fields.items()]
-        head = VERSION + "".join(lines).encode("utf-8", "replace") + b"\r\n"
-        pieces = [stream.compress(part) for part in (head, *self.block, b"\r\n\r\n")]
-        return b"".join([*pieces, stream.flush()])
+        yield stream.compress(VERSION + "".join(lines).encode("utf-8", "replace") + b"\r\n")
+        for part in self.block:
+            for chunk in part.chunks() if isinstance(part, Body) else (part,):
+                yield stream.compress(chunk)
+        yield stream.compress(b"\r\n\r\n")
+        yield stream.flush()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,14 @@ class StoredRecord:
     def body(self) -> bytes:
         """The payload decoded."""
         return decoded(self.payload, http_field(self.http_head, "content-encoding"))
+
+
+def level_for(payload: Body, level: int) -> int:
+    """`level`, or 0 for what is large and compressed already: all other pages wait while a video is written."""
+    if len(payload) < _LARGE:
+        return level
+    sample = payload.start(_LARGE)
+    return level if len(zlib_ng.compress(sample, 1)) < _WORTH * len(sample) else 0
 
 
 def record_id() -> str:
@@ -93,7 +107,7 @@ def response_record(exchange: Exchange, warcinfo_id: str) -> Record:
     """The answer: header block and payload."""
     head = archived_head(exchange)
     fields = _fields(exchange, "response", warcinfo_id)
-    fields["WARC-Payload-Digest"] = digest(exchange.payload)
+    fields["WARC-Payload-Digest"] = exchange.payload.digest
     fields["WARC-Block-Digest"] = digest(head, exchange.payload)
     fields["Content-Type"] = "application/http; msgtype=response"
     return Record(fields, (head, exchange.payload))
@@ -108,7 +122,7 @@ def revisit_record(
     fields["WARC-Profile"] = REVISIT_PROFILE
     fields["WARC-Refers-To-Target-URI"] = refers_to_url
     fields["WARC-Refers-To-Date"] = warc_date(refers_to_date)
-    fields["WARC-Payload-Digest"] = digest(exchange.payload)
+    fields["WARC-Payload-Digest"] = exchange.payload.digest
     fields["WARC-Block-Digest"] = digest(head)
     fields["Content-Type"] = "application/http; msgtype=response"
     return Record(fields, (head,))

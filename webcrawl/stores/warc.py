@@ -11,7 +11,7 @@ import os
 import re
 import socket
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +25,7 @@ from webcrawl.stores.record import (
     Record,
     StoredRecord,
     inflated,
+    level_for,
     members,
     parse,
     record_id,
@@ -37,7 +38,7 @@ from webcrawl.stores.record import (
 OPEN = ".open"
 # An index line is kept in memory until its file is closed: 30 MB at most.
 MAX_INDEX_LINES = 100_000
-
+_STROKE = 1 << 20
 _UNSAFE = re.compile(r"[^A-Za-z0-9._]+")
 
 
@@ -146,7 +147,7 @@ class WarcWriter:
         self._size = 0
         self._warcinfo_id = record_id()
         opening = warcinfo_record(self._warcinfo_id, self._name, self._info)
-        self._opening = opening.member(self._level)
+        self._opening = b"".join(opening.member(self._level))
 
     def _next_name(self) -> str:
         stamp = datetime.now(UTC).strftime("%Y%m%d%H%M%S%f")[:17]
@@ -157,30 +158,41 @@ class WarcWriter:
     def _write_pair(self, exchange: Exchange, answer: Record) -> WarcPlace:
         """Both records in one stroke, the answer first: if only one of them survives, it should be that."""
         question = request_record(exchange, self._warcinfo_id, answer.fields["WARC-Record-ID"])
-        member = answer.member(self._level)
-        start = self._append(self._opening + member + question.member(self._level))
-        place = WarcPlace(self._name, start + len(self._opening), len(member))
+        start = self._size + len(self._opening)
+        level = level_for(exchange.payload, self._level)
+        length = self._append((self._opening,), answer.member(level), question.member(self._level))[1]
+        place = WarcPlace(self._name, start, length)
         self._opening = b""
-        line = cdxj.line(StoredRecord(answer.fields, answer.block[0], b""), *place)
+        line = cdxj.line(StoredRecord(answer.fields, bytes(answer.block[0]), b""), *place)
         if line is not None:
             self._index.append(line)
         return place
 
-    def _append(self, data: bytes) -> int:
-        """Write at the end, whole or not at all; returns where the data begins."""
+    def _append(self, *members: Iterable[bytes]) -> list[int]:
+        """Write at the end, in few strokes, whole or not at all; returns the length of each."""
         if self._fd is None:
             raise StoreError("no WARC file is open")
         start = self._size
+        lengths: list[int] = []
         try:
-            _write_all(self._fd, data)
+            waiting = bytearray()
+            for member in members:
+                lengths.append(0)
+                for piece in member:
+                    waiting += piece
+                    lengths[-1] += len(piece)
+                    if len(waiting) >= _STROKE:
+                        _write_all(self._fd, waiting)
+                        waiting = bytearray()
+            _write_all(self._fd, waiting)
         except OSError as error:
             self._cut_back(start)
             raise _failure("write", self._path, error) from error
         except BaseException:
             self._cut_back(start)
             raise
-        self._size += len(data)
-        return start
+        self._size += sum(lengths)
+        return lengths
 
     def _cut_back(self, size: int) -> None:
         if self._fd is not None:
@@ -270,7 +282,7 @@ def _create_locked(path: Path) -> int | None:
     return None
 
 
-def _write_all(fd: int, data: bytes) -> None:
+def _write_all(fd: int, data: bytes | bytearray) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(fd, rest) :]

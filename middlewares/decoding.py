@@ -1,0 +1,116 @@
+"""Content-Encoding: a response's payload becomes the body that it stands for."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Self
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.exceptions import IgnoreRequest, NotConfigured
+from scrapy.http import Response
+
+from webcrawl.access import frontier_scheduler, is_robots
+from webcrawl.body import Body, BodyWriter
+from webcrawl.coding import codings, pieces
+from webcrawl.errors import BadCoding, StoreError
+from webcrawl.mime.sniff import SNIFF_BYTES
+from webcrawl.responses import BAD_CODING, TRUNCATED, body_of, content_type, make_response
+from webcrawl.session import Session
+
+
+class DecodingMiddleware:
+    """Scrapy's HttpCompressionMiddleware piece by piece, into a file where the body is large.
+
+    What unfolds to more than DOCUMENT_MAXSIZE says of its type is cut off there; to more than DOWNLOAD_MAXSIZE, it is
+    refused, as Scrapy does. What cannot be decoded stays as it was sent. Both are told by a flag of the response.
+    """
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        self._crawler = crawler
+        self._spool = session.fetch.spool
+        self._sizes = session.sizes
+        self._maxsize = session.fetch.maxsize
+        self._retry_delay = session.config.retry_delay
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        if not crawler.settings.getbool("COMPRESSION_ENABLED"):
+            raise NotConfigured
+        return cls(crawler, Session.of(crawler))
+
+    def process_request(self, request: Request) -> None:
+        request.headers.setdefault("Accept-Encoding", b"gzip, deflate")
+
+    async def process_response(self, request: Request, response: Response) -> Response | Request:
+        encodings = b",".join(response.headers.getlist("Content-Encoding"))
+        if encodings and request.method != "HEAD":
+            try:
+                response = await self._decoded(request, response, codings(encodings.decode("latin-1")))
+            except StoreError as error:
+                # an exception in an answer's way back would count as the end of its page
+                if (again := self._again(request, error)) is None:
+                    raise
+                return again
+        if TRUNCATED in response.flags and not is_robots(request):
+            frontier_scheduler(self._crawler).count("truncated")
+        return response
+
+    async def _decoded(self, request: Request, response: Response, names: list[str]) -> Response:
+        payload, flags = body_of(response), list(response.flags)
+        headers = response.headers.copy()
+        try:
+            if payload.is_spooled:
+                body, whole = await asyncio.to_thread(self._decode, request, response, payload, names)
+            else:
+                body, whole = self._decode(request, response, payload, names)
+            del headers["Content-Encoding"]
+            flags += [] if whole or TRUNCATED in flags else [TRUNCATED]
+        except BadCoding:
+            body = payload
+            flags.append(BAD_CODING)
+        return make_response(
+            body,
+            response.url,
+            headers,
+            status=response.status,
+            flags=flags,
+            request=response.request,
+            certificate=response.certificate,
+            ip_address=response.ip_address,
+            protocol=response.protocol,
+        )
+
+    def _decode(
+        self, request: Request, response: Response, payload: Body, names: list[str]
+    ) -> tuple[Body, bool]:
+        """The body, and whether it is whole; raises BadCoding, IgnoreRequest, StoreError. May take long."""
+        writer = BodyWriter(self._spool)
+        refused = request.meta.get("download_maxsize", self._maxsize) or math.inf
+        most = min(self._sizes.least, refused)
+        for piece in pieces(payload.chunks(), names):
+            if writer.size + len(piece) > most:
+                limit = self._limit(response, writer.start(SNIFF_BYTES) + piece)
+                if writer.size + len(piece) > refused <= limit:
+                    raise IgnoreRequest(f"{request.url} unfolds to more than DOWNLOAD_MAXSIZE {refused}")
+                if writer.size + len(piece) > limit:
+                    writer.add(piece[: int(limit) - writer.size])
+                    return writer.finish(), False
+                most = min(limit, refused)
+            writer.add(piece)
+            if writer.is_full:
+                writer.spill()
+        return writer.finish(), True
+
+    def _again(self, request: Request, error: StoreError) -> Request | None:
+        """The request, to be fetched later when there is room for its body; None when it was tried often enough."""
+        scheduler = frontier_scheduler(self._crawler)
+        if scheduler.leased(request) is None or scheduler.is_last_attempt(request):
+            return None
+        scheduler.count("retried")
+        scheduler.retry(request, self._retry_delay, str(error))
+        return request
+
+    def _limit(self, response: Response, start: bytes) -> float:
+        return self._sizes.of_start(content_type(response.headers), start, response.url)

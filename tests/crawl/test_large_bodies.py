@@ -1,0 +1,210 @@
+"""Bodies that are too large for memory: a crawl of them, its memory, what it leaves, and what it cuts off."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import socket
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crawl.archive import check, record_at
+from tests.crawls import Crawl, CrawlResult, until
+from tests.web import LocalWeb, Reply
+from webcrawl.body import base32
+from webcrawl.stores.record import members, parse
+
+SITE = "127.0.1.1"
+BLOCK = hashlib.shake_128(b"noise").digest(1 << 20)
+RunCrawl = Callable[..., CrawlResult]
+StartCrawl = Callable[..., Crawl]
+StartWeb = Callable[..., LocalWeb]
+
+
+def blocks(megabytes: int) -> Iterator[bytes]:
+    """Megabytes that are not alike and do not compress."""
+    for number in range(megabytes):
+        yield b"%08d" % number + BLOCK[8:]
+
+
+@contextmanager
+def video(megabytes: int, stop_after: int | None = None) -> Iterator[str]:
+    """A server of one video, made up while it is sent; after `stop_after` megabytes it waits for ever."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    go_on = threading.Event()
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+    def answer(connection: socket.socket) -> None:
+        with connection:
+            while asked := connection.recv(65536):
+                if asked.startswith(b"GET /video"):
+                    head = b"HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\nContent-Length: %d\r\n\r\n"
+                    connection.sendall(head % (megabytes << 20))
+                    for number, block in enumerate(blocks(megabytes)):
+                        if number == stop_after:
+                            go_on.wait(60)
+                            return
+                        connection.sendall(block)
+                else:
+                    connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+
+    threading.Thread(target=serve, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/video"
+    finally:
+        go_on.set()
+        listener.close()
+
+
+def worker_memory(crawl: Crawl, name: str = "VmHWM") -> int:
+    """Of the worker process alone, its engine is another; in KiB."""
+    status = Path(f"/proc/{crawl.process.pid}/status").read_text()
+    return int(status.partition(f"{name}:")[2].split()[0])
+
+
+def spooled(crawl: Crawl) -> list[int]:
+    """Sizes of the files without name that the worker has open."""
+    folder, sizes = str(crawl.data_dir / "spool"), []
+    for link in Path(f"/proc/{crawl.process.pid}/fd").iterdir():
+        try:
+            if str(link.readlink()).startswith(folder):
+                sizes.append(link.stat().st_size)
+        except OSError:  # closed meanwhile
+            continue
+    return sizes
+
+
+def watched(crawl: Crawl) -> int:
+    """The most memory that the worker had until its end, in KiB."""
+    most = 0
+    while crawl.process.poll() is None:
+        try:
+            most = max(most, worker_memory(crawl))
+        except (OSError, IndexError):
+            break
+        try:
+            crawl.process.wait(0.05)
+        except Exception:
+            continue
+    return most
+
+
+def sha1(chunks: Iterator[bytes]) -> str:
+    found = hashlib.sha1(usedforsecurity=False)
+    for chunk in chunks:
+        found.update(chunk)
+    return base32(found.digest())
+
+
+def test_a_video_costs_the_worker_no_memory(start_crawl: StartCrawl, request: pytest.FixtureRequest) -> None:
+    """By 1 GiB with --video-megabytes 1024."""
+    megabytes = request.config.getoption("--video-megabytes")
+    with video(megabytes) as large:
+        options: dict[str, Any] = {"DOCUMENT_MAXSIZE": '{"*/*": 0}', "DOWNLOAD_MAXSIZE": 0}
+        crawl = start_crawl("broad", [large], DOWNLOAD_TIMEOUT=100, **options)
+        until(lambda: bool(spooled(crawl)), crawl)
+        before = worker_memory(crawl)
+        most = watched(crawl)
+        result = crawl.wait(110)
+    print(f"{megabytes} MiB took {(most - before) >> 10} MiB of memory on top of {before >> 10}")
+    assert before < most < before + 50_000
+    row = next(row for row in result.rows() if row["url"] == large)
+    assert (row["length"], row["error"], row["mime_type"]) == (megabytes << 20, None, "video/mp4")
+    assert row["digest"] == sha1(blocks(megabytes))
+    # digests of block and payload, and the end of the record, by warcio
+    check(result.data_dir)
+
+
+def test_a_killed_worker_leaves_no_spool(start_crawl: StartCrawl) -> None:
+    with video(20, stop_after=10) as url:
+        crawl = start_crawl("broad", [url], DOWNLOAD_TIMEOUT=60)
+        until(lambda: sum(spooled(crawl)) > 5 << 20, crawl)
+        crawl.kill()
+    # nor has anything to be cleaned up at the next start
+    assert not [path for path in (crawl.data_dir / "spool").rglob("*") if path.is_file()]
+
+
+def test_what_is_too_long_for_its_type_is_cut_off(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    paths = ["/page", "/picture", "/unknown", "/zipped", "/fits"]
+    page = b"<title>long</title>" + b"<p>words and words" * 10_000
+    web.put(SITE, "/page", page)
+    png = b"\x89PNG\r\n\x1a\n" + b"".join(blocks(1))[:150_000]
+    web.put(SITE, "/picture", Reply(png, headers={"Content-Type": "image/png"}))
+    web.put(SITE, "/unknown", Reply(png, headers={"Content-Type": "text/html"}))
+    web.put(SITE, "/zipped", Reply(gzip.compress(page + b"!"), headers={"Content-Encoding": "gzip"}))
+    web.put(SITE, "/fits", b"<p>" + b"x" * 9_997)
+    home = web.put(SITE, "/", "".join(f'<a href="{path}">x</a>' for path in paths))
+    sizes = '{"text/html": 10000, "image/*": 100000, "*/*": 1000}'
+    result = run_crawl("broad", [home], DOWNLOAD_DELAY=0, DOCUMENT_MAXSIZE=sizes)
+    rows = {row["url"].removeprefix(web.host(SITE)): row for row in result.rows()}
+    lengths = {path: rows[path]["length"] for path in paths}
+    assert lengths == {
+        "/page": 10_000,
+        "/picture": 100_000,
+        "/unknown": 100_000,
+        "/zipped": 10_000,
+        "/fits": 10_000,
+    }
+    assert {path for path in paths if rows[path]["error"]} == {*paths} - {"/fits"}
+    assert rows["/page"]["error"] == "the body was cut off at the limit of its type"
+    assert rows["/page"]["title"] == rows["/zipped"]["title"] == "long"
+    assert rows["/unknown"]["mime_type"] == "image/png"
+    assert result.summary["truncated"] == 4
+    assert record_at(result.data_dir, rows["/page"]).body == page[:10_000]
+    # what was sent is archived whole, though not all of it was unfolded
+    assert record_at(result.data_dir, rows["/zipped"]).body == page + b"!"
+    assert marked(result.data_dir) == {web.url(SITE, path) for path in ("/page", "/picture", "/unknown")}
+    check(result.data_dir)
+
+
+def marked(data_dir: Path) -> set[str]:
+    """URLs of the records with WARC-Truncated."""
+    found = set()
+    for path in (data_dir / "warc").glob("*.warc.gz"):
+        with path.open("rb") as file:
+            for _, _, start in members(file):
+                headers = parse(start).headers
+                if headers.get("WARC-Truncated") == "length":
+                    found.add(headers["WARC-Target-URI"])
+    return found
+
+
+def test_a_large_zipped_page_is_read_as_any_other(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    rows_of_text = b"".join(
+        b"<p>%d %s" % (n, hashlib.md5(b"%d" % n).hexdigest().encode()) for n in range(30_000)
+    )
+    page = b"<title>large</title>" + rows_of_text + b"<a href=/found>x</a>"
+    for path, packed, coding in (
+        ("/gzip", gzip.compress(page), "gzip"),
+        ("/deflate", zlib.compress(page + b"."), "deflate"),
+        ("/plain", page + b"..", ""),
+        ("/liar", page + b"...", "gzip"),
+    ):
+        web.put(SITE, path, Reply(packed, headers={"Content-Encoding": coding} if coding else {}))
+    web.put(SITE, "/found", "found")
+    home = web.put(
+        SITE, "/", "".join(f"<a href=/{name}>x</a>" for name in ("gzip", "deflate", "plain", "liar"))
+    )
+    result = run_crawl("broad", [home], DOWNLOAD_DELAY=0)
+    rows = {row["url"].removeprefix(web.host(SITE)): row for row in result.rows()}
+    assert {rows[path]["title"] for path in ("/gzip", "/deflate", "/plain", "/liar")} == {"large"}
+    assert rows["/found"]["status"] == 200
+    assert [rows[path]["error"] for path in ("/gzip", "/deflate", "/plain")] == [None] * 3
+    assert rows["/liar"]["error"] == "the body is not encoded as its Content-Encoding says"
+    assert record_at(result.data_dir, rows["/gzip"]).body == page
+    check(result.data_dir)

@@ -1,0 +1,237 @@
+"""Bodies in memory and in files, and what is made of them: responses, limits, records."""
+
+from __future__ import annotations
+
+import gc
+import gzip
+import hashlib
+import io
+import os
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import brotli
+import pytest
+from hypothesis import given, strategies as st
+from scrapy.http import Headers, HtmlResponse, Response, TextResponse
+
+from tests.unit.warcs import NOW, check, one_file, replay
+from webcrawl.body import CHUNK, Body, BodyWriter, Spool
+from webcrawl.coding import codings, pieces, zstd
+from webcrawl.document import Document
+from webcrawl.errors import BadCoding, StoreError
+from webcrawl.exchange import Exchange, digest
+from webcrawl.mime.sizes import Sizes
+from webcrawl.responses import SpooledResponse, body_of, length_of, make_response
+from webcrawl.stores.warc import WarcWriter, read_record
+
+URL = "https://example.org/"
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc")
+
+
+def written(spool: Spool, *chunks: bytes, digests: bool = False) -> Body:
+    writer = BodyWriter(spool, digests=digests)
+    for chunk in chunks:
+        writer.add(chunk)
+        if writer.is_full:
+            writer.spill()
+    return writer.finish()
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@given(st.lists(st.binary(max_size=40)), st.integers(0, 60), st.booleans(), st.integers(0, 80))
+def test_it_is_the_same_in_memory_and_in_a_file(
+    tmp_path_factory: pytest.TempPathFactory, chunks: list[bytes], memory: int, digests: bool, size: int
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    body, whole = written(Spool(folder, memory), *chunks, digests=digests), b"".join(chunks)
+    assert body.is_spooled == (len(whole) > memory)
+    assert (bytes(body), len(body), body.start(size)) == (whole, len(whole), whole[:size])
+    assert b"".join(body.chunks()) == whole
+    assert body.digest == digest(whole) == digest(body) == Body(whole).digest
+    first, second = body.open(), body.open()
+    assert first.read(3) == whole[:3] and second.read() == whole and first.read() == whole[3:]
+    assert first.seek(size) == size and first.read(5) == whole[size : size + 5]
+    assert first.seek(0, io.SEEK_END) == len(whole) and first.tell() == len(whole)
+
+
+@LINUX
+def test_the_file_has_no_name_and_ends_with_its_last_reader(tmp_path: Path) -> None:
+    before = descriptors()
+    body = written(Spool(tmp_path / "spool", 10), b"x" * 100)
+    assert list((tmp_path / "spool").iterdir()) == []
+    assert descriptors() == before + 1
+    stream = body.open()
+    del body
+    assert stream.read() == b"x" * 100
+    del stream
+    gc.collect()
+    assert descriptors() == before
+
+
+@LINUX
+def test_another_process_opens_it_by_its_path(tmp_path: Path) -> None:
+    document = Document(written(Spool(tmp_path, 10), b"x" * 100_000), "video/mp4", None, URL)
+    assert document.path is not None
+    script = "import sys; print(len(open(sys.argv[1], 'rb').read()))"
+    read = subprocess.run([sys.executable, "-c", script, document.path], capture_output=True, timeout=30)
+    assert read.stdout == b"100000\n", read.stderr
+    assert Document(b"x", "video/mp4", None, URL).path is None
+
+
+def test_a_disk_that_takes_nothing_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / "spool").write_text("no folder")
+    with pytest.raises(StoreError, match="cannot spool a body in .*spool"):
+        written(Spool(tmp_path / "spool", 1), b"xx")
+
+
+@LINUX
+def test_a_large_body_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
+    script = """
+import resource, sys
+from pathlib import Path
+from webcrawl.body import BodyWriter, Spool
+writer = BodyWriter(Spool(Path(sys.argv[1])), digests=True)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for number in range(1024):
+    writer.add(bytes([number % 251]) * 65_536)
+    if writer.is_full:
+        writer.spill()
+body = writer.finish()
+assert sum(map(len, body.chunks())) == len(body) == 67_108_864
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    run = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, timeout=60)
+    assert int(run.stdout) < 8_000, run.stderr  # KiB
+
+
+# --- content codings ---
+
+BODY = b"".join(b"%d," % number for number in range(200_000))
+
+
+@pytest.mark.parametrize("chunk", [1000, 1 << 30])
+@pytest.mark.parametrize(
+    ("coding", "payload"),
+    [
+        ("gzip", gzip.compress(BODY, mtime=0)),
+        ("x-gzip", gzip.compress(BODY[:500_000], mtime=0) + gzip.compress(BODY[500_000:], mtime=0) + b"junk"),
+        ("deflate", zlib.compress(BODY)),
+        ("deflate", zlib.compress(BODY, wbits=-15)),
+        ("br", brotli.compress(BODY, quality=4)),
+        ("zstd", zstd.compress(BODY[:500_000]) + zstd.compress(BODY[500_000:])),
+        ("gzip, identity, zstd", zstd.compress(gzip.compress(BODY, mtime=0))),
+        ("", BODY),
+    ],
+)
+def test_codings_come_off_piece_by_piece(coding: str, payload: bytes, chunk: int) -> None:
+    chunks = [payload[at : at + chunk] for at in range(0, len(payload), chunk)]
+    found = list(pieces(chunks, codings(coding)))
+    assert b"".join(found) == BODY
+    # brotli takes its limit for a hint
+    assert not coding or max(map(len, found)) <= CHUNK * (4 if coding == "br" else 1)
+
+
+@pytest.mark.parametrize("zeros", [CHUNK - 1, CHUNK, CHUNK + 1, 5 * CHUNK])
+@pytest.mark.parametrize("wbits", [15, -15, 31])
+def test_nothing_stays_behind_where_a_piece_is_full(zeros: int, wbits: int) -> None:
+    packed = zlib.compress(bytes(zeros), wbits=wbits)
+    name = "gzip" if wbits == 31 else "deflate"
+    assert sum(map(len, pieces([packed], [name]))) == zeros
+
+
+def test_of_a_bomb_no_more_unfolds_than_is_asked_for() -> None:
+    bomb = gzip.compress(gzip.compress(bytes(1 << 26), 1), 1)
+    found = pieces([bomb], ["gzip", "gzip"])
+    assert all(len(next(found)) <= CHUNK for _ in range(3))
+
+
+@pytest.mark.parametrize("name", ["gzip", "deflate", "br", "zstd", "rot13"])
+def test_what_is_not_encoded_so_is_told(name: str) -> None:
+    with pytest.raises(BadCoding, match=name):
+        list(pieces([b"<p>this was never encoded, whatever they say"], [name]))
+
+
+# --- limits ---
+
+
+def test_sizes() -> None:
+    sizes = Sizes({"text/html": 10, "text/*": 20, "video/*": 0, "*/*": 30})
+    found = [sizes.of(name) for name in ("text/html", "text/css", "video/mp4", "image/png")]
+    assert found == [10, 20, float("inf"), 30]
+    assert (sizes.least, Sizes({}).least, Sizes({}).of("a/b")) == (10, float("inf"), float("inf"))
+    assert sizes.of_start("image/png", b"<html>", URL) == 30
+    assert sizes.of_start(None, b"<html>", URL) == 10
+
+
+# --- responses ---
+
+
+def test_a_spooled_response_is_a_response_of_its_kind(tmp_path: Path) -> None:
+    page = b"<html><p class=x>Gr\xc3\xbc\xc3\x9fe</p>" + b" " * 100
+    body = written(Spool(tmp_path, 10), page)
+    headers = Headers({"Content-Type": "text/html; charset=utf-8"})
+    response = make_response(body, URL, headers, status=201, flags=["a"])
+    assert isinstance(response, HtmlResponse) and isinstance(response, SpooledResponse)
+    assert (response.body, response.status, response.flags) == (page, 201, ["a"])
+    assert response.css("p.x::text").get() == "Grüße"
+    assert body_of(response) is body and length_of(response) == len(page)
+    other = response.replace(status=404)
+    assert isinstance(other, HtmlResponse) and body_of(other) is body and other.status == 404
+    short = response.replace(body=b"short")
+    assert type(short) is HtmlResponse and short.body == b"short"
+    assert type(response.replace(cls=TextResponse)) is TextResponse
+    assert response.copy().body == page
+
+
+def test_a_small_response_is_an_ordinary_one() -> None:
+    response = make_response(Body(b"\0\1"), URL + "a.mp4", Headers())
+    assert type(response) is Response
+    assert (length_of(response), bytes(body_of(response))) == (2, b"\0\1")
+
+
+# --- the archive ---
+
+
+def exchange(payload: Body, **more: str) -> Exchange:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\n\r\n"
+    return Exchange(URL, "GET", b"GET / HTTP/1.1\r\n\r\n", b"", 200, head, payload, None, NOW, **more)
+
+
+@pytest.mark.parametrize("content", [os.urandom(3_000_000), b"words and words " * 200_000])
+def test_a_spooled_payload_is_archived_as_it_is(tmp_path: Path, content: bytes) -> None:
+    body = written(Spool(tmp_path / "spool"), content, digests=True)
+    with WarcWriter(tmp_path, "test", "software") as writer:
+        place = writer.write(exchange(body, truncated="length"))
+        after = writer.write(exchange(Body(b"small")))
+    path = one_file(tmp_path)
+    check(path)
+    assert [body for kind, _, body in replay(path) if kind == "response"] == [content, b"small"]
+    record = read_record(path, place.offset, place.length)
+    sha1 = hashlib.sha1(content, usedforsecurity=False).digest()
+    assert record.headers["WARC-Payload-Digest"] == body.digest == digest(content) != str(sha1)
+    assert record.headers["WARC-Truncated"] == "length"
+    assert read_record(path, after.offset, after.length).payload == b"small"
+    # what is compressed already is only stored
+    assert place.length < len(content) * 1.001
+    assert (place.length < len(content) / 10) == content.startswith(b"words")
+
+
+def test_a_payload_that_cannot_be_read_leaves_no_half_record(tmp_path: Path) -> None:
+    body = written(Spool(tmp_path / "spool"), b"x" * 3_000_000, digests=True)
+    body._size += 1  # what a file would be that somebody cut
+    with WarcWriter(tmp_path, "test", "software") as writer:
+        writer.write(exchange(Body(b"before")))
+        with pytest.raises(StoreError, match="ends after 3000000"):
+            writer.write(exchange(body))
+        writer.write(exchange(Body(b"after")))
+    check(one_file(tmp_path))
+    assert [body for kind, _, body in replay(one_file(tmp_path)) if kind == "response"] == [
+        b"before",
+        b"after",
+    ]

@@ -1,0 +1,146 @@
+"""Content codings (RFC 9110, section 8.4): from a payload to the body it stands for, piece by piece."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Any, TypeAlias
+
+import brotli  # type: ignore[import-untyped]
+from zlib_ng import zlib_ng
+
+from webcrawl.body import CHUNK
+from webcrawl.errors import BadCoding
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+# A few kilobytes can unfold to gigabytes.
+MAX_BODY = 1 << 28
+
+Pieces: TypeAlias = Iterator[bytes]
+
+
+def codings(content_encoding: str | None) -> list[str]:
+    """The codings of a header's value in the order in which they are to be taken off."""
+    names = [name.strip().lower() for name in (content_encoding or "").split(",")]
+    return [name for name in reversed(names) if name not in ("", "identity", "none")]
+
+
+def pieces(payload: Iterable[bytes], names: Iterable[str]) -> Pieces:
+    """`payload` without these codings, at most `CHUNK` bytes at a time.
+
+    Of a payload that is cut off or breaks in the middle, what there is. Raises BadCoding when it cannot be begun.
+    """
+    found: Pieces = iter(payload)
+    for name in names:
+        decoder = _DECODERS.get(name)
+        if decoder is None:
+            raise BadCoding(f"content coding {name} is not known")
+        found = _until_broken(name, decoder(found))
+    return found
+
+
+def decoded(payload: bytes, content_encoding: str | None) -> bytes:
+    """`payload` without its content codings, at most `MAX_BODY` bytes; as it is where it cannot be decoded."""
+    body = bytearray()
+    try:
+        for piece in pieces((payload,), codings(content_encoding)):
+            body += piece
+            if len(body) >= MAX_BODY:
+                break
+    except BadCoding:
+        return payload
+    return bytes(body[:MAX_BODY])
+
+
+def _until_broken(name: str, found: Pieces) -> Pieces:
+    """What comes before the first error; BadCoding where that is nothing."""
+    begun = False
+    try:
+        for piece in found:
+            begun = True
+            yield piece
+    except _BROKEN as error:
+        if not begun:
+            raise BadCoding(f"content coding {name} is broken: {error}") from error
+
+
+def _gzip(payload: Pieces) -> Pieces:
+    """All members; what follows the last one is ignored, as browsers do."""
+    rest = b""
+    while True:
+        head = rest or next(payload, b"")
+        if not head:
+            return
+        stream = zlib_ng.decompressobj(zlib_ng.MAX_WBITS | 16)
+        yield from _inflated(stream, chain((head,), payload))
+        rest = stream.unused_data
+
+
+def _deflate(payload: Pieces) -> Pieces:
+    """With zlib's wrapper, as the standard says, or without it, as many servers send it."""
+    head = next(payload, b"")
+    wrapped = len(head) > 1 and head[0] & 15 == 8 and (head[0] << 8 | head[1]) % 31 == 0
+    stream = zlib_ng.decompressobj(zlib_ng.MAX_WBITS if wrapped else -zlib_ng.MAX_WBITS)
+    yield from _inflated(stream, chain((head,), payload))
+
+
+def _inflated(stream: zlib_ng._Decompress, payload: Iterable[bytes]) -> Pieces:
+    for chunk in payload:
+        while not stream.eof:
+            piece = stream.decompress(chunk, CHUNK)
+            if piece:
+                yield piece
+            chunk = stream.unconsumed_tail
+            if not chunk and len(piece) < CHUNK:
+                break
+        if stream.eof:
+            return
+
+
+def _brotli(payload: Pieces) -> Pieces:
+    stream = brotli.Decompressor()
+    begun = False
+    for chunk in payload:
+        piece: bytes = stream.process(chunk, output_buffer_limit=CHUNK)
+        while piece:
+            begun = True
+            yield piece
+            piece = stream.process(b"", output_buffer_limit=CHUNK)
+        if stream.is_finished():
+            return
+    if not begun:  # Brotli has no signature: what it waits for may never have begun
+        raise EOFError("it ends before its first byte")
+
+
+def _zstd(payload: Pieces) -> Pieces:
+    rest = b""
+    while True:
+        head = rest or next(payload, b"")
+        if not head:
+            return
+        stream = zstd.ZstdDecompressor()
+        for chunk in chain((head,), payload):
+            while not stream.eof:
+                if piece := stream.decompress(chunk, CHUNK):
+                    yield piece
+                chunk = b""
+                if stream.needs_input:
+                    break
+            if stream.eof:
+                break
+        rest = stream.unused_data
+
+
+_BROKEN: Any = (zlib_ng.error, brotli.error, zstd.ZstdError, EOFError)
+_DECODERS: dict[str, Callable[[Pieces], Pieces]] = {
+    "gzip": _gzip,
+    "x-gzip": _gzip,
+    "deflate": _deflate,
+    "br": _brotli,
+    "zstd": _zstd,
+}

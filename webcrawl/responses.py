@@ -1,0 +1,75 @@
+"""Scrapy responses whose body may be in a file: it is in memory only while somebody asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from scrapy.http import Headers, Response
+from scrapy.responsetypes import responsetypes
+
+from webcrawl.body import Body
+
+TRUNCATED = "truncated"
+"""Response.flags: the body was cut off at a limit of ours."""
+BAD_CODING = "bad_coding"
+"""Response.flags: the body could not be decoded, and is as it was sent."""
+
+_GUESSED_FROM = 5000
+
+
+def make_response(body: Body, url: str, headers: Headers, **attributes: Any) -> Response:
+    """A response of the class that fits its headers, URL and first bytes, as Scrapy chooses it."""
+    response_class = responsetypes.from_args(headers=headers, url=url, body=body.start(_GUESSED_FROM))
+    if not body.is_spooled:
+        return response_class(url, headers=headers, body=bytes(body), **attributes)
+    response: Response = _spooled_class(response_class)(url, headers=headers, body=body, **attributes)
+    return response
+
+
+def content_type(headers: Headers) -> str | None:
+    """The value of Content-Type as received."""
+    value = headers.get("Content-Type")
+    return None if value is None else value.decode("latin-1")
+
+
+def body_of(response: Response) -> Body:
+    """The body of a response, which stays where it is."""
+    return response.spooled if isinstance(response, SpooledResponse) else Body(response.body)
+
+
+def length_of(response: Response) -> int:
+    """The number of bytes of its body."""
+    return len(response.spooled if isinstance(response, SpooledResponse) else response.body)
+
+
+class SpooledResponse(Response):
+    """A response whose `body` is read from its file by everyone who asks for it."""
+
+    spooled: Body
+    plain: type[Response]
+    """The same class with its body in memory."""
+
+    @property
+    def body(self) -> bytes:
+        return bytes(self.spooled)
+
+    def _set_body(self, body: Any) -> None:
+        self.spooled = body if isinstance(body, Body) else Body(body or b"")
+
+    def replace(self, *args: Any, **changes: Any) -> Any:
+        """As Scrapy's; the body is read only where another class is asked for."""
+        if changes.get("cls") is None:
+            if "body" in changes:
+                changes["cls"] = self.plain
+            else:
+                changes["body"] = self.spooled
+        return super().replace(*args, **changes)
+
+
+def _spooled(plain: Any) -> Any:
+    return type(f"Spooled{plain.__name__}", (SpooledResponse, plain), {"plain": plain})
+
+
+_spooled_class: Callable[[Any], Any] = cache(_spooled)

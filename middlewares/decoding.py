@@ -16,7 +16,7 @@ from webcrawl.body import Body, BodyWriter
 from webcrawl.coding import codings, pieces
 from webcrawl.errors import BadCoding, StoreError
 from webcrawl.mime.sniff import SNIFF_BYTES
-from webcrawl.responses import BAD_CODING, TRUNCATED, body_of, content_type, make_response
+from webcrawl.responses import BAD_CODING, TRUNCATED, body_of, content_type, make_response, says_nosniff
 from webcrawl.session import Session
 
 
@@ -113,4 +113,6 @@ class DecodingMiddleware:
         return request
 
     def _limit(self, response: Response, start: bytes) -> float:
-        return self._sizes.of_start(content_type(response.headers), start, response.url)
+        headers = response.headers
+        nosniff = says_nosniff(headers)
+        return self._sizes.of_start(content_type(headers), start, response.url, nosniff=nosniff)

@@ -16,7 +16,7 @@ from webcrawl.links import PageLinks, page_links
 from webcrawl.mime.html import is_html, robots_metas
 from webcrawl.mime.sniff import sniff
 from webcrawl.page import Page
-from webcrawl.responses import BAD_CODING, TRUNCATED, body_of, content_type
+from webcrawl.responses import BAD_CODING, TRUNCATED, body_of, content_type, says_nosniff
 from webcrawl.robots import Directives, directives
 from webcrawl.urls import normalize, split
 
@@ -35,8 +35,8 @@ def document_of(response: Response) -> Document:
     """The document of a response; the same for everybody who asks, so that it is parsed once."""
     document = _documents.get(response)
     if document is None:
-        body = body_of(response)
-        media = sniff(content_type(response.headers), body, response.url)
+        body, headers = body_of(response), response.headers
+        media = sniff(content_type(headers), body, response.url, nosniff=says_nosniff(headers))
         document = _documents[response] = Document(body, media.mime_type, media.charset, response.url)
     return document
 

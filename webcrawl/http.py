@@ -44,7 +44,7 @@ from webcrawl.dns import Resolver
 from webcrawl.errors import AddressRefused, NameNotResolved
 from webcrawl.exchange import Exchange
 from webcrawl.mime.sniff import SNIFF_BYTES
-from webcrawl.responses import TRUNCATED, content_type, make_response
+from webcrawl.responses import TRUNCATED, content_type, make_response, says_nosniff
 from webcrawl.session import Session
 from webcrawl.urls import DEFAULT_PORTS
 
@@ -258,7 +258,8 @@ class HTTPDownloadHandler:
         """The most bytes of a body that begins so; while it is encoded only its header tells what it is."""
         if headers.get("Content-Encoding"):
             start = b""
-        return self._sizes.of_start(content_type(headers), start, request.url)
+        nosniff = says_nosniff(headers)
+        return self._sizes.of_start(content_type(headers), start, request.url, nosniff=nosniff)
 
     def _response(
         self,

@@ -34,6 +34,12 @@ def content_type(headers: Headers) -> str | None:
     return None if value is None else value.decode("latin-1")
 
 
+def says_nosniff(headers: Headers) -> bool:
+    """Whether X-Content-Type-Options says that Content-Type is right."""
+    value = headers.get("X-Content-Type-Options")
+    return value is not None and value.split(b",")[0].strip().lower() == b"nosniff"
+
+
 def body_of(response: Response) -> Body:
     """The body of a response, which stays where it is."""
     return response.spooled if isinstance(response, SpooledResponse) else Body(response.body)

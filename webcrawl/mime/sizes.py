@@ -26,6 +26,6 @@ class Sizes:
                 return self._limits[name]
         return math.inf
 
-    def of_start(self, content_type: str | None, start: bytes, url: str) -> float:
+    def of_start(self, content_type: str | None, start: bytes, url: str, *, nosniff: bool = False) -> float:
         """The most bytes of a body that begins so; see `sniff`."""
-        return self.of(mime_type_of(content_type, start[:SNIFF_BYTES], url))
+        return self.of(mime_type_of(content_type, start[:SNIFF_BYTES], url, nosniff=nosniff))

@@ -1,30 +1,28 @@
-"""What a body is: its MIME type and its charset, from the header, the bytes and the URL.
+"""What a body is: its MIME type, from the header, the first bytes and the URL.
 
-After the WHATWG MIME Sniffing and Encoding standards, with a crawler's liberties: a binary signature is
-believed whatever the header says, `application/octet-stream` is looked at, and feeds and XHTML get types of
-their own.
+After the WHATWG MIME Sniffing standard (https://mimesniff.spec.whatwg.org/, section 7), with a crawler's liberties: a
+binary signature is believed where the header says text, `application/octet-stream` is looked at, even with `nosniff`,
+what no signature tells is told by the URL's extension, and feeds and XHTML get types of their own.
 """
 
 from __future__ import annotations
 
-import codecs
 import mimetypes
 import re
 from pathlib import PurePosixPath
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding, read_bom
+from w3lib.encoding import read_bom
 
 from webcrawl.body import Body
+from webcrawl.mime.charset import CHARSET_BYTES, charset_of
+from webcrawl.mime.signatures import is_binary, signature
 
 # Bytes looked at, as in the standard ("resource header").
 SNIFF_BYTES = 1445
-# How much of a body decides whether it is UTF-8.
-CHARSET_BYTES = 1 << 20
 
-_TYPE = re.compile(r"\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*(?:[;,]|$)")
-_BINARY = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
+_TYPE = re.compile(r"\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*(?:;|$)")
 _HTML = re.compile(
     rb"\s*(?:<!--|<(?:!DOCTYPE\s+HTML|HTML|HEAD|SCRIPT|IFRAME|H1|DIV|FONT|TABLE|A|STYLE|TITLE|BODY|BR|B|P)[\s/>])",
     re.IGNORECASE,
@@ -42,39 +40,6 @@ _ROOT_TYPES = {
     b"urlset": "application/xml",
     b"sitemapindex": "application/xml",
 }
-_SIGNATURES: tuple[tuple[re.Pattern[bytes], str], ...] = tuple(
-    (re.compile(pattern, re.DOTALL), mime_type)
-    for pattern, mime_type in (
-        (rb"%PDF-", "application/pdf"),
-        (rb"%!PS-Adobe-", "application/postscript"),
-        (rb"\x89PNG\r\n\x1a\n", "image/png"),
-        (rb"\xff\xd8\xff", "image/jpeg"),
-        (rb"GIF8[79]a", "image/gif"),
-        (rb"RIFF....WEBPVP", "image/webp"),
-        (rb"BM.{4}\x00\x00\x00\x00", "image/bmp"),
-        (rb"\x00\x00[\x01\x02]\x00", "image/x-icon"),
-        (rb"....ftypavi[fs]", "image/avif"),
-        (rb"....ftyp", "video/mp4"),
-        (rb"\x1aE\xdf\xa3", "video/webm"),
-        (rb"OggS\x00", "application/ogg"),
-        (rb"RIFF....WAVE", "audio/wave"),
-        (rb"RIFF....AVI ", "video/avi"),
-        (rb"FORM....AIFF", "audio/aiff"),
-        (rb"ID3", "audio/mpeg"),
-        (rb"MThd\x00\x00\x00\x06", "audio/midi"),
-        (rb"wOFF", "font/woff"),
-        (rb"wOF2", "font/woff2"),
-        (rb"\x1f\x8b\x08", "application/gzip"),
-        (rb"PK\x03\x04", "application/zip"),
-        (rb"Rar!\x1a\x07", "application/vnd.rar"),
-        (rb"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
-        (rb"BZh[1-9]1AY&SY", "application/x-bzip2"),
-        (rb"\xfd7zXZ\x00", "application/x-xz"),
-        (rb"\x28\xb5\x2f\xfd", "application/zstd"),
-        (rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "application/x-ole-storage"),
-        (rb"\x7fELF", "application/x-executable"),
-    )
-)
 # Types that say nothing, so that content and extension decide alone.
 _UNKNOWN = frozenset({"", "*/*", "unknown/unknown", "application/unknown"})
 _UNTYPED_BINARY = frozenset({"application/octet-stream", "binary/octet-stream", "application/force-download"})
@@ -82,8 +47,18 @@ _UNTYPED_BINARY = frozenset({"application/octet-stream", "binary/octet-stream", 
 _CONTAINERS = frozenset(
     {"application/zip", "application/x-ole-storage", "application/gzip", "application/ogg"}
 )
+_CONTAINED = {
+    "application/ogg": ("ogg", "opus", "vorbis", "theora", "flac"),
+    "video/mp4": ("mp4", "m4a", "m4v", "aac", "quicktime", "3gp"),
+    "audio/mp4": ("mp4", "m4a", "aac"),
+    "video/webm": ("webm", "matroska"),
+    "video/x-matroska": ("webm", "matroska"),
+    "audio/mpeg": ("mpeg", "mp3"),
+}
+_SCRIPTABLE = frozenset(
+    {"text/html", "application/xhtml+xml", "text/xml", "application/xml", "image/svg+xml"}
+)
 _PLAIN_XML = frozenset({"text/xml", "application/xml"})
-_HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 # The table inside Python, not the one of this machine: the same answer everywhere.
 _EXTENSIONS = {
     **mimetypes.MimeTypes().types_map[1],
@@ -98,15 +73,6 @@ _EXTENSIONS = {
     ".woff2": "font/woff2",
     ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
-# Python names of the codecs behind the WHATWG encodings: other codecs (base64, idna, utf-7...) are no
-# charsets here.
-_CODEC_NAMES = (
-    "utf-8 utf-16-le utf-16-be cp866 cp874 cp932 cp949 koi8-r koi8-u mac-roman mac-cyrillic gb18030 big5hkscs"
-    " euc_jp iso2022_jp cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 iso8859-2"
-    " iso8859-3 iso8859-4 iso8859-5 iso8859-6 iso8859-7 iso8859-8 iso8859-10 iso8859-13 iso8859-14 iso8859-15"
-    " iso8859-16"
-)
-_CODECS = frozenset(_CODEC_NAMES.split())
 
 
 class MediaType(NamedTuple):
@@ -116,10 +82,13 @@ class MediaType(NamedTuple):
     charset: str | None
 
 
-def sniff(content_type: str | None, body: Body | bytes, url: str) -> MediaType:
-    """The media type of a decoded body; `content_type` is the header's value as received. Never raises."""
+def sniff(content_type: str | None, body: Body | bytes, url: str, *, nosniff: bool = False) -> MediaType:
+    """The media type of a decoded body; `content_type` is the header's value as received. Never raises.
+
+    `nosniff`: X-Content-Type-Options says that the header is right.
+    """
     body = body if isinstance(body, Body) else Body(body)
-    mime_type = mime_type_of(content_type, body.start(SNIFF_BYTES), url)
+    mime_type = mime_type_of(content_type, body.start(SNIFF_BYTES), url, nosniff=nosniff)
     if not is_text(mime_type):
         return MediaType(mime_type, None)
     return MediaType(mime_type, charset_of(content_type, body.start(CHARSET_BYTES), mime_type))
@@ -133,70 +102,67 @@ def is_text(mime_type: str) -> bool:
     )
 
 
-def mime_type_of(content_type: str | None, body: bytes, url: str) -> str:
+def mime_type_of(content_type: str | None, body: bytes, url: str, *, nosniff: bool = False) -> str:
     """The MIME type: declared, corrected by what the first bytes are, completed by the URL's extension."""
-    match = _TYPE.match(content_type or "")
-    declared = match[1].lower() if match else ""
+    declared = _declared(content_type)
     start = body[:SNIFF_BYTES]
-    signature = next((mime_type for pattern, mime_type in _SIGNATURES if pattern.match(start)), None)
     if declared in _UNKNOWN:
-        return _guess(start, signature, url)
+        return _guess(start, url, scriptable=not nosniff)
+    if nosniff and declared not in _UNTYPED_BINARY:
+        return _xml_type(start, declared) if declared in _PLAIN_XML else declared
+    found = signature(start)
     if declared in _UNTYPED_BINARY:
-        return _refined(signature, url) if signature else _by_extension(url) or declared
-    if signature:
-        return _corrected(declared, signature, url)
+        return _refined(found, url) if found else _by_extension(url) or declared
+    if found:
+        return _corrected(declared, found, url)
     if declared in _PLAIN_XML or declared == "text/html":
         return _xml_type(start, declared)
-    if declared == "text/plain" and _BINARY.search(start) and read_bom(start)[0] is None:
+    if declared == "text/plain" and is_binary(start) and read_bom(start)[0] is None:
         return _by_extension(url) or "application/octet-stream"
     return declared
 
 
-def charset_of(content_type: str | None, body: bytes, mime_type: str) -> str:
-    """A text's codec: byte order mark, header, <meta> or XML declaration, valid UTF-8, windows-1252."""
-    bom_charset = read_bom(body)[0]
-    if bom_charset is not None:
-        return bom_charset
-    declared = http_content_type_encoding(content_type)
-    if declared == "utf-16":
-        declared = "utf-16-le"  # what the label means to browsers
-    if declared in _CODECS:
-        return declared
-    if mime_type in _HTML_TYPES or mime_type.endswith("xml"):
-        declared = html_body_declared_encoding(body)
-        if declared is not None and declared.startswith("utf-16"):
-            declared = "utf-8"  # the declaration was read as ASCII, so it cannot be true
-        if declared in _CODECS:
-            return declared
-    return "utf-8" if _is_utf8(body[:CHARSET_BYTES]) else "cp1252"
+def _declared(content_type: str | None) -> str:
+    """The last type of a header that is one ("extract a MIME type" in the Fetch standard); empty where none is."""
+    matches = (_TYPE.match(part) for part in reversed((content_type or "").split(",")))
+    return next((match[1].lower() for match in matches if match and match[1] != "*/*"), "")
 
 
-def _guess(start: bytes, signature: str | None, url: str) -> str:
-    if signature:
-        return _refined(signature, url)
-    if _HTML.match(start):
+def _guess(start: bytes, url: str, *, scriptable: bool) -> str:
+    """Section 7.1, completed by the extension; without `scriptable` never what could run as a script."""
+    found = signature(start)
+    if found and (scriptable or found != "application/pdf"):
+        return _refined(found, url)
+    if scriptable and _HTML.match(start):
         return "text/html"
-    if start.lstrip()[:5] == b"<?xml":
+    if scriptable and start.lstrip()[:5] == b"<?xml":
         return _xml_type(start, "text/xml")
     by_extension = _by_extension(url)
-    if _BINARY.search(start) and read_bom(start)[0] is None:
+    if is_binary(start) and read_bom(start)[0] is None:
         return by_extension if by_extension and not is_text(by_extension) else "application/octet-stream"
+    if not scriptable and by_extension in _SCRIPTABLE:
+        return "text/plain"
     return by_extension if by_extension and is_text(by_extension) else "text/plain"
 
 
-def _corrected(declared: str, signature: str, url: str) -> str:
+def _corrected(declared: str, found: str, url: str) -> str:
     """A declared type that a binary signature may contradict."""
     if is_text(declared):
-        return _refined(signature, url)
-    kind = declared.partition("/")[0]
-    if kind == "image" and signature.startswith("image/") and declared != "image/svg+xml":
-        return signature
+        return (
+            declared if declared == "image/svg+xml" and found.startswith("image/") else _refined(found, url)
+        )
+    kind, _, name = declared.partition("/")
+    if kind in ("image", "font") and found.startswith(kind):
+        return found
+    if kind in ("audio", "video") and found.startswith(("audio/", "video/", "application/ogg")):
+        # of one container the header knows better what is in it
+        return declared if any(word in name for word in _CONTAINED.get(found, ())) else found
     return declared
 
 
-def _refined(signature: str, url: str) -> str:
-    by_extension = _by_extension(url) if signature in _CONTAINERS else None
-    return by_extension if by_extension and not is_text(by_extension) else signature
+def _refined(found: str, url: str) -> str:
+    by_extension = _by_extension(url) if found in _CONTAINERS else None
+    return by_extension if by_extension and not is_text(by_extension) else found
 
 
 def _xml_type(start: bytes, declared: str) -> str:
@@ -214,12 +180,3 @@ def _by_extension(url: str) -> str | None:
     except ValueError:
         return None
     return _EXTENSIONS.get(PurePosixPath(path).suffix.lower())
-
-
-def _is_utf8(body: bytes) -> bool:
-    try:
-        # Not final: a character cut off at the end is no proof against UTF-8.
-        codecs.getincrementaldecoder("utf-8")().decode(body)
-    except UnicodeDecodeError:
-        return False
-    return True

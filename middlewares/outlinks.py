@@ -36,7 +36,7 @@ class OutlinksMiddleware:
         async for one in start:
             if isinstance(one, Request):
                 with suppress(InvalidURL):  # the scheduler says so, once
-                    await self._session.admit_seed(one.url)
+                    await self._session.admit_seeds([one.url])
             yield one
 
     async def process_spider_output(

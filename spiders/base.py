@@ -66,6 +66,8 @@ class BroadSpider(Spider):
         for url in urls:
             self.scope.add(url)
         await session.set_scope(self.scope)
+        # all at once: pages of the first ones may lead to the hosts of the last
+        await session.admit_seeds(urls)
         for url in urls:
             yield Request(url, errback=self.errback, priority=10)
 

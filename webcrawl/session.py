@@ -11,9 +11,9 @@ import logging
 import os
 import socket
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -55,6 +55,8 @@ T = TypeVar("T")
 
 _sessions: WeakKeyDictionary[Crawler, Session] = WeakKeyDictionary()
 
+_SEEDS_AT_ONCE = 1000
+
 _WORKER_SECONDS = 12.0
 """A worker not heard of for so long counts as dead, and others serve its shards; it beats every two seconds."""
 
@@ -89,6 +91,8 @@ class Session:
         ignored = settings.get("URL_IGNORED_PARAMETERS")
         self.canonicalizer = Canonicalizer(TRACKING_PARAMETERS if ignored is None else tuple(ignored))
         self.scope: Scope | None = None
+        self._admitted: set[str] = set()
+        """Seeds' hosts and ports that the crawl has heard of from here."""
         self.worker = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
         self.has_urls = False
         """The crawl had URLs before this process came."""
@@ -247,13 +251,17 @@ class Session:
         if self._embedded is not None:
             self._embedded.stop()
 
-    async def admit_seed(self, url: str) -> None:
-        """The operator named this URL: its host may be wherever it is, for all workers of the crawl."""
-        seed = self.allow_seed(url)
-        await self.patiently(lambda: self.crawl.remember("seeds", [seed]))
+    async def admit_seeds(self, urls: Iterable[str]) -> None:
+        """The operator named these URLs: their hosts may be wherever they are, for all workers of the crawl."""
+        seeds = sorted({self.allow_seed(url) for url in urls} - self._admitted)
+        for batch in (
+            seeds[start : start + _SEEDS_AT_ONCE] for start in range(0, len(seeds), _SEEDS_AT_ONCE)
+        ):
+            await self.patiently(partial(self.crawl.remember, "seeds", batch))
+            self._admitted.update(batch)
 
     def allow_seed(self, url: str) -> str:
-        """`admit_seed` for this process alone."""
+        """`admit_seeds` for one, and for this process alone."""
         url = normalize(url)
         self.guard.allow_host(hostname(url), port(url))
         return f"{hostname(url)} {port(url)}"

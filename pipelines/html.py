@@ -1,4 +1,4 @@
-"""HTML: title, description, language, canonical URL and visible text."""
+"""HTML: what a page says of itself, and its text."""
 
 from __future__ import annotations
 
@@ -20,5 +20,10 @@ class HtmlPipeline:
             item.description = facts.description
             item.language = facts.language
             item.canonical_url = facts.canonical_url
-            item.text = facts.text
+            item.author = facts.author
+            item.published_at = facts.published_at
+            item.image_url = facts.image_url
+            item.details = facts.details or None
+            item.main_text = facts.main_text
+            item.text = lambda: facts.text
         return item

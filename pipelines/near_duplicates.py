@@ -7,34 +7,40 @@ from typing import Any, Self
 from scrapy.crawler import Crawler
 
 from webcrawl.access import frontier_scheduler
-from webcrawl.config import whole
+from webcrawl.config import DuplicatesConfig
 from webcrawl.duplicates import simhash64
 from webcrawl.page import Page
 from webcrawl.session import Session
 
 
 class NearDuplicatesPipeline:
-    """Marks a page whose SimHash differs in at most SIMHASH_DISTANCE bits from that of an earlier one."""
+    """Marks a page whose SimHash differs in at most SIMHASH_DISTANCE bits from that of an earlier one.
 
-    def __init__(self, crawler: Crawler, session: Session, distance: int) -> None:
+    The SimHash is that of the main part of the text, where the page has one. With NEAR_DUPLICATES "drop" a page so
+    marked keeps its row and is not archived.
+    """
+
+    def __init__(self, crawler: Crawler, session: Session, config: DuplicatesConfig) -> None:
         self._crawler = crawler
         self._session = session
-        self._distance = distance
+        self._config = config
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(
-            crawler, Session.of(crawler), whole(crawler.settings, "SIMHASH_DISTANCE", least=0, most=15)
-        )
+        return cls(crawler, Session.of(crawler), DuplicatesConfig.from_settings(crawler.settings))
 
     async def process_item(self, item: Any) -> Any:
-        if not isinstance(item, Page) or not item.text or item.status != 200:
+        if not isinstance(item, Page) or item.status != 200 or item.duplicate_kind == "exact":
             return item
-        item.simhash = simhash = simhash64(item.text)
+        if item.truncated not in (None, "length"):  # a part of a page, that another time may be longer
+            return item
+        text = item.main_text or item.text
+        item.simhash = simhash = simhash64(text) if text else None
         if simhash is not None:
-            index = self._session.duplicates
-            first = await self._session.patiently(lambda: index.near_text(simhash, item.url, self._distance))
+            index, distance = self._session.duplicates, self._config.distance
+            first = await self._session.patiently(lambda: index.near_text(simhash, item.url, distance))
             if first:
                 item.duplicate_of, item.duplicate_kind = first, "near"
+                item.noarchive = item.noarchive or self._config.drop
                 frontier_scheduler(self._crawler).count("near_duplicates")
         return item

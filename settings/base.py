@@ -134,6 +134,8 @@ SPIDER_MIDDLEWARES = {
 
 # --- Pages -----------------------------------------------------------------------------------------------------------
 SIMHASH_DISTANCE = 3
+NEAR_DUPLICATES = "mark"
+NEAR_DUPLICATES_FOLLOW = True
 ITEM_PIPELINES = {
     "pipelines.checksum.ChecksumPipeline": 100,
     "pipelines.html.HtmlPipeline": 200,

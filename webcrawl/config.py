@@ -31,6 +31,8 @@ DEFAULTS: Mapping[str, Any] = {
     "HOST_MAX_BYTES": 0,
     "HOST_MAX_PAGES": 0,
     "METADATA_HISTORY": 30,
+    "NEAR_DUPLICATES": "mark",
+    "NEAR_DUPLICATES_FOLLOW": True,
     "POLITENESS_BACKOFF": 60,
     "POLITENESS_CONNECT_BACKOFF": 10,
     "POLITENESS_FORGIVE_AFTER": 1_800,
@@ -40,6 +42,7 @@ DEFAULTS: Mapping[str, Any] = {
     "POLITENESS_MAX_CRAWL_DELAY": 60,
     "POLITENESS_MAX_FAILURES": 4,
     "SEEN_SET": "exact",
+    "SIMHASH_DISTANCE": 3,
     "WARC_ROLL_BYTES": 1_000_000_000,
 }
 """For projects that take only the scheduler and have no settings of ours; the same values as in settings.base."""
@@ -48,6 +51,8 @@ DEFAULTS: Mapping[str, Any] = {
 _TYPES = re.compile(r"[\w.+-]+/(?:[\w.+-]+|\*)|\*/\*")
 ORDERS = ("breadth-first", "depth-first", "random")
 LEAST_HOT_URLS = 8
+MOST_DISTANCE = 7
+"""With more, the blocks of the index would be so few that each holds a large part of all texts."""
 
 
 class Settings(Protocol):
@@ -208,6 +213,26 @@ def spill_uri(settings: Settings, engine: EngineConfig, stores: StoreConfig) -> 
     if not is_folder and not (parts.scheme == "s3" and parts.netloc):
         raise ConfigurationError(f"FRONTIER_SPILL_URI {uri!r}: use file:///folder or s3://bucket/prefix")
     return str(uri)
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicatesConfig:
+    """What becomes of pages whose texts differ in at most `distance` of 64 bits of their SimHashes."""
+
+    distance: int
+    drop: bool
+    follow: bool
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> DuplicatesConfig:
+        way = settings.get("NEAR_DUPLICATES", DEFAULTS["NEAR_DUPLICATES"])
+        if way not in ("mark", "drop"):
+            raise ConfigurationError(f"NEAR_DUPLICATES {way!r}: use mark or drop")
+        return cls(
+            distance=whole(settings, "SIMHASH_DISTANCE", least=0, most=MOST_DISTANCE),
+            drop=way == "drop",
+            follow=settings.getbool("NEAR_DUPLICATES_FOLLOW", DEFAULTS["NEAR_DUPLICATES_FOLLOW"]),
+        )
 
 
 @dataclass(frozen=True, slots=True)

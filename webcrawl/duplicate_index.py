@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
+
+import numpy as np
+import xxhash
 
 from webcrawl.batches import Gathered
 from webcrawl.cluster import Command
@@ -13,6 +16,14 @@ from webcrawl.duplicates import blocks
 from webcrawl.engine import Call, Engine
 from webcrawl.errors import EngineFull
 from webcrawl.frontier.keys import Keys
+
+_ID = 6
+_SIMHASH = 8
+ENTRY = _SIMHASH + _ID
+"""Bytes of a text in each of its blocks: SimHash, and the id of its URL."""
+MOST_TEXTS = 4_096
+"""Texts in one block. When it is full, further ones are found by their other blocks only."""
+_CANDIDATES = 16
 
 
 class DuplicateIndex:
@@ -27,8 +38,7 @@ class DuplicateIndex:
         self._engine = engine
         self._keys = keys
         self._payloads: Gathered[Call, Any] = Gathered(engine.run_all)
-        self._texts: Gathered[list[Call], list[Any]] = Gathered(self._look_for_texts)
-        self._new_texts: Gathered[list[Command], None] = Gathered(self._remember_texts)
+        self._texts: Gathered[list[Call], list[Any]] = Gathered(self._run_lists)
 
     async def same_payload(
         self, digest: bytes, url: str, fetched_at: datetime
@@ -43,26 +53,98 @@ class DuplicateIndex:
         return None if other == url else (other, datetime.fromtimestamp(float(seconds), UTC))
 
     async def near_text(self, simhash: int, url: str, distance: int) -> str | None:
-        """The earlier URL whose SimHash differs in at most `distance` bits, or None: then `url` is remembered.
+        """The nearest earlier URL whose SimHash differs in at most `distance` bits, or None: then `url` is remembered.
 
-        Only pages without such a predecessor are remembered, so that all copies point to the same first page.
+        Only pages without such a predecessor stay remembered, so that all copies point to the same first page. A URL
+        has one text: when it comes with another one, the place of its old text is free.
         """
-        raw = simhash.to_bytes(8, "big")
-        keys = [self._keys.near(block) for block in blocks(simhash, distance)]
-        replies = await self._texts.put([Call("near", [key], (raw, distance)) for key in keys])
-        found = [(reply[1], reply[0].decode()) for reply in replies if reply]
-        nearest = min(found)[1] if found else url
-        if nearest != url:
-            return nearest
-        with suppress(EngineFull):
-            # also when it was found itself: it may have been remembered only in part
-            await self._new_texts.put([Command(key, ("HSET", key, raw, url)) for key in keys])
+        entry = simhash.to_bytes(_SIMHASH, "big") + _id(url)
+        note = entry[:_SIMHASH] + url.encode()
+        try:
+            *held, before = await self._texts.put(
+                [
+                    *self._of_blocks("like", entry, distance, MOST_TEXTS * ENTRY),
+                    Call("text", [self._keys.text(entry[_SIMHASH:])], (entry[_SIMHASH:], note)),
+                ]
+            )
+        except EngineFull:
+            held, before = await self._held(entry, distance), None
+        found = earlier_texts([one for reply in held for one in reply], entry, distance)
+        first = await self._first(found) if found else None
+        gone = []
+        if before and before[:_SIMHASH] != note[:_SIMHASH]:
+            gone.append(before[:_SIMHASH] + entry[_SIMHASH:])
+        if first is not None:
+            gone.append(entry)
+            key = self._keys.text(entry[_SIMHASH:])
+            await self._engine.change_all([Command(key, ("HDEL", key, entry[_SIMHASH:]))])
+        if gone:
+            await self._texts.put([call for one in gone for call in self._of_blocks("unlike", one, distance)])
+        return first
+
+    def _of_blocks(self, script: str, entry: bytes, distance: int, *arguments: int) -> list[Call]:
+        """A script on the blocks of a text: one call, or on a cluster, where they may be anywhere, one for each."""
+        keys = self._block_keys(entry, distance)
+        together = [keys] if not self._engine.is_cluster else [[key] for key in keys]
+        return [Call(script, some, (entry, *arguments)) for some in together]
+
+    def _block_keys(self, entry: bytes, distance: int) -> list[str]:
+        simhash = int.from_bytes(entry[:_SIMHASH], "big")
+        return [self._keys.like(block) for block in blocks(simhash, distance)]
+
+    async def _held(self, entry: bytes, distance: int) -> list[list[bytes]]:
+        """What the blocks hold, for who cannot add to them."""
+        commands = [Command(key, ("GET", key)) for key in self._block_keys(entry, distance)]
+        return [[reply or b"" for reply in await self._engine.change_all(commands)]]
+
+    async def _first(self, found: Sequence[bytes]) -> str | None:
+        """The URL of the first of these texts that some URL still has."""
+        keys = [self._keys.text(one[_SIMHASH:]) for one in found]
+        commands = [Command(key, ("HGET", key, one[_SIMHASH:])) for key, one in zip(keys, found, strict=True)]
+        for one, note in zip(found, await self._engine.change_all(commands), strict=True):
+            if note and note[:_SIMHASH] == one[:_SIMHASH]:
+                return str(note[_SIMHASH:].decode())
         return None
 
-    async def _look_for_texts(self, texts: list[list[Call]]) -> list[list[Any]]:
-        replies = iter(await self._engine.run_all([call for calls in texts for call in calls]))
-        return [list(islice(replies, len(calls))) for calls in texts]
+    async def _run_lists(self, lists: list[list[Call]]) -> list[list[Any]]:
+        replies = iter(await self._engine.run_all([call for calls in lists for call in calls]))
+        return [list(islice(replies, len(calls))) for calls in lists]
 
-    async def _remember_texts(self, texts: list[list[Command]]) -> list[None]:
-        await self._engine.change_all([command for commands in texts for command in commands])
-        return [None] * len(texts)
+
+def earlier_texts(held: Sequence[bytes], entry: bytes, distance: int) -> list[bytes]:
+    """The entries of other URLs that stand before `entry` and differ in at most `distance` bits, the nearest first.
+
+    `held` is what its blocks hold, in their order. Of two texts that came at the same moment, each may find the other
+    in some block, on a cluster: the first block that they share decides which of them was earlier.
+    """
+    simhash = int.from_bytes(entry[:_SIMHASH], "big")
+    mine = blocks(simhash, distance)
+    own = np.frombuffer(entry[:_SIMHASH], np.uint16)
+    found: list[tuple[int, bytes]] = []
+    for number, texts in enumerate(held):
+        rows = np.frombuffer(texts[: _place(texts, entry)], np.uint16).reshape(-1, ENTRY // 2)
+        if not len(rows):
+            continue
+        bits = np.bitwise_count(rows[:, : _SIMHASH // 2] ^ own).sum(axis=1)
+        near = np.flatnonzero(bits <= distance)
+        for row in near[np.argsort(bits[near], kind="stable")][: 2 * _CANDIDATES]:
+            other = texts[row * ENTRY : (row + 1) * ENTRY]
+            theirs = blocks(int.from_bytes(other[:_SIMHASH], "big"), distance)
+            shared = [a == b for a, b in zip(mine, theirs, strict=True)].index(True)
+            if shared == number and other[_SIMHASH:] != entry[_SIMHASH:]:
+                found.append((int(bits[row]), other))
+    found.sort(key=lambda pair: pair[0])
+    return [other for _, other in found[:_CANDIDATES]]
+
+
+def _place(texts: bytes, entry: bytes) -> int:
+    """Where `entry` begins; at the end where it is not there."""
+    place = texts.find(entry)
+    while place > 0 and place % ENTRY:
+        place = texts.find(entry, place + 1)
+    return len(texts) if place < 0 else place
+
+
+def _id(url: str) -> bytes:
+    """48 bits of a URL's hash. In one of 6 sets of 10 million two have the same: then one is forgotten."""
+    return xxhash.xxh3_64_digest(url.encode("utf-8", "surrogatepass"))[:_ID]

@@ -28,11 +28,15 @@ Numbers = npt.NDArray[np.uint64]
 # Chinese and Japanese do not separate words: there a character is one.
 _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 _IDEOGRAPH = re.compile(f"([{_IDEOGRAPHS}])")
-# In UTF-8: the bytes with which these characters begin, and those between words.
+# In UTF-8: the bytes with which these characters begin; those between words are spaces, letters in lower case.
 _NO_IDEOGRAPH = bytes(byte for byte in range(256) if not 0xE3 <= byte <= 0xE9)
-_SPACED = bytes(byte if byte > 127 or chr(byte).isalnum() or byte == 95 else 32 for byte in range(256))
+_SPACED = bytes(
+    byte if byte > 127 or chr(byte).isalnum() or byte == 95 else 32 for byte in range(256)
+).lower()
 # The bits of every byte, the highest first.
 _BITS_OF_BYTE = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float64)
+# Where the counts of the bytes at each place begin.
+_PLACES = np.arange(0, 8 * 256, 256, dtype=np.int64)
 # Odd, so that it has an inverse modulo 2**64.
 _BASE = 0x9E3779B97F4A7C15
 
@@ -42,25 +46,31 @@ def simhash64(text: str) -> int | None:
     words = _word_hashes(text)
     if len(words) < MIN_WORDS:
         return None
-    shingles, counts = np.unique(_shingles(words), return_counts=True)
+    shingles = np.sort(_shingles(words))
+    if not (shingles[MAX_WEIGHT:] == shingles[:-MAX_WEIGHT]).any():
+        return int(WeightedHashes((shingles, None)).value)
+    shingles, counts = np.unique(shingles, return_counts=True)
     return int(WeightedHashes((shingles, np.minimum(counts, MAX_WEIGHT))).value)
 
 
 class WeightedHashes(Simhash):  # type: ignore[misc]
-    """A Simhash of (64-bit hashes, weights) as two arrays.
+    """A Simhash of (64-bit hashes, weights) as two arrays; without weights each hash counts as often as it occurs.
 
     The package hashes and collects one feature after the other in Python, which takes ten times as long.
     """
 
-    def __init__(self, features: tuple[Numbers, npt.NDArray[np.int64]]) -> None:
+    def __init__(self, features: tuple[Numbers, npt.NDArray[np.int64] | None]) -> None:
         super().__init__(features, f=BITS, hashfunc=xxhash.xxh3_64_digest)
 
-    def build_by_features(self, features: tuple[Numbers, npt.NDArray[np.int64]]) -> None:
+    def build_by_features(self, features: tuple[Numbers, npt.NDArray[np.int64] | None]) -> None:
         hashes, weights = features
         octets = hashes.astype(">u8").view(np.uint8).reshape(-1, 8)
         # how often each byte stands at each place tells how often each bit is set: no matrix of all bits is needed
-        sums = np.stack([np.bincount(octets[:, place], weights, 256) for place in range(8)]) @ _BITS_OF_BYTE
-        self.value = int.from_bytes(np.packbits(sums.ravel() > weights.sum() / 2).tobytes(), "big")
+        places = (octets + _PLACES).ravel()
+        counts = np.bincount(places, None if weights is None else np.repeat(weights, 8), 8 * 256)
+        sums = counts.reshape(8, 256) @ _BITS_OF_BYTE
+        half = (len(hashes) if weights is None else weights.sum()) / 2
+        self.value = int.from_bytes(np.packbits(sums.ravel() > half).tobytes(), "big")
 
 
 def _word_hashes(text: str) -> Numbers:
@@ -68,9 +78,11 @@ def _word_hashes(text: str) -> Numbers:
 
     Polynomial hashes from sums over the whole text (Karp and Rabin 1987): no word becomes an object.
     """
-    text = text[:MAX_CHARS].lower()
+    text = text[:MAX_CHARS]
+    if not text.isascii():
+        text = text.lower()
     raw = text.encode("utf-8", "surrogatepass")
-    if raw.translate(None, _NO_IDEOGRAPH):
+    if len(raw) > len(text) and raw.translate(None, _NO_IDEOGRAPH):
         raw = _IDEOGRAPH.sub(r" \1 ", text).encode("utf-8", "surrogatepass")
     octets = np.frombuffer(b" " + raw.translate(_SPACED)[: 2 * MAX_CHARS] + b" ", np.uint8)
     edges = np.flatnonzero(np.diff(octets != 32)) + 1

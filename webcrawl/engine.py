@@ -207,6 +207,11 @@ class Engine:
         return _replies([str(one.words[0]) for one in commands], await self._send(commands))
 
     @property
+    def is_cluster(self) -> bool:
+        """Its keys are on several servers: a script can touch only those of one shard."""
+        return self._cluster is not None
+
+    @property
     def connections(self) -> int:
         """How many were made to one server: another one may lead to a server that was started again."""
         return getattr(self.client.connection_pool, "made", 0) if self._cluster is None else 0

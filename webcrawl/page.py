@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import datetime
 from operator import attrgetter
@@ -11,7 +12,15 @@ from webcrawl.document import Document
 from webcrawl.exchange import Exchange
 
 # By name: mypy, where it sees the slots of a base, takes a dataclass to have none but its own.
-_CARRIED = ("document", "duplicate_fetched_at", "exchange", "noarchive", "noindex", "text")
+_CARRIED = (
+    "_text",
+    "document",
+    "duplicate_fetched_at",
+    "exchange",
+    "main_text",
+    "noarchive",
+    "noindex",
+)
 
 
 class Carried:
@@ -19,7 +28,9 @@ class Carried:
 
     They live in a plain base class so that they are no dataclass fields: feed exports, `dataclasses.asdict`
     and comparisons see only what is stored. Set them after construction; an empty value means "not known".
-    `duplicate_fetched_at` is when `duplicate_of` was fetched, for a revisit record.
+    `duplicate_fetched_at` is when `duplicate_of` was fetched, for a revisit record. `noarchive` keeps a page out of
+    the archive: it says so itself, or it is a near-duplicate to be dropped. `main_text` is the part of `text` that the
+    page is about, where one stands out.
     """
 
     __slots__ = _CARRIED
@@ -27,15 +38,28 @@ class Carried:
     document: Document | None
     duplicate_fetched_at: datetime | None
     exchange: Exchange | None
-    text: str | None
+    main_text: str | None
     noindex: bool
     noarchive: bool
+    _text: str | Callable[[], str] | None
+
+    @property
+    def text(self) -> str | None:
+        """All text of the page. It may be set to a function that makes it, which is called when somebody asks."""
+        if callable(self._text):
+            self._text = self._text()
+        return self._text
+
+    @text.setter
+    def text(self, text: str | Callable[[], str] | None) -> None:
+        self._text = text
 
     def release(self) -> None:
         """Let go of what is carried: how a page begins, and how it is freed from its body once stored."""
         self.document = None
         self.duplicate_fetched_at = None
         self.exchange = None
+        self.main_text = None
         self.text = None
         self.noindex = False
         self.noarchive = False

@@ -26,6 +26,7 @@ from tests.frontier.copying import (
     restore,
 )
 from tests.frontier.pages import all_done, page
+from webcrawl.duplicate_index import DuplicateIndex
 from webcrawl.errors import StoreError
 from webcrawl.frontier import Crawl, Frontier, HostLimits, Keys, Settlement
 
@@ -129,7 +130,7 @@ async def test_what_operators_and_pages_told_is_restored(frontier_of: Frontiers)
     await crawls[0].remember("seeds", ["a.test 80"])
     await crawls[0].meet(HOSTS)
     await crawls[0].beat(counted={"pages": 12})
-    await crawl.engine.change(crawl.keys.near(3), "HSET", b"12345678", "first")
+    assert await DuplicateIndex(crawl.engine, crawl.keys).near_text(7, "first", 3) is None
     await crawl.engine.change(crawl.keys.checksum(b"digest00"), "HSET", b"digest00", b"1.0 first")
     exporter = exporter_of(crawl)
     await exporter.begin()
@@ -152,7 +153,7 @@ async def test_what_operators_and_pages_told_is_restored(frontier_of: Frontiers)
     assert await crawls[1].recall("seeds") == {"a.test 80"}
     assert await crawls[1].hosts_met() == len(HOSTS)
     assert (await crawls[1].totals())["pages"] == 12
-    assert await copy.engine.client.hgetall(copy.keys.near(3)) == {b"12345678": b"first"}
+    assert await DuplicateIndex(copy.engine, copy.keys).near_text(2**40 + 7, "second", 3) == "first"
     assert await copy.engine.client.hget(copy.keys.checksum(b"digest00"), b"digest00") == b"1.0 first"
 
 

@@ -114,6 +114,7 @@ def test_a_wrong_number_is_named(name: str, value: object) -> None:
         ("DNS_SERVERS", ["resolver.example"]),
         ("DOWNLOAD_SLOTS", {"example.org": {"delay": -1}}),
         ("METADATA_URI", "mysql://server/database"),
+        ("NEAR_DUPLICATES", "forget"),
         ("PROGRESS", "loud"),
         ("SEEN_SET", "some"),
         ("STORE_URI", "ftp://server/folder"),

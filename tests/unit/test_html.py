@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import time
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, strategies as st
 
 from webcrawl.document import Document
-from webcrawl.mime.html import MAX_TITLE, HTMLFacts, describe, robots_metas
+from webcrawl.mime.html import (
+    MAX_HEADING,
+    MAX_HEADINGS,
+    MAX_OPEN_GRAPH,
+    MAX_TITLE,
+    HTMLFacts,
+    describe,
+    robots_metas,
+)
 
 URL = "https://example.org/folder/page"
 
@@ -60,6 +70,7 @@ def test_description(markup: str, description: str | None) -> None:
         ("<html lang=''><meta http-equiv=Content-Language content='fr, en'>", "fr"),
         ("<html lang=english>", None),
         ("<html lang='{{ lang }}'>", None),
+        ("<html lang='{{ lang }}'><meta property=og:locale content=nl_BE>", "nl"),
         ("<html>", None),
     ],
 )
@@ -92,6 +103,117 @@ def test_meta_robots() -> None:
         ("examplebot", "NoArchive"),
         ("robots", "all"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("markup", "author"),
+    [
+        ('<meta name=author content=" Ada\nLovelace ">', "Ada Lovelace"),
+        ('<meta property=article:author content="https://facebook.example/ada">', None),
+        ("<meta name=author content=''><p itemprop=author>Ada", "Ada"),
+        (
+            """<script type="application/ld+json">{"@type": "Article", "author": [{"name": "Ada"}, "B"]}</script>""",
+            "Ada",
+        ),
+        ("<p>by Ada", None),
+    ],
+)
+def test_author(markup: str, author: str | None) -> None:
+    assert facts(markup).author == author
+
+
+@pytest.mark.parametrize(
+    ("markup", "day"),
+    [
+        ('<meta property="article:published_time" content="2024-05-17T22:00:00+00:00">', 17),
+        ('<meta name=DC.date.issued content="2024-05-17">', 17),
+        ("<time datetime=2024-05-17>in spring</time>", 17),
+        ("<time datetime=2024-05-17>one</time><time datetime=2024-05-18>or the other</time>", None),
+        ("<time itemprop=datePublished datetime=2024-05-17>a</time><time datetime=2024-05-18>b</time>", 17),
+        ("<span itemprop=datePublished>May 17, 2024</span>", 17),
+        (
+            """<script type="application/ld+json">{"@type": "Article", "datePublished": "2024-05-17"}</script>""",
+            17,
+        ),
+        ("<meta name=date content=soon><meta name=pubdate content=20240517>", 17),
+        ("<meta name=date content=2999-01-01>", None),
+        ("<p>2024-05-17", None),
+    ],
+)
+def test_publication_date(markup: str, day: int | None) -> None:
+    found = facts(markup).published_at
+    assert (
+        found is None if day is None else found is not None and found.date() == datetime(2024, 5, day).date()
+    )
+    assert found is None or found.tzinfo is UTC
+
+
+def test_publication_date_in_the_address() -> None:
+    url = "https://blog.example/2024/05/17/a-post"
+    assert describe(Document(b"<p>x", "text/html", None, url)).published_at == datetime(
+        2024, 5, 17, tzinfo=UTC
+    )
+
+
+@pytest.mark.parametrize(
+    ("markup", "image"),
+    [
+        (
+            "<meta property=og:image content=/a.png><meta name=twitter:image content=/b.png>",
+            "https://example.org/a.png",
+        ),
+        (
+            "<base href=https://cdn.example/><meta name=twitter:image content=b.png>",
+            "https://cdn.example/b.png",
+        ),
+        (
+            "<meta property=og:image content='javascript:x'><img itemprop=image src=c.png>",
+            "https://example.org/folder/c.png",
+        ),
+        (
+            """<script type="application/ld+json">{"@type": "Article", "image": {"url": "/d.png"}}</script>""",
+            "https://example.org/d.png",
+        ),
+        ("<img src=e.png>", None),
+    ],
+)
+def test_image(markup: str, image: str | None) -> None:
+    assert facts(markup).image_url == image
+
+
+def test_details() -> None:
+    found = facts(
+        """<meta property="og:type" content="article"><meta property=og:site_name content="The Site">
+        <meta name=keywords content="a, b"><meta name=generator content="Maker 1">
+        <meta name=robots content="noarchive"><meta property="article:modified_time" content="2024-05-18">
+        <script type="application/ld+json">{"@type": "NewsArticle", "headline": "One"}</script>
+        <h1>One <b>heading</b></h1><h2></h2><h2>Two</h2><h3>Three</h3><h2>Four</h2>
+        <div itemscope itemtype="https://schema.org/Product"></div>"""
+    )
+    assert found.details == {
+        "headings": {"h1": ["One heading"], "h2": ["Two", "Four"], "h3": ["Three"]},
+        "open_graph": {"type": "article", "site_name": "The Site"},
+        "schema": [{"type": "NewsArticle", "headline": "One"}],
+        "microdata": ["Product"],
+        "robots": {"robots": "noarchive"},
+        "modified_at": "2024-05-18T00:00:00+00:00",
+        "keywords": "a, b",
+        "generator": "Maker 1",
+    }
+    assert facts("<p>plain").details == {}
+
+
+def test_details_stay_small() -> None:
+    many = range(3_000)
+    found = facts(
+        "".join(f"<h2>{'x' * 5_000}</h2><meta property=og:{number} content={'y' * 5_000}>" for number in many)
+        + "".join(f"<p itemscope itemtype=http://s.org/T{number} itemprop=a{number}>z</p>" for number in many)
+        + f"<meta name=keywords content={'k' * 100_000}>"
+        + "".join(f"<meta name=bot{number} content=noindex>" for number in many)
+    )
+    assert found.details["headings"] == {"h2": ["x" * MAX_HEADING] * MAX_HEADINGS}
+    assert len(found.details["open_graph"]) == MAX_OPEN_GRAPH
+    assert len(json.dumps(found.details)) < 32_000
 
 
 @pytest.mark.parametrize(
@@ -151,5 +273,6 @@ PIECES = st.one_of(
 @given(st.lists(PIECES, max_size=60))
 def test_any_markup_has_facts(pieces: list[str]) -> None:
     found = describe(Document("".join(pieces).encode("utf-8", "replace"), "text/html", "utf-8", URL))
+    assert found.main_text is None or found.main_text == " ".join(found.main_text.split())
     assert found.text == " ".join(found.text.split())
     assert "\0" not in found.text

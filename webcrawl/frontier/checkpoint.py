@@ -115,7 +115,7 @@ class Exporter:
 
         ["counters", {name: number}], ["info" | "totals", {name: value}], ["set", "seeds" | "scope", [member, ...]],
         ["met", HyperLogLog], ["hosts", [[host, {field: value}], ...]], ["sums", [[checksum, value], ...]],
-        ["near", [[block in hexadecimal, {SimHash: URL}], ...]]
+        ["texts", [[id of a URL, its SimHash and the URL], ...]], ["like", [[block in hexadecimal, its texts], ...]]
         """
         client = self.engine.client
         yield ["counters", await self._counters()]
@@ -129,9 +129,11 @@ class Exporter:
             yield ["hosts", [self._host_record(name, one) for name, one in zip(names, hashes, strict=True)]]
         async for _, hashes in self._hashes(f"wc:{{s*}}:c:{self.keys.crawl}:sum:*"):
             yield ["sums", [[digest, first] for one in hashes for digest, first in one.items()]]
-        async for names, hashes in self._hashes(f"wc:{{s*}}:c:{self.keys.crawl}:near:*"):
+        async for _, hashes in self._hashes(f"wc:{{s*}}:c:{self.keys.crawl}:text:*"):
+            yield ["texts", [[url_id, text] for one in hashes for url_id, text in one.items()]]
+        async for names, texts in self._values("get", f"wc:{{s*}}:c:{self.keys.crawl}:like:*"):
             blocks = [name.rsplit(b":", 1)[1] for name in names]
-            yield ["near", [[block, one] for block, one in zip(blocks, hashes, strict=True)]]
+            yield ["like", [[block, one or b""] for block, one in zip(blocks, texts, strict=True)]]
 
     async def shard(self, shard: int) -> AsyncIterator[Record]:
         """One shard; when all its records have been taken, it is held no longer."""
@@ -211,14 +213,18 @@ class Exporter:
                 totals[name.decode()] = totals.get(name.decode(), 0) + int(value)
         return totals
 
-    async def _hashes(self, pattern: str) -> AsyncIterator[tuple[list[bytes], list[dict[bytes, bytes]]]]:
+    def _hashes(self, pattern: str) -> AsyncIterator[tuple[list[bytes], list[dict[bytes, bytes]]]]:
+        return self._values("hgetall", pattern)
+
+    async def _values(self, command: str, pattern: str) -> AsyncIterator[tuple[list[bytes], list[Any]]]:
+        """The keys that a pattern means, and what is in them."""
         names: list[bytes] = []
         async for name in self.engine.client.scan_iter(match=pattern, count=BATCH):
             names.append(name)
             if len(names) >= _HOSTS_AT_ONCE:
-                yield names, await self._pipelined("hgetall", names)
+                yield names, await self._pipelined(command, names)
                 names = []
-        yield names, await self._pipelined("hgetall", names)
+        yield names, await self._pipelined(command, names)
 
     async def _scan(self, command: Callable[..., Awaitable[Any]], key: str) -> AsyncIterator[Any]:
         """What one key of many members holds, in batches."""

@@ -43,7 +43,9 @@ server's clock, as scripts keep it: it does not go back.
       n                            HASH  counters: queued parked leased later scheduled seen added done dead reaped
                                          refused spilled lost_segments; serial bits split
       sum:<bucket>                 HASH  payload checksum -> time and URL of the first that had it
-      near:<block>                 HASH  SimHash -> first URL; the block is one quarter of the SimHash
+      like:<block>                 STR   texts, 14 bytes each: SimHash, id of its URL; the block is one quarter of the
+                                         SimHash
+      text:<bucket>                HASH  id of a URL -> SimHash of its text, the URL; of the first one with that text
       copying                      STR   who writes a checkpoint, expiring
       moved                        LIST  host LF entry: what left its place meanwhile, expiring
       reading                      HASH  list that it is reading, from its end -> entries added there since, expiring;
@@ -153,8 +155,12 @@ class Keys:
         number = int.from_bytes(digest[-8:], "big")
         return f"wc:{{s{number % self.shards}}}:c:{self.crawl}:sum:{number // self.shards % _SUM_BUCKETS:x}"
 
-    def near(self, block: int) -> str:
-        return f"wc:{{s{block % self.shards}}}:c:{self.crawl}:near:{block:x}"
+    def like(self, block: int) -> str:
+        return f"wc:{{s{block % self.shards}}}:c:{self.crawl}:like:{block:x}"
+
+    def text(self, url_id: bytes) -> str:
+        number = int.from_bytes(url_id, "big")
+        return f"wc:{{s{number % self.shards}}}:c:{self.crawl}:text:{number // self.shards % _SUM_BUCKETS:x}"
 
     def own(self, name: str = "") -> str:
         """A key of the crawl as a whole."""

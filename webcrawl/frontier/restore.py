@@ -186,8 +186,15 @@ class Importer:
     async def _put_sums(self, found: Iterable[Sequence[bytes]]) -> None:
         await self._set_hashes((self.keys.checksum(digest), (digest, first)) for digest, first in found)
 
-    async def _put_near(self, found: Iterable[tuple[bytes, dict[bytes, bytes]]]) -> None:
-        await self._set_hashes((self.keys.near(int(block, 16)), _flat(firsts)) for block, firsts in found)
+    async def _put_texts(self, found: Iterable[Sequence[bytes]]) -> None:
+        await self._set_hashes((self.keys.text(url_id), (url_id, text)) for url_id, text in found)
+
+    async def _put_like(self, found: Iterable[Sequence[bytes]]) -> None:
+        keys = [(self.keys.like(int(block, 16)), texts) for block, texts in found]
+        await self.engine.change_all([Command(key, ("SET", key, texts)) for key, texts in keys])
+
+    async def _put_near(self, _: Any) -> None:
+        """Texts as earlier versions kept them: the next page of each is the first."""
 
     async def _set_hashes(self, hashes: Iterable[tuple[str, Sequence[bytes]]]) -> None:
         await self.engine.change_all([Command(key, ("HSET", key, *fields)) for key, fields in hashes])

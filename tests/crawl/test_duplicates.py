@@ -1,0 +1,148 @@
+"""Copies and near-copies in crawls of a local web: what is asked, processed, archived and followed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from tests.crawl.archive import check, record_at, records
+from tests.crawls import Crawl, CrawlResult
+from tests.web import LocalWeb, Reply
+
+StartWeb = Callable[..., LocalWeb]
+RunCrawl = Callable[..., CrawlResult]
+SITE = "127.0.1.1"
+
+
+def words(seed: int, count: int = 600) -> str:
+    return " ".join(f"w{random.Random(seed * 1000 + number).getrandbits(16)}" for number in range(count))
+
+
+def by_path(web: LocalWeb, result: CrawlResult, site: str = SITE) -> dict[str, dict[str, Any]]:
+    root = web.url(site, "")
+    return {row["url"].removeprefix(root): row for row in result.rows() if row["url"].startswith(root)}
+
+
+def home_of(*paths: str) -> str:
+    return f"<title>home</title><p>{words(99)}</p>" + "".join(
+        f'<a href="{path}">{path}</a>' for path in paths
+    )
+
+
+def test_a_copy_is_not_processed_and_its_links_are_followed(local_web: StartWeb, crawl: RunCrawl) -> None:
+    """The same bytes lead elsewhere from another address. Nothing, an error and half a body are no copies."""
+    web = local_web(SITE)
+    text = f"<title>One</title><p>{words(1)}</p><a href=next>relative</a>"
+    half = Reply(
+        raw=b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 9999\r\n\r\n<p>half a page"
+    )
+    no_copies = {
+        **{f"/empty{number}": "" for number in (1, 2)},
+        **{f"/gone{number}": Reply("gone", status=404) for number in (1, 2)},
+        **{f"/half{number}": half for number in (1, 2)},
+    }
+    copies = {"/a/page": text, "/b/page": text}
+    web.sites[SITE].update({**no_copies, **copies, "/": home_of(*no_copies, *copies)})
+    for path in ("/a/next", "/b/next"):
+        web.put(SITE, path, f"<p>{path}")
+    once = {"FRONTIER_MAX_ATTEMPTS": 1, "POLITENESS_BACKOFF": 0, "POLITENESS_MAX_FAILURES": 100}
+    result = crawl([web.url(SITE)], **once)
+    rows = by_path(web, result)
+    assert rows.keys() == {"/", "/a/next", "/b/next", *no_copies, *copies}
+    [copy] = [rows[path] for path in rows if rows[path]["duplicate_kind"]]
+    first = rows["/a/page" if copy is rows["/b/page"] else "/b/page"]
+    assert (copy["duplicate_kind"], copy["duplicate_of"]) == ("exact", first["url"])
+    assert (copy["title"], copy["simhash"]) == (None, None)
+    assert (first["title"], first["duplicate_of"]) == ("One", None)
+    assert record_at(result.data_dir, copy).kind == "revisit"
+    assert records(result.data_dir, "revisit") == [copy["url"]]
+    assert rows["/half1"]["error"] and rows["/half1"]["digest"] == rows["/half2"]["digest"]
+    assert result.summary["exact_duplicates"] == 1
+    check(result.data_dir)
+
+
+def test_copies_that_several_workers_fetch_at_once_have_one_first(
+    local_web: StartWeb, start_crawl: Callable[..., Crawl], valkey: Redis, redis_url: str
+) -> None:
+    labels = [f"127.0.2.{number}" for number in range(1, 13)]
+    web = local_web(*labels)
+    copy, near = f"<p>{words(1)}</p>", f"<p>{words(2)}</p>"
+    for number, label in enumerate(labels):
+        web.put(label, "/", Reply(f"<p>home {number}</p><a href=/copy>c</a><a href=/near>n</a>"))
+        web.put(label, "/copy", Reply(copy, delay=0.1))
+        web.put(label, "/near", Reply(near + f"<!-- {number} -->", delay=0.1))
+    seeds = [web.url(label) for label in labels]
+    crawls = [
+        start_crawl(
+            "broad",
+            seeds,
+            arguments={"scope": "host"},
+            DOWNLOAD_DELAY=0,
+            REDIS_URL=redis_url,
+            FRONTIER_LEASE_HOSTS=4,
+        )
+        for _ in range(2)
+    ]
+    results = [one.wait(40) for one in crawls]
+    rows = {row["url"]: row for row in results[0].rows()}
+    assert len(rows) == 3 * len(labels)
+    for path, kind in (("/copy", "exact"), ("/near", "near")):
+        of_path = [rows[web.url(label, path)] for label in labels]
+        firsts = [row["url"] for row in of_path if row["duplicate_of"] is None]
+        assert len(firsts) == 1, path
+        assert {row["duplicate_of"] for row in of_path} == {None, *firsts}
+        assert {row["duplicate_kind"] for row in of_path} == {None, kind}
+
+
+TEMPLATE = (
+    "<title>{title}</title><header><a href=/>Home</a> of everything</header><nav>{menu}</nav>"
+    "<main><h1>{title}</h1><p>{text}</p><a href=/from-{title}>on</a></main>"
+)
+PLAIN = (
+    "<title>{title}</title><div class=top>{menu}</div><div><h1>{title}</h1><p>{text}</p></div><p>Imprint</p>"
+)
+
+
+def articles() -> dict[str, str]:
+    """Three articles in one template, and the first of them again: longer by a word, and in another template."""
+    menu = "".join(f"<li><a href=/>Section {number} of this site</a>" for number in range(60))
+    return {
+        "/first": TEMPLATE.format(title="first", text=words(1, 2000), menu=menu),
+        "/second": TEMPLATE.format(title="second", text=words(2, 60), menu=menu),
+        "/third": TEMPLATE.format(title="third", text=words(3, 60), menu=menu),
+        "/again": TEMPLATE.format(
+            title="first", text=words(1, 2000) + " more", menu="<a href=/of-again>elsewhere</a>"
+        ),
+        "/plain": PLAIN.format(title="first", text=words(1, 2000), menu=menu.replace("Section", "Other")),
+    }
+
+
+@pytest.mark.parametrize("items", [1, 8])
+def test_near_duplicates_are_dropped_and_not_followed_where_that_is_set(
+    local_web: StartWeb, crawl: RunCrawl, items: int
+) -> None:
+    web = local_web(SITE)
+    pages = articles()
+    # the first one leads to the page that leads to the others
+    for path, body in pages.items():
+        web.put(SITE, path, body)
+    web.put(SITE, "/", f"<p>{words(99)}</p>" + "<a href=/first>1</a>")
+    web.put(SITE, "/from-first", "<p>short</p>" + "".join(f"<a href={path}>{path}</a>" for path in pages))
+    for path in ("/from-second", "/from-third"):
+        web.put(SITE, path, f"<p>{path}")
+    chosen = {"NEAR_DUPLICATES": "drop", "NEAR_DUPLICATES_FOLLOW": False, "CONCURRENT_ITEMS": items}
+    result = crawl([web.url(SITE)], **chosen)
+    rows = by_path(web, result)
+    assert rows.keys() == {"/", *pages, "/from-first", "/from-second", "/from-third"}
+    near = {path for path in pages if rows[path]["duplicate_kind"] == "near"}
+    assert near == {"/again", "/plain"}
+    assert {rows[path]["duplicate_of"] for path in near} == {web.url(SITE, "/first")}
+    archived = {url.removeprefix(web.url(SITE, "")) for url in records(result.data_dir, "response")}
+    assert rows.keys() - archived == near
+    assert rows["/again"]["title"] == "first"
+    assert "/of-again" not in web.paths(SITE)
+    assert (result.summary["near_duplicates"], result.summary["finish_reason"]) == (2, "finished")

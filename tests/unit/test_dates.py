@@ -1,0 +1,72 @@
+"""Dates that pages write."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, strategies as st
+
+from webcrawl.mime.dates import date_in_path, read_date
+
+NOON = datetime(2024, 5, 17, 12, 30, tzinfo=UTC)
+DAY = datetime(2024, 5, 17, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2024-05-17T12:30:00Z", NOON),
+        ("2024-05-17T14:30+02:00", NOON),
+        ("2024-05-17 08:30:00 -0400", NOON),
+        (" 2024-05-17\n12:30 ", NOON),
+        ("Fri, 17 May 2024 12:30:00 GMT", NOON),
+        ("2024-05-17T12:30:00.000000000Z", NOON),
+        ("20240517", DAY),
+        ("2024/5/17", DAY),
+        ("2024.05.17", DAY),
+        ("2024-05-17, updated later", DAY),
+        ("May 17, 2024", DAY),
+        ("17 May 2024", DAY),
+        ("2024-05-17T99:99", DAY),
+        ("2024-13-17", None),
+        ("2024-05", None),
+        ("0001-01-01", None),
+        ("9999-12-31T23:59:59-12:00", None),
+        ("1715949000", None),
+        ("yesterday", None),
+        ("2024-05-17" + "0" * 100, None),
+        ("\u0662\u0660\u0662\u0664-05-17", DAY),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_read_date(text: str | None, moment: datetime | None) -> None:
+    assert read_date(text) == moment
+
+
+def test_what_lies_in_the_future_is_no_publication() -> None:
+    now = datetime.now(UTC)
+    assert read_date((now + timedelta(hours=12)).isoformat()) is not None
+    assert read_date((now + timedelta(days=3)).isoformat()) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "moment"),
+    [
+        ("/news/2024/05/17/title", DAY),
+        ("/2024/05/17", DAY),
+        ("/2024/05/17-title", DAY),
+        ("/2024/02/31/title", None),
+        ("/2024/05/title", None),
+        ("/20240/05/17/", None),
+    ],
+)
+def test_date_in_path(path: str, moment: datetime | None) -> None:
+    assert date_in_path(path) == moment
+
+
+@given(st.text(max_size=80))
+def test_anything_may_be_a_date(text: str) -> None:
+    found = read_date(text)
+    assert found is None or found.tzinfo is UTC

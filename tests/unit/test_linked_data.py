@@ -1,0 +1,107 @@
+"""JSON-LD of pages, which may be anything."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from webcrawl.mime.linked_data import MAX_BYTES, MAX_CHARS, MAX_OBJECTS, MAX_VALUES, first_text, things
+
+
+def one(**properties: Any) -> dict[str, Any]:
+    [thing] = things([json.dumps({"@type": "Article", **properties})])
+    return thing
+
+
+def test_what_is_kept() -> None:
+    assert one(
+        headline=" A\nheadline ",
+        author=[{"@type": "Person", "name": "Ada"}, "Grace"],
+        image={"@type": "ImageObject", "url": "/a.png"},
+        datePublished="2024-05-17",
+        offers={"price": 9.5, "priceCurrency": "EUR"},
+        aggregateRating={"ratingValue": "4.5", "reviewCount": 12},
+        articleBody="too long to be kept",
+        isbn=None,
+        wordCount=5,
+    ) == {
+        "type": "Article",
+        "headline": "A headline",
+        "author": ["Ada", "Grace"],
+        "image": "/a.png",
+        "datePublished": "2024-05-17",
+        "offers": 9.5,
+        "aggregateRating": "4.5",
+    }
+
+
+def test_objects_are_found_at_the_top_in_lists_and_graphs() -> None:
+    scripts = [
+        '[{"@type": "A"}, {"name": "no type"}, {"@graph": [{"@type": ["B", "https://schema.org/C"]}, 5, null]}]',
+        '<!-- {"@type": "D", "@graph": {"@type": "E"}} -->',
+        '//<![CDATA[\n{"@type": "F"}\n//]]>',
+        '{"@type": "A"}',
+    ]
+    assert [thing["type"] for thing in things(scripts)] == ["A", ["B", "C"], "D", "E", "F"]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "",
+        "{",
+        "not JSON",
+        "[" * 200_000,
+        '{"@type": ' * 50_000,
+        '{"@type": "A", "name": ' + "9" * 10_000 + "}",
+        '{"@type": "A"}' + " " * MAX_BYTES,
+        '{"@type": 5}',
+        '{"@type": {"@type": "A"}}',
+        "5",
+        "null",
+    ],
+)
+def test_what_is_broken_says_nothing(script: str) -> None:
+    assert [thing for thing in things([script]) if thing != {"type": "A"}] == []
+
+
+def test_it_stays_small() -> None:
+    long = {name: ["x" * 1_000] * 10 for name in ("headline", "author", "keywords", "url")}
+    found = things([json.dumps([{"@type": f"T{number}", **long} for number in range(5)])] * 50)
+    assert len(found) == 5
+    assert {len(thing["author"]) for thing in found} == {MAX_VALUES}
+    assert max(len(text) for thing in found for text in thing["author"]) == MAX_CHARS
+    assert len(things([json.dumps([{"@type": str(number)} for number in range(100)])])) == MAX_OBJECTS
+
+
+def test_what_a_database_refuses_is_replaced() -> None:
+    assert one(name="a\0b\ud800c", headline=float("nan"))["name"] == "a\ufffdb?c"
+    assert "headline" not in one(headline=float("inf"))
+
+
+def test_first_text() -> None:
+    found = [{"type": "A", "name": 5}, {"type": "B", "name": ["x", "y"], "url": "z"}]
+    assert first_text(found, "name", "url") == "x"
+    assert first_text(found, "headline") is None
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["@type", "@graph", "name", "author", "image", "x"]), inner, max_size=5
+        )
+    ),
+    max_leaves=25,
+)
+
+
+@given(ANYTHING)
+def test_anything_may_be_in_it(value: Any) -> None:
+    for thing in things([json.dumps(value)]):
+        assert thing["type"]
+        assert json.loads(json.dumps(thing, allow_nan=False)) == thing

@@ -1,0 +1,134 @@
+"""The main part of pages: what is marked, what is dense with words, what stands beside it."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+
+import pytest
+from hypothesis import given, strategies as st
+from selectolax.lexbor import LexborHTMLParser
+
+from webcrawl.duplicates import distance, simhash64
+from webcrawl.mime.readable import MARKED, main_text, visible_text
+
+WORDS = re.findall(
+    r"\w+", "the of and to in is it you that he was for on are with as his they be at one have this from"
+)
+
+
+def prose(count: int, seed: int = 1) -> str:
+    """Paragraphs of 30 words with a heading now and then."""
+    chance = random.Random(seed)
+    words = [chance.choice(WORDS) + str(chance.randint(1, 400)) for _ in range(count)]
+    paragraphs = [f"<p>{' '.join(words[start : start + 30])}</p>" for start in range(0, count, 30)]
+    return "".join(
+        f"<h2>Part {number}</h2>" * (number % 5 == 4) + one for number, one in enumerate(paragraphs)
+    )
+
+
+def plain(markup: str) -> str:
+    return visible_text(LexborHTMLParser(markup))
+
+
+def main(markup: str) -> str | None:
+    tree = LexborHTMLParser(markup)
+    return main_text(tree, tree.css(MARKED))
+
+
+MENU = "".join(f"<li><a href=/{number}>Section {number} of all</a></li>" for number in range(40))
+TEASERS = "".join(f"<div><a href=/{number}>{prose(12, number)}</a></div>" for number in range(10))
+COMMENTS = "".join(f"<article><p>{prose(40, 100 + number)}</p></article>" for number in range(5))
+LEGAL = "All rights reserved. Imprint. Privacy. Cookies."
+TEMPLATES = {
+    "article": "<header><h1>Site</h1></header><nav><ul>{menu}</ul></nav><article>{text}</article>"
+    "<aside>{teasers}</aside><footer>{legal}</footer>",
+    "main": "<div id=top>{menu}</div><main><nav>{menu}</nav>{text}<aside class=promo>{legal}</aside></main>{teasers}",
+    "role": "<ul>{menu}</ul><div role=main class=body>{text}<div class=sidebar>{teasers}</div></div>",
+    "itemprop": "<main><ul>{menu}</ul><div itemprop='name articleBody'>{text}</div>{teasers}</main>{legal}",
+    "article in main": "<main><article>{text}<section id=comments>{comments}</section></article>{teasers}</main>",
+    "divs": "<div class=navheader>{menu}</div><div><div class=x>{text}</div></div><div class=foot>{legal}</div>",
+    "table": "<table><tr><td><ul>{menu}</ul><td>{text}<td>{teasers}<tr><td colspan=3>{legal}</table>",
+    "comments": "<ul>{menu}</ul><div id=post>{text}</div><div class='comments-area comments'>{comments}</div>",
+}
+
+
+@pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES)
+def test_the_text_comes_out_of_every_template(template: str) -> None:
+    text = prose(300)
+    page = template.format(text=text, menu=MENU, teasers=TEASERS, legal=LEGAL, comments=COMMENTS)
+    assert main(page) == plain(text)
+
+
+@pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES)
+def test_short_articles_in_one_template_differ(template: str) -> None:
+    def simhash(seed: int) -> int:
+        parts = {"menu": MENU, "teasers": TEASERS, "legal": LEGAL, "comments": COMMENTS}
+        value = simhash64(main(template.format(text=prose(60, seed), **parts)) or "")
+        assert value is not None
+        return value
+
+    assert distance(simhash(1), simhash(2)) > 8
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        (f"<main></main><p>{prose(60)}</p>", prose(60)),
+        (f"<article>{prose(40)}</article><article>{prose(60, 2)}</article>", prose(40) + prose(60, 2)),
+        (f"<main>{prose(90)}<article>{prose(24, 2)}</article></main>", prose(90) + prose(24, 2)),
+        (f"<div class='nav-open has-sidebar page-wrap'>{prose(60)}</div>", prose(60)),
+        (f"<form id=aspnet>{prose(60)}</form>", prose(60)),
+        (f"<main>{prose(60)}<select><option>x</select><button>y</button></main>", prose(60)),
+    ],
+)
+def test_odd_pages(markup: str, text: str) -> None:
+    found = main(markup)
+    assert found is not None and set(plain(text).split()) <= set(found.split())
+
+
+@pytest.mark.parametrize(
+    "markup", ["", "<p>short", MENU, f"<nav>{prose(200)}</nav>", "<article><p>Hi</article>"]
+)
+def test_pages_without_main_text(markup: str) -> None:
+    assert main(markup) is None
+
+
+def test_a_text_without_spaces_between_words() -> None:
+    text = (
+        "吾輩は猫である名前はまだ無いどこで生れたかとんと見当がつかぬ何でも薄暗いじめじめした所で泣いていた"
+        * 2
+    )
+    assert main(f"<ul>{MENU}</ul><div><p>{text}</p></div>") == text
+
+
+@pytest.mark.parametrize(
+    "tag", ["<div>", "<div class=sidebar>", "<article>", "<main>", "<a href=x><div>", "<section>"]
+)
+def test_deep_nesting_is_quick(tag: str) -> None:
+    begun = time.process_time()
+    main(f"{prose(60)}{tag * 500}{prose(60, 2)}")
+    main((tag + "<p>a</p>") * 5_000)
+    assert time.process_time() - begun < 3
+
+
+NAMES = re.findall(r"\w+", "p div b a article main nav aside script template section ul h1 td table time")
+PIECES = st.one_of(
+    st.sampled_from(NAMES).map("<{} class=sidebar>".format),
+    st.sampled_from(NAMES).map("<{}>".format),
+    st.sampled_from(NAMES).map("</{}>".format),
+    st.text("ab \n\x00\x01\x02\x1e猫", max_size=40),
+    st.just(prose(30)),
+)
+
+
+@given(st.lists(PIECES, max_size=40))
+def test_the_main_text_is_of_the_text(pieces: list[str]) -> None:
+    markup = "".join(pieces)
+    found = main(markup)
+    if found is not None:
+        assert found == " ".join(found.split()) and "\0" not in found
+        # marks of links and blocks come from here, never from a page
+        everything = plain(markup).replace("\x01", "").replace("\x02", "").replace(" ", "")
+        assert set(found.replace("\x01", "").replace("\x02", "")) - {" "} <= set(everything)

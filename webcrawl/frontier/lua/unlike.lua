@@ -1,0 +1,18 @@
+#!lua flags=allow-oom
+-- Forget a text in the index of near-duplicates.
+-- KEYS[1] and further ones: blocks of its SimHash
+-- ARGV    what `like` was given of it
+-- reply   in how many blocks it was
+local entry = ARGV[1]
+local found = 0
+for _, key in ipairs(KEYS) do
+  local texts = redis.call('GET', key) or ''
+  local at = string.find(texts, entry, 1, true)
+  while at and (at - 1) % #entry ~= 0 do at = string.find(texts, entry, at + 1, true) end
+  if at then
+    found = found + 1
+    local rest = string.sub(texts, 1, at - 1) .. string.sub(texts, at + #entry)
+    if rest == '' then redis.call('DEL', key) else redis.call('SET', key, rest) end
+  end
+end
+return found

@@ -133,12 +133,19 @@ SPIDER_MIDDLEWARES = {
 }
 
 # --- Pages -----------------------------------------------------------------------------------------------------------
+MIME_PROCESSES = 1
+MIME_TIMEOUT = 20
+MIME_MEMORY = 1_073_741_824
 SIMHASH_DISTANCE = 3
 NEAR_DUPLICATES = "mark"
 NEAR_DUPLICATES_FOLLOW = True
 ITEM_PIPELINES = {
     "pipelines.checksum.ChecksumPipeline": 100,
     "pipelines.html.HtmlPipeline": 200,
+    "pipelines.pdf.PdfPipeline": 210,
+    "pipelines.feed.FeedPipeline": 211,
+    "pipelines.sitemap.SitemapPipeline": 212,
+    "pipelines.counts.CountsPipeline": 290,
     "pipelines.near_duplicates.NearDuplicatesPipeline": 300,
     "pipelines.warc.WarcPipeline": 800,
     "pipelines.metadata.MetadataPipeline": 900,

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 from webcrawl.errors import StoreError
 
@@ -37,10 +37,14 @@ class _File:
 
     __slots__ = ("descriptor",)
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    @classmethod
+    def new(cls, folder: Path) -> Self:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
-            self.descriptor = os.dup(file.fileno())
+            return cls(os.dup(file.fileno()))
 
     def __del__(self) -> None:
         if hasattr(self, "descriptor"):
@@ -69,6 +73,14 @@ class Body:
         self._file: _File | None = None
         self._size = len(data)
         self._digest: str | None = None
+
+    @classmethod
+    def at(cls, path: str) -> Self:
+        """The body that another process has at `path` (see `Body.path`); raises OSError."""
+        body = cls()
+        body._data, body._file = None, _File(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        body._size = os.fstat(body._file.descriptor).st_size
+        return body
 
     def __len__(self) -> int:
         """The number of bytes."""
@@ -171,7 +183,7 @@ class BodyWriter:
             self._sha1.update(data)
         try:
             if self._file is None:
-                self._file = _File(self._spool.folder)
+                self._file = _File.new(self._spool.folder)
             self._file.append(data)
         except OSError as error:
             raise StoreError(f"cannot spool a body in {self._spool.folder}: {error.strerror}") from error

@@ -31,6 +31,9 @@ DEFAULTS: Mapping[str, Any] = {
     "HOST_MAX_BYTES": 0,
     "HOST_MAX_PAGES": 0,
     "METADATA_HISTORY": 30,
+    "MIME_MEMORY": 1_073_741_824,
+    "MIME_PROCESSES": 1,
+    "MIME_TIMEOUT": 20,
     "NEAR_DUPLICATES": "mark",
     "NEAR_DUPLICATES_FOLLOW": True,
     "POLITENESS_BACKOFF": 60,
@@ -270,6 +273,23 @@ def _sizes(limits: Mapping[Any, Any]) -> dict[str, int]:
                 f"DOCUMENT_MAXSIZE {name!r}: {size!r}: a number of bytes is needed, 0 for no limit"
             )
     return {str(name).lower(): size for name, size in limits.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderConfig:
+    """How many documents are read at a time; for each its seconds, for each process its bytes of address space."""
+
+    processes: int
+    seconds: float
+    memory: int
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> ReaderConfig:
+        return cls(
+            processes=whole(settings, "MIME_PROCESSES", least=1, most=64),
+            seconds=number(settings, "MIME_TIMEOUT", least=0.1, most=3_600),
+            memory=whole(settings, "MIME_MEMORY", least=256 * 1024 * 1024),
+        )
 
 
 def politeness(settings: Settings) -> PolitenessConfig:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import BinaryIO, TypeAlias
 
 from selectolax.lexbor import LexborHTMLParser
@@ -60,6 +61,10 @@ class Document:
     def path(self) -> str | None:
         """Where other processes can open a body that is in a file, as long as the document lives; see `Body.path`."""
         return self._body.path
+
+    def chunks(self) -> Iterator[bytes]:
+        """All bytes in turn; see `Body.chunks`."""
+        return self._body.chunks()
 
     @property
     def body(self) -> bytes:

@@ -8,6 +8,7 @@ CrawlError
 │       └── EngineFull      it has no memory left for anything new
 ├── StoreError           a page could not be stored, or stored data is damaged
 │   └── StoreUnavailable    the store is away, locked or full: it may take the page later
+├── UnreadableDocument   a document is not what its type says, or too much to read
 ├── AddressRefused       the address guard forbids to connect there
 ├── NameNotResolved      the DNS says that a name has no address
 └── BadCoding            a payload is not in the content coding that its header names
@@ -46,6 +47,10 @@ class StoreError(CrawlError):
 
 class StoreUnavailable(StoreError):
     """A store is away, locked or full: the same may succeed later."""
+
+
+class UnreadableDocument(CrawlError):
+    """A document is broken, or takes more time or memory to read than it is worth; the message says which."""
 
 
 class AddressRefused(CrawlError):

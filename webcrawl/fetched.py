@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import cast
 from weakref import WeakKeyDictionary
@@ -11,16 +13,19 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from webcrawl.document import Document
+from webcrawl.errors import InvalidURL
 from webcrawl.http import exchange_of
+from webcrawl.linkheader import header_links
 from webcrawl.links import PageLinks, page_links
 from webcrawl.mime.html import is_html, robots_metas
 from webcrawl.mime.sniff import sniff
-from webcrawl.page import Page
+from webcrawl.page import Meeting, Page
 from webcrawl.responses import BAD_CODING, TRUNCATED, body_of, content_type, says_nosniff
 from webcrawl.robots import Directives, directives
-from webcrawl.urls import normalize, split
+from webcrawl.urls import normalize, resolve, split
 
 NO_LINKS = PageLinks(links=[], nofollow=0, canonical=None, base="", malformed=0)
+_FOUND_ONLY = replace(NO_LINKS, also_found=True)
 
 _FLAWS = {
     "dataloss": "the connection broke before the end of the body",
@@ -29,6 +34,7 @@ _FLAWS = {
 }
 
 _documents: WeakKeyDictionary[Response, Document] = WeakKeyDictionary()
+_meetings: WeakKeyDictionary[Response, Meeting] = WeakKeyDictionary()
 
 
 def document_of(response: Response) -> Document:
@@ -39,6 +45,14 @@ def document_of(response: Response) -> Document:
         media = sniff(content_type(headers), body, response.url, nosniff=says_nosniff(headers))
         document = _documents[response] = Document(body, media.mime_type, media.charset, response.url)
     return document
+
+
+def meeting_of(response: Response) -> Meeting:
+    """Where the links in the document of a response are handed over."""
+    meeting = _meetings.get(response)
+    if meeting is None:
+        meeting = _meetings[response] = Meeting()
+    return meeting
 
 
 def page_of(response: Response) -> Page:
@@ -65,6 +79,8 @@ def page_of(response: Response) -> Page:
         truncated=exchange.truncated if exchange else None,
     )
     page.document, page.exchange = document, exchange
+    if not is_html(document.mime_type):
+        page.meeting = meeting_of(response)
     return page
 
 
@@ -95,13 +111,30 @@ def page_directives(response: Response, user_agent: str) -> Directives:
 
 
 def followed_links(response: Response, *, obey: str | None) -> PageLinks:
-    """The links of an HTML page; none when it says nofollow to the user agent `obey` (None: it is not asked)."""
-    document = document_of(response)
-    if not 200 <= response.status < 300 or not is_html(document.mime_type):
+    """The links of a page: of HTML and Link headers, and of other types those that a pipeline will find.
+
+    None when it says nofollow to the user agent `obey` (None: it is not asked).
+    """
+    if not 200 <= response.status < 300:
         return NO_LINKS
     if obey is not None and page_directives(response, obey).nofollow:
         return NO_LINKS
-    return page_links(document.elements, response.url)
+    document = document_of(response)
+    links = page_links(document.elements, response.url) if is_html(document.mime_type) else _FOUND_ONLY
+    if headers := response.headers.getlist("Link"):
+        return _with_headers(links, [value.decode("latin-1") for value in headers], response.url)
+    return links
+
+
+def _with_headers(links: PageLinks, headers: list[str], url: str) -> PageLinks:
+    found, canonical = dict.fromkeys(links.links), links.canonical
+    for link in header_links(headers):
+        with suppress(InvalidURL):
+            if target := resolve(link.address, url):
+                found[target] = None
+                if link.canonical:
+                    canonical = canonical or target
+    return replace(links, links=list(found), canonical=canonical)
 
 
 def _text(value: bytes | None) -> str | None:

@@ -13,12 +13,14 @@ from webcrawl.frontier import Counts, Crawl, Frontier
 class Figures:
     """Times in seconds; `responses` by status, redirects and retries included.
 
+    `types`: MIME type -> pages, their bytes, and `errors`, documents that could not be read; the most pages first.
     `parked` of those queued are of hosts that are blocked or have spent their budget.
     """
 
     pages: int
     responses: dict[str, int]
     bytes: int
+    types: dict[str, dict[str, int]]
     hosts: int
     seconds: float
     pages_per_second: float
@@ -63,6 +65,7 @@ def _figures(counts: Counts, totals: dict[str, int], workers: int, hosts: int, p
         pages=pages,
         responses=dict(sorted((status, number) for status, number in statuses.items() if number)),
         bytes=totals.get("bytes", 0),
+        types=_types(totals),
         hosts=hosts,
         seconds=round(seconds, 3),
         pages_per_second=round(pages / seconds, 2) if seconds else 0.0,
@@ -85,3 +88,17 @@ def _figures(counts: Counts, totals: dict[str, int], workers: int, hosts: int, p
         workers=workers,
         paused=paused,
     )
+
+
+def _types(totals: dict[str, int]) -> dict[str, dict[str, int]]:
+    found = {
+        name.partition(".")[2]: number for name, number in totals.items() if name.startswith("type_pages.")
+    }
+    return {
+        mime_type: {
+            "pages": pages,
+            "bytes": totals.get(f"type_bytes.{mime_type}", 0),
+            "errors": totals.get(f"type_errors.{mime_type}", 0),
+        }
+        for mime_type, pages in sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))
+    }

@@ -37,6 +37,7 @@ class PageLinks:
     canonical  the page's own opinion of its address, normalised; None where it has none
     base       what relative links were joined to: the first base element's, or the page's URL
     malformed  distinct addresses that no browser could open either
+    also_found whether links that a pipeline finds in the document are to be followed too
     """
 
     links: list[str]
@@ -44,6 +45,7 @@ class PageLinks:
     canonical: str | None
     base: str
     malformed: int
+    also_found: bool = False
 
 
 @dataclass(slots=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
 from webcrawl.document import Document
 from webcrawl.exchange import Exchange
+from webcrawl.mime.facts import Link
 
 # By name: mypy, where it sees the slots of a base, takes a dataclass to have none but its own.
 _CARRIED = (
@@ -18,9 +19,18 @@ _CARRIED = (
     "duplicate_fetched_at",
     "exchange",
     "main_text",
+    "meeting",
     "noarchive",
     "noindex",
 )
+
+
+@dataclass(slots=True)
+class Meeting:
+    """Where the spider, which may want the links in a document, and the pipeline that finds them leave word."""
+
+    wanted: bool = False
+    found: list[Link] = field(default_factory=list)
 
 
 class Carried:
@@ -30,7 +40,8 @@ class Carried:
     and comparisons see only what is stored. Set them after construction; an empty value means "not known".
     `duplicate_fetched_at` is when `duplicate_of` was fetched, for a revisit record. `noarchive` keeps a page out of
     the archive: it says so itself, or it is a near-duplicate to be dropped. `main_text` is the part of `text` that the
-    page is about, where one stands out.
+    page is about, where one stands out. `meeting` is where links found in the document
+    are handed over.
     """
 
     __slots__ = _CARRIED
@@ -39,6 +50,7 @@ class Carried:
     duplicate_fetched_at: datetime | None
     exchange: Exchange | None
     main_text: str | None
+    meeting: Meeting | None
     noindex: bool
     noarchive: bool
     _text: str | Callable[[], str] | None
@@ -60,6 +72,7 @@ class Carried:
         self.duplicate_fetched_at = None
         self.exchange = None
         self.main_text = None
+        self.meeting = None
         self.text = None
         self.noindex = False
         self.noarchive = False
@@ -123,5 +136,5 @@ class Page(Carried):
         return dict(zip(ROW_FIELDS, _row_values(self), strict=True))
 
 
-ROW_FIELDS: tuple[str, ...] = tuple(field.name for field in fields(Page))
+ROW_FIELDS: tuple[str, ...] = tuple(one.name for one in fields(Page))
 _row_values = attrgetter(*ROW_FIELDS)

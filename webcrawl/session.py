@@ -27,6 +27,7 @@ from webcrawl.config import (
     EngineConfig,
     FetchConfig,
     FrontierConfig,
+    ReaderConfig,
     StoreConfig,
     number,
     politeness,
@@ -41,6 +42,7 @@ from webcrawl.filters import FilterChain, ScopeFilter, URLFilter
 from webcrawl.frontier import Crawl, Frontier, HostLimits, Keys
 from webcrawl.frontier.bloom import BloomSeen
 from webcrawl.frontier.spill import Tails
+from webcrawl.mime.readers import Readers
 from webcrawl.mime.sizes import Sizes
 from webcrawl.scope import Scope
 from webcrawl.turns import Turns
@@ -90,6 +92,7 @@ class Session:
         )
         ignored = settings.get("URL_IGNORED_PARAMETERS")
         self.canonicalizer = Canonicalizer(TRACKING_PARAMETERS if ignored is None else tuple(ignored))
+        self.readers = Readers(ReaderConfig.from_settings(settings))
         self.scope: Scope | None = None
         self._admitted: set[str] = set()
         """Seeds' hosts and ports that the crawl has heard of from here."""
@@ -243,6 +246,7 @@ class Session:
     async def close(self) -> None:
         """Give up the engine; the last process to do so ends an embedded one."""
         await self.resolver.close()
+        await self.readers.close()
         if self.is_open:
             self.is_open = False
             if self.forgets:

@@ -18,6 +18,7 @@ from webcrawl.session import Session
 
 _LOOKS = 3
 """While others work on the figures change all the time, and the last to end writes last."""
+_SHOWN_TYPES = 12
 _NEVER_BEGAN = ("cannot_start", "no_seeds")
 _NOTHING_LEFT = (
     "Nothing was left to crawl. To crawl anew, set another CRAWL_ID or DATA_DIR. The earlier runs:"
@@ -87,6 +88,7 @@ def text(now: Figures, reason: str, folder: Path, *, idle: bool = False) -> str:
         _NOTHING_LEFT if idle else f"Crawl {_REASONS.get(reason, reason)}.",
         f"  pages       {now.pages:,} from {now.hosts:,} hosts{'' if idle else speed}",
         f"  responses   {statuses}; {size(now.bytes)}",
+        *_types(now.types),
         f"  duplicates  {now.exact_duplicates:,} exact, {now.near_duplicates:,} near",
         f"  URLs        {now.seen_urls:,} seen, {left:,} queued, {now.dead_letters:,} dead letters",
         f"  left out    {now.robots_denied:,} by robots.txt, {now.addresses_refused:,} by the address guard",
@@ -102,3 +104,19 @@ def text(now: Figures, reason: str, folder: Path, *, idle: bool = False) -> str:
     elif left:
         lines.append("The same command goes on where this one stopped.")
     return "\n".join(lines)
+
+
+def _types(types: dict[str, dict[str, int]]) -> list[str]:
+    """A line for each of the types with the most pages, unless all are HTML and good."""
+    if types.keys() <= {"text/html"} and not any(one["errors"] for one in types.values()):
+        return []
+    shown = list(types.items())[:_SHOWN_TYPES]
+    width = max(len(name) for name, _ in shown)
+    lines = [
+        f"{name:<{width}}  {one['pages']:>9,}  {size(one['bytes']):>9}"
+        + (f"  {one['errors']:,} not readable" if one["errors"] else "")
+        for name, one in shown
+    ]
+    if len(types) > len(shown):
+        lines.append(f"and {len(types) - len(shown)} more: see summary.json")
+    return [f"  {'' if number else 'types':<10}  {line}" for number, line in enumerate(lines)]

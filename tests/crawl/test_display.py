@@ -31,6 +31,7 @@ FIGURES = Figures(
     pages=1_234_567,
     responses={"200": 1_234_567, "301": 70, "404": 5, "500": 3},
     bytes=10**10,
+    types={"text/html": {"pages": 9, "bytes": 9, "errors": 0}},
     hosts=12_345,
     seconds=100.0,
     pages_per_second=12_345.67,

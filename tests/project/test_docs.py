@@ -19,6 +19,7 @@ import pytest
 import webcrawl
 from settings import base
 from tests.crawls import CHECKOUT
+from tests.documents import epub as epub_of
 from tests.web import LocalWeb, Reply
 
 README = CHECKOUT / "README.md"
@@ -206,13 +207,12 @@ def scrapy(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def fill(web: LocalWeb) -> None:
-    links = "".join(
-        f'<a href="{path}">x</a>' for path in ("/notes", "/broken", "/2026/", "/2031/05/", "/a.png")
-    )
+    links = "".join(f'<a href="{path}">x</a>' for path in ("/book", "/broken", "/2031/05/", "/a.png"))
     web.put("127.0.1.1", "/", f"<title>Home</title><h1> Home, sweet home </h1>{links}")
-    markdown = {"Content-Type": "text/markdown"}
-    web.put("127.0.1.1", "/notes", Reply("# My *notes* #\n\nSee [there](/x).", headers=markdown))
-    web.put("127.0.1.1", "/broken", Reply(b"\xff\xfe\x00 no heading", headers=markdown))
+    epub = {"Content-Type": "application/epub+zip"}
+    book = epub_of("<p>Once upon</p> <a href='" + web.url("127.0.1.1", "/2026/") + "'>a time</a>")
+    web.put("127.0.1.1", "/book", Reply(book, headers=epub))
+    web.put("127.0.1.1", "/broken", Reply(book[: len(book) // 2], headers=epub))
     web.put("127.0.1.1", "/2026/", "<p>no headline")
     web.put("127.0.1.1", "/a.png", Reply(b"\x89PNG\r\n\x1a\n", headers={"Content-Type": "image/png"}))
 
@@ -225,14 +225,18 @@ def test_the_examples_run(extended: Path, local_web: Callable[..., LocalWeb], tm
         extended, "crawl", "headlines", "-a", f"seeds={web.url('127.0.1.1')}", "-a", "scope=host", *options
     )
     assert done.returncode == 0, done.stderr
-    fetched = ["/", "/2026/", "/a.png", "/broken", "/notes"]
+    fetched = ["/", "/2026/", "/a.png", "/book", "/broken"]
     assert sorted(set(web.paths("127.0.1.1")) - {"/robots.txt"}) == fetched
     with closing(sqlite3.connect(tmp_path / "metadata.db")) as database:
-        titles = dict(
-            database.execute("SELECT replace(url, ?, ''), title FROM pages", [web.host("127.0.1.1")])
-        )
+        rows = database.execute("SELECT replace(url, ?, ''), title FROM pages", [web.host("127.0.1.1")])
+        titles = dict(rows)
+        (error, details) = database.execute(
+            "SELECT max(processing_error), max(details) FROM pages WHERE mime_type = 'application/epub+zip'"
+        ).fetchone()
     expected: dict[str, Any] = dict.fromkeys(fetched)
-    assert titles == expected | {"/": "Home", "/notes": "My *notes*"}
+    assert titles == expected | {"/": "Home", "/book": "A book"}
+    assert error == "application/epub+zip is broken: File is not a zip file"
+    assert json.loads(details) == {"chapters": 1}
     lines = (extended / "headlines.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [{"url": web.url("127.0.1.1"), "text": "Home, sweet home"}]
 

@@ -61,6 +61,17 @@ _DOCUMENT_TYPES = {b"webm": "video/webm", b"matroska": "video/x-matroska"}
 _EBML = b"\x1aE\xdf\xa3"
 _DOCTYPE = b"\x42\x82"
 
+TYPES = frozenset(
+    {
+        *(mime_type for _, mime_type in _TABLE),
+        *_PRINTABLE.values(),
+        *_BRANDS.values(),
+        *_DOCUMENT_TYPES.values(),
+        "video/mp4",
+    }
+)
+"""All that `signature` can tell."""
+
 # MPEG audio, in kbit/s and samples/s by their numbers in a frame's head.
 _RATES_1 = (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
 _RATES_2 = (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)

@@ -17,7 +17,7 @@ from w3lib.encoding import read_bom
 
 from webcrawl.body import Body
 from webcrawl.mime.charset import CHARSET_BYTES, charset_of
-from webcrawl.mime.signatures import is_binary, signature
+from webcrawl.mime.signatures import TYPES, is_binary, signature
 
 # Bytes looked at, as in the standard ("resource header").
 SNIFF_BYTES = 1445
@@ -73,6 +73,18 @@ _EXTENSIONS = {
     ".woff2": "font/woff2",
     ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
+
+
+def known_types() -> frozenset[str]:
+    """The types that a name or content can tell; any other was only declared, as anybody may declare anything."""
+    return TYPES | {
+        *_EXTENSIONS.values(),
+        *_ROOT_TYPES.values(),
+        *_PLAIN_XML,
+        *_UNTYPED_BINARY,
+        "text/html",
+        "text/plain",
+    }
 
 
 class MediaType(NamedTuple):

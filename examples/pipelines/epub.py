@@ -1,0 +1,57 @@
+"""EPUB: what a book says of itself, the text of its chapters, and where they lead."""
+
+from __future__ import annotations
+
+import posixpath
+from urllib.parse import unquote
+
+from selectolax.lexbor import LexborHTMLParser
+
+from webcrawl.document import Document
+from webcrawl.mime.facts import Facts, Link, absolute, language
+from webcrawl.mime.html import visible_text
+from webcrawl.mime.sitemap import w3c_time
+from webcrawl.mime.zipped import Zipped, first_texts, local
+from webcrawl.reading import MimePipeline
+
+
+class EpubPipeline(MimePipeline):
+    """Reads EPUB."""
+
+    types = frozenset({"application/epub+zip"})
+    reader = f"{__name__}:read"
+
+
+def read(document: Document) -> Facts:
+    """The facts of a book; raises UnreadableDocument."""
+    book = Zipped(document)
+    (package_name,) = _attributes(book, "META-INF/container.xml", "rootfile", "full-path")[:1] or [
+        "content.opf"
+    ]
+    said = first_texts(book.xml(package_name))
+    chapters = [
+        LexborHTMLParser(book.read(name))
+        for address in _attributes(book, package_name, "item", "href")
+        if (name := posixpath.join(posixpath.dirname(package_name), unquote(address))) in book
+        and name.endswith((".xhtml", ".html", ".htm"))
+    ]
+    addresses = [a.attributes["href"] or "" for chapter in chapters for a in chapter.css("a[href^=http]")]
+    return Facts(
+        title=said.get("title"),
+        author=said.get("creator"),
+        description=said.get("description"),
+        language=language(said.get("language")),
+        published=w3c_time(said.get("date", "")),
+        text=" ".join(map(visible_text, chapters)),
+        links=[Link(url) for url in absolute(addresses, document.url)],
+        details={"chapters": len(chapters), "publisher": said.get("publisher")},
+    )
+
+
+def _attributes(book: Zipped, name: str, element: str, attribute: str) -> list[str]:
+    """An attribute of all elements of a name in one of the book's XML files."""
+    return [
+        value
+        for one in book.xml(name).iter()
+        if local(one) == element and isinstance(value := one.get(attribute), str)
+    ]

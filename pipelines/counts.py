@@ -1,0 +1,33 @@
+"""Counts by MIME type: pages, bytes and documents that could not be read, for the summary."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from scrapy.crawler import Crawler
+
+from webcrawl.access import frontier_scheduler
+from webcrawl.mime.sniff import known_types
+from webcrawl.page import Page
+
+
+class CountsPipeline:
+    """Counts after all that read documents; types that nobody has heard of are counted as "other"."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._known = known_types()
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    def process_item(self, item: Any) -> Any:
+        if isinstance(item, Page) and item.mime_type:
+            mime_type = item.mime_type if item.mime_type in self._known else "other"
+            count = frontier_scheduler(self._crawler).count
+            count(f"type_pages.{mime_type}")
+            count(f"type_bytes.{mime_type}", item.length or 0)
+            if item.processing_error:
+                count(f"type_errors.{mime_type}")
+        return item

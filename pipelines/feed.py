@@ -1,0 +1,12 @@
+"""RSS, Atom and RDF feeds: entries and where they lead."""
+
+from __future__ import annotations
+
+from webcrawl.reading import MimePipeline
+
+
+class FeedPipeline(MimePipeline):
+    """Reads feeds."""
+
+    types = frozenset({"application/rss+xml", "application/atom+xml", "application/rdf+xml"})
+    reader = "webcrawl.mime.feed:read"

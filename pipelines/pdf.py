@@ -1,0 +1,12 @@
+"""PDF: text, metadata, links of annotations and outline."""
+
+from __future__ import annotations
+
+from webcrawl.reading import MimePipeline
+
+
+class PdfPipeline(MimePipeline):
+    """Reads PDF."""
+
+    types = frozenset({"application/pdf", "application/x-pdf"})
+    reader = "webcrawl.mime.pdf:read"

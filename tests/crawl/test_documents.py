@@ -1,0 +1,184 @@
+"""Documents of other types than HTML in a crawl: their facts, where they lead, and what becomes of broken ones."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tests.crawls import CrawlResult
+from tests.documents import atom, entity_bomb, gzip_bomb, pdf, pdf_bomb, rss, sitemap_index, urlset
+from tests.web import LocalWeb, Reply
+
+RunCrawl = Callable[..., CrawlResult]
+StartWeb = Callable[..., LocalWeb]
+
+SITE = "127.0.1.1"
+PDF, XML, GZIP = "application/pdf", "application/xml", "application/gzip"
+
+
+def put(web: LocalWeb, path: str, body: bytes | str, mime_type: str, **headers: str) -> str:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return web.put(SITE, path, Reply(body, headers={"Content-Type": mime_type, **named}))
+
+
+def leaf(web: LocalWeb, *paths: str) -> None:
+    for path in paths:
+        put(web, path, f"<title>{path}</title>{path}", "text/html")
+
+
+def home(web: LocalWeb, *paths: str, **headers: str) -> str:
+    return put(web, "/", "".join(f'<a href="{path}">{path}</a>' for path in paths), "text/html", **headers)
+
+
+def by_path(web: LocalWeb, result: CrawlResult) -> dict[str, dict[str, Any]]:
+    rows = {row["url"].removeprefix(web.host(SITE)): row for row in result.rows()}
+    for row in rows.values():
+        row["details"] = json.loads(row["details"]) if row["details"] else None
+    return rows
+
+
+def test_links_in_documents_are_followed(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    leaf(
+        web,
+        *(f"/from-{name}" for name in ("pdf", "outline", "rss", "atom", "sitemap", "gz", "lines", "next")),
+    )
+    put(
+        web,
+        "/a.pdf",
+        pdf("Paper", links=["/from-pdf"], outline=["/from-outline"], info="/Title (A paper)"),
+        PDF,
+    )
+    put(web, "/feed", rss("<title>One</title><link>/from-rss</link>"), "application/rss+xml")
+    put(web, "/atom", atom('<title>A</title><link href="/from-atom"/>'), "text/xml")
+    put(web, "/index.xml", sitemap_index(("/map.xml", None), ("/map.xml.gz", None)), XML)
+    put(web, "/map.xml", urlset(("/from-sitemap", "2020-01-01")), "text/xml")
+    put(web, "/map.xml.gz", gzip.compress(urlset(("/from-gz", None))), "application/x-gzip")
+    put(web, "/sitemap.txt", f"{web.url(SITE, '/from-lines')}\n", "text/plain")
+    seed = home(
+        web,
+        "/a.pdf",
+        "/feed",
+        "/atom",
+        "/index.xml",
+        "/sitemap.txt",
+        Link='</from-next>; rel="next", </no>; rel=icon',
+    )
+    result = crawl([seed])
+    assert result.returncode == 0, result.stderr
+    rows = by_path(web, result)
+    origins = {path: row["referrer"] for path, row in rows.items() if path.startswith("/from-")}
+    assert origins == {
+        "/from-pdf": web.url(SITE, "/a.pdf"),
+        "/from-outline": web.url(SITE, "/a.pdf"),
+        "/from-rss": web.url(SITE, "/feed"),
+        "/from-atom": web.url(SITE, "/atom"),
+        "/from-sitemap": web.url(SITE, "/map.xml"),
+        "/from-gz": web.url(SITE, "/map.xml.gz"),
+        "/from-lines": web.url(SITE, "/sitemap.txt"),
+        "/from-next": web.url(SITE, "/"),
+    }
+    assert (rows["/from-gz"]["depth"], rows["/from-pdf"]["depth"]) == (3, 2)
+    assert "/no" not in rows
+    assert (rows["/a.pdf"]["title"], rows["/a.pdf"]["details"]["pages"]) == ("A paper", 1)
+    assert rows["/a.pdf"]["simhash"] is None or rows["/a.pdf"]["duplicate_of"] is None
+    assert rows["/map.xml.gz"]["details"] == {"sitemap": "urlset", "entries": 1}
+    assert not [row["url"] for row in rows.values() if row["processing_error"]]
+
+
+def test_who_is_told_not_to_follow_or_keep_obeys(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    leaf(web, *(f"/from-{name}" for name in ("nofollow", "noindex", "deep", "error")))
+    put(
+        web,
+        "/nofollow.pdf",
+        pdf("n", links=["/from-nofollow"]),
+        PDF,
+        X_Robots_Tag="nofollow",
+        Link="</h>; rel=next",
+    )
+    put(
+        web, "/noindex.pdf", pdf("i", links=["/from-noindex"], info="/Title (T)"), PDF, X_Robots_Tag="noindex"
+    )
+    put(web, "/1.xml", sitemap_index(("/2.xml", None)), XML)
+    put(web, "/2.xml", urlset(("/from-deep", None), ("http://127.0.9.9/elsewhere", None)), XML)
+    web.put(
+        SITE, "/gone.pdf", Reply(pdf("g", links=["/from-error"]), status=404, headers={"Content-Type": PDF})
+    )
+    result = crawl([home(web, "/nofollow.pdf", "/noindex.pdf", "/1.xml", "/gone.pdf")], DEPTH_LIMIT=2)
+    rows = by_path(web, result)
+    assert {path for path in web.paths(SITE) if path.startswith("/from-")} == {"/from-noindex"}
+    assert "/h" not in web.paths(SITE)
+    assert (rows["/noindex.pdf"]["title"], rows["/noindex.pdf"]["details"]) == (None, None)
+    assert rows["/2.xml"]["details"]["entries"] == 2
+    assert result.summary["addresses_refused"] == 0, "what is outside of the scope is not asked for"
+
+
+def test_what_changed_lately_goes_first(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    today = datetime.now(UTC)
+    days = {"/now": 0, "/yesterday": 1, "/last-month": 30, "/last-year": 365}
+    entries = [
+        (path, f"{today - timedelta(days=age, hours=1):%Y-%m-%dT%H:%M:%SZ}") for path, age in days.items()
+    ]
+    put(web, "/sitemap.xml", urlset(("/undated", None), *reversed(entries)), XML)
+    leaf(web, "/undated", "/linked", *days)
+    result = crawl([web.url(SITE, "/sitemap.xml")], FRONTIER_LOW_LEVEL_SHARE=0)
+    assert result.returncode == 0, result.stderr
+    assert [path for path in web.paths(SITE) if path != "/robots.txt"] == ["/sitemap.xml", *days, "/undated"]
+
+
+def test_broken_documents_are_rows_with_an_error_and_counted_by_type(
+    local_web: StartWeb, crawl: RunCrawl
+) -> None:
+    web = local_web(SITE)
+    leaf(web, "/good")
+    broken = {
+        "/cut.pdf": (pdf("Hello", pages=3)[:300], PDF),
+        "/bomb.xml": (entity_bomb("urlset"), XML),
+        "/bomb.rss": (entity_bomb("rss"), "application/rss+xml"),
+        "/sitemap.xml.gz": (b"\x1f\x8b\x08 no gzip", GZIP),
+    }
+    for path, (body, mime_type) in broken.items():
+        put(web, path, body, mime_type)
+    put(web, "/map.xml.gz", gzip_bomb(60), GZIP)
+    put(web, "/copy.pdf", broken["/cut.pdf"][0], PDF)
+    put(web, "/odd", b"?", "application/x-nobody-knows")
+    seed = home(web, *broken, "/map.xml.gz", "/good", "/odd")
+    result = crawl([seed])
+    assert result.returncode == 0, result.stderr
+    rows = by_path(web, result)
+    for path in broken:
+        assert rows[path]["processing_error"], path
+        assert (rows[path]["status"], rows[path]["error"]) == (200, None)
+        assert rows[path]["warc_file"], path
+    assert (
+        rows["/bomb.rss"]["processing_error"] == "application/rss+xml defines entities, which no feed needs"
+    )
+    summary = result.summary
+    assert (summary["pages"], summary["dead_letters"]) == (8, 0)
+    types = summary["types"]
+    errors = {mime_type: one["errors"] for mime_type, one in types.items()}
+    assert errors["application/pdf"] == 1
+    assert errors["application/rss+xml"] == 1
+    assert errors["application/gzip"] >= 1
+    assert (errors["application/xml"], errors["text/html"], errors["other"]) == (1, 0, 0)
+    assert (types["application/pdf"]["pages"], types["text/html"]["pages"]) == (1, 2)
+    assert types["application/pdf"]["bytes"] == len(broken["/cut.pdf"][0])
+    assert "application/pdf" in result.stderr
+    assert "1 not readable" in result.stderr
+
+
+def test_a_document_that_hangs_costs_only_itself(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    leaf(web, "/good", "/from-pdf")
+    put(web, "/loop.pdf", pdf_bomb(), PDF)
+    put(web, "/a.pdf", pdf(links=["/from-pdf"]), PDF)
+    result = crawl([home(web, "/loop.pdf", "/a.pdf", "/good")], MIME_TIMEOUT=1.5)
+    rows = by_path(web, result)
+    assert rows["/loop.pdf"]["processing_error"] == "application/pdf takes longer than 1.5 s"
+    assert rows["/loop.pdf"]["warc_file"]
+    assert rows["/from-pdf"]["status"] == rows["/good"]["status"] == 200

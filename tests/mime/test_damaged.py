@@ -1,0 +1,43 @@
+"""Documents of every type cut off and with bytes changed: read as far as they go, or refused, but never more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from tests.documents import SAMPLES
+from webcrawl.errors import UnreadableDocument
+from webcrawl.mime.facts import Facts
+
+Read = Callable[..., Facts]
+EXAMPLES = 60
+# what only the process itself can say of a reader that died, hung or answered nonsense
+WORSE = ("its reader", "longer", "more memory", "more time", "no process")
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_good_document_has_facts(name: str, read: Read) -> None:
+    mime_type, body = SAMPLES[name]
+    facts = read(f"webcrawl.mime.{name}:read", body, mime_type)
+    assert facts.details
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_damaged_document_is_read_or_refused(name: str, read: Read) -> None:
+    mime_type, body = SAMPLES[name]
+
+    @settings(max_examples=EXAMPLES, database=None)
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        damaged = bytearray(body)
+        for place in data.draw(st.lists(st.integers(0, len(body) - 1), max_size=8)):
+            damaged[place] = data.draw(st.integers(0, 255))
+        length = data.draw(st.one_of(st.just(len(body)), st.integers(0, len(body))))
+        try:
+            read(f"webcrawl.mime.{name}:read", bytes(damaged[:length]), mime_type)
+        except UnreadableDocument as error:
+            assert not any(word in str(error) for word in WORSE), str(error)
+
+    check()

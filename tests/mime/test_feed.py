@@ -1,0 +1,92 @@
+"""Feeds of the kinds there are, good and bad."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.documents import atom, entity_bomb, rss
+from webcrawl.errors import UnreadableDocument
+from webcrawl.mime.facts import Facts
+
+Read = Callable[..., Facts]
+READER, RSS, ATOM = "webcrawl.mime.feed:read", "application/rss+xml", "application/atom+xml"
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def test_rss(read: Read) -> None:
+    body = rss(
+        "<title>One &amp;amp; only</title><link>/one</link><pubDate>Sat, 21 Nov 2026 12:00:00 GMT</pubDate>"
+        "<description>&lt;p&gt;Hello &lt;b&gt;you&lt;/b&gt;&lt;/p&gt;</description><author>A. Writer</author>"
+        '<enclosure url="/one.mp3" type="audio/mpeg" length="1"/>',
+        "<title>Two</title><link>https://other.example/two</link><pubDate>sometime</pubDate>",
+        "<title>Without a link</title>",
+        channel="<title>News</title><description>All &lt;i&gt;of&lt;/i&gt; it</description><language>de-AT</language>"
+        "<link>http://site.example/</link>",
+    )
+    facts = read(READER, body, RSS)
+    assert (facts.title, facts.description, facts.language) == ("News", "All of it", "de")
+    assert facts.text == "One & only Hello you Two Without a link"
+    assert facts.modified == NOON
+    assert facts.links == [
+        ("http://site.example/one", NOON),
+        ("https://other.example/two", None),
+        ("http://site.example/", None),
+    ]
+    assert (facts.details["format"], facts.details["entries"]) == ("rss20", 3)
+    items = facts.details["items"]
+    assert isinstance(items, list)
+    assert items[0] == {
+        "title": "One & only",
+        "url": "http://site.example/one",
+        "published": NOON.isoformat(),
+        "author": "A. Writer",
+        "enclosures": ["/one.mp3"],
+    }
+
+
+def test_atom_leads_to_entries_and_to_its_next_page(read: Read) -> None:
+    body = atom(
+        '<title>One</title><link href="one"/><link rel="edit" href="/edit"/><updated>2026-11-21T12:00:00Z</updated>',
+        head='<title>News</title><link rel="self" href="/feed"/><link rel="next" href="/feed?page=2"/>'
+        '<link rel="hub" href="http://hub.example/"/>',
+    )
+    facts = read(READER, body, ATOM, url="http://site.example/blog/feed")
+    assert facts.links == [("http://site.example/blog/one", NOON), ("http://site.example/feed?page=2", None)]
+
+
+def test_a_feed_that_is_not_quite_xml_is_read_all_the_same(read: Read) -> None:
+    body = rss("<title>A & B</title><link>/one</link>", "<title>Two</title><link>/two</link>")[:-20]
+    facts = read(READER, body, RSS)
+    assert [link.url for link in facts.links] == ["http://site.example/one", "http://site.example/two"]
+    assert facts.details["broken"] is True
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        (b"", "is no feed"),
+        (b"<html><p>not a feed</html>", "is no feed"),
+        (b"\x00\x01\x02" * 100, "is no feed"),
+        (entity_bomb("rss"), "defines entities"),
+        (b"<rss>" + b" " * 20_000_001, "more than any feed needs"),
+    ],
+)
+def test_what_is_no_feed_is_said(body: bytes, error: str, read: Read) -> None:
+    with pytest.raises(UnreadableDocument, match=error):
+        read(READER, body, RSS)
+
+
+def test_nothing_in_a_feed_is_fetched_or_opened(read: Read) -> None:
+    body = b'<!DOCTYPE rss SYSTEM "file:///etc/passwd">' + rss("<title>One</title><link>/one</link>")[38:]
+    assert "root:" not in (read(READER, body, RSS).text or "")
+
+
+def test_a_very_deep_feed_ends(read: Read) -> None:
+    body = rss(f"<title>One</title><description>{'<div>' * 50_000}</description>")
+    try:
+        read(READER, body, RSS)
+    except UnreadableDocument as error:
+        assert "its reader" not in str(error)

@@ -1,0 +1,238 @@
+"""What happens to a worker when a document hangs, eats memory or crashes its library: nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgpack
+import pytest
+
+from tests.crawls import CHECKOUT
+from webcrawl.body import BodyWriter, Spool
+from webcrawl.config import ReaderConfig
+from webcrawl.document import Document
+from webcrawl.errors import UnreadableDocument
+from webcrawl.mime import readers as readers_module
+from webcrawl.mime.facts import MAX_LINKS, MAX_TEXT, MAX_TITLE, Facts, pack, unpack
+from webcrawl.mime.readers import Readers
+
+MEMORY = 512 * 1024 * 1024
+
+
+def document(text: str = "text") -> Document:
+    return Document(text.encode(), "text/plain", "utf-8", "http://site.example/")
+
+
+@asynccontextmanager
+async def started(*, processes: int = 1, seconds: float = 20.0) -> AsyncIterator[Readers]:
+    readers = Readers(ReaderConfig(processes=processes, seconds=seconds, memory=MEMORY))
+    try:
+        yield readers
+    finally:
+        await readers.close()
+
+
+async def read(readers: Readers, name: str, text: str = "text") -> Facts:
+    return await readers.read(f"tests.mime.stubborn:{name}", document(text))
+
+
+async def error_of(readers: Readers, name: str) -> str:
+    with pytest.raises(UnreadableDocument) as error:
+        await read(readers, name)
+    return str(error.value)
+
+
+async def test_a_process_is_used_again_and_started_at_first_use() -> None:
+    async with started() as readers:
+        first, second = [await read(readers, "title", f"number {number}") for number in (1, 2)]
+        assert (first.title, second.title) == ("number 1", "number 2")
+        assert first.details["pid"] == second.details["pid"] != os.getpid()
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("crash", "died of SIGSEGV"),
+        ("leave", "ended with status 3"),
+        ("grow", "takes more memory than it may"),
+        ("recurse", "is nested too deep"),
+        ("raise_odd", "KeyError: '/Root'"),
+        ("refuse", "is of another century"),
+        ("missing", "AttributeError"),
+    ],
+)
+async def test_what_fails_is_an_error_and_the_next_document_is_read(name: str, error: str) -> None:
+    async with started() as readers:
+        assert error in await error_of(readers, name)
+        assert (await read(readers, "title", "next")).title == "next"
+
+
+@pytest.mark.parametrize("name", ["hang", "spin"])
+async def test_what_takes_too_long_is_killed(name: str) -> None:
+    async with started(seconds=20) as readers:
+        pid = (await read(readers, "title")).details["pid"]
+        readers.limits = ReaderConfig(processes=1, seconds=0.3, memory=MEMORY)
+        assert await error_of(readers, name) == "takes longer than 0.3 s"
+        assert not Path(f"/proc/{pid}").exists()
+        readers.limits = ReaderConfig(processes=1, seconds=20, memory=MEMORY)
+        assert (await read(readers, "title", "next")).details["pid"] != pid
+
+
+async def test_as_many_at_a_time_as_there_are_processes() -> None:
+    async with started(processes=2) as readers:
+        facts = await asyncio.gather(*(read(readers, "title", str(number)) for number in range(20)))
+        assert [one.title for one in facts] == [str(number) for number in range(20)]
+        assert len({one.details["pid"] for one in facts}) <= 2
+
+
+async def test_a_caller_who_gives_up_leaves_no_answer_for_the_next_one() -> None:
+    async with started() as readers:
+        await read(readers, "title")
+        waiting = asyncio.ensure_future(read(readers, "hang"))
+        await asyncio.sleep(0.05)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert (await read(readers, "title", "mine")).title == "mine"
+
+
+def spooled(folder: Path, size: int) -> Document:
+    writer = BodyWriter(Spool(folder))
+    writer.add(b"head" + bytes(size - 4))
+    return Document(writer.finish(), "video/mp4", None, "http://site.example/")
+
+
+async def test_a_body_in_a_file_is_opened_where_that_is_possible_and_sent_where_not(tmp_path: Path) -> None:
+    size = 300_000
+    async with started() as readers:
+        facts = await readers.read("tests.mime.stubborn:measure", spooled(tmp_path, size))
+        assert facts.title == "head"
+        assert (facts.details["size"], facts.details["end"]) == (size, size)
+        assert facts.details["in_file"] is opens_files(readers)
+        readers._idle[0]._opens_files = False
+        facts = await readers.read("tests.mime.stubborn:measure", spooled(tmp_path, size))
+        assert facts.details == {"size": size, "end": size, "in_file": False}
+
+
+async def test_of_a_body_that_cannot_fit_only_the_start_is_sent(tmp_path: Path) -> None:
+    async with started() as readers:
+        await read(readers, "title")
+        readers._idle[0]._opens_files = False
+        readers.limits = ReaderConfig(processes=1, seconds=20, memory=1_000_000)
+        facts = await readers.read("tests.mime.stubborn:measure", spooled(tmp_path, 2_000_000))
+        assert facts.details["size"] == 250_000
+        assert (await read(readers, "title", "next")).title == "next"
+
+
+def opens_files(readers: Readers) -> bool:
+    return readers._idle[0]._opens_files
+
+
+async def test_what_a_library_prints_is_no_answer() -> None:
+    async with started() as readers:
+        assert (await read(readers, "chatter")).title == "quiet"
+        assert (await read(readers, "title", "next")).title == "next"
+
+
+async def test_facts_are_cut_to_their_bounds() -> None:
+    async with started() as readers:
+        facts = await read(readers, "endless")
+        assert (len(facts.title or ""), len(facts.text or "")) == (MAX_TITLE, MAX_TEXT - 1)
+        assert len(facts.links) == MAX_LINKS
+        assert len(msgpack.packb(facts.details)) < 600_000
+        odd = await read(readers, "odd_values")
+        assert (odd.title, odd.author) == ("a\ufffdb?c", None)
+        assert odd.details == {"huge": str(10**40), "nul": "a\ufffdb", "half": "?"}
+
+
+async def test_a_process_is_replaced_after_many_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers_module, "MOST_DOCUMENTS", 3)
+    async with started() as readers:
+        pids = [(await read(readers, "title")).details["pid"] for _ in range(7)]
+        assert [len({*pids[start : start + 3]}) for start in (0, 3)] == [1, 1]
+        assert len({*pids}) == 3
+
+
+async def test_a_reader_can_neither_write_nor_start_programs_nor_use_the_network(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        async with started() as readers:
+            facts = await read(readers, "break_out", f"127.0.0.1:{port} {tmp_path / 'written'}")
+    assert facts.details == {}, "nothing of it was done"
+    assert not (tmp_path / "written").exists() or not (tmp_path / "written").read_text()
+
+
+def test_an_answer_that_a_reader_of_ours_would_not_give_is_refused() -> None:
+    good = pack(Facts(title="title"))
+    assert unpack(good).title == "title"
+    plain = msgpack.unpackb(good)
+    wrong = [
+        {**plain, "title": 7},
+        {**plain, "title": "x" * 2_000},
+        {**plain, "links": [["http://x.example/", "yesterday"]]},
+        {**plain, "links": ["http://x.example/"]},
+        {**plain, "published": "yesterday"},
+        {**plain, "more": 1},
+        {},
+        [],
+    ]
+    for answer in wrong:
+        with pytest.raises(ValueError):
+            unpack(msgpack.packb(answer))
+    with pytest.raises(ValueError):
+        unpack(good[:-3])
+
+
+PARENT = """
+import asyncio, sys
+from webcrawl.config import ReaderConfig
+from webcrawl.document import Document
+from webcrawl.mime.readers import Readers
+
+async def main():
+    readers = Readers(ReaderConfig(processes=1, seconds=60, memory=1 << 29))
+    document = Document(b"x", "text/plain", "utf-8", "http://site.example/")
+    print((await readers.read("tests.mime.stubborn:title", document)).details["pid"], flush=True)
+    await readers.read("tests.mime.stubborn:spin", document)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a busy child ends with its document")
+def test_a_busy_child_dies_with_its_worker() -> None:
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    wait_until(lambda: cpu_ticks(pid) > 20)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait(10)
+    parent.stdout.close()
+    wait_until(lambda: not Path(f"/proc/{pid}").exists() or "Z" in state(pid))
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return "Z"
+
+
+def cpu_ticks(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])

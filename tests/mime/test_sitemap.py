@@ -1,0 +1,102 @@
+"""Sitemaps: what is in them, and what is only meant to fill our memory."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.documents import WEB, entity_bomb, gzip_bomb, sitemap_index, urlset
+from webcrawl.errors import UnreadableDocument
+from webcrawl.mime.facts import MAX_LINKS, Facts
+
+Read = Callable[..., Facts]
+READER, XML, GZIP = "webcrawl.mime.sitemap:read", "application/xml", "application/gzip"
+
+
+def test_addresses_and_their_dates(read: Read) -> None:
+    body = urlset(
+        (f"{WEB}/a?x=1&amp;y=2", "2026-11-21"),
+        (" /relative ", None),
+        ("mailto:nobody", None),
+        (f"{WEB}/b", "2026-11-21T10:00:00+02:00"),
+        (f"{WEB}/c", "yesterday"),
+        (f"{WEB}/d", "2026-11"),
+    )
+    facts = read(READER, body, XML)
+    assert facts.links == [
+        (f"{WEB}/a?x=1&y=2", datetime(2026, 11, 21, tzinfo=UTC)),
+        (f"{WEB}/relative", None),
+        (f"{WEB}/b", datetime(2026, 11, 21, 8, tzinfo=UTC)),
+        (f"{WEB}/c", None),
+        (f"{WEB}/d", datetime(2026, 11, 1, tzinfo=UTC)),
+    ]
+    assert facts.modified == datetime(2026, 11, 21, 8, tzinfo=UTC)
+    assert facts.details == {"sitemap": "urlset", "entries": 5}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_index_leads_to_sitemaps(packed: bool, read: Read) -> None:
+    body = sitemap_index((f"{WEB}/1.xml.gz", "2026-11-21"), (f"{WEB}/2.xml", None))
+    facts = read(READER, gzip.compress(body) if packed else body, GZIP if packed else XML)
+    assert [link.url for link in facts.links] == [f"{WEB}/1.xml.gz", f"{WEB}/2.xml"]
+    assert facts.details == {"sitemap": "sitemapindex", "entries": 2}
+
+
+def test_images_and_videos_of_an_entry_are_passed_over(read: Read) -> None:
+    body = urlset((f"{WEB}/page", None)).replace(
+        b"</loc>",
+        b'</loc><image:image xmlns:image="http://www.google.com/schemas/sitemap-image/1.1">'
+        b"<image:loc>http://site.example/i.png</image:loc></image:image>",
+    )
+    assert [link.url for link in read(READER, body, XML).links] == [f"{WEB}/page"]
+
+
+def test_lines(read: Read) -> None:
+    body = f"\ufeff{WEB}/a\r\n\r\nnothing\n{WEB}/b\n{WEB}/a".encode()
+    facts = read(READER, body, "text/plain")
+    assert [link.url for link in facts.links] == [f"{WEB}/a", f"{WEB}/b"]
+    assert facts.details == {"sitemap": "text", "entries": 2}
+
+
+def test_what_is_cut_off_is_read_up_to_there(read: Read) -> None:
+    body = urlset(*((f"{WEB}/{number}", None) for number in range(100)))
+    for cut, mime_type in ((body[:2_000], XML), (gzip.compress(body)[:-20], GZIP)):
+        facts = read(READER, cut, mime_type)
+        assert 10 < len(facts.links) < 100
+        assert facts.details["broken"] is True
+
+
+def test_no_more_is_taken_than_the_protocol_allows(read: Read) -> None:
+    facts = read(READER, urlset(*((f"{WEB}/{number}", None) for number in range(MAX_LINKS + 10))), XML)
+    assert len(facts.links) == MAX_LINKS
+    assert facts.details["cut"] is True
+
+
+def test_other_xml_has_no_facts(read: Read) -> None:
+    facts = read(
+        READER, b"<?xml version='1.0'?><catalogue><url><loc>http://a.example/</loc></url></catalogue>", XML
+    )
+    assert facts == Facts()
+
+
+@pytest.mark.parametrize(
+    ("body", "mime_type"),
+    [
+        (entity_bomb("urlset"), XML),
+        (b"<urlset>" + b"<a>" * 500_000, XML),
+        (gzip_bomb(), GZIP),
+        (gzip.compress(b"<urlset>" + b" " * 100_000_000, 1), GZIP),
+        (b"", XML),
+        (b"\x1f\x8bnot gzip at all", GZIP),
+        (b'<!DOCTYPE urlset SYSTEM "http://127.0.0.1:9/x.dtd"><urlset>&x;</urlset>', XML),
+    ],
+    ids=["entities", "depth", "gzip bomb", "gzip bomb of one text", "empty", "no gzip", "outside DTD"],
+)
+def test_what_is_broken_or_a_bomb_is_refused_or_empty(body: bytes, mime_type: str, read: Read) -> None:
+    try:
+        assert read(READER, body, mime_type).links == []
+    except UnreadableDocument as error:
+        assert str(error).startswith("is broken")

@@ -1,0 +1,91 @@
+"""The base of pipelines that read documents of certain MIME types: from a document's facts to its page."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from webcrawl.errors import UnreadableDocument
+from webcrawl.mime.facts import Facts
+from webcrawl.mime.reader import call
+from webcrawl.page import Page
+
+if TYPE_CHECKING:
+    # The process of a reader imports the module that it is in, which may be that of its pipeline.
+    from scrapy.crawler import Crawler
+
+    from webcrawl.mime.readers import Readers
+    from webcrawl.outlinks import Outlinks
+
+
+class MimePipeline:
+    """Give it the MIME types that it `takes` and the name of its `reader`; see docs/howto/add-a-mime-type-pipeline.md.
+
+    The reader, "module:function", makes `Facts` of a `Document`. It runs in a process of its own, unless `isolated` is
+    False: then on the event loop, and it has to be quick and safe with any input. What it cannot read is an error on
+    the page (`processing_error`), which goes on.
+
+    A page is read by the first pipeline that takes it. Copies are not read. Of a page that says noindex nothing is kept
+    but where it leads.
+    """
+
+    types: ClassVar[frozenset[str]] = frozenset()
+    reader: str = ""
+    isolated: ClassVar[bool] = True
+
+    def __init__(self, readers: Readers, outlinks: Outlinks) -> None:
+        self._readers = readers
+        self._outlinks = outlinks
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        from webcrawl.outlinks import Outlinks
+        from webcrawl.session import Session
+
+        session = Session.of(crawler)
+        return cls(session.readers, Outlinks(crawler, session))
+
+    def takes(self, page: Page) -> bool:
+        """Whether this pipeline is for such a page."""
+        return page.mime_type in self.types
+
+    def process_item(self, item: Any) -> Any | Awaitable[Any]:
+        # a coroutine only where there is something to wait for: this is asked of every page
+        if isinstance(item, Page) and self.takes(item) and _is_unread(item):
+            return self._read(item)
+        return item
+
+    async def _read(self, page: Page) -> Page:
+        assert page.document is not None
+        try:
+            if self.isolated:
+                facts = await self._readers.read(self.reader, page.document)
+            else:
+                facts = call(self.reader, page.document)
+        except UnreadableDocument as error:
+            page.processing_error = f"{page.mime_type} {error}"[:1000]
+            return page
+        if not page.noindex:
+            fill(page, facts)
+        await self._outlinks.found(page, facts.links)
+        return page
+
+
+def fill(page: Page, facts: Facts) -> None:
+    """Put facts where a page has a place for them."""
+    page.title, page.description, page.language = facts.title, facts.description, facts.language
+    page.author, page.published_at = facts.author, facts.published
+    page.text = facts.text
+    page.details = dict(facts.details)
+    if facts.modified:
+        page.details["modified"] = facts.modified.isoformat()
+
+
+def _is_unread(page: Page) -> bool:
+    return (
+        page.document is not None
+        and page.duplicate_kind != "exact"
+        and page.details is None
+        and page.processing_error is None
+        and bool(page.length)
+    )

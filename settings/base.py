@@ -150,6 +150,7 @@ ITEM_PIPELINES = {
     "pipelines.warc.WarcPipeline": 800,
     "pipelines.metadata.MetadataPipeline": 900,
 }
+FEED_EXPORTERS = {"csv": "webcrawl.feeds.PageCsvExporter"}
 
 # --- What a person sees ----------------------------------------------------------------------------------------------
 PROGRESS = "auto"

@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import sys
 from abc import abstractmethod
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from scrapy.spiderloader import SpiderLoaderProtocol
 
     from webcrawl.session import Session
+    from webcrawl.stores.metadata import Metadata
 
 DEFAULT_CRAWL = "broad"
 
@@ -77,6 +79,18 @@ async def check_crawl(session: Session) -> None:
     """Take the crawl that is meant as it was begun; raises StoreError when it never was."""
     if not await session.adopt():
         raise StoreError(f"there is no crawl {session.keys.crawl!r} in {session.engine_place}")
+
+
+def existing_metadata(session: Session) -> Metadata:
+    """The metadata database of the settings; raises StoreError when nothing was ever stored there."""
+    from sqlalchemy.engine import make_url
+
+    from webcrawl.stores.metadata import Metadata
+
+    url = make_url(session.stores.metadata)
+    if url.get_backend_name() == "sqlite" and not (url.database and Path(url.database).exists()):
+        raise StoreError(f"nothing was stored yet: there is no {url.database}")
+    return Metadata(session.stores.metadata, history=session.stores.history)
 
 
 def host_named(text: str) -> str:

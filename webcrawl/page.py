@@ -11,6 +11,7 @@ from typing import Any
 from webcrawl.document import Document
 from webcrawl.exchange import Exchange
 from webcrawl.mime.facts import Link
+from webcrawl.plain import plain
 
 # By name: mypy, where it sees the slots of a base, takes a dataclass to have none but its own.
 _CARRIED = (
@@ -23,6 +24,10 @@ _CARRIED = (
     "noarchive",
     "noindex",
 )
+
+# How Scrapy's feed exports write a field: times in ISO 8601, structures as JSON knows them.
+_TIME = {"serializer": plain}
+_STRUCTURE = {"serializer": plain, "structure": True}
 
 
 @dataclass(slots=True)
@@ -95,7 +100,7 @@ class Page(Carried):
 
     url: str
     host: str
-    fetched_at: datetime
+    fetched_at: datetime = field(metadata=_TIME)
     final_url: str = ""
     status: int | None = None
     depth: int = 0
@@ -119,13 +124,13 @@ class Page(Carried):
     warc_length: int | None = None
     attempts: int = 1
     latency: float | None = None
-    redirects: list[str] | None = None
+    redirects: list[str] | None = field(default=None, metadata=_STRUCTURE)
     truncated: str | None = None
     author: str | None = None
-    published_at: datetime | None = None
+    published_at: datetime | None = field(default=None, metadata=_TIME)
     image_url: str | None = None
     processing_error: str | None = None
-    details: dict[str, Any] | None = None
+    details: dict[str, Any] | None = field(default=None, metadata=_STRUCTURE)
 
     def __post_init__(self) -> None:
         self.final_url = self.final_url or self.url

@@ -89,10 +89,14 @@ class Bucket:
         except BotoCoreError as error:
             raise StoreError(f"{self._setting} {self.uri()}: {error}") from error
 
-    def put(self, path: Path, is_late: Callable[[], bool]) -> None:
-        """Upload a file, unless it is there already; raises whatever goes wrong, StoreError when it `is_late`."""
+    def put(self, path: Path, is_late: Callable[[], bool], file: str = "") -> None:
+        """Upload a file, unless it is there already; raises whatever goes wrong, StoreError when it `is_late`.
+
+        It is called `file` there, by default as here.
+        """
+        file = file or path.name
         size = path.stat().st_size
-        if self._size(path.name) == size:  # the process that sent it was killed before it could say so
+        if self._size(file) == size:  # the process that sent it was killed before it could say so
             return
 
         def progress(_: int) -> None:
@@ -104,11 +108,11 @@ class Bucket:
             use_threads=False, multipart_threshold=_PART_BYTES, multipart_chunksize=_PART_BYTES
         )
         self._client.upload_file(
-            str(path), self._name, self._prefix + path.name, Config=transfer, Callback=progress
+            str(path), self._name, self._prefix + file, Config=transfer, Callback=progress
         )
-        stored = self._size(path.name)
+        stored = self._size(file)
         if stored != size:
-            raise StoreError(f"{self.uri(path.name)} has {stored} bytes instead of {size}")
+            raise StoreError(f"{self.uri(file)} has {stored} bytes instead of {size}")
 
     def write(self, file: str, data: bytes) -> None:
         """Store a small object; raises StoreError."""

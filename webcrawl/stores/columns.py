@@ -27,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.types import TypeEngine
 
-from webcrawl.stores.plain import clean, plain
+from webcrawl.plain import clean, plain
 
 
 class UtcTime(TypeDecorator[datetime]):

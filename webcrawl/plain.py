@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any
 
 DEEPEST = 32
 """Lists and dicts within each other; what lies deeper is left out."""
 
-_LARGEST = 2**63
+_SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 
 
 def clean(text: str) -> str:
@@ -30,13 +30,15 @@ def plain(value: Any, depth: int = DEEPEST) -> Any:
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, int):
-        return int(value) if -_LARGEST <= value < _LARGEST else hex(value)
+        return int(value) if _SMALLEST <= value <= _LARGEST else hex(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
         return {clean(str(key)): plain(one, depth - 1) for key, one in value.items()} if depth else None
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(one, depth - 1) for one in value] if depth else None
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC).isoformat()
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, bytes):

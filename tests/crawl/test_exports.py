@@ -1,0 +1,70 @@
+"""What a crawl leaves for other programs: feeds, exports, and the example that asks DuckDB."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.crawl.conftest import Project
+from tests.crawls import CHECKOUT, CrawlResult
+from tests.web import LocalWeb, Reply
+
+SITE = "127.0.1.1"
+HERE = Project(CHECKOUT)
+
+
+@pytest.fixture
+def crawled(
+    local_web: Callable[..., LocalWeb], crawl: Callable[..., CrawlResult], tmp_path: Path
+) -> CrawlResult:
+    web = local_web(SITE)
+    web.put(SITE, "/", "<title>Grüße, &quot;home&quot;</title><a href=/old>old</a> <a href=/gone>gone</a>")
+    web.put(SITE, "/old", Reply("", status=301, headers={"Location": "/new"}))
+    web.put(SITE, "/new", "<title>new</title>")
+    forms = {"jsonl": "jsonlines", "csv": "csv"}
+    feeds = {str(tmp_path / f"pages.{name}"): {"format": form} for name, form in forms.items()}
+    return crawl([web.url(SITE)], FEEDS=json.dumps(feeds))
+
+
+def test_pages_in_feeds_and_in_exports(crawled: CrawlResult, tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in (tmp_path / "pages.jsonl").read_text().splitlines()]
+    pages = {line["url"].rpartition("/")[2]: line for line in lines}
+    assert set(pages) == {"", "old", "gone", "new"}
+    fetched_at = datetime.fromisoformat(pages[""]["fetched_at"])
+    assert datetime.now(UTC) - timedelta(minutes=2) < fetched_at < datetime.now(UTC)
+    assert pages["new"]["redirects"] == [pages["old"]["url"]]
+    assert pages[""]["redirects"] is None
+    with (tmp_path / "pages.csv").open(newline="") as file:
+        table = {row["url"]: row for row in csv.DictReader(file)}
+    home, new = table[pages[""]["url"]], table[pages["new"]["url"]]
+    assert (home["title"], home["status"], home["redirects"]) == ('Grüße, "home"', "200", "")
+    assert home["fetched_at"] == pages[""]["fetched_at"]
+    assert json.loads(new["redirects"]) == [pages["old"]["url"]]
+
+    data = ("-s", f"DATA_DIR={crawled.data_dir}")
+    told = HERE.scrapy("export", "-o", str(tmp_path / "export"), *data)
+    assert told == f"4 pages in 1 files are in {tmp_path}/export.\n"
+    again = HERE.scrapy("export", "-o", str(tmp_path / "export"), *data, code=1)
+    assert "has an export of 4 rows" in again
+    report = subprocess.run(
+        [sys.executable, CHECKOUT / "examples" / "duckdb" / "report.py", tmp_path / "export"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
+    assert "text/html" in report
+    assert pages["gone"]["url"] in report
+
+
+def test_an_export_says_what_is_missing(tmp_path: Path) -> None:
+    data = ("-s", f"DATA_DIR={tmp_path}/nothing")
+    assert "there is no" in HERE.scrapy("export", "-o", str(tmp_path / "export"), *data, code=1)
+    assert not (tmp_path / "nothing").exists()

@@ -1,0 +1,54 @@
+"""Exports into a bucket of a real S3 server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.s3server import Line, weed_binary
+from tests.stores.buckets import NOW
+from webcrawl.errors import StoreError
+from webcrawl.exports.export import export
+from webcrawl.exports.parts import JsonLinesPart
+from webcrawl.exports.places import MANIFEST, open_place
+from webcrawl.stores.columns import pages
+
+pytestmark = pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")
+
+ROWS = [
+    {**dict.fromkeys(column.name for column in pages.columns), "url": f"https://a/{n}", "fetched_at": NOW}
+    for n in range(5)
+]
+
+
+def exported(where: str, rows: list[dict[str, Any]], *, force: bool = False) -> dict[str, Any]:
+    return export(rows, open_place(where), JsonLinesPart, "date", source="the test", force=force)
+
+
+def test_an_export_is_in_the_bucket_and_is_replaced_when_that_is_said(
+    line: Line, bucket: Callable[[], dict[str, bytes]]
+) -> None:
+    first = exported("s3://pages/a/b", ROWS)
+    assert set(bucket()) == {f"a/b/{MANIFEST}", *(f"a/b/{file['name']}" for file in first["files"])}
+    with pytest.raises(StoreError, match="s3://pages/a/b has an export of 5 rows"):
+        exported("s3://pages/a/b", ROWS[:1])
+    second = exported("s3://pages/a/b", ROWS[:1], force=True)
+    (name,) = [file["name"] for file in second["files"]]
+    found = bucket()
+    assert set(found) == {f"a/b/{MANIFEST}", f"a/b/{name}"}
+    assert json.loads(found[f"a/b/{name}"]) == {"url": "https://a/0", "fetched_at": NOW.isoformat()}
+    assert json.loads(found[f"a/b/{MANIFEST}"]) == second
+
+
+def test_a_bucket_that_is_not_there_or_away_is_named(
+    line: Line, bucket: Callable[[], dict[str, bytes]]
+) -> None:
+    with pytest.raises(StoreError, match="no-such-bucket"):
+        exported("s3://no-such-bucket/x", ROWS)
+    place = open_place("s3://pages/x")
+    line.cut()
+    with pytest.raises(StoreError, match="cannot export to s3://pages/x"):
+        export(ROWS, place, JsonLinesPart, "none", source="the test")

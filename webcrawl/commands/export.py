@@ -1,0 +1,62 @@
+"""`scrapy export`: the metadata of a crawl as Parquet, JSON Lines or CSV."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import UsageError
+
+from webcrawl.command import DEFAULT_CRAWL, SessionCommand
+
+if TYPE_CHECKING:
+    from webcrawl.session import Session
+
+
+class Command(SessionCommand):
+    """Reads the metadata database, also while crawls write it; no engine is needed."""
+
+    needs_engine = False
+
+    def syntax(self) -> str:
+        return "[options] -o <folder or s3://bucket/prefix>"
+
+    def short_desc(self) -> str:
+        return "Write the metadata of all pages as Parquet, JSON Lines or CSV into a folder or S3"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("-o", "--output", help="folder or s3://bucket/prefix")
+        parser.add_argument("--format", choices=("parquet", "jsonl", "csv"), default="parquet")
+        parser.add_argument(
+            "--partition",
+            choices=("date", "host", "none"),
+            default="date",
+            help="a folder for each day of fetching (default), 16 by a hash of the host, or none",
+        )
+        parser.add_argument("--host", help="only the pages of one host, such as https://example.org")
+        parser.add_argument("--force", action="store_true", help="replace an export that is there")
+
+    def crawl_id(self, args: list[str]) -> str:
+        return DEFAULT_CRAWL
+
+    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        from webcrawl.command import existing_metadata, host_named
+        from webcrawl.exports.export import export
+        from webcrawl.exports.parts import FORMATS
+        from webcrawl.exports.places import open_place
+
+        if args or not opts.output:
+            raise UsageError("say where to: -o folder or -o s3://bucket/prefix")
+        host = host_named(opts.host) if opts.host else None
+        place = open_place(opts.output)
+        with existing_metadata(session) as metadata:
+            manifest = export(
+                metadata.scan(host),
+                place,
+                FORMATS[opts.format],
+                opts.partition,
+                source=metadata.name,
+                force=opts.force,
+            )
+        print(f"{manifest['rows']:,} pages in {len(manifest['files']):,} files are in {place.uri}.")

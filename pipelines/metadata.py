@@ -11,21 +11,21 @@ from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.page import Page
 from webcrawl.session import Session
 from webcrawl.stores.metadata import Metadata
-from webcrawl.stores.patience import patiently
 
 
 class MetadataPipeline:
     """An item leaves this pipeline when its row is committed, freed from its body.
 
-    While the database is away, pages wait here; a row that it refuses fails its own page and no other.
+    While the database is away, pages wait here and the worker holds; a row that it refuses fails its own page and no
+    other.
     """
 
     def __init__(self, session: Session) -> None:
         session.stores.data_dir.mkdir(parents=True, exist_ok=True)
-        self._ending = session.turns.ending
         # now, not when the spider opens: a place that cannot be used is named, and nothing happens
         self._metadata = Metadata(session.stores.metadata, history=session.stores.history)
-        self._batches: Batches[Page, StoreError | None] = Batches(self._write)
+        self._batches = Batches(self._write)
+        self._session = session
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -33,18 +33,14 @@ class MetadataPipeline:
 
     async def process_item(self, item: Any) -> Any:
         if isinstance(item, Page):
-            if refused := await self._batches.put(item):
-                raise refused
+            await self._session.stored(lambda: self._batches.put(item))
             item.release()
         return item
 
     async def close_spider(self) -> None:
         await self._batches.close(self._metadata.close)
 
-    def _write(self, pages: list[Page]) -> list[StoreError | None]:
-        return patiently(lambda: self._upsert(pages), self._ending.is_set)
-
-    def _upsert(self, pages: list[Page]) -> list[StoreError | None]:
+    def _write(self, pages: list[Page]) -> list[None | Exception]:
         try:
             self._metadata.upsert([page.row() for page in pages])
         except StoreUnavailable:
@@ -52,5 +48,5 @@ class MetadataPipeline:
         except StoreError as error:
             if len(pages) == 1:
                 return [error]
-            return [result for page in pages for result in self._upsert([page])]
+            return [result for page in pages for result in self._write([page])]
         return [None] * len(pages)

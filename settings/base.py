@@ -18,6 +18,9 @@ STORE_URI: str | None = None
 METADATA_URI: str | None = None
 METADATA_HISTORY = 30
 WARC_ROLL_BYTES = 1_000_000_000
+WARC_ROLL_SECONDS = 3600
+STORE_SPOOL_MAX_BYTES = 100_000_000_000
+STORE_MIN_FREE_BYTES = 100_000_000
 
 # --- The crawl -------------------------------------------------------------------------------------------------------
 CRAWL_ID = None

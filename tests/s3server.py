@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import select
 import shutil
 import signal
@@ -12,6 +13,7 @@ import sys
 import sysconfig
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -40,7 +42,10 @@ class S3Server:
     @property
     def client(self) -> Any:
         """A boto3 client of the server itself, whatever the environment says."""
-        config = Config(connect_timeout=2, read_timeout=10, retries={"total_max_attempts": 1})
+        return self._client(10)
+
+    def _client(self, patience: float) -> Any:
+        config = Config(connect_timeout=2, read_timeout=patience, retries={"total_max_attempts": 1})
         return boto3.client("s3", config=config, **client_arguments(self.port))
 
     def __enter__(self) -> Self:
@@ -50,6 +55,11 @@ class S3Server:
             "actions": ["Admin", "Read", "Write", "List", "Tagging"],
         }
         (self._folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """Begin, or go on with what is in the folder after `kill`."""
         with (self._folder / "log").open("wb") as log:
             self._process = subprocess.Popen(
                 self._command(), cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
@@ -60,12 +70,15 @@ class S3Server:
                 self._process.kill()
                 raise TimeoutError(f"no S3 server:\n{(self._folder / 'log').read_text()[-2000:]}")
             time.sleep(0.05)
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # told to end, it would first wait ten seconds for nothing
+        self.kill()
+
+    def kill(self) -> None:
+        """End it at once; what it had acknowledged is in its folder."""
         self._process.send_signal(signal.SIGKILL)
         self._process.wait(10)
 
@@ -83,14 +96,18 @@ class S3Server:
             # by default it would report to its makers
             "master.telemetry": "false",
             **{"master.volumeSizeLimitMB": 64, "volume.max": 50},
+            # of the only one there is, after a restart
+            "master.electionTimeout": "1s",
         }
         return [binary, "-logtostderr", "server", *(f"-{name}={value}" for name, value in options.items())]
 
     def _answers(self) -> bool:
         """Whether a bucket can be made and an object written: the port is open long before that."""
+        client = self._client(1)  # what it is asked too early it never answers
         try:
-            self.client.create_bucket(Bucket="first")
-            self.client.put_object(Bucket="first", Key="object", Body=b"written")
+            with suppress(ClientError):  # it is there after a restart
+                client.create_bucket(Bucket="first")
+            client.put_object(Bucket="first", Key="object", Body=b"written")
         except (BotoCoreError, ClientError):
             return False
         return True
@@ -109,7 +126,8 @@ def client_arguments(port: int) -> dict[str, str]:
 class Line:
     """A TCP line to a port of this machine that can be cut (connections are refused) or held (nothing gets through).
 
-    `carried` counts the bytes that clients have sent.
+    `carried` counts the bytes that clients have sent. With `garbles`, the next "zzzz" becomes "zzzy"; once `carried` is
+    more than `drops_after`, what the server answers gets lost.
     """
 
     def __init__(self, port: int) -> None:
@@ -117,6 +135,8 @@ class Line:
         self._listener: socket.socket | None = None
         self.port = _free_ports(1)[0]
         self.carried = 0
+        self.garbles = False
+        self.drops_after = math.inf
         self._through = threading.Event()
         self._through.set()
         self._connections: list[socket.socket] = []
@@ -156,9 +176,13 @@ class Line:
         while True:
             try:
                 client, _ = listener.accept()
-                server = socket.create_connection(("127.0.0.1", self._target))
             except OSError:
                 return
+            try:
+                server = socket.create_connection(("127.0.0.1", self._target))
+            except OSError:
+                client.close()
+                continue
             self._connections += [client, server]
             threading.Thread(target=self._carry, args=[client, server], daemon=True).start()
 
@@ -172,7 +196,10 @@ class Line:
                     if not data:
                         return
                     self.carried += len(data) if side is client else 0
-                    other[side].sendall(data)
+                    if self.garbles and side is client and b"zzzz" in data:
+                        data, self.garbles = data.replace(b"zzzz", b"zzzy", 1), False
+                    if side is client or self.carried <= self.drops_after:
+                        other[side].sendall(data)
         except (OSError, ValueError):
             return
         finally:

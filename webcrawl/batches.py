@@ -9,16 +9,19 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+S = TypeVar("S")
 
 
 class Gathered(Generic[T, R]):
     """Calls `work` with a list of items, one call at a time; one result per item, in order.
 
     While it is at work on some, the next ones gather, at most `most`. When `work` raises, everyone who waits for that
-    call gets the exception.
+    call gets the exception; a result that is an exception is raised to the one who waits for it.
     """
 
-    def __init__(self, work: Callable[[list[T]], Awaitable[Sequence[R]]], most: int = 500) -> None:
+    def __init__(
+        self, work: Callable[[list[T]], Awaitable[Sequence[R | Exception]]], most: int = 500
+    ) -> None:
         self._work = work
         self._most = most
         self._waiting: list[tuple[T, asyncio.Future[R]]] = []
@@ -50,7 +53,11 @@ class Gathered(Generic[T, R]):
                         waiting.set_exception(error)
                 continue
             for (_, waiting), result in zip(batch, results, strict=True):
-                if not waiting.done():
+                if waiting.done():
+                    continue
+                if isinstance(result, Exception):
+                    waiting.set_exception(result)
+                else:
                     waiting.set_result(result)
         self._task = None
 
@@ -58,17 +65,21 @@ class Gathered(Generic[T, R]):
 class Batches(Gathered[T, R]):
     """The same with a `write` that blocks, called in a thread of its own."""
 
-    def __init__(self, write: Callable[[list[T]], Sequence[R]], most: int = 500) -> None:
+    def __init__(self, write: Callable[[list[T]], Sequence[R | Exception]], most: int = 500) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
         super().__init__(
             lambda items: asyncio.get_running_loop().run_in_executor(self._thread, write, items), most
         )
+
+    async def run(self, work: Callable[[], S]) -> S:
+        """The result of something else that is done in the thread, between two batches."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def close(self, last: Callable[[], None] | None = None) -> None:
         """Wait for what is being written, then run `last` in the thread and end it."""
         await self.finish()
         try:
             if last is not None:
-                await asyncio.get_running_loop().run_in_executor(self._thread, last)
+                await self.run(last)
         finally:
             self._thread.shutdown()  # has nothing left to do: waits for nobody

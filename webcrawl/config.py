@@ -46,7 +46,10 @@ DEFAULTS: Mapping[str, Any] = {
     "POLITENESS_MAX_FAILURES": 4,
     "SEEN_SET": "exact",
     "SIMHASH_DISTANCE": 3,
+    "STORE_MIN_FREE_BYTES": 100_000_000,
+    "STORE_SPOOL_MAX_BYTES": 100_000_000_000,
     "WARC_ROLL_BYTES": 1_000_000_000,
+    "WARC_ROLL_SECONDS": 3600,
 }
 """For projects that take only the scheduler and have no settings of ours; the same values as in settings.base."""
 
@@ -178,6 +181,12 @@ class StoreConfig:
     """SQLAlchemy URI."""
     data_dir: Path
     roll_bytes: int
+    roll_seconds: float
+    """0: a file may be as old as it gets."""
+    spool_max: int
+    """Bytes that may wait for S3; 0: any number."""
+    min_free: int
+    """Bytes that the disk must have left."""
     history: int = 30
     """Earlier fetches of a URL that are kept."""
 
@@ -199,8 +208,11 @@ class StoreConfig:
             pages,
             metadata,
             folder,
-            whole(settings, "WARC_ROLL_BYTES", least=1_000_000),
-            whole(settings, "METADATA_HISTORY", least=0),
+            roll_bytes=whole(settings, "WARC_ROLL_BYTES", least=1_000_000),
+            roll_seconds=number(settings, "WARC_ROLL_SECONDS", least=0),
+            spool_max=whole(settings, "STORE_SPOOL_MAX_BYTES", least=0),
+            min_free=whole(settings, "STORE_MIN_FREE_BYTES", least=0),
+            history=whole(settings, "METADATA_HISTORY", least=0),
         )
 
 

@@ -14,7 +14,8 @@ class Figures:
     """Times in seconds; `responses` by status, redirects and retries included.
 
     `types`: MIME type -> pages, their bytes, and `errors`, documents that could not be read; the most pages first.
-    `parked` of those queued are of hosts that are blocked or have spent their budget.
+    `parked` of those queued are of hosts that are blocked or have spent their budget. `holding`: workers that fetch
+    nothing, having no room to store more, and why.
     """
 
     pages: int
@@ -42,6 +43,7 @@ class Figures:
     dead_letters: int
     workers: int
     paused: bool
+    holding: dict[str, str]
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -49,13 +51,26 @@ class Figures:
 
 async def figures(frontier: Frontier, crawl: Crawl) -> Figures:
     """Read the figures from the engine."""
-    counts, totals, workers, hosts, paused = await asyncio.gather(
-        frontier.counts(), crawl.totals(), crawl.workers(), crawl.hosts_met(), crawl.paused()
+    counts, totals, workers, hosts, paused, holding = await asyncio.gather(
+        frontier.counts(),
+        crawl.totals(),
+        crawl.workers(),
+        crawl.hosts_met(),
+        crawl.paused(),
+        crawl.holding(),
     )
-    return _figures(counts, totals, len(workers), hosts, paused)
+    return _figures(counts, totals, workers=len(workers), hosts=hosts, paused=paused, holding=holding)
 
 
-def _figures(counts: Counts, totals: dict[str, int], workers: int, hosts: int, paused: bool) -> Figures:
+def _figures(
+    counts: Counts,
+    totals: dict[str, int],
+    *,
+    workers: int,
+    hosts: int,
+    paused: bool,
+    holding: dict[str, str],
+) -> Figures:
     seconds = totals.get("active_ms", 0) / 1000
     pages = totals.get("pages", 0)
     statuses = {
@@ -87,6 +102,7 @@ def _figures(counts: Counts, totals: dict[str, int], workers: int, hosts: int, p
         dead_letters=counts.dead,
         workers=workers,
         paused=paused,
+        holding=holding,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 
@@ -24,6 +25,7 @@ class Membership:
         self._all = shards
         self.peers: frozenset[str] = frozenset({crawl.worker})
         """All live workers of the crawl, this one among them."""
+        self._owners = self.peers
         self._own: list[int] = list(range(shards))
         self._wanted: Counter[int] = Counter()
         self._lent: dict[int, float] = {}
@@ -33,7 +35,10 @@ class Membership:
     async def update(self) -> None:
         """Ask the server who is there."""
         doubted, self._doubted = self._doubted, set()
-        self.peers = frozenset({*await self._crawl.workers(), self._crawl.worker})
+        workers, holding = await asyncio.gather(self._crawl.workers(), self._crawl.holding())
+        self.peers = frozenset({*workers, self._crawl.worker})
+        # who has no room to store pages leaves its share to those who have, if there are any
+        self._owners = self.peers - holding.keys() or self.peers
         self._dead |= doubted - self.peers
         self._own = [shard for shard in range(self._all) if self._owner(shard) == self._crawl.worker]
 
@@ -62,4 +67,4 @@ class Membership:
         self._lent[shard] = time.monotonic() + _LENT_SECONDS
 
     def _owner(self, shard: int) -> str:
-        return max(self.peers, key=lambda worker: xxhash.xxh3_64_intdigest(f"{worker} {shard}".encode()))
+        return max(self._owners, key=lambda worker: xxhash.xxh3_64_intdigest(f"{worker} {shard}".encode()))

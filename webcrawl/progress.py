@@ -133,10 +133,21 @@ class _LivePanel(_Display):
 
 def plain_line(now: Figures, speed: float) -> str:
     """One line for a log."""
-    return ("paused, " if now.paused else "") + (
+    state = "paused, " if now.paused else ""
+    return f"{state}{_holding(now)}" + (
         f"{now.pages:,} pages ({speed:.1f}/s), {size(now.bytes)}, {now.queued + now.leased:,} queued, "
         f"{now.hosts:,} hosts, {http_errors(now):,} HTTP errors, {now.failed:,} failed, {duplicates(now):,} duplicates"
     )
+
+
+def _holding(now: Figures) -> str:
+    """That workers have no room to store more, and what one of them lacks."""
+    if not now.holding:
+        return ""
+    who = (
+        "holding" if len(now.holding) >= now.workers else f"{len(now.holding)} of {now.workers} workers hold"
+    )
+    return f"{who}: {next(iter(now.holding.values()))}; "
 
 
 def http_errors(now: Figures) -> int:
@@ -182,7 +193,7 @@ def panel(console: Console, title: str, now: Figures, speed: float) -> Panel:
         if (width := console.measure(table).maximum + _FRAME) <= console.width:
             break
     subtitle = "Ctrl-C stops; the same command goes on"
-    state = " (paused)" if now.paused else ""
+    state = " (paused)" if now.paused else " (holding: no room to store more)" if now.holding else ""
     return Panel.fit(
         table,
         title=f"crawl {title}{state}",

@@ -261,6 +261,7 @@ class FrontierScheduler(RedisScheduler):
             self._wake,
             bloom=session.bloom,
             tails=session.tails,
+            room=session.room,
         )
         self.engine_slot.inprogress = _InProgress(self._done)
         self.crawler.signals.connect(self._item_failed, signals.item_error)

@@ -44,6 +44,7 @@ from webcrawl.frontier.bloom import BloomSeen
 from webcrawl.frontier.spill import Tails
 from webcrawl.mime.readers import Readers
 from webcrawl.mime.sizes import Sizes
+from webcrawl.room import Room
 from webcrawl.scope import Scope
 from webcrawl.turns import Turns
 from webcrawl.urls import TRACKING_PARAMETERS, Canonicalizer, hostname, normalize, port
@@ -84,6 +85,7 @@ class Session:
             politeness_overrides(settings),
             total=whole(settings, "CONCURRENT_REQUESTS", least=0),
         )
+        self.room = Room()
         self.guard = AddressGuard(settings.getlist("ALLOWED_NETWORKS"))
         self.resolver = Resolver(
             settings.getlist("DNS_SERVERS"),
@@ -227,6 +229,10 @@ class Session:
         Raises EngineUnavailable when the crawl ends and it is still away: what was to be done has to be done again.
         """
         return await self.engine.patiently(work, self.turns.ending)
+
+    async def stored(self, work: Callable[[], Awaitable[T]]) -> T:
+        """The result of `work`, which stores something and is waited for while there is no room; see Room.patiently."""
+        return await self.room.patiently(work, self.turns.ending)
 
     async def is_named(self, name: str, number: int) -> bool:
         """Whether any worker's operator named this host and port: then the guard lets it through from now on."""

@@ -26,6 +26,7 @@ from webcrawl.membership import Membership
 from webcrawl.permits import Permits
 from webcrawl.reports import Reports
 from webcrawl.restarts import Restarts
+from webcrawl.room import Room
 from webcrawl.turns import Turns
 
 logger = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ class Worker:
         *,
         bloom: BloomSeen | None = None,
         tails: Tails | None = None,
+        room: Room | None = None,
     ) -> None:
         self.frontier = frontier
         self.crawl = crawl
@@ -87,6 +89,8 @@ class Worker:
         self._last_beat = -math.inf
         self._reap_at = 0.0
         self._paused = False
+        self._room = room or Room()
+        self._holds = False
         self.members = Membership(crawl, frontier.keys.shards)
         self._reports = Reports(self._hosts, turns, self.members, config, frontier.keys)
         self._task: asyncio.Task[None] | None = None
@@ -293,12 +297,15 @@ class Worker:
         await self._report()
         if self._closing:
             return
-        if self._paused:
+        await self._heed_room()
+        if self._paused or self._holds:
             self._let_all_go()
+        else:
+            if self._permits.short:
+                await self._ask_permits()
+            await self._lease()
+        if self._paused:
             return
-        if self._permits.short:
-            await self._ask_permits()
-        await self._lease()
         if not (self._hosts or self._adds or self.seeding or self.finished):
             await self._check_finished()
 
@@ -401,6 +408,8 @@ class Worker:
             if self.turns.set_delay(lease.host, lease.delay):
                 self.learned(lease.host)
         await self._reap(sent)
+        if self._holds:
+            await self.crawl.hold(self._room.lacking)
         await self.members.update()
         self._last_beat = sent
         if self._config.max_bytes and (await self.crawl.totals()).get("bytes", 0) >= self._config.max_bytes:
@@ -431,8 +440,20 @@ class Worker:
             logger.info("The crawl is paused: waiting." if paused else "The crawl goes on.")
         self._paused = paused
 
+    async def _heed_room(self) -> None:
+        """While the stores take no more nothing more is fetched; what has been fetched waits for them."""
+        lacking = self._room.lacking
+        if bool(lacking) == self._holds:
+            return
+        self._holds = bool(lacking)
+        if lacking:
+            logger.warning("The stores take no more for now (%s): holding, nothing is lost.", lacking)
+        else:
+            logger.warning("The stores take more again: going on.")
+        await self.crawl.hold(lacking)
+
     def _let_all_go(self) -> None:
-        """The crawl is paused: what is on its way is finished, the rest goes back."""
+        """The crawl is paused, or there is no room for more: what is on its way is finished, the rest goes back."""
         for host in self._hosts:
             if not host.leaving:
                 host.leaving = True

@@ -52,6 +52,7 @@ FIGURES = Figures(
     dead_letters=26,
     workers=12,
     paused=False,
+    holding={},
     parked=0,
 )
 SHOWN = {

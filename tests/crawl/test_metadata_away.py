@@ -15,11 +15,11 @@ from webcrawl.stores.metadata import Metadata
 
 SITES = tuple(f"127.0.1.{n}" for n in range(1, 7))
 IMPATIENT = """
-import webcrawl.stores.patience
+import webcrawl.room
 from spiders.broad import BroadSpider
 
 # ten seconds would be long for a test
-webcrawl.stores.patience.AT_THE_END = 0.5
+webcrawl.room.PATIENCE_AT_THE_END = 0.5
 
 
 class Impatient(BroadSpider):
@@ -57,7 +57,7 @@ def test_pages_wait_for_a_database_that_is_away_and_none_is_lost_or_stored_twice
     until(lambda: len(web.hits) >= 20, crawl)
     postgres.stop()
     try:
-        until(lambda: "Pages wait for the store" in crawl.stderr, crawl)
+        until(lambda: "The stores take no more for now" in crawl.stderr, crawl)
         time.sleep(2.5)  # longer than a lease
     finally:
         postgres.start()
@@ -65,7 +65,7 @@ def test_pages_wait_for_a_database_that_is_away_and_none_is_lost_or_stored_twice
     until(lambda: len(web.hits) >= before + 15, crawl)
     postgres.stop()
     try:
-        until(lambda: crawl.stderr.count("Pages wait for the store") == 2, crawl)
+        until(lambda: crawl.stderr.count("The stores take no more for now") == 2, crawl)
         crawl.interrupt()
         assert crawl.wait(30).returncode == 0
     finally:

@@ -16,6 +16,7 @@ from webcrawl.config import FrontierConfig
 from webcrawl.frontier import Crawl, Frontier, LeasedURL, Settlement
 from webcrawl.frontier.spill import Tails
 from webcrawl.politeness import Ok, Outcome, PolitenessConfig
+from webcrawl.room import Room
 from webcrawl.turns import LeaseLost, Turns
 from webcrawl.worker import Worker
 
@@ -43,13 +44,14 @@ class Consumer:
         *,
         politeness: PolitenessConfig | None = None,
         tails: Tails | None = None,
+        room: Room | None = None,
         **changes: Any,
     ) -> None:
         settings = config(**{"lease_seconds": frontier.lease_seconds, **changes})
         crawl = Crawl(frontier.engine, frontier.keys, frontier.worker, min(12.0, settings.lease_seconds))
         self.turns = Turns(politeness or PolitenessConfig(delay=0.0))
         self._woken = asyncio.Event()
-        self.worker = Worker(frontier, crawl, self.turns, settings, self._woken.set, tails=tails)
+        self.worker = Worker(frontier, crawl, self.turns, settings, self._woken.set, tails=tails, room=room)
         self.fetched: Counter[str] = Counter()
         self.refused: list[str] = []
         self.stopped = False

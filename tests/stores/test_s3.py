@@ -164,7 +164,7 @@ def test_a_store_that_cannot_be_used_is_refused_at_the_start(
         else:
             monkeypatch.delenv(name)
     with pytest.raises(StoreError) as raised:
-        open_archive(StoreConfig(uri, "sqlite://", tmp_path, 1000))
+        open_archive(StoreConfig(uri, "sqlite://", tmp_path, 1000, 0, 0, 0))
     assert str(raised.value).startswith("STORE_URI ")
     assert reason in str(raised.value)
 

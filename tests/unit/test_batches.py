@@ -31,11 +31,13 @@ class Disk:
         self.free.set()
         self.busy = threading.Event()
 
-    def write(self, items: list[int]) -> list[int]:
+    def write(self, items: list[int]) -> list[int | Exception]:
         self.busy.set()
         assert self.free.wait(10)
         self.written.append(items)
         self.threads.add(threading.current_thread().name)
+        if -2 in items:
+            return [ValueError("not this one") if item == -2 else item * item for item in items]
         if -1 in items:
             raise OSError("the disk is full")
         return [item * item for item in items]
@@ -184,3 +186,16 @@ def test_a_store_that_miscounts_leaves_nobody_waiting(answers: list[int]) -> Non
         await batches.close()
 
     run(crawl(), 5)
+
+
+def test_one_that_fails_alone_is_told_alone() -> None:
+    disk = Disk()
+
+    async def crawl() -> None:
+        batches = Batches(disk.write)
+        answers = await asyncio.gather(*map(batches.put, [2, -2, 3]), return_exceptions=True)
+        assert [str(answer) for answer in answers] == ["4", "not this one", "9"]
+        assert await batches.run(lambda: threading.current_thread().name) in disk.threads
+        await batches.close()
+
+    run(crawl())

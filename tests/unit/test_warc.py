@@ -6,6 +6,8 @@ import gzip
 import io
 import json
 import os
+import time
+import tracemalloc
 from datetime import timedelta, timezone
 from pathlib import Path
 
@@ -198,3 +200,43 @@ def test_records_of_other_writers_can_be_read() -> None:
     record = parse(head + b"Content-Length: %d\r\n\r\n" % len(block) + block + b"\r\n\r\n")
     assert record.body == b"body"
     assert io.BytesIO(record.payload).read(2) == b"\x1f\x8b"
+
+
+def test_old_files_are_closed_whether_or_not_more_is_written(tmp_path: Path) -> None:
+    writer = WarcWriter(tmp_path, "crawl", "x", roll_seconds=0.05)
+    first = writer.write(exchange("a"))
+    writer.close_old()
+    assert warcs(tmp_path) == []
+    time.sleep(0.06)
+    writer.close_old()
+    assert [path.name for path in warcs(tmp_path)] == [first.file]
+    writer.close_old()
+    second = writer.write(exchange("b"))
+    time.sleep(0.06)
+    third = writer.write(exchange("c"))
+    assert len({first.file, second.file, third.file}) == 3
+    writer.close()
+    for path in warcs(tmp_path):
+        check(path)
+
+
+def test_memory_and_descriptors_stay_flat_over_a_thousand_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of a crawl of months do."""
+    monkeypatch.setattr("os.fsync", lambda fd: None)  # a disk takes ten seconds for them
+    body = os.urandom(1_000)
+    tracemalloc.start()
+    try:
+        with WarcWriter(tmp_path, "crawl", "x", roll_bytes=1) as writer:
+            for number in range(100):
+                writer.write(exchange(str(number), body))
+            descriptors, memory = os.listdir("/dev/fd"), tracemalloc.get_traced_memory()[0]
+            for number in range(1_000):
+                writer.write(exchange(str(number), body))
+            assert len(os.listdir("/dev/fd")) == len(descriptors)
+            assert tracemalloc.get_traced_memory()[0] - memory < 100_000
+            assert writer.closed == 1_099
+    finally:
+        tracemalloc.stop()
+    assert len(warcs(tmp_path)) == 1_100

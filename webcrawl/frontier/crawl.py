@@ -135,6 +135,19 @@ class Crawl:
     async def paused(self) -> bool:
         return bool(await self.engine.client.hexists(self.keys.own("info"), "paused"))
 
+    async def hold(self, reason: str) -> None:
+        """This worker leases nothing for this reason, to be said with each beat; "" when it goes on."""
+        key = self.keys.own("holding")
+        if reason:
+            await self.engine.change(key, "HSET", self.worker, reason)
+        else:
+            await self.engine.change(key, "HDEL", self.worker)
+
+    async def holding(self) -> dict[str, str]:
+        """The workers that lease nothing, and why."""
+        raw = await self.engine.client.hgetall(self.keys.own("holding"))
+        return {worker.decode(): reason.decode() for worker, reason in raw.items()}
+
     async def limits_changed(self, limits: HostLimits) -> bool:
         """Note what may be taken from a host; True when it was something else before."""
         info, text = self.keys.own("info"), limits.encoded()
@@ -187,7 +200,9 @@ class Crawl:
 
     async def forget_workers(self) -> None:
         """No worker is alive, whatever the record says."""
-        await self.engine.client.delete(*(self.keys.own(name) for name in ("workers", "seeding", "permits")))
+        await self.engine.client.delete(
+            *(self.keys.own(name) for name in ("workers", "seeding", "permits", "holding"))
+        )
 
     async def remember(self, name: str, members: Iterable[str]) -> None:
         """Add to the crawl's set `name`: "seeds" or "scope"."""

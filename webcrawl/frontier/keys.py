@@ -60,6 +60,7 @@ server's clock, as scripts keep it: it does not go back.
       totals                       HASH  what all workers did: pages, bytes, status.<code>, active_ms...
       workers                      ZSET  worker -> when it counts as dead
       seeding                      SET   workers that are still reading their seeds
+      holding                      HASH  worker that leases nothing, having no room to store more -> why
       permits                      HASH  worker -> pages reserved of CRAWL_MAX_PAGES
       told:<worker>                INT   number of its last tally, expiring
       hosts                        HLL   hosts that answered

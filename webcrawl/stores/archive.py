@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from webcrawl.config import StoreConfig
@@ -15,9 +15,14 @@ from webcrawl.stores.warc import WarcPlace
 
 
 class Archive(Protocol):
-    """A store of exchanges. What is written outlives the process when `write` returns; one thread at a time."""
+    """A store of exchanges. What is written outlives the process when `write` returns; one thread at a time.
+
+    `write` raises StoreUnavailable when it can take nothing more for now. `tend` is to be called every second or so,
+    also when nothing is written; it returns why nothing more should be written just now, "" when there is room.
+    """
 
     def write(self, page: Page) -> WarcPlace: ...
+    def tend(self) -> str: ...
     def read(self, place: WarcPlace) -> StoredRecord: ...
     def close(self) -> None: ...
 
@@ -27,18 +32,17 @@ def open_archive(
 ) -> Archive:
     """The archive at STORE_URI; raises StoreError when it cannot be used."""
     uri = urlsplit(config.pages)
+    files: dict[str, Any] = {
+        "prefix": prefix,
+        "software": software,
+        "info": info,
+        "roll_bytes": config.roll_bytes,
+        "roll_seconds": config.roll_seconds,
+        "min_free": config.min_free,
+    }
     if uri.scheme == "s3":
         from webcrawl.stores.s3 import S3Archive
 
         spool = config.data_dir / "spool"
-        return S3Archive(
-            uri.netloc,
-            uri.path.strip("/"),
-            spool,
-            prefix=prefix,
-            software=software,
-            roll_bytes=config.roll_bytes,
-            info=info,
-        )
-    folder = Path(unquote(uri.path))
-    return FolderArchive(folder, prefix=prefix, software=software, roll_bytes=config.roll_bytes, info=info)
+        return S3Archive(uri.netloc, uri.path.strip("/"), spool, spool_max=config.spool_max, **files)
+    return FolderArchive(Path(unquote(uri.path)), **files)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import boto3
 from boto3.exceptions import Boto3Error
@@ -29,6 +33,8 @@ FAILURES = (BotoCoreError, Boto3Error, ClientError, OSError, StoreError)
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,254}")
 _PART_BYTES = 16 * 1024 * 1024
+_MOST_PARTS = 10_000
+_READ_BYTES = 1024 * 1024
 
 
 class NoSuchObject(StoreError):
@@ -92,27 +98,34 @@ class Bucket:
     def put(self, path: Path, is_late: Callable[[], bool], file: str = "") -> None:
         """Upload a file, unless it is there already; raises whatever goes wrong, StoreError when it `is_late`.
 
-        It is called `file` there, by default as here.
+        It is called `file` there, by default as here. What returns is in the bucket, byte for byte: each part goes with
+        its checksum, which S3 compares with what it got, and in the end the object as S3 has it is compared with the
+        file.
         """
         file = file or path.name
         size = path.stat().st_size
-        if self._size(file) == size:  # the process that sent it was killed before it could say so
+        part = max(_PART_BYTES, -(-size // _MOST_PARTS))
+        if self._has_all_of(path, file, part):  # the process that sent it was killed, or the answer lost
             return
+        if size > part:
+            self._forget_parts(file)
 
         def progress(_: int) -> None:
             if is_late():
                 raise StoreError("no time is left")
 
         # Without threads: those of s3transfer would hold up the end of the process.
-        transfer = TransferConfig(
-            use_threads=False, multipart_threshold=_PART_BYTES, multipart_chunksize=_PART_BYTES
-        )
+        transfer = TransferConfig(use_threads=False, multipart_threshold=part + 1, multipart_chunksize=part)
+        # an endpoint that knows no checksums is told of by AWS_REQUEST_CHECKSUM_CALCULATION=when_required
+        checked = self._client.meta.config.request_checksum_calculation == "when_supported"
         self._client.upload_file(
-            str(path), self._name, self._prefix + file, Config=transfer, Callback=progress
+            *(str(path), self._name, self._prefix + file),
+            Config=transfer,
+            Callback=progress,
+            ExtraArgs={"ChecksumAlgorithm": "SHA256"} if checked else None,
         )
-        stored = self._size(file)
-        if stored != size:
-            raise StoreError(f"{self.uri(file)} has {stored} bytes instead of {size}")
+        if not self._has_all_of(path, file, part):
+            raise StoreError(f"{self.uri(file)} is not what was sent")
 
     def write(self, file: str, data: bytes) -> None:
         """Store a small object; raises StoreError."""
@@ -122,7 +135,7 @@ class Bucket:
     def has(self, file: str) -> bool:
         """Whether there is such an object; raises StoreError."""
         with _told_as_store_errors():
-            return self._size(file) is not None
+            return self._head(file) is not None
 
     def delete(self, file: str) -> None:
         """Remove an object, if there is one; raises StoreError."""
@@ -154,15 +167,69 @@ class Bucket:
         except (BotoCoreError, OSError) as error:
             raise StoreError(str(error)) from error
 
-    def _size(self, file: str) -> int | None:
-        """The size of an object in bytes, or None if there is none."""
+    def _has_all_of(self, path: Path, file: str, part: int) -> bool:
+        """Whether the object is the file that was sent in parts of so many bytes: by checksum, ETag, or every byte."""
+        found = self._head(file)
+        if found is None or found["ContentLength"] != path.stat().st_size:
+            return False
+        if checksum := found.get("ChecksumSHA256"):
+            return bool(checksum == _checksum(path, part))
+        if found["ETag"].strip('"') == _etag(path, part):
+            return True
+        # an ETag need not be an MD5: it is none where the server encrypts
+        body = self._client.get_object(Bucket=self._name, Key=self._prefix + file)["Body"]
+        with path.open("rb") as local:
+            return all(chunk == local.read(len(chunk)) for chunk in body.iter_chunks(_READ_BYTES))
+
+    def _forget_parts(self, file: str) -> None:
+        """Give up uploads of a file that were begun and never ended: their parts are paid for and never seen."""
+        key = self._prefix + file
         try:
-            found = self._client.head_object(Bucket=self._name, Key=self._prefix + file)
+            begun = self._client.list_multipart_uploads(Bucket=self._name, Prefix=key).get("Uploads", ())
+            for one in begun:
+                if one["Key"] == key:
+                    self._client.abort_multipart_upload(Bucket=self._name, Key=key, UploadId=one["UploadId"])
+        except ClientError as error:  # not allowed, or not known here: not worth failing for
+            logger.info("cannot give up what was begun of %s: %s", self.uri(file), error)
+
+    def _head(self, file: str) -> dict[str, Any] | None:
+        """What S3 says of an object, or None if there is none."""
+        try:
+            found = self._client.head_object(
+                Bucket=self._name, Key=self._prefix + file, ChecksumMode="ENABLED"
+            )
         except ClientError as error:
             if error.response["ResponseMetadata"].get("HTTPStatusCode") == 404:
                 return None
             raise
-        return int(found["ContentLength"])
+        return dict(found)
+
+
+def _checksum(path: Path, part: int) -> str:
+    """The SHA-256 that S3 tells of an object uploaded in parts: of the parts' own, with their number, if several."""
+    digests = _digests(path, part, hashlib.sha256)
+    whole = digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()
+    number = f"-{len(digests)}" if len(digests) > 1 else ""
+    return base64.b64encode(whole).decode() + number
+
+
+def _etag(path: Path, part: int) -> str:
+    """The ETag that S3 gives such an object, where it is one of MD5."""
+    md5 = partial(hashlib.md5, usedforsecurity=False)
+    digests = _digests(path, part, md5)
+    return digests[0].hex() if len(digests) == 1 else f"{md5(b''.join(digests)).hexdigest()}-{len(digests)}"
+
+
+def _digests(path: Path, part: int, algorithm: Callable[[], Any]) -> list[bytes]:
+    digests: list[bytes] = []
+    with path.open("rb") as file:
+        for start in range(0, max(path.stat().st_size, 1), part):
+            state, left = algorithm(), min(part, path.stat().st_size - start)
+            while left and (chunk := file.read(min(left, _READ_BYTES))):
+                state.update(chunk)
+                left -= len(chunk)
+            digests.append(state.digest())
+    return digests
 
 
 @contextmanager

@@ -6,14 +6,19 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from webcrawl.errors import StoreError
+from webcrawl.errors import StoreError, StoreUnavailable
+from webcrawl.exchange import Exchange
 from webcrawl.page import Page
 from webcrawl.stores.record import StoredRecord
+from webcrawl.stores.space import shortage
 from webcrawl.stores.warc import WarcPlace, WarcWriter, read_record, repair
 
 
 class FolderArchive:
-    """WARC files in a folder; files that dead processes left open are repaired first."""
+    """WARC files in a folder; files that dead processes left open are repaired first.
+
+    Less than `min_free` bytes on its disk are too few to go on.
+    """
 
     def __init__(
         self,
@@ -22,6 +27,8 @@ class FolderArchive:
         prefix: str = "",
         software: str = "",
         roll_bytes: int = 1_000_000_000,
+        roll_seconds: float = 0,
+        min_free: int = 0,
         info: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder
@@ -32,18 +39,54 @@ class FolderArchive:
         if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
             raise StoreError(f"cannot store pages in {folder}: permission denied")
         self.repaired = repair(folder)
-        self._writer = WarcWriter(folder, prefix, software, roll_bytes=roll_bytes, info=info)
+        self._min_free = min_free
+        self._left_open = False
+        self._writer = WarcWriter(
+            folder, prefix, software, roll_bytes=roll_bytes, roll_seconds=roll_seconds, info=info
+        )
 
     def write(self, page: Page) -> WarcPlace:
         """Append the exchange of a page, or a revisit record when the page is a copy."""
         assert page.exchange is not None
+        try:
+            return self._append(page, page.exchange)
+        except StoreUnavailable:
+            self._left_open = True  # perhaps: a file that was full could not be closed
+            raise
+
+    def _append(self, page: Page, exchange: Exchange) -> WarcPlace:
         if page.duplicate_kind == "exact" and page.duplicate_of and page.duplicate_fetched_at:
-            return self._writer.write_revisit(page.exchange, page.duplicate_of, page.duplicate_fetched_at)
-        return self._writer.write(page.exchange)
+            return self._writer.write_revisit(exchange, page.duplicate_of, page.duplicate_fetched_at)
+        return self._writer.write(exchange)
 
     def read(self, place: WarcPlace) -> StoredRecord:
         """A record as it was stored; raises StoreError when it is not there or damaged."""
         return read_record(self.folder / place.file, place.offset, place.length)
+
+    def tend(self) -> str:
+        """What has to be done from time to time. Returns why nothing more should be written, "" when it may."""
+        short = shortage(self.folder, self._min_free)
+        try:
+            self._writer.close_old()
+            if self._left_open and not short:
+                repair(self.folder)
+                self._left_open = False
+        except StoreUnavailable as error:
+            self._left_open = True
+            return str(error)
+        return short
+
+    @property
+    def closed(self) -> int:
+        """How many files were finished."""
+        return self._writer.closed
+
+    def roll(self) -> None:
+        """Close the file in hand, if there is room for that; the next write begins another."""
+        try:
+            self._writer.close()
+        except StoreUnavailable:
+            self._left_open = True
 
     def close(self) -> None:
         """Finish the file in hand, and those that other workers left when they died meanwhile."""

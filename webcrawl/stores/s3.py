@@ -1,8 +1,8 @@
 """WARC files in an S3 bucket: written into a local spool folder, sent when closed.
 
 Endpoint, region and credentials are boto3's own business: AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and so
-on, or its configuration files. The bucket's policy has to allow s3:ListBucket, s3:GetObject, s3:PutObject and
-s3:AbortMultipartUpload.
+on, or its configuration files. The bucket's policy has to allow s3:ListBucket, s3:GetObject, s3:PutObject,
+s3:AbortMultipartUpload and s3:ListBucketMultipartUploads.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from webcrawl.errors import StoreError
+from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.page import Page
 from webcrawl.stores.bucket import FAILURES, Bucket
 from webcrawl.stores.claim import claimed
 from webcrawl.stores.folder import FolderArchive
 from webcrawl.stores.record import StoredRecord, inflated, parse
+from webcrawl.stores.space import occupied
 from webcrawl.stores.warc import OPEN, WarcPlace, read_record
 
 logger = logging.getLogger(__name__)
@@ -31,7 +32,8 @@ CLOSE_SECONDS = 60.0
 """How long `S3Archive.close` goes on uploading; the rest is for the next run."""
 
 _FIRST_PAUSE = 1.0
-_LONGEST_PAUSE = 300.0
+_LONGEST_PAUSE = 60.0
+_URGENT_PAUSE = 5.0
 _LAST_TRIES = 3
 
 
@@ -39,9 +41,11 @@ class S3Archive:
     """WARC files below s3://`bucket`/`prefix_path`, by way of a folder of this bucket in `spool`.
 
     A page is on the local disk when `write` returns. Each closed file and its index are uploaded by a thread,
-    again and again while S3 is away, and leave the spool once S3 has confirmed their size: nothing is lost when
-    a process or S3 dies. The first `write`, or `close`, also sends what earlier runs left; who only reads sends
-    nothing. Raises StoreError when the bucket does not exist or must not be used; S3 being away is a warning.
+    again and again while S3 is away, and leave the spool once S3 has confirmed size and checksum: nothing is lost
+    when a process or S3 dies. The first `write`, or `close`, also sends what earlier runs left; who only reads
+    sends nothing. With `spool_max` bytes waiting, those of other processes of the same spool among them, the file
+    in hand is closed, to be sent, and `write` raises StoreUnavailable until there are fewer. Raises StoreError when the
+    bucket does not exist or must not be used; S3 being away is a warning.
     """
 
     def __init__(
@@ -53,6 +57,9 @@ class S3Archive:
         prefix: str = "",
         software: str = "",
         roll_bytes: int = 1_000_000_000,
+        roll_seconds: float = 0,
+        min_free: int = 0,
+        spool_max: int = 0,
         info: Mapping[str, str] | None = None,
         close_seconds: float = CLOSE_SECONDS,
     ) -> None:
@@ -61,18 +68,27 @@ class S3Archive:
         # a folder for each destination: what stays must not end up in another bucket
         self.folder = spool / bucket / prefix_path
         self._local = FolderArchive(
-            self.folder, prefix=prefix, software=software, roll_bytes=roll_bytes, info=info
+            self.folder,
+            prefix=prefix,
+            software=software,
+            roll_bytes=roll_bytes,
+            roll_seconds=roll_seconds,
+            min_free=min_free,
+            info=info,
         )
+        self._spool_max = spool_max
+        self._left = 0
+        self._closed = -1
         self._uploads = Uploads(self._bucket, self.folder)
         self._close_seconds = close_seconds
-        self._file = ""
 
     def write(self, page: Page) -> WarcPlace:
-        """Append the exchange of a page to the file in the spool."""
+        """Append the exchange of a page to the file in the spool; StoreUnavailable when too much waits already."""
+        if self._spool_max and self._left <= 0 and (reason := self._excess()):
+            raise StoreUnavailable(reason)
         place = self._local.write(page)
-        if place.file != self._file:
-            self._file = place.file
-            self._uploads.wake()
+        self._left -= place.length
+        self._send_closed()
         return place
 
     def read(self, place: WarcPlace) -> StoredRecord:
@@ -87,6 +103,28 @@ class S3Archive:
             return parse(inflated(self._bucket.read(place.file, place.offset, place.length)))
         except (zlib.error, StoreError) as error:
             raise StoreError(f"{self._bucket.uri(place.file)} at byte {place.offset}: {error}") from error
+
+    def tend(self) -> str:
+        """What has to be done from time to time. Returns why nothing more should be written, "" when it may."""
+        lacking = self._local.tend() or (self._excess() if self._spool_max else "")
+        if lacking:
+            self._local.roll()
+        self._uploads.hurry(bool(lacking))
+        self._send_closed()
+        return lacking
+
+    def _send_closed(self) -> None:
+        if self._closed != self._local.closed:
+            self._closed = self._local.closed
+            self._uploads.wake()
+
+    def _excess(self) -> str:
+        """Why nothing more may wait, or ""; and how much may be written before this is to be asked again."""
+        waiting = occupied(self.folder)
+        self._left = self._spool_max - waiting
+        if self._left > 0:
+            return ""
+        return f"{waiting / 1e6:,.1f} MB wait for {self._bucket.uri()}, STORE_SPOOL_MAX_BYTES is reached"
 
     def close(self) -> None:
         """Close the file in hand and upload what there is, for `close_seconds` at most."""
@@ -108,6 +146,7 @@ class Uploads:
         self._folder = folder
         self._news = threading.Event()
         self._deadline = math.inf
+        self._urgent = False
         self._thread: threading.Thread | None = None
 
     def wake(self) -> None:
@@ -117,6 +156,12 @@ class Uploads:
             # a daemon: an upload that hangs must not keep the process from ending
             self._thread = threading.Thread(target=self._run, name="uploads", daemon=True)
             self._thread.start()
+
+    def hurry(self, urgent: bool) -> None:
+        """Whether somebody waits for room: then S3 is asked more often whether it is back."""
+        if urgent and not self._urgent:
+            self._news.set()
+        self._urgent = urgent
 
     def finish(self, seconds: float) -> None:
         """Send what there is, for so many seconds at most; says what stays."""
@@ -141,7 +186,8 @@ class Uploads:
             done = failures == 0 or failures >= _LAST_TRIES or self._is_late()
             if done and self._is_ending() and not self._news.is_set():
                 return
-            pause = min(_FIRST_PAUSE * 2.0 ** min(failures - 1, 20), _LONGEST_PAUSE)
+            longest = _URGENT_PAUSE if self._urgent else _LONGEST_PAUSE
+            pause = min(_FIRST_PAUSE * 2.0 ** min(failures - 1, 20), longest)
             self._news.wait(pause * (1 + random.random() / 10) if failures else None)
 
     def _send_all(self, failures: int) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import time
 import zlib
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -34,6 +35,7 @@ from webcrawl.stores.record import (
     revisit_record,
     warcinfo_record,
 )
+from webcrawl.stores.space import failure
 
 OPEN = ".open"
 # An index line is kept in memory until its file is closed: 30 MB at most.
@@ -54,9 +56,10 @@ class WarcWriter:
     """Writes exchanges into a growing series of WARC/1.1 files; one thread at a time.
 
     Level 5 writes a page in 0.56 ms (6 takes 0.71 for 1.6% less, warcio 1.13). A file is begun by the first
-    record, with a `warcinfo` naming `software` and the lines of `info`, and closed once it has `roll_bytes`.
-    Beside each closed file `name.warc.gz` lies its index `name.cdxj`. Every method raises StoreError naming
-    the file; the file is then cut back to its last whole record, and the next write may succeed.
+    record, with a `warcinfo` naming `software` and the lines of `info`, and closed once it has `roll_bytes` or is
+    `roll_seconds` old (0: however old). Beside each closed file `name.warc.gz` lies its index `name.cdxj`. Every
+    method raises StoreError naming the file, StoreUnavailable when the disk is full; the file is then cut back to
+    its last whole record, and the next write may succeed.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class WarcWriter:
         software: str,
         *,
         roll_bytes: int = 1_000_000_000,
+        roll_seconds: float = 0,
         compress_level: int = 6,
         info: Mapping[str, str] | None = None,
     ) -> None:
@@ -79,11 +83,15 @@ class WarcWriter:
             **(info or {}),
         }
         self._roll_bytes = roll_bytes
+        self._roll_seconds = roll_seconds
         self._level = compress_level
         self._serial = 0
         self._fd: int | None = None
         self._name = ""
         self._size = 0
+        self._begun_at = 0.0
+        self.closed = 0
+        """Files that were finished."""
         self._index: list[bytes] = []
         self._warcinfo_id = ""
         # The warcinfo record, until it is written together with the first exchange.
@@ -108,6 +116,11 @@ class WarcWriter:
         record = revisit_record(exchange, self._warcinfo_id, refers_to_url, refers_to_date)
         return self._write_pair(exchange, record)
 
+    def close_old(self) -> None:
+        """Close the file in hand if it is `roll_seconds` old: for when nothing more is written."""
+        if self._fd is not None and 0 < self._roll_seconds <= time.monotonic() - self._begun_at:
+            self.close()
+
     def close(self) -> None:
         """Finish the file in hand, if any: index it, give it its final name. A later write begins another."""
         if self._fd is None:
@@ -118,10 +131,11 @@ class WarcWriter:
             if self._size:
                 os.fsync(fd)
                 _finish(self._path, lines)
+                self.closed += 1
             else:
                 self._path.unlink()
         except OSError as error:
-            raise _failure("close", self._path, error) from error
+            raise failure("close", self._path, error) from error
         finally:
             os.close(fd)
 
@@ -133,6 +147,7 @@ class WarcWriter:
         """Have a file open that may still grow."""
         if self._size >= self._roll_bytes or len(self._index) >= MAX_INDEX_LINES:
             self.close()
+        self.close_old()
         if self._fd is None:
             self._begin()
 
@@ -143,8 +158,9 @@ class WarcWriter:
                 self._name = self._next_name()
                 self._fd = _create_locked(self._path)
         except OSError as error:
-            raise _failure("create", self._path, error) from error
+            raise failure("create", self._path, error) from error
         self._size = 0
+        self._begun_at = time.monotonic()
         self._warcinfo_id = record_id()
         opening = warcinfo_record(self._warcinfo_id, self._name, self._info)
         self._opening = b"".join(opening.member(self._level))
@@ -187,7 +203,7 @@ class WarcWriter:
             _write_all(self._fd, waiting)
         except OSError as error:
             self._cut_back(start)
-            raise _failure("write", self._path, error) from error
+            raise failure("write", self._path, error) from error
         except BaseException:
             self._cut_back(start)
             raise
@@ -218,7 +234,7 @@ def repair(folder: Path) -> list[Path]:
                 if fd is not None and _mend(fd, path):
                     repaired.append(path.with_suffix(""))
         except OSError as error:
-            raise _failure("repair", path, error) from error
+            raise failure("repair", path, error) from error
     return repaired
 
 
@@ -234,7 +250,7 @@ def read_record(path: Path, offset: int, length: int) -> StoredRecord:
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise _failure("read", candidate, error) from error
+            raise failure("read", candidate, error) from error
         except (zlib.error, StoreError) as error:
             raise StoreError(f"{candidate}: no record at byte {offset}: {error}") from error
     raise StoreError(f"{path}: no such file")
@@ -286,7 +302,3 @@ def _write_all(fd: int, data: bytes | bytearray) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(fd, rest) :]
-
-
-def _failure(verb: str, path: Path, error: OSError) -> StoreError:
-    return StoreError(f"cannot {verb} {path}: {error.strerror or error}")

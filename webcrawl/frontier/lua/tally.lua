@@ -15,6 +15,7 @@ for _, name in ipairs(gone) do
     redis.call('ZREM', C .. 'workers', name)
     redis.call('SREM', C .. 'seeding', name)
     redis.call('HDEL', C .. 'permits', name)
+    redis.call('HDEL', C .. 'holding', name)
   end
 end
 if ttl > 0 then redis.call(ARGV[3] == 'seeding' and 'SADD' or 'SREM', C .. 'seeding', worker) end

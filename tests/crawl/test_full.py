@@ -1,0 +1,182 @@
+"""A crawl whose disk is full, or whose S3 server is gone until its budget is used up: it holds, and loses nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crawl import archive
+from tests.crawls import CHECKOUT, Crawl, until
+from tests.s3server import Line, S3Server, weed_binary
+from tests.stores.buckets import archived, environment, files
+from tests.web import LocalWeb, Reply
+from webcrawl.stores.space import occupied
+
+SITES = tuple(f"127.0.1.{n}" for n in range(1, 5))
+PAGES = 20
+StartWeb = Callable[..., LocalWeb]
+Start = Callable[..., Crawl]
+
+
+def large_pages(web: LocalWeb) -> list[str]:
+    """Sites of pages of 20 kB each that cannot be compressed; returns all URLs, the first pages first."""
+    dice = random.Random(5)
+    html = {"Content-Type": "text/html"}
+    for site in SITES:
+        links = "".join(f'<a href="/{number}">x</a>' for number in range(PAGES))
+        web.put(site, "/", links)
+        for number in range(PAGES):
+            web.put(site, f"/{number}", Reply(f"<p>{dice.randbytes(10_000).hex()}", headers=html))
+    return [web.url(site) for site in SITES] + [
+        web.url(site, f"/{number}") for site in SITES for number in range(PAGES)
+    ]
+
+
+def start(start_crawl: Start, seeds: list[str], **options: Any) -> Crawl:
+    """A crawl in which every failed attempt is the last."""
+    return start_crawl(
+        "broad",
+        seeds,
+        arguments={"scope": "host"},
+        DOWNLOAD_DELAY=0.01,
+        PROGRESS_INTERVAL=0.2,
+        FRONTIER_MAX_ATTEMPTS=1,
+        **options,
+    )
+
+
+def holds(crawl: Crawl) -> bool:
+    return " holding: " in crawl.stderr.replace("\n", " ") and ": holding, nothing is lost" in crawl.stderr
+
+
+def rests(web: LocalWeb, crawl: Crawl) -> None:
+    """Nothing more is asked for, once what was on its way has come."""
+    until(lambda: holds(crawl), crawl)
+    seen = [-1, len(web.hits)]
+
+    def same() -> bool:
+        seen.append(len(web.hits))
+        return len(seen) > 200 and seen[-1] == seen[-200]
+
+    until(same, crawl)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of two megabytes; only root may make one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    if sys.platform != "linux" or subprocess.run(words, capture_output=True).returncode:
+        pytest.skip("a small file system cannot be mounted here: that takes root on Linux")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_disk(start_crawl: Start, local_web: StartWeb, tmp_path: Path, small_disk: Path) -> None:
+    """The archive and the database are on it; the last byte is taken, and what fails is no page."""
+    web = local_web(*SITES)
+    urls = large_pages(web)
+    data = tmp_path / "data"
+    # made before, so that the database has pages to write into: SQLite maps a file of its own into memory
+    ballast = small_disk / "ballast"
+    crawl = start(
+        start_crawl,
+        urls[: len(SITES)],
+        STORE_URI=(small_disk / "warc").as_uri(),
+        METADATA_URI=f"sqlite:///{small_disk}/pages.db",
+        STORE_MIN_FREE_BYTES=0,
+    )
+    until(lambda: (small_disk / "pages.db").exists() and len(web.hits) > 20, crawl)
+    free = os.statvfs(small_disk)
+    ballast.write_bytes(b"x" * max(0, free.f_bavail * free.f_frsize - 300_000))
+    rests(web, crawl)
+    assert "No space left on device" in crawl.stderr or "database or disk is full" in crawl.stderr
+    subprocess.run(["mount", "-o", "remount,size=20m", str(small_disk)], check=True)
+    result = crawl.wait(60)
+    assert "going on" in result.stderr
+    assert (result.summary["finish_reason"], result.summary["dead_letters"]) == ("finished", 0)
+    (data / "warc").symlink_to(small_disk / "warc")
+    archive.check(data)
+    kept = Counter(url for url in archive.records(data, "response") if "robots" not in url)
+    kept += Counter(url for url in archive.records(data, "revisit") if "robots" not in url)
+    assert kept == Counter(urls), "each page once"
+    assert "Traceback" not in result.stderr
+
+
+def test_too_little_left_on_the_disk(start_crawl: Start, local_web: StartWeb, tmp_path: Path) -> None:
+    web = local_web(SITES[0])
+    web.put(SITES[0], "/", "<p>hello")
+    crawl = start(start_crawl, [web.url(SITES[0])], STORE_MIN_FREE_BYTES=1 << 60)
+    until(lambda: holds(crawl), crawl)
+    words = [sys.executable, "-m", "scrapy", "frontier", "--json", "-s", f"DATA_DIR={tmp_path / 'data'}"]
+    shown = subprocess.run(words, cwd=CHECKOUT, capture_output=True, timeout=30, check=True)
+    (reason,) = json.loads(shown.stdout)["holding"].values()
+    assert "less than STORE_MIN_FREE_BYTES" in reason
+    crawl.interrupt()
+    result = crawl.wait(30)
+    assert (result.returncode, result.summary["finish_reason"]) == (0, "shutdown")
+    assert result.summary["dead_letters"] == 0
+
+
+@pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")
+def test_s3_is_killed_until_the_budget_is_used_up(
+    start_crawl: Start, local_web: StartWeb, tmp_path: Path
+) -> None:
+    web = local_web(*SITES)
+    urls = large_pages(web)
+    budget = 300_000
+    (tmp_path / "s3").mkdir()
+    with S3Server(tmp_path / "s3") as server, Line(server.port) as line:
+        server.client.create_bucket(Bucket="pages")
+        crawl = start(
+            start_crawl,
+            urls[: len(SITES)],
+            env=environment(line),
+            STORE_URI="s3://pages/crawl",
+            STORE_SPOOL_MAX_BYTES=budget,
+        )
+        until(lambda: len(web.hits) > 10, crawl)
+        server.kill()
+        rests(web, crawl)
+        spool = tmp_path / "data" / "spool" / "pages" / "crawl"
+        assert budget <= occupied(spool) < budget + 100_000
+        assert "STORE_SPOOL_MAX_BYTES is reached" in crawl.stderr
+        server.start()
+        result = crawl.wait(60)
+        assert (result.summary["finish_reason"], result.summary["dead_letters"]) == ("finished", 0)
+        assert not [name for name in files(spool) if ".warc" in name], "all of it is in S3"
+        keys = [entry["Key"] for entry in server.client.list_objects_v2(Bucket="pages")["Contents"]]
+        objects = {key: server.client.get_object(Bucket="pages", Key=key)["Body"].read() for key in keys}
+        rows = result.rows()
+        places = [(row["url"], row["warc_file"]) for row in rows if row["url"] in urls]
+        assert all(f"crawl/{file}" in objects for _, file in places), "a row's place holds after the upload"
+        assert Counter(url for url, _ in places) == Counter(urls)
+        assert all(row["fetches"] == 1 for row in rows)
+        words = [
+            sys.executable,
+            "-m",
+            "scrapy",
+            "page",
+            urls[-1],
+            "--body",
+            "-s",
+            "STORE_URI=s3://pages/crawl",
+        ]
+        shown = subprocess.run(
+            [*words, "-s", f"DATA_DIR={result.data_dir}"],
+            cwd=CHECKOUT,
+            env={**os.environ, **environment(line)},
+            capture_output=True,
+            timeout=30,
+        )
+        assert shown.stdout == archived(objects)[urls[-1]], shown.stderr

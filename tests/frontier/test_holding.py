@@ -1,0 +1,84 @@
+"""A worker whose stores have no room: it leases nothing, says so, and goes on by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from tests.frontier.consumer import Consumer, page_with
+from webcrawl.figures import figures
+from webcrawl.frontier import Crawl, Frontier
+from webcrawl.membership import Membership
+from webcrawl.progress import plain_line
+from webcrawl.room import Room
+
+PAGES = [f"http://h{n % 5}.test/{n}" for n in range(400)]
+FULL = "0 MB are free"
+
+
+async def test_it_gives_its_hosts_back_and_goes_on_when_there_is_room(
+    frontier: Frontier, caplog: pytest.LogCaptureFixture
+) -> None:
+    room = Room()
+    consumer = Consumer(frontier, lambda url: page_with(PAGES[1:] if url.path == "/0" else ()), room=room)
+    crawl = consumer.worker.crawl
+    consumer.start(PAGES[0])
+    await consumer.until(lambda: len(consumer.fetched) > 20)
+    room.measured = FULL
+    async with asyncio.timeout(20):
+        while not await crawl.holding() or (await frontier.counts()).leased:
+            await asyncio.sleep(0.02)
+    assert await crawl.holding() == {"w1": FULL}
+    assert plain_line(await figures(frontier, crawl), 0.0).startswith(f"holding: {FULL}; ")
+    before = len(consumer.fetched)
+    await asyncio.sleep(0.5)
+    assert len(consumer.fetched) == before < len(PAGES)
+    assert consumer.worker.finished is None
+    room.measured = ""
+    assert await consumer.end() == "finished"
+    assert set(consumer.fetched) == set(PAGES)
+    assert max(consumer.fetched.values()) == 1
+    assert await crawl.holding() == {}
+    told = [record.message for record in caplog.records]
+    assert [f"({FULL}): holding" in line or "again" in line for line in told] == [True, True]
+
+
+async def test_a_crawl_with_nothing_left_ends_without_room(frontier: Frontier) -> None:
+    room = Room()
+    room.measured = FULL
+    consumer = Consumer(frontier, lambda url: page_with(), room=room)
+    assert await consumer.run() == "finished"
+    assert await consumer.worker.crawl.holding() == {}, "who has left holds nothing up"
+
+
+async def test_those_who_have_room_serve_the_hosts_meanwhile(frontier_of: Callable[..., Frontier]) -> None:
+    room = Room()
+    room.measured = FULL
+    full = Consumer(frontier_of(worker="full", lease_seconds=3.0), lambda url: page_with(), room=room)
+    full.start(*PAGES)
+    async with asyncio.timeout(20):
+        while not await full.worker.crawl.holding():
+            await asyncio.sleep(0.02)
+    other = Consumer(frontier_of(worker="other", lease_seconds=3.0), lambda url: page_with())
+    await other.run()
+    assert set(other.fetched) == set(PAGES)
+    assert not full.fetched
+    await full.stop()
+
+
+async def test_when_all_hold_each_keeps_its_share(frontier: Frontier) -> None:
+    crawls = [Crawl(frontier.engine, frontier.keys, name) for name in ("a", "b")]
+    for crawl in crawls:
+        await crawl.beat()
+        await crawl.hold(FULL)
+    members = [Membership(crawl, 64) for crawl in crawls]
+    for member in members:
+        await member.update()
+    shares = [member.served() for member in members]
+    assert all(shares)
+    assert sorted(shares[0] + shares[1]) == list(range(64))
+    # one that dies is forgotten with the next beat of another
+    await crawls[0].leave()
+    assert await crawls[1].holding() == {"b": FULL}

@@ -1,0 +1,81 @@
+"""Room in the stores: measured on real disks, waited for by those who write."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from pathlib import Path
+
+import pytest
+
+from webcrawl.errors import StoreError, StoreUnavailable
+from webcrawl.room import Room
+from webcrawl.stores import space
+
+
+def test_how_full_a_disk_is(tmp_path: Path) -> None:
+    assert space.shortage(tmp_path, 1) == ""
+    assert f"the disk of {tmp_path}" in space.shortage(tmp_path, 1 << 60)
+    assert space.shortage(tmp_path / "not yet there", 1 << 60) == ""
+
+
+def test_what_a_folder_holds(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"1234")
+    (tmp_path / "b").write_bytes(b"12")
+    (tmp_path / "other crawl").mkdir()
+    (tmp_path / "other crawl" / "c").write_bytes(b"1")
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    assert space.occupied(tmp_path) == 6
+
+
+def test_a_full_disk_is_no_room_and_another_failure_is_not(tmp_path: Path) -> None:
+    full = space.failure("write", tmp_path, OSError(errno.ENOSPC, "No space left on device"))
+    assert isinstance(full, StoreUnavailable)
+    assert str(full) == f"cannot write {tmp_path}: No space left on device"
+    assert type(space.failure("write", tmp_path, OSError(errno.EIO, "broken"))) is StoreError
+
+
+def test_who_stores_waits_until_there_is_room() -> None:
+    async def main() -> None:
+        room, left = Room(), 2
+
+        async def work() -> str:
+            nonlocal left
+            left -= 1
+            if left >= 0:
+                raise StoreUnavailable("the disk is full")
+            return "done"
+
+        storing = asyncio.create_task(room.patiently(work, asyncio.Event()))
+        await asyncio.sleep(0.1)
+        assert room.lacking == "the disk is full"
+        assert await storing == "done"
+        assert room.lacking == ""
+        room.measured = "too little is free"
+        assert room.lacking == "too little is free"
+
+    asyncio.run(main())
+
+
+def test_other_failures_are_not_waited_for() -> None:
+    async def broken() -> None:
+        raise StoreError("damaged")
+
+    with pytest.raises(StoreError, match="damaged"):
+        asyncio.run(Room().patiently(broken, asyncio.Event()))
+
+
+def test_the_end_of_a_crawl_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def full() -> None:
+        raise StoreUnavailable("the disk is full")
+
+    async def main() -> None:
+        ending = asyncio.Event()
+        storing = asyncio.create_task(Room().patiently(full, ending))
+        await asyncio.sleep(0.05)
+        ending.set()
+        with pytest.raises(StoreUnavailable):
+            await asyncio.wait_for(storing, 10)
+
+    monkeypatch.setattr("webcrawl.room.PATIENCE_AT_THE_END", 0.1)
+    asyncio.run(main())

@@ -5,15 +5,23 @@ A line is "SURT timestamp {JSON}". See https://specs.webrecorder.net/cdxj/0.1.0/
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import re
-from urllib.parse import urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from webcrawl.stores.record import StoredRecord, http_field
 
 _WWW = re.compile(r"^www\d*\.")
-_DEFAULT_PORTS = {"http": 80, "https": 443}
+_DEFAULT_PORTS = {"http": 80, "https": 443, "ftp": 21}
+_TO_ESCAPE = re.compile("[ #%]")
+_SESSIONS = [
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"(jsessionid|phpsessid|sid)=[0-9a-z]{32}(&|$)",
+        r"aspsessionid[a-z]{8}=[a-z]{24}(&|$)",
+        r"cfid=[^&]+&cftoken=[^&]+(&|$)",
+    )
+]
 
 
 def line(record: StoredRecord, filename: str, offset: int, length: int) -> bytes | None:
@@ -36,30 +44,39 @@ def line(record: StoredRecord, filename: str, offset: int, length: int) -> bytes
 
 
 def surt(url: str) -> str:
-    """The sort-friendly form of a URL: "https://www.Example.org:443/A?b&a" gives "org,example)/a?a&b".
+    """The sort-friendly form of a URL: "https://www.Example.org:443/A//B?b&a" gives "org,example)/a/b?a&b".
 
-    Host labels reversed (addresses not), scheme, leading www, default port, user and fragment left out, all
-    in lower case, query parameters sorted, no slash at the end of a path. Session ids are kept, unlike in the
-    Java original.
+    The same as cdxj-indexer and pywb give: host labels reversed, those of an IPv4 address too; scheme, leading www,
+    default port, user, fragment and session ids left out; what need not be escaped is not; all in lower case, query
+    parameters sorted, no empty parts of a path and no slash at its end.
     """
     try:
-        parts = urlsplit(url.lower())
-        host, port = parts.hostname or "", parts.port
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").strip("."), parts.port
     except ValueError:
         return url
-    key = _reversed(_WWW.sub("", host))
+    key = ",".join(reversed(_WWW.sub("", host).split(".")))
     if port is not None and port != _DEFAULT_PORTS.get(parts.scheme):
         key += f":{port}"
-    query = "&".join(sorted(parts.query.split("&")))
-    return f"{key}){parts.path.rstrip('/') or '/'}" + (f"?{query}" if query else "")
+    path = "/".join(part for part in _escaped(parts.path).lower().split("/") if part)
+    return f"{key})/{path}" + (f"?{query}" if parts.query and (query := _sorted(parts.query)) else "")
 
 
-def _reversed(host: str) -> str:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return ",".join(reversed(host.split(".")))
-    return host
+def _sorted(query: str) -> str:
+    query = _escaped(query)
+    for session in _SESSIONS:
+        query = session.sub("", query)
+    return "&".join(sorted(query.lower().split("&"), key=lambda one: one.split("=", 1)))
+
+
+def _escaped(text: str) -> str:
+    """Escaped once, and only what has to be, however often it was."""
+    if text.isascii() and text.isprintable() and not _TO_ESCAPE.search(text):
+        return text
+    data = text.encode("utf-8", "replace")
+    while (plain := unquote_to_bytes(data)) != data:
+        data = plain
+    return "".join(chr(one) if 0x20 < one < 0x7F and one not in b"#%" else f"%{one:02X}" for one in data)
 
 
 def _status(http_head: bytes) -> str:

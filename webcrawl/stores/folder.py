@@ -55,9 +55,10 @@ class FolderArchive:
             raise
 
     def _append(self, page: Page, exchange: Exchange) -> WarcPlace:
+        facts = _facts(page)
         if page.duplicate_kind == "exact" and page.duplicate_of and page.duplicate_fetched_at:
-            return self._writer.write_revisit(exchange, page.duplicate_of, page.duplicate_fetched_at)
-        return self._writer.write(exchange)
+            return self._writer.write_revisit(exchange, page.duplicate_of, page.duplicate_fetched_at, facts)
+        return self._writer.write(exchange, facts)
 
     def read(self, place: WarcPlace) -> StoredRecord:
         """A record as it was stored; raises StoreError when it is not there or damaged."""
@@ -92,3 +93,18 @@ class FolderArchive:
         """Finish the file in hand, and those that other workers left when they died meanwhile."""
         self._writer.close()
         repair(self.folder)
+
+
+def _facts(page: Page) -> dict[str, str]:
+    """What a metadata record says of a page, by the names that Heritrix gave most of it.
+
+    A record takes 400 bytes, 3% of an HTML page of 86 kB, which takes 12 kB. Outlinks are left out, which would take
+    seven times as much: they are in the response.
+    """
+    facts = {"via": page.referrer} if page.referrer else {}
+    # Heritrix writes how each hop was found: L is a link
+    facts |= {"hopsFromSeed": "L" * page.depth} if page.depth else {"seed": ""}
+    if page.latency is not None:
+        facts["firstByteMs"] = f"{page.latency * 1000:.0f}"
+    facts |= {"mimeType": page.mime_type} if page.mime_type else {}
+    return facts | ({"charset": page.charset} if page.charset else {})

@@ -90,8 +90,7 @@ def record_id() -> str:
 
 def warcinfo_record(identity: str, filename: str, info: Mapping[str, str]) -> Record:
     """What opens a file: who wrote it, with what and how, as lines of `info`."""
-    lines = "".join(f"{name}: {_LINE_BREAKS.sub(' ', value)}\r\n" for name, value in info.items())
-    block = lines.encode("utf-8", "replace")
+    block = _warc_fields(info)
     fields = {
         "WARC-Type": "warcinfo",
         "WARC-Record-ID": identity,
@@ -138,6 +137,24 @@ def request_record(exchange: Exchange, warcinfo_id: str, concurrent_to: str) -> 
     fields["WARC-Block-Digest"] = digest(head, exchange.request_body)
     fields["Content-Type"] = "application/http; msgtype=request"
     return Record(fields, (head, exchange.request_body))
+
+
+def metadata_record(
+    exchange: Exchange, warcinfo_id: str, concurrent_to: str, facts: Mapping[str, str]
+) -> Record:
+    """What the crawler knows of the fetch that led to the record `concurrent_to`, as lines of `facts`."""
+    block = _warc_fields(facts)
+    fields = {
+        "WARC-Type": "metadata",
+        "WARC-Record-ID": record_id(),
+        "WARC-Warcinfo-ID": warcinfo_id,
+        "WARC-Target-URI": exchange.url,
+        "WARC-Date": warc_date(exchange.fetched_at),
+        "WARC-Concurrent-To": concurrent_to,
+        "WARC-Block-Digest": digest(block),
+        "Content-Type": "application/warc-fields",
+    }
+    return Record(fields, (block,))
 
 
 def archived_head(exchange: Exchange) -> bytes:
@@ -227,6 +244,12 @@ def _fields(exchange: Exchange, warc_type: str, warcinfo_id: str) -> dict[str, s
     if exchange.truncated:
         fields["WARC-Truncated"] = exchange.truncated
     return fields
+
+
+def _warc_fields(lines: Mapping[str, str]) -> bytes:
+    """A block of type application/warc-fields."""
+    text = "".join(f"{name}: {_LINE_BREAKS.sub(' ', value)}\r\n" for name, value in lines.items())
+    return text.encode("utf-8", "replace")
 
 
 def _ended(head: bytes) -> bytes:

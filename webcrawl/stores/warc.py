@@ -28,6 +28,7 @@ from webcrawl.stores.record import (
     inflated,
     level_for,
     members,
+    metadata_record,
     parse,
     record_id,
     request_record,
@@ -105,16 +106,22 @@ class WarcWriter:
     ) -> None:
         self.close()
 
-    def write(self, exchange: Exchange) -> WarcPlace:
-        """Append a response and its request; the place is the response's."""
+    def write(self, exchange: Exchange, facts: Mapping[str, str] | None = None) -> WarcPlace:
+        """Append a response, its request, and what else is known as a metadata record; the place is the response's."""
         self._make_room()
-        return self._write_pair(exchange, response_record(exchange, self._warcinfo_id))
+        return self._write_group(exchange, response_record(exchange, self._warcinfo_id), facts)
 
-    def write_revisit(self, exchange: Exchange, refers_to_url: str, refers_to_date: datetime) -> WarcPlace:
+    def write_revisit(
+        self,
+        exchange: Exchange,
+        refers_to_url: str,
+        refers_to_date: datetime,
+        facts: Mapping[str, str] | None = None,
+    ) -> WarcPlace:
         """Append an answer without its payload, which was archived when `refers_to_url` was fetched."""
         self._make_room()
         record = revisit_record(exchange, self._warcinfo_id, refers_to_url, refers_to_date)
-        return self._write_pair(exchange, record)
+        return self._write_group(exchange, record, facts)
 
     def close_old(self) -> None:
         """Close the file in hand if it is `roll_seconds` old: for when nothing more is written."""
@@ -171,12 +178,15 @@ class WarcWriter:
         self._serial += 1
         return f"{self._prefix}-{stamp}-{self._serial:05}-{os.getpid()}-{host}.warc.gz"
 
-    def _write_pair(self, exchange: Exchange, answer: Record) -> WarcPlace:
-        """Both records in one stroke, the answer first: if only one of them survives, it should be that."""
-        question = request_record(exchange, self._warcinfo_id, answer.fields["WARC-Record-ID"])
+    def _write_group(self, exchange: Exchange, answer: Record, facts: Mapping[str, str] | None) -> WarcPlace:
+        """All records in one stroke, the answer first: if only one of them survives, it should be that."""
+        about = (exchange, self._warcinfo_id, answer.fields["WARC-Record-ID"])
+        others = [request_record(*about), *((metadata_record(*about, facts),) if facts else ())]
         start = self._size + len(self._opening)
         level = level_for(exchange.payload, self._level)
-        length = self._append((self._opening,), answer.member(level), question.member(self._level))[1]
+        length = self._append(
+            (self._opening,), answer.member(level), *(record.member(self._level) for record in others)
+        )[1]
         place = WarcPlace(self._name, start, length)
         self._opening = b""
         line = cdxj.line(StoredRecord(answer.fields, bytes(answer.block[0]), b""), *place)

@@ -85,14 +85,16 @@ async def test_an_engine_that_goes_away_while_a_crawl_begins_is_waited_for(
     crawler_of: Crawlers, durable_server: ValkeyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = Session.of(crawler_of(REDIS_URL=f"unix://{durable_server.unix_socket_path}"))
-    connect = session.connect
+    connect, lost = session.connect, asyncio.Event()
 
     async def connect_and_lose_it(**options: bool) -> None:
         await connect(**options)
         durable_server.terminate()
+        lost.set()
 
     monkeypatch.setattr(session, "connect", connect_and_lose_it)
     opening = asyncio.create_task(session.open())
+    await lost.wait()
     await asyncio.sleep(0.2)
     await asyncio.to_thread(durable_server.start)
     await opening

@@ -64,8 +64,8 @@ class Feeding:
         """Drop the claims on what the frontier has by now."""
         claims = self._claims
         if claims and claims.outstanding:
-            self._found = self._worker.found if self._found is None else self._found
-            if self._worker.sent >= self._found:
+            self._found = self._worker.found.total if self._found is None else self._found
+            if self._worker.found.sent >= self._found:
                 await asyncio.to_thread(claims.settle)
                 self._found = None
 
@@ -76,7 +76,7 @@ class Feeding:
                 await self.settle()
                 if turn % _LOOK_FOR_DEAD_EVERY == 0:
                     await self._take_over()
-                if self._worker.is_known and self._worker.backlog <= _MOST_WAITING:
+                if self._worker.is_known and len(self._worker.found) <= _MOST_WAITING:
                     turn += 1
                     for request in await asyncio.to_thread(lambda: list(self._spider.next_requests())):
                         self._crawler.engine.crawl(request)

@@ -135,7 +135,7 @@ class FrontierScheduler(RedisScheduler):
     def add_links(self, links: Iterable[str], *, depth: int, referrer: str, level: int) -> None:
         """Give a page's links (normalised) that pass the filters to the frontier, no requests made of them."""
         worker, allowed = self.worker, self.session.filters.apply
-        fingerprint, recent = self.session.canonicalizer.fingerprint, worker.recent.links
+        fingerprint, recent = self.session.canonicalizer.fingerprint, worker.found.recent.links
         filtered = 0
         for link in links:
             # most links of a page are on the pages around it too
@@ -152,7 +152,7 @@ class FrontierScheduler(RedisScheduler):
 
     def next_request(self) -> Request | None:
         """A request whose host may be asked now; None when there is none, or too much waits to be sent."""
-        if self.worker.backlog > _MOST_BACKLOG:
+        if len(self.worker.found) > _MOST_BACKLOG:
             return None
         while (url := self.worker.next()) is not None:
             token = self.worker.token(url)
@@ -168,10 +168,10 @@ class FrontierScheduler(RedisScheduler):
     def has_pending_requests(self) -> bool:
         # Scrapy asks this only when the spider has no start requests left
         self.worker.seeding = False
-        return self.worker.finished is None or bool(self.worker.backlog)
+        return self.worker.finished is None or bool(self.worker.found)
 
     def __len__(self) -> int:
-        return len(self._tasks) + self.worker.backlog
+        return len(self._tasks) + len(self.worker.found)
 
     # --- what our middlewares tell -----------------------------------------------------------------------------------
 

@@ -17,9 +17,9 @@ from dataclasses import replace
 from webcrawl.config import FrontierConfig
 from webcrawl.engine import AWAY
 from webcrawl.errors import ConfigurationError
+from webcrawl.found import Found
 from webcrawl.frontier import Candidate, Crawl, Frontier, Lease, LeasedURL, Report, Settlement
 from webcrawl.frontier.bloom import BloomSeen
-from webcrawl.frontier.recent import Recent
 from webcrawl.frontier.spill import Tails
 from webcrawl.leased import LeasedHost, LeasedHosts, Settled
 from webcrawl.membership import Membership
@@ -27,6 +27,7 @@ from webcrawl.permits import Permits
 from webcrawl.reports import Reports
 from webcrawl.restarts import Restarts
 from webcrawl.room import Room
+from webcrawl.trust import Trust
 from webcrawl.turns import Turns
 
 logger = logging.getLogger(__name__)
@@ -37,9 +38,6 @@ _GATHER_FACTOR = 4
 _IDLE_SECONDS = 0.1
 _BEAT_SECONDS = 2.0
 _LONGEST_HOLD = 5.0
-_FLUSH_AT = 2000
-_TRUSTED = 0.8
-"""Share of a lease in which requests may go out: what is sent at its end has to be answered before it ends."""
 
 
 class Worker:
@@ -60,7 +58,6 @@ class Worker:
         self.frontier = frontier
         self.crawl = crawl
         self.turns = turns
-        self.recent = Recent(config.recent)
         self.finished: str | None = None
         """Why all is over: "finished", "max_pages", "max_bytes" or "frontier_error"; None while it is not."""
         self.failure: Exception | None = None
@@ -70,24 +67,21 @@ class Worker:
         self.met: set[str] = set()
         """Hosts that answered, to be counted."""
         self._config = config
-        self._bloom = bloom
+        self._restarts = Restarts(frontier.engine)
+        self.found = Found(frontier, self._restarts, config.recent, bloom, self._count)
+        self._alone = bloom is not None
+        self._trust = Trust(config.lease_seconds, turns.config.delay)
         self._tails = tails
         self._wake = wake
         self._hosts = LeasedHosts(wake)
         self._permits = Permits(crawl, config.max_pages)
-        self._adds: list[Candidate] = []
-        self._sent = 0
-        """URLs found that the server has."""
         self._dirty: set[str] = set()
         self._condemned: set[str] = set()
         self._lost: list[str] = []
         self._lease_at = 0.0
-        self._lease_again_at = -math.inf
-        self._restarts = Restarts(frontier.engine)
         self._signal = asyncio.Event()
         self._closing = False
         self._last_beat = -math.inf
-        self._reap_at = 0.0
         self._paused = False
         self._room = room or Room()
         self._holds = False
@@ -103,34 +97,11 @@ class Worker:
 
     def add(self, candidate: Candidate) -> bool:
         """Give a URL to the frontier, unless this worker did so lately; False when it did."""
-        if candidate.fingerprint is not None:
-            if not self.recent.fingerprints.add(candidate.fingerprint) and not candidate.anyway:
-                return False
-            if self._bloom is not None:
-                if self._bloom.add(candidate.fingerprint):
-                    self.counted["bloom_seen"] += 1
-                elif not candidate.anyway:
-                    return False
-                candidate = replace(candidate, fingerprint=None)
-        self._adds.append(candidate)
+        if not self.found.add(candidate):
+            return False
         self.finished = None
         self._signal.set()
         return True
-
-    @property
-    def backlog(self) -> int:
-        """URLs found that the server does not have yet."""
-        return len(self._adds)
-
-    @property
-    def sent(self) -> int:
-        """URLs found that the server has: all that were found when `found` was as large."""
-        return self._sent
-
-    @property
-    def found(self) -> int:
-        """URLs found so far."""
-        return self._sent + len(self._adds)
 
     @property
     def is_known(self) -> bool:
@@ -164,7 +135,7 @@ class Worker:
         if page:
             self.counted["pages"] += 1
         if host := self._hosts.of(url.host, token):
-            after = self.found
+            after = self.found.total
             self._hosts.settle(host, Settled(replace(settlement, pages=int(page), bytes=size), after))
             self._dirty.add(url.host)
         else:
@@ -218,10 +189,7 @@ class Worker:
                 self._restarts.doubt()
                 if not hold:
                     logger.warning("The engine is away (%s): holding, nothing is lost.", error)
-                # it may come back without the last moments: what we believe it has seen, it may have to see again
-                self.recent.clear()
-                if self._bloom is not None and not hold:
-                    self._bloom.reload()
+                self.found.doubt(reload=not hold)
                 # not so long that leases run out though the engine is back
                 longest = min(_LONGEST_HOLD, self._config.lease_seconds / 4)
                 hold = min(longest, hold * 2 or 0.1)
@@ -243,12 +211,10 @@ class Worker:
         It may not know who has a host. So whoever lost one has to hear that before others lease it; and a host that
         stays is given back in the end, because of URLs that were handed out the engine may know nothing.
         """
-        forgotten = self._restarts.forgotten()
-        self._adds[:0] = forgotten
-        self._sent -= len(forgotten)
+        self.found.say_again()
         for host in self._hosts:
             host.drained = True
-        self._leave_to_others(time.monotonic())
+        self._trust.leave_to_others(time.monotonic())
         await self._beat()
         self._restarts.heeded()
 
@@ -261,13 +227,7 @@ class Worker:
             and not self.frontier.engine.embedded
             and await self.crawl.working()
         ):
-            self._leave_to_others(time.monotonic() - age)
-
-    def _leave_to_others(self, started: float) -> None:
-        """Those who had hosts when the engine was `started` must hear first which of them they have."""
-        self._lease_again_at = started + self._answer_seconds + self.turns.config.delay
-        # where its clock is ahead, leases of others seem to have run out: they are about to extend them
-        self._reap_at = started + self._config.lease_seconds
+            self._trust.leave_to_others(time.monotonic() - age)
 
     async def _pause(self, round_took: float) -> None:
         """Wait for something to report, a short while in any case, to report in batches: larger ones when busy."""
@@ -289,9 +249,7 @@ class Worker:
         self._open(await self.frontier.regain(), asked)
         while self._condemned:
             await self._condemn(next(iter(self._condemned)))
-        await self._send_adds()
-        if self._bloom is not None and not self._adds:
-            await self._bloom.checkpoint()
+        await self._send_found()
         if not self._hosts:
             self._permits.give_back()
         await self._report()
@@ -306,28 +264,19 @@ class Worker:
             await self._lease()
         if self._paused:
             return
-        if not (self._hosts or self._adds or self.seeding or self.finished):
+        if not (self._hosts or self.found or self.seeding or self.finished):
             await self._check_finished()
 
-    async def _send_adds(self) -> None:
-        """What has been found by now, not what is found meanwhile: a busy worker would never come to report."""
-        end = self.found
-        while self._sent < end:
-            batch = self._adds[: min(_FLUSH_AT, end - self._sent)]
-            verdicts = await self.frontier.add(batch)
-            del self._adds[: len(batch)]
-            self._restarts.taken(batch)
-            self._sent += len(batch)
-            if any(verdicts):
-                self._lease_at = 0.0
-            self.counted["discovered"] += sum(verdicts)
-            self.counted["known"] += len(verdicts) - sum(verdicts)
-            await self._beat_if_due()
+    async def _send_found(self) -> None:
+        if await self.found.send(self._beat_if_due):
+            self._lease_at = 0.0
 
     async def _report(self) -> None:
         names = [name for name in self._dirty if name in self._hosts]
         self._dirty.clear()
-        reports = [self._reports.of(self._hosts[name], self._sent, closing=self._closing) for name in names]
+        reports = [
+            self._reports.of(self._hosts[name], self.found.sent, closing=self._closing) for name in names
+        ]
         counted, self.counted = self.counted, Counter()
         permits, met = self._permits.take_used(), set(self.met)
         if not reports and not counted and not permits:
@@ -375,7 +324,7 @@ class Worker:
     async def _lease(self) -> None:
         room = self._config.lease_hosts - len(self._hosts)
         asked = time.monotonic()
-        if room <= 0 or asked < max(self._lease_at, self._lease_again_at):
+        if room <= 0 or asked < self._lease_at or not self._trust.may_lease(asked):
             return
         leases = await self.frontier.lease(room, self._config.lease_urls, self.members.served())
         self._lease_at = 0.0 if leases else asked + _IDLE_SECONDS
@@ -384,7 +333,7 @@ class Worker:
     def _open(self, leases: list[Lease], asked: float) -> None:
         """Hand out what was leased by a call of this monotonic time."""
         for lease in leases:
-            until = self._trusted_until(asked)
+            until = self._trust.until(asked)
             turn = self.turns.open(lease.host, failures=lease.failures, delay=lease.delay, valid_until=until)
             concurrency = self.turns.config_of(lease.host).concurrency
             self._hosts.open(LeasedHost(lease, turn, concurrency))
@@ -404,7 +353,7 @@ class Worker:
             if lease.host in lost:
                 self._lose(lease.host)
                 continue
-            self.turns.extend(lease.host, self._trusted_until(sent))
+            self.turns.extend(lease.host, self._trust.until(sent))
             if self.turns.set_delay(lease.host, lease.delay):
                 self.learned(lease.host)
         await self._reap(sent)
@@ -414,22 +363,17 @@ class Worker:
         self._last_beat = sent
         if self._config.max_bytes and (await self.crawl.totals()).get("bytes", 0) >= self._config.max_bytes:
             self._finish("max_bytes")
-        if self._bloom is not None and len(self.members.peers) > 1:
+        if self._alone and len(self.members.peers) > 1:
             raise ConfigurationError('SEEN_SET = "bloom" is for a single worker, and this crawl has several')
 
     async def _reap(self, sent: float) -> None:
-        """Take back what dead workers had; `sent` is the time of this beat.
-
-        After a silence in which leases may have run out, only a lease's time later: whoever else the engine was away
-        from is alive, and about to extend.
-        """
-        lease_seconds = self._config.lease_seconds
-        if lease_seconds / 2 < sent - self._last_beat < math.inf:
-            self._reap_at = sent + lease_seconds
-        if sent < self._reap_at:
+        """Take back what dead workers had; `sent` is the time of this beat."""
+        if not self._trust.may_reap(sent, self._last_beat):
             return
         # a worker that was stopped in mid-request may still be answered
-        hosts, buried = await self.frontier.reap(delay=self.turns.config.delay, answer=self._answer_seconds)
+        hosts, buried = await self.frontier.reap(
+            delay=self.turns.config.delay, answer=self._trust.answer_seconds
+        )
         if hosts:
             logger.warning(
                 "Took back %d hosts of workers that died; %d URLs are dead letters.", hosts, buried
@@ -472,7 +416,7 @@ class Worker:
         others_seeding = (await self.crawl.beat(seeding=False)).seeding
         nothing_left = not others_seeding and await self.frontier.finished()
         # what a callback found meanwhile is not on the server yet
-        if nothing_left and not self._adds:
+        if nothing_left and not self.found:
             self._finish("finished")
 
     def _finish(self, reason: str) -> None:
@@ -481,22 +425,15 @@ class Worker:
             self._wake()
 
     async def _give_everything_back(self) -> None:
-        while self._adds:
-            await self._send_adds()
-        await self.frontier.settle_all([self._reports.last_of(host, self._sent) for host in self._hosts])
+        while self.found:
+            await self._send_found()
+        await self.frontier.settle_all([self._reports.last_of(host, self.found.sent) for host in self._hosts])
         counted, self.counted = self.counted, Counter()
         await self.crawl.leave(counted)
-        if self._bloom is not None:
-            self._bloom.save()
+        self.found.save()
 
-    @property
-    def _answer_seconds(self) -> float:
-        """How long a request may take that was sent at the end of a lease: as leases are trusted so much less."""
-        return (1 - _TRUSTED) * self._config.lease_seconds
-
-    def _trusted_until(self, asked: float) -> float:
-        """Until when nobody else can have a host whose lease was asked for, or extended, at a monotonic time."""
-        return asked + _TRUSTED * self._config.lease_seconds
+    def _count(self, name: str, number: int) -> None:
+        self.counted[name] += number
 
     def _lose(self, name: str) -> None:
         self.counted["lost_leases"] += 1

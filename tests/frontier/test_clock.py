@@ -214,7 +214,7 @@ async def test_after_a_failover_to_a_fast_clock_nobody_loses_his_leases(
     clock.move(HOUR)
     beat = worker._last_beat
     worker._restarts.doubt()
-    await consumer.until(lambda: worker._lease_again_at > 0 and worker._last_beat > beat)
+    await consumer.until(lambda: worker._trust._lease_at > 0 and worker._last_beat > beat)
     assert await alive.extend([lease]) == set()
     await consumer.stop()
 

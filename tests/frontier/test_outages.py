@@ -63,7 +63,7 @@ async def test_an_engine_that_is_back_is_found_before_the_leases_run_out(
         nonlocal looks
         looks += 1
 
-    consumer.worker.recent.clear = look  # type: ignore[method-assign]
+    consumer.worker.found.recent.clear = look  # type: ignore[method-assign]
     durable_server.terminate()
     # pauses that doubled up to five seconds would take half a minute
     await consumer.until(lambda: looks >= 12, seconds=15)
@@ -95,7 +95,7 @@ async def test_what_the_engine_forgot_in_a_power_cut_is_said_again(
     worker.add(page("http://b.test/link"))
     worker.landed(first, token)
     worker.settle(first, token, Settlement(first.index), page=True)
-    await consumer.until(lambda: not worker.backlog and len(worker._hosts[first.host].urls) == 2)
+    await consumer.until(lambda: not worker.found and len(worker._hosts[first.host].urls) == 2)
     await asyncio.to_thread(cut.strike)
     worker.add(page("http://a.test/urgent", level=0))
     durable_server.start()

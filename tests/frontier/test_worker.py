@@ -129,7 +129,7 @@ async def test_a_url_found_at_the_last_moment_is_not_left_behind(frontier_of: Fr
     consumer = Consumer(frontier, lambda url: page_with())
     consumer.start("http://a.test/1")
     worker = consumer.worker
-    await consumer.until(lambda: Meanwhile.found and not worker.backlog and worker.finished is not None)
+    await consumer.until(lambda: Meanwhile.found and not worker.found and worker.finished is not None)
     await consumer.stop()
     assert set(consumer.fetched) == {"http://a.test/1", "http://a.test/late"}
 
@@ -314,7 +314,7 @@ async def test_leases_are_kept_though_there_is_much_to_add(
         worker.add(page(f"http://a.test/{number}"))
     worker.seeding = True
     worker.start()
-    await consumer.until(lambda: worker.backlog == 0)
+    await consumer.until(lambda: not worker.found)
     await worker.close()
     assert done[:7] == ["extend", "add", "extend", "add", "extend", "add", "extend"]
 

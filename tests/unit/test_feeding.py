@@ -37,12 +37,24 @@ class Listed(Spider):
             yield from cast("list[Request]", self.make_request_from_data(one))
 
 
+class Waiting:
+    """What the worker has found: so many URLs wait to be sent."""
+
+    total = sent = 0
+
+    def __init__(self, backlog: int) -> None:
+        self._backlog = backlog
+
+    def __len__(self) -> int:
+        return self._backlog
+
+
 def fed(spider: Listed, crawled: list[str], *, backlog: int = 0) -> Feeding:
     engine = SimpleNamespace(crawl=lambda request: crawled.append(request.url))
     crawler = cast("Crawler", SimpleNamespace(spider=spider, engine=engine))
     keys = SimpleNamespace(crawl="listed")
     session = cast("Session", SimpleNamespace(allow_seed=lambda url: None, keys=keys, worker="w1"))
-    worker = cast("Worker", SimpleNamespace(backlog=backlog, is_known=True, found=0, sent=0))
+    worker = cast("Worker", SimpleNamespace(is_known=True, found=Waiting(backlog)))
     return Feeding(crawler, session, worker)
 
 

@@ -139,6 +139,7 @@ SPIDER_MIDDLEWARES = {
 MIME_PROCESSES = 1
 MIME_TIMEOUT = 20
 MIME_MEMORY = 1_073_741_824
+TEXT_LINKS = False
 SIMHASH_DISTANCE = 3
 NEAR_DUPLICATES = "mark"
 NEAR_DUPLICATES_FOLLOW = True
@@ -148,6 +149,12 @@ ITEM_PIPELINES = {
     "pipelines.pdf.PdfPipeline": 210,
     "pipelines.feed.FeedPipeline": 211,
     "pipelines.sitemap.SitemapPipeline": 212,
+    "pipelines.image.ImagePipeline": 213,
+    "pipelines.media.MediaPipeline": 214,
+    "pipelines.office.OfficePipeline": 215,
+    "pipelines.json_data.JsonDataPipeline": 216,
+    "pipelines.text.TextPipeline": 217,
+    "pipelines.archive.ArchivePipeline": 218,
     "pipelines.counts.CountsPipeline": 290,
     "pipelines.near_duplicates.NearDuplicatesPipeline": 300,
     "pipelines.warc.WarcPipeline": 800,

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 class MimePipeline:
     """Give it the MIME types that it `takes` and the name of its `reader`; see docs/howto/add-a-mime-type-pipeline.md.
 
-    The reader, "module:function", makes `Facts` of a `Document`. It runs in a process of its own, unless `isolated` is
-    False: then on the event loop, and it has to be quick and safe with any input. What it cannot read is an error on
-    the page (`processing_error`), which goes on.
+    The reader, "module:function", makes `Facts` of a `Document`. It runs in a process of its own; for documents of up
+    to `inline_bytes` on the event loop, where it has to be quick and safe with any input. What it cannot read is an
+    error on the page (`processing_error`), which goes on.
 
     A page is read by the first pipeline that takes it. Copies are not read. Of a page that says noindex nothing is kept
     but where it leads.
@@ -31,7 +31,7 @@ class MimePipeline:
 
     types: ClassVar[frozenset[str]] = frozenset()
     reader: str = ""
-    isolated: ClassVar[bool] = True
+    inline_bytes: ClassVar[int] = 0
 
     def __init__(self, readers: Readers, outlinks: Outlinks) -> None:
         self._readers = readers
@@ -58,10 +58,10 @@ class MimePipeline:
     async def _read(self, page: Page) -> Page:
         assert page.document is not None
         try:
-            if self.isolated:
-                facts = await self._readers.read(self.reader, page.document)
-            else:
+            if len(page.document) <= self.inline_bytes:
                 facts = call(self.reader, page.document)
+            else:
+                facts = await self._readers.read(self.reader, page.document)
         except UnreadableDocument as error:
             page.processing_error = f"{page.mime_type} {error}"[:1000]
             return page

@@ -9,7 +9,20 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.crawls import CrawlResult
-from tests.documents import atom, entity_bomb, gzip_bomb, pdf, pdf_bomb, rss, sitemap_index, urlset
+from tests.documents import (
+    MORE_SAMPLES,
+    SAMPLES,
+    atom,
+    entity_bomb,
+    gzip_bomb,
+    pdf,
+    pdf_bomb,
+    png_bomb,
+    rss,
+    sitemap_index,
+    urlset,
+    zip_bomb,
+)
 from tests.web import LocalWeb, Reply
 
 RunCrawl = Callable[..., CrawlResult]
@@ -58,8 +71,10 @@ def test_links_in_documents_are_followed(local_web: StartWeb, crawl: RunCrawl) -
     put(web, "/map.xml", urlset(("/from-sitemap", "2020-01-01")), "text/xml")
     put(web, "/map.xml.gz", gzip.compress(urlset(("/from-gz", None))), "application/x-gzip")
     put(web, "/sitemap.txt", f"{web.url(SITE, '/from-lines')}\n", "text/plain")
+    put(web, "/notes.txt", f"not followed: {web.url(SITE, '/from-text')}", "text/plain")
     seed = home(
         web,
+        "/notes.txt",
         "/a.pdf",
         "/feed",
         "/atom",
@@ -182,3 +197,51 @@ def test_a_document_that_hangs_costs_only_itself(local_web: StartWeb, crawl: Run
     assert rows["/loop.pdf"]["processing_error"] == "application/pdf takes longer than 1.5 s"
     assert rows["/loop.pdf"]["warc_file"]
     assert rows["/from-pdf"]["status"] == rows["/good"]["status"] == 200
+
+
+def test_a_folder_of_mixed_files(local_web: StartWeb, crawl: RunCrawl) -> None:
+    """Every type that is read, good and cut in two: each has its row, and the summary counts them by type."""
+    web = local_web(SITE)
+    good, cut = {}, {}
+    for name, first in SAMPLES.items():
+        for number, (mime_type, body) in enumerate([first, *MORE_SAMPLES.get(name, [])]):
+            suffix = ".xml.gz" if name == "sitemap" and mime_type == GZIP else ""
+            good[f"/{name}-{number}{suffix}"] = mime_type, body
+            cut[f"/cut-{name}-{number}{suffix}"] = mime_type, body[: len(body) // 2]
+    for path, (mime_type, body) in {**good, **cut}.items():
+        put(web, path, body, mime_type)
+    put(web, "/bomb.png", png_bomb(), "image/png")
+    put(web, "/bomb.docx", zip_bomb("word/document.xml", 80), good["/office-0"][0])
+    result = crawl([home(web, *good, *cut, "/bomb.png", "/bomb.docx")], DEPTH_LIMIT=1)
+    assert result.returncode == 0, result.stderr
+    rows = by_path(web, result)
+    assert rows.keys() == {"/", *good, *cut, "/bomb.png", "/bomb.docx"}
+    assert {row["status"] for row in rows.values()} == {200}
+    assert {row["error"] for row in rows.values()} == {None}
+    for path in good:
+        assert rows[path]["details"] and not rows[path]["processing_error"], path
+    refused = {path for path, row in rows.items() if row["processing_error"]}
+    assert {"/bomb.docx", "/cut-pdf-0", "/cut-office-0", "/cut-office-1", "/cut-jsondata-0"} <= refused
+    assert not refused & good.keys()
+    expected: dict[str, dict[str, int]] = {}
+    for path, row in rows.items():
+        one = expected.setdefault(row["mime_type"], {"pages": 0, "bytes": 0, "errors": 0})
+        one["pages"] += 1
+        one["bytes"] += row["length"]
+        one["errors"] += path in refused
+    assert result.summary["types"] == expected
+    assert result.summary["dead_letters"] == 0
+    assert f"{len(expected) - 12} more: see summary.json" in result.stderr
+
+
+def test_urls_in_plain_text_are_links_for_who_wants_them(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    leaf(web, "/written")
+    seed = put(
+        web,
+        "/notes.txt",
+        f"See {web.url(SITE, '/written')}, and <{web.url(SITE, '/written')}>.",
+        "text/plain",
+    )
+    rows = crawl([seed], TEXT_LINKS=True).rows()
+    assert {row["url"] for row in rows} == {seed, web.url(SITE, "/written")}

@@ -7,27 +7,32 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tests.documents import SAMPLES
+from tests.documents import MORE_SAMPLES, SAMPLES
 from webcrawl.errors import UnreadableDocument
 from webcrawl.mime.facts import Facts
 
 Read = Callable[..., Facts]
-EXAMPLES = 60
+EXAMPLES = 40
 # what only the process itself can say of a reader that died, hung or answered nonsense
 WORSE = ("its reader", "longer", "more memory", "more time", "no process")
 
 
-@pytest.mark.parametrize("name", SAMPLES)
-def test_a_good_document_has_facts(name: str, read: Read) -> None:
-    mime_type, body = SAMPLES[name]
+ALL = [
+    pytest.param(name, *sample, id=f"{name} {sample[0]}")
+    for name, one in SAMPLES.items()
+    for sample in [one, *MORE_SAMPLES.get(name, [])]
+]
+
+
+@pytest.mark.parametrize(("name", "mime_type", "body"), ALL)
+def test_a_good_document_has_facts(name: str, mime_type: str, body: bytes, read: Read) -> None:
     facts = read(f"webcrawl.mime.{name}:read", body, mime_type)
     assert facts.details
+    assert "broken" not in facts.details
 
 
-@pytest.mark.parametrize("name", SAMPLES)
-def test_a_damaged_document_is_read_or_refused(name: str, read: Read) -> None:
-    mime_type, body = SAMPLES[name]
-
+@pytest.mark.parametrize(("name", "mime_type", "body"), ALL)
+def test_a_damaged_document_is_read_or_refused(name: str, mime_type: str, body: bytes, read: Read) -> None:
     @settings(max_examples=EXAMPLES, database=None)
     @given(st.data())
     def check(data: st.DataObject) -> None:

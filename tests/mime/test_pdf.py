@@ -57,6 +57,7 @@ def test_links_of_annotations_and_outline(read: Read) -> None:
         (pdf()[:400], "is broken"),
         (b"", "is broken"),
     ],
+    ids=["nothing", "cut", "empty"],
 )
 def test_what_is_broken_is_said(body: bytes, error: str, read: Read) -> None:
     with pytest.raises(UnreadableDocument, match=error):

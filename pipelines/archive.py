@@ -1,0 +1,26 @@
+"""Archives: what is in them, without unpacking it."""
+
+from __future__ import annotations
+
+from webcrawl.reading import MimePipeline
+
+
+class ArchivePipeline(MimePipeline):
+    """Lists the members of zip and tar archives, and says of other packed files what they are."""
+
+    types = frozenset(
+        f"application/{name}"
+        for name in [
+            "zip",
+            "x-zip-compressed",
+            "x-tar",
+            "gzip",
+            "x-gzip",
+            "x-bzip2",
+            "x-bzip",
+            "x-xz",
+            "x-gtar",
+            "x-compressed-tar",
+        ]
+    )
+    reader = "webcrawl.mime.archive:read"

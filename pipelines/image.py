@@ -1,0 +1,30 @@
+"""Images: size, format, EXIF, perceptual hash."""
+
+from __future__ import annotations
+
+from webcrawl.reading import MimePipeline
+
+
+class ImagePipeline(MimePipeline):
+    """Reads images."""
+
+    types = frozenset(
+        f"image/{name}"
+        for name in (
+            [
+                "png",
+                "jpeg",
+                "gif",
+                "webp",
+                "bmp",
+                "tiff",
+                "avif",
+                "x-icon",
+                "vnd.microsoft.icon",
+                "svg+xml",
+                "jp2",
+                "apng",
+            ]
+        )
+    )
+    reader = "webcrawl.mime.image:read"

@@ -1,0 +1,13 @@
+"""JSON: what it is at the top, JSON-LD, JSON feeds."""
+
+from __future__ import annotations
+
+from webcrawl.reading import MimePipeline
+
+
+class JsonDataPipeline(MimePipeline):
+    """Reads JSON; that of a usual size in the worker."""
+
+    types = frozenset({"application/json", "application/ld+json", "application/feed+json", "text/json"})
+    reader = "webcrawl.mime.jsondata:read"
+    inline_bytes = 65_536

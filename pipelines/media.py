@@ -1,0 +1,23 @@
+"""Audio and video: duration, codecs, tags."""
+
+from __future__ import annotations
+
+from webcrawl.page import Page
+from webcrawl.reading import MimePipeline
+
+# lists of what to play, not media
+_LISTS = frozenset({"audio/x-mpegurl", "audio/mpegurl", "audio/x-scpls"})
+
+
+class MediaPipeline(MimePipeline):
+    """Reads all audio and video, from what the file says of itself."""
+
+    reader = "webcrawl.mime.media:read"
+
+    def takes(self, page: Page) -> bool:
+        mime_type = page.mime_type or ""
+        return (
+            mime_type.startswith(("audio/", "video/"))
+            and mime_type not in _LISTS
+            or mime_type == "application/ogg"
+        )

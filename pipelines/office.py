@@ -1,0 +1,29 @@
+"""Office documents: text, links, and what they say of themselves."""
+
+from __future__ import annotations
+
+from webcrawl.reading import MimePipeline
+
+_OOXML = "application/vnd.openxmlformats-officedocument"
+_ODF = "application/vnd.oasis.opendocument"
+
+
+class OfficePipeline(MimePipeline):
+    """Reads OOXML, OpenDocument and, without their text, the binary ones before them."""
+
+    types = frozenset(
+        {
+            f"{_OOXML}.wordprocessingml.document",
+            f"{_OOXML}.spreadsheetml.sheet",
+            f"{_OOXML}.presentationml.presentation",
+            f"{_OOXML}.presentationml.slideshow",
+            f"{_ODF}.text",
+            f"{_ODF}.spreadsheet",
+            f"{_ODF}.presentation",
+            "application/msword",
+            "application/vnd.ms-excel",
+            "application/vnd.ms-powerpoint",
+            "application/x-ole-storage",
+        }
+    )
+    reader = "webcrawl.mime.office:read"

@@ -1,0 +1,90 @@
+"""Images: what their heads say, how alike they look, and those that only want our memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+from PIL import Image
+
+from tests.documents import entity_bomb, image, png_bomb
+from webcrawl.errors import UnreadableDocument
+from webcrawl.mime.facts import Facts
+
+Read = Callable[..., Facts]
+READER = "webcrawl.mime.image:read"
+
+
+@pytest.mark.parametrize("format", ["PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "AVIF"])
+def test_size_format_and_hash(format: str, read: Read) -> None:
+    facts = read(READER, image(format, (64, 48)), f"image/{format.lower()}")
+    assert (facts.details["width"], facts.details["height"], facts.details["format"]) == (64, 48, format)
+    dhash = facts.details["dhash"]
+    assert isinstance(dhash, str)
+    assert int(dhash, 16).bit_count() >= 60, "each column is darker than the one to its left"
+
+
+def test_images_that_look_alike_have_nearly_the_same_hash(read: Read) -> None:
+    def hash_of(body: bytes) -> int:
+        return int(str(read(READER, body, "image/png").details["dhash"]), 16)
+
+    one, smaller = hash_of(image("PNG", (640, 480))), hash_of(image("JPEG", (200, 150), quality=30))
+    assert (one ^ smaller).bit_count() <= 4
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Image, "linear_gradient", lambda mode: Image.radial_gradient(mode))
+        other = hash_of(image("PNG", (640, 480)))
+    assert (one ^ other).bit_count() > 16
+
+
+def test_exif(read: Read) -> None:
+    exif = Image.Exif()
+    exif.update({0x010E: "A view\0", 0x013B: "A. Painter", 0x010F: "Camera Inc.", 0x0112: 6})
+    exif.get_ifd(0x8769)[0x9003] = "2026:11:20 09:00:00"
+    facts = read(READER, image("JPEG", exif=exif.tobytes()), "image/jpeg")
+    assert (facts.title, facts.author) == ("A view", "A. Painter")
+    assert facts.published == datetime(2026, 11, 20, 9, tzinfo=UTC)
+    assert facts.details["exif"] == {"Make": "Camera Inc.", "Orientation": 6}
+
+
+def test_an_animation_says_how_many_frames_it_has(read: Read) -> None:
+    frames = [Image.new("L", (9, 9), shade) for shade in (0, 100, 200)]
+    body = image("GIF", (9, 9), save_all=True, append_images=frames)
+    assert read(READER, body, "image/gif").details["frames"] == 4
+
+
+def test_an_image_of_too_many_pixels_is_not_decoded(read: Read) -> None:
+    facts = read(READER, png_bomb(), "image/png")
+    assert facts.details == {"width": 65_000, "height": 65_000, "format": "PNG", "mode": "RGB", "cut": True}
+
+
+def test_a_cut_image_has_its_size(read: Read) -> None:
+    facts = read(READER, image("JPEG", (200, 100))[:500], "image/jpeg")
+    assert (facts.details["width"], facts.details["broken"]) == (200, True)
+
+
+def test_svg(read: Read) -> None:
+    body = (
+        b"<svg xmlns='http://www.w3.org/2000/svg' width='30px' height='100%'><title>A sign</title>"
+        b"<desc>It says stop</desc><g><text>St<tspan>op</tspan></text></g></svg>"
+    )
+    facts = read(READER, body, "image/svg+xml")
+    assert (facts.title, facts.description, facts.text) == ("A sign", "It says stop", "Stop")
+    assert facts.details == {"format": "SVG", "width": 30.0}
+
+
+@pytest.mark.parametrize(
+    ("body", "mime_type"),
+    [
+        (b"\x89PNG\r\n\x1a\n", "image/png"),
+        (b"", "image/gif"),
+        (entity_bomb("svg"), "image/svg+xml"),
+        (b"<html/>", "image/svg+xml"),
+        # PostScript is a program, which Pillow would have Ghostscript run
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n", "image/png"),
+    ],
+    ids=["cut", "empty", "entities", "html", "postscript"],
+)
+def test_what_is_broken_is_said(body: bytes, mime_type: str, read: Read) -> None:
+    with pytest.raises(UnreadableDocument, match="is broken"):
+        read(READER, body, mime_type)

@@ -1,0 +1,52 @@
+"""Audio and video: heads written by hand, without anything to hear or see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.documents import mp3, mp4, wav, webm
+from webcrawl.errors import UnreadableDocument
+from webcrawl.mime.facts import Facts
+
+Read = Callable[..., Facts]
+READER = "webcrawl.mime.media:read"
+VIDEO = {"kind": "video", "width": 320, "height": 240}
+
+
+@pytest.mark.parametrize(
+    ("body", "mime_type", "duration", "stream"),
+    [
+        (mp4(7), "video/mp4", 7.0, {**VIDEO, "codec": "AVC", "duration": 7.0}),
+        (webm(5), "video/webm", 5.0, {**VIDEO, "codec": "VP9"}),
+        (wav(2), "audio/wave", 2.0, {"kind": "audio", "codec": "PCM", "channels": 2, "sampling_rate": 8_000}),
+        (mp3(), "audio/mpeg", 2.6, {"kind": "audio", "codec": "MPEG Audio", "bit_rate": 128_000}),
+    ],
+    ids=["mp4", "webm", "wav", "mp3"],
+)
+def test_duration_and_codec(
+    body: bytes, mime_type: str, duration: float, stream: dict[str, object], read: Read
+) -> None:
+    facts = read(READER, body, mime_type)
+    assert facts.details["duration"] == pytest.approx(duration, abs=0.05)
+    streams = facts.details["streams"]
+    assert isinstance(streams, list) and len(streams) == 1 and isinstance(streams[0], dict)
+    assert streams[0].items() >= stream.items()
+
+
+def test_tags(read: Read) -> None:
+    facts = read(READER, mp3("A song", "A. Singer"), "audio/mpeg")
+    assert (facts.title, facts.author) == ("A song", "A. Singer")
+    assert read(READER, webm(), "video/webm").title == "Clip"
+
+
+def test_the_head_is_enough(read: Read) -> None:
+    facts = read(READER, wav(60)[:2_000], "audio/wave")
+    assert facts.details["duration"] == pytest.approx(60, abs=1) or facts.details["streams"]
+
+
+@pytest.mark.parametrize("body", [b"", b"nothing to hear here", mp4()[:150]], ids=["empty", "text", "cut"])
+def test_what_is_broken_is_said(body: bytes, read: Read) -> None:
+    with pytest.raises(UnreadableDocument, match="is broken"):
+        read(READER, body, "video/mp4")

@@ -1,0 +1,143 @@
+"""JSON, plain text and archives."""
+
+from __future__ import annotations
+
+import gzip
+import tarfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.documents import tar, zip_bomb, zipped
+from webcrawl.document import Document
+from webcrawl.errors import UnreadableDocument
+from webcrawl.mime import archive
+from webcrawl.mime.facts import Facts
+from webcrawl.mime.reader import call
+from webcrawl.mime.text import trimmed
+
+Read = Callable[..., Facts]
+JSON, TEXT, ARCHIVE = "webcrawl.mime.jsondata:read", "webcrawl.mime.text:read", "webcrawl.mime.archive:read"
+
+
+def read_here(reader: str, body: bytes, mime_type: str = "text/plain") -> Facts:
+    """In this process, as small JSON and text are."""
+    return call(reader, Document(body, mime_type, "utf-8", "http://site.example/folder/file"))
+
+
+# --- JSON ---
+
+
+def test_json_ld() -> None:
+    facts = read_here(
+        JSON,
+        b'{"@context": "https://schema.org", "@type": ["Article", "Thing"], "headline": " A  title ",'
+        b' "inLanguage": "de-AT", "datePublished": "2026-11-21", "articleBody": "It says so."}',
+    )
+    assert (facts.title, facts.language, facts.text) == ("A title", "de", "It says so.")
+    assert facts.published == datetime(2026, 11, 21, tzinfo=UTC)
+    assert facts.details["types"] == ["Article", "Thing"]
+    graph = read_here(JSON, b'{"@graph": [{"@type": "A"}, {"@type": "B"}, 7]}')
+    assert graph.details["types"] == ["A", "B"]
+
+
+def test_a_json_feed_has_links() -> None:
+    facts = read_here(
+        JSON,
+        b'{"version": "https://jsonfeed.org/version/1.1", "title": "News", "items": ['
+        b'{"url": "/one", "date_modified": "2026-11-21T10:00:00Z"}, {"url": "mailto:x"}, {"id": "2"}, 3]}',
+    )
+    assert facts.links == [("http://site.example/one", datetime(2026, 11, 21, 10, tzinfo=UTC))]
+    assert facts.details["entries"] == 1
+    assert read_here(JSON, b'{"items": [{"url": "/one"}]}').links == []
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [(b"[1, 2]", "array"), (b"[]", "array"), (b"7", "int"), (b"null", "NoneType"), (b"{}", "object")],
+)
+def test_other_json(body: bytes, kind: str) -> None:
+    assert read_here(JSON, body).details["kind"] == kind
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        (b"", "is broken"),
+        (b'{"a": ', "is broken"),
+        (b"[" * 200_000, "nested too deep"),
+        (b'{"a":' * 200_000, "nested too deep"),
+        (b"9" * 200_000, "limit"),
+    ],
+    ids=["empty", "cut", "arrays", "objects", "number"],
+)
+def test_broken_and_deep_json(body: bytes, error: str) -> None:
+    with pytest.raises(UnreadableDocument, match=error):
+        read_here(JSON, body)
+
+
+# --- plain text ---
+
+
+def test_text_and_its_links() -> None:
+    body = "See http://a.example/x(1), (https://b.example/y). Not ftp://c.example nor a.example.\nhttp://["
+    assert read_here(TEXT, body.encode()) == Facts(text=body, details={"lines": 2})
+    facts = read_here("webcrawl.mime.text:read_with_links", body.encode())
+    assert [link.url for link in facts.links] == ["http://a.example/x(1)", "https://b.example/y"]
+    assert read_here(TEXT, b"").details == {"lines": 0}
+
+
+def test_punctuation_after_a_url_is_not_part_of_it() -> None:
+    for written, url in {
+        "http://a/b.": "http://a/b",
+        "http://a/(b))": "http://a/(b)",
+        "http://a/?!]": "http://a/",
+    }.items():
+        assert trimmed(written) == url
+
+
+# --- archives ---
+
+
+def test_a_zip_file_is_listed_not_unpacked(read: Read) -> None:
+    facts = read(ARCHIVE, zip_bomb("large", 50), "application/zip")
+    assert facts.details == {
+        "format": "zip",
+        "members": 2,
+        "unpacked": 50_000_011,
+        "names": ["[Content_Types].xml", "large"],
+    }
+
+
+@pytest.mark.parametrize("packing", ["", "gz", "bz2", "xz"])
+def test_a_tar_archive_is_listed(packing: str, read: Read) -> None:
+    facts = read(ARCHIVE, tar("a/b.txt", "c", mode=f"w:{packing}"), "application/x-tar")
+    assert (facts.details["members"], facts.details["unpacked"]) == (2, 200)
+    assert facts.details["names"] == ["a/b.txt", "c"]
+
+
+def test_other_packed_files_say_what_they_are(read: Read) -> None:
+    assert read(ARCHIVE, gzip.compress(b"text"), "application/gzip").details == {"format": "gzip"}
+
+
+def test_of_a_tar_bomb_only_so_much_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "MOST_BYTES", 1_000_000)
+    member = tarfile.TarInfo("large")
+    member.size = 10_000_000
+    body = gzip.compress(member.tobuf() + bytes(member.size), 1)
+    details = read_here(ARCHIVE, body).details
+    assert (details["members"], details["cut"]) == (1, True)
+    monkeypatch.setattr(archive, "MOST_MEMBERS", 5)
+    details = read_here(ARCHIVE, tar(*map(str, range(50)))).details
+    assert (details["members"], details["cut"]) == (5, True)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"Rar!\x1a\x07 another kind", zipped({"a": "b"})[:-10], b"\x1f\x8bnot gzip at all", b"BZh91AY&SY"],
+    ids=["empty", "another kind", "cut zip", "no gzip", "cut bzip2"],
+)
+def test_a_broken_archive_is_said(body: bytes, read: Read) -> None:
+    with pytest.raises(UnreadableDocument, match="is broken"):
+        read(ARCHIVE, body, "application/zip")

@@ -1,0 +1,52 @@
+"""The Link header: what of it leads to pages."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from webcrawl.linkheader import HeaderLink, header_links
+
+
+@pytest.mark.parametrize(
+    ("value", "links"),
+    [
+        ('</next>; rel="next"', [("/next", False)]),
+        ("</a>; rel=next, </b>; rel=prev", [("/a", False), ("/b", False)]),
+        ('</a>; rel="canonical next"', [("/a", True)]),
+        ('</a,b;c>; title="x, <y>; rel=next"; rel=alternate', [("/a,b;c", False)]),
+        ('</a>; REL="Canonical"', [("/a", True)]),
+        ("</a>;rel=next;rel=icon", [("/a", False)]),
+        ("</a>; rel=icon; rel=next", []),
+        ("</s.css>; rel=stylesheet, </p>; rel=preload, </s>; rel='next'", []),
+        ('</s.css>; rel="alternate stylesheet"', []),
+        ('</a>; rel="next nofollow"', []),
+        ('</a>; rel=next; anchor="/other"', []),
+        ("</a>", []),
+        ("", []),
+        ('<<>>,,;;"', []),
+    ],
+)
+def test_what_leads_to_pages(value: str, links: list[tuple[str, bool]]) -> None:
+    assert list(header_links([value])) == [HeaderLink(*link) for link in links]
+
+
+def test_several_headers_and_no_more_than_a_hundred_links() -> None:
+    assert [link.address for link in header_links(["</a>; rel=next", "</b>; rel=prev"])] == ["/a", "/b"]
+    assert len(list(header_links(["</a>; rel=next, " * 500]))) == 100
+
+
+@given(st.text(alphabet='<>;,="\\ relnxt/', max_size=300))
+def test_no_header_is_too_odd(value: str) -> None:
+    for link in header_links([value]):
+        assert "<" not in link.address
+
+
+def test_a_long_header_takes_no_long_time() -> None:
+    for value in (
+        "<" * 60_000,
+        "</a>;" + " ;" * 30_000,
+        '</a>; rel="' + "\\" * 60_000,
+        "<a>" + ';"' * 30_000,
+    ):
+        assert list(header_links([value])) == []

@@ -159,7 +159,9 @@ ITEM_PIPELINES = {
     "pipelines.near_duplicates.NearDuplicatesPipeline": 300,
     "pipelines.warc.WarcPipeline": 800,
     "pipelines.metadata.MetadataPipeline": 900,
+    "pipelines.listeners.ListenersPipeline": 950,
 }
+LISTENERS_MAXLEN = 0
 FEED_EXPORTERS = {"csv": "webcrawl.feeds.PageCsvExporter"}
 
 # --- What a person sees ----------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ DEFAULTS: Mapping[str, Any] = {
     "FRONTIER_SHARDS": 16,
     "HOST_MAX_BYTES": 0,
     "HOST_MAX_PAGES": 0,
+    "LISTENERS_MAXLEN": 0,
     "METADATA_HISTORY": 30,
     "MIME_MEMORY": 1_073_741_824,
     "MIME_PROCESSES": 1,
@@ -189,6 +190,8 @@ class StoreConfig:
     """Bytes that the disk must have left."""
     history: int = 30
     """Earlier fetches of a URL that are kept."""
+    listeners: int = 0
+    """Pages that are kept for listeners; 0: none are published."""
 
     @classmethod
     def from_settings(cls, settings: Settings) -> StoreConfig:
@@ -213,6 +216,7 @@ class StoreConfig:
             spool_max=whole(settings, "STORE_SPOOL_MAX_BYTES", least=0),
             min_free=whole(settings, "STORE_MIN_FREE_BYTES", least=0),
             history=whole(settings, "METADATA_HISTORY", least=0),
+            listeners=whole(settings, "LISTENERS_MAXLEN", least=0),
         )
 
 

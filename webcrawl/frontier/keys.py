@@ -64,6 +64,7 @@ server's clock, as scripts keep it: it does not go back.
       permits                      HASH  worker -> pages reserved of CRAWL_MAX_PAGES
       told:<worker>                INT   number of its last tally, expiring
       hosts                        HLL   hosts that answered
+      pages                        STREAM  finished pages for listeners, the latest ones: page (JSON)
       seeds                        SET   "hostname port" of hosts that an operator named
       scope                        SET   scope keys that seeds, and redirected seeds, opened
 

@@ -1,0 +1,62 @@
+"""A crawl that is listened to while it goes on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from redis import Redis
+
+from tests.crawl.conftest import Project
+from tests.crawls import CHECKOUT, Crawl, until
+from tests.web import LocalWeb, generated_web
+
+SITES = tuple(f"127.0.1.{n}" for n in range(1, 5))
+HERE = Project(CHECKOUT)
+
+
+def test_two_groups_hear_of_every_page_of_a_crawl_whose_worker_is_killed(
+    start_crawl: Callable[..., Crawl],
+    local_web: Callable[..., LocalWeb],
+    redis_url: str,
+    valkey: Redis,
+    tmp_path: Path,
+) -> None:
+    web = local_web(*SITES)
+    graph = generated_web(3, web, pages=80)
+    seeds = [web.url(site) for site in SITES]
+    engine = ("-s", f"REDIS_URL={redis_url}")
+
+    def start() -> Crawl:
+        settings = {"DOWNLOAD_DELAY": 0.05, "LISTENERS_MAXLEN": 1_000, "FRONTIER_LEASE_SECONDS": 2}
+        return start_crawl("broad", seeds, REDIS_URL=redis_url, **settings)
+
+    crawl = start()
+    until(lambda: valkey.xlen("wc:{c:broad}:pages") >= 15, crawl)
+    crawl.kill()
+    # a reader stops in the midst, another one of its group goes on
+    lines = HERE.scrapy("listen", "--group", "index", "--reader", "1", "--count", "10", *engine).splitlines()
+    assert len(lines) == 10
+    result = start().wait(60)
+    assert result.summary["finish_reason"] == "finished"
+    lines += HERE.scrapy("listen", "--group", "index", "--reader", "1", "--once", *engine).splitlines()
+    pages = [json.loads(line) for line in lines]
+    assert {page["url"] for page in pages} == graph.reachable(*seeds)
+    told = {(page["url"], page["fetched_at"]) for page in pages}
+    assert len(told) == len(pages) == valkey.xlen("wc:{c:broad}:pages")
+    stored = {(row["url"], row["fetched_at"]) for row in result.rows()}
+    assert stored <= told
+
+    counted = subprocess.run(
+        [sys.executable, CHECKOUT / "examples" / "listeners" / "hosts.py", redis_url, "broad", "3"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    ).stdout
+    last = dict(eval(counted.splitlines()[-1], {"__builtins__": {}}))
+    assert sum(last.values()) == len(pages)
+    assert set(last) == {web.host(site) for site in SITES}

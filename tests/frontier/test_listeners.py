@@ -1,0 +1,215 @@
+"""Finished pages on their way to listeners: groups, slow and dead readers, an engine that is full or away."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import redis
+
+from webcrawl.engine import Engine
+from webcrawl.errors import StoreError
+from webcrawl.frontier import Keys
+from webcrawl.listeners import Heard, Listener, Publisher
+from webcrawl.page import Page
+
+KEYS = Keys("listened", 4)
+STREAM = KEYS.own("pages")
+NOW = datetime(2026, 2, 3, tzinfo=UTC)
+
+
+def row(number: int, **values: Any) -> dict[str, Any]:
+    return Page(url=f"http://a/{number}", host="http://a", fetched_at=NOW).row() | values
+
+
+def run(redis_url: str, work: Callable[[Engine], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        engine = Engine(redis_url)
+        try:
+            async with asyncio.timeout(20):
+                await work(engine)
+        finally:
+            await engine.close()
+
+    asyncio.run(bounded())
+
+
+async def publish(engine: Engine, numbers: Iterator[int] | range, most: int = 1_000) -> list[bool]:
+    publisher = Publisher(engine, KEYS, most)
+    return list(await asyncio.gather(*(publisher.publish(row(number)) for number in numbers)))
+
+
+async def heard(listener: Listener, *, done: bool = True) -> list[Heard]:
+    """What there is for a listener."""
+    found: list[Heard] = []
+    async for pages in listener.pages(forever=False):
+        found += pages
+        if done:
+            await listener.done(pages)
+    return found
+
+
+def numbers(pages: list[Heard]) -> list[int]:
+    return [int(page.row["url"].rpartition("/")[2]) for page in pages]
+
+
+def test_a_page_is_told_with_all_that_is_known(redis_url: str) -> None:
+    async def work(engine: Engine) -> None:
+        details = {"a": float("nan"), "b": [NOW, "\0"]}
+        told = row(1, status=200, title="Grüße 👋", simhash=2**64 - 1, details=details, published_at=NOW)
+        assert await Publisher(engine, KEYS, 10).publish(told)
+        (page,) = await heard(Listener(engine, KEYS, from_start=True))
+        known = {name: value for name, value in told.items() if value is not None}
+        times = dict.fromkeys(("fetched_at", "published_at"), "2026-02-03T00:00:00+00:00")
+        assert page.row == known | times | {"details": {"a": None, "b": [times["fetched_at"], "\ufffd"]}}
+
+    run(redis_url, work)
+
+
+def test_what_comes_at_once_goes_in_one_round_trip(redis_url: str, valkey: redis.Redis) -> None:
+    async def work(engine: Engine) -> None:
+        assert all(await publish(engine, range(400)))
+        calls = valkey.info("commandstats")
+        # the first page goes alone, the others gather meanwhile; the very first call brings the script
+        assert sum(calls.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("eval", "evalsha")) <= 4
+        assert numbers(await heard(Listener(engine, KEYS, from_start=True))) == list(range(400))
+
+    valkey.config_resetstat()
+    run(redis_url, work)
+
+
+def test_every_group_gets_every_page_and_in_a_group_one_reader_each(redis_url: str) -> None:
+    async def work(engine: Engine) -> None:
+        await publish(engine, range(250))
+        first, second = (Listener(engine, KEYS, group="a", reader=name, from_start=True) for name in "12")
+        other = Listener(engine, KEYS, group="b", reader="1", from_start=True)
+        one, two = first.pages(forever=False), second.pages(forever=False)
+        got = [await anext(one), await anext(two)]
+        for listener, pages in zip((first, second), got, strict=True):
+            await listener.done(pages)
+        rest = await heard(first)
+        assert sorted(numbers(got[0]) + numbers(got[1]) + numbers(rest)) == list(range(250))
+        assert numbers(got[0]) and numbers(got[1])
+        assert numbers(await heard(other)) == list(range(250))
+
+    run(redis_url, work)
+
+
+def test_who_listens_alone_hears_what_comes_from_now_on(redis_url: str) -> None:
+    async def work(engine: Engine) -> None:
+        await publish(engine, range(5))
+        listener = Listener(engine, KEYS)
+        waiting = asyncio.create_task(anext(listener.pages()))
+        while (
+            not await engine.client.info("clients")
+            or (await engine.client.info("clients"))["blocked_clients"] < 1
+        ):
+            await asyncio.sleep(0.01)
+        await publish(engine, range(5, 7))
+        found = await waiting
+        while len(found) < 2:
+            found += await heard(listener)
+        assert numbers(found) == [5, 6]
+
+    run(redis_url, work)
+
+
+def test_a_reader_that_is_slow_slows_nobody_and_is_told_what_it_missed(redis_url: str) -> None:
+    async def work(engine: Engine) -> None:
+        slow = Listener(engine, KEYS, group="slow", reader="1", from_start=True)
+        fast = Listener(engine, KEYS, group="fast", reader="1", from_start=True)
+        await publish(engine, range(100), most=100)
+        held = await anext(slow.pages(forever=False))
+        assert (len(held), await slow.missed(), numbers(await heard(fast))) == (100, 0, list(range(100)))
+        for start in range(100, 1_000, 100):
+            await publish(engine, range(start, start + 100), most=100)
+            assert numbers(await heard(fast)) == list(range(start, start + 100))
+        length = int(await engine.client.xlen(STREAM))
+        # "about": whole nodes of a hundred
+        assert 100 <= length <= 200
+        assert (await slow.missed(), await fast.missed()) == (900 - length, 0)
+        await slow.done(held)
+        assert numbers(await heard(slow)) == list(range(1_000 - length, 1_000))
+        assert await slow.missed() == 0
+
+    run(redis_url, work)
+
+
+def test_what_a_dead_reader_was_not_done_with_goes_to_another_or_to_itself_come_back(redis_url: str) -> None:
+    async def work(engine: Engine) -> None:
+        await publish(engine, range(250))
+        dead = Listener(engine, KEYS, group="g", reader="dead", from_start=True)
+        got = numbers(await anext(dead.pages(forever=False)))
+        patient = Listener(engine, KEYS, group="g", reader="patient", idle_seconds=60)
+        rest = numbers(await heard(patient))
+        assert sorted(got + rest) == list(range(250))
+        back = Listener(engine, KEYS, group="g", reader="dead")
+        assert numbers(await heard(back, done=False)) == got
+        heir = Listener(engine, KEYS, group="g", reader="heir", idle_seconds=0)
+        assert numbers(await heard(heir)) == got
+        assert await heard(Listener(engine, KEYS, group="g", reader="late", idle_seconds=0)) == []
+
+    run(redis_url, work)
+
+
+def test_a_full_engine_takes_no_page_and_nobody_waits(redis_url: str, valkey: redis.Redis) -> None:
+    async def work(engine: Engine) -> None:
+        await publish(engine, range(2))
+        valkey.config_set("maxmemory", "1")
+        try:
+            assert await publish(engine, range(2, 5)) == [False] * 3
+        finally:
+            valkey.config_set("maxmemory", "0")
+        assert await publish(engine, range(5, 7)) == [True] * 2
+        assert numbers(await heard(Listener(engine, KEYS, from_start=True))) == [0, 1, 5, 6]
+
+    run(redis_url, work)
+
+
+def test_a_lost_connection_costs_no_page(
+    redis_url: str, valkey: redis.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work(engine: Engine) -> None:
+        await publish(engine, range(150))
+        listener = Listener(engine, KEYS, group="g", reader="1", from_start=True)
+        pages = listener.pages(forever=False)
+        first = await anext(pages)
+        valkey.client_kill_filter(_type="normal", skipme=True)
+        await listener.done(first)
+        found = [page async for batch in pages for page in batch]
+        assert sorted(set(numbers(first) + numbers(found))) == list(range(150))
+        await listener.done(found)
+        assert valkey.xpending(STREAM, "g")["pending"] == 0
+
+    caplog.set_level(logging.WARNING)
+    run(redis_url, work)
+
+
+def test_a_group_that_is_deleted_is_told_of(redis_url: str, valkey: redis.Redis) -> None:
+    async def work(engine: Engine) -> None:
+        await publish(engine, range(1))
+        listener = Listener(engine, KEYS, group="g", reader="1", from_start=True)
+        pages = listener.pages()
+        await anext(pages)
+        valkey.delete(STREAM)
+        with pytest.raises(StoreError, match="group 'g' is gone"):
+            await anext(pages)
+
+    run(redis_url, work)
+
+
+def test_the_stream_is_the_crawls_and_goes_with_it(redis_url: str, valkey: redis.Redis) -> None:
+    async def work(engine: Engine) -> None:
+        await publish(engine, range(3))
+        entries = valkey.xrange(STREAM)
+        assert [json.loads(fields[b"page"])["url"] for _, fields in entries] == [
+            f"http://a/{n}" for n in range(3)
+        ]
+
+    run(redis_url, work)
+    assert any(STREAM.startswith(pattern.rstrip("*")) for pattern in KEYS.patterns())

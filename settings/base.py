@@ -95,9 +95,11 @@ DOWNLOAD_HANDLERS = {
     "https": "webcrawl.http.HTTPDownloadHandler",
     "file": None,
     "data": None,
-    "ftp": None,
+    "ftp": "webcrawl.ftp.FTPDownloadHandler",
     "s3": None,
 }
+FTP_USER = "anonymous"
+FTP_PASSWORD = "guest"
 DOWNLOAD_TIMEOUT = 60
 DOWNLOAD_MAXSIZE = 1024 * 1024 * 1024
 DOWNLOAD_WARNSIZE = 0

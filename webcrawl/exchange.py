@@ -17,7 +17,7 @@ class Exchange:
     that ends them, CRLF between lines. `payload` is the body as received with its content-encoding still on
     and its transfer-encoding removed: what a WARC calls the payload and what digests are taken of.
     `fetched_at` is in UTC. `truncated` says why the payload is not whole: "length" (a size limit), "time" or
-    "disconnect".
+    "disconnect". What came by another protocol than HTTP has no heads, but a `mime_type`.
     """
 
     url: str
@@ -30,6 +30,7 @@ class Exchange:
     ip_address: str | None
     fetched_at: datetime
     truncated: str | None = None
+    mime_type: str | None = None
 
 
 def digest(*parts: bytes | Body) -> str:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self, cast
 
 from webcrawl.errors import ConfigurationError
 from webcrawl.scope import Scope
+from webcrawl.urls import DEFAULT_PORTS
 
 _LONGEST_RUN = 16
 """Segments in a run that repeats: without a bound a hostile URL costs the square of its length."""
@@ -36,12 +37,23 @@ class URLFilter(ABC):
 
 
 class SchemeFilter(URLFilter):
-    """Drops whatever is not http or https."""
+    """Drops URLs of schemes that nobody fetches. Key: DOWNLOAD_HANDLERS."""
 
-    why = "Only http and https can be crawled."
+    why = "Only what DOWNLOAD_HANDLERS has a handler for can be crawled."
+
+    def __init__(self, schemes: Iterable[str] = ("http", "https")) -> None:
+        self._prefixes = tuple(f"{scheme}://" for scheme in schemes)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, object]) -> Self:
+        handlers = config.get("DOWNLOAD_HANDLERS") or {}
+        # a settings object that is none of ours has it as a mapping too
+        named = dict(cast("Mapping[str, object]", handlers))
+        fetched = {"http": True, "https": True, **named}
+        return cls(scheme for scheme, handler in fetched.items() if handler and scheme in DEFAULT_PORTS)
 
     def apply(self, url: str) -> str | None:
-        return url if url.startswith(("http://", "https://")) else None
+        return url if url.startswith(self._prefixes) else None
 
 
 class LengthFilter(URLFilter):

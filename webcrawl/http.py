@@ -69,6 +69,17 @@ def exchange_of(request: Request | None) -> Exchange | None:
     return None if request is None else _exchanges.get(request)
 
 
+def keep_exchange(request: Request, exchange: Exchange) -> None:
+    """Have `exchange_of` tell this for a request that another protocol served."""
+    _exchanges[request] = exchange
+
+
+def run_check(request: Request) -> None:
+    """What `check_before_sending` asked for; a protocol calls it right before the request goes out."""
+    if check := _checks.get(request):
+        check()
+
+
 def check_before_sending(request: Request, check: Callable[[], None]) -> None:
     """Have `check` called when the connection is there, right before the request goes out; it may raise to keep it."""
     _checks[request] = check

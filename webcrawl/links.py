@@ -18,7 +18,7 @@ _LINK_RELATIONS = frozenset({"canonical", "next", "prev", "alternate"})
 
 # What WHATWG strips around a URL. Tabs and line ends inside of one are removed by ada.
 _C0_OR_SPACE = "".join(map(chr, range(33)))
-_OTHER_SCHEME = re.compile(r"[\x00-\x20]*(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+_OTHER_SCHEME = re.compile(r"[\x00-\x20]*(?!https?:)[a-z][a-z0-9+.-]*:(?!//)", re.IGNORECASE)
 
 # The "shared declarative refresh steps" of the HTML standard: "5; url=x", "0,URL = 'x'", ".5 x", "0;x".
 _REFRESH = re.compile(
@@ -61,7 +61,8 @@ class _Found:
 def page_links(elements: Iterable[Element], url: str) -> PageLinks:
     """The links of a page that came from `url` (normalised), from its `Document.elements`.
 
-    Links of other schemes and mere fragments are passed over; those in a template element are no part of the page.
+    Links of schemes that nobody fetches and mere fragments are passed over; those in a template element are no part
+    of the page.
     """
     found = _collect(elements)
     base = Base(_base(found.base, url))

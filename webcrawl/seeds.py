@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from webcrawl.errors import ConfigurationError, InvalidURL
-from webcrawl.urls import normalize
+from webcrawl.urls import DEFAULT_PORTS, normalize
 
 _BARE_HOST = re.compile(r"(localhost|[\w-]+(\.[\w-]+)+)(:\d+)?(/\S*)?")
 
@@ -37,6 +37,6 @@ def seed_url(seed: str) -> str:
     """The URL of a seed, normalised; a bare host name is taken for https. Raises InvalidURL."""
     if _BARE_HOST.fullmatch(seed):
         seed = f"https://{seed}"
-    if not re.match(r"https?://", seed, re.IGNORECASE):
-        raise InvalidURL(f"{seed!r} is not an http or https URL")
+    if seed.partition("://")[0].lower() not in DEFAULT_PORTS:
+        raise InvalidURL(f"{seed!r} is not a URL of {', '.join(DEFAULT_PORTS)}")
     return normalize(seed)

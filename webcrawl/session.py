@@ -47,7 +47,15 @@ from webcrawl.mime.sizes import Sizes
 from webcrawl.room import Room
 from webcrawl.scope import Scope
 from webcrawl.turns import Turns
-from webcrawl.urls import TRACKING_PARAMETERS, Canonicalizer, hostname, normalize, port
+from webcrawl.urls import (
+    DEFAULT_PORTS,
+    TRACKING_PARAMETERS,
+    Canonicalizer,
+    add_scheme,
+    hostname,
+    normalize,
+    port,
+)
 
 if TYPE_CHECKING:
     from webcrawl.duplicate_index import DuplicateIndex
@@ -114,6 +122,7 @@ class Session:
         self.paced = False
         """A middleware takes the hosts' turns; without one the scheduler does."""
         self.bloom: BloomSeen | None = None
+        learn_schemes(settings)
         self._filter_classes = filter_classes(settings)
         self._settings = settings
         self.filters = self._chain()
@@ -314,6 +323,18 @@ class Session:
         # the scope is no choice among filters: a list without it must not open the whole web
         classes: list[type[URLFilter]] = [ScopeFilter, *self._filter_classes]
         return FilterChain.from_config(config, classes)
+
+
+def learn_schemes(settings: BaseSettings) -> None:
+    """Let URLs be crawled of every scheme that DOWNLOAD_HANDLERS has a `webcrawl.protocol.Protocol` for."""
+    for scheme, handler in settings.getdict("DOWNLOAD_HANDLERS").items():
+        if handler and scheme not in DEFAULT_PORTS:
+            try:
+                default_port = getattr(load_object(handler), "default_port", None)
+            except (ImportError, NameError, TypeError, ValueError) as error:
+                raise ConfigurationError(f"DOWNLOAD_HANDLERS {scheme!r}: {error}") from error
+            if default_port is not None:
+                add_scheme(scheme, int(default_port))
 
 
 def filter_classes(settings: BaseSettings) -> list[type[URLFilter]]:

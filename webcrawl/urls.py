@@ -6,7 +6,7 @@
     fingerprint  signed 64-bit xxh3 of the canonical form                       what the seen set holds
 
 Only `normalize` and `resolve` take strings as they come; every other function expects what these return: a
-WHATWG serialisation (https://url.spec.whatwg.org) that is http or https, without fragment and user info.
+WHATWG serialisation (https://url.spec.whatwg.org) of http, https or ftp, without fragment and user info.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from xxhash import xxh3_64_intdigest
 
 from webcrawl.errors import ConfigurationError, InvalidURL
 
-DEFAULT_PORTS = {"http": 80, "https": 443}
+DEFAULT_PORTS = {"http": 80, "https": 443, "ftp": 21}
+"""The schemes that can be crawled, each with the port of URLs that name none; see `add_scheme`."""
+
+_prefixes: tuple[str, ...] = tuple(f"{scheme}://" for scheme in DEFAULT_PORTS)
 
 TRACKING_PARAMETERS: tuple[str, ...] = (
     # Where a visitor came from: campaign and click identifiers.
@@ -52,13 +55,20 @@ _PLAIN_ADDRESS = re.compile(
 _STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
+def add_scheme(scheme: str, default_port: int) -> None:
+    """Let URLs of this scheme be crawled too, in this process."""
+    global _prefixes
+    DEFAULT_PORTS[scheme] = default_port
+    _prefixes = tuple(f"{scheme}://" for scheme in DEFAULT_PORTS)
+
+
 def resolve(url: str, base: str | None = None) -> str | None:
-    """Like `normalize`, but None for a good URL of another scheme (mailto:, javascript:, ftp:...)."""
+    """Like `normalize`, but None for a good URL of another scheme (mailto:, javascript:, data:...)."""
     try:
         href = normalize_url(url) if base is None else join_url(base, url)
     except ValueError:
         raise InvalidURL(f"not a URL: {url!r}" + (f" (on {base!r})" if base is not None else "")) from None
-    if not href.startswith(("http://", "https://")):
+    if not href.startswith(_prefixes):
         return None
     if "#" in href:
         href = href[: href.index("#")]
@@ -78,7 +88,7 @@ class Base:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._root = url[: url.find("/", 8) + 1]
+        self._root = url[: url.find("/", url.find(":") + 4) + 1]
         self._folders = [url[: url.partition("?")[0].rfind("/") + 1]]
 
     def resolve(self, address: str) -> str | None:
@@ -105,17 +115,17 @@ class Base:
 def normalize(url: str, base: str | None = None) -> str:
     """The URL to fetch: `url` parsed as a browser does, relative to `base`, without fragment and user info.
 
-    Raises InvalidURL, naming `url`, for what no browser could open and for schemes other than http and https.
+    Raises InvalidURL, naming `url`, for what no browser could open and for schemes that nobody fetches.
     """
     href = resolve(url, base)
     if href is None:
-        raise InvalidURL(f"not an http or https URL: {url!r}")
+        raise InvalidURL(f"not a URL of {', '.join(DEFAULT_PORTS)}: {url!r}")
     return href
 
 
 def split(url: str) -> tuple[str, str]:
     """A normalised URL as (host key, path and query), such as ("https://example.org", "/a?b")."""
-    start = url.find("/", 8)  # The first one after "http://" and at least one character of a host.
+    start = url.find("/", url.find(":") + 4)  # after "://" and at least one character of a host
     if start < 0:
         raise InvalidURL(f"not a normalised URL: {url!r}")
     return url[:start], url[start:]

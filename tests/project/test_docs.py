@@ -6,11 +6,13 @@ import ast
 import json
 import re
 import shutil
+import socketserver
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +202,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
             setting, path, number = registered(howto)
             settings.write(f"{setting}[{path!r}] = {number}\n")
         settings.write("URL_LAST_YEAR = 2026\n")
+        settings.write('DOWNLOAD_HANDLERS["gopher"] = "webcrawl.gopher.GopherDownloadHandler"\n')
     return folder
 
 
@@ -241,6 +244,53 @@ def test_the_examples_run(extended: Path, local_web: Callable[..., LocalWeb], tm
     assert json.loads(details) == {"chapters": 1}
     lines = (extended / "headlines.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [{"url": web.url("127.0.1.1"), "text": "Home, sweet home"}]
+
+
+@contextmanager
+def gopher_hole(pages: dict[bytes, bytes]) -> Iterator[int]:
+    """A server of Gopher on loopback; its port."""
+
+    class Hole(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            selector = self.rfile.readline().rstrip(b"\r\n")
+            self.wfile.write(pages.get(selector, b"3gone\t\terror.host\t1\r\n.\r\n"))
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Hole) as server:
+        threading.Thread(target=server.serve_forever, args=[0.05], daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+def test_the_protocol_example_is_crawled(extended: Path, tmp_path: Path) -> None:
+    pages: dict[bytes, bytes] = {
+        b"/notes": b"some notes",
+        b"robots.txt": b"User-agent: *\nDisallow: /0/secret",
+    }
+    with gopher_hole(pages) as port:
+        there = b"\t127.0.0.1\t%d\r\n" % port
+        pages[b""] = (
+            b"0Notes\t/notes"
+            + there
+            + b"0Secret\t/secret"
+            + there
+            + b"0Away\t/x\texample.invalid\t70\r\n.\r\n"
+        )
+        seed = f"gopher://127.0.0.1:{port}/"
+        words = [
+            "crawl",
+            "broad",
+            "-a",
+            f"seeds={seed}",
+            "-s",
+            f"DATA_DIR={tmp_path}",
+            "-s",
+            "DOWNLOAD_DELAY=0",
+        ]
+        done = scrapy(extended, *words, "-s", "DNS_SERVERS=127.0.0.1:9")
+    assert done.returncode == 0, done.stderr
+    with closing(sqlite3.connect(tmp_path / "metadata.db")) as database:
+        rows = dict(database.execute("SELECT url, mime_type FROM pages"))
+    assert rows[seed] == "text/html" and rows[f"{seed}0/notes"] == "text/plain"
 
 
 def test_the_filter_example_names_its_setting(extended: Path, tmp_path: Path) -> None:

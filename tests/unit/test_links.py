@@ -88,7 +88,8 @@ def test_each_link_once() -> None:
         ("mailto:a@example.org", None),
         ("data:text/html,<a href=/x>", None),
         ("tel:+123", None),
-        ("ftp://example.org/", None),
+        ("ftp://example.org/", "ftp://example.org/"),
+        ("gopher://example.org/", None),
     ],
 )
 def test_spellings(href: str, link: str | None) -> None:

@@ -84,7 +84,14 @@ def test_the_url_of_a_seed(seed: str, url: str) -> None:
 @pytest.mark.parametrize(
     "seed",
     [
-        *("", "word", "ftp://example.org/", "mailto:a@example.org", "javascript:alert(1)", "//example.org/"),
+        *(
+            "",
+            "word",
+            "gopher://example.org/",
+            "mailto:a@example.org",
+            "javascript:alert(1)",
+            "//example.org/",
+        ),
         *(
             "http://",
             "http://:80/",

@@ -70,7 +70,9 @@ CASES: list[tuple[str, str | None, str | None]] = [
     ("mailto:a@example.org", BASE, None),
     ("java\nscript:alert(1)", BASE, None),
     ("data:text/html,x", BASE, None),
-    ("ftp://example.org/", BASE, None),
+    ("ftp://example.org:21/a", BASE, "ftp://example.org/a"),
+    ("ftp://h/a", BASE, "ftp://h/a"),
+    ("gopher://example.org/", BASE, None),
     ("a", "mailto:a@example.org", None),
     ("a", "no base", None),
 ]

@@ -28,13 +28,15 @@ def line(record: StoredRecord, filename: str, offset: int, length: int) -> bytes
     """The line of a record that sits in `length` bytes at `offset`; None for a record that is no answer."""
     headers = record.headers
     url = headers.get("WARC-Target-URI")
-    if headers.get("WARC-Type") not in {"response", "revisit"} or not url:
+    if headers.get("WARC-Type") not in {"response", "revisit", "resource"} or not url:
         return None
     timestamp = re.sub(r"\D", "", headers.get("WARC-Date", ""))[:14]
+    resource = headers["WARC-Type"] == "resource"
+    mime_type = headers.get("Content-Type", "unk") if resource else _mime_type(record.http_head)
     facts = {
         "url": url,
-        "mime": "warc/revisit" if headers["WARC-Type"] == "revisit" else _mime_type(record.http_head),
-        "status": _status(record.http_head),
+        "mime": "warc/revisit" if headers["WARC-Type"] == "revisit" else mime_type,
+        "status": "200" if resource else _status(record.http_head),
         "digest": headers.get("WARC-Payload-Digest", "-"),
         "length": str(length),
         "offset": str(offset),

@@ -127,6 +127,14 @@ def revisit_record(
     return Record(fields, (head,))
 
 
+def resource_record(exchange: Exchange, warcinfo_id: str) -> Record:
+    """What came without HTTP: the payload alone."""
+    fields = _fields(exchange, "resource", warcinfo_id)
+    fields["WARC-Payload-Digest"] = fields["WARC-Block-Digest"] = exchange.payload.digest
+    fields["Content-Type"] = exchange.mime_type or "application/octet-stream"
+    return Record(fields, (exchange.payload,))
+
+
 def request_record(exchange: Exchange, warcinfo_id: str, concurrent_to: str) -> Record:
     """The question that led to the record `concurrent_to`."""
     head = _ended(exchange.request_head)

@@ -32,6 +32,7 @@ from webcrawl.stores.record import (
     parse,
     record_id,
     request_record,
+    resource_record,
     response_record,
     revisit_record,
     warcinfo_record,
@@ -107,9 +108,13 @@ class WarcWriter:
         self.close()
 
     def write(self, exchange: Exchange, facts: Mapping[str, str] | None = None) -> WarcPlace:
-        """Append a response, its request, and what else is known as a metadata record; the place is the response's."""
+        """Append a response, its request, and what else is known as a metadata record; the place is the response's.
+
+        What came without HTTP is a resource, without a request.
+        """
         self._make_room()
-        return self._write_group(exchange, response_record(exchange, self._warcinfo_id), facts)
+        record = response_record if exchange.response_head else resource_record
+        return self._write_group(exchange, record(exchange, self._warcinfo_id), facts)
 
     def write_revisit(
         self,
@@ -119,6 +124,8 @@ class WarcWriter:
         facts: Mapping[str, str] | None = None,
     ) -> WarcPlace:
         """Append an answer without its payload, which was archived when `refers_to_url` was fetched."""
+        if not exchange.response_head:
+            return self.write(exchange, facts)  # nothing would be left of it
         self._make_room()
         record = revisit_record(exchange, self._warcinfo_id, refers_to_url, refers_to_date)
         return self._write_group(exchange, record, facts)
@@ -181,7 +188,8 @@ class WarcWriter:
     def _write_group(self, exchange: Exchange, answer: Record, facts: Mapping[str, str] | None) -> WarcPlace:
         """All records in one stroke, the answer first: if only one of them survives, it should be that."""
         about = (exchange, self._warcinfo_id, answer.fields["WARC-Record-ID"])
-        others = [request_record(*about), *((metadata_record(*about, facts),) if facts else ())]
+        others = [request_record(*about)] if exchange.request_head else []
+        others += [metadata_record(*about, facts)] if facts else []
         start = self._size + len(self._opening)
         level = level_for(exchange.payload, self._level)
         length = self._append(
@@ -189,7 +197,8 @@ class WarcWriter:
         )[1]
         place = WarcPlace(self._name, start, length)
         self._opening = b""
-        line = cdxj.line(StoredRecord(answer.fields, bytes(answer.block[0]), b""), *place)
+        http_head = answer.block[0] if isinstance(answer.block[0], bytes) else b""
+        line = cdxj.line(StoredRecord(answer.fields, http_head, b""), *place)
         if line is not None:
             self._index.append(line)
         return place

@@ -1,0 +1,117 @@
+"""A crawl of a real FTP server: files, folders, robots.txt, the archive, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from warcio.archiveiterator import ArchiveIterator
+
+from tests.crawl.archive import check
+from tests.crawls import CrawlResult
+from tests.ftpserver import vsftpd
+from tests.web import LocalWeb
+
+RunCrawl = Callable[..., CrawlResult]
+StartWeb = Callable[..., LocalWeb]
+
+LARGE = bytes(range(256)) * 2000
+
+
+def filled(folder: Path) -> Path:
+    """A folder to serve."""
+    root = folder / "served"
+    (root / "pub" / "sub folder").mkdir(parents=True)
+    (root / "private").mkdir()
+    (root / "robots.txt").write_text("User-agent: *\nDisallow: /private/\n")
+    (root / "hello.html").write_text("<title>Hello</title><a href='pub/'>pub</a>")
+    (root / "pub" / "large.bin").write_bytes(LARGE)
+    (root / "pub" / "sub folder" / "grüße & #1.txt").write_text("words in a file")
+    (root / "private" / "secret.txt").write_text("secret")
+    (root / "unreadable.txt").write_text("unreadable")
+    return root
+
+
+def test_an_ftp_server_is_crawled(run_crawl: RunCrawl, tmp_path: Path) -> None:
+    with vsftpd(tmp_path, filled(tmp_path)) as port:
+        host = f"ftp://127.0.0.1:{port}"
+        seeds = [f"{host}/", f"{host}/pub", f"{host}/missing", f"{host}/missing/"]
+        result = run_crawl("broad", seeds, DOWNLOAD_DELAY=0)
+    rows = {row["url"].removeprefix(host): row for row in result.rows()}
+    file = "/pub/sub%20folder/gr%C3%BC%C3%9Fe%20%26%20%231.txt"
+    found = {path: row["mime_type"] for path, row in rows.items() if row["status"] == 200}
+    assert found == {
+        "/": "text/html",
+        "/hello.html": "text/html",
+        "/robots.txt": "text/plain",
+        "/unreadable.txt": "text/plain",
+        "/pub": "text/html",
+        "/pub/": "text/html",
+        "/pub/large.bin": "application/octet-stream",
+        "/pub/sub%20folder/": "text/html",
+        file: "text/plain",
+    }
+    assert {path for path, row in rows.items() if row["status"] == 404} == {"/missing", "/missing/"}
+    assert not [path for path in rows if "private" in path and rows[path]["status"]]
+    assert result.summary["robots_denied"] == 1
+    assert (rows["/hello.html"]["title"], rows["/"]["title"]) == ("Hello", "Index of 127.0.0.1/")
+    assert rows["/hello.html"]["last_modified"].endswith("GMT")
+    assert rows["/pub/"]["duplicate_of"] == f"{host}/pub" or rows["/pub"]["duplicate_of"] == f"{host}/pub/"
+    assert rows["/pub/large.bin"]["length"] == len(LARGE)
+    check(result.data_dir)
+    assert archived(result.data_dir)[f"{host}/pub/large.bin"] == (
+        "resource",
+        "application/octet-stream",
+        LARGE,
+    )
+    index = "".join(path.read_text() for path in (result.data_dir / "warc").glob("*.cdxj"))
+    assert f'"url": "{host}{file}"' in index
+    commands = (tmp_path / "commands").read_text()
+    assert '"EPSV"' in commands and '"PASV"' not in commands
+    assert commands.count('"USER anonymous"') == commands.count('"QUIT"') > len(found)
+
+
+def archived(data_dir: Path) -> dict[str, tuple[str, str, bytes]]:
+    found = {}
+    for path in (data_dir / "warc").glob("*.warc.gz"):
+        with path.open("rb") as file:
+            for record in ArchiveIterator(file):
+                if record.rec_type in ("response", "resource", "request"):
+                    headers = record.rec_headers
+                    content = record.content_stream().read()
+                    found[headers["WARC-Target-URI"]] = (record.rec_type, headers["Content-Type"], content)
+    return found
+
+
+def test_links_lead_from_http_to_ftp_unless_it_is_off(
+    run_crawl: RunCrawl, local_web: StartWeb, tmp_path: Path
+) -> None:
+    web = local_web("127.0.1.1")
+    with vsftpd(tmp_path, filled(tmp_path)) as port:
+        there = f"ftp://127.0.0.1:{port}/hello.html"
+        others = "<a href='file:///etc/passwd'>f</a><a href='data:text/html,x'>d</a><a href='sftp://h/'>s</a>"
+        home = web.put("127.0.1.1", "/", f"<a href='{there}'>there</a>{others}")
+        options = {"arguments": {"scope": "web"}, "DOWNLOAD_DELAY": 0, "ALLOWED_NETWORKS": "127.0.0.0/8"}
+        result = run_crawl("broad", [home], DEPTH_LIMIT=1, **options)
+        assert {row["url"] for row in result.rows()} == {home, there}
+        off = '{"ftp": null, "http": "webcrawl.http.HTTPDownloadHandler"}'
+        result = run_crawl("broad", [home], CRAWL_ID="off", DOWNLOAD_HANDLERS=off, **options)
+        assert result.summary["seen_urls"] == 1
+
+
+def test_an_address_that_nobody_named_is_refused(
+    run_crawl: RunCrawl, local_web: StartWeb, tmp_path: Path
+) -> None:
+    web = local_web("127.0.1.1")
+    with vsftpd(tmp_path, filled(tmp_path)) as port:
+        home = web.put("127.0.1.1", "/", f"<a href='ftp://127.0.0.1:{port}/hello.html'>there</a>")
+        result = run_crawl("broad", [home], arguments={"scope": "web"}, DOWNLOAD_DELAY=0)
+    assert result.summary["addresses_refused"] == 1
+    assert "USER" not in (tmp_path / "commands").read_text()
+
+
+def test_seeds_of_other_schemes_are_refused_by_name(run_crawl: RunCrawl) -> None:
+    result = run_crawl("broad", ["file:///etc/passwd", "data:text/html,x"])
+    assert "There is nothing to crawl" in result.stderr
+    for seed in ("file:///etc/passwd", "data:text/html"):
+        assert f"Seed left out: '{seed}' is not a URL of http, https, ftp" in result.stderr

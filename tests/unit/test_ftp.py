@@ -1,0 +1,173 @@
+"""The FTP client against a server that lies, breaks off and never ends."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import pytest
+from scrapy.exceptions import DownloadFailedError, DownloadTimeoutError
+
+from tests.downloads import Client, run
+from tests.ftpserver import Script
+from webcrawl.ftp import FTPDownloadHandler
+from webcrawl.http import RequestRefused, exchange_of
+
+FILE = {"CWD": "550 no folder", "MDTM": "213 20260203040506", "RETR": "150 here it comes\r\n226 done"}
+EPSV = {"EPSV": "229 Entering (|||{port}|)"}
+
+
+class FTPClient(Client):
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        await self._handler.close()
+        self._handler: Any = FTPDownloadHandler.from_crawler(self.crawler)
+        return self
+
+
+def test_a_file() -> None:
+    async def check() -> None:
+        async with Script({**FILE, **EPSV}, b"%PDF-1.7\n") as server, FTPClient() as client:
+            response = await client.get(server.url("/a%20b/%FC.pdf;type=i"))
+            assert (response.status, response.body, response.flags) == (200, b"%PDF-1.7\n", [])
+            assert response.headers["Last-Modified"] == b"Tue, 03 Feb 2026 04:05:06 GMT"
+            assert "RETR a b/\xfc.pdf" in server.said
+            exchange = await client.exchange(server.url("/x"))
+            assert (exchange.mime_type, exchange.response_head) == ("application/pdf", b"")
+            assert (exchange.ip_address, exchange.truncated) == ("127.0.0.1", None)
+
+    run(check())
+
+
+@pytest.mark.parametrize("address", ["10,0,0,1", "127,0,0,2", "0,0,0,0", "169,254,169,254"])
+def test_a_server_cannot_lead_elsewhere(address: str) -> None:
+    async def check() -> None:
+        answers = {**FILE, "PASV": f"227 Entering ({address},{{pasv}})"}
+        async with Script(answers, b"data") as server, FTPClient() as client:
+            assert (await client.get(server.url("/x"))).body == b"data"
+            assert server.data_connections == 1
+
+    run(check())
+
+
+def test_the_guard_is_asked() -> None:
+    async def check() -> None:
+        async with Script({**FILE, **EPSV}, b"data") as server, FTPClient(ALLOWED_NETWORKS=[]) as client:
+            with pytest.raises(RequestRefused, match="127.0.0.1 is loopback"):
+                await client.get(server.url("/x"))
+            assert server.said == []
+
+    run(check())
+
+
+@pytest.mark.parametrize("path", ["/a%0D%0ADELE%20b", "/a%0ADELE%20b", "/%00"])
+def test_no_url_says_more_than_its_path(path: str) -> None:
+    async def check() -> None:
+        async with Script({**FILE, **EPSV}, b"data") as server, FTPClient() as client:
+            with pytest.raises(RequestRefused, match="line end"):
+                await client.get(server.url(path))
+            assert server.said == []
+
+    run(check())
+
+
+@pytest.mark.parametrize(
+    ("answers", "status"),
+    [
+        ({**FILE, "RETR": "550 no such file"}, 404),
+        ({"USER": "530 too many users"}, 503),
+        ({"USER": "421 too busy"}, 503),
+        ({"USER": "331 who?", "PASS": "530 no"}, 503),
+    ],
+)
+def test_refusals(answers: dict[str, str], status: int) -> None:
+    async def check() -> None:
+        async with Script({**EPSV, **answers}) as server, FTPClient() as client:
+            response = await client.get(server.url("/x"))
+            assert response.status == status
+            assert exchange_of(response.request) is None
+
+    run(check())
+
+
+@pytest.mark.parametrize(
+    ("answers", "flags"),
+    [
+        ({**FILE, "RETR": "150 here\r\n426 it broke"}, ["dataloss"]),
+        ({**FILE, "RETR": "150 here\r\n451 it broke"}, ["dataloss"]),
+    ],
+)
+def test_a_transfer_that_breaks_off(answers: dict[str, str], flags: list[str]) -> None:
+    async def check() -> None:
+        async with Script({**EPSV, **answers}, b"half") as server, FTPClient() as client:
+            response = await client.get(server.url("/x"))
+            assert (response.body, response.flags) == (b"half", flags)
+
+    run(check())
+
+
+def test_what_is_too_long_is_cut_off() -> None:
+    async def check() -> None:
+        sizes = {"text/plain": 1000, "*/*": 2000}
+        async with (
+            Script({**FILE, **EPSV}, b"words " * 100_000) as server,
+            FTPClient(DOCUMENT_MAXSIZE=sizes) as client,
+        ):
+            response = await client.get(server.url("/x.txt"))
+            assert (len(response.body), response.flags) == (1000, ["truncated"])
+            assert (await client.exchange(server.url("/x.txt"))).truncated == "length"
+
+    run(check())
+
+
+@pytest.mark.parametrize(
+    ("greeting", "answers"),
+    [
+        (b"220-and so on\r\n" * 2000, {}),
+        (b"220 " + b"x" * 200_000 + b"\r\n", {}),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", {}),
+        (b"\0\xff\r\n", {}),
+        (b"220 hello\r\n", {**FILE, "EPSV": "229 nowhere"}),
+        (b"220 hello\r\n", {**FILE, "PASV": "227 (1,2,3)"}),
+        (b"220 hello\r\n", {**FILE, "PASV": "227 (1,2,3,4,500,600)"}),
+        (b"220 hello\r\n", FILE),
+        (b"220 hello\r\n", {"USER": "999 what"}),
+        (b"421 go away\r\n", {}),
+    ],
+)
+def test_what_is_no_ftp_is_a_failure(greeting: bytes, answers: dict[str, str]) -> None:
+    async def check() -> None:
+        async with Script(answers, greeting=greeting) as server, FTPClient(DOWNLOAD_TIMEOUT=1) as client:
+            with pytest.raises((DownloadFailedError, DownloadTimeoutError)):
+                await client.get(server.url("/x"))
+
+    run(check())
+
+
+LISTINGS = [
+    (
+        {"FEAT": "211-features\r\n MLST type*;\r\n211 end", "MLSD": "150 here\r\n226 done"},
+        b"type=cdir;size=1; .\r\ntype=dir;modify=20260101000000; sub folder\r\ntype=file;size=12; a<b>&\xfc.txt\r\n"
+        b"type=file;size=1; ../../etc\r\n\xff\xfe\r\n\r\nnonsense\r\ntype=file;size=3; \xe6\x97\xa5.txt\r\n",
+    ),
+    (
+        {"LIST": "150 here\r\n226 done"},
+        b"total 12\r\ndrwxr-xr-x    3 0        0            4096 Nov 21  2024 sub folder\r\n"
+        b"-rw-r--r--    1 0        0              12 Nov 21  2024 a<b>&\xfc.txt\r\n"
+        b"-rw-r--r--    1 0        0               3 Nov 21  2024 \xe6\x97\xa5.txt\r\ngarbage\r\n",
+    ),
+]
+
+
+@pytest.mark.parametrize(("answers", "data"), LISTINGS)
+@pytest.mark.parametrize("path", ["/pub/", "/pub"])
+def test_a_folder_becomes_a_page_of_links(answers: dict[str, str], data: bytes, path: str) -> None:
+    async def check() -> None:
+        async with Script({"CWD": "250 there", **EPSV, **answers}, data) as server, FTPClient() as client:
+            response = await client.get(server.url(path))
+            links = response.css("li a::attr(href)").getall()
+            assert links == ["/pub/a%3Cb%3E%26%FC.txt", "/pub/sub%20folder/", "/pub/%E6%97%A5.txt"]
+            assert response.css("li a::text").getall() == ["a<b>&ü.txt", "sub folder", "日.txt"]
+            assert response.css("title::text").get() == "Index of 127.0.0.1/pub/"
+            assert response.css("link::attr(href)").get() == "/pub/"
+
+    run(check())

@@ -13,8 +13,18 @@ from webcrawl.body import Body
 Element: TypeAlias = tuple[str, dict[str, str | None]]
 """Name and attributes."""
 
-# What leads elsewhere or says something of the page: one search through the tree for all who ask.
-_ELEMENTS = "a[href],area[href],link[href],frame[src],iframe[src],base[href],meta[content]"
+# What leads elsewhere or says something of the page: one search through the tree for all who ask. By attributes alone,
+# since Lexbor tells apart three of them in half the time that seven elements take it.
+_HOLDERS = ":is([href],[src],[content])"
+_HELD_BY = {
+    "a": "href",
+    "area": "href",
+    "link": "href",
+    "base": "href",
+    "frame": "src",
+    "iframe": "src",
+    "meta": "content",
+}
 
 # As many tags cannot nest so deep that it matters, see webcrawl.nesting.
 TRUSTED_TAGS = 8_000
@@ -115,7 +125,13 @@ class Document:
 
 def elements(tree: LexborHTMLParser) -> list[Element]:
     """See `Document.elements`."""
-    return [(node.tag or "", node.attributes) for node in tree.css(_ELEMENTS)]
+    found: list[Element] = []
+    for node in tree.css(_HOLDERS):
+        tag = node.tag or ""
+        held = _HELD_BY.get(tag)
+        if held is not None and held in (attributes := node.attributes):
+            found.append((tag, attributes))
+    return found
 
 
 def decode(body: bytes, charset: str | None) -> str:

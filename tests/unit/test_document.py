@@ -308,3 +308,17 @@ def test_release_and_copies() -> None:
     assert it.document is None
     assert not it.noindex
     assert twin.text == "text"
+
+
+def test_each_element_that_may_hold_a_link_comes_once_and_in_order() -> None:
+    markup = (
+        b"<base href=/b><meta content=m><meta name=x><a>no</a><a href=1 src=2 content=3>1</a><img src=i>"
+        b"<svg><a href=2 /></svg><area href=3><map href=4></map><iframe src=5></iframe><iframe href=6></iframe>"
+        b"<link href=7><script src=8></script><A HREF=9>9</A>"
+    )
+    found = Document(markup, "text/html", "utf-8", "http://a.test/").elements
+    held = [(tag, attributes.get("href") or attributes.get("src")) for tag, attributes in found]
+    assert held == [
+        *(("base", "/b"), ("meta", None), ("a", "1"), ("a", "2"), ("area", "3")),
+        *(("iframe", "5"), ("link", "7"), ("a", "9")),
+    ]

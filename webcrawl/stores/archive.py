@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
@@ -11,7 +11,7 @@ from webcrawl.config import StoreConfig
 from webcrawl.page import Page
 from webcrawl.stores.folder import FolderArchive
 from webcrawl.stores.record import StoredRecord
-from webcrawl.stores.warc import WarcPlace
+from webcrawl.stores.warc import StoredFile, WarcPlace
 
 
 class Archive(Protocol):
@@ -19,10 +19,12 @@ class Archive(Protocol):
 
     `write` raises StoreUnavailable when it can take nothing more for now. `tend` is to be called every second or so,
     also when nothing is written; it returns why nothing more should be written just now, "" when there is room.
+    `files` are those that are finished, the WARC files and their indexes.
     """
 
     def write(self, page: Page) -> WarcPlace: ...
     def tend(self) -> str: ...
+    def files(self) -> Iterator[StoredFile]: ...
     def read(self, place: WarcPlace) -> StoredRecord: ...
     def close(self) -> None: ...
 

@@ -144,11 +144,15 @@ class Bucket:
 
     def names(self, start: str) -> Iterator[str]:
         """The objects whose names begin so; raises StoreError."""
+        return (name for name, _ in self.listing(start))
+
+    def listing(self, start: str = "") -> Iterator[tuple[str, int]]:
+        """The same with their sizes in bytes."""
         with _told_as_store_errors():
             pages = self._client.get_paginator("list_objects_v2")
             for page in pages.paginate(Bucket=self._name, Prefix=self._prefix + start):
                 for found in page.get("Contents", ()):
-                    yield found["Key"].removeprefix(self._prefix)
+                    yield found["Key"].removeprefix(self._prefix), int(found["Size"])
 
     def read(self, file: str, offset: int, length: int) -> bytes:
         """Some bytes of an object, fewer when it ends before; raises StoreError, NoSuchObject when there is none."""

@@ -11,6 +11,9 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from webcrawl.stores.record import StoredRecord, http_field
 
+REVISIT = "warc/revisit"
+"""The type of an answer whose payload is elsewhere."""
+
 _WWW = re.compile(r"^www\d*\.")
 _DEFAULT_PORTS = {"http": 80, "https": 443, "ftp": 21}
 _TO_ESCAPE = re.compile("[ #%]")
@@ -35,7 +38,7 @@ def line(record: StoredRecord, filename: str, offset: int, length: int) -> bytes
     mime_type = headers.get("Content-Type", "unk") if resource else _mime_type(record.http_head)
     facts = {
         "url": url,
-        "mime": "warc/revisit" if headers["WARC-Type"] == "revisit" else mime_type,
+        "mime": REVISIT if headers["WARC-Type"] == "revisit" else mime_type,
         "status": "200" if resource else _status(record.http_head),
         "digest": headers.get("WARC-Payload-Digest", "-"),
         "length": str(length),

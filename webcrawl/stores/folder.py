@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from webcrawl.errors import StoreError, StoreUnavailable
@@ -11,7 +11,7 @@ from webcrawl.exchange import Exchange
 from webcrawl.page import Page
 from webcrawl.stores.record import StoredRecord
 from webcrawl.stores.space import shortage
-from webcrawl.stores.warc import WarcPlace, WarcWriter, read_record, repair
+from webcrawl.stores.warc import StoredFile, WarcPlace, WarcWriter, read_record, repair, stored_files
 
 
 class FolderArchive:
@@ -76,6 +76,10 @@ class FolderArchive:
             self._left_open = True
             return str(error)
         return short
+
+    def files(self) -> Iterator[StoredFile]:
+        """The finished WARC files and their indexes."""
+        return stored_files(self.folder)
 
     @property
     def closed(self) -> int:

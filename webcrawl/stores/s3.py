@@ -13,8 +13,9 @@ import random
 import threading
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from webcrawl.errors import StoreError, StoreUnavailable
@@ -24,7 +25,7 @@ from webcrawl.stores.claim import claimed
 from webcrawl.stores.folder import FolderArchive
 from webcrawl.stores.record import StoredRecord, inflated, parse
 from webcrawl.stores.space import occupied
-from webcrawl.stores.warc import OPEN, WarcPlace, read_record
+from webcrawl.stores.warc import FINISHED, OPEN, StoredFile, WarcPlace, index_name, read_record
 
 logger = logging.getLogger(__name__)
 
@@ -103,6 +104,15 @@ class S3Archive:
             return parse(inflated(self._bucket.read(place.file, place.offset, place.length)))
         except (zlib.error, StoreError) as error:
             raise StoreError(f"{self._bucket.uri(place.file)} at byte {place.offset}: {error}") from error
+
+    def files(self) -> Iterator[StoredFile]:
+        """The finished WARC files and their indexes, in S3 or still in the spool of this machine."""
+        local = {file.name: file for file in self._local.files()}
+        for name, size in self._bucket.listing():
+            if name.endswith(FINISHED) and "/" not in name:
+                local.pop(name, None)
+                yield StoredFile(name, size, partial(self._bucket.read, name))
+        yield from local.values()
 
     def tend(self) -> str:
         """What has to be done from time to time. Returns why nothing more should be written, "" when it may."""
@@ -211,7 +221,7 @@ class Uploads:
 
     def _send(self, path: Path) -> None:
         """The index is sent last and removed first: as long as the WARC file lies here, it stands for both."""
-        index = path.with_name(path.name.removesuffix(".warc.gz") + ".cdxj")
+        index = path.with_name(index_name(path.name))
         for file in (path, index):
             if file.exists():
                 self._bucket.put(file, self._is_late)

@@ -12,7 +12,7 @@ import re
 import socket
 import time
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -40,9 +40,12 @@ from webcrawl.stores.record import (
 from webcrawl.stores.space import failure
 
 OPEN = ".open"
+WARC, INDEX = FINISHED = (".warc.gz", ".cdxj")
+"""How the names of a finished file and of its index end."""
 # An index line is kept in memory until its file is closed: 30 MB at most.
 MAX_INDEX_LINES = 100_000
 _STROKE = 1 << 20
+_OURS = re.compile(r"(.*?)-\d{17}-\d{5,}-\d+-")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._]+")
 
 
@@ -52,6 +55,19 @@ class WarcPlace(NamedTuple):
     file: str
     offset: int
     length: int
+
+
+class StoredFile(NamedTuple):
+    """A file that is finished, in whatever store: `read(offset, length)` gives fewer bytes only at its end."""
+
+    name: str
+    size: int
+    read: Callable[[int, int], bytes]
+
+    def chunks(self, length: int) -> Iterator[bytes]:
+        """All of it, so many bytes at a time."""
+        for offset in range(0, self.size, length):
+            yield self.read(offset, min(length, self.size - offset))
 
 
 class WarcWriter:
@@ -76,7 +92,7 @@ class WarcWriter:
         info: Mapping[str, str] | None = None,
     ) -> None:
         self._folder = folder
-        self._prefix = _UNSAFE.sub("_", prefix)
+        self._prefix = prefix_of(prefix)
         self._info = {
             "software": software,
             "format": "WARC File Format 1.1",
@@ -239,6 +255,25 @@ class WarcWriter:
                 self._index = []
 
 
+def stored_files(folder: Path) -> Iterator[StoredFile]:
+    """The finished WARC files and indexes in a folder, by name. None is kept open."""
+
+    def reader(path: Path) -> Callable[[int, int], bytes]:
+        def read(offset: int, length: int) -> bytes:
+            try:
+                with path.open("rb") as file:
+                    file.seek(offset)
+                    return file.read(length)
+            except OSError as error:
+                raise failure("read", path, error) from error
+
+        return read
+
+    for path in sorted(folder.iterdir()):
+        if path.name.endswith(FINISHED):
+            yield StoredFile(path.name, path.stat().st_size, reader(path))
+
+
 def repair(folder: Path) -> list[Path]:
     """Close the files that dead processes left open, and return their final paths.
 
@@ -301,11 +336,27 @@ def _mend(fd: int, path: Path) -> bool:
 def _finish(path: Path, lines: list[bytes]) -> None:
     """Index first, name last: a crash between the two leaves a file to repair, never one without index."""
     final = path.with_suffix("")
-    index = final.with_name(final.name.removesuffix(".warc.gz") + ".cdxj")
+    index = final.with_name(index_name(final.name))
     unfinished = index.with_name(index.name + OPEN)
     unfinished.write_bytes(b"".join(sorted(lines)))
     unfinished.replace(index)
     path.rename(final)
+
+
+def index_name(name: str) -> str:
+    """What the index of a WARC file is called."""
+    return name.removesuffix(WARC) + INDEX
+
+
+def crawl_of(name: str) -> str | None:
+    """The crawl of which a WARC file is, by its name; None when it was not written here."""
+    match = _OURS.match(name)
+    return match[1] if match else None
+
+
+def prefix_of(crawl: str) -> str:
+    """What the names of a crawl's files begin with, up to a dash."""
+    return _UNSAFE.sub("_", crawl)
 
 
 def _create_locked(path: Path) -> int | None:

@@ -1,0 +1,128 @@
+"""A crawl of a local web is packed as WACZ and read by others: py-wacz, cdxj-indexer, and pywb, which replays it.
+
+make replay
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+from benchmarks.contender import ROOT, VENVS, Contender
+from tests.crawls import Crawl
+from tests.web import LocalWeb, Reply, generated_web
+
+SITES = ("127.0.1.1", "127.0.1.2")
+TOOLS = VENVS / "replay" / "bin"
+START_SECONDS = 60.0
+
+
+def main() -> int:
+    """0 when all of them agree."""
+    Contender("replay", "pywb, py-wacz and cdxj-indexer", lambda task: [], venv="replay").prepare()
+    with tempfile.TemporaryDirectory() as name, LocalWeb(*SITES) as web:
+        folder = Path(name)
+        generated_web(11, web, pages=60)
+        web.put(SITES[0], "/copy", "<p>the same")
+        web.put(SITES[0], "/of", "<p>the same")
+        seeds = [web.url(SITES[0]), web.url(SITES[0], "/copy"), web.url(SITES[0], "/of")]
+        data = folder / "data"
+        Crawl.start(
+            "broad", seeds, folder=folder, data_dir=data, arguments={"scope": "web"}, DOWNLOAD_DELAY=0
+        ).wait(120)
+        wacz = folder / "crawl.wacz"
+        run(sys.executable, "-m", "scrapy", "wacz", "-o", wacz, "--text", "-s", f"DATA_DIR={data}")
+        run(TOOLS / "wacz", "validate", "-f", wacz)
+        compare_indexes(data / "warc")
+        print(f"pywb gave back {replay(folder, wacz, web)} pages as they were served.")
+    return 0
+
+
+def run(*words: str | Path, folder: Path = ROOT) -> str:
+    done = subprocess.run([*map(str, words)], cwd=folder, capture_output=True, text=True, timeout=120)
+    if done.returncode or "invalid" in done.stdout:
+        raise SystemExit(f"{' '.join(map(str, words))}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def compare_indexes(folder: Path) -> None:
+    """Line by line; what has no media type we call unk, as pywb does."""
+    for warc in folder.glob("*.warc.gz"):
+        ours = [fields(line) for line in warc.with_name(f"{warc.name[:-8]}.cdxj").read_text().splitlines()]
+        theirs = [fields(line) for line in run(TOOLS / "cdxj-indexer", "-s", warc).splitlines()]
+        if ours != theirs:
+            pairs = [pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]]
+            raise SystemExit(f"{len(ours)} and {len(theirs)} lines; the first that differ: {pairs[:3]}")
+        print(f"cdxj-indexer gives the same {len(ours)} lines.")
+
+
+def fields(line: str) -> tuple[str, str, dict[str, str]]:
+    key, timestamp, facts = line.split(" ", 2)
+    return key, timestamp, {"mime": "unk", **json.loads(facts)}
+
+
+def replay(folder: Path, wacz: Path, web: LocalWeb) -> int:
+    """How many pages pywb gives back as they were served; SystemExit when one is another."""
+    run(TOOLS / "wb-manager", "init", "crawl", folder=folder)
+    run(TOOLS / "wb-manager", "add", "--unpack-wacz", "crawl", wacz, folder=folder)
+    pages = {url: body for url in set(web.urls()) if (body := served(web, url)) is not None}
+    with wayback(folder) as fetch:
+        for url, body in pages.items():
+            if (found := fetch(url)) != body:
+                raise SystemExit(f"{url} is replayed otherwise:\n{found[:500]!r}\ninstead of\n{body[:500]!r}")
+    return len(pages)
+
+
+def served(web: LocalWeb, url: str) -> bytes | None:
+    """The body of a page; None for one that is no plain answer."""
+    site = next(site for site in SITES if url.startswith(web.host(site)))
+    page = web.sites[site].get(url.removeprefix(web.host(site)))
+    if isinstance(page, Reply):
+        page = None if page.abort or page.raw else page.body
+    return page.encode() if isinstance(page, str) else page if isinstance(page, bytes) else None
+
+
+@contextmanager
+def wayback(folder: Path) -> Iterator[Callable[[str], bytes]]:
+    """pywb at work; what it replays of a URL, without the links that it rewrites for browsers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    words = [TOOLS / "wayback", "-p", str(port), "-b", "127.0.0.1"]
+    with (folder / "wayback.log").open("wb") as log:
+        server = subprocess.Popen(words, cwd=folder, stdout=log, stderr=log)
+    home = f"http://127.0.0.1:{port}/"
+
+    def fetch(url: str) -> bytes:
+        try:
+            with urlopen(f"{home}crawl/2026id_/{url}", timeout=20) as answer:
+                return bytes(answer.read())
+        except HTTPError as error:
+            return error.read()
+
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                urlopen(home, timeout=5).close()
+                break
+            except OSError:
+                if server.poll() is not None or time.monotonic() > deadline:
+                    raise SystemExit((folder / "wayback.log").read_text()) from None
+                time.sleep(0.2)
+        yield fetch
+    finally:
+        server.kill()
+        server.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,264 @@
+"""A crawl is packed as WACZ, and read by two programs that are not ours: warcio and FastWARC."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastwarc.warc import ArchiveIterator as FastIterator
+from warcio.archiveiterator import ArchiveIterator
+
+from tests.crawls import CHECKOUT, NO_NAMES, Crawl, CrawlResult
+from tests.s3server import Line, S3Server, weed_binary
+from tests.stores.buckets import environment
+from tests.web import LocalWeb, Reply
+from webcrawl.stores.cdxj import surt
+
+SITE = "127.0.1.1"
+LARGE = "<p>" + "word " * 30_000
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+PAGES = {
+    "/": Reply(
+        "<title>Home</title>"
+        + "".join(
+            f'<a href="{path}">x</a>'
+            for path in ("/a", "/copy", "/gz", "/caf%C3%A9?q=%C3%BC", "/gone", "/to")
+        ),
+        headers=HTML,
+    ),
+    "/a": Reply("<title>A page</title><p>the same words", headers=HTML),
+    "/copy": Reply("<title>A page</title><p>the same words", headers=HTML),
+    "/gz": Reply(gzip.compress(LARGE.encode(), mtime=0), headers={**HTML, "Content-Encoding": "gzip"}),
+    "/caf%C3%A9?q=%C3%BC": Reply("<title>caf\u00e9 \U0001f600</title>", headers=HTML),
+    "/gone": Reply("<p>gone", status=410, headers=HTML),
+    "/to": Reply("", status=302, headers={"Location": "/a"}),
+    "/chunked": Reply(
+        raw=b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"4\r\n<p>c\r\n6\r\nhunked\r\n0\r\n\r\n"
+    ),
+    "/torn": Reply(raw=b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 99\r\n\r\n<p>torn"),
+    "/data": Reply(b"\0\1\2" * 50, headers={"Content-Type": "application/octet-stream"}),
+}
+BODIES = {"/chunked": b"<p>chunked", "/torn": b"<p>torn", "/gz": LARGE.encode()}
+
+
+@pytest.fixture(scope="module")
+def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalWeb, CrawlResult]]:
+    """A crawl that met all that is hard to archive."""
+    folder = tmp_path_factory.mktemp("replay")
+    with LocalWeb(SITE) as web:
+        for path, reply in PAGES.items():
+            web.put(SITE, path, reply)
+        seeds = [web.url(SITE, path) for path in ("/", "/chunked", "/torn", "/data")]
+        crawl = Crawl.start(
+            "broad",
+            seeds,
+            folder=folder,
+            data_dir=folder / "data",
+            arguments={"scope": "host"},
+            DOWNLOAD_DELAY=0,
+            FRONTIER_RETRY_DELAY=0.1,
+            FRONTIER_MAX_ATTEMPTS=2,
+        )
+        try:
+            yield web, crawl.wait(40)
+        finally:
+            crawl.kill()
+
+
+def scrapy(*words: str | Path, code: int = 0, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "scrapy", *map(str, words), "-s", f"DNS_SERVERS={NO_NAMES}"],
+        cwd=CHECKOUT,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_two_libraries_read_the_same(crawled: tuple[LocalWeb, CrawlResult]) -> None:
+    web, result = crawled
+    assert result.returncode == 0, result.stderr
+    (path,) = (result.data_dir / "warc").glob("*.warc.gz")
+    with path.open("rb") as file:
+        theirs = [
+            (record.rec_type, record.rec_headers["WARC-Target-URI"], record.rec_headers["WARC-Record-ID"])
+            for record in ArchiveIterator(file, check_digests="raise")
+            if record.content_stream().read() is not None
+        ]
+    with path.open("rb") as file:
+        others = []
+        for record in FastIterator(file, parse_http=False):
+            uri, kind = record.headers.get("WARC-Target-URI"), record.headers["WARC-Type"]
+            others.append((kind, uri, record.headers["WARC-Record-ID"]))
+            assert record.verify_block_digest(consume=False), uri
+            if kind == "response":
+                record.parse_http()
+                assert record.verify_payload_digest(), uri
+    assert theirs == others
+    answers = [(kind, uri) for kind, uri, _ in theirs if kind in ("response", "revisit")]
+    urls = {web.url(SITE, path) for path in PAGES} | {web.url(SITE, "/robots.txt")}
+    assert {uri for _, uri in answers} <= urls
+    assert {uri for _, uri in answers} >= urls - {web.url(SITE, "/robots.txt")}
+    assert len(answers) == len({uri for _, uri in answers})
+    assert [kind for kind, _ in answers].count("revisit") == 1
+
+
+def test_every_payload_is_found_by_the_index(crawled: tuple[LocalWeb, CrawlResult]) -> None:
+    """As a replay tool does it: a revisit leads to the record of its original."""
+    web, result = crawled
+    (path,) = (result.data_dir / "warc").glob("*.warc.gz")
+    (index,) = (result.data_dir / "warc").glob("*.cdxj")
+    lines = index.read_bytes().splitlines()
+    assert lines == sorted(lines)
+    found = {}
+    for line in lines:
+        key, _, facts = line.decode().split(" ", 2)
+        entry = json.loads(facts)
+        assert key == surt(entry["url"])
+        found[entry["url"]] = entry
+    data = path.read_bytes()
+
+    def record(url: str) -> Any:
+        entry = found[url]
+        start = int(entry["offset"])
+        member = io.BytesIO(data[start : start + int(entry["length"])])
+        return next(iter(ArchiveIterator(member, check_digests="raise"))), entry
+
+    for path_asked, reply in PAGES.items():
+        answer, entry = record(web.url(SITE, path_asked))
+        if answer.rec_type == "revisit":
+            assert entry["mime"] == "warc/revisit"
+            original = answer.rec_headers["WARC-Refers-To-Target-URI"]
+            assert answer.rec_headers["WARC-Payload-Digest"] == found[original]["digest"]
+            answer, entry = record(original)
+        body = reply.body.encode() if isinstance(reply.body, str) else reply.body
+        assert answer.content_stream().read() == BODIES.get(path_asked, body), path_asked
+        truncated = answer.rec_headers.get_header("WARC-Truncated")
+        assert truncated == ("disconnect" if path_asked == "/torn" else None)
+        assert entry["status"] == (answer.http_headers.get_statuscode())
+
+
+def must(condition: object, what: str) -> None:
+    assert condition, f"WACZ 1.1.1: {what}"
+
+
+def check_wacz(path: Path) -> tuple[list[dict[str, Any]], zipfile.ZipFile]:
+    """Every MUST of the standard; returns the pages."""
+    file = zipfile.ZipFile(path)
+    must(file.testzip() is None, "a ZIP file")
+    names = [info.filename for info in file.infolist()]
+    must(len(names) == len(set(names)), "each name once")
+    package = json.loads(file.read("datapackage.json"))
+    must(package["profile"] == "data-package", "the profile is data-package")
+    must(package["wacz_version"] == "1.1.1", "wacz_version")
+    must(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", package["created"]), "created is a date")
+    resources = {one["path"]: one for one in package["resources"]}
+    must(
+        set(resources) == set(names) - {"datapackage.json", "datapackage-digest.json"},
+        "all files are resources",
+    )
+    for name, one in resources.items():
+        data = file.read(name)
+        must(one["hash"] == f"sha256:{hashlib.sha256(data).hexdigest()}", "the hash of each resource")
+        must(one["bytes"] == len(data), "the size of each resource")
+        must(re.fullmatch(r"[-a-z0-9._/]+", one["name"]), "a name that data packages know")
+    digest = json.loads(file.read("datapackage-digest.json"))
+    must(digest["path"] == "datapackage.json", "the digest is of datapackage.json")
+    must(
+        digest["hash"] == f"sha256:{hashlib.sha256(file.read('datapackage.json')).hexdigest()}", "its digest"
+    )
+    must([name for name in names if re.fullmatch(r"archive/[^/]+\.warc\.gz", name)], "a WARC file in archive")
+    must({"indexes/index.cdx.gz", "indexes/index.idx"} <= set(names), "an index")
+    for info in file.infolist():
+        if info.filename.endswith(".gz"):
+            must(info.compress_type == zipfile.ZIP_STORED, "what is compressed is stored")
+    header, *pages = [json.loads(line) for line in file.read("pages/pages.jsonl").splitlines()]
+    must(header["format"] == "json-pages-1.0" and header["id"] == "pages", "the header of the pages")
+    for page in pages:
+        must(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", page["ts"]), "ts is a date")
+        must(page["url"].startswith("http"), "each page has a URL")
+    return pages, file
+
+
+def test_a_crawl_as_wacz(crawled: tuple[LocalWeb, CrawlResult], tmp_path: Path) -> None:
+    web, result = crawled
+    output = tmp_path / "crawl.wacz"
+    data = ("-s", f"DATA_DIR={result.data_dir}")
+    said = scrapy("wacz", "-o", output, "--text", *data)
+    assert re.match(r"7 pages, \d+ records of 1 WARC files are in .*crawl\.wacz: 0\.0 MB\.", said)
+    pages, file = check_wacz(output)
+    titles = {page["url"]: page.get("title") for page in pages}
+    assert titles == {
+        web.url(SITE, "/"): "Home",
+        web.url(SITE, "/a"): "A page",
+        web.url(SITE, "/copy"): None,  # a copy is not read again
+        web.url(SITE, "/gz"): None,
+        web.url(SITE, "/caf%C3%A9?q=%C3%BC"): "caf\u00e9 \U0001f600",
+        web.url(SITE, "/chunked"): None,
+        web.url(SITE, "/torn"): None,
+    }
+    assert "chunked" in next(page["text"] for page in pages if page["url"].endswith("/chunked"))
+    assert sum("text" in page for page in pages) == 6, "a revisit has none"
+    index = gzip.decompress(file.read("indexes/index.cdx.gz")).splitlines()
+    assert index == sorted(index)
+    for line in index:
+        entry = json.loads(line.split(b" ", 2)[2])
+        with file.open(f"archive/{entry['filename']}") as warc:
+            warc.seek(int(entry["offset"]))
+            record = next(iter(ArchiveIterator(io.BytesIO(warc.read(int(entry["length"]))))))
+        assert record.rec_headers["WARC-Target-URI"] == entry["url"]
+    meta, block = file.read("indexes/index.idx").splitlines()
+    assert json.loads(meta.split(b" ", 2)[2]) == {"format": "cdxj-gzip-1.0", "filename": "index.cdx.gz"}
+    assert block.startswith(index[0].partition(b"{")[0].strip())
+    assert f"{output} is there: --force replaces it" in scrapy("wacz", "-o", output, *data, code=1)
+    scrapy("wacz", "-o", output, "--force", *data)
+    assert "crawls there: broad" in scrapy("wacz", "-o", tmp_path / "x.wacz", "other", *data, code=1)
+    assert "nothing was stored yet" in scrapy(
+        "wacz", "-o", tmp_path / "x.wacz", "-s", f"DATA_DIR={tmp_path / 'nowhere'}", code=1
+    )
+    scrapy("wacz", *data, code=2)
+    assert [path.name for path in tmp_path.iterdir()] == ["crawl.wacz"]
+
+
+@pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")
+def test_a_crawl_in_s3_as_wacz(
+    run_crawl: Callable[..., CrawlResult], local_web: Callable[..., LocalWeb], tmp_path: Path
+) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", PAGES["/a"])
+    (tmp_path / "s3").mkdir()
+    with S3Server(tmp_path / "s3") as server, Line(server.port) as line:
+        server.client.create_bucket(Bucket="pages")
+        env = environment(line)
+        store = "s3://pages/a"
+        result = run_crawl("broad", [web.url(SITE)], env=env, DOWNLOAD_DELAY=0, STORE_URI=store)
+        assert result.returncode == 0, result.stderr
+        scrapy(
+            *(
+                "wacz",
+                "-o",
+                tmp_path / "c.wacz",
+                "-s",
+                f"DATA_DIR={result.data_dir}",
+                "-s",
+                f"STORE_URI={store}",
+            ),
+            env={**os.environ, **env},
+        )
+    pages, _ = check_wacz(tmp_path / "c.wacz")
+    assert [(page["url"], page["title"]) for page in pages] == [(web.url(SITE), "A page")]

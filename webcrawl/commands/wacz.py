@@ -1,0 +1,139 @@
+"""`scrapy wacz`: the archive of a crawl as one file that is replayed in a browser."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from scrapy.exceptions import UsageError
+
+from webcrawl.command import DEFAULT_CRAWL, SessionCommand
+from webcrawl.errors import StoreError
+
+if TYPE_CHECKING:
+    from webcrawl.session import Session
+    from webcrawl.stores.archive import Archive
+    from webcrawl.stores.metadata import Metadata
+    from webcrawl.stores.wacz import Capture
+    from webcrawl.stores.warc import StoredFile
+
+
+class Command(SessionCommand):
+    """Reads archive and metadata, also while crawls write them; no engine is needed."""
+
+    needs_engine = False
+
+    def syntax(self) -> str:
+        return "[options] -o <file.wacz> [crawl id, default: CRAWL_ID or broad]"
+
+    def short_desc(self) -> str:
+        return "Pack the WARC files of a crawl, their index and a list of pages into one file for replay"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("-o", "--output", help="the file to write")
+        parser.add_argument("--title", help="what the collection is called (default: by the crawl)")
+        parser.add_argument("--text", action="store_true", help="add the text of each page, to be searched")
+        parser.add_argument("--force", action="store_true", help="replace a file that is there")
+
+    def crawl_id(self, args: list[str]) -> str:
+        return args[0] if args else DEFAULT_CRAWL
+
+    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        import webcrawl
+        from webcrawl.command import existing_metadata
+        from webcrawl.stores import wacz
+        from webcrawl.stores.archive import open_archive
+
+        if len(args) > 1 or not opts.output:
+            raise UsageError("say where to: -o file.wacz; and a crawl if it is not the default one")
+        output = Path(opts.output)
+        if output.exists() and not opts.force:
+            raise StoreError(f"{output} is there: --force replaces it")
+        uri = urlsplit(session.stores.pages)
+        if uri.scheme == "file" and not Path(unquote(uri.path)).is_dir():
+            raise StoreError(f"nothing was stored yet: there is no {unquote(uri.path)}")
+        archive = open_archive(session.stores)
+        try:
+            metadata = existing_metadata(session)
+        except StoreError:  # titles are no reason not to
+            metadata = None
+        try:
+            packed = wacz.write(
+                output,
+                _of_crawl(archive, session),
+                _Describe(archive, metadata, opts.text),
+                title=opts.title or f"Crawl {session.keys.crawl}",
+                software=f"webcrawl/{webcrawl.__version__}",
+            )
+        finally:
+            if metadata is not None:
+                metadata.close()
+        print(
+            f"{packed.pages:,} pages, {packed.records:,} records of {packed.files:,} WARC files "
+            f"are in {output}: {output.stat().st_size / 1e6:,.1f} MB."
+        )
+
+
+def _of_crawl(archive: Archive, session: Session) -> list[tuple[StoredFile, StoredFile]]:
+    """The finished WARC files of the crawl, each with its index; StoreError when there are none."""
+    from webcrawl.stores.warc import WARC, crawl_of, index_name, prefix_of
+
+    files = {file.name: file for file in archive.files()}
+    crawls = {crawl_of(name) for name in files if name.endswith(WARC)}
+    chosen = [
+        (files[name], files[index_name(name)])
+        for name in sorted(files)
+        # a file whose index is on its way to S3 is for the next time
+        if name.endswith(WARC)
+        and crawl_of(name) == prefix_of(session.keys.crawl)
+        and index_name(name) in files
+    ]
+    if not chosen:
+        others = ", ".join(sorted(crawl for crawl in crawls if crawl)) or "none"
+        raise StoreError(
+            f"no finished WARC file of crawl {session.keys.crawl!r} is in {session.stores.pages}; "
+            f"crawls there: {others}"
+        )
+    return chosen
+
+
+class _Describe:
+    """Says of captures which are pages, with what the metadata database knows of them."""
+
+    def __init__(self, archive: Archive, metadata: Metadata | None, text: bool) -> None:
+        self._archive = archive
+        self._metadata = metadata
+        self._text = text
+
+    def __call__(self, captures: Sequence[Capture]) -> Iterable[dict[str, Any] | None]:
+        rows = self._metadata.get_many([one.url for one in captures]) if self._metadata else {}
+        return self._each(captures, rows)
+
+    def _each(
+        self, captures: Sequence[Capture], rows: dict[str, dict[str, Any]]
+    ) -> Iterator[dict[str, Any] | None]:
+        from webcrawl.mime.html import is_html
+        from webcrawl.stores.cdxj import REVISIT
+
+        for capture in captures:
+            row = rows.get(capture.url, {})
+            if not is_html(row.get("mime_type") or capture.mime_type):
+                yield None
+                continue
+            facts = {"title": row["title"]} if row.get("title") else {}
+            if self._text and capture.mime_type != REVISIT:
+                facts["text"] = self._text_of(capture, row)
+            yield facts
+
+    def _text_of(self, capture: Capture, row: dict[str, Any]) -> str:
+        from webcrawl.body import Body
+        from webcrawl.document import Document
+        from webcrawl.mime.html import describe
+
+        body = Body(self._archive.read(capture.place).body)
+        facts = describe(Document(body, "text/html", row.get("charset"), capture.url))
+        return facts.main_text or facts.text

@@ -1,0 +1,205 @@
+"""WACZ: WARC files, their index and a list of pages in one ZIP file, as ReplayWeb.page and others read it.
+
+The standard: https://specs.webrecorder.net/wacz/1.1.1/
+
+Nothing is held in memory but a piece of each index, and a line for every 300 of the whole one. WARC files and index are
+stored, not deflated: readers take parts of them, over the network too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import itertools
+import json
+import tempfile
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import xxhash
+
+from webcrawl.errors import StoreError
+from webcrawl.stores.warc import StoredFile, WarcPlace
+
+VERSION = "1.1.1"
+_CHUNK = 4 * 1024 * 1024
+_INDEX_CHUNK = 128 * 1024
+_LINES = 300
+_PAGES = 500
+_PAGES_HEADER = {"format": "json-pages-1.0", "id": "pages", "title": "All Pages"}
+
+
+class Capture(NamedTuple):
+    """An answer of status 200, as the index names it."""
+
+    url: str
+    timestamp: str
+    mime_type: str
+    place: WarcPlace
+
+
+class Contents(NamedTuple):
+    """How much a WACZ file holds."""
+
+    files: int
+    records: int
+    pages: int
+
+
+Describe = Callable[[Sequence[Capture]], Iterable[dict[str, Any] | None]]
+"""What is said of each of some captures in the list of pages, such as {"title": ...}; None: it is none."""
+
+
+def write(
+    output: Path,
+    warcs: Sequence[tuple[StoredFile, StoredFile]],
+    describe: Describe,
+    *,
+    title: str,
+    software: str,
+) -> Contents:
+    """Pack WARC files with their indexes; `output` appears when it is whole. Raises StoreError, OSError."""
+    unfinished = output.with_name(output.name + ".new")
+    try:
+        with zipfile.ZipFile(unfinished, "w") as file, tempfile.TemporaryFile(dir=output.parent) as pages:
+            package = _Package(file)
+            for warc, _ in warcs:
+                package.add(f"archive/{warc.name}", warc.chunks(_CHUNK), warc.size)
+            listed = _Pages(describe)
+            index = _Index()
+            lines = heapq.merge(*(_lines(cdxj) for _, cdxj in warcs))
+            package.add("indexes/index.cdx.gz", index.compressed(listed.taken(lines, pages.write)))
+            package.add("indexes/index.idx", index.blocks)
+            pages.seek(0)
+            package.add("pages/pages.jsonl", iter(lambda: pages.read(_CHUNK), b""), deflate=True)
+            package.finish(title, software)
+        unfinished.replace(output)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            unfinished.unlink()
+        raise
+    return Contents(len(warcs), index.records, listed.count)
+
+
+class _Package:
+    """The ZIP file, and what is told of its files in datapackage.json."""
+
+    def __init__(self, file: zipfile.ZipFile) -> None:
+        self._file = file
+        self._resources: list[dict[str, Any]] = []
+
+    def add(self, path: str, chunks: Iterable[bytes], size: int = 0, *, deflate: bool = False) -> None:
+        """A file whose size, if it may be over 4 GB, is `size`."""
+        info = zipfile.ZipInfo(path, time.gmtime()[:6])
+        info.compress_type = zipfile.ZIP_DEFLATED if deflate else zipfile.ZIP_STORED
+        info.external_attr = 0o644 << 16
+        sha256, written = hashlib.sha256(), 0
+        # the size of what is not known beforehand may be anything
+        with self._file.open(info, "w", force_zip64=not size or size >= zipfile.ZIP64_LIMIT) as target:
+            for chunk in chunks:
+                target.write(chunk)
+                sha256.update(chunk)
+                written += len(chunk)
+        if size and written != size:
+            raise StoreError(f"{path.rpartition('/')[2]} has {written} bytes instead of {size}")
+        self._resources.append(
+            {
+                # frictionless data packages take no others
+                "name": path.rpartition("/")[2].lower(),
+                "path": path,
+                "hash": f"sha256:{sha256.hexdigest()}",
+                "bytes": written,
+            }
+        )
+
+    def finish(self, title: str, software: str) -> None:
+        package = {
+            "profile": "data-package",
+            "resources": self._resources,
+            "title": title,
+            "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "wacz_version": VERSION,
+            "software": software,
+        }
+        data = json.dumps(package, indent=2).encode()
+        digest = {"path": "datapackage.json", "hash": f"sha256:{hashlib.sha256(data).hexdigest()}"}
+        for name, contents in (
+            ("datapackage.json", data),
+            ("datapackage-digest.json", json.dumps(digest, indent=2).encode()),
+        ):
+            self._file.writestr(zipfile.ZipInfo(name, time.gmtime()[:6]), contents, zipfile.ZIP_DEFLATED)
+
+
+class _Index:
+    """The whole index in compressed blocks ("ZipNum"), and where each begins."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        meta = {"format": "cdxj-gzip-1.0", "filename": "index.cdx.gz"}
+        self.blocks = [b"!meta 0 %s\n" % json.dumps(meta).encode()]
+
+    def compressed(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        offset = 0
+        for block in _batched(lines, _LINES):
+            self.records += len(block)
+            stream = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+            data = stream.compress(b"".join(block)) + stream.flush()
+            digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+            place = {"offset": offset, "length": len(data), "digest": digest, "filename": "index.cdx.gz"}
+            first = block[0].partition(b"{")[0].strip()
+            self.blocks.append(b"%s %s\n" % (first, json.dumps(place).encode()))
+            offset += len(data)
+            yield data
+
+
+class _Pages:
+    """The list of pages, made on the way of the index lines."""
+
+    def __init__(self, describe: Describe) -> None:
+        self.count = 0
+        self._describe = describe
+
+    def taken(self, lines: Iterable[bytes], write: Callable[[bytes], object]) -> Iterator[bytes]:
+        """The same lines; those that are pages are written as they come."""
+        write(json.dumps(_PAGES_HEADER).encode() + b"\n")
+        for batch in _batched(lines, _PAGES):
+            captures = [found for line in batch if (found := _capture(line))]
+            for capture, facts in zip(captures, self._describe(captures), strict=True):
+                if facts is not None:
+                    moment = datetime.strptime(capture.timestamp, "%Y%m%d%H%M%S")
+                    # without one, the validator of py-wacz finds pages that have no title blank
+                    name = xxhash.xxh3_64_hexdigest(f"{capture.timestamp} {capture.url}".encode())
+                    page = {"id": name, "url": capture.url, "ts": f"{moment.isoformat()}Z", **facts}
+                    write(json.dumps(page, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+                    self.count += 1
+            yield from batch
+
+
+def _capture(line: bytes) -> Capture | None:
+    _, timestamp, facts = line.split(b" ", 2)
+    found = json.loads(facts)
+    if found["status"] != "200":
+        return None
+    place = WarcPlace(found["filename"], int(found["offset"]), int(found["length"]))
+    return Capture(found["url"], timestamp.decode(), found["mime"], place)
+
+
+def _lines(index: StoredFile) -> Iterator[bytes]:
+    rest = b""
+    for chunk in index.chunks(_INDEX_CHUNK):
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from (line + b"\n" for line in lines)
+    if rest:
+        raise StoreError(f"{index.name} is cut short")
+
+
+def _batched(items: Iterable[bytes], number: int) -> Iterator[list[bytes]]:
+    iterator = iter(items)
+    while batch := list(itertools.islice(iterator, number)):
+        yield batch

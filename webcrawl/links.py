@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from webcrawl.document import Element
 from webcrawl.errors import InvalidURL
-from webcrawl.urls import Base, resolve
+from webcrawl.urls import Base
 
 _LINK_RELATIONS = frozenset({"canonical", "next", "prev", "alternate"})
 
@@ -76,7 +76,7 @@ def page_links(elements: Iterable[Element], url: str) -> PageLinks:
         else:
             if link is not None:
                 joined[link] = None
-    canonical = _resolve_or_none(found.canonical, base.url) if found.canonical else None
+    canonical = _resolve_or_none(found.canonical, base) if found.canonical else None
     return PageLinks(list(joined), found.nofollow, canonical, base.url, malformed)
 
 
@@ -105,8 +105,9 @@ def _collect(elements: Iterable[Element]) -> _Found:
             continue
         else:
             address = _other_address(tag, attributes, tokens)
-        address = _without_fragment(address) if address else None
-        if not address or _OTHER_SCHEME.match(address):
+        if address and ("#" in address or address[-1] <= " "):
+            address = _without_fragment(address)
+        if not address or (":" in address and _OTHER_SCHEME.match(address)):
             continue
         if "nofollow" in tokens:
             found.nofollow += 1
@@ -139,11 +140,11 @@ def _without_fragment(address: str) -> str:
 
 def _base(href: str | None, url: str) -> str:
     """A base element that is broken, or no web address, is as good as none."""
-    return (_resolve_or_none(href, url) if href else None) or url
+    return (_resolve_or_none(href, Base(url)) if href else None) or url
 
 
-def _resolve_or_none(address: str, base: str) -> str | None:
+def _resolve_or_none(address: str, base: Base) -> str | None:
     try:
-        return resolve(address, base)
+        return base.resolve(address)
     except InvalidURL:
         return None

@@ -46,12 +46,12 @@ _KEPT = r"[A-Za-z0-9._~!$&'()*+,:=@|\[\]/-]*"
 _ESCAPE = r"%(?:[0189A-F][0-9A-F]|2[0235F]|3[BCEF]|5[CE]|60|7[BDF])"
 _FIELD = r"[A-Za-z0-9._~+-]*=[A-Za-z0-9._~+-]*"
 _PLAIN = re.compile(rf"(?P<path>/{_KEPT}(?:{_ESCAPE}{_KEPT})*)(?:\?(?P<query>(?:{_FIELD}(?:&{_FIELD})*)?))?")
-# What joining and WHATWG's parser leave as it is.
-_SEGMENT = r"[A-Za-z0-9_-][A-Za-z0-9_.-]*"
-_PLAIN_ADDRESS = re.compile(
-    rf"(?:(?P<root>/)|(?P<up>(?:\.\./)+)|(?=[A-Za-z0-9_-]))"
-    rf"(?P<rest>(?:{_SEGMENT}/)*(?:{_SEGMENT})?(?:\?[A-Za-z0-9._~=&+-]*)?)"
-)
+# What joining and WHATWG's parser leave as it is. Quantifiers are possessive: nothing is tried twice.
+_SEGMENT = r"[A-Za-z0-9_-][A-Za-z0-9_.-]*+"
+_REST = rf"(?P<rest>(?:{_SEGMENT}/)*+(?:{_SEGMENT})?+(?:\?[A-Za-z0-9._~=&+-]*+)?+)"
+_PLAIN_ADDRESS = re.compile(rf"(?:(?P<root>/)|(?P<up>(?:\.\./)++)|(?=[A-Za-z0-9_-])){_REST}")
+# No name in Punycode, which may be wrong, and no address: these do not end in letters.
+_PLAIN_URL = re.compile(rf"https?://(?!\S*xn--)(?:[a-z0-9-]++\.)++[a-z]++/{_REST}")
 _STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
@@ -92,15 +92,16 @@ class Base:
         self._folders = [url[: url.partition("?")[0].rfind("/") + 1]]
 
     def resolve(self, address: str) -> str | None:
-        rooted = address.startswith(self._root)
-        match = _PLAIN_ADDRESS.fullmatch(address, len(self._root) - 1 if rooted else 0)
-        if match is None:
-            return resolve(address, self.url)
-        if rooted:
-            return address
-        if match["root"]:
-            return self._root + match["rest"]
-        return self._folder(len(match["up"] or "") // len("../")) + match["rest"]
+        if ":" in address:
+            within = address.startswith(self._root) and _PLAIN_ADDRESS.fullmatch(address, len(self._root) - 1)
+            if within or _PLAIN_URL.fullmatch(address):
+                return address
+        elif match := _PLAIN_ADDRESS.fullmatch(address):
+            root, up, rest = match.groups()
+            if root:
+                return self._root + rest
+            return (self._folder(len(up) // len("../")) if up else self._folders[0]) + rest
+        return resolve(address, self.url)
 
     def _folder(self, up: int) -> str:
         """The folder of the base, or so many above it; nothing is above the root."""

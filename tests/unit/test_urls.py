@@ -366,6 +366,11 @@ PIECES = st.sampled_from(
     + [
         "http:",
         "http://h/",
+        "http://www.h.org/",
+        "https://h-1.co",
+        "http://xn--a.org/",
+        "http://1.0x4/",
+        "http://h.org:80/",
         "https://h:8443/",
         "http://H/",
         "mailto:x",

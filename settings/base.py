@@ -30,6 +30,7 @@ CRAWL_WEIGHT = 1.0
 HOST_MAX_PAGES = 0
 HOST_MAX_BYTES = 0
 DEPTH_LIMIT = 0
+REVISIT = False
 CONCURRENT_REQUESTS = 64
 CONCURRENT_ITEMS = 4
 SCRAPER_SLOT_MAX_ACTIVE_SIZE = 1_000_000
@@ -129,6 +130,7 @@ DOWNLOADER_MIDDLEWARES = {
     "middlewares.decoding.DecodingMiddleware": 590,
     "middlewares.redirect.RedirectMiddleware": 600,
     "middlewares.stats.DownloaderStatsMiddleware": 850,
+    "middlewares.revisit.RevisitMiddleware": 930,
     "middlewares.dns.DnsMiddleware": 940,
     "middlewares.politeness.PolitenessMiddleware": 950,
 }

@@ -21,6 +21,7 @@ from webcrawl.mime.html import is_html, robots_metas
 from webcrawl.mime.sniff import sniff
 from webcrawl.page import Meeting, Page
 from webcrawl.responses import BAD_CODING, TRUNCATED, body_of, content_type, says_nosniff
+from webcrawl.revisits import known_of, stored_answer
 from webcrawl.robots import Directives, directives
 from webcrawl.urls import normalize, resolve, split
 
@@ -79,6 +80,8 @@ def page_of(response: Response) -> Page:
         truncated=exchange.truncated if exchange else None,
     )
     page.document, page.exchange = document, exchange
+    if (known := known_of(response)) is not None:
+        page.digest, page.duplicate_fetched_at = known.digest, known.fetched_at
     if not is_html(document.mime_type):
         page.meeting = meeting_of(response)
     return page
@@ -115,6 +118,8 @@ def followed_links(response: Response, *, obey: str | None) -> PageLinks:
 
     None when it says nofollow to the user agent `obey` (None: it is not asked).
     """
+    if (stored := stored_answer(response)) is not None:
+        return followed_links(stored, obey=obey)
     if not 200 <= response.status < 300:
         return NO_LINKS
     if obey is not None and page_directives(response, obey).nofollow:

@@ -304,6 +304,7 @@ class FrontierScheduler(RedisScheduler):
         settlement = task.settlement or self._without_verdict(task)
         if settlement.verdict == "done" and (after := _recrawl_after(request)) is not None:
             settlement = replace(settlement, verdict="again", delay=after)
+            self.session.dated(request.url)
         page = task.page and settlement.verdict in ("done", "again")
         if settlement.verdict != "retry":
             self._held.forget(task.url.extra)

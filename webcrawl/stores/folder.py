@@ -56,6 +56,8 @@ class FolderArchive:
 
     def _append(self, page: Page, exchange: Exchange) -> WarcPlace:
         facts = _facts(page)
+        if exchange.status == 304 and page.duplicate_fetched_at and page.digest:
+            return self._writer.write_unmodified(exchange, page.duplicate_fetched_at, page.digest, facts)
         if page.duplicate_kind == "exact" and page.duplicate_of and page.duplicate_fetched_at:
             return self._writer.write_revisit(exchange, page.duplicate_of, page.duplicate_fetched_at, facts)
         return self._writer.write(exchange, facts)

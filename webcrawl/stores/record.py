@@ -27,6 +27,7 @@ from webcrawl.exchange import Exchange, digest
 
 VERSION = b"WARC/1.1\r\n"
 REVISIT_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+UNMODIFIED_PROFILE = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 
 _GZIP = zlib.MAX_WBITS | 16
 _CHUNK = 1 << 16
@@ -133,6 +134,13 @@ def resource_record(exchange: Exchange, warcinfo_id: str) -> Record:
     fields["WARC-Payload-Digest"] = fields["WARC-Block-Digest"] = exchange.payload.digest
     fields["Content-Type"] = exchange.mime_type or "application/octet-stream"
     return Record(fields, (exchange.payload,))
+
+
+def unmodified_record(exchange: Exchange, warcinfo_id: str, fetched_at: datetime, payload: str) -> Record:
+    """An answer 304: header block only, and when the payload of this digest was archived under the same URL."""
+    record = revisit_record(exchange, warcinfo_id, exchange.url, fetched_at)
+    changes = {"WARC-Profile": UNMODIFIED_PROFILE, "WARC-Payload-Digest": payload}
+    return record._replace(fields=record.fields | changes)
 
 
 def request_record(exchange: Exchange, warcinfo_id: str, concurrent_to: str) -> Record:

@@ -35,6 +35,7 @@ from webcrawl.stores.record import (
     resource_record,
     response_record,
     revisit_record,
+    unmodified_record,
     warcinfo_record,
 )
 from webcrawl.stores.space import failure
@@ -144,6 +145,14 @@ class WarcWriter:
             return self.write(exchange, facts)  # nothing would be left of it
         self._make_room()
         record = revisit_record(exchange, self._warcinfo_id, refers_to_url, refers_to_date)
+        return self._write_group(exchange, record, facts)
+
+    def write_unmodified(
+        self, exchange: Exchange, fetched_at: datetime, digest: str, facts: Mapping[str, str] | None = None
+    ) -> WarcPlace:
+        """Append an answer 304: the URL's payload, of this digest, is that of `fetched_at`."""
+        self._make_room()
+        record = unmodified_record(exchange, self._warcinfo_id, fetched_at, digest)
         return self._write_group(exchange, record, facts)
 
     def close_old(self) -> None:

@@ -1,0 +1,110 @@
+"""Conditional requests: a page that is known and unchanged is neither sent nor processed again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable
+from typing import Self
+
+from scrapy import Request, signals
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+
+from webcrawl.access import frontier_scheduler, is_robots
+from webcrawl.batches import Batches
+from webcrawl.errors import StoreError
+from webcrawl.revisits import UNCHANGED, Known, asked, remember_stored
+from webcrawl.session import Session
+from webcrawl.stores.archive import Archive, open_archive
+from webcrawl.stores.metadata import Metadata
+from webcrawl.stores.record import StoredRecord
+
+logger = logging.getLogger(__name__)
+
+
+class RevisitMiddleware:
+    """Sends the validators of what is stored: for URLs that this process has given a date, and with REVISIT for all.
+
+    With REVISIT the links of a page have to be followed though it is unchanged: they are taken from the archive, and of
+    a page whose links cannot be had from there no validators are sent. A first fetch without REVISIT asks no database.
+    """
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        self._crawler = crawler
+        self._session = session
+        self._always = crawler.settings.getbool("REVISIT")
+        self._plainly: set[str] = set()
+        """URLs whose stored answer could not be read."""
+        self._metadata: Metadata | None = None
+        self._archive: Archive | None = None
+        self._rows: Batches[str, Known | None] = Batches(self._look)
+        crawler.signals.connect(self._close, signals.spider_closed)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler, Session.of(crawler))
+
+    def process_request(self, request: Request) -> Awaitable[None] | None:
+        again = self._session.is_dated(request.url)
+        if not (again or self._always) or request.method != "GET" or is_robots(request):
+            return None
+        if frontier_scheduler(self._crawler).leased(request) is None or request.url in self._plainly:
+            return None
+        if "If-None-Match" in request.headers or "If-Modified-Since" in request.headers:
+            return None
+        return self._ask(request, again)
+
+    async def _ask(self, request: Request, again: bool) -> None:
+        try:
+            known = await self._rows.put(request.url)
+        except StoreError as error:
+            # the page as a whole is as good; that the database is away is told by who writes to it
+            logger.info("%s is fetched as if it were new: %s", request.url, error)
+            return
+        if known is not None and (again or known.keeps_links):
+            known.ask(request)
+
+    def process_response(
+        self, request: Request, response: Response
+    ) -> Response | Awaitable[Response | Request]:
+        if response.status != UNCHANGED or (known := asked(request)) is None:
+            return response
+        return self._unchanged(request, response, known)
+
+    async def _unchanged(self, request: Request, response: Response, known: Known) -> Response | Request:
+        scheduler = frontier_scheduler(self._crawler)
+        if known.place is not None and self._always and known.has_links:
+            try:
+                record = await self._rows.run(lambda: self._read(known))
+            except (StoreError, EOFError, OSError, ValueError) as error:
+                logger.warning(
+                    "%s is fetched again, its stored answer cannot be read: %s", request.url, error
+                )
+                self._plainly.add(request.url)
+                scheduler.retry(request, 0.0, f"its stored answer cannot be read: {error}")
+                return request
+            response.request = request
+            remember_stored(response, record)
+        scheduler.count("unchanged")
+        return response
+
+    def _look(self, urls: list[str]) -> list[Known | None | Exception]:
+        if self._metadata is None:
+            self._metadata = Metadata(self._session.stores.metadata)
+        rows = self._metadata.get_many(urls)
+        return [Known.of_row(rows[url]) if url in rows else None for url in urls]
+
+    def _read(self, known: Known) -> StoredRecord:
+        assert known.place is not None
+        if self._archive is None:
+            self._archive = open_archive(self._session.stores)
+        return self._archive.read(known.place)
+
+    async def _close(self) -> None:
+        await self._rows.close(self._close_stores)
+
+    def _close_stores(self) -> None:
+        if self._metadata is not None:
+            self._metadata.close()
+        if self._archive is not None:
+            self._archive.close()

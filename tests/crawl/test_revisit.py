@@ -1,0 +1,208 @@
+"""Pages that are fetched again: asked for with what is stored of them, and left alone when they are unchanged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from warcio.archiveiterator import ArchiveIterator
+
+from tests.crawl import archive
+from tests.crawl.conftest import Project
+from tests.crawls import CrawlResult
+from tests.web import Hit, LocalWeb, Reply
+from webcrawl.stores.metadata import Metadata
+
+SITE = "127.0.1.1"
+StartWeb = Callable[..., LocalWeb]
+RunCrawl = Callable[..., CrawlResult]
+
+
+class Versions:
+    """Pages with validators, as a server answers for them: `texts` may be changed."""
+
+    def __init__(self, texts: Mapping[str, str], headers: Mapping[str, str]) -> None:
+        self.texts = dict(texts)
+        self._headers = headers
+
+    def __call__(self, hit: Hit) -> Reply:
+        text = self.texts[hit.path]
+        tag = f'"{hash(text)}"'
+        if hit.headers.get("If-None-Match") == tag:
+            return Reply("", status=304, headers={"ETag": tag})
+        return Reply(text, headers={"ETag": tag, **self._headers})
+
+
+def serve(web: LocalWeb, texts: Mapping[str, str], **headers: str) -> Versions:
+    versions = Versions(texts, headers)
+    for path in texts:
+        web.put(SITE, path, versions)
+    return versions
+
+
+def told(web: LocalWeb) -> dict[str, list[tuple[int, bool]]]:
+    """Path -> status and whether the request was conditional, in order; robots.txt left out."""
+    found: dict[str, list[tuple[int, bool]]] = {}
+    for hit in web.log():
+        if hit.path != "/robots.txt":
+            found.setdefault(hit.path, []).append((hit.status, "If-None-Match" in hit.headers))
+    return found
+
+
+def state(result: CrawlResult) -> dict[str, tuple[Any, ...]]:
+    return {
+        row["url"].partition(SITE)[2].partition("/")[2]: (
+            row["status"],
+            row["state"],
+            row["fetches"],
+            row["title"],
+        )
+        for row in result.rows()
+    }
+
+
+TEXTS = {
+    "/": "<title>home</title><a href=/a>a</a> <a href=/b>b</a>",
+    "/a": "<title>a</title><a href=/c>c</a>",
+    "/b": "<title>b</title>bbb",
+    "/c": "<title>c</title>ccc",
+}
+
+
+def test_a_new_crawl_fetches_only_what_has_changed_and_follows_the_links_of_the_rest(
+    local_web: StartWeb, crawl: RunCrawl
+) -> None:
+    web = local_web(SITE)
+    versions = serve(web, TEXTS)
+    crawl([web.url(SITE)], CRAWL_ID="first")
+    versions.texts |= {"/b": "<title>b2</title>new<a href=/d>d</a>", "/d": "<title>d</title>"}
+    web.put(SITE, "/d", versions)
+    web.hits.clear()
+    result = crawl([web.url(SITE)], CRAWL_ID="second", REVISIT=True)
+    assert told(web) == {
+        "/": [(304, True)],
+        "/a": [(304, True)],
+        "/b": [(200, True)],
+        "/c": [(304, True)],
+        "/d": [(200, False)],
+    }
+    assert state(result) == {
+        "": (200, "unchanged", 2, "home"),
+        "a": (200, "unchanged", 2, "a"),
+        "b": (200, "fetched", 2, "b2"),
+        "c": (200, "unchanged", 2, "c"),
+        "d": (200, "fetched", 1, "d"),
+    }
+    assert result.summary["dead_letters"] == 0
+    check_records(result, web)
+
+
+def check_records(result: CrawlResult, web: LocalWeb) -> None:
+    archive.check(result.data_dir)
+    rows = {row["url"]: row for row in result.rows()}
+    unchanged = {url for url, row in rows.items() if row["state"] == "unchanged"}
+    found = {}
+    for path in (result.data_dir / "warc").glob("*.warc.gz"):
+        with path.open("rb") as file:
+            for record in ArchiveIterator(file):
+                if record.rec_type == "revisit":
+                    found[record.rec_headers["WARC-Target-URI"]] = dict(record.rec_headers.headers)
+                    assert record.http_headers.get_statuscode() == "304"
+    assert set(found) == unchanged
+    for url, headers in found.items():
+        assert headers["WARC-Profile"] == "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+        assert headers["WARC-Refers-To-Target-URI"] == url
+        # what it refers to is what the row is about
+        assert headers["WARC-Refers-To-Date"][:26] == rows[url]["fetched_at"][:26]
+        assert headers["WARC-Payload-Digest"] == rows[url]["digest"]
+        assert archive.record_at(result.data_dir, rows[url]).kind == "response"
+    with Metadata(f"sqlite:///{result.data_dir}/metadata.db") as metadata:
+        for url in unchanged:
+            history = metadata.history(url)
+            assert [(fetch.status, fetch.changed) for fetch in history] == [(200, False), (304, False)]
+            assert history[1].warc_file
+
+
+def test_pages_whose_links_cannot_be_had_otherwise_are_fetched_as_a_whole(
+    local_web: StartWeb, crawl: RunCrawl
+) -> None:
+    web = local_web(SITE)
+    serve(
+        web,
+        {
+            "/": "<meta name=robots content=noarchive><a href=/copy>c</a><a href=/one>o</a><a href=/image>i</a>"
+        },
+    )
+    serve(
+        web, {"/one": "<p>the same text<a href=/last>l</a>", "/copy": "<p>the same text<a href=/last>l</a>"}
+    )
+    web.put(SITE, "/last", "last")
+    serve(web, {"/image": "GIF89a"}, **{"Content-Type": "image/gif"})
+    crawl([web.url(SITE)], CRAWL_ID="first")
+    web.hits.clear()
+    result = crawl([web.url(SITE)], CRAWL_ID="second", REVISIT=True)
+    found = told(web)
+    # one of the two is a copy: whichever came second
+    assert sorted([found.pop("/one"), found.pop("/copy")]) == [[(200, False)], [(304, True)]]
+    assert found == {"/": [(200, False)], "/image": [(304, True)], "/last": [(200, False)]}
+    assert result.summary["dead_letters"] == 0
+
+
+def test_without_the_setting_nothing_is_asked_and_a_damaged_archive_is_done_without(
+    local_web: StartWeb, crawl: RunCrawl
+) -> None:
+    web = local_web(SITE)
+    serve(web, TEXTS)
+    first = crawl([web.url(SITE)], CRAWL_ID="first")
+    web.hits.clear()
+    crawl([web.url(SITE)], CRAWL_ID="second")
+    assert told(web) == {path: [(200, False)] for path in TEXTS}
+    for path in (first.data_dir / "warc").glob("*.warc.gz"):
+        path.write_bytes(b"\0" * path.stat().st_size)
+    web.hits.clear()
+    result = crawl([web.url(SITE)], CRAWL_ID="third", REVISIT=True, FRONTIER_RETRY_DELAY=0, timeout=60)
+    assert {path: answers[-1] for path, answers in told(web).items()} == dict.fromkeys(TEXTS, (200, False))
+    assert "its stored answer cannot be read" in result.stderr
+    assert (result.summary["finish_reason"], result.summary["dead_letters"]) == ("finished", 0)
+
+
+AGAIN = """
+from spiders.broad import BroadSpider
+
+
+class Again(BroadSpider):
+    name = "again"
+    times = 0
+
+    def parse(self, response):
+        if response.url.endswith("/feed"):
+            self.times += 1
+            if self.times < 4:
+                response.meta["recrawl_after"] = 0.3
+        yield from super().parse(response)
+"""
+
+
+def test_a_url_with_a_date_is_asked_for_with_its_validators(
+    project: Project, local_web: StartWeb, run_crawl: RunCrawl
+) -> None:
+    """Whatever its type, since its links are known to this crawl."""
+    project.add_spider("again", AGAIN)
+    web = local_web(SITE)
+    feed = '<rss version="2.0"><channel><title>t</title><link>http://a/</link><description>d</description></channel></rss>'
+    serve(web, {"/feed": feed}, **{"Content-Type": "application/rss+xml"})
+    web.put(SITE, "/slow", Reply("slow", delay=4))
+    result = run_crawl(
+        "again",
+        [web.url(SITE, "/feed"), web.url(SITE, "/slow")],
+        project=project.folder,
+        DOWNLOAD_DELAY=0,
+        CONCURRENT_REQUESTS_PER_DOMAIN=2,
+        timeout=30,
+    )
+    assert told(web)["/feed"][:2] == [(200, False), (304, True)]
+    (row,) = [row for row in result.rows() if row["url"].endswith("/feed")]
+    assert (row["state"], row["status"]) == ("unchanged", 200)
+    assert row["fetches"] == len(told(web)["/feed"]) >= 2
+    assert json.loads(json.dumps(result.summary))["dead_letters"] == 0

@@ -14,7 +14,7 @@ from scrapy.http import Response
 from webcrawl.access import frontier_scheduler, is_robots
 from webcrawl.body import Body, BodyWriter
 from webcrawl.coding import codings, pieces
-from webcrawl.errors import BadCoding, StoreError
+from webcrawl.errors import BadCoding, StoreError, StoreUnavailable
 from webcrawl.mime.sniff import SNIFF_BYTES
 from webcrawl.responses import BAD_CODING, TRUNCATED, body_of, content_type, make_response, says_nosniff
 from webcrawl.session import Session
@@ -30,6 +30,7 @@ class DecodingMiddleware:
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
         self._spool = session.fetch.spool
+        self._room = session.room
         self._sizes = session.sizes
         self._maxsize = session.fetch.maxsize
         self._retry_delay = session.config.retry_delay
@@ -106,6 +107,10 @@ class DecodingMiddleware:
     def _again(self, request: Request, error: StoreError) -> Request | None:
         """The request, to be fetched later when there is room for its body; None when it was tried often enough."""
         scheduler = frontier_scheduler(self._crawler)
+        if isinstance(error, StoreUnavailable) and scheduler.leased(request) is not None:
+            self._room.refuse(str(error))
+            scheduler.postpone(request)
+            return request
         if scheduler.leased(request) is None or scheduler.is_last_attempt(request):
             return None
         scheduler.count("retried")

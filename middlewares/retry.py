@@ -11,7 +11,7 @@ from scrapy.exceptions import CannotResolveHostError, DownloadCancelledError, Ig
 from scrapy.http import Response
 
 from webcrawl.access import RobotsUnreachable, frontier_scheduler, is_robots
-from webcrawl.errors import EngineUnavailable, NameNotResolved
+from webcrawl.errors import EngineUnavailable, NameNotResolved, StoreUnavailable
 from webcrawl.http import RequestRefused
 from webcrawl.postponed import Postponed
 from webcrawl.session import Session
@@ -58,7 +58,9 @@ class RetryMiddleware:
             scheduler.count("addresses_refused")
         if scheduler.leased(request) is None:
             return None
-        if isinstance(exception, Postponed | EngineUnavailable):
+        if isinstance(exception, StoreUnavailable):
+            self._session.room.refuse(str(exception))
+        if isinstance(exception, Postponed | EngineUnavailable | StoreUnavailable):
             scheduler.postpone(request)
             return request
         if isinstance(exception, IgnoreRequest | DownloadCancelledError) and not isinstance(

@@ -14,8 +14,8 @@ from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.page import Page
 from webcrawl.room import LOOK_SECONDS
 from webcrawl.session import Session
+from webcrawl.space import shortage
 from webcrawl.stores.archive import open_archive
-from webcrawl.stores.space import shortage
 from webcrawl.stores.warc import WarcPlace
 
 logger = logging.getLogger(__name__)

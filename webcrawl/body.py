@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from webcrawl.errors import StoreError
+from webcrawl.space import failure
 
 CHUNK = 256 * 1024
 """Bytes that are written to a file, or read from it, at a time."""
@@ -149,7 +150,8 @@ class BodyWriter:
     """Takes a body as it comes: `add` never blocks, `spill` and `finish` may write to the disk.
 
     Whoever adds has to call `spill`, in any thread, when `is_full`: so little more than `CHUNK` is in memory. With
-    `digests` the SHA-1 is computed on the way. Raises StoreError when the disk takes no more.
+    `digests` the SHA-1 is computed on the way. Raises StoreUnavailable when the disk is full, StoreError when
+    it takes nothing.
     """
 
     def __init__(self, spool: Spool, *, digests: bool = False) -> None:
@@ -186,7 +188,7 @@ class BodyWriter:
                 self._file = _File.new(self._spool.folder)
             self._file.append(data)
         except OSError as error:
-            raise StoreError(f"cannot spool a body in {self._spool.folder}: {error.strerror}") from error
+            raise failure("spool a body in", self._spool.folder, error) from error
         self._chunks.clear()
         self._held = 0
 

@@ -15,6 +15,7 @@ T = TypeVar("T")
 LOOK_SECONDS = 1.0
 """How often it is looked whether there is room."""
 PATIENCE_AT_THE_END = 10.0
+_REFUSED_SECONDS = 10.0
 
 
 class Room:
@@ -23,26 +24,33 @@ class Room:
     def __init__(self) -> None:
         self.measured = ""
         """Why the stores should take no more, as somebody who looks from time to time found; "" while they may."""
+        self._waiting: dict[object, str] = {}
         self._refused = ""
+        self._refused_until = -math.inf
 
     @property
     def lacking(self) -> str:
-        """Why nothing more can be stored now, for a person; "" while there is room."""
-        return self._refused or self.measured
+        """Why nothing more should be fetched now, for a person; "" while there is room."""
+        refused = self._refused if time.monotonic() < self._refused_until else ""
+        return next(iter(self._waiting.values()), "") or self.measured or refused
+
+    def refuse(self, reason: str) -> None:
+        """There was no room for what will be fetched again: there may be in ten seconds."""
+        self._refused, self._refused_until = reason, time.monotonic() + _REFUSED_SECONDS
 
     async def patiently(self, work: Callable[[], Awaitable[T]], ending: asyncio.Event) -> T:
         """The result of `work`, begun anew while that raises StoreUnavailable, until ten seconds after `ending`."""
-        deadline = math.inf
-        while True:
-            try:
-                result = await work()
-            except StoreUnavailable as error:
-                self._refused = str(error)
-                if ending.is_set():
-                    deadline = min(deadline, time.monotonic() + PATIENCE_AT_THE_END)
-                if time.monotonic() > deadline:
-                    raise
-                await asyncio.sleep(LOOK_SECONDS)
-            else:
-                self._refused = ""
-                return result
+        deadline, this = math.inf, object()
+        try:
+            while True:
+                try:
+                    return await work()
+                except StoreUnavailable as error:
+                    self._waiting[this] = str(error)
+                    if ending.is_set():
+                        deadline = min(deadline, time.monotonic() + PATIENCE_AT_THE_END)
+                    if time.monotonic() > deadline:
+                        raise
+                    await asyncio.sleep(LOOK_SECONDS)
+        finally:
+            self._waiting.pop(this, None)

@@ -19,7 +19,7 @@ from tests.crawls import CHECKOUT, Crawl, until
 from tests.s3server import Line, S3Server, weed_binary
 from tests.stores.buckets import archived, environment, files
 from tests.web import LocalWeb, Reply
-from webcrawl.stores.space import occupied
+from webcrawl.space import occupied
 
 SITES = tuple(f"127.0.1.{n}" for n in range(1, 5))
 PAGES = 20
@@ -111,6 +111,26 @@ def test_a_full_disk(start_crawl: Start, local_web: StartWeb, tmp_path: Path, sm
     kept += Counter(url for url in archive.records(data, "revisit") if "robots" not in url)
     assert kept == Counter(urls), "each page once"
     assert "Traceback" not in result.stderr
+
+
+def test_no_room_for_a_large_body(
+    start_crawl: Start, local_web: StartWeb, tmp_path: Path, small_disk: Path
+) -> None:
+    """It is in a file from the socket on; what could not be kept is fetched again, and is no failure of anybody."""
+    web = local_web(SITES[0])
+    web.put(SITES[0], "/", Reply(random.Random(3).randbytes(400_000), headers={"Content-Type": "image/x"}))
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "spool").symlink_to(small_disk)
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(b"x" * 900_000)
+    crawl = start(start_crawl, [web.url(SITES[0])], STORE_MIN_FREE_BYTES=0)
+    until(lambda: "cannot spool a body" in crawl.stderr, crawl)
+    ballast.unlink()
+    result = crawl.wait(40)
+    assert (result.summary["finish_reason"], result.summary["dead_letters"]) == ("finished", 0)
+    ((row),) = result.rows()
+    assert (row["status"], row["length"], row["fetches"], row["attempts"]) == (200, 400_000, 1, 1)
+    assert result.summary["failed"] == result.summary["retried"] == 0
 
 
 def test_too_little_left_on_the_disk(start_crawl: Start, local_web: StartWeb, tmp_path: Path) -> None:

@@ -6,12 +6,11 @@ import gzip
 import hashlib
 import io
 import json
-import os
 import re
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,6 @@ from fastwarc.warc import ArchiveIterator as FastIterator
 from warcio.archiveiterator import ArchiveIterator
 
 from tests.crawls import CHECKOUT, NO_NAMES, Crawl, CrawlResult
-from tests.s3server import Line, S3Server, weed_binary
-from tests.stores.buckets import environment
 from tests.web import LocalWeb, Reply
 from webcrawl.stores.cdxj import surt
 
@@ -233,32 +230,3 @@ def test_a_crawl_as_wacz(crawled: tuple[LocalWeb, CrawlResult], tmp_path: Path) 
     )
     scrapy("wacz", *data, code=2)
     assert [path.name for path in tmp_path.iterdir()] == ["crawl.wacz"]
-
-
-@pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")
-def test_a_crawl_in_s3_as_wacz(
-    run_crawl: Callable[..., CrawlResult], local_web: Callable[..., LocalWeb], tmp_path: Path
-) -> None:
-    web = local_web(SITE)
-    web.put(SITE, "/", PAGES["/a"])
-    (tmp_path / "s3").mkdir()
-    with S3Server(tmp_path / "s3") as server, Line(server.port) as line:
-        server.client.create_bucket(Bucket="pages")
-        env = environment(line)
-        store = "s3://pages/a"
-        result = run_crawl("broad", [web.url(SITE)], env=env, DOWNLOAD_DELAY=0, STORE_URI=store)
-        assert result.returncode == 0, result.stderr
-        scrapy(
-            *(
-                "wacz",
-                "-o",
-                tmp_path / "c.wacz",
-                "-s",
-                f"DATA_DIR={result.data_dir}",
-                "-s",
-                f"STORE_URI={store}",
-            ),
-            env={**os.environ, **env},
-        )
-    pages, _ = check_wacz(tmp_path / "c.wacz")
-    assert [(page["url"], page["title"]) for page in pages] == [(web.url(SITE), "A page")]

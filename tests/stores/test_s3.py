@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.crawl.test_replay import check_wacz
 from tests.crawls import CHECKOUT, CrawlResult
 from tests.s3server import Line, S3Server, weed_binary
 from tests.stores.buckets import archive, archived, eventually, files, page, uploads_end
@@ -135,6 +136,9 @@ def test_a_crawl_into_a_bucket(
     words = [sys.executable, "-m", "scrapy", "page", home, "--body", *settings]
     shown = subprocess.run(words, cwd=CHECKOUT, capture_output=True, timeout=30)
     assert shown.stdout == archived(bucket())[home], shown.stderr
+    words = [sys.executable, "-m", "scrapy", "wacz", "-o", str(tmp_path / "c.wacz"), *settings]
+    subprocess.run(words, cwd=CHECKOUT, check=True, capture_output=True, timeout=30)
+    assert {page["url"] for page in check_wacz(tmp_path / "c.wacz")[0]} == pages
 
 
 @pytest.mark.parametrize(

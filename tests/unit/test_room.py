@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import time
 from pathlib import Path
 
 import pytest
 
+from webcrawl import space
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.room import Room
-from webcrawl.stores import space
 
 
 def test_how_full_a_disk_is(tmp_path: Path) -> None:
@@ -55,6 +56,37 @@ def test_who_stores_waits_until_there_is_room() -> None:
         assert room.lacking == "too little is free"
 
     asyncio.run(main())
+
+
+def test_one_store_that_takes_more_does_not_hide_another_that_does_not() -> None:
+    async def main() -> None:
+        room, full = Room(), True
+
+        async def work() -> None:
+            if full:
+                raise StoreUnavailable("the database is away")
+
+        async def other() -> None:
+            """A store that takes all."""
+
+        waiting = asyncio.create_task(room.patiently(work, asyncio.Event()))
+        await asyncio.sleep(0.05)
+        await room.patiently(other, asyncio.Event())
+        assert room.lacking == "the database is away"
+        full = False
+        await waiting
+        assert room.lacking == ""
+
+    asyncio.run(main())
+
+
+def test_what_was_refused_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webcrawl.room._REFUSED_SECONDS", 0.05)
+    room = Room()
+    room.refuse("no room for a body")
+    assert room.lacking == "no room for a body"
+    time.sleep(0.06)
+    assert room.lacking == ""
 
 
 def test_other_failures_are_not_waited_for() -> None:

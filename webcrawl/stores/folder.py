@@ -9,8 +9,8 @@ from pathlib import Path
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.exchange import Exchange
 from webcrawl.page import Page
+from webcrawl.space import shortage
 from webcrawl.stores.record import StoredRecord
-from webcrawl.stores.space import shortage
 from webcrawl.stores.warc import StoredFile, WarcPlace, WarcWriter, read_record, repair, stored_files
 
 

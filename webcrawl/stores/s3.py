@@ -20,11 +20,11 @@ from pathlib import Path
 
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.page import Page
+from webcrawl.space import occupied
 from webcrawl.stores.bucket import FAILURES, Bucket
 from webcrawl.stores.claim import claimed
 from webcrawl.stores.folder import FolderArchive
 from webcrawl.stores.record import StoredRecord, inflated, parse
-from webcrawl.stores.space import occupied
 from webcrawl.stores.warc import FINISHED, OPEN, StoredFile, WarcPlace, index_name, read_record
 
 logger = logging.getLogger(__name__)

@@ -20,6 +20,7 @@ from typing import NamedTuple, Self
 
 from webcrawl.errors import StoreError
 from webcrawl.exchange import Exchange
+from webcrawl.space import failure
 from webcrawl.stores import cdxj
 from webcrawl.stores.claim import claimed, lock
 from webcrawl.stores.record import (
@@ -38,7 +39,6 @@ from webcrawl.stores.record import (
     unmodified_record,
     warcinfo_record,
 )
-from webcrawl.stores.space import failure
 
 OPEN = ".open"
 WARC, INDEX = FINISHED = (".warc.gz", ".cdxj")

@@ -15,6 +15,7 @@ from scrapy.http import Response
 from webcrawl.access import ROBOTS, RobotsUnreachable, frontier_scheduler, host_of
 from webcrawl.engine import AWAY
 from webcrawl.errors import InvalidURL, StoreError
+from webcrawl.frontier import DEFAULT_LEVEL
 from webcrawl.http import TRUNCATE
 from webcrawl.robots import RobotsCache, RobotsPolicy, robots_url
 from webcrawl.session import Session
@@ -24,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 _MOST_BYTES = 500 * 1024 + 1
 _MOST_REDIRECTS = 5
+_MOST_SITEMAPS = 1_000
 
 
 class RobotsMiddleware:
@@ -35,6 +37,7 @@ class RobotsMiddleware:
         self._agent = crawler.settings.get("ROBOTSTXT_USER_AGENT") or crawler.settings.get("USER_AGENT")
         self._cache = RobotsCache()
         self._asking: dict[str, asyncio.Future[RobotsPolicy | None]] = {}
+        self._follows_sitemaps = crawler.settings.getbool("SITEMAPS_FROM_ROBOTS")
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -74,6 +77,7 @@ class RobotsMiddleware:
             try:
                 policy = RobotsPolicy.from_bytes(known)
                 self._cache.put(host, policy, await self._session.patiently(lambda: engine.client.ttl(key)))
+                self._follow_sitemaps(host, policy)
                 return policy
             except StoreError as error:
                 logger.warning("robots.txt of %s is fetched again: %s", host, error)
@@ -85,7 +89,19 @@ class RobotsMiddleware:
         with suppress(*AWAY):  # others, or this process later, then ask the host themselves
             await engine.change(key, "SET", policy.to_bytes(), "EX", seconds)
         self._cache.put(host, policy)
+        self._follow_sitemaps(host, policy)
         return policy
+
+    def _follow_sitemaps(self, host: str, policy: RobotsPolicy) -> None:
+        """Take the sitemaps that a robots.txt names for links of the host's start page."""
+        if self._follows_sitemaps and policy.sitemaps:
+            urls = []
+            for sitemap in policy.sitemaps[:_MOST_SITEMAPS]:
+                with suppress(InvalidURL):
+                    urls.append(normalize(sitemap))
+            frontier_scheduler(self._crawler).add_links(
+                urls, depth=1, referrer=robots_url(host), level=DEFAULT_LEVEL
+            )
 
     async def _fetch(self, url: str) -> tuple[int | None, bytes, str]:
         for _ in range(_MOST_REDIRECTS + 1):

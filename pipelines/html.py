@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from webcrawl.mime.html import describe, is_html
+from webcrawl.mime.readable import visible_text
 from webcrawl.page import Page
 
 
@@ -26,4 +27,13 @@ class HtmlPipeline:
             item.details = facts.details or None
             item.main_text = facts.main_text
             item.text = lambda: facts.text
+            if item.frames or item.is_frame:
+                _stitch(item)
         return item
+
+
+def _stitch(page: Page) -> None:
+    """The text of frames is that of the page that they are in, and none of their own."""
+    texts = [document_text for frame in page.frames if (document_text := visible_text(frame.html))]
+    page.main_text = None
+    page.text = None if page.is_frame else " ".join([page.text or "", *texts]).strip()

@@ -137,6 +137,7 @@ DOWNLOADER_MIDDLEWARES = {
 SPIDER_MIDDLEWARES = {
     "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,
     "middlewares.outlinks.OutlinksMiddleware": 950,
+    "middlewares.frames.FramesMiddleware": 960,
 }
 
 # --- Pages -----------------------------------------------------------------------------------------------------------
@@ -144,6 +145,8 @@ MIME_PROCESSES = 1
 MIME_TIMEOUT = 20
 MIME_MEMORY = 1_073_741_824
 TEXT_LINKS = False
+SITEMAPS_FROM_ROBOTS = False
+FRAMES_STITCHED = False
 SIMHASH_DISTANCE = 3
 NEAR_DUPLICATES = "mark"
 NEAR_DUPLICATES_FOLLOW = True

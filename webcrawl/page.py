@@ -19,6 +19,8 @@ _CARRIED = (
     "document",
     "duplicate_fetched_at",
     "exchange",
+    "frames",
+    "is_frame",
     "main_text",
     "meeting",
     "noarchive",
@@ -45,7 +47,8 @@ class Carried:
     and comparisons see only what is stored. Set them after construction; an empty value means "not known".
     `duplicate_fetched_at` is when `duplicate_of` was fetched, for a revisit record. `noarchive` keeps a page out of
     the archive: it says so itself, or it is a near-duplicate to be dropped. `main_text` is the part of `text` that the
-    page is about, where one stands out. `meeting` is where links found in the document
+    page is about, where one stands out. `frames` are the documents whose text belongs to the page, which are pages too:
+    `is_frame`. `meeting` is where links found in the document
     are handed over.
     """
 
@@ -54,6 +57,8 @@ class Carried:
     document: Document | None
     duplicate_fetched_at: datetime | None
     exchange: Exchange | None
+    frames: tuple[Document, ...]
+    is_frame: bool
     main_text: str | None
     meeting: Meeting | None
     noindex: bool
@@ -76,6 +81,8 @@ class Carried:
         self.document = None
         self.duplicate_fetched_at = None
         self.exchange = None
+        self.frames = ()
+        self.is_frame = False
         self.main_text = None
         self.meeting = None
         self.text = None

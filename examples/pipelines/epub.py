@@ -9,7 +9,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from webcrawl.document import Document
 from webcrawl.mime.facts import Facts, Link, absolute, language
-from webcrawl.mime.html import visible_text
+from webcrawl.mime.readable import visible_text
 from webcrawl.mime.sitemap import w3c_time
 from webcrawl.mime.zipped import Zipped, first_texts, local
 from webcrawl.reading import MimePipeline

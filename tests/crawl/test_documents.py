@@ -24,6 +24,7 @@ from tests.documents import (
     zip_bomb,
 )
 from tests.web import LocalWeb, Reply
+from webcrawl.duplicates import simhash64
 
 RunCrawl = Callable[..., CrawlResult]
 StartWeb = Callable[..., LocalWeb]
@@ -57,7 +58,10 @@ def test_links_in_documents_are_followed(local_web: StartWeb, crawl: RunCrawl) -
     web = local_web(SITE)
     leaf(
         web,
-        *(f"/from-{name}" for name in ("pdf", "outline", "rss", "atom", "sitemap", "gz", "lines", "next")),
+        *(
+            f"/from-{name}"
+            for name in ("pdf", "outline", "rss", "atom", "sitemap", "gz", "lines", "next", "json", "robots")
+        ),
     )
     put(
         web,
@@ -67,10 +71,19 @@ def test_links_in_documents_are_followed(local_web: StartWeb, crawl: RunCrawl) -
     )
     put(web, "/feed", rss("<title>One</title><link>/from-rss</link>"), "application/rss+xml")
     put(web, "/atom", atom('<title>A</title><link href="/from-atom"/>'), "text/xml")
+    feed = {"version": "https://jsonfeed.org/version/1.1", "items": [{"url": "/from-json"}]}
+    put(web, "/feed.json", json.dumps(feed), "application/feed+json")
     put(web, "/index.xml", sitemap_index(("/map.xml", None), ("/map.xml.gz", None)), XML)
     put(web, "/map.xml", urlset(("/from-sitemap", "2020-01-01")), "text/xml")
     put(web, "/map.xml.gz", gzip.compress(urlset(("/from-gz", None))), "application/x-gzip")
     put(web, "/sitemap.txt", f"{web.url(SITE, '/from-lines')}\n", "text/plain")
+    put(
+        web,
+        "/robots.txt",
+        f"User-agent: *\nSitemap: {web.url(SITE, '/map2.xml')}\nSitemap: http://[",
+        "text/plain",
+    )
+    put(web, "/map2.xml", urlset(("/from-robots", None)), XML)
     put(web, "/notes.txt", f"not followed: {web.url(SITE, '/from-text')}", "text/plain")
     seed = home(
         web,
@@ -78,11 +91,12 @@ def test_links_in_documents_are_followed(local_web: StartWeb, crawl: RunCrawl) -
         "/a.pdf",
         "/feed",
         "/atom",
+        "/feed.json",
         "/index.xml",
         "/sitemap.txt",
         Link='</from-next>; rel="next", </no>; rel=icon',
     )
-    result = crawl([seed])
+    result = crawl([seed], SITEMAPS_FROM_ROBOTS=True)
     assert result.returncode == 0, result.stderr
     rows = by_path(web, result)
     origins = {path: row["referrer"] for path, row in rows.items() if path.startswith("/from-")}
@@ -91,10 +105,12 @@ def test_links_in_documents_are_followed(local_web: StartWeb, crawl: RunCrawl) -
         "/from-outline": web.url(SITE, "/a.pdf"),
         "/from-rss": web.url(SITE, "/feed"),
         "/from-atom": web.url(SITE, "/atom"),
+        "/from-json": web.url(SITE, "/feed.json"),
         "/from-sitemap": web.url(SITE, "/map.xml"),
         "/from-gz": web.url(SITE, "/map.xml.gz"),
         "/from-lines": web.url(SITE, "/sitemap.txt"),
         "/from-next": web.url(SITE, "/"),
+        "/from-robots": web.url(SITE, "/map2.xml"),
     }
     assert (rows["/from-gz"]["depth"], rows["/from-pdf"]["depth"]) == (3, 2)
     assert "/no" not in rows
@@ -245,3 +261,48 @@ def test_urls_in_plain_text_are_links_for_who_wants_them(local_web: StartWeb, cr
     )
     rows = crawl([seed], TEXT_LINKS=True).rows()
     assert {row["url"] for row in rows} == {seed, web.url(SITE, "/written")}
+
+
+WORDS = [f"word{number}" for number in range(60)]
+
+
+def framed(web: LocalWeb) -> str:
+    """A frameset of two frames that are there, one that is not, and one of another host."""
+    words = [" ".join(WORDS), " ".join(reversed(WORDS))]
+    put(web, "/left", f"<title>left</title><p>{words[0]}</p><a href=/linked>x</a>", "text/html")
+    put(web, "/right", f"<title>right</title><p>{words[1]}</p><a href=/left>x</a>", "text/html")
+    leaf(web, "/linked")
+    frames = "".join(
+        f'<frame src="{path}">' for path in ("/left", "/right#top", "/missing", "http://127.0.9.9/")
+    )
+    return put(
+        web, "/", f"<title>Set</title><frameset>{frames}<noframes>none</noframes></frameset>", "text/html"
+    )
+
+
+def test_frames_are_pages_of_their_own(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    rows = by_path(web, crawl([framed(web)]))
+    assert rows.keys() == {"/", "/left", "/right", "/missing", "/linked"}
+    assert rows["/"]["simhash"] is None
+    assert rows["/left"]["simhash"] is not None
+
+
+def test_frames_are_stitched_into_their_page(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    result = crawl([framed(web)], FRAMES_STITCHED=True)
+    assert result.returncode == 0, result.stderr
+    rows = by_path(web, result)
+    assert rows.keys() == {"/", "/left", "/right", "/missing", "/linked"}
+    text = f"{' '.join(WORDS)} x {' '.join(reversed(WORDS))} x"
+    assert rows["/"]["simhash"] == as_stored(simhash64(text))
+    assert (rows["/"]["title"], rows["/left"]["title"], rows["/left"]["simhash"]) == ("Set", "left", None)
+    assert rows["/left"]["warc_file"] and rows["/left"]["referrer"] == web.url(SITE, "/")
+    assert rows["/missing"]["status"] == 404
+    asked = [path for path in web.paths(SITE) if path != "/robots.txt"]
+    assert sorted(asked) == ["/", "/left", "/linked", "/missing", "/missing", "/right"]
+
+
+def as_stored(simhash: int | None) -> int | None:
+    """Unsigned 64 bits as SQLite has them."""
+    return simhash - 2**64 if simhash is not None and simhash >= 2**63 else simhash

@@ -17,7 +17,7 @@ try:
 except SystemExit:
     print(*sys.modules, file=sys.stderr)
 """
-SLOW = {"boto3", "numpy", "simhash", "sqlalchemy"}
+SLOW = {"PIL", "boto3", "feedparser", "numpy", "pymediainfo", "pypdfium2", "simhash", "sqlalchemy"}
 OF_A_SESSION = {"aiodns", "aiohttp", "redis", "rich"}
 
 

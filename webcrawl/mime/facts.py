@@ -19,6 +19,8 @@ MAX_TEXT = 2_000_000
 MAX_LINKS = 50_000
 MAX_URL = 8_192
 
+# What there is a download handler for; the filters know which of them are enabled.
+_FETCHED = ("http://", "https://", "ftp://")
 # Of `details`: it is a column of a table, not a store.
 _LONGEST_STRING = 1_000
 _MOST_VALUES = 500
@@ -27,7 +29,7 @@ _LARGEST_NUMBER = 2**63
 
 
 class Link(NamedTuple):
-    """An absolute http or https URL, and when the document says that what is there changed last."""
+    """An absolute URL to fetch, and when the document says that what is there changed last."""
 
     url: str
     modified: datetime | None = None
@@ -64,7 +66,7 @@ _NAMES = tuple(one.name for one in fields(Facts))
 
 
 def absolute(addresses: Iterable[str], base: str) -> list[str]:
-    """Addresses joined to `base`, each once, in their order; those that are no http or https URL are left out."""
+    """Addresses joined to `base`, each once, in their order; those that are no http, https or ftp URL are left out."""
     found: dict[str, None] = {}
     for address in addresses:
         if (url := join(base, address)) is not None:
@@ -75,12 +77,12 @@ def absolute(addresses: Iterable[str], base: str) -> list[str]:
 
 
 def join(base: str, address: str) -> str | None:
-    """One address joined to `base`; None when that is no http or https URL."""
+    """One address joined to `base`; None when that is no http, https or ftp URL."""
     try:
         url: str = ada_url.join_url(base, address.strip())
     except ValueError:
         return None
-    return url if url.startswith(("http://", "https://")) and len(url) <= MAX_URL else None
+    return url if url.startswith(_FETCHED) and len(url) <= MAX_URL else None
 
 
 def collapsed(text: object, limit: int) -> str | None:

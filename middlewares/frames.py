@@ -1,0 +1,112 @@
+"""Frames stitched into their page: a frameset has no text of its own, its frames have."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Collection
+from dataclasses import replace
+from typing import Any, Self
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+from scrapy.http import Response
+
+from webcrawl.errors import EngineUnavailable, InvalidURL
+from webcrawl.fetched import document_of
+from webcrawl.links import PageLinks
+from webcrawl.mime.html import is_html
+from webcrawl.page import Page
+from webcrawl.postponed import Postponed
+from webcrawl.session import Session
+from webcrawl.urls import resolve
+
+logger = logging.getLogger(__name__)
+
+MOST_FRAMES = 20
+
+
+class FramesMiddleware:
+    """With FRAMES_STITCHED, fetches the frames of a frameset at once, as part of its page, instead of following them.
+
+    Each has its row and its place in the archive, and its links are followed; but its text is the frameset's. Only
+    frames that would have been followed are fetched: within scope and filters, unless the page says nofollow.
+    """
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        self._crawler = crawler
+        self._session = session
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        if not crawler.settings.getbool("FRAMES_STITCHED"):
+            raise NotConfigured
+        return cls(crawler, Session.of(crawler))
+
+    async def process_spider_output(
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        spider: Any = self._crawler.spider
+        addresses = _frame_addresses(response) if hasattr(spider, "links") else []
+        if not addresses:
+            async for one in result:
+                yield one
+            return
+        found = [one async for one in result]
+        followed = {url for one in found if isinstance(one, PageLinks) for url in one.links}
+        frames = await self._fetch(response, [url for url in addresses if url in followed])
+        for one in found:
+            if isinstance(one, Page) and one.document is document_of(response):
+                one.frames = tuple(document_of(frame) for frame in frames.values())
+            elif isinstance(one, PageLinks):
+                one = _without(one, frames)
+            yield one
+        for frame in frames.values():
+            page: Page = spider.page(frame)
+            page.is_frame = True
+            yield page
+            yield _without(spider.links(frame), frames)
+
+    async def _fetch(self, response: Response, urls: list[str]) -> dict[str, Response]:
+        """The frames that can be had, and are HTML, by their URLs."""
+        allowed = [url for url in urls if self._session.filters.apply(url) is not None]
+        fetched = await asyncio.gather(*(self._one(response, url) for url in allowed[:MOST_FRAMES]))
+        return {url: frame for url, frame in fetched if frame is not None}
+
+    async def _one(self, response: Response, url: str) -> tuple[str, Response | None]:
+        meta = {
+            "depth": response.meta.get("depth", 0) + 1,
+            "referrer": response.url,
+            "dont_redirect": True,
+        }
+        request = Request(url, meta=meta)
+        try:
+            frame = await self._crawler.engine.download_async(request)
+        except (Postponed, EngineUnavailable):
+            raise
+        except Exception as error:  # it is followed as any other link then, and fails as such
+            logger.info("frame %s of %s: %s", url, response.url, error)
+            return url, None
+        is_good = 200 <= frame.status < 300 and is_html(document_of(frame).mime_type)
+        return url, frame if is_good else None
+
+
+def _without(links: PageLinks, frames: Collection[str]) -> PageLinks:
+    return replace(links, links=[url for url in links.links if url not in frames])
+
+
+def _frame_addresses(response: Response) -> list[str]:
+    document = document_of(response)
+    if not is_html(document.mime_type):
+        return []
+    found: dict[str, None] = {}
+    for tag, attributes in document.elements:
+        if tag == "frame":
+            try:
+                url = resolve((attributes.get("src") or "").partition("#")[0], response.url)
+            except InvalidURL:
+                continue
+            if url and url != response.url:
+                found[url] = None
+    return list(found)

@@ -36,7 +36,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test check format bench bench-micro bench-long bench-frontier bench-metadata replay chaos clean
+.PHONY: help numbers crawl test check format bench bench-micro bench-long bench-frontier bench-metadata bench-duplicates replay chaos clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -82,6 +82,9 @@ bench-metadata: .venv/.dev ## Measure the metadata database; ARGS="--uri postgre
 
 replay: .venv/.dev ## Replay a crawl with pywb, in an environment of its own; validate its WACZ file and its index
 	@$(BIN)/python -m benchmarks.replay $(ARGS)
+
+bench-duplicates: .venv/.dev ## Measure near-duplicates: changed pages, main parts, the index; ARGS="--texts 1e6"
+	@$(BIN)/python -m benchmarks.duplicates $(ARGS)
 
 chaos: .venv/.dev ## Crawl a local web while workers and Valkey are killed and stopped; SECONDS=600 SEED=2
 	@$(BIN)/python -m benchmarks.chaos $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)

@@ -58,7 +58,7 @@ class DuplicateIndex:
         Only pages without such a predecessor stay remembered, so that all copies point to the same first page. A URL
         has one text: when it comes with another one, the place of its old text is free.
         """
-        entry = simhash.to_bytes(_SIMHASH, "big") + _id(url)
+        entry = simhash.to_bytes(_SIMHASH, "big") + url_id(url)
         note = entry[:_SIMHASH] + url.encode()
         try:
             *held, before = await self._texts.put(
@@ -145,6 +145,6 @@ def _place(texts: bytes, entry: bytes) -> int:
     return len(texts) if place < 0 else place
 
 
-def _id(url: str) -> bytes:
+def url_id(url: str) -> bytes:
     """48 bits of a URL's hash. In one of 6 sets of 10 million two have the same: then one is forgotten."""
     return xxhash.xxh3_64_digest(url.encode("utf-8", "surrogatepass"))[:_ID]

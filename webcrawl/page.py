@@ -47,9 +47,8 @@ class Carried:
     and comparisons see only what is stored. Set them after construction; an empty value means "not known".
     `duplicate_fetched_at` is when `duplicate_of` was fetched, for a revisit record. `noarchive` keeps a page out of
     the archive: it says so itself, or it is a near-duplicate to be dropped. `main_text` is the part of `text` that the
-    page is about, where one stands out. `frames` are the documents whose text belongs to the page, which are pages too:
-    `is_frame`. `meeting` is where links found in the document
-    are handed over.
+    page is about, where one stands out, white space as it comes. `frames` are the documents whose text belongs to the
+    page, which are pages too: `is_frame`. `meeting` is where links found in the document are handed over.
     """
 
     __slots__ = _CARRIED

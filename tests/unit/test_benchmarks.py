@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from benchmarks import long, report, shards
+from benchmarks import changed_texts, long, main_parts, report, shards
 from benchmarks.generated_web import TROUBLES, World
 from benchmarks.long import Point
 from benchmarks.report import Run
@@ -106,3 +107,24 @@ def test_some_hosts_of_the_generated_web_misbehave_in_each_way() -> None:
     kinds = Counter(world.trouble(host) for host in range(20_000))
     assert set(kinds) == {"", *TROUBLES}
     assert kinds[""] > 18_000
+
+
+def test_pages_are_changed_as_said() -> None:
+    chance = random.Random(1)
+    markup = "<html><body class=x><main><p>one two</p><p>three</p></main></body></html>"
+    for name, change in changed_texts.MARKUP.items():
+        changed = change(markup, chance)
+        assert len(changed) > len(markup) + 30, name
+        assert changed_texts.texts(changed)[1].startswith("one two") is (name != "another template")
+    text = " ".join(["word"] * 10_000)
+    for part in (0.01, 0.3):
+        changed = changed_texts.words_changed(part)(text, chance).split()
+        assert len(changed) == 10_000
+        assert changed.count("word") == pytest.approx(10_000 * (1 - part), rel=0.05)
+
+
+def test_the_words_of_a_main_part_are_compared() -> None:
+    assert main_parts.agreement("a b b c", "a b d d") == (0.5, 0.5)
+    assert main_parts.agreement("", "a") == (0.0, 0.0)
+    marked = "<main id='x' class=y><p role=main>text</p><nav>n</nav></main>"
+    assert main_parts.without_marks(marked) == "<div><p>text</p><div>n</div></div>"

@@ -34,7 +34,8 @@ def plain(markup: str) -> str:
 
 def main(markup: str) -> str | None:
     tree = LexborHTMLParser(markup)
-    return main_text(tree, tree.css(MARKED))
+    text = main_text(tree, tree.css(MARKED))
+    return None if text is None else " ".join(text.split())
 
 
 MENU = "".join(f"<li><a href=/{number}>Section {number} of all</a></li>" for number in range(40))
@@ -93,6 +94,10 @@ def test_odd_pages(markup: str, text: str) -> None:
 )
 def test_pages_without_main_text(markup: str) -> None:
     assert main(markup) is None
+
+
+def test_of_a_page_with_a_short_main_part_its_menus_are_no_text() -> None:
+    assert main(f"<div class=toc>{prose(90)}</div><main><h1>Appendices</h1></main>") == "Appendices"
 
 
 def test_a_text_without_spaces_between_words() -> None:

@@ -61,8 +61,8 @@ class HTMLFacts:
     `title`, `description` and `author` have their white space collapsed and are cut at 1,000, 5,000 and 300
     characters. `language` is the primary subtag of a BCP 47 tag in lower case ("en" of "en-GB"), as declared.
     `canonical_url` and `image_url` (the picture that stands for the page) are absolute. `published_at` is in UTC.
-    `main_text` is the text of what the page is about, without menus, margins and comments; None where nothing stands
-    out. `details` are those of `Page.details`.
+    `main_text` is the text of what the page is about, without menus, margins and comments, white space as it comes;
+    None where nothing stands out. `details` are those of `Page.details`.
     """
 
     title: str | None

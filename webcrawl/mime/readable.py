@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-# What is marked as the main part and has fewer words holds something else, or nothing yet.
+# What is not marked, or is an article, and has fewer words is not what the page is about.
 MIN_WORDS = 20
 # Of the text in `main`, a single `article` has to have this part to be what the page is about.
 _ARTICLE_SHARE = 1 / 3
@@ -26,7 +26,8 @@ _MOST_SHORT_BLOCKS = 4
 # A block of no more words is short.
 _SHORT = 16
 
-# In the text of a walk: what ends a block (white space to str.split), and where a link begins and ends.
+# In the text of a walk: what ends a block (white space to str.split, and hardly in any page), and where a link begins
+# and ends.
 _BLOCK, _LINK, _LINK_END = "\x1e", "\x01", "\x02"
 
 # Chinese and Japanese do not separate words: two characters are about one.
@@ -81,18 +82,23 @@ def visible_text(tree: LexborHTMLParser) -> str:
     Elements separate words unless they are inline (`fo<b>o</b>` is one word, `<td>a<td>b` are two).
     """
     body = tree.body
-    return _collapsed("".join(_walk(body, _HIDDEN))) if body is not None else ""
+    return " ".join(_clean("".join(_walk(body, _HIDDEN))).split()) if body is not None else ""
 
 
 def main_text(tree: LexborHTMLParser, marked: Collection[LexborNode]) -> str | None:
-    """The text of the part that the page is about, in the form of `visible_text`; None where nothing stands out.
+    """The text of the part that the page is about, white space as it comes; None where nothing stands out.
 
     `marked` are the nodes that the selector `MARKED` finds, in document order.
     """
     node = _marked_part(marked)
     if node is not None:
-        text = _collapsed("".join(_walk(node, _ASIDE, _SECTIONS)))
-        if word_count(text, MIN_WORDS) >= MIN_WORDS:
+        text = _clean("".join(_walk(node, _ASIDE, _SECTIONS)))
+        # a main part of few words says little, but what is around it is no better
+        if (
+            text
+            and not text.isspace()
+            and (node.tag != "article" or word_count(text, MIN_WORDS) >= MIN_WORDS)
+        ):
             return text
     body = tree.body
     text = _dense_text(body) if body is not None else ""
@@ -186,8 +192,8 @@ def _is_beside(node: LexborNode) -> bool:
     return len(names) > 1 and bool(_BESIDE.search(names)) and not _PERHAPS_WITHIN.search(names)
 
 
-def _collapsed(text: str) -> str:
-    return " ".join(text.split()).replace("\0", "\ufffd")
+def _clean(text: str) -> str:
+    return text.replace("\0", "\ufffd").replace(_BLOCK, "\n")
 
 
 class _Block(NamedTuple):
@@ -204,7 +210,7 @@ def _dense_text(body: LexborNode) -> str:
     edge = _Block("", 0, 0)
     kept = list(map(_is_content, [edge, *blocks], blocks, [*blocks[1:], edge]))
     _settle_short_ones(blocks, kept)
-    return " ".join([block.text for block in compress(blocks, kept)]).replace("\0", "\ufffd")
+    return _clean("\n".join([block.text for block in compress(blocks, kept)]))
 
 
 def _blocks(text: str) -> list[_Block]:
@@ -220,9 +226,7 @@ def _blocks(text: str) -> list[_Block]:
         words = part.split()
         count = len(words) if part.isascii() else len(words) + len(_IDEOGRAPH.findall(part)) // 2
         if words:
-            blocks.append(
-                _Block(" ".join(words), count, count * inside if linked < 0 else min(linked, count))
-            )
+            blocks.append(_Block(part, count, count * inside if linked < 0 else min(linked, count)))
     return blocks
 
 

@@ -67,6 +67,8 @@ class Command(ScrapyCrawl):
         reason = crawler.stats.get_value("finish_reason") if crawler.spider else None
         if not self.exitcode and (process.bootstrap_failed or reason in _FAILURES):
             self.exitcode = 1
+        # what a spider has found out, for scripts
+        self.exitcode = self.exitcode or crawler.stats.get_value("exit_status", 0)
 
     def _report_refusal(self, task: asyncio.Future[None]) -> None:
         """Say in one line what the spider or a component does not accept."""

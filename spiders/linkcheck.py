@@ -1,0 +1,102 @@
+"""`scrapy crawl linkcheck`: tells which links of a site are broken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin
+
+from scrapy import Request
+from scrapy.http import Response
+
+from spiders.base import BroadSpider
+from webcrawl.fetched import document_of
+from webcrawl.http import TRUNCATE
+from webcrawl.mime.html import is_html
+from webcrawl.page import Page
+from webcrawl.references import references
+from webcrawl.session import Session
+from webcrawl.urls import normalize
+
+_START_OF_A_BODY = 65_536
+_MOST_HOPS = 10
+
+
+class LinkCheck(BroadSpider):
+    """Crawls within its scope, and asks for whatever its pages link to or load, wherever that is, once.
+
+    At the end it prints broken links, with the pages that have them, and writes all it found to `report`, by default
+    DATA_DIR/linkcheck.jsonl. `scrapy crawl` ends with status 3 when a link is broken. Arguments: those of BroadSpider,
+    `report`, `external` (no: only what is in the scope).
+    """
+
+    name = "linkcheck"
+    custom_settings = {"FRONTIER_MAX_ATTEMPTS": 2, "FRONTIER_RETRY_DELAY": 5, "POLITENESS_MAX_FAILURES": 2}
+
+    def __init__(self, *args: Any, report: str = "", external: str = "yes", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.report = report
+        self.external = external.lower() not in ("no", "false", "0")
+
+    def parse(self, response: Response, hops: int = 0, **kwargs: Any) -> Iterator[Any]:
+        page = self._with_target(response, self.page(response))
+        yield page
+        if page.final_url != page.url:
+            # what comes here and redirects leads out of the scope: others are followed before
+            if hops < _MOST_HOPS and self.external:
+                yield self._check(page.final_url, response, hops + 1)
+        elif self.scope.allows(response.url):
+            yield self.links(response)
+            yield from self._other_links(response)
+
+    def closed(self, reason: str) -> None:
+        if reason in ("cannot_start", "no_seeds"):
+            return
+        # what reads databases is slow to import, and a spider is imported by every command
+        from webcrawl.linkcheck import BROKEN, problems, table, write
+        from webcrawl.stored import StoredPages
+
+        session = Session.of(self.crawler)
+        path = Path(self.report or session.stores.data_dir / "linkcheck.jsonl")
+        with StoredPages(session.stores) as stored:
+            found = list(problems(stored, self.scope.allows, session.canonicalizer))
+        unfinished = path.with_name(f".{path.name}.unfinished")
+        unfinished.write_text("".join(line + "\n" for line in write(found)), encoding="utf-8")
+        unfinished.replace(path)
+        print(table(found), flush=True)
+        if any(problem.problem in BROKEN for problem in found):
+            self.crawler.stats.set_value("exit_status", 3)
+
+    def _other_links(self, response: Response) -> Iterator[Request]:
+        """What the page leads to beyond what is followed: other sites, and what is loaded with it."""
+        document = document_of(response)
+        if response.status != 200 or not is_html(document.mime_type):
+            return
+        for url in {
+            one.url: None for one in references(document) if not self._is_followed(one.url, one.is_link)
+        }:
+            if self.external or self.scope.allows(url):
+                yield self._check(url, response)
+
+    def _is_followed(self, url: str, is_link: bool) -> bool:
+        return is_link and self.scope.allows(url)
+
+    def _check(self, url: str, response: Response, hops: int = 0) -> Request:
+        meta: dict[str, Any] = {"referrer": response.url}
+        if not self.scope.allows(url):
+            meta[TRUNCATE] = _START_OF_A_BODY
+        return Request(
+            url, self.parse, errback=self.errback, meta=meta, cb_kwargs={"hops": hops} if hops else {}
+        )
+
+    @staticmethod
+    def _with_target(response: Response, page: Page) -> Page:
+        """A page whose `final_url` says where it redirects to, which may be out of the scope."""
+        location = response.headers.get("Location")
+        if 300 <= response.status < 400 and location:
+            try:
+                page.final_url = normalize(urljoin(response.url, location.decode("latin-1")))
+            except ValueError:
+                page.error = "redirects to no URL"
+        return page

@@ -1,0 +1,101 @@
+"""`scrapy crawl linkcheck` on a local web with links of every kind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.crawls import CrawlResult
+from tests.web import LocalWeb, Reply
+
+SITE, OTHER = "127.0.1.1", "127.0.1.2"
+StartWeb = Callable[..., LocalWeb]
+RunCrawl = Callable[..., CrawlResult]
+OPTIONS: dict[str, Any] = {"DOWNLOAD_DELAY": 0, "ALLOWED_NETWORKS": "127.0.0.0/8", "FRONTIER_RETRY_DELAY": 0}
+
+
+def redirect(target: str, status: int = 301) -> Reply:
+    return Reply("", status=status, headers={"Location": target})
+
+
+def report(path: Path) -> dict[str, dict[str, Any]]:
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    return {one["url"] + ("#" + one["anchor"] if "anchor" in one else ""): one for one in found}
+
+
+def test_every_kind_of_link(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+    web = local_web(SITE, OTHER)
+    other = web.host(OTHER)
+    web.put(
+        SITE,
+        "/",
+        f"""<link rel=stylesheet href=/style.css><img src=/no.png><img src=/yes.png>
+        <script src={other}/gone.js></script>
+        <a href=/page#here>1</a> <a href=/page#gr%C3%BC%C3%9Fe>2</a> <a href=/page#nowhere>3</a> <a href=#top>4</a>
+        <a href=#bottom>5</a> <a href=/missing>6</a> <a href=/error>7</a> <a href=/old>8</a> <a href=/moved>9</a>
+        <a href=/to-missing>10</a> <a href={other}/fine#any>11</a> <a href={other}/no>12</a> <a href={other}/way>13</a>
+        <a href={other}/secret>14</a> <a href=/loop>15</a> <a href=mailto:a@b>16</a> <a href=http://127.0.1.3:1/>17</a>
+        <a href=/page?utm_source=x>18</a> <a href=/app#/route>19</a> <a href="">20</a> <a href=/pass>21</a>""",
+    )
+    web.put(
+        SITE,
+        "/page",
+        '<p id="here">x</p><a name="grüße"></a><a href=/missing>again</a><a href=/page>self</a>',
+    )
+    web.put(SITE, "/style.css", Reply("p {}", headers={"Content-Type": "text/css"}))
+    web.put(SITE, "/yes.png", Reply(b"\x89PNG\r\n\x1a\n", headers={"Content-Type": "image/png"}))
+    web.put(SITE, "/app", "an application")
+    web.put(SITE, "/error", Reply("", status=500))
+    web.put(SITE, "/old", redirect("/page"))
+    web.put(SITE, "/moved", redirect("/page", 302))
+    web.put(SITE, "/to-missing", redirect("/missing", 302))
+    web.put(SITE, "/loop", redirect("/loop2", 302))
+    web.put(SITE, "/loop2", redirect("/loop", 302))
+    web.put(SITE, "/pass", redirect(f"{other}/fine", 302))
+    web.put(OTHER, "/robots.txt", "User-agent: *\nDisallow: /secret")
+    web.put(OTHER, "/fine", "<a href=/deeper>not ours</a>" + 100_000 * "x")
+    web.put(OTHER, "/way", redirect("/way2", 308))
+    web.put(OTHER, "/way2", redirect("/no"))
+    result = run_crawl("linkcheck", [web.url(SITE)], arguments={"scope": "host"}, timeout=60, **OPTIONS)
+    assert result.returncode == 3, result.stderr
+    site, home, page = web.host(SITE), web.url(SITE), web.url(SITE, "/page")
+    found = report(result.data_dir / "linkcheck.jsonl")
+    told = {url.replace(site, "").replace(other, "other"): one["problem"] for url, one in found.items()}
+    assert told == {
+        "/no.png": "missing",
+        "other/gone.js": "missing",
+        "/page#nowhere": "anchor",
+        "/#bottom": "anchor",
+        "/missing": "missing",
+        "/error": "broken",
+        "/old": "redirect",
+        "/to-missing": "missing",
+        "other/no": "missing",
+        "other/way": "missing",
+        "other/secret": "unchecked",
+        "/loop": "broken",
+        "http://127.0.1.3:1/": "failed",
+    }
+    assert found[f"{site}/missing"]["referrers"] == [home, page]
+    assert (found[f"{site}/missing"]["links"], found[f"{site}/missing"]["status"]) == (2, 404)
+    assert found[f"{site}/old"]["target"] == page
+    assert found[f"{other}/way"]["target"] == f"{other}/no"
+    assert "deeper" not in str(web.urls())
+    assert f"missing   {site}/missing  (404)\n            on {home}\n            on {page}" in result.stdout
+    assert "1 redirect" in result.stdout.splitlines()[-1]
+
+
+def test_a_site_without_fault_and_links_that_are_not_ours(
+    local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
+) -> None:
+    web = local_web(SITE, OTHER)
+    web.put(SITE, "/", f"<a href={web.host(OTHER)}/no>other</a> <a href=/old>old</a> <img src=/old>")
+    web.put(SITE, "/old", redirect("/"))
+    arguments = {"scope": "host", "external": "no", "report": tmp_path / "mine.jsonl"}
+    result = run_crawl("linkcheck", [web.url(SITE)], arguments=arguments, **OPTIONS)
+    assert result.returncode == 0, result.stderr
+    assert web.log(OTHER) == []
+    assert {one["problem"] for one in report(tmp_path / "mine.jsonl").values()} == {"redirect", "unchecked"}
+    assert result.stdout.splitlines()[-1] == "Links: 1 redirect, 1 unchecked."

@@ -1,0 +1,64 @@
+"""What a crawl has stored, read as a whole: rows of the metadata database with their documents from the archive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from webcrawl.config import StoreConfig
+from webcrawl.document import Document
+from webcrawl.errors import StoreError
+from webcrawl.stores.archive import open_archive
+from webcrawl.stores.metadata import Metadata
+from webcrawl.stores.warc import WarcPlace
+
+Row = Mapping[str, Any]
+
+
+class StoredPages:
+    """The pages of a database and an archive. Methods raise StoreError."""
+
+    def __init__(self, config: StoreConfig) -> None:
+        self.metadata = Metadata(config.metadata, history=config.history)
+        self._archive = open_archive(config)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._archive.close()
+        self.metadata.close()
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Every row, host by host in the order of URLs."""
+        return self.metadata.scan()
+
+    def get(self, url: str) -> dict[str, Any] | None:
+        return self.metadata.get(url)
+
+    def body(self, row: Row) -> bytes | None:
+        """The decoded body of a page; None when it is not in the archive. That of a copy is the first one's."""
+        if row["duplicate_kind"] == "exact" and row["duplicate_of"] not in (None, row["url"]):
+            first = self.metadata.get(row["duplicate_of"])
+            if first is not None and first["digest"] == row["digest"] and first["duplicate_kind"] != "exact":
+                return self.body(first)
+            return None
+        return self.body_at(WarcPlace(row["warc_file"], row["warc_offset"], row["warc_length"]))
+
+    def body_at(self, place: WarcPlace) -> bytes | None:
+        """The decoded body of a record; None when there is none at this place, or it has no body."""
+        if place.file is None:
+            return None
+        record = self._archive.read(place)
+        return record.body if record.headers.get("WARC-Type") == "response" else None
+
+    def document(self, row: Row) -> Document | None:
+        """The document of a page, as its pipelines had it; None when it is not in the archive, or damaged there."""
+        try:
+            body = self.body(row)
+        except (StoreError, ValueError, EOFError, OSError):
+            return None
+        return None if body is None else Document(body, row["mime_type"] or "", row["charset"], row["url"])

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import signal
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
-from tests.crawls import CrawlResult
+import pytest
+
+from tests.crawls import Crawl, CrawlResult, until
 from tests.documents import (
     MORE_SAMPLES,
     SAMPLES,
@@ -23,6 +29,7 @@ from tests.documents import (
     urlset,
     zip_bomb,
 )
+from tests.processes import cpu_ticks, is_alive
 from tests.web import LocalWeb, Reply
 from webcrawl.duplicates import simhash64
 
@@ -60,7 +67,19 @@ def test_links_in_documents_are_followed(local_web: StartWeb, crawl: RunCrawl) -
         web,
         *(
             f"/from-{name}"
-            for name in ("pdf", "outline", "rss", "atom", "sitemap", "gz", "lines", "next", "json", "robots")
+            for name in (
+                "pdf",
+                "outline",
+                "rss",
+                "atom",
+                "sitemap",
+                "gz",
+                "lines",
+                "next",
+                "json",
+                "robots",
+                "text",
+            )
         ),
     )
     put(
@@ -84,7 +103,7 @@ def test_links_in_documents_are_followed(local_web: StartWeb, crawl: RunCrawl) -
         "text/plain",
     )
     put(web, "/map2.xml", urlset(("/from-robots", None)), XML)
-    put(web, "/notes.txt", f"not followed: {web.url(SITE, '/from-text')}", "text/plain")
+    put(web, "/notes.txt", f"See {web.url(SITE, '/from-text')}", "text/plain")
     seed = home(
         web,
         "/notes.txt",
@@ -96,7 +115,7 @@ def test_links_in_documents_are_followed(local_web: StartWeb, crawl: RunCrawl) -
         "/sitemap.txt",
         Link='</from-next>; rel="next", </no>; rel=icon',
     )
-    result = crawl([seed], SITEMAPS_FROM_ROBOTS=True)
+    result = crawl([seed], SITEMAPS_FROM_ROBOTS=True, TEXT_LINKS=True)
     assert result.returncode == 0, result.stderr
     rows = by_path(web, result)
     origins = {path: row["referrer"] for path, row in rows.items() if path.startswith("/from-")}
@@ -110,6 +129,7 @@ def test_links_in_documents_are_followed(local_web: StartWeb, crawl: RunCrawl) -
         "/from-gz": web.url(SITE, "/map.xml.gz"),
         "/from-lines": web.url(SITE, "/sitemap.txt"),
         "/from-next": web.url(SITE, "/"),
+        "/from-text": web.url(SITE, "/notes.txt"),
         "/from-robots": web.url(SITE, "/map2.xml"),
     }
     assert (rows["/from-gz"]["depth"], rows["/from-pdf"]["depth"]) == (3, 2)
@@ -139,7 +159,9 @@ def test_who_is_told_not_to_follow_or_keep_obeys(local_web: StartWeb, crawl: Run
     web.put(
         SITE, "/gone.pdf", Reply(pdf("g", links=["/from-error"]), status=404, headers={"Content-Type": PDF})
     )
-    result = crawl([home(web, "/nofollow.pdf", "/noindex.pdf", "/1.xml", "/gone.pdf")], DEPTH_LIMIT=2)
+    result = crawl(
+        [home(web, "/notes.txt", "/nofollow.pdf", "/noindex.pdf", "/1.xml", "/gone.pdf")], DEPTH_LIMIT=2
+    )
     rows = by_path(web, result)
     assert {path for path in web.paths(SITE) if path.startswith("/from-")} == {"/from-noindex"}
     assert "/h" not in web.paths(SITE)
@@ -203,16 +225,43 @@ def test_broken_documents_are_rows_with_an_error_and_counted_by_type(
     assert "1 not readable" in result.stderr
 
 
-def test_a_document_that_hangs_costs_only_itself(local_web: StartWeb, crawl: RunCrawl) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing tells whose child a process is")
+def test_a_document_that_hangs_costs_only_itself_and_a_killed_worker_loses_nothing(
+    local_web: StartWeb, start_crawl: Callable[..., Crawl]
+) -> None:
     web = local_web(SITE)
     leaf(web, "/good", "/from-pdf")
     put(web, "/loop.pdf", pdf_bomb(), PDF)
     put(web, "/a.pdf", pdf(links=["/from-pdf"]), PDF)
-    result = crawl([home(web, "/loop.pdf", "/a.pdf", "/good")], MIME_TIMEOUT=1.5)
+    home(web, "/loop.pdf", "/a.pdf", "/good")
+
+    def start(**options: Any) -> Crawl:
+        return start_crawl("broad", [web.url(SITE)], arguments={"scope": "host"}, DOWNLOAD_DELAY=0, **options)
+
+    first = start(MIME_TIMEOUT=60)
+    # the second PDF waits for the first one, which nobody will ever have read
+    until(lambda: {"/loop.pdf", "/a.pdf"} <= set(web.paths(SITE)), first)
+    until(lambda: any(cpu_ticks(pid) > 30 for pid in readers_of(first.process.pid)), first)
+    (reader,) = readers_of(first.process.pid)
+    os.kill(first.process.pid, signal.SIGKILL)
+    assert first.process.wait(10) < 0
+    assert "/from-pdf" not in web.paths(SITE)
+    result = start(MIME_TIMEOUT=1.5).wait(30)
+    assert result.returncode == 0, result.stderr
+    assert not is_alive(reader)
     rows = by_path(web, result)
     assert rows["/loop.pdf"]["processing_error"] == "application/pdf takes longer than 1.5 s"
     assert rows["/loop.pdf"]["warc_file"]
     assert rows["/from-pdf"]["status"] == rows["/good"]["status"] == 200
+    assert result.summary["types"]["application/pdf"]["errors"] == 1
+
+
+def readers_of(worker: int) -> list[int]:
+    """The processes in which a worker reads documents; Linux alone lists them."""
+    children = Path(f"/proc/{worker}/task/{worker}/children").read_text().split()
+    return [
+        int(pid) for pid in children if b"webcrawl.mime.child" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
 
 
 def test_a_folder_of_mixed_files(local_web: StartWeb, crawl: RunCrawl) -> None:
@@ -250,19 +299,6 @@ def test_a_folder_of_mixed_files(local_web: StartWeb, crawl: RunCrawl) -> None:
     assert f"{len(expected) - 12} more: see summary.json" in result.stderr
 
 
-def test_urls_in_plain_text_are_links_for_who_wants_them(local_web: StartWeb, crawl: RunCrawl) -> None:
-    web = local_web(SITE)
-    leaf(web, "/written")
-    seed = put(
-        web,
-        "/notes.txt",
-        f"See {web.url(SITE, '/written')}, and <{web.url(SITE, '/written')}>.",
-        "text/plain",
-    )
-    rows = crawl([seed], TEXT_LINKS=True).rows()
-    assert {row["url"] for row in rows} == {seed, web.url(SITE, "/written")}
-
-
 WORDS = [f"word{number}" for number in range(60)]
 
 
@@ -278,14 +314,6 @@ def framed(web: LocalWeb) -> str:
     return put(
         web, "/", f"<title>Set</title><frameset>{frames}<noframes>none</noframes></frameset>", "text/html"
     )
-
-
-def test_frames_are_pages_of_their_own(local_web: StartWeb, crawl: RunCrawl) -> None:
-    web = local_web(SITE)
-    rows = by_path(web, crawl([framed(web)]))
-    assert rows.keys() == {"/", "/left", "/right", "/missing", "/linked"}
-    assert rows["/"]["simhash"] is None
-    assert rows["/left"]["simhash"] is not None
 
 
 def test_frames_are_stitched_into_their_page(local_web: StartWeb, crawl: RunCrawl) -> None:

@@ -19,6 +19,18 @@ def title(document: Document) -> Facts:
     return Facts(title=document.text, details={"pid": os.getpid()})
 
 
+_used = False
+
+
+def fail_if_used(document: Document) -> Facts:
+    """Leaves something behind that makes the next call fail for want of memory."""
+    global _used
+    if _used:
+        raise MemoryError
+    _used = True
+    return Facts(title="new")
+
+
 def measure(document: Document) -> Facts:
     with document.open() as stream:
         end = stream.seek(0, 2)

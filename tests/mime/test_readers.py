@@ -17,6 +17,7 @@ import msgpack
 import pytest
 
 from tests.crawls import CHECKOUT
+from tests.processes import cpu_ticks, is_alive
 from webcrawl.body import BodyWriter, Spool
 from webcrawl.config import ReaderConfig
 from webcrawl.document import Document
@@ -85,6 +86,25 @@ async def test_what_takes_too_long_is_killed(name: str) -> None:
         assert not Path(f"/proc/{pid}").exists()
         readers.limits = ReaderConfig(processes=1, seconds=20, memory=MEMORY)
         assert (await read(readers, "title", "next")).details["pid"] != pid
+
+
+async def test_what_earlier_documents_did_to_a_process_is_no_error_of_the_next_one() -> None:
+    async with started() as readers:
+        pid = (await read(readers, "title")).details["pid"]
+        assert isinstance(pid, int)
+        os.kill(pid, signal.SIGKILL)
+        assert (await read(readers, "title", "next")).title == "next"
+        for _ in range(2):
+            assert (await read(readers, "fail_if_used")).title == "new"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+async def test_a_signal_to_all_processes_of_a_crawl_is_for_the_crawl(number: signal.Signals) -> None:
+    async with started() as readers:
+        pid = (await read(readers, "title")).details["pid"]
+        assert isinstance(pid, int)
+        os.kill(pid, number)
+        assert (await read(readers, "title")).details["pid"] == pid
 
 
 async def test_as_many_at_a_time_as_there_are_processes() -> None:
@@ -217,7 +237,7 @@ def test_a_busy_child_dies_with_its_worker() -> None:
     parent.send_signal(signal.SIGKILL)
     parent.wait(10)
     parent.stdout.close()
-    wait_until(lambda: not Path(f"/proc/{pid}").exists() or "Z" in state(pid))
+    wait_until(lambda: not is_alive(pid))
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
@@ -225,14 +245,3 @@ def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
-
-
-def state(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return "Z"
-
-
-def cpu_ticks(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])

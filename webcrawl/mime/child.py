@@ -57,7 +57,9 @@ def main() -> None:
 
 def shut_in(memory: int) -> None:
     """See the module; what a system does not have is done without."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the crawl, which ends in good order
+    # what a terminal or a service manager sends to all is for the crawl, which ends in good order
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     parent = os.getppid()
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
@@ -103,7 +105,8 @@ def _bound_seconds(seconds: float) -> None:
     """The parent counts too; but it may be held up, and not notice."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     most = int(used.ru_utime + used.ru_stime + seconds) + 2
-    resource.setrlimit(resource.RLIMIT_CPU, (most, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CPU, (most, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
 
 def _refuse(event: str, arguments: tuple[Any, ...]) -> None:

@@ -1,7 +1,7 @@
 """Readers in processes of their own: a document that hangs, eats memory or crashes its library costs no other one.
 
 A process is started when it is first needed and used again and again; one that takes too long, grows too large or dies
-is replaced, and its document has an error.
+is replaced. A document with which a used process dies is read once more in a new one; then it has an error.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ class _Process:
         self._process = process
         self._opens_files = False
         self.documents = 0
+        self.is_idle = False
+        """It has answered, and can be asked again."""
 
     @classmethod
     async def start(cls, memory: int) -> Self:
@@ -60,9 +62,10 @@ class _Process:
             raise
         return reader
 
-    async def ask(self, reader: str, document: Document, limits: ReaderConfig) -> dict[str, Any]:
-        """Raises _Ended, TimeoutError."""
+    async def ask(self, reader: str, document: Document, limits: ReaderConfig) -> Facts:
+        """Raises UnreadableDocument, _Ended, TimeoutError."""
         self.documents += 1
+        self.is_idle = False
         path = document.path if self._opens_files else None
         # beyond that it would not fit anyway; a reader that needs no more than a header has it
         size = 0 if path else min(len(document), limits.memory // 4)
@@ -78,7 +81,12 @@ class _Process:
         async with asyncio.timeout(limits.seconds):
             with suppress(ConnectionError):  # its end is told below
                 await self._send(question, document, size)
-            return await self._receive()
+            answer = await self._receive()
+        facts = _facts(answer)
+        self.is_idle = True
+        if facts is None:
+            raise UnreadableDocument(str(answer["error"])[:1000])
+        return facts
 
     async def _send(self, question: dict[str, Any], document: Document, size: int) -> None:
         sink = self._process.stdin
@@ -101,7 +109,10 @@ class _Process:
                 raise _Ended("its reader's answer is too long")
             answer = msgpack.unpackb(await source.readexactly(length))
         except asyncio.IncompleteReadError:
-            raise _Ended(_why(await self._process.wait())) from None
+            code = await self._process.wait()
+            if code == -signal.SIGXCPU:
+                raise TimeoutError from None
+            raise _Ended(_why(code)) from None
         except ValueError as error:
             raise _Ended(f"its reader's answer is damaged: {error}") from None
         if not isinstance(answer, dict):
@@ -128,25 +139,25 @@ class Readers:
     async def read(self, reader: str, document: Document) -> Facts:
         """What the function `reader` ("module:name") finds in a document; raises UnreadableDocument."""
         async with self._places:
-            process = self._idle.pop() if self._idle else await self._started()
-            kept = False
+            if self._idle:
+                with suppress(_Ended):  # what earlier documents left in the process may be to blame
+                    return await self._read_in(self._idle.pop(), reader, document)
             try:
-                answer = await process.ask(reader, document, self.limits)
-                facts = _facts(answer)
-                kept = process.documents < MOST_DOCUMENTS
-                return facts
-            except TimeoutError:
-                raise UnreadableDocument(f"takes longer than {self.limits.seconds:g} s") from None
+                return await self._read_in(await self._started(), reader, document)
             except _Ended as error:
                 raise UnreadableDocument(str(error)) from None
-            except _Refused as error:
-                kept = not error.last and process.documents < MOST_DOCUMENTS
-                raise UnreadableDocument(str(error)) from None
-            finally:
-                if kept:
-                    self._idle.append(process)
-                else:
-                    await process.end()
+
+    async def _read_in(self, process: _Process, reader: str, document: Document) -> Facts:
+        """Raises UnreadableDocument, _Ended."""
+        try:
+            return await process.ask(reader, document, self.limits)
+        except TimeoutError:
+            raise UnreadableDocument(f"takes longer than {self.limits.seconds:g} s") from None
+        finally:
+            if process.is_idle and process.documents < MOST_DOCUMENTS:
+                self._idle.append(process)
+            else:
+                await process.end()
 
     async def close(self) -> None:
         """End the processes that are idle; the others are ended by those who wait for them."""
@@ -160,17 +171,12 @@ class Readers:
             raise UnreadableDocument(f"no process to read it could be started: {error}") from error
 
 
-class _Refused(Exception):
-    """The reader's own word on a document; `last`: and that of its process."""
-
-    def __init__(self, reason: str, *, last: bool) -> None:
-        super().__init__(reason)
-        self.last = last
-
-
-def _facts(answer: dict[str, Any]) -> Facts:
+def _facts(answer: dict[str, Any]) -> Facts | None:
+    """None: the reader says that there are none."""
+    if answer.get("last"):
+        raise _Ended(str(answer.get("error"))[:1000])
     if "error" in answer:
-        raise _Refused(str(answer["error"])[:1000], last=bool(answer.get("last")))
+        return None
     try:
         return unpack(answer["facts"])
     except (KeyError, ValueError, TypeError) as error:
@@ -178,8 +184,6 @@ def _facts(answer: dict[str, Any]) -> Facts:
 
 
 def _why(code: int) -> str:
-    if code == -signal.SIGXCPU:
-        return "takes more time than it may"
     if code < 0:
         return f"its reader died of {signal.Signals(-code).name}: out of memory, or a fault in a library"
     return f"its reader ended with status {code}"

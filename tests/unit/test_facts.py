@@ -1,0 +1,104 @@
+"""Facts on their way between processes: bounded, and plain JSON whatever a reader puts in."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+
+from hypothesis import given, strategies as st
+
+from webcrawl.mime.facts import Facts, Link, absolute, collapsed, join, language, pack, trimmed, unpack
+
+TIMES = st.datetimes(timezones=st.one_of(st.none(), st.timezones()))
+VALUES = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(),
+        st.text(max_size=3_000),
+        st.binary(),
+        st.dates(),
+        TIMES,
+        st.just("\ud800"),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner),
+        st.dictionaries(st.one_of(st.text(), st.integers(), st.none()), inner),
+        st.tuples(inner, inner),
+    ),
+    max_leaves=60,
+)
+
+
+@given(st.dictionaries(st.text(), VALUES))
+def test_details_are_json_of_a_bounded_size(details: dict[str, object]) -> None:
+    made = trimmed(details)
+    text = json.dumps(made, allow_nan=False, ensure_ascii=False)
+    assert "\0" not in text and text.encode() and len(text) < 600_000
+    assert trimmed(made) == made
+
+
+@given(
+    title=st.one_of(st.none(), st.text()),
+    text=st.one_of(st.none(), st.text()),
+    published=st.one_of(st.none(), TIMES),
+    links=st.lists(st.tuples(st.sampled_from(["http://a/", "ftp://b/"]), st.one_of(st.none(), TIMES))),
+    details=st.dictionaries(st.text(), VALUES),
+)
+def test_facts_arrive_as_they_were_cut(
+    title: str | None,
+    text: str | None,
+    published: datetime | None,
+    links: list[tuple[str, datetime | None]],
+    details: dict[str, object],
+) -> None:
+    facts = Facts(title=title, text=text, published=published, links=[Link(*link) for link in links])
+    facts.details = details  # type: ignore[assignment]
+    arrived = unpack(pack(facts))
+    assert arrived.details == trimmed(details)
+    assert [link.url for link in arrived.links] == [url for url, _ in links]
+    assert pack(arrived) == pack(unpack(pack(arrived)))
+    if published is not None and published.tzinfo is UTC:
+        assert arrived.published == published
+
+
+def test_times_that_others_cannot_read_are_none() -> None:
+    from datetime import timedelta, timezone
+
+    far = datetime.min.replace(tzinfo=timezone(timedelta(hours=14)))
+    assert unpack(pack(Facts(published=far))).published is None
+    assert unpack(pack(Facts(published=datetime.max.replace(tzinfo=UTC)))).published is not None
+    assert trimmed({"on": date(2026, 11, 21)}) == {"on": "2026-11-21"}
+
+
+def test_addresses_are_joined_each_once() -> None:
+    base = "http://site.example/folder/file"
+    addresses = [
+        "a",
+        " a ",
+        "/b",
+        "ftp://c.example/",
+        "mailto:d",
+        "http://[",
+        "",
+        "javascript:x",
+        "//e.example",
+    ]
+    assert absolute(addresses, base) == [
+        "http://site.example/folder/a",
+        "http://site.example/b",
+        "ftp://c.example/",
+        base,
+        "http://e.example/",
+    ]
+    assert join(base, "x" * 10_000) is None
+
+
+def test_words() -> None:
+    assert collapsed("  a \n b\0 ", 10) == "a b\ufffd"
+    assert collapsed("\ud800", 10) == "?"
+    assert (collapsed("   ", 10), collapsed(None, 10), collapsed("abc" * 10, 5)) == (None, None, "abcab")
+    tags = {"en-GB": "en", "DE_at": "de", "x": None, "": None, "english": None, "日本": None}
+    assert {tag: language(tag) for tag in tags} == tags
+    assert language(None) is None

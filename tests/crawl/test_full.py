@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from warcio.archiveiterator import ArchiveIterator
 
 from tests.crawl import archive
 from tests.crawls import CHECKOUT, Crawl, until
@@ -181,6 +183,14 @@ def test_s3_is_killed_until_the_budget_is_used_up(
         places = [(row["url"], row["warc_file"]) for row in rows if row["url"] in urls]
         assert all(f"crawl/{file}" in objects for _, file in places), "a row's place holds after the upload"
         assert Counter(url for url, _ in places) == Counter(urls)
+        kept = Counter(
+            record.rec_headers["WARC-Target-URI"]
+            for key, data in objects.items()
+            if key.endswith(".warc.gz")
+            for record in ArchiveIterator(io.BytesIO(data))
+            if record.rec_type in ("response", "revisit")
+        )
+        assert {url: kept[url] for url in urls} == dict.fromkeys(urls, 1), "each page once"
         assert all(row["fetches"] == 1 for row in rows)
         words = [
             sys.executable,

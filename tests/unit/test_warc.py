@@ -10,11 +10,13 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from datetime import timedelta, timezone
 from pathlib import Path
 
 import brotli
 import pytest
+from fastwarc.warc import ArchiveIterator as FastIterator
 from hypothesis import given, strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
@@ -166,6 +168,50 @@ def test_any_bytes_survive(
             "response",
             "request",
         ]
+
+
+ODD = [
+    replace(exchange(), url="http://[2001:db8::1]:8080/%C3%BC?q=a|b", ip_address="2001:db8::1"),
+    replace(exchange(), url="http://xn--bcher-kva.example/\u00fc", ip_address=None),
+    replace(
+        exchange("post"),
+        method="POST",
+        request_head=b"POST /post HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n",
+        request_body=b"a=b\0\r",
+    ),
+    exchange("chunked", b"abc", b"Transfer-Encoding: chunked\r\nX-Old: \xfc\r\n folded\r\n"),
+    exchange("empty", b""),
+    exchange("time", b"half a bo", truncated="time"),
+    replace(exchange("curt"), response_head=b"HTTP/1.0 200\r\n\r\n"),
+    exchange("binary", bytes(range(256)) * 400),
+]
+
+
+def test_what_is_odd_is_read_alike_by_two_libraries(tmp_path: Path) -> None:
+    with WarcWriter(tmp_path, "crawl", "x") as writer:
+        for one in ODD:
+            writer.write(one, {"via": one.url})
+    path = one_file(tmp_path)
+    check(path)
+    with path.open("rb") as file:
+        first = [
+            (record.rec_type, record.rec_headers["WARC-Target-URI"], record.raw_stream.read())
+            for record in ArchiveIterator(file, no_record_parse=True)
+        ]
+    second = []
+    with path.open("rb") as file:
+        for record in FastIterator(file, parse_http=False):
+            assert record.verify_block_digest()
+            block = record.reader.read()
+            second.append((record.headers["WARC-Type"], record.headers.get("WARC-Target-URI"), block))
+    assert first == second
+    assert [kind for kind, _, _ in first] == ["warcinfo"] + ["response", "request", "metadata"] * len(ODD)
+    for number, one in enumerate(ODD):
+        (_, url, answer), (_, _, question), (_, _, facts) = first[1 + 3 * number : 4 + 3 * number]
+        assert url == one.url
+        assert answer.partition(b"\r\n\r\n")[2] == bytes(one.payload)
+        assert question == one.request_head + one.request_body
+        assert facts == f"via: {one.url}\r\n".encode()
 
 
 def test_files_roll_and_are_indexed(tmp_path: Path) -> None:

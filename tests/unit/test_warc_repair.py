@@ -19,6 +19,7 @@ from hypothesis import given, strategies as st
 
 from tests.unit.warcs import check, exchange, one_file, replay, warcs
 from webcrawl.errors import StoreError
+from webcrawl.stores.folder import FolderArchive
 from webcrawl.stores.record import Record, inflated, members
 from webcrawl.stores.warc import OPEN, WarcWriter, read_record, repair
 
@@ -137,6 +138,22 @@ def test_kill_loses_nothing_that_was_written(tmp_path: Path) -> None:
         assert record.headers["WARC-Target-URI"] == f"http://www.example.org/{number}"
     for path in warcs(folder):
         check(path)
+
+
+def test_what_a_dead_worker_left_open_is_closed_by_one_that_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webcrawl.stores.folder._REPAIR_SECONDS", 0.0)
+    living = FolderArchive(tmp_path)
+    dead = WarcWriter(tmp_path, "crawl", "x")
+    place = dead.write(exchange("a"))
+    assert living.tend() == ""
+    assert warcs(tmp_path) == [], "its writer is alive"
+    assert dead._fd is not None
+    os.close(dead._fd)
+    assert living.tend() == ""
+    assert [path.name for path in warcs(tmp_path)] == [place.file]
+    assert living.closed == 1
 
 
 @contextmanager

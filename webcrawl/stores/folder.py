@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -13,9 +14,11 @@ from webcrawl.space import shortage
 from webcrawl.stores.record import StoredRecord
 from webcrawl.stores.warc import StoredFile, WarcPlace, WarcWriter, read_record, repair, stored_files
 
+_REPAIR_SECONDS = 60.0
+
 
 class FolderArchive:
-    """WARC files in a folder; files that dead processes left open are repaired first.
+    """WARC files in a folder; files that dead processes left open are repaired first, and once a minute.
 
     Less than `min_free` bytes on its disk are too few to go on.
     """
@@ -41,6 +44,8 @@ class FolderArchive:
         self.repaired = repair(folder)
         self._min_free = min_free
         self._left_open = False
+        self._repaired_at = time.monotonic()
+        self._repaired = 0
         self._writer = WarcWriter(
             folder, prefix, software, roll_bytes=roll_bytes, roll_seconds=roll_seconds, info=info
         )
@@ -71,9 +76,10 @@ class FolderArchive:
         short = shortage(self.folder, self._min_free)
         try:
             self._writer.close_old()
-            if self._left_open and not short:
-                repair(self.folder)
-                self._left_open = False
+            dead = time.monotonic() - self._repaired_at > _REPAIR_SECONDS
+            if (self._left_open or dead) and not short:
+                self._repaired += len(repair(self.folder))
+                self._repaired_at, self._left_open = time.monotonic(), False
         except StoreUnavailable as error:
             self._left_open = True
             return str(error)
@@ -85,8 +91,8 @@ class FolderArchive:
 
     @property
     def closed(self) -> int:
-        """How many files were finished."""
-        return self._writer.closed
+        """How many files were finished, those of dead workers included."""
+        return self._writer.closed + self._repaired
 
     def roll(self) -> None:
         """Close the file in hand, if there is room for that; the next write begins another."""

@@ -13,7 +13,7 @@ from scrapy.http import Response
 
 from webcrawl.access import frontier_scheduler, host_of, is_robots
 from webcrawl.errors import StoreError
-from webcrawl.http import check_before_sending
+from webcrawl.http import KeptConnectionClosed, check_before_sending
 from webcrawl.politeness import Failed, HostTurn, Ok, Outcome, Throttled, parse_retry_after
 from webcrawl.postponed import Postponed
 from webcrawl.responses import length_of
@@ -21,6 +21,8 @@ from webcrawl.session import Session
 from webcrawl.turns import Abandoned, LeaseLost
 
 _THROTTLING = (429, 503)
+# What is refused or cancelled on our side says nothing about the host, nor does the end of a connection that it kept.
+_NOT_THE_HOST = (IgnoreRequest, DownloadCancelledError, StoreError, KeptConnectionClosed)
 
 
 class PolitenessMiddleware:
@@ -67,9 +69,7 @@ class PolitenessMiddleware:
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
-        # what was refused or cancelled on our side says nothing about the host
-        ours = isinstance(exception, IgnoreRequest | DownloadCancelledError | StoreError)
-        self._give(request, Ok() if ours else Failed())
+        self._give(request, Ok() if isinstance(exception, _NOT_THE_HOST) else Failed())
         frontier_scheduler(self._crawler).landed(request)
 
     def _outcome(self, request: Request, response: Response) -> Outcome:

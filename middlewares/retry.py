@@ -12,7 +12,7 @@ from scrapy.http import Response
 
 from webcrawl.access import RobotsUnreachable, frontier_scheduler, is_robots
 from webcrawl.errors import EngineUnavailable, NameNotResolved, StoreUnavailable
-from webcrawl.http import RequestRefused
+from webcrawl.http import KeptConnectionClosed, RequestRefused
 from webcrawl.postponed import Postponed
 from webcrawl.session import Session
 
@@ -68,14 +68,19 @@ class RetryMiddleware:
         ):
             scheduler.finish(request)
             return None
-        again = None if _is_hopeless(exception) else self._again(request, str(exception))
+        # a server that closes a connection which it kept says nothing of the page
+        soon = isinstance(exception, KeptConnectionClosed)
+        again = None if _is_hopeless(exception) else self._again(request, str(exception), soon=soon)
         if again is None:
             scheduler.count("failed")
             scheduler.bury(request, f"{type(exception).__name__}: {exception}")
         return again
 
-    def _again(self, request: Request, reason: str) -> Request | None:
-        """The request itself, marked to be fetched later, or None when it has been tried often enough."""
+    def _again(self, request: Request, reason: str, *, soon: bool = False) -> Request | None:
+        """The request itself, marked to be fetched later, or None when it has been tried often enough.
+
+        `soon`: as soon as its host may be asked again.
+        """
         scheduler = frontier_scheduler(self._crawler)
         url = scheduler.leased(request)
         if url is None:
@@ -83,7 +88,7 @@ class RetryMiddleware:
         turn = self._session.turns.turn(url.host)
         if scheduler.is_last_attempt(request) or turn.given_up:
             return None
-        delay = self._session.config.retry_delay * 2.0**url.attempts
+        delay = 0.0 if soon else self._session.config.retry_delay * 2.0**url.attempts
         if turn.failures:
             # the host as a whole is waited for: no need to wait for this URL on top
             delay = turn.wait(time.monotonic())

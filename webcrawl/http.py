@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Self, cast
 from urllib.parse import quote, urlsplit
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import aiohttp
 import yarl
@@ -62,6 +62,10 @@ _MOST_HEADERS = 1000
 _exchanges: WeakKeyDictionary[Request, Exchange] = WeakKeyDictionary()
 _checks: WeakKeyDictionary[Request, Callable[[], None]] = WeakKeyDictionary()
 _check: ContextVar[Callable[[], None] | None] = ContextVar("check", default=None)
+_used: WeakSet[object] = WeakSet()
+"""Connections over which a request went."""
+_kept: ContextVar[bool] = ContextVar("kept", default=False)
+"""Whether the request goes over one of these."""
 
 
 def exchange_of(request: Request | None) -> Exchange | None:
@@ -83,6 +87,10 @@ def run_check(request: Request) -> None:
 def check_before_sending(request: Request, check: Callable[[], None]) -> None:
     """Have `check` called when the connection is there, right before the request goes out; it may raise to keep it."""
     _checks[request] = check
+
+
+class KeptConnectionClosed(DownloadFailedError):
+    """The server closed a connection that it had kept, just as it was used again: it has not begun to answer."""
 
 
 class RequestRefused(IgnoreRequest):
@@ -184,6 +192,7 @@ class HTTPDownloadHandler:
         loop = asyncio.get_running_loop()
         began = loop.time()
         _check.set(_checks.get(request))
+        _kept.set(False)
         try:
             url = yarl.URL(request.url, encoded=True)
             self._check_literal(url)
@@ -198,6 +207,7 @@ class HTTPDownloadHandler:
                 proxy=self._proxy(request),
             ) as received:
                 request.meta["download_latency"] = loop.time() - began
+                _kept.set(False)
                 return await self._read(request, cast("_Response", received))
         except TimeoutError as error:
             raise DownloadTimeoutError(
@@ -213,7 +223,10 @@ class HTTPDownloadHandler:
             raise CannotResolveHostError(str(error)) from error
         except aiohttp.ClientConnectorError as error:
             raise DownloadConnectionRefusedError(str(error)) from error
-        except (aiohttp.ClientError, ConnectionError) as error:
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionError) as error:
+            kind = KeptConnectionClosed if _kept.get() else DownloadFailedError
+            raise kind(f"{type(error).__name__}: {error}") from error
+        except aiohttp.ClientError as error:
             raise DownloadFailedError(f"{type(error).__name__}: {error}") from error
 
     def _check_literal(self, url: yarl.URL) -> None:
@@ -339,6 +352,8 @@ class _Request(aiohttp.ClientRequest):
     async def send(self, conn: Any) -> aiohttp.ClientResponse:
         if check := _check.get():
             check()
+        _kept.set(conn.protocol in _used)
+        _used.add(conn.protocol)
         return await super().send(conn)
 
 

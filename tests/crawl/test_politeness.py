@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -175,6 +176,27 @@ def test_dead_hosts_are_given_up_and_the_others_are_not(local_web: StartWeb, cra
     assert (result.summary["queued"], result.summary["leased"]) == (0, 0)
     assert 2 <= len(web.log(OTHER)) <= 4, "POLITENESS_MAX_FAILURES"
     assert "Traceback" not in result.stderr
+
+
+def test_a_kept_connection_that_the_server_closes_is_no_failure_of_the_host(
+    local_web: StartWeb, crawl: RunCrawl
+) -> None:
+    web = local_web(SITE)
+    home = put_pages(web, SITE, 5)
+    hits: Counter[int] = Counter()
+
+    def second_is_closed(hit: Hit) -> Reply:
+        hits[hit.connection] += 1
+        return Reply(f"page {hit.path}", abort=hits[hit.connection] == 2)
+
+    for n in range(5):
+        web.put(SITE, f"/page{n}", second_is_closed)
+    never = {"FRONTIER_RETRY_DELAY": 3600, "POLITENESS_CONNECT_BACKOFF": 3600}
+    result = crawl([home], timeout=30, DOWNLOAD_DELAY=0.1, **never)
+    assert result.summary["finish_reason"] == "finished"
+    assert result.summary["pages"] == 6
+    assert result.summary["retried"] == len(pages_of(web, SITE)) - 6 > 0
+    assert web.min_start_gap(SITE) >= 0.1
 
 
 def test_as_many_connections_a_host_as_are_allowed(local_web: StartWeb, crawl: RunCrawl) -> None:

@@ -1,0 +1,44 @@
+"""`scrapy crawl sitemap`: fetches what the sitemaps of its seeds' hosts name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from scrapy.http import Response
+
+from spiders.base import BroadSpider
+from webcrawl.mime.html import is_html
+from webcrawl.urls import split
+
+
+class Sitemap(BroadSpider):
+    """Begins with the sitemaps that robots.txt names and with /sitemap.xml of each seed's host.
+
+    A seed that is more than a host is taken for a sitemap itself. Links of pages are not followed, unless `follow` is
+    yes. Arguments: those of BroadSpider, `follow`.
+    """
+
+    name = "sitemap"
+    custom_settings = {"SITEMAPS_FROM_ROBOTS": True}
+
+    def __init__(self, *args: Any, follow: str = "no", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.follow = follow.lower() in ("yes", "true", "1")
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        page = self.page(response)
+        yield page
+        if self.follow or _may_be_a_sitemap(page.mime_type or ""):
+            yield self.links(response)
+
+    def _good_seeds(self) -> Iterator[str]:
+        for url in super()._good_seeds():
+            host, path = split(url)
+            yield f"{host}/sitemap.xml" if path == "/" else url
+
+
+def _may_be_a_sitemap(mime_type: str) -> bool:
+    """XML or a feed, gzip, lines; other types have links of their own, which are those of a page."""
+    kinds = ("xml", "gzip", "text/plain")
+    return not is_html(mime_type) and any(kind in mime_type for kind in kinds)

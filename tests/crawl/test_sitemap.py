@@ -1,0 +1,63 @@
+"""`scrapy crawl sitemap` on local webs."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+
+from tests.crawls import CrawlResult
+from tests.web import LocalWeb, Reply
+
+SITE, OTHER = "127.0.1.1", "127.0.1.2"
+StartWeb = Callable[..., LocalWeb]
+RunCrawl = Callable[..., CrawlResult]
+NAMESPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+
+
+def sitemap(*urls: str, kind: str = "urlset", entry: str = "url") -> Reply:
+    entries = "".join(f"<{entry}><loc>{url}</loc></{entry}>" for url in urls)
+    body = f'<?xml version="1.0" encoding="UTF-8"?><{kind} {NAMESPACE}>{entries}</{kind}>'
+    return Reply(body, headers={"Content-Type": "application/xml"})
+
+
+def paths(web: LocalWeb, site: str = SITE) -> list[str]:
+    return sorted(path for path in web.paths(site) if path != "/robots.txt")
+
+
+def serve(web: LocalWeb) -> None:
+    web.put(SITE, "/robots.txt", f"User-agent: *\nSitemap: {web.url(SITE, '/named.xml')}\n")
+    index = sitemap(web.url(SITE, "/packed.xml.gz"), kind="sitemapindex", entry="sitemap")
+    web.put(SITE, "/named.xml", index)
+    packed = gzip.compress(str(sitemap(web.url(SITE, "/a")).body).encode())
+    web.put(SITE, "/packed.xml.gz", Reply(packed, headers={"Content-Type": "application/gzip"}))
+    web.put(SITE, "/sitemap.xml", sitemap(web.url(SITE, "/b"), web.url(OTHER, "/elsewhere")))
+    web.put(SITE, "/a", "<a href=/linked>not in a sitemap</a>")
+    web.put(SITE, "/b", "b")
+    web.put(SITE, "/linked", "linked")
+    web.put(SITE, "/", "home")
+
+
+def test_what_sitemaps_name_is_fetched_and_no_more(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+    web = local_web(SITE, OTHER)
+    serve(web)
+    result = run_crawl("sitemap", [web.host(SITE)], arguments={"scope": "host"}, DOWNLOAD_DELAY=0)
+    assert paths(web) == ["/a", "/b", "/named.xml", "/packed.xml.gz", "/sitemap.xml"]
+    assert web.log(OTHER) == []
+    assert {row["status"] for row in result.rows()} == {200}
+
+
+def test_links_are_followed_when_that_is_said(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+    web = local_web(SITE, OTHER)
+    serve(web)
+    run_crawl("sitemap", [web.host(SITE)], arguments={"scope": "host", "follow": "yes"}, DOWNLOAD_DELAY=0)
+    assert "/linked" in paths(web)
+
+
+def test_a_seed_may_be_a_sitemap_and_a_host_may_have_none(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+    web = local_web(SITE, OTHER)
+    web.put(SITE, "/mine.xml", sitemap(web.url(SITE, "/only")))
+    web.put(SITE, "/only", "only")
+    seeds = [web.url(SITE, "/mine.xml"), web.host(OTHER)]
+    result = run_crawl("sitemap", seeds, arguments={"scope": "host"}, DOWNLOAD_DELAY=0)
+    assert (paths(web), paths(web, OTHER)) == (["/mine.xml", "/only"], ["/sitemap.xml"])
+    assert result.summary["finish_reason"] == "finished"

@@ -99,6 +99,8 @@ DOWNLOAD_HANDLERS = {
     "ftp": "webcrawl.ftp.FTPDownloadHandler",
     "s3": None,
 }
+RENDER: list[str] = []
+RENDER_BROWSER: str | None = None
 FTP_USER = "anonymous"
 FTP_PASSWORD = "guest"
 DOWNLOAD_TIMEOUT = 60

@@ -148,6 +148,7 @@ class HTTPDownloadHandler:
         self._local_address = (bind, 0) if isinstance(bind, str) else bind
         self._resolver = _GuardedResolver(session.resolver, session.guard)
         self._opened: aiohttp.ClientSession | None = None
+        self._renderer = session.renderer
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -189,6 +190,8 @@ class HTTPDownloadHandler:
     async def download_request(self, request: Request) -> Response:
         """Fetch one request; redirects are not followed here."""
         timeout = request.meta.get("download_timeout", self._timeout)
+        if self._renderer is not None and (rendered := await self._rendered(request, timeout)):
+            return rendered
         loop = asyncio.get_running_loop()
         began = loop.time()
         _check.set(_checks.get(request))
@@ -228,6 +231,24 @@ class HTTPDownloadHandler:
             raise kind(f"{type(error).__name__}: {error}") from error
         except aiohttp.ClientError as error:
             raise DownloadFailedError(f"{type(error).__name__}: {error}") from error
+
+    async def _rendered(self, request: Request, timeout: float) -> Response | None:
+        """The page as a browser has it, where RENDER wants that; None where it is to be fetched as it is."""
+        renderer = self._renderer
+        if renderer is None or request.method != "GET" or TRUNCATE in request.meta:
+            return None
+        if not renderer.rules.apply(request.url):
+            return None
+        run_check(request)
+        began = asyncio.get_running_loop().time()
+        found = await renderer.render(request, timeout)
+        if found is None:
+            return None
+        request.meta["download_latency"] = asyncio.get_running_loop().time() - began
+        response, exchange = found
+        if exchange is not None:
+            keep_exchange(request, exchange)
+        return response
 
     def _check_literal(self, url: yarl.URL) -> None:
         """What aiohttp takes for an address never reaches the resolver: it is checked here; raises AddressRefused.

@@ -59,6 +59,7 @@ from webcrawl.urls import (
 
 if TYPE_CHECKING:
     from webcrawl.duplicate_index import DuplicateIndex
+    from webcrawl.render import Renderer
 
 logger = logging.getLogger(__name__)
 
@@ -105,6 +106,7 @@ class Session:
         ignored = settings.get("URL_IGNORED_PARAMETERS")
         self.canonicalizer = Canonicalizer(TRACKING_PARAMETERS if ignored is None else tuple(ignored))
         self.readers = Readers(ReaderConfig.from_settings(settings))
+        self.renderer = _renderer(settings, self)
         self.scope: Scope | None = None
         self._admitted: set[str] = set()
         """Seeds' hosts and ports that the crawl has heard of from here."""
@@ -272,6 +274,8 @@ class Session:
 
     async def close(self) -> None:
         """Give up the engine; the last process to do so ends an embedded one."""
+        if self.renderer is not None:
+            await self.renderer.close()
         await self.resolver.close()
         await self.readers.close()
         if self.is_open:
@@ -335,6 +339,19 @@ class Session:
         # the scope is no choice among filters: a list without it must not open the whole web
         classes: list[type[URLFilter]] = [ScopeFilter, *self._filter_classes]
         return FilterChain.from_config(config, classes)
+
+
+def _renderer(settings: BaseSettings, session: Session) -> Renderer | None:
+    """A browser for what RENDER names; None where it names nothing."""
+    rules = settings.getlist("RENDER")
+    if not rules:
+        return None
+    try:
+        from webcrawl.render import Renderer  # brings Playwright, which is an extra
+    except ImportError as error:
+        raise ConfigurationError("RENDER needs Playwright: pip install 'webcrawl[render]'") from error
+    browser, agent = settings.get("RENDER_BROWSER"), settings.get("USER_AGENT")
+    return Renderer(rules, browser, agent, session.resolver, session.guard, session.fetch)
 
 
 def learn_schemes(settings: BaseSettings) -> None:

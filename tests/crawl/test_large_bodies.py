@@ -8,7 +8,7 @@ import socket
 import threading
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,7 @@ def video(megabytes: int, stop_after: int | None = None) -> Iterator[str]:
             threading.Thread(target=answer, args=(connection,), daemon=True).start()
 
     def answer(connection: socket.socket) -> None:
-        with connection:
+        with connection, suppress(ConnectionError):
             while asked := connection.recv(65536):
                 if asked.startswith(b"GET /video"):
                     head = b"HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\nContent-Length: %d\r\n\r\n"

@@ -17,7 +17,8 @@ try:
 except SystemExit:
     print(*sys.modules, file=sys.stderr)
 """
-SLOW = {"PIL", "boto3", "feedparser", "numpy", "pymediainfo", "pypdfium2", "simhash", "sqlalchemy"}
+SLOW = {"PIL", "aioftp", "boto3", "chardet", "feedparser", "numpy", "playwright", "pymediainfo", "pypdfium2"}
+SLOW |= {"simhash", "sqlalchemy"}
 OF_A_SESSION = {"aiodns", "aiohttp", "redis", "rich"}
 
 

@@ -1,0 +1,148 @@
+"""Pages that a browser renders: what its scripts leave, where it must not get to, and that it goes with its worker."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crawl.archive import check
+from tests.crawl.test_ftp import archived
+from tests.crawls import Crawl, CrawlResult, until
+from tests.nameserver import Nameserver, Record
+from tests.web import LocalWeb, Reply
+
+CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None or find_spec("playwright") is None,
+    reason="needs the extra 'render' and Chromium (on Debian and Ubuntu: apt install chromium-headless-shell)",
+)
+
+RunCrawl = Callable[..., CrawlResult]
+StartWeb = Callable[..., LocalWeb]
+SITE, INTERNAL = "127.0.1.1", "127.0.1.2"
+OPTIONS: dict[str, Any] = {"DOWNLOAD_DELAY": 0, "RENDER": "127.0.1.1"}
+
+APP = """<!doctype html><html><head><title>loading</title></head><body><div id=app></div><script>
+fetch('/data.json').then(answer => answer.json()).then(data => {
+  document.title = data.title
+  document.getElementById('app').innerHTML = '<a href="' + data.next + '">next</a><img src="/picture.png">'
+})
+</script></body></html>"""
+
+
+def app(web: LocalWeb, title: str = "Loaded", following: str = "/second") -> None:
+    web.put(SITE, "/", APP)
+    web.put(SITE, "/data.json", f'{{"title": "{title}", "next": "{following}"}}')
+
+
+def processes(folder: Path) -> list[int]:
+    """The browsers that the crawl with this data folder has started, by their environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            is_browser = entry.name.isdigit() and b"chrom" in (entry / "cmdline").read_bytes()
+            if is_browser and f"RENDER_TEST={folder}".encode() in (entry / "environ").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_rendered_pages(run_crawl: RunCrawl, local_web: StartWeb, tmp_path: Path) -> None:
+    web = local_web(SITE)
+    app(web)
+    web.put(
+        SITE, "/robots.txt", Reply("User-agent: *\nDisallow: /secret", headers={"Content-Type": "text/plain"})
+    )
+    paths = ["/old", "/paper", "/secret", "/endless", "/broken"]
+    web.put(SITE, "/second", "<title>second</title>" + "".join(f"<a href={path}>x</a>" for path in paths))
+    web.put(SITE, "/old", Reply(status=302, headers={"Location": "/new"}))
+    web.put(SITE, "/new", "<title>new</title><script>document.body.append('by script')</script>")
+    web.put(SITE, "/paper", Reply(b"%PDF-1.7\n", headers={"Content-Type": "application/pdf"}))
+    web.put(SITE, "/endless", "<script>while (true) {}</script>")
+    web.put(SITE, "/broken", Reply("<title>gone</title>", status=410, headers={"X-Robots-Tag": "noindex"}))
+    result = run_crawl(
+        "broad",
+        [web.url(SITE)],
+        DOWNLOAD_TIMEOUT=5,
+        POLITENESS_CONNECT_BACKOFF=0.05,
+        FRONTIER_MAX_ATTEMPTS=1,
+        env={"RENDER_TEST": str(tmp_path)},
+        **OPTIONS,
+    )
+    rows = {row["url"].removeprefix(web.host(SITE)): row for row in result.rows()}
+    assert (rows["/"]["title"], rows["/"]["status"], rows["/"]["mime_type"]) == ("Loaded", 200, "text/html")
+    assert rows["/second"]["referrer"] == web.url(SITE)
+    assert (rows["/old"]["status"], rows["/old"]["final_url"]) == (302, web.url(SITE, "/new"))
+    assert rows["/new"]["title"] == "new"
+    assert (rows["/paper"]["mime_type"], rows["/paper"]["status"]) == ("application/pdf", 200)
+    assert (rows["/broken"]["status"], rows["/broken"]["title"]) == (410, None)
+    assert "took longer" in rows["/endless"]["error"]
+    asked = web.paths(SITE)
+    assert "/secret" not in asked and "/picture.png" not in asked
+    assert {path: asked.count(path) for path in ("/", "/old", "/new")} == {"/": 1, "/old": 1, "/new": 1}
+    kind, mime_type, body = archived(result.data_dir)[web.url(SITE)]
+    assert (kind, mime_type) == ("resource", "text/html") and b"<title>Loaded</title>" in body
+    check(result.data_dir)
+    assert not processes(tmp_path)
+
+
+ATTACK = """<title>attack</title><iframe src="{0}/frame"></iframe><script src="{0}/script"></script>
+<link rel=stylesheet href="{0}/style"><link rel=preload as=fetch href="{0}/preload"><script>
+for (const url of ['{0}/fetch', '{1}/fetch', '{2}/fetch']) fetch(url, {{mode: 'no-cors'}}).catch(() => 0)
+new WebSocket('{0}/socket'.replace('http', 'ws'))
+navigator.sendBeacon('{0}/beacon', 'x')
+new Worker(URL.createObjectURL(new Blob(["fetch('{0}/worker', {{mode: 'no-cors'}})"])))
+fetch('file:///etc/passwd').catch(() => 0)
+window.open('{0}/window')
+</script>"""
+
+
+def test_a_page_reaches_nothing_that_the_crawl_may_not(run_crawl: RunCrawl, local_web: StartWeb) -> None:
+    web = local_web(SITE, INTERNAL)
+    inside = web.host(INTERNAL)
+    port = inside.rpartition(":")[2]
+    records = {"rebind.example": [Record("A", INTERNAL)], "localhost.example": [Record("A", "127.0.0.1")]}
+    web.put(
+        SITE, "/", ATTACK.format(inside, f"http://rebind.example:{port}", f"http://[::ffff:127.0.1.2]:{port}")
+    )
+    with Nameserver(records) as nameserver:
+        result = run_crawl("broad", [web.url(SITE)], DNS_SERVERS=nameserver.address, **OPTIONS)
+    assert result.rows()[0]["title"] == "attack", result.stderr
+    assert web.paths(INTERNAL) == []
+    # the same page gets there when the operator allows it, so the above is the guard's doing
+    allowed = run_crawl(
+        "broad", [web.url(SITE)], ALLOWED_NETWORKS="127.0.0.0/8", CRAWL_ID="allowed", **OPTIONS
+    )
+    assert allowed.rows()[0]["title"] == "attack"
+    assert {"/frame", "/script", "/fetch", "/socket", "/worker"} <= {*web.paths(INTERNAL)}
+
+
+def test_a_browser_ends_with_its_worker(
+    start_crawl: Callable[..., Crawl], local_web: StartWeb, tmp_path: Path
+) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", "<title>x</title><script src=/slow></script>")
+    web.put(SITE, "/slow", Reply("", delay=8))
+    crawl = start_crawl("broad", [web.url(SITE)], env={"RENDER_TEST": str(tmp_path)}, **OPTIONS)
+    until(lambda: "/slow" in web.paths(SITE), crawl)
+    assert processes(tmp_path)
+    os.kill(crawl.process.pid, 9)
+    deadline = time.monotonic() + 15
+    while processes(tmp_path):
+        assert time.monotonic() < deadline, "the browser is still there"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("settings", [{"RENDER_BROWSER": "/no/such/browser"}])
+def test_a_browser_that_is_not_there_is_told(run_crawl: RunCrawl, settings: dict[str, str]) -> None:
+    result = run_crawl("broad", ["http://127.0.0.1:1/"], RENDER="127.0.0.1", **settings)
+    assert "RENDER_BROWSER '/no/such/browser': there is no such program" in result.stderr
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1), result.stderr

@@ -1,0 +1,90 @@
+"""The proxy of the browser: where it leads, and where it does not."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.downloads import names, run
+from tests.wire import Wire, plain
+from webcrawl.addresses import AddressGuard
+from webcrawl.dns import Resolver
+from webcrawl.guarded_proxy import GuardedProxy
+
+NOWHERE = ["127.0.0.1:9"]
+
+
+async def said(proxy: GuardedProxy, request: bytes) -> bytes:
+    """All that the proxy answers to this."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(proxy.url.rpartition(":")[2]))
+    writer.write(request)
+    writer.write_eof()
+    try:
+        return await asyncio.wait_for(reader.read(), 5)
+    except ConnectionResetError:
+        return b""
+    finally:
+        writer.close()
+
+
+def test_a_request_goes_on_to_its_host_alone() -> None:
+    async def check() -> None:
+        guard = AddressGuard(["127.0.0.0/8"])
+        async with Wire([plain(b"page")]) as wire, GuardedProxy(Resolver(NOWHERE), guard) as proxy:
+            head = b"Host: x\r\nConnection: keep-alive\r\nProxy-Connection: keep-alive\r\nX-A: b\r\n\r\n"
+            line = b"GET http://127.0.0.1:%d/a?b HTTP/1.1\r\n" % wire.port
+            # what follows is for another host, and must not reach this one
+            answer = await said(proxy, line + head + b"GET http://127.0.0.2/secret HTTP/1.1\r\n\r\n")
+            assert answer.endswith(b"\r\n\r\npage")
+            assert wire.heads[0] == b"GET /a?b HTTP/1.1\r\nConnection: close\r\nHost: x\r\nX-A: b\r\n\r\n"
+
+    run(check())
+
+
+def test_a_tunnel() -> None:
+    async def check() -> None:
+        guard = AddressGuard(["127.0.0.0/8"])
+        with names(site_example="127.0.0.1") as nameserver:
+            async with Wire([plain(b"page")]) as wire, GuardedProxy(Resolver([nameserver]), guard) as proxy:
+                question = (
+                    b"CONNECT site.example:%d HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n" % wire.port
+                )
+                answer = await said(proxy, question)
+                assert answer.startswith(b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK") and answer.endswith(
+                    b"page"
+                )
+
+    run(check())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"GET http://127.0.0.1:{port}/ HTTP/1.1",
+        b"GET http://localhost:{port}/ HTTP/1.1",
+        b"GET http://rebind.example:{port}/ HTTP/1.1",
+        b"GET http://[::ffff:127.0.0.1]:{port}/ HTTP/1.1",
+        b"GET http://0x7f.1:{port}/ HTTP/1.1",
+        b"GET http://user@127.0.0.1:{port}/ HTTP/1.1",
+        b"CONNECT 127.0.0.1:{port} HTTP/1.1",
+        b"CONNECT rebind.example:{port} HTTP/1.1",
+        b"CONNECT [::1]:{port} HTTP/1.1",
+        b"CONNECT 127.0.0.1:99999 HTTP/1.1",
+        b"GET / HTTP/1.1",
+        b"GET ftp://127.0.0.1:{port}/ HTTP/1.1",
+        b"nonsense",
+        b"GET http://" + b"x" * 100_000,
+    ],
+)
+def test_what_is_not_allowed_gets_no_answer(line: bytes) -> None:
+    async def check() -> None:
+        with names(rebind_example="127.0.0.1") as nameserver:
+            resolver = Resolver([nameserver])
+            async with Wire([plain(b"secret")]) as wire, GuardedProxy(resolver, AddressGuard()) as proxy:
+                question = line.replace(b"{port}", b"%d" % wire.port) + b"\r\nHost: x\r\n\r\n"
+                assert await said(proxy, question) == b""
+                assert (wire.connections, wire.heads) == (0, [])
+            await resolver.close()
+
+    run(check())

@@ -1,0 +1,65 @@
+"""The browser by itself: which pages it is for, and that it comes back when it was killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from scrapy import Request
+
+from tests.crawl import test_render
+from tests.downloads import run
+from tests.wire import Wire, plain
+from webcrawl.addresses import AddressGuard
+from webcrawl.body import Spool
+from webcrawl.config import FetchConfig
+from webcrawl.dns import Resolver
+
+render = pytest.importorskip("webcrawl.render", reason="needs the extra 'render'")
+
+
+@pytest.mark.parametrize(
+    ("rule", "url", "applies"),
+    [
+        ("example.org", "https://example.org/", True),
+        ("example.org", "http://www.Example.org:8080/x".lower(), True),
+        ("example.org", "https://notexample.org/", False),
+        ("example.org", "https://example.org.evil/", False),
+        ("127.0.0.1", "http://127.0.0.1:80/", True),
+        ("https://example.org/app/*", "https://example.org/app/a/b?c", True),
+        ("https://example.org/app/*", "https://example.org/", False),
+        ("*://*/app/*", "http://a.b/app/x", True),
+        ("*.example.org", "https://example.org/", False),
+    ],
+)
+def test_rules(rule: str, url: str, applies: bool) -> None:
+    assert render.Rules([rule]).apply(url) == applies
+    assert render.Rules(["other.example", rule, "https://x/*"]).apply(url) == applies
+
+
+@test_render.pytestmark
+def test_a_browser_that_died_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RENDER_TEST", str(tmp_path))
+
+    async def check() -> None:
+        fetch = FetchConfig(10, 0, 0, {"text/html": 60}, Spool(tmp_path))
+        guard = AddressGuard(["127.0.0.0/8"])
+        browser = render.Renderer(["127.0.0.1"], None, "robot", Resolver(["127.0.0.1:9"]), guard, fetch)
+        page = plain(b"<p>" + b"x" * 1000, b"Content-Type: text/html", b"X-A: b")
+        async with Wire([page]) as wire:
+            for _ in range(2):
+                response, exchange = await browser.render(Request(wire.url()), 10)
+                assert len(response.body) == 60 == len(exchange.payload)
+                assert (response.flags, exchange.truncated) == (["rendered", "truncated"], "length")
+                assert response.headers["X-A"] == b"b"
+                assert b"User-Agent: robot\r\n" in wire.heads[-1]
+                for process in test_render.processes(tmp_path):
+                    os.kill(process, signal.SIGKILL)
+                while browser._browser.is_connected():
+                    await asyncio.sleep(0.01)
+            await browser.close()
+
+    run(check(), 60)

@@ -196,7 +196,7 @@ def test_details() -> None:
         "schema": [{"type": "NewsArticle", "headline": "One"}],
         "microdata": ["Product"],
         "robots": {"robots": "noarchive"},
-        "modified_at": "2024-05-18T00:00:00+00:00",
+        "modified": "2024-05-18T00:00:00+00:00",
         "keywords": "a, b",
         "generator": "Maker 1",
     }

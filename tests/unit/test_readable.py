@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
+from webcrawl.document import Document
 from webcrawl.duplicates import distance, simhash64
+from webcrawl.mime.html import describe
 from webcrawl.mime.readable import MARKED, main_text, visible_text
 
 WORDS = re.findall(
@@ -116,6 +118,25 @@ def test_deep_nesting_is_quick(tag: str) -> None:
     main(f"{prose(60)}{tag * 500}{prose(60, 2)}")
     main((tag + "<p>a</p>") * 5_000)
     assert time.process_time() - begun < 3
+
+
+HOSTILE = {
+    "a class of many words": f"<div class='{'_a' * 500_000}'>{prose(60)}</div>",
+    "bodies of articles": f"<p itemprop=articleBody>{prose(20)}</p>" * 5_000,
+    "articles in articles": "<article><p>a</p>" * 5_000,
+    "no spaces": "<div><p>" + "吾輩は" * 500_000,
+    "links that never end": "<a href=x>b" * 20_000,
+    "headings in headings": "<h1><div>x" * 4_000,
+}
+
+
+@pytest.mark.parametrize("markup", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_pages_take_no_long_time(markup: str) -> None:
+    document = Document(markup.encode(), "text/html", "utf-8", "http://a.test/")
+    assert document.html is not None
+    begun = time.process_time()
+    describe(document)
+    assert time.process_time() - begun < 2
 
 
 NAMES = re.findall(r"\w+", "p div b a article main nav aside script template section ul h1 td table time")

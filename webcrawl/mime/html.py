@@ -24,7 +24,7 @@ MAX_URL = 8_192
 MAX_HEADINGS = 50
 MAX_HEADING = 200
 MAX_OPEN_GRAPH = 30
-_MAX_MICRODATA = 200
+_MAX_MARKED = 100
 
 _LANGUAGE = re.compile(r"\s*([a-zA-Z]{2,3})(?=[-_,;\s]|$)")
 _RESTRICTIONS = frozenset({"noindex", "nofollow", "noarchive", "none"})
@@ -48,6 +48,7 @@ _MODIFIED = _names(
 _AUTHORS = _names(
     "author article:author dc.creator dcterms.creator citation_author parsely-author sailthru.author"
 )
+_MICRODATA = frozenset({"author", "datePublished", "image"})
 _IMAGES = _names("og:image:secure_url og:image og:image:url twitter:image twitter:image:src thumbnail")
 
 
@@ -156,7 +157,9 @@ def _search(tree: LexborHTMLParser) -> _Found:
         attributes = node.attributes
         if tag == "time" and "itemprop" not in attributes:
             found.times.append(attributes.get("datetime"))
-        elif tag in ("article", "main") or attributes.get("role") == "main":
+        elif len(found.marked) < _MAX_MARKED and (
+            tag in ("article", "main") or attributes.get("role") == "main"
+        ):
             found.marked.append(node)
         if attributes and ("itemprop" in attributes or "itemtype" in attributes):
             _take_microdata(node, attributes, found)
@@ -169,9 +172,9 @@ def _take_microdata(node: LexborNode, attributes: Attributes, found: _Found) -> 
         found.types.append(kind)
     for name in (attributes.get("itemprop") or "").split()[:5]:
         if name == "articleBody":
-            if node not in found.marked:
+            if len(found.marked) < _MAX_MARKED and node not in found.marked:
                 found.marked.append(node)
-        elif name not in found.microdata and len(found.microdata) < _MAX_MICRODATA:
+        elif name in _MICRODATA and name not in found.microdata:
             values = map(attributes.get, ("content", "datetime", "href", "src"))
             found.microdata[name] = next(filter(None, values), None) or cleaned(node.text())
 
@@ -188,7 +191,7 @@ def _details(
         "schema": schema,
         "microdata": found.types,
         "robots": {cleaned(name): cleaned(content) for name, content in robots[:10]},
-        "modified_at": modified.isoformat() if modified else None,
+        "modified": modified.isoformat() if modified else None,
         "keywords": _collapsed(named.get("keywords"), 1_000),
         "generator": _collapsed(named.get("generator"), MAX_HEADING),
     }

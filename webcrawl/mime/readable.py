@@ -23,6 +23,7 @@ MIN_WORDS = 20
 _ARTICLE_SHARE = 1 / 3
 # So many short blocks in a row (headings, one-line paragraphs) belong to the text around them.
 _MOST_SHORT_BLOCKS = 4
+_MOST_CHARS = 200
 # A block of no more words is short.
 _SHORT = 16
 
@@ -108,7 +109,7 @@ def main_text(tree: LexborHTMLParser, marked: Collection[LexborNode]) -> str | N
 def word_count(text: str, enough: int) -> int:
     """The number of words of a text, as far as `enough` of them are asked for."""
     count = len(text.split(None, enough)[:enough])
-    return count if count >= enough or text.isascii() else count + len(_IDEOGRAPH.findall(text)) // 2
+    return count if count >= enough or text.isascii() else count + _further_words(text)
 
 
 def _marked_part(marked: Collection[LexborNode]) -> LexborNode | None:
@@ -188,7 +189,8 @@ def _is_beside(node: LexborNode) -> bool:
         return False
     if attributes.get("role") in _ROLES_BESIDE:
         return True
-    names = f"{attributes.get('class') or ''} {attributes.get('id') or ''}"
+    # long ones are no names, and would take long
+    names = f"{(attributes.get('class') or '')[:_MOST_CHARS]} {(attributes.get('id') or '')[:_MOST_CHARS]}"
     return len(names) > 1 and bool(_BESIDE.search(names)) and not _PERHAPS_WITHIN.search(names)
 
 
@@ -224,7 +226,7 @@ def _blocks(text: str) -> list[_Block]:
             linked, inside = _linked(part, inside)
             part = part.replace(_LINK, "").replace(_LINK_END, "")
         words = part.split()
-        count = len(words) if part.isascii() else len(words) + len(_IDEOGRAPH.findall(part)) // 2
+        count = len(words) if part.isascii() else len(words) + _further_words(part)
         if words:
             blocks.append(_Block(part, count, count * inside if linked < 0 else min(linked, count)))
     return blocks
@@ -243,7 +245,12 @@ def _linked(part: str, inside: bool) -> tuple[int, bool]:
 
 def _words(text: str) -> int:
     count = len(text.split())
-    return count if text.isascii() else count + len(_IDEOGRAPH.findall(text)) // 2
+    return count if text.isascii() else count + _further_words(text)
+
+
+def _further_words(text: str) -> int:
+    """Words that no space separates, as far as it matters how many they are."""
+    return len(_IDEOGRAPH.findall(text[:_MOST_CHARS])) // 2
 
 
 def _is_content(before: _Block, block: _Block, after: _Block) -> bool:

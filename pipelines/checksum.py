@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from typing import Any, Self
 
 from scrapy.crawler import Crawler
 
 from webcrawl.access import frontier_scheduler
+from webcrawl.exchange import digest_bytes
 from webcrawl.page import Page
 from webcrawl.session import Session
 
@@ -25,12 +25,17 @@ class ChecksumPipeline:
 
     @staticmethod
     def _tells(page: Page) -> bool:
-        """Whether its bytes are a text's: not of one that has none, nor of an error, nor a part of who knows what."""
+        """Whether its bytes are a text's, and archived, so that those of a copy need not be.
+
+        Not of a page that has none, nor of an error, nor a part of who knows what.
+        """
+        if page.noarchive or page.noindex:
+            return False
         return page.status == 200 and bool(page.length) and page.truncated is None
 
     async def process_item(self, item: Any) -> Any:
         if isinstance(item, Page) and self._tells(item) and item.digest:
-            digest = base64.b32decode(item.digest.partition(":")[2])
+            digest = digest_bytes(item.digest)
             index = self._session.duplicates
             first = await self._session.patiently(
                 lambda: index.same_payload(digest, item.url, item.fetched_at)

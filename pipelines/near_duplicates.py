@@ -9,6 +9,7 @@ from scrapy.crawler import Crawler
 from webcrawl.access import frontier_scheduler
 from webcrawl.config import DuplicatesConfig
 from webcrawl.duplicates import simhash64
+from webcrawl.exchange import digest_bytes
 from webcrawl.page import Page
 from webcrawl.session import Session
 
@@ -41,6 +42,14 @@ class NearDuplicatesPipeline:
             first = await self._session.patiently(lambda: index.near_text(simhash, item.url, distance))
             if first:
                 item.duplicate_of, item.duplicate_kind = first, "near"
-                item.noarchive = item.noarchive or self._config.drop
+                if self._config.drop:
+                    await self._drop(item)
                 frontier_scheduler(self._crawler).count("near_duplicates")
         return item
+
+    async def _drop(self, page: Page) -> None:
+        """Leave it out of the archive, where it cannot stand for its exact copies then."""
+        page.noarchive = True
+        if page.digest:
+            digest, index = digest_bytes(page.digest), self._session.duplicates
+            await self._session.patiently(lambda: index.forget_payload(digest, page.url))

@@ -52,6 +52,13 @@ class DuplicateIndex:
         seconds, _, other = first.decode().partition(" ")
         return None if other == url else (other, datetime.fromtimestamp(float(seconds), UTC))
 
+    async def forget_payload(self, digest: bytes, url: str) -> None:
+        """`url`, which was the first with this checksum, is not archived after all: the next one is the first."""
+        key = self._keys.checksum(digest)
+        first = await self._engine.client.hget(key, digest)
+        if first is not None and first.partition(b" ")[2] == url.encode():
+            await self._engine.change(key, "HDEL", digest)
+
     async def near_text(self, simhash: int, url: str, distance: int) -> str | None:
         """The nearest earlier URL whose SimHash differs in at most `distance` bits, or None: then `url` is remembered.
 

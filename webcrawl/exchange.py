@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime
@@ -40,3 +41,8 @@ def digest(*parts: bytes | Body) -> str:
         for chunk in part.chunks() if isinstance(part, Body) else (part,):
             sha1.update(chunk)
     return base32(sha1.digest())
+
+
+def digest_bytes(digest: str) -> bytes:
+    """The 20 bytes of what `digest` returns."""
+    return base64.b32decode(digest.partition(":")[2])

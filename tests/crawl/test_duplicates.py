@@ -46,6 +46,9 @@ def test_a_copy_is_not_processed_and_its_links_are_followed(local_web: StartWeb,
         **{f"/half{number}": half for number in (1, 2)},
     }
     copies = {"/a/page": text, "/b/page": text}
+    kept_out = f"<p>{words(2)}</p>"
+    no_copies["/secret"] = Reply(kept_out, headers={"X-Robots-Tag": "noarchive"})
+    no_copies["/public"] = kept_out
     web.sites[SITE].update({**no_copies, **copies, "/": home_of(*no_copies, *copies)})
     for path in ("/a/next", "/b/next"):
         web.put(SITE, path, f"<p>{path}")
@@ -53,13 +56,14 @@ def test_a_copy_is_not_processed_and_its_links_are_followed(local_web: StartWeb,
     result = crawl([web.url(SITE)], **once)
     rows = by_path(web, result)
     assert rows.keys() == {"/", "/a/next", "/b/next", *no_copies, *copies}
-    [copy] = [rows[path] for path in rows if rows[path]["duplicate_kind"]]
+    [copy] = [rows[path] for path in rows if rows[path]["duplicate_kind"] == "exact"]
     first = rows["/a/page" if copy is rows["/b/page"] else "/b/page"]
     assert (copy["duplicate_kind"], copy["duplicate_of"]) == ("exact", first["url"])
     assert (copy["title"], copy["simhash"]) == (None, None)
     assert (first["title"], first["duplicate_of"]) == ("One", None)
     assert record_at(result.data_dir, copy).kind == "revisit"
     assert records(result.data_dir, "revisit") == [copy["url"]]
+    assert record_at(result.data_dir, rows["/public"]).kind == "response", "nothing there to refer to"
     assert rows["/half1"]["error"] and rows["/half1"]["digest"] == rows["/half2"]["digest"]
     assert result.summary["exact_duplicates"] == 1
     check(result.data_dir)
@@ -132,17 +136,19 @@ def test_near_duplicates_are_dropped_and_not_followed_where_that_is_set(
         web.put(SITE, path, body)
     web.put(SITE, "/", f"<p>{words(99)}</p>" + "<a href=/first>1</a>")
     web.put(SITE, "/from-first", "<p>short</p>" + "".join(f"<a href={path}>{path}</a>" for path in pages))
-    for path in ("/from-second", "/from-third"):
-        web.put(SITE, path, f"<p>{path}")
+    web.put(SITE, "/from-second", "<p>second</p>")
+    web.put(SITE, "/from-third", "<p>third</p><a href=/copy>the bytes of a page that was dropped</a>")
+    web.put(SITE, "/copy", pages["/again"])
     chosen = {"NEAR_DUPLICATES": "drop", "NEAR_DUPLICATES_FOLLOW": False, "CONCURRENT_ITEMS": items}
     result = crawl([web.url(SITE)], **chosen)
     rows = by_path(web, result)
-    assert rows.keys() == {"/", *pages, "/from-first", "/from-second", "/from-third"}
-    near = {path for path in pages if rows[path]["duplicate_kind"] == "near"}
-    assert near == {"/again", "/plain"}
+    assert rows.keys() == {"/", *pages, "/from-first", "/from-second", "/from-third", "/copy"}
+    near = {path for path in rows if rows[path]["duplicate_kind"] == "near"}
+    assert near == {"/again", "/plain", "/copy"}
+    assert records(result.data_dir, "revisit") == [], "of what is not in the archive"
     assert {rows[path]["duplicate_of"] for path in near} == {web.url(SITE, "/first")}
     archived = {url.removeprefix(web.url(SITE, "")) for url in records(result.data_dir, "response")}
     assert rows.keys() - archived == near
     assert rows["/again"]["title"] == "first"
     assert "/of-again" not in web.paths(SITE)
-    assert (result.summary["near_duplicates"], result.summary["finish_reason"]) == (2, "finished")
+    assert (result.summary["near_duplicates"], result.summary["finish_reason"]) == (3, "finished")

@@ -1,0 +1,61 @@
+"""`scrapy crawl mirror`: a local copy of a site that a browser can open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from scrapy import Request
+from scrapy.http import Response
+
+from spiders.base import BroadSpider
+from webcrawl.fetched import document_of
+from webcrawl.rewriting import loaded
+from webcrawl.session import Session
+
+_MOST_HOPS = 3
+"""Style sheets that load each other."""
+
+
+class Mirror(BroadSpider):
+    """Crawls within its scope, fetches what its pages load, from other sites too, and writes all of it as files.
+
+    Arguments: those of BroadSpider, `to`: the folder, by default DATA_DIR/mirror.
+    """
+
+    name = "mirror"
+
+    def __init__(self, *args: Any, to: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.to = to
+
+    def parse(self, response: Response, hops: int = 0, **kwargs: Any) -> Iterator[Any]:
+        yield self.page(response)
+        inside = self.scope.allows(response.url)
+        if inside:
+            yield self.links(response)
+        if response.status == 200 and (inside or hops <= _MOST_HOPS):
+            document = document_of(response)
+            # of what is loaded from elsewhere only style sheets lead on: not every frame's page
+            if inside or document.mime_type == "text/css":
+                for url in loaded(document):
+                    yield self._load(url, response, 0 if inside else hops)
+
+    def _load(self, url: str, response: Response, hops: int) -> Request:
+        meta, arguments = {"referrer": response.url}, {"hops": hops + 1}
+        return Request(url, self.parse, errback=self.errback, meta=meta, cb_kwargs=arguments)
+
+    def closed(self, reason: str) -> None:
+        if reason in ("cannot_start", "no_seeds"):
+            return
+        # what reads databases is slow to import, and a spider is imported by every command
+        from webcrawl.mirror import write_mirror
+        from webcrawl.stored import StoredPages
+
+        stores = Session.of(self.crawler).stores
+        folder = Path(self.to or stores.data_dir / "mirror")
+        with StoredPages(stores) as stored:
+            written = write_mirror(stored, folder)
+        left_out = f"; {written.missing:,} pages are not in the archive" if written.missing else ""
+        print(f"{written.files:,} files are in {folder}{left_out}.", flush=True)

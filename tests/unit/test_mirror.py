@@ -1,0 +1,124 @@
+"""Names of mirrored files, and pages with other addresses."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+import pytest
+from hypothesis import given, strategies as st
+
+from webcrawl.document import Document
+from webcrawl.errors import InvalidURL
+from webcrawl.mirror import local_path, paths
+from webcrawl.rewriting import loaded, rewritten_page, rewritten_style, source_set
+from webcrawl.urls import normalize
+
+URL = "https://a.example/docs/page"
+HTML = "text/html"
+
+
+@pytest.mark.parametrize(
+    ("path", "mime_type", "file"),
+    [
+        ("/", HTML, "index.html"),
+        ("/docs/", HTML, "docs/index.html"),
+        ("/docs", HTML, "docs.html"),
+        ("/a.htm", HTML, "a.htm"),
+        ("/a.php", HTML, "a.php.html"),
+        ("/list?page=2&x=a/b", HTML, "list@page=2&x=a_b.html"),
+        ("/?q", HTML, "index@q.html"),
+        ("/s.css?v=1", "text/css", "s.css@v=1.css"),
+        ("/img.png", "image/png", "img.png"),
+        ("/%E4%BD%A0/%2e%2e%2fx", "image/png", "你/_x"),
+        ("/a%20b:c*d", "image/png", "a_b_c_d"),
+        ("/con/nul.txt", "text/plain", "_con/_nul.txt"),
+    ],
+)
+def test_a_url_has_a_name_that_tells_it(path: str, mime_type: str, file: str) -> None:
+    assert local_path(f"https://a.example:8080{path}", mime_type) == f"a.example_8080/{file}"
+
+
+@given(
+    st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=200), max_size=6),
+    st.sampled_from(["", HTML]),
+)
+def test_no_name_leads_out_or_is_too_long_and_none_is_anothers(ends: list[str], mime_type: str) -> None:
+    urls = {}
+    for end in ends:
+        try:
+            urls[normalize(f"https://a.example/{end}")] = mime_type
+        except InvalidURL:
+            continue
+    found = paths(urls.items())
+    assert set(found) == set(urls)
+    assert len({path.lower() for path in found.values()}) == len(urls)
+    for path in found.values():
+        parts = PurePosixPath(path).parts
+        assert parts[0] == "a.example" and "/".join(parts) == path
+        assert not {"..", "."} & set(parts)
+        assert all(len(part.encode()) <= 160 and part == part.strip(". ") for part in parts)
+        assert not set('\\:*?"<>|\0%#') & set(path)
+        # no file where another one needs a folder
+        assert not any(other.lower().startswith(f"{path.lower()}/") for other in found.values())
+
+
+def test_names_that_meet_are_told_apart() -> None:
+    urls = [f"https://a.example/{path}" for path in ("a", "A", "a/b", "a?x", "a@x")]
+    found = paths((url, "") for url in urls)
+    assert len(set(map(str.lower, found.values()))) == 5
+    assert found["https://a.example/a/b"] == "a.example/a/b"
+    assert found["https://a.example/a"].startswith("a.example/a~")
+
+
+def known(url: str) -> str | None:
+    return {"https://a.example/x": "../x.html", "https://cdn.example/i.png": "../../cdn/i.png"}.get(url)
+
+
+def test_a_page_leads_to_files_where_they_are_and_to_the_site_elsewhere() -> None:
+    page = """<html><head><meta charset=latin1><base href=/docs/><link rel=stylesheet href=../x integrity=sha256-1>
+    <meta http-equiv=refresh content="5; url=/x#z"><style>b{background:url("//cdn.example/i.png")}</style></head><body>
+    <a href="../x#part">1</a><a href=other?a=1&amp;b=2>2</a><a href=#here>3</a><a href=mailto:a@b>4</a>
+    <img src=//cdn.example/i.png srcset="//cdn.example/i.png 1x, /no.png 2x"><p style="background:url(/x)">Grüße</p>
+    <script>if (1 < 2 && "</a>") {}</script><a href="javascript:x()">5</a></body></html>"""
+    written = rewritten_page(Document(page.encode(), HTML, "utf-8", URL), known)
+    text = written.decode("utf-8-sig")
+    assert written.startswith(b"\xef\xbb\xbf")
+    for expected in (
+        '<link rel="stylesheet" href="../x.html">',
+        'content="5; url=../x.html#z"',
+        'b{background:url("../../cdn/i.png")}',
+        '<a href="../x.html#part">1</a>',
+        '<a href="https://a.example/docs/other?a=1&amp;b=2">2</a>',
+        '<a href="mailto:a@b">4</a>',
+        '<img src="../../cdn/i.png" srcset="../../cdn/i.png 1x, https://a.example/no.png 2x">',
+        'style="background:url(../x.html)">Grüße',
+        'if (1 < 2 && "</a>") {}',
+        '<a href="javascript:x()">5</a>',
+    ):
+        assert expected in text
+    assert "<base" not in text and "integrity" not in text
+
+
+def test_what_a_page_loads_is_not_what_it_links_to() -> None:
+    page = """<base href=/docs/><a href=a>a</a><link rel=stylesheet href=s.css><link rel=canonical href=c>
+    <img src=i srcset="j 2x">
+    <style>@import "k.css"; b{background:url(l.png)}</style><p style="background:url('m.png')">p</p>
+    <script src=n></script>"""
+    found = loaded(Document(page.encode(), HTML, "utf-8", URL))
+    names = [url.removeprefix("https://a.example/docs/") for url in found]
+    assert sorted(names) == ["i", "j", "k.css", "l.png", "m.png", "n", "s.css"]
+    style = Document(
+        b"@import url(a.css);b{c:url( 'd.png' )} e{f:url(data:x)} g{h:url()}", "text/css", None, URL
+    )
+    assert loaded(style) == ["https://a.example/docs/a.css", "https://a.example/docs/d.png"]
+    assert loaded(Document(b"<img src=x>", "text/plain", None, URL)) == []
+
+
+def test_style_sheets_and_sets_of_sources_keep_what_is_unknown() -> None:
+    style = "a{b:url(/x)} c{d:url( \"/no\" )} @import '/x'; e{f:url(data:image/png;base64,x)}"
+    assert rewritten_style(style, URL, known) == style.replace("/x)", "../x.html)", 1).replace(
+        "'/x'", "'../x.html'"
+    )
+    assert source_set("/x 100w,/no 2x , https://cdn.example/i.png", URL, known) == (
+        "../x.html 100w, /no 2x, ../../cdn/i.png"
+    )

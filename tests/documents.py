@@ -149,7 +149,9 @@ def zipped(members: dict[str, str | bytes]) -> bytes:
     with io.BytesIO() as file:
         with zipfile.ZipFile(file, "w") as archive:
             for name, data in members.items():
-                archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+                is_type = name == "mimetype"  # which is there for all to see
+                packing = zipfile.ZIP_STORED if is_type else zipfile.ZIP_DEFLATED
+                archive.writestr(zipfile.ZipInfo(name), data, packing)
         return file.getvalue()
 
 

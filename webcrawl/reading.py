@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from webcrawl.errors import UnreadableDocument
-from webcrawl.mime.facts import Facts
+from webcrawl.mime.facts import Facts, pack, unpack
 from webcrawl.mime.reader import call
 from webcrawl.page import Page
 
@@ -59,7 +59,8 @@ class MimePipeline:
         assert page.document is not None
         try:
             if len(page.document) <= self.inline_bytes:
-                facts = call(self.reader, page.document)
+                # there and back, for the same bounds
+                facts = unpack(pack(call(self.reader, page.document)))
             else:
                 facts = await self._readers.read(self.reader, page.document)
         except UnreadableDocument as error:

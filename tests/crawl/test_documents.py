@@ -276,6 +276,8 @@ def test_a_folder_of_mixed_files(local_web: StartWeb, crawl: RunCrawl) -> None:
     for path, (mime_type, body) in {**good, **cut}.items():
         put(web, path, body, mime_type)
     put(web, "/bomb.png", png_bomb(), "image/png")
+    good["/odd.json"] = "application/json", b'{"a\\u0000b": 1, "\\ud800": 2, "name": "n\\u0000\\udfff"}'
+    put(web, "/odd.json", good["/odd.json"][1], "application/json")
     put(web, "/bomb.docx", zip_bomb("word/document.xml", 80), good["/office-0"][0])
     result = crawl([home(web, *good, *cut, "/bomb.png", "/bomb.docx")], DEPTH_LIMIT=1)
     assert result.returncode == 0, result.stderr
@@ -285,6 +287,8 @@ def test_a_folder_of_mixed_files(local_web: StartWeb, crawl: RunCrawl) -> None:
     assert {row["error"] for row in rows.values()} == {None}
     for path in good:
         assert rows[path]["details"] and not rows[path]["processing_error"], path
+    assert rows["/odd.json"]["details"]["keys"] == ["a\ufffdb", "?", "name"]
+    assert rows["/odd.json"]["title"] == "n\ufffd?"
     refused = {path for path, row in rows.items() if row["processing_error"]}
     assert {"/bomb.docx", "/cut-pdf-0", "/cut-office-0", "/cut-office-1", "/cut-jsondata-0"} <= refused
     assert not refused & good.keys()

@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.documents import docx, epub, odt, ooxml, tar, zipped
 from webcrawl.body import BodyWriter, Spool
 from webcrawl.mime.charset import detected
 from webcrawl.mime.signatures import signature
 from webcrawl.mime.sniff import SNIFF_BYTES, sniff
+
+OOXML = "application/vnd.openxmlformats-officedocument"
 
 URL = "https://example.org/"
 FRAME = b"\xff\xfb\x90\x00" + bytes(413)  # MPEG-1, layer III, 128 kbit/s, 44.1 kHz
@@ -264,3 +267,30 @@ def test_a_charset_that_nobody_names_is_detected(language: str, codec: str) -> N
 @given(st.binary())
 def test_detection_always_finds_a_codec(start: bytes) -> None:
     assert isinstance(start.decode(detected(start), "replace"), str)
+
+
+@pytest.mark.parametrize(
+    ("body", "mime_type"),
+    [
+        (epub("x"), "application/epub+zip"),
+        (odt("x"), "application/vnd.oasis.opendocument.text"),
+        (docx("x"), f"{OOXML}.wordprocessingml.document"),
+        (ooxml(xl__workbook="<a/>", word__a="<a/>"), f"{OOXML}.wordprocessingml.document"),
+        (zipped({"_rels/.rels": "", "xl/workbook.xml": ""}), f"{OOXML}.spreadsheetml.sheet"),
+        (
+            zipped({"[Content_Types].xml": "", "ppt/presentation.xml": ""}),
+            f"{OOXML}.presentationml.presentation",
+        ),
+        (zipped({"word/notes.txt": "in a folder of that name"}), "application/zip"),
+        (zipped({"mimetype": "text/plain"}), "application/zip"),
+        (tar("a"), "application/x-tar"),
+    ],
+    ids=["epub", "odt", "docx", "both", "xlsx", "pptx", "zip", "other type", "tar"],
+)
+def test_what_is_zipped(body: bytes, mime_type: str) -> None:
+    for header in (None, "application/octet-stream", "application/zip", "text/plain"):
+        told = sniff(header, body, "http://a.example/download").mime_type
+        assert told == (
+            "application/zip" if header == "application/zip" and "tar" in mime_type else mime_type
+        )
+    assert sniff("application/x-own", body, "http://a.example/download").mime_type == "application/x-own"

@@ -1,7 +1,7 @@
 """What the first bytes say a file is: tables and parsers of the WHATWG MIME Sniffing standard, section 6.
 
-https://mimesniff.spec.whatwg.org/. Where we differ: more types are known (AVIF, HEIC, QuickTime, Matroska and common
-archives), and a bitmap needs more than the two letters "BM", with which a text may begin.
+https://mimesniff.spec.whatwg.org/. Where we differ: more types are known (AVIF, HEIC, QuickTime, Matroska, common
+archives, and what is zipped), and a bitmap needs more than the two letters "BM", with which a text may begin.
 """
 
 from __future__ import annotations
@@ -57,6 +57,17 @@ _BRANDS = {
     b"M4A ": "audio/mp4",
     b"M4B ": "audio/mp4",
 }
+# A zip file's first entry: 30 bytes, its name, its extra field, its contents.
+_FIRST_NAME = 30
+_NAMED = re.compile(
+    rb"PK\x03\x04.{26}mimetype(application/(?:epub\+zip|vnd\.oasis\.opendocument\.[a-z-]+))", re.DOTALL
+)
+_OFFICE = {
+    # as PK and the rest of an entry's head come before a name, it is no part of another one
+    b"\0word/": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    b"\0xl/": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    b"\0ppt/": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+}
 _DOCUMENT_TYPES = {b"webm": "video/webm", b"matroska": "video/x-matroska"}
 _EBML = b"\x1aE\xdf\xa3"
 _DOCTYPE = b"\x42\x82"
@@ -67,6 +78,8 @@ TYPES = frozenset(
         *_PRINTABLE.values(),
         *_BRANDS.values(),
         *_DOCUMENT_TYPES.values(),
+        *_OFFICE.values(),
+        "application/x-tar",
         "video/mp4",
     }
 )
@@ -85,12 +98,28 @@ def signature(start: bytes) -> str | None:
     if not is_binary(start):
         return None
     found = next((mime_type for pattern, mime_type in _TABLE if pattern.match(start)), None)
-    return found or _mp4(start) or _webm(start) or _mp3(start)
+    if found == "application/zip":
+        return _zipped(start) or found
+    return found or _mp4(start) or _webm(start) or _mp3(start) or _tar(start)
 
 
 def is_binary(start: bytes) -> bool:
     """Whether there is a byte that no text has ("binary data byte")."""
     return bool(start.translate(None, _TEXT_BYTES))
+
+
+def _zipped(start: bytes) -> str | None:
+    """What a zip file is beside an archive: OpenDocument and EPUB say so first; of OOXML, names of members tell."""
+    if match := _NAMED.match(start):
+        return match[1].decode("ascii")
+    if start[_FIRST_NAME:].startswith((b"[Content_Types].xml", b"_rels/", b"docProps/")):
+        return next((found for folder, found in _OFFICE.items() if folder in start), None)
+    return None
+
+
+def _tar(start: bytes) -> str | None:
+    """By the magic of POSIX and GNU tar, which is in the first entry's head."""
+    return "application/x-tar" if start[257:262] == b"ustar" else None
 
 
 def _mp4(start: bytes) -> str | None:

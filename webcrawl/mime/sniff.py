@@ -58,6 +58,7 @@ _CONTAINED = {
 _SCRIPTABLE = frozenset(
     {"text/html", "application/xhtml+xml", "text/xml", "application/xml", "image/svg+xml"}
 )
+_ZIP = frozenset({"application/zip", "application/x-zip-compressed"})
 _PLAIN_XML = frozenset({"text/xml", "application/xml"})
 # The table inside Python, not the one of this machine: the same answer everywhere.
 _EXTENSIONS = {
@@ -163,6 +164,8 @@ def _corrected(declared: str, found: str, url: str) -> str:
         return (
             declared if declared == "image/svg+xml" and found.startswith("image/") else _refined(found, url)
         )
+    if declared in _ZIP and found.startswith(("application/vnd.", "application/epub")):
+        return found
     kind, _, name = declared.partition("/")
     if kind in ("image", "font") and found.startswith(kind):
         return found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import Self
+from collections.abc import Coroutine
+from typing import Any, Self
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -16,7 +17,15 @@ from webcrawl.body import Body, BodyWriter
 from webcrawl.coding import codings, pieces
 from webcrawl.errors import BadCoding, StoreError, StoreUnavailable
 from webcrawl.mime.sniff import SNIFF_BYTES
-from webcrawl.responses import BAD_CODING, TRUNCATED, body_of, content_type, make_response, says_nosniff
+from webcrawl.responses import (
+    BAD_CODING,
+    TRUNCATED,
+    body_of,
+    content_type,
+    length_of,
+    make_response,
+    says_nosniff,
+)
 from webcrawl.session import Session
 
 
@@ -44,19 +53,29 @@ class DecodingMiddleware:
     def process_request(self, request: Request) -> None:
         request.headers.setdefault("Accept-Encoding", b"gzip, deflate")
 
-    async def process_response(self, request: Request, response: Response) -> Response | Request:
+    def process_response(
+        self, request: Request, response: Response
+    ) -> Response | Coroutine[Any, Any, Response | Request]:
         encodings = b",".join(response.headers.getlist("Content-Encoding"))
-        if encodings and request.method != "HEAD":
-            try:
-                response = await self._decoded(request, response, codings(encodings.decode("latin-1")))
-            except StoreError as error:
-                # an exception in an answer's way back would count as the end of its page
-                if (again := self._again(request, error)) is None:
-                    raise
-                return again
+        if encodings and request.method != "HEAD" and length_of(response):
+            return self._decode_or_retry(request, response, codings(encodings.decode("latin-1")))
+        return self._counted(request, response)
+
+    def _counted(self, request: Request, response: Response) -> Response:
         if TRUNCATED in response.flags and not is_robots(request):
             frontier_scheduler(self._crawler).count("truncated")
         return response
+
+    async def _decode_or_retry(
+        self, request: Request, response: Response, names: list[str]
+    ) -> Response | Request:
+        try:
+            return self._counted(request, await self._decoded(request, response, names))
+        except StoreError as error:
+            # an exception in an answer's way back would count as the end of its page
+            if (again := self._again(request, error)) is None:
+                raise
+            return again
 
     async def _decoded(self, request: Request, response: Response, names: list[str]) -> Response:
         payload, flags = body_of(response), list(response.flags)

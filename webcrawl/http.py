@@ -6,19 +6,14 @@ import asyncio
 import base64
 import ipaddress
 import logging
-import socket
 import ssl
-from collections.abc import Callable, Mapping
-from contextvars import ContextVar
-from datetime import UTC, datetime
-from http import HTTPStatus
+from collections.abc import Callable
 from typing import Any, Self, cast
 from urllib.parse import quote, urlsplit
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 import aiohttp
 import yarl
-from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.helpers import is_ip_address
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
@@ -38,15 +33,22 @@ from scrapy.utils.ssl import _make_ssl_context
 from scrapy.utils.url import add_http_if_no_scheme
 from twisted.python.failure import Failure
 
-from webcrawl.addresses import AddressGuard
 from webcrawl.body import Body, BodyWriter
-from webcrawl.dns import Resolver
 from webcrawl.errors import AddressRefused, NameNotResolved
 from webcrawl.exchange import Exchange
 from webcrawl.mime.sniff import SNIFF_BYTES
 from webcrawl.responses import TRUNCATED, content_type, make_response, says_nosniff
 from webcrawl.session import Session
 from webcrawl.urls import DEFAULT_PORTS
+from webcrawl.wire import (
+    GuardedResolver,
+    WireRequest,
+    WireResponse,
+    check_now,
+    exchange_over,
+    over_kept,
+    sent_headers,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -61,11 +63,6 @@ _MOST_HEADERS = 1000
 
 _exchanges: WeakKeyDictionary[Request, Exchange] = WeakKeyDictionary()
 _checks: WeakKeyDictionary[Request, Callable[[], None]] = WeakKeyDictionary()
-_check: ContextVar[Callable[[], None] | None] = ContextVar("check", default=None)
-_used: WeakSet[object] = WeakSet()
-"""Connections over which a request went."""
-_kept: ContextVar[bool] = ContextVar("kept", default=False)
-"""Whether the request goes over one of these."""
 
 
 def exchange_of(request: Request | None) -> Exchange | None:
@@ -97,32 +94,6 @@ class RequestRefused(IgnoreRequest):
     """The address guard forbids the connection; it is not a failure of the host."""
 
 
-class _GuardedResolver(AbstractResolver):
-    """The addresses that aiohttp may connect to: resolved by ours, each checked at the moment of connecting."""
-
-    def __init__(self, resolver: Resolver, guard: AddressGuard) -> None:
-        self._resolver = resolver
-        self._guard = guard
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        answer = await self._resolver.resolve(host)
-        results = []
-        for address in answer.addresses:
-            self._guard.check(address, hostname=host, port=port)
-            kind = socket.AF_INET6 if ":" in address else socket.AF_INET
-            results.append(
-                ResolveResult(
-                    hostname=host, host=address, port=port, family=kind, proto=0, flags=socket.AI_NUMERICHOST
-                )
-            )
-        return results
-
-    async def close(self) -> None:
-        """The resolver is the session's to close."""
-
-
 class HTTPDownloadHandler:
     """A Scrapy download handler for http and https.
 
@@ -146,7 +117,7 @@ class HTTPDownloadHandler:
         bind = settings.get("DOWNLOAD_BIND_ADDRESS")
         self._ssl_context: ssl.SSLContext = _make_ssl_context(settings)
         self._local_address = (bind, 0) if isinstance(bind, str) else bind
-        self._resolver = _GuardedResolver(session.resolver, session.guard)
+        self._resolver = GuardedResolver(session.resolver, session.guard)
         self._opened: aiohttp.ClientSession | None = None
         self._renderer = session.renderer
 
@@ -176,8 +147,8 @@ class HTTPDownloadHandler:
             max_line_size=_LONGEST_HEADER,
             max_field_size=_LONGEST_HEADER,
             max_headers=_MOST_HEADERS,
-            request_class=_Request,
-            response_class=_Response,
+            request_class=WireRequest,
+            response_class=WireResponse,
         )
         # aiohttp would repeat a request at once when a kept connection breaks, behind politeness's back
         client._retry_connection = False
@@ -194,8 +165,8 @@ class HTTPDownloadHandler:
             return rendered
         loop = asyncio.get_running_loop()
         began = loop.time()
-        _check.set(_checks.get(request))
-        _kept.set(False)
+        check_now.set(_checks.get(request))
+        over_kept.set(False)
         try:
             url = yarl.URL(request.url, encoded=True)
             self._check_literal(url)
@@ -203,15 +174,15 @@ class HTTPDownloadHandler:
                 request.method,
                 url,
                 data=request.body or None,
-                headers=_sent_headers(request),
+                headers=sent_headers(request),
                 timeout=aiohttp.ClientTimeout(total=timeout),
                 ssl=self._ssl_context,
                 allow_redirects=False,
                 proxy=self._proxy(request),
             ) as received:
                 request.meta["download_latency"] = loop.time() - began
-                _kept.set(False)
-                return await self._read(request, cast("_Response", received))
+                over_kept.set(False)
+                return await self._read(request, cast("WireResponse", received))
         except TimeoutError as error:
             raise DownloadTimeoutError(
                 f"Getting {request.url} took longer than {timeout} seconds."
@@ -227,7 +198,7 @@ class HTTPDownloadHandler:
         except aiohttp.ClientConnectorError as error:
             raise DownloadConnectionRefusedError(str(error)) from error
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionError) as error:
-            kind = KeptConnectionClosed if _kept.get() else DownloadFailedError
+            kind = KeptConnectionClosed if over_kept.get() else DownloadFailedError
             raise kind(f"{type(error).__name__}: {error}") from error
         except aiohttp.ClientError as error:
             raise DownloadFailedError(f"{type(error).__name__}: {error}") from error
@@ -259,7 +230,7 @@ class HTTPDownloadHandler:
         if name and is_ip_address(name):
             self._guard.check(name, hostname=name, port=url.port or 0)
 
-    async def _read(self, request: Request, received: _Response) -> Response:
+    async def _read(self, request: Request, received: WireResponse) -> Response:
         headers = Headers(list(received.raw_headers))
         announced = headers.get("Content-Length")
         size = int(announced) if announced and announced.isdigit() else None
@@ -309,14 +280,14 @@ class HTTPDownloadHandler:
     def _response(
         self,
         request: Request,
-        received: _Response,
+        received: WireResponse,
         headers: Headers,
         body: Body,
         truncated: str | None,
         stopped: StopDownload | None,
     ) -> Response:
         unread = "length" if stopped is not None and not received.content.at_eof() else None
-        _exchanges[request] = _exchange(request, received, body, truncated or unread)
+        _exchanges[request] = exchange_over(request, received, body, truncated or unread)
         version = received.version
         response = make_response(
             body,
@@ -365,80 +336,3 @@ class HTTPDownloadHandler:
             raise DownloadFailedError(f"proxy authorisation by {scheme} is not supported, only Basic")
         user, _, password = base64.b64decode(token).decode(self._proxy_encoding).partition(":")
         return url._replace(netloc=f"{quote(user, '')}:{quote(password, '')}@{url.netloc}").geturl()
-
-
-class _Request(aiohttp.ClientRequest):
-    """Asks at the last moment whether it may go out: connecting takes time, and a process may have been asleep."""
-
-    async def send(self, conn: Any) -> aiohttp.ClientResponse:
-        if check := _check.get():
-            check()
-        _kept.set(conn.protocol in _used)
-        _used.add(conn.protocol)
-        return await super().send(conn)
-
-
-class _Response(aiohttp.ClientResponse):
-    """Keeps what aiohttp forgets once the connection is given back: the peer and its certificate."""
-
-    peer: str | None = None
-    certificate: bytes | None = None
-
-    async def start(self, connection: Any) -> aiohttp.ClientResponse:
-        if transport := connection.transport:
-            peername = transport.get_extra_info("peername")
-            self.peer = peername[0].partition("%")[0] if peername else None
-            tls = transport.get_extra_info("ssl_object")
-            self.certificate = tls.getpeercert(binary_form=True) if tls else None
-        return await super().start(connection)
-
-
-def _sent_headers(request: Request) -> list[tuple[str, str]]:
-    """The headers as aiohttp wants them, which sends them as UTF-8: bytes that are not become so."""
-    return [
-        (name.decode("latin-1"), _text(value))
-        for name, values in request.headers.items()
-        if name != b"Proxy-Authorization"
-        for value in values
-    ]
-
-
-def _text(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value.decode("latin-1")
-
-
-def _exchange(request: Request, received: _Response, payload: Body, truncated: str | None) -> Exchange:
-    url = yarl.URL(request.url, encoded=True)
-    sent: Mapping[str, str] = received.request_info.headers
-    request_lines = [f"{request.method} {url.raw_path_qs or '/'} HTTP/1.1"]
-    # the credentials for a proxy are not for an archive
-    request_lines += [f"{name}: {value}" for name, value in sent.items() if name != "Proxy-Authorization"]
-    version = received.version or aiohttp.HttpVersion11
-    reason = received.reason or _phrase(received.status)
-    status_line = f"HTTP/{version.major}.{version.minor} {received.status} {reason}"
-    response_lines = [
-        status_line.encode("utf-8", "surrogateescape"),
-        *(name + b": " + value for name, value in received.raw_headers),
-    ]
-    return Exchange(
-        url=request.url,
-        method=request.method,
-        request_head="\r\n".join([*request_lines, "", ""]).encode(),
-        request_body=request.body,
-        status=received.status,
-        response_head=b"\r\n".join([*response_lines, b"", b""]),
-        payload=payload,
-        ip_address=received.peer,
-        fetched_at=datetime.now(UTC),
-        truncated=truncated,
-    )
-
-
-def _phrase(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return ""

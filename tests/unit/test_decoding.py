@@ -1,0 +1,86 @@
+"""Content-Encoding, response by response."""
+
+from __future__ import annotations
+
+import gzip
+from typing import Any
+
+import brotli
+import pytest
+from scrapy import Request
+from scrapy.exceptions import IgnoreRequest, NotConfigured
+from scrapy.http import HtmlResponse, Response
+
+from middlewares.decoding import DecodingMiddleware
+from tests.downloads import Client, run
+
+PAGE = b"<title>Gr\xc3\xbc\xc3\x9fe</title>" + b"<p>words" * 1000
+
+
+def answer(body: bytes, encoding: str = "gzip", **more: Any) -> Response:
+    headers = {"Content-Type": "text/html; charset=utf-8", "Content-Encoding": encoding, "X-A": "b"}
+    return HtmlResponse("http://h/", headers=headers, body=body, **more)
+
+
+async def decoded(response: Response, request: Request | None = None, **settings: Any) -> Response:
+    middleware = DecodingMiddleware.from_crawler(Client(**settings).crawler)
+    found = middleware.process_response(request or Request("http://h/"), response)
+    found = found if isinstance(found, Response) else await found
+    assert isinstance(found, Response)
+    return found
+
+
+def test_a_body_is_decoded_and_its_header_gone() -> None:
+    async def check() -> None:
+        for body, encoding in (
+            (gzip.compress(PAGE), "gzip"),
+            (gzip.compress(PAGE), "X-GZIP , identity"),
+            (brotli.compress(gzip.compress(PAGE)), "gzip, br"),
+        ):
+            response = await decoded(answer(body, encoding, status=203, flags=["a"], protocol="HTTP/1.1"))
+            assert isinstance(response, HtmlResponse) and response.css("title::text").get() == "Grüße"
+            assert (response.body, response.status, response.flags) == (PAGE, 203, ["a"])
+            assert (response.protocol, response.headers["X-A"]) == ("HTTP/1.1", b"b")
+            assert "Content-Encoding" not in response.headers
+
+    run(check())
+
+
+@pytest.mark.parametrize("body", [b"<p>not encoded", b"\x1f\x8b\x08 nearly", PAGE])
+@pytest.mark.parametrize("encoding", ["gzip", "br", "utf-8", "gzip, unheard-of"])
+def test_what_is_not_encoded_so_stays_as_it_is(body: bytes, encoding: str) -> None:
+    async def check() -> None:
+        response = await decoded(answer(body, encoding))
+        assert (response.body, response.flags) == (body, ["bad_coding"])
+        assert "Content-Encoding" in response.headers
+
+    run(check())
+
+
+def test_nothing_is_decoded_where_nothing_is() -> None:
+    async def check() -> None:
+        empty = answer(b"", "br")
+        assert await decoded(empty) is empty
+        head = answer(b"x")
+        assert await decoded(head, Request("http://h/", method="HEAD")) is head
+
+    run(check())
+
+
+def test_what_unfolds_to_more_than_is_allowed_is_refused() -> None:
+    async def check() -> None:
+        bomb = gzip.compress(bytes(1_000_000))
+        with pytest.raises(IgnoreRequest, match="unfolds to more than DOWNLOAD_MAXSIZE 1000"):
+            await decoded(answer(bomb), DOWNLOAD_MAXSIZE=1000)
+        request = Request("http://h/", meta={"download_maxsize": 999})
+        with pytest.raises(IgnoreRequest, match="DOWNLOAD_MAXSIZE 999"):
+            await decoded(answer(bomb), request)
+        whole = await decoded(answer(bomb), DOWNLOAD_MAXSIZE=1_000_000)
+        assert whole.body == bytes(1_000_000)
+
+    run(check())
+
+
+def test_it_can_be_turned_off() -> None:
+    with pytest.raises(NotConfigured):
+        DecodingMiddleware.from_crawler(Client(COMPRESSION_ENABLED=False).crawler)

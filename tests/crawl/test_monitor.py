@@ -1,0 +1,126 @@
+"""`scrapy crawl monitor`, run after run over a site that changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.crawls import Crawl, CrawlResult, until
+from tests.web import Hit, LocalWeb, Reply
+
+SITE = "127.0.1.1"
+RunCrawl = Callable[..., CrawlResult]
+ARGUMENTS = {"arguments": {"scope": "host"}, "DOWNLOAD_DELAY": 0, "FRONTIER_MAX_ATTEMPTS": 1}
+
+
+class Site:
+    """Pages whose texts a test changes; every other one has a validator."""
+
+    def __init__(self, web: LocalWeb) -> None:
+        self.web = web
+        self.conditional: list[str] = []
+
+    def put(self, path: str, text: str) -> None:
+        def answer(hit: Hit) -> Reply:
+            tag = f'"{abs(hash(text))}"'
+            if hit.headers.get("If-None-Match") == tag:
+                self.conditional.append(path)
+                return Reply("", status=304)
+            return Reply(text, headers={"ETag": tag})
+
+        self.web.put(SITE, path, answer if path.startswith("/v") or path == "/" else text)
+
+    def put_home(self, *paths: str) -> None:
+        self.put("/", "".join(f"<a href={path}>{path}</a>" for path in paths))
+
+
+def report(result: CrawlResult) -> dict[str, dict[str, Any]]:
+    lines = (result.data_dir / "monitor.jsonl").read_text().splitlines()
+    return {"/" + one["url"].split("/", 3)[3]: one for one in map(json.loads, lines)}
+
+
+def kinds(result: CrawlResult) -> dict[str, str]:
+    return {path: one["change"] for path, one in report(result).items()}
+
+
+PATHS = ("/v-same", "/plain", "/edited", "/v-edited", "/markup", "/gone", "/moved", "/down", "/unlinked")
+
+
+@pytest.fixture
+def site(local_web: Callable[..., LocalWeb]) -> Site:
+    site = Site(local_web(SITE))
+    site.put_home(*PATHS)
+    for path in PATHS:
+        site.put(path, f"<title>t</title><h1>Page {path}</h1><p>First line.</p><p>Second line.</p>")
+    return site
+
+
+def test_what_changed_from_run_to_run(site: Site, run_crawl: RunCrawl) -> None:
+    web, seeds = site.web, [site.web.url(SITE)]
+    first = run_crawl("monitor", seeds, **ARGUMENTS)
+    assert first.returncode == 0, first.stderr
+    assert set(kinds(first).values()) == {"new"}
+    assert first.stdout == "Pages, the first run: 10 new.\n"
+
+    site.put("/edited", "<h1>Page /edited</h1><p>First line.</p><p>Another line.</p><script>x()</script>")
+    site.put("/v-edited", "<p>All new.</p>")
+    site.put(
+        "/markup", "<h1>Page\n/markup</h1><div class=x><p>First line.<p>Second line.</div><script>1</script>"
+    )
+    web.put(SITE, "/gone", Reply("gone", status=404))
+    web.put(SITE, "/moved", Reply("", status=301, headers={"Location": "/new"}))
+    web.put(SITE, "/down", Reply("", status=500))
+    site.put("/new", "<p>new</p>")
+    site.put_home(*PATHS[:-1], "/new")
+    second = run_crawl("monitor", seeds, **ARGUMENTS)
+    assert second.returncode == 0, second.stderr
+    found = report(second)
+    assert kinds(second) == {
+        "/": "changed",
+        "/v-same": "unchanged",
+        "/plain": "unchanged",
+        "/edited": "changed",
+        "/v-edited": "changed",
+        "/markup": "unchanged",
+        "/gone": "gone",
+        "/moved": "gone",
+        "/down": "unreachable",
+        "/unlinked": "gone",
+        "/new": "new",
+    }
+    assert site.conditional == ["/v-same"]
+    assert found["/edited"]["diff"][2:] == [
+        "@@ -2,2 +2,2 @@",
+        " First line.",
+        "-Second line.",
+        "+Another line.",
+    ]
+    assert found["/edited"]["before"] < found["/edited"]["fetched_at"]
+    assert found["/moved"]["target"] == web.url(SITE, "/new")
+    assert f"changed     {web.url(SITE, '/edited')}\n" in second.stdout
+    assert "              +Another line.\n" in second.stdout
+    assert second.stdout.splitlines()[-1].endswith(
+        "UTC: 3 changed, 3 gone, 1 new, 3 unchanged, 1 unreachable."
+    )
+
+    site.put("/gone", "<p>here again</p>")
+    third = run_crawl("monitor", seeds, **ARGUMENTS)
+    # what was gone before is not told of again
+    assert {path: kind for path, kind in kinds(third).items() if kind != "unchanged"} == {"/gone": "new"}
+
+
+def test_a_run_that_is_stopped_is_compared_with_nothing(
+    site: Site, run_crawl: RunCrawl, start_crawl: Callable[..., Crawl]
+) -> None:
+    seeds = [site.web.url(SITE)]
+    run_crawl("monitor", seeds, **ARGUMENTS)
+    site.web.hits.clear()
+    crawl = start_crawl("monitor", seeds, **{**ARGUMENTS, "DOWNLOAD_DELAY": 0.5})
+    until(lambda: len(site.web.hits) >= 3, crawl)
+    crawl.interrupt()
+    assert "was not finished" in crawl.wait().stdout
+    result = run_crawl("monitor", seeds, **ARGUMENTS)
+    assert set(kinds(result).values()) == {"unchanged"}

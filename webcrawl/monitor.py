@@ -1,0 +1,161 @@
+"""What has changed on a site between two runs of a crawl over the same stores."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from webcrawl.document import Document
+from webcrawl.errors import StoreError
+from webcrawl.mime.html import is_html
+from webcrawl.stored import Row, StoredPages
+from webcrawl.stores.metadata import Fetch
+from webcrawl.stores.warc import WarcPlace
+
+_MOST_LINES = 5_000
+_MOST_DIFFERENCES = 200
+_SHOWN = 6
+# The text of other types is none that a person reads.
+_TEXTS = ("text/", "application/json", "application/xml")
+# Between pieces of text: no page has it, and line ends within a piece mean nothing.
+_BETWEEN = "\x1e"
+_UNSEEN = "script,style,noscript,template"
+
+
+@dataclass
+class Change:
+    """What became of a page since the run before.
+
+    `change` is new, changed, unchanged, gone (404, 410, a redirect to `target`, or no page leads to it any more) or
+    unreachable (5xx, no answer: nothing is known). `diff` are the lines of a unified diff of its text, at most 200;
+    None where there is no text to compare. Times are ISO 8601.
+    """
+
+    url: str
+    change: str
+    status: int | None = None
+    fetched_at: str | None = None
+    before: str | None = None
+    target: str | None = None
+    error: str | None = None
+    diff: list[str] | None = None
+
+
+def changes(
+    stored: StoredPages, since: datetime, last: datetime | None, inside: Callable[[str], bool]
+) -> Iterator[Change]:
+    """The pages that are `inside`, in the order of their URLs: what the run begun at `since` found of them.
+
+    `last` is when the run before began, None for the first; what was gone by then is not told of again.
+    """
+    for row in stored.rows():
+        if inside(row["url"]) and (change := _change(stored, row, since, last)):
+            yield change
+
+
+def write(found: Iterable[Change]) -> Iterator[str]:
+    """Changes as JSON lines."""
+    for change in found:
+        known = {name: value for name, value in asdict(change).items() if value is not None}
+        yield json.dumps(known, ensure_ascii=False)
+
+
+class Told:
+    """What a person reads: a few lines for each change as it comes, and how many there were of each kind."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def lines(self, change: Change) -> list[str]:
+        self.counts[change.change] += 1
+        if change.change == "unchanged":
+            return []
+        why = change.target or change.error or (change.status if change.status != 200 else "")
+        lines = [f"{change.change:11} {change.url}" + (f"  ({why})" if why else "")]
+        shown = [line for line in change.diff or () if line.startswith(("+", "-"))]
+        lines += [f"{'':11}   {line[:150]}" for line in shown[:_SHOWN]]
+        return [*lines, f"{'':11}   ..."] if len(shown) > _SHOWN else lines
+
+    @property
+    def total(self) -> str:
+        return ", ".join(f"{number:,} {kind}" for kind, number in sorted(self.counts.items())) or "no pages"
+
+
+def _change(stored: StoredPages, row: Row, since: datetime, last: datetime | None) -> Change | None:
+    tried_at = row["tried_at"] or row["fetched_at"]
+    facts: dict[str, Any] = {"status": row["status"], "fetched_at": row["fetched_at"].isoformat()}
+    if tried_at < since:
+        linked_before = last is not None and tried_at >= last and row["status"] == 200
+        return Change(row["url"], "gone", **facts, error="no page leads to it") if linked_before else None
+    if row["state"] == "unchanged":
+        return Change(row["url"], "unchanged", **facts)
+    if row["first_fetched_at"] >= since:
+        return Change(row["url"], "new", **facts) if row["status"] == 200 else None
+    if row["state"] == "failed":
+        return (
+            Change(row["url"], "unreachable", **facts, error=row["error"]) if row["status"] == 200 else None
+        )
+    if row["status"] == 200 and (row["changed_at"] is None or row["changed_at"] < since):
+        return Change(row["url"], "unchanged", **facts)
+    before = _before(stored, row["url"], since)
+    if before is None or before.status != 200:
+        return Change(row["url"], "new", **facts) if row["status"] == 200 else None
+    facts["before"] = before.fetched_at.isoformat()
+    if row["status"] == 200:
+        return _compared(stored, row, before, facts)
+    target = row["final_url"] if row["state"] == "redirected" else None
+    kind = "unreachable" if row["state"] == "broken" else "gone"
+    return Change(row["url"], kind, **facts, target=target)
+
+
+def _before(stored: StoredPages, url: str, since: datetime) -> Fetch | None:
+    """The last answer with contents before this run."""
+    earlier = [
+        fetch
+        for fetch in stored.metadata.history(url)
+        if fetch.fetched_at < since and fetch.status not in (None, 304)
+    ]
+    return earlier[-1] if earlier else None
+
+
+def _compared(stored: StoredPages, row: Row, before: Fetch, facts: dict[str, Any]) -> Change:
+    """A page whose bytes are others; unchanged all the same when its text is what it was."""
+    new = _lines(row, stored.document(row))
+    old = _lines(row, _document_of(stored, row, before))
+    if new is None or old is None:
+        return Change(row["url"], "changed", **facts)
+    if new == old:
+        return Change(row["url"], "unchanged", **facts)
+    diff = difflib.unified_diff(old, new, facts["before"], facts["fetched_at"], lineterm="", n=1)
+    return Change(row["url"], "changed", **facts, diff=list(islice(diff, _MOST_DIFFERENCES)))
+
+
+def _document_of(stored: StoredPages, row: Row, fetch: Fetch) -> Document | None:
+    if fetch.warc_file is None or fetch.warc_offset is None or fetch.warc_length is None:
+        return None
+    try:
+        body = stored.body_at(WarcPlace(fetch.warc_file, fetch.warc_offset, fetch.warc_length))
+    except (StoreError, ValueError, EOFError, OSError):
+        return None
+    return None if body is None else Document(body, row["mime_type"] or "", row["charset"], row["url"])
+
+
+def _lines(row: Row, document: Document | None) -> list[str] | None:
+    """The text of a page, a line for each piece that stands by itself; None where there is none."""
+    if document is None:
+        return None
+    if not is_html(row["mime_type"]):
+        readable = (row["mime_type"] or "").startswith(_TEXTS)
+        return document.text.splitlines()[:_MOST_LINES] if readable else None
+    tree = document.html
+    for node in tree.css(_UNSEEN):
+        node.decompose()
+    text = tree.body.text(separator=_BETWEEN) if tree.body is not None else ""
+    lines = (" ".join(line.split()) for line in text.split(_BETWEEN))
+    return list(islice(filter(None, lines), _MOST_LINES))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 from itertools import compress
 from typing import NamedTuple
 
@@ -45,6 +46,7 @@ _BESIDE = re.compile(
     re.IGNORECASE,
 )
 _PERHAPS_WITHIN = re.compile(r"article|body|column|content|main|page|wrap|has-|with-|no-", re.IGNORECASE)
+_UNKNOWN, _NAMED_BESIDE, _NAMED_WITHIN = range(3)
 _ROLES_BESIDE = frozenset(
     {"banner", "complementary", "contentinfo", "navigation", "search", "dialog", "menu"}
 )
@@ -189,9 +191,20 @@ def _is_beside(node: LexborNode) -> bool:
         return False
     if attributes.get("role") in _ROLES_BESIDE:
         return True
-    # long ones are no names, and would take long
-    names = f"{(attributes.get('class') or '')[:_MOST_CHARS]} {(attributes.get('id') or '')[:_MOST_CHARS]}"
-    return len(names) > 1 and bool(_BESIDE.search(names)) and not _PERHAPS_WITHIN.search(names)
+    name, other = attributes.get("class"), attributes.get("id")
+    return (
+        max(_place_of(name) if name else _UNKNOWN, _place_of(other) if other else _UNKNOWN) == _NAMED_BESIDE
+    )
+
+
+@lru_cache(2**13)
+def _place_of(name: str) -> int:
+    """What a class or id says of where its element is; the same ones come on page after page."""
+    if len(name) > _MOST_CHARS:  # no name, and would take long
+        return _UNKNOWN
+    if _PERHAPS_WITHIN.search(name):
+        return _NAMED_WITHIN
+    return _NAMED_BESIDE if _BESIDE.search(name) else _UNKNOWN
 
 
 def _clean(text: str) -> str:

@@ -61,15 +61,15 @@ def pdf(
     return pdf_of(objects)
 
 
-def pdf_of(objects: dict[int, str]) -> bytes:
-    """A PDF file of numbered objects; 1 is its catalog, 6 its information dictionary."""
+def pdf_of(objects: dict[int, str], more: str = "") -> bytes:
+    """A PDF file of numbered objects; 1 is its catalog, 6 its information dictionary. `more` is put into the trailer."""
     body, places = b"%PDF-1.7\n", {}
     for number in sorted(objects):
         places[number] = len(body)
         body += f"{number} 0 obj\n{objects[number]}\nendobj\n".encode("latin-1")
     table = "".join(f"{number} 1\n{place:010d} 00000 n \n" for number, place in sorted(places.items()))
     start = len(body)
-    trailer = f"<< /Size {max(objects) + 1} /Root 1 0 R /Info 6 0 R >>"
+    trailer = f"<< /Size {max(objects) + 1} /Root 1 0 R /Info 6 0 R {more} >>"
     return (
         body
         + f"xref\n0 1\n0000000000 65535 f \n{table}trailer\n{trailer}\nstartxref\n{start}\n%%EOF\n".encode()

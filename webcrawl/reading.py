@@ -77,9 +77,10 @@ def fill(page: Page, facts: Facts) -> None:
     page.title, page.description, page.language = facts.title, facts.description, facts.language
     page.author, page.published_at = facts.author, facts.published
     page.text = facts.text
-    page.details = dict(facts.details)
+    details = dict(facts.details)
     if facts.modified:
-        page.details["modified"] = facts.modified.isoformat()
+        details["modified"] = facts.modified.isoformat()
+    page.details = details or None
 
 
 def _is_unread(page: Page) -> bool:

@@ -68,6 +68,7 @@ def locked() -> bytes:
     [
         (lambda: b"", "is broken"),
         (lambda: docx("x")[:300], "is broken"),
+        (lambda: b"a text that is called .doc", "no office document"),
         (lambda: zipped({"a.txt": "x"}), "of no office document"),
         (lambda: ole()[:1_000], "is broken"),
         (lambda: locked(), "is protected by a password"),
@@ -76,7 +77,7 @@ def locked() -> bytes:
         (lambda: ooxml(word__document="<a>" * 100_000), "is broken"),
         (lambda: zipped({f"{number}": b"" for number in range(10_001)}), "has 10,001 members"),
     ],
-    ids=["empty", "cut", "other zip", "cut ole", "locked", "bomb", "entities", "depth", "members"],
+    ids=["empty", "cut", "text", "other zip", "cut ole", "locked", "bomb", "entities", "depth", "members"],
 )
 def test_what_is_broken_or_a_bomb_is_said(body: Callable[[], bytes], error: str, read: Read) -> None:
     with pytest.raises(UnreadableDocument, match=error):

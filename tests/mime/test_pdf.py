@@ -64,6 +64,18 @@ def test_what_is_broken_is_said(body: bytes, error: str, read: Read) -> None:
         read(READER, body, TYPE)
 
 
+def test_a_password_is_said(read: Read) -> None:
+    objects = {
+        1: "<< /Type /Catalog /Pages 2 0 R >>",
+        2: "<< /Type /Pages /Kids [10 0 R] /Count 1 >>",
+        6: "<< >>",
+        7: f"<< /Filter /Standard /V 1 /R 2 /O <{'41' * 32}> /U <{'42' * 32}> /P -4 >>",
+        10: PAGE,
+    }
+    with pytest.raises(UnreadableDocument, match="protected by a password"):
+        read(READER, pdf_of(objects, f"/Encrypt 7 0 R /ID [<{'43' * 16}> <{'43' * 16}>]"), TYPE)
+
+
 def test_what_goes_in_circles_ends(read: Read) -> None:
     """Pages that are their own parents, bookmarks that follow themselves, a form drawn within itself."""
     mark = "<< /Title (mark) /Parent 5 0 R /Next 11 0 R /First 11 0 R /A << /S /URI /URI (http://a.example/) >> >>"

@@ -117,6 +117,14 @@ def test_a_tar_archive_is_listed(packing: str, read: Read) -> None:
     assert facts.details["names"] == ["a/b.txt", "c"]
 
 
+def test_a_tar_archive_of_the_seventies(read: Read) -> None:
+    body = bytearray(tar("old"))
+    body[257:512] = bytes(255)
+    body[148:156] = b"        "
+    body[148:156] = b"%06o\0 " % sum(body[:512])
+    assert read(ARCHIVE, bytes(body), "application/x-tar").details["names"] == ["old"]
+
+
 def test_other_packed_files_say_what_they_are(read: Read) -> None:
     assert read(ARCHIVE, gzip.compress(b"text"), "application/gzip").details == {"format": "gzip"}
 

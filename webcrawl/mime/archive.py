@@ -52,6 +52,8 @@ def _contents(document: Document) -> dict[str, Any]:
                 return {"format": name}
             with opened(document.open()) as stream:
                 return _tar(cast("BinaryIO", _Bounded(stream)), f"tar, {name}")
+    if document.mime_type == "application/x-tar":  # the oldest ones have no magic
+        return _tar(document.open(), "tar")
     raise UnreadableDocument("is broken, or an archive of another kind")
 
 

@@ -27,6 +27,8 @@ def read(document: Document) -> Facts:
     """Raises UnreadableDocument: it is broken, locked, or too much to unpack."""
     if document.start(len(_OLE)) == _OLE:
         return _read_ole(document)
+    if document.start(2) != b"PK":
+        raise UnreadableDocument("is broken, or no office document")
     office = Zipped(document)
     if "[Content_Types].xml" in office:
         return _read_ooxml(office, document.url)

@@ -62,7 +62,7 @@ def pdf(
 
 
 def pdf_of(objects: dict[int, str], more: str = "") -> bytes:
-    """A PDF file of numbered objects; 1 is its catalog, 6 its information dictionary. `more` is put into the trailer."""
+    """A PDF file of numbered objects: 1 is its catalog, 6 its information dictionary; `more` is for the trailer."""
     body, places = b"%PDF-1.7\n", {}
     for number in sorted(objects):
         places[number] = len(body)

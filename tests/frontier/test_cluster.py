@@ -31,6 +31,7 @@ from webcrawl.engine import Call, Engine, script_source
 from webcrawl.errors import EngineError, EngineUnavailable
 from webcrawl.frontier import Crawl, Frontier, Keys, Lease, LeasedURL, Settlement
 from webcrawl.frontier.records import HostLimits, Report
+from webcrawl.listeners import Publisher
 
 HOST = "http://a.test"
 HOSTS = [f"http://h{n}.test" for n in range(40)]
@@ -85,6 +86,7 @@ async def try_the_crawl_and_its_indexes(crawl: Crawl) -> None:
     assert await crawl.workers() == ["w1"]
     assert [await index.same_payload(b"digest00", url, now) for url in ("u1", "u2")] == [None, ("u1", now)]
     assert [await index.near_text(7, url, 3) for url in ("u1", "u2")] == [None, "u1"]
+    assert await Publisher(crawl.engine, crawl.keys, 10).publish({"url": "u1"})
 
 
 async def try_leases(frontier: Frontier) -> list[Lease]:

@@ -11,17 +11,17 @@ from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
 from scrapy.core.scraper import Slot
 from scrapy.crawler import Crawler
 from scrapy.exceptions import _InvalidOutput
-from scrapy.http import Response
+from scrapy.http import Response, TextResponse
 from scrapy.utils.defer import ensure_awaitable
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from webcrawl.responses import SpooledResponse
+from webcrawl.responses import SpooledResponse, length_of
 from webcrawl.session import Session
 
 
 class _ScraperSlot(Slot):
-    """Counts what a response has in memory; Scrapy's own would read a body from its file to learn its length."""
+    """Counts what of a response will be in memory; Scrapy's own would read its file to learn its length."""
 
     def add_response_request(self, result: Response | Failure, request: Request) -> Deferred[None]:
         done: Deferred[None] = Deferred()
@@ -34,9 +34,10 @@ class _ScraperSlot(Slot):
         self.active_size -= self._size(result)
 
     def _size(self, result: Response | Failure) -> int:
-        if not isinstance(result, Response) or isinstance(result, SpooledResponse):
-            return self.MIN_RESPONSE_SIZE
-        return max(len(result.body), self.MIN_RESPONSE_SIZE)
+        # a page is in memory while it is parsed, wherever its body is; a film is not
+        is_in_memory = isinstance(result, TextResponse) or not isinstance(result, SpooledResponse)
+        size = length_of(result) if isinstance(result, Response) and is_in_memory else 0
+        return max(size, self.MIN_RESPONSE_SIZE)
 
 
 class Downloader(ScrapyDownloader):

@@ -15,12 +15,14 @@ from pathlib import Path
 import brotli
 import pytest
 from hypothesis import given, strategies as st
+from scrapy import Request
 from scrapy.http import Headers, HtmlResponse, Response, TextResponse
 
 from tests.unit.warcs import NOW, check, one_file, replay
 from webcrawl.body import CHUNK, Body, BodyWriter, Spool
 from webcrawl.coding import codings, pieces, zstd
 from webcrawl.document import Document
+from webcrawl.downloader import _ScraperSlot
 from webcrawl.errors import BadCoding, StoreError
 from webcrawl.exchange import Exchange, digest
 from webcrawl.mime.sizes import Sizes
@@ -193,6 +195,26 @@ def test_a_small_response_is_an_ordinary_one() -> None:
     response = make_response(Body(b"\0\1"), URL + "a.mp4", Headers())
     assert type(response) is Response
     assert (length_of(response), bytes(body_of(response))) == (2, b"\0\1")
+
+
+@pytest.mark.parametrize(
+    ("content_type", "length", "counted"),
+    [
+        ("text/html", 5_000, 5_000),
+        ("text/html", 500_000, 500_000),
+        ("video/mp4", 5_000, 5_000),
+        ("video/mp4", 500_000, 1_024),
+    ],
+)
+def test_what_will_be_in_memory_counts(tmp_path: Path, content_type: str, length: int, counted: int) -> None:
+    """Else pages of a megabyte would be parsed all at once, at 15 to 30 times their size."""
+    slot, request = _ScraperSlot(10_000), Request(URL)
+    body = written(Spool(tmp_path), b"\1" * length)
+    slot.add_response_request(make_response(body, URL, Headers({"Content-Type": content_type})), request)
+    assert (slot.active_size, slot.needs_backout()) == (counted, counted > 10_000)
+    response, *_ = slot.next_response_request_deferred()
+    slot.finish_response(response, request)
+    assert slot.active_size == 0
 
 
 # --- the archive ---

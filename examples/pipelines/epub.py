@@ -25,14 +25,13 @@ class EpubPipeline(MimePipeline):
 def read(document: Document) -> Facts:
     """The facts of a book; raises UnreadableDocument."""
     book = Zipped(document)
-    (package_name,) = _attributes(book, "META-INF/container.xml", "rootfile", "full-path")[:1] or [
-        "content.opf"
-    ]
-    said = first_texts(book.xml(package_name))
+    packages = _attributes(book, "META-INF/container.xml", "rootfile", "full-path")
+    package = packages[0] if packages else "content.opf"
+    said = first_texts(book.xml(package))
     chapters = [
         LexborHTMLParser(book.read(name))
-        for address in _attributes(book, package_name, "item", "href")
-        if (name := posixpath.join(posixpath.dirname(package_name), unquote(address))) in book
+        for address in _attributes(book, package, "item", "href")
+        if (name := posixpath.join(posixpath.dirname(package), unquote(address))) in book
         and name.endswith((".xhtml", ".html", ".htm"))
     ]
     addresses = [a.attributes["href"] or "" for chapter in chapters for a in chapter.css("a[href^=http]")]

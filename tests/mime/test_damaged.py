@@ -12,7 +12,7 @@ from webcrawl.errors import UnreadableDocument
 from webcrawl.mime.facts import Facts
 
 Read = Callable[..., Facts]
-EXAMPLES = 40
+EXAMPLES = 25
 # what only the process itself can say of a reader that died, hung or answered nonsense
 WORSE = ("its reader", "longer", "more memory", "more time", "no process")
 

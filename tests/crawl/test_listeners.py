@@ -26,7 +26,7 @@ def test_two_groups_hear_of_every_page_of_a_crawl_whose_worker_is_killed(
     tmp_path: Path,
 ) -> None:
     web = local_web(*SITES)
-    graph = generated_web(3, web, pages=80)
+    graph = generated_web(3, web, pages=50)
     seeds = [web.url(site) for site in SITES]
     engine = ("-s", f"REDIS_URL={redis_url}")
 

@@ -58,12 +58,22 @@ def site(local_web: Callable[..., LocalWeb]) -> Site:
     return site
 
 
-def test_what_changed_from_run_to_run(site: Site, run_crawl: RunCrawl) -> None:
+def test_what_changed_from_run_to_run(
+    site: Site, run_crawl: RunCrawl, start_crawl: Callable[..., Crawl]
+) -> None:
     web, seeds = site.web, [site.web.url(SITE)]
     first = run_crawl("monitor", seeds, **ARGUMENTS)
     assert first.returncode == 0, first.stderr
     assert set(kinds(first).values()) == {"new"}
     assert first.stdout == "Pages, the first run: 10 new.\n"
+
+    # a run that is stopped is compared with nothing, and the next one not with it
+    web.hits.clear()
+    stopped = start_crawl("monitor", seeds, **{**ARGUMENTS, "DOWNLOAD_DELAY": 0.3})
+    until(lambda: len(web.hits) >= 3, stopped)
+    stopped.interrupt()
+    assert "was not finished" in stopped.wait().stdout
+    site.conditional.clear()
 
     site.put("/edited", "<h1>Page /edited</h1><p>First line.</p><p>Another line.</p><script>x()</script>")
     site.put("/v-edited", "<p>All new.</p>")
@@ -110,17 +120,3 @@ def test_what_changed_from_run_to_run(site: Site, run_crawl: RunCrawl) -> None:
     third = run_crawl("monitor", seeds, **ARGUMENTS)
     # what was gone before is not told of again
     assert {path: kind for path, kind in kinds(third).items() if kind != "unchanged"} == {"/gone": "new"}
-
-
-def test_a_run_that_is_stopped_is_compared_with_nothing(
-    site: Site, run_crawl: RunCrawl, start_crawl: Callable[..., Crawl]
-) -> None:
-    seeds = [site.web.url(SITE)]
-    run_crawl("monitor", seeds, **ARGUMENTS)
-    site.web.hits.clear()
-    crawl = start_crawl("monitor", seeds, **{**ARGUMENTS, "DOWNLOAD_DELAY": 0.5})
-    until(lambda: len(site.web.hits) >= 3, crawl)
-    crawl.interrupt()
-    assert "was not finished" in crawl.wait().stdout
-    result = run_crawl("monitor", seeds, **ARGUMENTS)
-    assert set(kinds(result).values()) == {"unchanged"}

@@ -61,6 +61,8 @@ class Command(SessionCommand):
             reader=opts.reader or f"{socket.gethostname()}:{os.getpid()}",
             from_start=opts.from_start or bool(opts.group),
         )
+        if not await session.engine.client.exists(session.keys.own("pages")):
+            print("Nothing is published yet: the crawl needs LISTENERS_MAXLEN.", file=sys.stderr)
         left = opts.count
         async for pages in listener.pages(forever=not opts.once):
             if missed := await listener.missed():

@@ -40,8 +40,13 @@ def put(path: Path) -> None:
     Bucket("pages", "").put(path, lambda: False)
 
 
-@pytest.mark.parametrize("size", [0, 1000, PART, PART + 1])
-@pytest.mark.parametrize("checksums", ["when_supported", "when_required"])
+@pytest.mark.parametrize(
+    ("size", "checksums"),
+    [
+        *((size, "when_supported") for size in (0, PART, PART + 1)),
+        *((size, "when_required") for size in (1000, PART + 1)),
+    ],
+)
 def test_what_is_there_is_recognized_and_not_sent_again(
     line: Line,
     bucket: Contents,
@@ -190,6 +195,35 @@ def test_a_file_that_is_old_is_sent(line: Line, bucket: Contents, tmp_path: Path
     eventually(lambda: store.tend() == "" and len(bucket()) == 2)
     assert set(archived(bucket())) == {"http://www.example.org/a"}
     store.close()
+
+
+def test_a_file_that_cannot_be_sent_keeps_no_other_from_it(
+    line: Line, bucket: Contents, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = archive(tmp_path, close_seconds=3.0)
+    (store.folder / "a-folder.warc.gz").mkdir()
+    store.write(page("a"))
+    store.close()
+    assert "cannot upload a-folder.warc.gz" in caplog.text
+    assert set(archived(bucket())) == {"http://www.example.org/a"}
+    assert files(tmp_path) == []
+    uploads_end()
+
+
+def test_a_file_that_is_sent_while_it_is_read(line: Line, bucket: Contents, tmp_path: Path) -> None:
+    store = archive(tmp_path, roll_bytes=1, close_seconds=0)
+    line.cut()
+    store.write(page("a"))
+    store.write(page("b"))
+    line.mend()
+    found = {file.name: file for file in store.files()}
+    assert len(found) == 2, "a WARC file that is closed, and its index"
+    store.close()
+    uploads_end()
+    archive(tmp_path).close()
+    assert files(tmp_path) == []
+    for file in found.values():
+        assert b"".join(file.chunks(100)) == bucket()[f"crawl/1/{file.name}"]
 
 
 def test_reading_says_why_it_cannot(line: Line, tmp_path: Path) -> None:

@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 FAILURES = (BotoCoreError, Boto3Error, ClientError, OSError, StoreError)
 """What `Bucket.put` may raise."""
+UNREACHABLE = (BotoConnectionError, HTTPClientError)
+"""That of it which says nothing of the file."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,254}")
 _PART_BYTES = 16 * 1024 * 1024

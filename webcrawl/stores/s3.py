@@ -21,7 +21,7 @@ from pathlib import Path
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.page import Page
 from webcrawl.space import occupied
-from webcrawl.stores.bucket import FAILURES, Bucket
+from webcrawl.stores.bucket import FAILURES, UNREACHABLE, Bucket
 from webcrawl.stores.claim import claimed
 from webcrawl.stores.folder import FolderArchive
 from webcrawl.stores.record import StoredRecord, inflated, parse
@@ -36,6 +36,7 @@ _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
 _URGENT_PAUSE = 5.0
 _LAST_TRIES = 3
+_MOST_FAILURES = 3
 
 
 class S3Archive:
@@ -112,7 +113,15 @@ class S3Archive:
             if name.endswith(FINISHED) and "/" not in name:
                 local.pop(name, None)
                 yield StoredFile(name, size, partial(self._bucket.read, name))
-        yield from local.values()
+        for file in local.values():
+            yield file._replace(read=partial(self._read_part, file))
+
+    def _read_part(self, file: StoredFile, offset: int, length: int) -> bytes:
+        """Of a file in the spool, or of the object that it has become meanwhile."""
+        try:
+            return file.read(offset, length)
+        except StoreError:
+            return self._bucket.read(file.name, offset, length)
 
     def tend(self) -> str:
         """What has to be done from time to time. Returns why nothing more should be written, "" when it may."""
@@ -201,7 +210,11 @@ class Uploads:
             self._news.wait(pause * (1 + random.random() / 10) if failures else None)
 
     def _send_all(self, failures: int) -> bool:
-        """Whether nothing went wrong: every closed file is sent, or in the hands of another process."""
+        """Whether nothing went wrong: every closed file is sent, or in the hands of another process.
+
+        A file that cannot be sent keeps the others from it only when three cannot.
+        """
+        failed = 0
         for path in self._waiting():
             if self._is_late():
                 return False
@@ -216,8 +229,10 @@ class Uploads:
                         "cannot upload %s (try %d; %d files, %.1f MB wait): %s",
                         *(path.name, failures + 1, len(files), _megabytes(files), error),
                     )
-                return False
-        return True
+                failed += 1
+                if failed == _MOST_FAILURES or isinstance(error, UNREACHABLE) or self._is_late():
+                    break
+        return not failed
 
     def _send(self, path: Path) -> None:
         """The index is sent last and removed first: as long as the WARC file lies here, it stands for both."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
 
@@ -74,6 +75,15 @@ class BroadSpider(Spider):
     def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
         yield self.page(response)
         yield self.links(response)
+
+    @contextmanager
+    def making(self, what: str) -> Iterator[None]:
+        """Around what a spider makes of its crawl when that ends: if it fails, so does `scrapy crawl`."""
+        try:
+            yield
+        except (CrawlError, OSError) as error:
+            logger.error("No %s: %s", what, error)
+            self.crawler.stats.set_value("exit_status", 1)
 
     def errback(self, failure: Failure) -> Iterator[Page]:
         """A URL that could not be fetched gets its row too, with the error in it."""

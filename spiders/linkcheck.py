@@ -51,8 +51,11 @@ class LinkCheck(BroadSpider):
             yield from self._other_links(response)
 
     def closed(self, reason: str) -> None:
-        if reason in ("cannot_start", "no_seeds"):
-            return
+        if reason not in ("cannot_start", "no_seeds"):
+            with self.making("report"):
+                self._report()
+
+    def _report(self) -> None:
         # what reads databases is slow to import, and a spider is imported by every command
         from webcrawl.linkcheck import BROKEN, problems, table, write
         from webcrawl.stored import StoredPages
@@ -60,7 +63,7 @@ class LinkCheck(BroadSpider):
         session = Session.of(self.crawler)
         path = Path(self.report or session.stores.data_dir / "linkcheck.jsonl")
         with StoredPages(session.stores) as stored:
-            found = list(problems(stored, self.scope.allows, session.canonicalizer))
+            found = list(problems(stored, self.scope.allows, session.canonicalizer, list(self._good_seeds())))
         unfinished = path.with_name(f".{path.name}.unfinished")
         unfinished.write_text("".join(line + "\n" for line in write(found)), encoding="utf-8")
         unfinished.replace(path)

@@ -47,8 +47,11 @@ class Mirror(BroadSpider):
         return Request(url, self.parse, errback=self.errback, meta=meta, cb_kwargs=arguments)
 
     def closed(self, reason: str) -> None:
-        if reason in ("cannot_start", "no_seeds"):
-            return
+        if reason not in ("cannot_start", "no_seeds"):
+            with self.making("mirror"):
+                self._write()
+
+    def _write(self) -> None:
         # what reads databases is slow to import, and a spider is imported by every command
         from webcrawl.mirror import write_mirror
         from webcrawl.stored import StoredPages

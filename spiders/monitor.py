@@ -38,6 +38,10 @@ class Monitor(BroadSpider):
             # what was not reached is not gone
             print("The crawl was not finished: it is compared with the run before when it is.", flush=True)
             return
+        with self.making("report"):
+            self._report()
+
+    def _report(self) -> None:
         # what reads databases is slow to import, and a spider is imported by every command
         from webcrawl.monitor import Told, changes, write
         from webcrawl.stored import StoredPages

@@ -45,10 +45,13 @@ class Problem:
 
 
 def problems(
-    stored: StoredPages, inside: Callable[[str], bool], canonicalizer: Canonicalizer
+    stored: StoredPages,
+    inside: Callable[[str], bool],
+    canonicalizer: Canonicalizer,
+    seeds: Iterable[str] = (),
 ) -> Iterator[Problem]:
-    """The problems of all links in the pages that are `inside`, in the order of their URLs."""
-    targets: dict[str, Problem | None] = {}
+    """The problems of all links in the pages that are `inside`, and of the seeds, in the order of their URLs."""
+    targets = {url: _judged(stored, url, canonicalizer) for url in seeds}
     wanted: dict[tuple[str, str], Problem] = {}
     for row in stored.rows():
         if row["status"] != 200 or not is_html(row["mime_type"]) or not inside(row["url"]):

@@ -99,3 +99,15 @@ def test_a_site_without_fault_and_links_that_are_not_ours(
     assert web.log(OTHER) == []
     assert {one["problem"] for one in report(tmp_path / "mine.jsonl").values()} == {"redirect", "unchecked"}
     assert result.stdout.splitlines()[-1] == "Links: 1 redirect, 1 unchecked."
+
+
+def test_a_site_that_is_down_and_a_report_that_cannot_be_written_fail(
+    run_crawl: RunCrawl, tmp_path: Path
+) -> None:
+    arguments = {"report": tmp_path / "no" / "report.jsonl"}
+    options = {**OPTIONS, "FRONTIER_MAX_ATTEMPTS": 1, "POLITENESS_CONNECT_BACKOFF": 0}
+    result = run_crawl("linkcheck", ["http://127.0.1.3:1/"], arguments=arguments, **options)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "No report: " in result.stderr and "Traceback" not in result.stderr
+    result = run_crawl("linkcheck", ["http://127.0.1.3:1/"], **options)
+    assert (result.returncode, result.stdout.splitlines()[-1]) == (3, "Links: 1 failed.")

@@ -93,10 +93,7 @@ class Database:
                 return self._fetch(statement, parameters)
             except Exception as error:
                 self._let_go()
-                if isinstance(error, SQLAlchemyError):
-                    raise self._failure(error) from error
-                # the driver's own exceptions have no common base among drivers
-                raise StoreUnavailable(f"{self.name}: {error}") from error
+                raise self._failure(self._as_sqlalchemys(statement, error)) from error
 
     def close(self) -> None:
         """Give back the connections; a later call opens new ones."""
@@ -114,6 +111,15 @@ class Database:
             return None if row is None else tuple(row)
         finally:
             cursor.close()
+
+    def _as_sqlalchemys(self, statement: str, error: Exception) -> SQLAlchemyError:
+        """An exception of the driver, which was asked without SQLAlchemy, as one of SQLAlchemy's."""
+        drivers: Any = getattr(self.dialect.dbapi, "Error", ())
+        if isinstance(error, drivers):
+            known = DBAPIError.instance(statement, None, error, drivers, dialect=self.dialect)
+            assert isinstance(known, SQLAlchemyError)
+            return known
+        return error if isinstance(error, SQLAlchemyError) else SQLAlchemyError(str(error))
 
     def _let_go(self) -> None:
         reader, self._reader = self._reader, None

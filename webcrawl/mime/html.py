@@ -294,4 +294,4 @@ def _joined(base: str, href: str) -> str | None:
 
 
 def _collapsed(text: str | None, limit: int) -> str | None:
-    return " ".join(text.replace("\0", "\ufffd").split())[:limit].rstrip() or None if text else None
+    return cleaned(text, limit) or None if text else None

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from webcrawl.plain import clean
+
 MAX_BYTES = 2**18
 """Longer scripts are data for a program, not a description of the page."""
 MAX_OBJECTS = 10
@@ -32,7 +34,6 @@ _NAMES = ("name", "headline", "url", "@id", "price", "lowPrice", "ratingValue", 
 _WRAPPING = re.compile(
     r"^\s*(?:<!--|//\s*<!\[CDATA\[|/\*\s*<!\[CDATA\[\s*\*/)|(?:-->|//\s*\]\]>|/\*\s*\]\]>\s*\*/)\s*$"
 )
-_BROKEN = str.maketrans({"\0": "\ufffd"})
 
 
 def things(scripts: Iterable[str]) -> list[Thing]:
@@ -60,8 +61,7 @@ def first_text(found: Iterable[Thing], *names: str) -> str | None:
 
 def cleaned(text: str, limit: int = MAX_CHARS) -> str:
     """White space collapsed, and nothing that a database would refuse."""
-    short = " ".join(text[: 4 * limit].split())[:limit].rstrip()
-    return short.translate(_BROKEN).encode("utf-8", "replace").decode("utf-8")
+    return clean(" ".join(text[: 4 * limit].split())[:limit].rstrip())
 
 
 def _parsed(script: str) -> Any:

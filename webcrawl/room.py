@@ -15,7 +15,7 @@ T = TypeVar("T")
 LOOK_SECONDS = 1.0
 """How often it is looked whether there is room."""
 PATIENCE_AT_THE_END = 10.0
-_REFUSED_SECONDS = 10.0
+_REFUSED_SECONDS = 5.0
 
 
 class Room:
@@ -35,7 +35,7 @@ class Room:
         return next(iter(self._waiting.values()), "") or self.measured or refused
 
     def refuse(self, reason: str) -> None:
-        """There was no room for what will be fetched again: there may be in ten seconds."""
+        """There was no room for what will be fetched again: there may be in five seconds."""
         self._refused, self._refused_until = reason, time.monotonic() + _REFUSED_SECONDS
 
     async def patiently(self, work: Callable[[], Awaitable[T]], ending: asyncio.Event) -> T:

@@ -156,7 +156,7 @@ def test_s3_is_killed_until_the_budget_is_used_up(
 ) -> None:
     web = local_web(*SITES)
     urls = large_pages(web)
-    budget = 300_000
+    budget = 600_000
     (tmp_path / "s3").mkdir()
     with S3Server(tmp_path / "s3") as server, Line(server.port) as line:
         server.client.create_bucket(Bucket="pages")

@@ -200,7 +200,7 @@ def test_a_file_that_is_old_is_sent(line: Line, bucket: Contents, tmp_path: Path
 def test_a_file_that_cannot_be_sent_keeps_no_other_from_it(
     line: Line, bucket: Contents, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = archive(tmp_path, close_seconds=3.0)
+    store = archive(tmp_path, close_seconds=1.5)
     (store.folder / "a-folder.warc.gz").mkdir()
     store.write(page("a"))
     store.close()

@@ -14,6 +14,11 @@ from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.room import Room
 
 
+@pytest.fixture(autouse=True)
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webcrawl.room.LOOK_SECONDS", 0.2)
+
+
 def test_how_full_a_disk_is(tmp_path: Path) -> None:
     assert space.shortage(tmp_path, 1) == ""
     assert f"the disk of {tmp_path}" in space.shortage(tmp_path, 1 << 60)

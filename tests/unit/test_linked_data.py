@@ -59,6 +59,8 @@ def test_objects_are_found_at_the_top_in_lists_and_graphs() -> None:
         '{"@type": "A", "name": ' + "9" * 10_000 + "}",
         '{"@type": "A"}' + " " * MAX_BYTES,
         '{"@type": 5}',
+        '{"@type": ""}',
+        '{"@type": ["https://schema.org/", " "]}',
         '{"@type": {"@type": "A"}}',
         "5",
         "null",

@@ -90,10 +90,11 @@ def _objects(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def _reduced(one: dict[str, Any]) -> Thing | None:
-    kinds = [kind.rpartition("/")[2] for kind in _listed(one.get("@type")) if isinstance(kind, str)]
+    names = [kind.rpartition("/")[2] for kind in _listed(one.get("@type")) if isinstance(kind, str)]
+    kinds = [kind for name in names if (kind := cleaned(name))]
     if not kinds:
         return None
-    thing: Thing = {"type": cleaned(kinds[0]) if len(kinds) == 1 else [cleaned(kind) for kind in kinds]}
+    thing: Thing = {"type": kinds[0] if len(kinds) == 1 else kinds}
     for name in KEPT:
         values = [plain for value in _listed(one.get(name)) if (plain := _plain(value)) not in (None, "")]
         if values:

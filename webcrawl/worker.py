@@ -389,12 +389,13 @@ class Worker:
         lacking = self._room.lacking
         if bool(lacking) == self._holds:
             return
+        # first: should the engine be away, this is done again
+        await self.crawl.hold(lacking)
         self._holds = bool(lacking)
         if lacking:
             logger.warning("The stores take no more for now (%s): holding, nothing is lost.", lacking)
         else:
             logger.warning("The stores take more again: going on.")
-        await self.crawl.hold(lacking)
 
     def _let_all_go(self) -> None:
         """The crawl is paused, or there is no room for more: what is on its way is finished, the rest goes back."""

@@ -150,6 +150,7 @@ def test_too_little_left_on_the_disk(start_crawl: Start, local_web: StartWeb, tm
     assert result.summary["dead_letters"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")
 def test_s3_is_killed_until_the_budget_is_used_up(
     start_crawl: Start, local_web: StartWeb, tmp_path: Path

@@ -71,7 +71,7 @@ def test_rendered_pages(run_crawl: RunCrawl, local_web: StartWeb, tmp_path: Path
     result = run_crawl(
         "broad",
         [web.url(SITE)],
-        DOWNLOAD_TIMEOUT=5,
+        DOWNLOAD_TIMEOUT=3,
         POLITENESS_CONNECT_BACKOFF=0.05,
         FRONTIER_MAX_ATTEMPTS=1,
         env={"RENDER_TEST": str(tmp_path)},

@@ -23,6 +23,12 @@ FILTERS.remove(URLFilter)
     [
         (filters.SchemeFilter(), "https://h/", True),
         (filters.SchemeFilter(), "ftp://h/", False),
+        (filters.SchemeFilter(["https"]), "http://h/", False),
+        (filters.SchemeFilter.from_config({"DOWNLOAD_HANDLERS": {"ftp": "a.B"}}), "ftp://h/", True),
+        (filters.SchemeFilter.from_config({"DOWNLOAD_HANDLERS": {"ftp": "a.B"}}), "http://h/", True),
+        (filters.SchemeFilter.from_config({"DOWNLOAD_HANDLERS": {"ftp": None}}), "ftp://h/", False),
+        (filters.SchemeFilter.from_config({"DOWNLOAD_HANDLERS": {"http": None}}), "http://h/", False),
+        (filters.SchemeFilter.from_config({}), "ftp://h/", False),
         (filters.LengthFilter(12), "http://h/123", True),
         (filters.LengthFilter(12), "http://h/1234", False),
         (filters.LengthFilter(), "http://h/" + "a" * 2075, False),

@@ -20,7 +20,7 @@ from webcrawl.mime.html import is_html
 from webcrawl.page import Page
 from webcrawl.postponed import Postponed
 from webcrawl.session import Session
-from webcrawl.urls import resolve
+from webcrawl.urls import normalize, resolve, split
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,8 @@ class FramesMiddleware:
     """With FRAMES_STITCHED, fetches the frames of a frameset at once, as part of its page, instead of following them.
 
     Each has its row and its place in the archive, and its links are followed; but its text is the frameset's. Only
-    frames that would have been followed are fetched: within scope and filters, unless the page says nofollow.
+    frames that would have been followed are fetched: within scope and filters, unless the page says nofollow. And only
+    those of the page's own host, whose lease is held: another host may be in another worker's care.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -70,7 +71,9 @@ class FramesMiddleware:
 
     async def _fetch(self, response: Response, urls: list[str]) -> dict[str, Response]:
         """The frames that can be had, and are HTML, by their URLs."""
-        allowed = [url for url in urls if self._session.filters.apply(url) is not None]
+        host = split(normalize(response.url))[0]
+        own = [url for url in urls if split(url)[0] == host]
+        allowed = [url for url in own if self._session.filters.apply(url) is not None]
         fetched = await asyncio.gather(*(self._one(response, url) for url in allowed[:MOST_FRAMES]))
         return {url: frame for url, frame in fetched if frame is not None}
 

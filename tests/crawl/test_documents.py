@@ -36,7 +36,7 @@ from webcrawl.duplicates import simhash64
 RunCrawl = Callable[..., CrawlResult]
 StartWeb = Callable[..., LocalWeb]
 
-SITE = "127.0.1.1"
+SITE, OTHER = "127.0.1.1", "127.0.1.2"
 PDF, XML, GZIP = "application/pdf", "application/xml", "application/gzip"
 
 
@@ -306,25 +306,27 @@ def test_a_folder_of_mixed_files(local_web: StartWeb, crawl: RunCrawl) -> None:
 WORDS = [f"word{number}" for number in range(60)]
 
 
-def framed(web: LocalWeb) -> str:
+def framed(web: LocalWeb, other: str = "http://127.0.9.9/") -> str:
     """A frameset of two frames that are there, one that is not, and one of another host."""
     words = [" ".join(WORDS), " ".join(reversed(WORDS))]
     put(web, "/left", f"<title>left</title><p>{words[0]}</p><a href=/linked>x</a>", "text/html")
     put(web, "/right", f"<title>right</title><p>{words[1]}</p><a href=/left>x</a>", "text/html")
     leaf(web, "/linked")
-    frames = "".join(
-        f'<frame src="{path}">' for path in ("/left", "/right#top", "/missing", "http://127.0.9.9/")
-    )
+    frames = "".join(f'<frame src="{path}">' for path in ("/left", "/right#top", "/missing", other))
     return put(
         web, "/", f"<title>Set</title><frameset>{frames}<noframes>none</noframes></frameset>", "text/html"
     )
 
 
 def test_frames_are_stitched_into_their_page(local_web: StartWeb, crawl: RunCrawl) -> None:
-    web = local_web(SITE)
-    result = crawl([framed(web)], FRAMES_STITCHED=True)
+    web = local_web(SITE, OTHER)
+    text = " ".join(f"other{number}" for number in range(60))
+    other = web.put(OTHER, "/frame", Reply(f"<p>{text}</p>", headers={"Content-Type": "text/html"}))
+    result = crawl([framed(web, other), web.url(OTHER, "/")], FRAMES_STITCHED=True)
     assert result.returncode == 0, result.stderr
     rows = by_path(web, result)
+    # a frame of another host is a page, in its turn
+    assert rows.pop(other)["simhash"] is not None and rows.pop(web.url(OTHER, "/"))["status"] == 404
     assert rows.keys() == {"/", "/left", "/right", "/missing", "/linked"}
     text = f"{' '.join(WORDS)} x {' '.join(reversed(WORDS))} x"
     assert rows["/"]["simhash"] == as_stored(simhash64(text))

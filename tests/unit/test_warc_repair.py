@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import gzip
 import io
+import json
 import multiprocessing
 import os
 import resource
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
@@ -40,9 +42,12 @@ def test_an_open_file_is_readable_and_left_alone_by_repair(tmp_path: Path) -> No
 def test_repair_at_every_byte(tmp_path: Path) -> None:
     with WarcWriter(tmp_path / "whole", "crawl", "x") as writer:
         first = writer.write(exchange("first"), {"via": "a"})
-        last = writer.write(exchange("last"), {"via": "b"})
+        rendered = replace(exchange("last"), request_head=b"", response_head=b"", status=404)
+        last = writer.write(rendered, {"via": "b"})
     data = one_file(tmp_path / "whole").read_bytes()
     whole_index = next((tmp_path / "whole").glob("*.cdxj")).read_bytes()
+    facts = [json.loads(line.split(b" ", 2)[2]) for line in whole_index.splitlines()]
+    assert [one["status"] for one in facts] == ["200", "404"]
     whole = [offset + length for offset, length, _ in members(io.BytesIO(data))]
     ends = {end: number for number, end in enumerate(whole, 1)}
     for cut in range(first.offset, len(data) + 1):

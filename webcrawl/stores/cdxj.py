@@ -9,7 +9,7 @@ import json
 import re
 from urllib.parse import unquote_to_bytes, urlsplit
 
-from webcrawl.stores.record import StoredRecord, http_field
+from webcrawl.stores.record import STATUS, StoredRecord, http_field
 
 REVISIT = "warc/revisit"
 """The type of an answer whose payload is elsewhere."""
@@ -39,7 +39,7 @@ def line(record: StoredRecord, filename: str, offset: int, length: int) -> bytes
     facts = {
         "url": url,
         "mime": REVISIT if headers["WARC-Type"] == "revisit" else mime_type,
-        "status": "200" if resource else _status(record.http_head),
+        "status": headers.get(STATUS, "200") if resource else _status(record.http_head),
         "digest": headers.get("WARC-Payload-Digest", "-"),
         "length": str(length),
         "offset": str(offset),

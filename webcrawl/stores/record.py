@@ -28,6 +28,8 @@ from webcrawl.exchange import Exchange, digest
 VERSION = b"WARC/1.1\r\n"
 REVISIT_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 UNMODIFIED_PROFILE = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+STATUS = "X-Status"
+"""The field of a resource that is, say, the page of an error as a browser had it."""
 
 _GZIP = zlib.MAX_WBITS | 16
 _CHUNK = 1 << 16
@@ -129,8 +131,10 @@ def revisit_record(
 
 
 def resource_record(exchange: Exchange, warcinfo_id: str) -> Record:
-    """What came without HTTP: the payload alone."""
+    """What came without HTTP: the payload alone, and a field of ours for a status that is not 200."""
     fields = _fields(exchange, "resource", warcinfo_id)
+    if exchange.status != 200:
+        fields[STATUS] = str(exchange.status)
     fields["WARC-Payload-Digest"] = fields["WARC-Block-Digest"] = exchange.payload.digest
     fields["Content-Type"] = exchange.mime_type or "application/octet-stream"
     return Record(fields, (exchange.payload,))

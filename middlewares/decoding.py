@@ -16,7 +16,6 @@ from webcrawl.access import frontier_scheduler, is_robots
 from webcrawl.body import Body, BodyWriter
 from webcrawl.coding import codings, pieces
 from webcrawl.errors import BadCoding, StoreError, StoreUnavailable
-from webcrawl.mime.sniff import SNIFF_BYTES
 from webcrawl.responses import (
     BAD_CODING,
     TRUNCATED,
@@ -108,20 +107,18 @@ class DecodingMiddleware:
         """The body, and whether it is whole; raises BadCoding, IgnoreRequest, StoreError. May take long."""
         writer = BodyWriter(self._spool)
         refused = request.meta.get("download_maxsize", self._maxsize) or math.inf
-        most = min(self._sizes.least, refused)
-        for piece in pieces(payload.chunks(), names):
-            if writer.size + len(piece) > most:
-                limit = self._limit(response, writer.start(SNIFF_BYTES) + piece)
-                if writer.size + len(piece) > refused <= limit:
-                    raise IgnoreRequest(f"{request.url} unfolds to more than DOWNLOAD_MAXSIZE {refused}")
-                if writer.size + len(piece) > limit:
-                    writer.add(piece[: int(limit) - writer.size])
-                    return writer.finish(), False
-                most = min(limit, refused)
-            writer.add(piece)
-            if writer.is_full:
-                writer.spill()
-        return writer.finish(), True
+        headers = response.headers
+        whole = self._sizes.fill(
+            writer,
+            pieces(payload.chunks(), names),
+            content_type(headers),
+            response.url,
+            nosniff=says_nosniff(headers),
+            most=refused,
+        )
+        if not whole and writer.size >= refused:
+            raise IgnoreRequest(f"{request.url} unfolds to more than DOWNLOAD_MAXSIZE {refused}")
+        return writer.finish(), whole
 
     def _again(self, request: Request, error: StoreError) -> Request | None:
         """The request, to be fetched later when there is room for its body; None when it was tried often enough."""
@@ -135,8 +132,3 @@ class DecodingMiddleware:
         scheduler.count("retried")
         scheduler.retry(request, self._retry_delay, str(error))
         return request
-
-    def _limit(self, response: Response, start: bytes) -> float:
-        headers = response.headers
-        nosniff = says_nosniff(headers)
-        return self._sizes.of_start(content_type(headers), start, response.url, nosniff=nosniff)

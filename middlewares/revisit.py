@@ -12,10 +12,12 @@ from scrapy.http import Response
 
 from webcrawl.access import frontier_scheduler, is_robots
 from webcrawl.batches import Batches
+from webcrawl.body import Body
 from webcrawl.errors import StoreError
 from webcrawl.revisits import UNCHANGED, Known, asked, remember_stored
 from webcrawl.session import Session
 from webcrawl.stores.archive import Archive, open_archive
+from webcrawl.stores.bodies import Bodies
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.record import StoredRecord
 
@@ -75,7 +77,7 @@ class RevisitMiddleware:
         scheduler = frontier_scheduler(self._crawler)
         if known.place is not None and self._always and known.has_links:
             try:
-                record = await self._rows.run(lambda: self._read(known))
+                record, body = await self._rows.run(lambda: self._read(known))
             except (StoreError, EOFError, OSError, ValueError) as error:
                 logger.warning(
                     "%s is fetched again, its stored answer cannot be read: %s", request.url, error
@@ -84,7 +86,7 @@ class RevisitMiddleware:
                 scheduler.retry(request, 0.0, f"its stored answer cannot be read: {error}")
                 return request
             response.request = request
-            remember_stored(response, record)
+            remember_stored(response, record, body)
         scheduler.count("unchanged")
         return response
 
@@ -94,11 +96,11 @@ class RevisitMiddleware:
         rows = self._metadata.get_many(urls)
         return [Known.of_row(rows[url]) if url in rows else None for url in urls]
 
-    def _read(self, known: Known) -> StoredRecord:
+    def _read(self, known: Known) -> tuple[StoredRecord, Body]:
         assert known.place is not None
         if self._archive is None:
             self._archive = open_archive(self._session.stores)
-        return self._archive.read(known.place)
+        return Bodies(self._archive, self._session.fetch).read(known.place)
 
     async def _close(self) -> None:
         await self._rows.close(self._close_stores)

@@ -62,7 +62,7 @@ class LinkCheck(BroadSpider):
 
         session = Session.of(self.crawler)
         path = Path(self.report or session.stores.data_dir / "linkcheck.jsonl")
-        with StoredPages(session.stores) as stored:
+        with StoredPages(session.stores, session.fetch) as stored:
             found = list(problems(stored, self.scope.allows, session.canonicalizer, list(self._good_seeds())))
         unfinished = path.with_name(f".{path.name}.unfinished")
         unfinished.write_text("".join(line + "\n" for line in write(found)), encoding="utf-8")

@@ -56,9 +56,9 @@ class Mirror(BroadSpider):
         from webcrawl.mirror import write_mirror
         from webcrawl.stored import StoredPages
 
-        stores = Session.of(self.crawler).stores
-        folder = Path(self.to or stores.data_dir / "mirror")
-        with StoredPages(stores) as stored:
+        session = Session.of(self.crawler)
+        folder = Path(self.to or session.stores.data_dir / "mirror")
+        with StoredPages(session.stores, session.fetch) as stored:
             written = write_mirror(stored, folder)
         left_out = f"; {written.missing:,} pages are not in the archive" if written.missing else ""
         print(f"{written.files:,} files are in {folder}{left_out}.", flush=True)

@@ -46,11 +46,11 @@ class Monitor(BroadSpider):
         from webcrawl.monitor import Told, changes, write
         from webcrawl.stored import StoredPages
 
-        last = self._last()
+        session, last = Session.of(self.crawler), self._last()
         path = Path(self.report or self._folder / "monitor.jsonl")
         told = Told()
         unfinished = path.with_name(f".{path.name}.unfinished")
-        with StoredPages(Session.of(self.crawler).stores) as stored, unfinished.open("w") as file:
+        with StoredPages(session.stores, session.fetch) as stored, unfinished.open("w") as file:
             for change in changes(stored, self.began, last, self.scope.allows):
                 file.writelines(line + "\n" for line in write([change]))
                 lines = told.lines(change)

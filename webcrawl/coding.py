@@ -77,7 +77,7 @@ def _gzip(payload: Pieces) -> Pieces:
         if not head:
             return
         stream = zlib_ng.decompressobj(zlib_ng.MAX_WBITS | 16)
-        yield from _inflated(stream, chain((head,), payload))
+        yield from inflate(stream, chain((head,), payload))
         rest = stream.unused_data
 
 
@@ -86,10 +86,11 @@ def _deflate(payload: Pieces) -> Pieces:
     head = next(payload, b"")
     wrapped = len(head) > 1 and head[0] & 15 == 8 and (head[0] << 8 | head[1]) % 31 == 0
     stream = zlib_ng.decompressobj(zlib_ng.MAX_WBITS if wrapped else -zlib_ng.MAX_WBITS)
-    yield from _inflated(stream, chain((head,), payload))
+    yield from inflate(stream, chain((head,), payload))
 
 
-def _inflated(stream: zlib_ng._Decompress, payload: Iterable[bytes]) -> Pieces:
+def inflate(stream: zlib_ng._Decompress, payload: Iterable[bytes]) -> Pieces:
+    """What `payload` unfolds to, at most `CHUNK` bytes at a time, up to the end of `stream`; raises zlib_ng.error."""
     for chunk in payload:
         while not stream.eof:
             piece = stream.decompress(chunk, CHUNK)

@@ -92,15 +92,15 @@ def write_mirror(stored: StoredPages, folder: Path) -> Mirrored:
     return Mirrored(written, missing)
 
 
-def _content(stored: StoredPages, row: Row, address: Callable[[str], str | None]) -> bytes | None:
+def _content(stored: StoredPages, row: Row, address: Callable[[str], str | None]) -> Iterable[bytes] | None:
     document = stored.document(row)
     if document is None:
         return None
     if is_html(row["mime_type"]):
-        return rewritten_page(document, address)
+        return (rewritten_page(document, address),)
     if row["mime_type"] == "text/css":
-        return rewritten_style(document.text, row["url"], lambda url: address(url) or url).encode()
-    return document.body
+        return (rewritten_style(document.text, row["url"], lambda url: address(url) or url).encode(),)
+    return document.chunks()
 
 
 def _address(url: str, path: str, files: Mapping[str, str], moved: Mapping[str, str]) -> str | None:
@@ -140,8 +140,9 @@ def _parents(path: str) -> Iterable[str]:
         yield path
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(path: Path, content: Iterable[bytes]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{os.getpid()}.unfinished")
-    unfinished.write_bytes(content)
+    with unfinished.open("wb") as file:
+        file.writelines(content)
     unfinished.replace(path)

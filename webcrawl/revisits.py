@@ -9,9 +9,11 @@ from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 from scrapy import Request
-from scrapy.http import Headers, HtmlResponse, Response
+from scrapy.http import Headers, Response
 
+from webcrawl.body import Body
 from webcrawl.mime.html import is_html
+from webcrawl.responses import make_response
 from webcrawl.stores.record import StoredRecord
 from webcrawl.stores.warc import WarcPlace
 
@@ -84,15 +86,15 @@ def asked(request: Request) -> Known | None:
     return _asked.get(request)
 
 
-def remember_stored(response: Response, record: StoredRecord) -> None:
-    """The stored answer of which `response` says that it still holds."""
+def remember_stored(response: Response, record: StoredRecord, body: Body) -> None:
+    """The stored answer of which `response` says that it still holds: its record, and its body as `Bodies` reads it."""
     lines = (line.partition(b":") for line in record.http_head.split(b"\r\n")[1:])
     headers = Headers([(name.strip(), value.strip()) for name, colon, value in lines if colon])
     # the body comes without it
     headers.pop("Content-Encoding", None)
-    _stored[response] = HtmlResponse(
-        response.url, headers=headers, body=record.body, request=response.request
-    )
+    if not record.http_head:
+        headers["Content-Type"] = record.headers.get("Content-Type", "")
+    _stored[response] = make_response(body, response.url, headers, request=response.request)
 
 
 def stored_answer(response: Response) -> Response | None:

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from webcrawl.config import StoreConfig
+from webcrawl.body import Body
+from webcrawl.config import FetchConfig, StoreConfig
 from webcrawl.document import Document
 from webcrawl.errors import StoreError
 from webcrawl.stores.archive import open_archive
+from webcrawl.stores.bodies import Bodies
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.warc import WarcPlace
 
@@ -19,9 +21,10 @@ Row = Mapping[str, Any]
 class StoredPages:
     """The pages of a database and an archive. Methods raise StoreError."""
 
-    def __init__(self, config: StoreConfig) -> None:
+    def __init__(self, config: StoreConfig, fetch: FetchConfig) -> None:
         self.metadata = Metadata(config.metadata, history=config.history)
         self._archive = open_archive(config)
+        self._bodies = Bodies(self._archive, fetch)
 
     def __enter__(self) -> Self:
         return self
@@ -39,21 +42,21 @@ class StoredPages:
     def get(self, url: str) -> dict[str, Any] | None:
         return self.metadata.get(url)
 
-    def body(self, row: Row) -> bytes | None:
+    def body(self, row: Row) -> Body | None:
         """The decoded body of a page; None when it is not in the archive. That of a copy is the first one's."""
         if row["duplicate_kind"] == "exact" and row["duplicate_of"] not in (None, row["url"]):
             first = self.metadata.get(row["duplicate_of"])
             if first is not None and first["digest"] == row["digest"] and first["duplicate_kind"] != "exact":
                 return self.body(first)
-            return None
         return self.body_at(WarcPlace(row["warc_file"], row["warc_offset"], row["warc_length"]))
 
-    def body_at(self, place: WarcPlace) -> bytes | None:
+    def body_at(self, place: WarcPlace) -> Body | None:
         """The decoded body of a record; None when there is none at this place, or it has no body."""
         if place.file is None:
             return None
-        record = self._archive.read(place)
-        return record.body if record.headers.get("WARC-Type") == "response" else None
+        record, body = self._bodies.read(place)
+        # of a revisit there is only the head
+        return body if record.headers.get("WARC-Type") in ("response", "resource") else None
 
     def document(self, row: Row) -> Document | None:
         """The document of a page, as its pipelines had it; None when it is not in the archive, or damaged there."""

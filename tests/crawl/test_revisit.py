@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -22,7 +23,7 @@ RunCrawl = Callable[..., CrawlResult]
 class Versions:
     """Pages with validators, as a server answers for them: `texts` may be changed."""
 
-    def __init__(self, texts: Mapping[str, str], headers: Mapping[str, str]) -> None:
+    def __init__(self, texts: Mapping[str, str | bytes], headers: Mapping[str, str]) -> None:
         self.texts = dict(texts)
         self._headers = headers
 
@@ -34,7 +35,7 @@ class Versions:
         return Reply(text, headers={"ETag": tag, **self._headers})
 
 
-def serve(web: LocalWeb, texts: Mapping[str, str], **headers: str) -> Versions:
+def serve(web: LocalWeb, texts: Mapping[str, str | bytes], **headers: str) -> Versions:
     versions = Versions(texts, headers)
     for path in texts:
         web.put(SITE, path, versions)
@@ -75,6 +76,7 @@ def test_a_new_crawl_fetches_only_what_has_changed_and_follows_the_links_of_the_
 ) -> None:
     web = local_web(SITE)
     home = TEXTS["/"] + "<a href=/secret>s</a><a href=/one>o</a><a href=/copy>c</a><a href=/image>i</a>"
+    home += "<a href=/long>l</a>"
     versions = serve(web, TEXTS | {"/": home})
     # links that cannot be had otherwise: of what is not in the archive, or as a copy only
     serve(web, {"/secret": "<meta name=robots content=noarchive><a href=/e>e</a>"})
@@ -82,11 +84,15 @@ def test_a_new_crawl_fetches_only_what_has_changed_and_follows_the_links_of_the_
     for path in ("/e", "/f"):
         web.put(SITE, path, path)
     serve(web, {"/image": "GIF89a"}, **{"Content-Type": "image/gif"})
-    crawl([web.url(SITE)], CRAWL_ID="first")
+    # what is cut off at the limit of its type stays so when it comes from the archive
+    packed = gzip.compress(b"<a href=/c>c</a>" + b" " * 20_000 + b"<a href=/beyond>b</a>")
+    serve(web, {"/long": packed}, **{"Content-Encoding": "gzip"})
+    options = {"DOCUMENT_MAXSIZE": '{"text/html": 10000}'}
+    crawl([web.url(SITE)], CRAWL_ID="first", **options)
     versions.texts |= {"/b": "<title>b2</title>new<a href=/d>d</a>", "/d": "<title>d</title>"}
     web.put(SITE, "/d", versions)
     web.hits.clear()
-    result = crawl([web.url(SITE)], CRAWL_ID="second", REVISIT=True)
+    result = crawl([web.url(SITE)], CRAWL_ID="second", REVISIT=True, **options)
     found = told(web)
     # one of the two is a copy: whichever came second
     assert sorted([found.pop("/one"), found.pop("/copy")]) == [[(200, False)], [(304, True)]]
@@ -100,6 +106,7 @@ def test_a_new_crawl_fetches_only_what_has_changed_and_follows_the_links_of_the_
         "/f": [(200, False)],
         "/secret": [(200, False)],
         "/image": [(304, True)],
+        "/long": [(304, True)],
     }
     rows = state(result)
     assert {name: rows[name] for name in ("", "a", "b", "c", "d")} == {

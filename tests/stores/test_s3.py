@@ -34,6 +34,7 @@ def test_pages_end_in_the_bucket_and_are_read_from_there(
     store = archive(tmp_path)
     place = store.write(page("a"))
     assert store.read(place).body == b"<p>body"  # from the spool: nothing is sent yet
+    member = b"".join(store.chunks(place))
     assert bucket() == {}
     store.close()
     assert files(tmp_path) == []
@@ -44,6 +45,7 @@ def test_pages_end_in_the_bucket_and_are_read_from_there(
     stored = archive(tmp_path).read(place)
     assert stored.body == b"<p>body"
     assert stored.headers["WARC-Target-URI"] == "http://www.example.org/a"
+    assert b"".join(archive(tmp_path).chunks(place)) == member
 
 
 def test_files_are_uploaded_while_the_crawl_goes_on(
@@ -68,6 +70,9 @@ def test_a_large_file_goes_in_parts(
     found = server.client.head_object(Bucket="pages", Key=f"crawl/1/{place.file}")
     assert found["ETag"].strip('"').endswith("-3")
     assert archive(tmp_path).read(place).payload == payload
+    # it is read as it is sent, piece by piece
+    pieces = [len(piece) for piece in archive(tmp_path).chunks(place)]
+    assert sum(pieces) == place.length and max(pieces) < 10_000_000
 
 
 def test_what_an_earlier_run_left_is_sent(

@@ -16,6 +16,7 @@ from webcrawl.errors import StoreError
 if TYPE_CHECKING:
     from webcrawl.session import Session
     from webcrawl.stores.archive import Archive
+    from webcrawl.stores.bodies import Bodies
     from webcrawl.stores.metadata import Metadata
     from webcrawl.stores.wacz import Capture
     from webcrawl.stores.warc import StoredFile
@@ -47,6 +48,7 @@ class Command(SessionCommand):
         from webcrawl.command import existing_metadata
         from webcrawl.stores import wacz
         from webcrawl.stores.archive import open_archive
+        from webcrawl.stores.bodies import Bodies
 
         if len(args) > 1 or not opts.output:
             raise UsageError("say where to: -o file.wacz; and a crawl if it is not the default one")
@@ -65,7 +67,7 @@ class Command(SessionCommand):
             packed = wacz.write(
                 output,
                 _of_crawl(archive, session),
-                _Describe(archive, metadata, opts.text),
+                _Describe(Bodies(archive, session.fetch), metadata, opts.text),
                 title=opts.title or f"Crawl {session.keys.crawl}",
                 software=f"webcrawl/{webcrawl.__version__}",
             )
@@ -104,8 +106,8 @@ def _of_crawl(archive: Archive, session: Session) -> list[tuple[StoredFile, Stor
 class _Describe:
     """Says of captures which are pages, with what the metadata database knows of them."""
 
-    def __init__(self, archive: Archive, metadata: Metadata | None, text: bool) -> None:
-        self._archive = archive
+    def __init__(self, bodies: Bodies, metadata: Metadata | None, text: bool) -> None:
+        self._bodies = bodies
         self._metadata = metadata
         self._text = text
 
@@ -130,10 +132,9 @@ class _Describe:
             yield facts
 
     def _text_of(self, capture: Capture, row: dict[str, Any]) -> str:
-        from webcrawl.body import Body
         from webcrawl.document import Document
         from webcrawl.mime.html import describe
 
-        body = Body(self._archive.read(capture.place).body)
+        _, body = self._bodies.read(capture.place)
         facts = describe(Document(body, "text/html", row.get("charset"), capture.url))
         return facts.main_text or facts.text

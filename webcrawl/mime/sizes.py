@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from webcrawl.body import BodyWriter
 from webcrawl.mime.sniff import SNIFF_BYTES, mime_type_of
 
 
@@ -29,3 +30,30 @@ class Sizes:
     def of_start(self, content_type: str | None, start: bytes, url: str, *, nosniff: bool = False) -> float:
         """The most bytes of a body that begins so; see `sniff`."""
         return self.of(mime_type_of(content_type, start[:SNIFF_BYTES], url, nosniff=nosniff))
+
+    def fill(
+        self,
+        writer: BodyWriter,
+        chunks: Iterable[bytes],
+        content_type: str | None,
+        url: str,
+        *,
+        nosniff: bool = False,
+        most: float = math.inf,
+    ) -> bool:
+        """Let a writer have a decoded body, as far as its type lets it, at most `most` bytes; whether that is all.
+
+        May take long; raises StoreError.
+        """
+        limit = min(self.least, most)
+        for chunk in chunks:
+            if writer.size + len(chunk) > limit:
+                start = writer.start(SNIFF_BYTES) + chunk
+                limit = min(self.of_start(content_type, start, url, nosniff=nosniff), most)
+                if writer.size + len(chunk) > limit:
+                    writer.add(chunk[: int(limit) - writer.size])
+                    return False
+            writer.add(chunk)
+            if writer.is_full:
+                writer.spill()
+        return True

@@ -12,7 +12,15 @@ from webcrawl.exchange import Exchange
 from webcrawl.page import Page
 from webcrawl.space import shortage
 from webcrawl.stores.record import StoredRecord
-from webcrawl.stores.warc import StoredFile, WarcPlace, WarcWriter, read_record, repair, stored_files
+from webcrawl.stores.warc import (
+    StoredFile,
+    WarcPlace,
+    WarcWriter,
+    read_member,
+    read_record,
+    repair,
+    stored_files,
+)
 
 _REPAIR_SECONDS = 60.0
 
@@ -70,6 +78,10 @@ class FolderArchive:
     def read(self, place: WarcPlace) -> StoredRecord:
         """A record as it was stored; raises StoreError when it is not there or damaged."""
         return read_record(self.folder / place.file, place.offset, place.length)
+
+    def chunks(self, place: WarcPlace) -> Iterator[bytes]:
+        """The bytes of a record's gzip member in turn; raises StoreError when it is not there."""
+        return read_member(self.folder / place.file, place.offset, place.length)
 
     def tend(self) -> str:
         """What has to be done from time to time. Returns why nothing more should be written, "" when it may."""

@@ -11,17 +11,19 @@ header line stays as received.
 from __future__ import annotations
 
 import re
+import sys
 import uuid
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import BinaryIO, NamedTuple
+from itertools import chain
+from typing import Any, BinaryIO, NamedTuple
 
 from zlib_ng import zlib_ng
 
 from webcrawl.body import Body
-from webcrawl.coding import decoded
+from webcrawl.coding import decoded, inflate
 from webcrawl.errors import StoreError
 from webcrawl.exchange import Exchange, digest
 
@@ -37,6 +39,7 @@ _LARGE = 1 << 18
 _WORTH = 0.95
 _FRAMING = re.compile(rb"^(Transfer-Encoding|Content-Length)(?=[ \t]*:)", re.IGNORECASE | re.MULTILINE)
 _TRANSFER_ENCODING = re.compile(rb"^Transfer-Encoding[ \t]*:", re.IGNORECASE | re.MULTILINE)
+_BROKEN: Any = zlib_ng.error
 _LINE_BREAKS = re.compile(r"[\r\n]+")
 
 
@@ -235,13 +238,29 @@ def parse(data: bytes) -> StoredRecord:
     return StoredRecord(headers, http_head + blank, payload)
 
 
+def begun(member: Iterable[bytes]) -> tuple[StoredRecord, Iterator[bytes]]:
+    """A record without its payload, and that piece by piece, as its gzip member is read; both raise StoreError."""
+    contents = _unzipped(member)
+    head, rest = _head(b"", contents)
+    headers, http_head = parse(head).headers, b""
+    if headers.get("Content-Type", "").startswith("application/http"):
+        http_head, rest = _head(rest, contents)
+    length = headers.get("Content-Length", "")
+    left = int(length) - len(http_head) if length.isdecimal() else sys.maxsize
+    return StoredRecord(headers, http_head, b""), _first(left, chain((rest,), contents))
+
+
 def http_field(head: bytes, name: str) -> str | None:
     """The value of the first header line of that name (in lower case), or None."""
+    return next(http_fields(head, name), None)
+
+
+def http_fields(head: bytes, name: str) -> Iterator[str]:
+    """The values of all header lines of that name (in lower case)."""
     for line in head.split(b"\n")[1:]:
         field, colon, value = line.partition(b":")
         if colon and field.strip().lower() == name.encode("ascii"):
-            return value.strip().decode("latin-1")
-    return None
+            yield value.strip().decode("latin-1")
 
 
 def warc_date(moment: datetime) -> str:
@@ -249,6 +268,33 @@ def warc_date(moment: datetime) -> str:
     if moment.tzinfo is not None:
         moment = moment.astimezone(UTC)
     return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def _unzipped(member: Iterable[bytes]) -> Iterator[bytes]:
+    """The contents of one gzip member piece by piece; StoreError when it ends and is not whole."""
+    stream = zlib_ng.decompressobj(_GZIP)
+    try:
+        yield from inflate(stream, member)
+    except _BROKEN as error:
+        raise StoreError(f"no record here: {error}") from error
+    if not stream.eof:
+        raise StoreError("the gzip member is cut short")
+
+
+def _head(start: bytes, contents: Iterator[bytes]) -> tuple[bytes, bytes]:
+    """Lines up to a blank one, and the start of what follows."""
+    while b"\r\n\r\n" not in start and (piece := next(contents, b"")):
+        start += piece
+    head, blank, rest = start.partition(b"\r\n\r\n")
+    return head + blank, rest
+
+
+def _first(size: int, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The first `size` bytes; all are read, so that what is damaged is found."""
+    for piece in pieces:
+        if found := piece[: max(size, 0)]:
+            yield found
+        size -= len(piece)
 
 
 def _fields(exchange: Exchange, warc_type: str, warcinfo_id: str) -> dict[str, str]:

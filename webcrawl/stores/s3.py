@@ -25,7 +25,7 @@ from webcrawl.stores.bucket import FAILURES, UNREACHABLE, Bucket
 from webcrawl.stores.claim import claimed
 from webcrawl.stores.folder import FolderArchive
 from webcrawl.stores.record import StoredRecord, inflated, parse
-from webcrawl.stores.warc import FINISHED, OPEN, StoredFile, WarcPlace, index_name, read_record
+from webcrawl.stores.warc import FINISHED, OPEN, StoredFile, WarcPlace, index_name, read_member, read_record
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +37,8 @@ _LONGEST_PAUSE = 60.0
 _URGENT_PAUSE = 2.0
 _LAST_TRIES = 3
 _MOST_FAILURES = 3
+# Of a record, at a time.
+_CHUNK = 1 << 23
 
 
 class S3Archive:
@@ -105,6 +107,18 @@ class S3Archive:
             return parse(inflated(self._bucket.read(place.file, place.offset, place.length)))
         except (zlib.error, StoreError) as error:
             raise StoreError(f"{self._bucket.uri(place.file)} at byte {place.offset}: {error}") from error
+
+    def chunks(self, place: WarcPlace) -> Iterator[bytes]:
+        """The bytes of a record's gzip member in turn, from where `read` has it."""
+        path = self.folder / place.file
+        try:
+            yield from read_member(path, place.offset, place.length)
+            return
+        except StoreError:
+            if path.exists() or path.with_name(path.name + OPEN).exists():
+                raise
+        for start in range(0, place.length, _CHUNK):
+            yield self._bucket.read(place.file, place.offset + start, min(_CHUNK, place.length - start))
 
     def files(self) -> Iterator[StoredFile]:
         """The finished WARC files and their indexes, in S3 or still in the spool of this machine."""

@@ -303,19 +303,28 @@ def repair(folder: Path) -> list[Path]:
 
 def read_record(path: Path, offset: int, length: int) -> StoredRecord:
     """The record whose gzip member is `length` bytes at `offset`; the file may still be being written."""
+    data = b"".join(read_member(path, offset, length))
+    try:
+        return parse(inflated(data))
+    except (zlib.error, StoreError) as error:
+        raise StoreError(f"{path}: no record at byte {offset}: {error}") from error
+
+
+def read_member(path: Path, offset: int, length: int) -> Iterator[bytes]:
+    """A record as it is in its file, at most a megabyte at a time; see `read_record`."""
     # The third try is for a file that is closed, hence renamed, between the first two.
     for candidate in (path, path.with_name(path.name + OPEN), path):
         try:
             with candidate.open("rb") as file:
                 file.seek(offset)
-                data = file.read(length)
-            return parse(inflated(data))
+                while chunk := file.read(min(length, _STROKE)):
+                    length -= len(chunk)
+                    yield chunk
+            return
         except FileNotFoundError:
             continue
         except OSError as error:
             raise failure("read", candidate, error) from error
-        except (zlib.error, StoreError) as error:
-            raise StoreError(f"{candidate}: no record at byte {offset}: {error}") from error
     raise StoreError(f"{path}: no such file")
 
 

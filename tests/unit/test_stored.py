@@ -1,0 +1,115 @@
+"""Stored pages with their bodies: as a fetch had them, and in bounded memory."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import tracemalloc
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.settings import Settings
+
+from tests.unit.warcs import NOW, exchange
+from webcrawl.config import FetchConfig, StoreConfig
+from webcrawl.errors import StoreError
+from webcrawl.linkcheck import problems
+from webcrawl.mirror import write_mirror
+from webcrawl.page import Page
+from webcrawl.stored import StoredPages
+from webcrawl.stores.bodies import Bodies
+from webcrawl.stores.folder import FolderArchive
+from webcrawl.stores.metadata import Metadata
+from webcrawl.stores.warc import WarcPlace
+from webcrawl.urls import Canonicalizer
+
+HOME = "http://www.example.org/"
+VIDEO = hashlib.shake_128(b"noise").digest(1 << 20) * 40
+PAGE = b"<p>" + b"words " * 1_000_000
+
+
+class Crawl:
+    """A folder with an archive and a database, as a crawl leaves it."""
+
+    def __init__(self, folder: Path, **more: Any) -> None:
+        settings = Settings({"DATA_DIR": str(folder), **more})
+        self.stores, self.fetch = StoreConfig.from_settings(settings), FetchConfig.from_settings(settings)
+        self.archive = FolderArchive(folder / "warc")
+        self.metadata = Metadata(self.stores.metadata)
+
+    def put(self, path: str, payload: bytes, headers: bytes = b"", mime_type: str = "text/html") -> WarcPlace:
+        """A page, of HTTP where there are headers."""
+        of_http = exchange(path, payload, headers)
+        bare = replace(of_http, request_head=b"", response_head=b"", mime_type=mime_type)
+        page = Page(
+            url=HOME + path, host=HOME[:-1], fetched_at=of_http.fetched_at, status=200, mime_type=mime_type
+        )
+        page.exchange = of_http if headers else bare
+        place = self.archive.write(page)
+        kept = dict(zip(("warc_file", "warc_offset", "warc_length"), place, strict=True))
+        self.metadata.upsert([page.row() | kept])
+        return place
+
+    @contextmanager
+    def stored(self) -> Iterator[StoredPages]:
+        self.archive.close()
+        with StoredPages(self.stores, self.fetch) as stored:
+            yield stored
+
+
+@pytest.fixture
+def crawl(tmp_path: Path) -> Crawl:
+    return Crawl(tmp_path, DOCUMENT_MAXSIZE={"text/html": 100_000, "video/*": 0})
+
+
+@pytest.mark.parametrize(
+    ("payload", "coding", "body"),
+    [
+        (gzip.compress(PAGE), b"gzip", PAGE[:100_000]),
+        (zlib.compress(PAGE[:5_000]), b"deflate", PAGE[:5_000]),
+        (PAGE[:300], b"gzip", PAGE[:300]),
+        (b"", b"identity", b""),
+    ],
+)
+def test_a_body_is_what_a_fetch_had(crawl: Crawl, payload: bytes, coding: bytes, body: bytes) -> None:
+    place = crawl.put("", payload, b"Content-Encoding: %s\r\n" % coding)
+    crawl.put("after", b"<p>after", b"A: b\r\n")
+    record, found = Bodies(crawl.archive, crawl.fetch).read(place)
+    assert (bytes(found), found.is_spooled) == (body, len(body) > 65_536)
+    assert record.headers["WARC-Target-URI"] == HOME and record.http_head.startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("moved", [(1, 0), (0, -20), (100_000, 0)])
+def test_what_is_damaged_is_no_body(crawl: Crawl, moved: tuple[int, int]) -> None:
+    place = crawl.put("", PAGE[:1_000], b"A: b\r\n")
+    wrong = WarcPlace(place.file, place.offset + moved[0], place.length + moved[1])
+    with pytest.raises(StoreError, match=rf"{place.file} at byte {wrong.offset}: "):
+        Bodies(crawl.archive, crawl.fetch).read(wrong)
+
+
+def test_pages_that_came_without_http_are_checked(crawl: Crawl) -> None:
+    crawl.put("", b"<a href=/missing>x</a><a href=#nowhere>y</a>")
+    crawl.metadata.upsert([Page(url=f"{HOME}missing", host=HOME[:-1], fetched_at=NOW, status=404).row()])
+    with crawl.stored() as stored:
+        found = [(one.url, one.problem) for one in problems(stored, lambda url: True, Canonicalizer())]
+    assert found == [(HOME, "anchor"), (f"{HOME}missing", "missing")]
+
+
+def test_a_mirror_takes_no_memory_for_what_is_large(crawl: Crawl, tmp_path: Path) -> None:
+    crawl.put("film.mp4", VIDEO, b"Content-Type: video/mp4\r\n", "video/mp4")
+    crawl.put("bomb", gzip.compress(PAGE * 10), b"Content-Encoding: gzip\r\n")
+    with crawl.stored() as stored:
+        tracemalloc.start()
+        try:
+            assert write_mirror(stored, tmp_path / "mirror") == (2, 0)
+            most = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert (tmp_path / "mirror/www.example.org/film.mp4").read_bytes() == VIDEO
+    assert (tmp_path / "mirror/www.example.org/bomb.html").stat().st_size < 110_000
+    assert most < 10_000_000

@@ -190,8 +190,8 @@ class Worker:
                 if not hold:
                     logger.warning("The engine is away (%s): holding, nothing is lost.", error)
                 self.found.doubt(reload=not hold)
-                # not so long that leases run out though the engine is back
-                longest = min(_LONGEST_HOLD, self._config.lease_seconds / 4)
+                # others wait so long for those who have hosts to hear of a restart, and lease them then
+                longest = min(_LONGEST_HOLD, self._trust.answer_seconds / 2)
                 hold = min(longest, hold * 2 or 0.1)
                 if self._closing and hold >= longest:
                     logger.error("The engine stays away: ending without a last report; leases will run out.")

@@ -32,6 +32,7 @@ class PolitenessMiddleware:
         self._crawler = crawler
         self._turns = session.turns
         session.paced = True
+        session.another_turn = self._take_another
         self._taken: dict[Request, tuple[str, HostTurn]] = {}
 
     @classmethod
@@ -51,6 +52,11 @@ class PolitenessMiddleware:
             raise Postponed(str(error)) from error
         self._taken[request] = (host, turn)
         check_before_sending(request, partial(self._check, host, turn))
+
+    async def _take_another(self, request: Request) -> None:
+        if request in self._taken:
+            self._give(request, Ok(request.meta.get("download_latency", 0.0)))
+            await self.process_request(request)
 
     def _check(self, host: str, turn: HostTurn) -> None:
         if not self._turns.holds(turn):

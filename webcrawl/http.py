@@ -8,6 +8,8 @@ import ipaddress
 import logging
 import ssl
 from collections.abc import Callable
+from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, Self, cast
 from urllib.parse import quote, urlsplit
 from weakref import WeakKeyDictionary
@@ -37,6 +39,7 @@ from webcrawl.body import Body, BodyWriter
 from webcrawl.errors import AddressRefused, NameNotResolved
 from webcrawl.exchange import Exchange
 from webcrawl.mime.sniff import SNIFF_BYTES
+from webcrawl.postponed import Postponed
 from webcrawl.responses import TRUNCATED, content_type, make_response, says_nosniff
 from webcrawl.session import Session
 from webcrawl.urls import DEFAULT_PORTS
@@ -120,6 +123,7 @@ class HTTPDownloadHandler:
         self._resolver = GuardedResolver(session.resolver, session.guard)
         self._opened: aiohttp.ClientSession | None = None
         self._renderer = session.renderer
+        self._session = session
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -210,12 +214,19 @@ class HTTPDownloadHandler:
             return None
         if not renderer.rules.apply(request.url):
             return None
-        run_check(request)
-        began = asyncio.get_running_loop().time()
-        found = await renderer.render(request, timeout)
+        turns, loop = self._session.turns, asyncio.get_running_loop()
+        async with AsyncExitStack() as stack:
+            async with turns.disconnected():  # the wait is as long as other pages take
+                await stack.enter_async_context(renderer.places)
+            if turns.ending.is_set():
+                raise Postponed(f"the crawl ends before {request.url} is rendered")
+            began = loop.time()
+            found = await renderer.render(request, timeout, partial(run_check, request))
+        request.meta["download_latency"] = loop.time() - began
         if found is None:
+            if another_turn := self._session.another_turn:
+                await another_turn(request)
             return None
-        request.meta["download_latency"] = asyncio.get_running_loop().time() - began
         response, exchange = found
         if exchange is not None:
             keep_exchange(request, exchange)

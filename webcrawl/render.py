@@ -11,7 +11,7 @@ import asyncio
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from fnmatch import translate
@@ -92,7 +92,10 @@ class Rules:
 
 
 class Renderer:
-    """One browser for the pages of one crawl, each in a context of its own: no cookies, no cache, no storage."""
+    """One browser for the pages of one crawl, each in a context of its own: no cookies, no cache, no storage.
+
+    Who renders holds one of its `places`.
+    """
 
     def __init__(
         self,
@@ -109,7 +112,7 @@ class Renderer:
         self._most = Sizes(fetch.sizes).of("text/html")
         self._executable = _executable(browser)
         self._user_agent = user_agent
-        self._places = asyncio.Semaphore(os.cpu_count() or 1)
+        self.places = asyncio.Semaphore(os.cpu_count() or 1)
         self._starting = asyncio.Lock()
         self._stack = AsyncExitStack()
         self._browser: Browser | None = None
@@ -118,16 +121,18 @@ class Renderer:
         with suppress(Error):
             await self._stack.aclose()
 
-    async def render(self, request: Request, timeout: float) -> Rendered | None:
+    async def render(
+        self, request: Request, timeout: float, check: Callable[[], None] = lambda: None
+    ) -> Rendered | None:
         """The rendered page, or the redirect that the host answered; None for what is no HTML.
 
-        Raises Scrapy's exceptions of downloads.
+        `check` is called right before the request goes out and may raise to keep it. Raises Scrapy's exceptions of
+        downloads.
         """
         try:
-            async with self._places:
-                browser = await self._started()
-                async with asyncio.timeout(timeout):
-                    return await self._in_context(request, browser, timeout)
+            browser = await self._started()
+            async with asyncio.timeout(timeout):
+                return await self._in_context(request, browser, timeout, check)
         except (TimeoutError, Late) as error:
             raise DownloadTimeoutError(
                 f"Rendering {request.url} took longer than {timeout} seconds."
@@ -135,11 +140,13 @@ class Renderer:
         except Error as error:
             raise DownloadFailedError(f"rendering failed: {error.message.splitlines()[0]}") from error
 
-    async def _in_context(self, request: Request, browser: Browser, timeout: float) -> Rendered | None:
+    async def _in_context(
+        self, request: Request, browser: Browser, timeout: float, check: Callable[[], None]
+    ) -> Rendered | None:
         agent = _agent(request) or self._user_agent
         context = await browser.new_context(user_agent=agent, service_workers="block", accept_downloads=False)
         try:
-            return await self._page(request, context, timeout)
+            return await self._page(request, context, timeout, check)
         finally:
             with suppress(Error, TimeoutError):
                 await asyncio.wait_for(context.close(), _CLOSE_SECONDS)
@@ -163,9 +170,12 @@ class Renderer:
                 self._stack.push_async_callback(self._browser.close)
             return self._browser
 
-    async def _page(self, request: Request, context: BrowserContext, timeout: float) -> Rendered | None:
+    async def _page(
+        self, request: Request, context: BrowserContext, timeout: float, check: Callable[[], None]
+    ) -> Rendered | None:
         page = await context.new_page()
         watch = await _Watch.over(page)
+        check()
         try:
             answer = await page.goto(request.url, wait_until="load", timeout=timeout * 1000)
         except Error:

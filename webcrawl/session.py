@@ -17,7 +17,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 from weakref import WeakKeyDictionary
 
-from scrapy import signals
+from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
@@ -125,6 +125,8 @@ class Session:
         """A middleware says what becomes of every request; without one all count as done."""
         self.paced = False
         """A middleware takes the hosts' turns; without one the scheduler does."""
+        self.another_turn: Callable[[Request], Awaitable[None]] | None = None
+        """What it has a request wait for that goes out once more."""
         self.bloom: BloomSeen | None = None
         learn_schemes(settings)
         self._filter_classes = filter_classes(settings)

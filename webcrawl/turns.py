@@ -7,8 +7,8 @@ import math
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 
 from webcrawl.errors import CrawlError
@@ -96,6 +96,16 @@ class Turns:
             yield
         finally:
             self.waiting -= 1
+
+    @asynccontextmanager
+    async def disconnected(self) -> AsyncIterator[None]:
+        """While a request that has its turn waits `aside`: its place among the `total` is for others."""
+        with self.aside():
+            self._free.release()
+            try:
+                yield
+            finally:
+                await self._free.acquire()
 
     async def take(self, host: str, *, to_the_end: bool = False) -> HostTurn:
         """Wait until the host may be asked and take the turn; `give` must follow.

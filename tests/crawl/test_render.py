@@ -75,7 +75,7 @@ def test_rendered_pages(run_crawl: RunCrawl, local_web: StartWeb, tmp_path: Path
         POLITENESS_CONNECT_BACKOFF=0.05,
         FRONTIER_MAX_ATTEMPTS=1,
         env={"RENDER_TEST": str(tmp_path)},
-        **OPTIONS,
+        **{**OPTIONS, "DOWNLOAD_DELAY": 0.2},
     )
     rows = {row["url"].removeprefix(web.host(SITE)): row for row in result.rows()}
     assert (rows["/"]["title"], rows["/"]["status"], rows["/"]["mime_type"]) == ("Loaded", 200, "text/html")
@@ -88,6 +88,8 @@ def test_rendered_pages(run_crawl: RunCrawl, local_web: StartWeb, tmp_path: Path
     asked = web.paths(SITE)
     assert "/secret" not in asked and "/picture.png" not in asked
     assert {path: asked.count(path) for path in ("/", "/old", "/new")} == {"/": 1, "/old": 1, "/new": 1}
+    first, second = [hit for hit in web.log(SITE) if hit.path == "/paper"]
+    assert second.started - first.started >= 0.2, "each time in a turn"
     kind, mime_type, body = archived(result.data_dir)[web.url(SITE)]
     assert (kind, mime_type) == ("resource", "text/html") and b"<title>Loaded</title>" in body
     check(result.data_dir)

@@ -11,12 +11,15 @@ import pytest
 from scrapy import Request
 
 from tests.crawl import test_render
-from tests.downloads import run
+from tests.downloads import Client, run
 from tests.wire import Wire, plain
 from webcrawl.addresses import AddressGuard
 from webcrawl.body import Spool
 from webcrawl.config import FetchConfig
 from webcrawl.dns import Resolver
+from webcrawl.http import check_before_sending
+from webcrawl.politeness import Ok
+from webcrawl.postponed import Postponed
 
 render = pytest.importorskip("webcrawl.render", reason="needs the extra 'render'")
 
@@ -63,3 +66,40 @@ def test_a_browser_that_died_is_started_again(tmp_path: Path, monkeypatch: pytes
             await browser.close()
 
     run(check(), 60)
+
+
+@test_render.pytestmark
+def test_who_waits_for_the_browser_keeps_nobody_from_a_connection_and_is_checked_afterwards() -> None:
+    is_lost = False
+
+    def check_lease() -> None:
+        if is_lost:
+            raise Postponed("the lease was lost")
+
+    async def check() -> None:
+        nonlocal is_lost
+        async with (
+            Wire([plain(b"page")]) as wire,
+            Client(RENDER="127.0.0.1", CONCURRENT_REQUESTS=2) as client,
+        ):
+            turns, renderer = client.session.turns, client.session.renderer
+            assert renderer is not None
+            while not renderer.places.locked():
+                await renderer.places.acquire()
+            request = Request(wire.url())
+            check_before_sending(request, check_lease)
+            await turns.take("http://waits.example")
+            sent = asyncio.ensure_future(client.send(request))
+            others = [await turns.take(host) for host in ("http://a.example", "http://b.example")]
+            is_lost = True
+            renderer.places.release()
+            turns.give("http://a.example", others[0], Ok())
+            with pytest.raises(Postponed, match="lost"):
+                await sent
+            assert wire.heads == []
+            turns.abandon()
+            with pytest.raises(Postponed, match="ends"):
+                await client.send(Request(wire.url()))
+            await renderer.close()
+
+    run(check(), 30)

@@ -45,10 +45,14 @@ def pieces(payload: Iterable[bytes], names: Iterable[str]) -> Pieces:
 
 
 def decoded(payload: bytes, content_encoding: str | None) -> bytes:
-    """`payload` without its content codings, at most `MAX_BODY` bytes; as it is where it cannot be decoded."""
-    body = bytearray()
+    """`payload` without its content codings, which is cut off at `MAX_BODY` bytes; as it is where there are none, or
+    it cannot be decoded.
+    """
+    names, body = codings(content_encoding), bytearray()
+    if not names:
+        return payload
     try:
-        for piece in pieces((payload,), codings(content_encoding)):
+        for piece in pieces((payload,), names):
             body += piece
             if len(body) >= MAX_BODY:
                 break

@@ -262,6 +262,12 @@ def test_a_cut_off_payload_gives_what_there_is() -> None:
     assert decoded(gzip.compress(body, mtime=0)[:-20], "gzip") != b""
 
 
+def test_only_what_unfolds_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webcrawl.coding.MAX_BODY", 10)
+    assert decoded(gzip.compress(bytes(99)), "gzip") == bytes(10)
+    assert decoded(bytes(99), None) == bytes(99)
+
+
 def page() -> Page:
     it = Page(url=URL, host="https://example.org", fetched_at=NOW, simhash=2**64 - 1, title="T")
     it.document = document(b"<p>")

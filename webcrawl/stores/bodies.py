@@ -16,7 +16,7 @@ from webcrawl.stores.warc import WarcPlace
 
 
 class Bodies:
-    """The bodies in an archive. What is archived may unfold to any size, so nobody reads it otherwise."""
+    """The bodies in an archive. What is archived may unfold to any size, so whoever parses it reads it here."""
 
     def __init__(self, archive: Archive, fetch: FetchConfig) -> None:
         self._archive = archive

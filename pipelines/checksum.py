@@ -40,6 +40,7 @@ class ChecksumPipeline:
             first = await self._session.patiently(
                 lambda: index.same_payload(digest, item.url, item.fetched_at)
             )
+            item.is_first = not first
             if first:
                 item.duplicate_of, item.duplicate_kind = first[0], "exact"
                 item.duplicate_fetched_at = first[1]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Self
 
 from scrapy.crawler import Crawler
 
 from webcrawl.batches import Batches
-from webcrawl.errors import StoreError, StoreUnavailable
+from webcrawl.errors import EngineUnavailable, StoreError, StoreUnavailable
+from webcrawl.exchange import digest_bytes
 from webcrawl.page import Page
 from webcrawl.session import Session
 from webcrawl.stores.metadata import Metadata
@@ -34,11 +36,20 @@ class MetadataPipeline:
     async def process_item(self, item: Any) -> Any:
         if isinstance(item, Page):
             await self._session.stored(lambda: self._batches.put(item))
+            if item.is_first:
+                await self._tell(item)
             item.release()
         return item
 
     async def close_spider(self) -> None:
         await self._batches.close(self._metadata.close)
+
+    async def _tell(self, page: Page) -> None:
+        """Its copies may refer to it from now on."""
+        assert page.digest is not None
+        digest, index = digest_bytes(page.digest), self._session.duplicates
+        with suppress(EngineUnavailable):  # then they do not
+            await self._session.patiently(lambda: index.kept(digest, page.url, page.fetched_at))
 
     def _write(self, pages: list[Page]) -> list[None | Exception]:
         try:

@@ -49,7 +49,7 @@ class NearDuplicatesPipeline:
 
     async def _drop(self, page: Page) -> None:
         """Leave it out of the archive, where it cannot stand for its exact copies then."""
-        page.noarchive = True
+        page.noarchive, page.is_first = True, False
         if page.digest:
             digest, index = digest_bytes(page.digest), self._session.duplicates
             await self._session.patiently(lambda: index.forget_payload(digest, page.url))

@@ -24,6 +24,8 @@ ENTRY = _SIMHASH + _ID
 MOST_TEXTS = 4_096
 """Texts in one block. When it is full, further ones are found by their other blocks only."""
 _CANDIDATES = 16
+_STORED_WITHIN = 300
+"""Seconds. The first page with a payload may be lost before it is stored: after them the next one takes its place."""
 
 
 class DuplicateIndex:
@@ -38,19 +40,30 @@ class DuplicateIndex:
         self._engine = engine
         self._keys = keys
         self._payloads: Gathered[Call, Any] = Gathered(engine.run_all)
+        self._kept: Gathered[Call, Any] = Gathered(engine.run_all)
         self._texts: Gathered[list[Call], list[Any]] = Gathered(self._run_lists)
 
     async def same_payload(
         self, digest: bytes, url: str, fetched_at: datetime
-    ) -> tuple[str, datetime] | None:
-        """The earlier URL with this checksum and when it was fetched, or None: then `url` is the first from now on."""
-        key, mine = self._keys.checksum(digest), f"{fetched_at.timestamp():.6f} {url}"
+    ) -> tuple[str, datetime | None] | None:
+        """The earlier URL with this checksum and when it was fetched, or None: then `url` is the first from now on.
+
+        The time is None until that one is `kept`: it may be lost yet, and nobody should refer to it.
+        """
+        key, mine = self._keys.checksum(digest), _first_entry(url, fetched_at)
         try:
-            first = await self._payloads.put(Call("twins", [key], (digest, mine)))
+            first = await self._payloads.put(Call("twins", [key], (digest, mine, _STORED_WITHIN)))
         except EngineFull:
             first = await self._engine.client.hget(key, digest) or mine.encode()
         seconds, _, other = first.decode().partition(" ")
-        return None if other == url else (other, datetime.fromtimestamp(float(seconds), UTC))
+        if other == url:
+            return None
+        return other, None if seconds[0] == "?" else datetime.fromtimestamp(float(seconds), UTC)
+
+    async def kept(self, digest: bytes, url: str, fetched_at: datetime) -> None:
+        """This page is stored: its copies may refer to it, if it is the first."""
+        mine = _first_entry(url, fetched_at)
+        await self._kept.put(Call("kept", [self._keys.checksum(digest)], (digest, mine)))
 
     async def forget_payload(self, digest: bytes, url: str) -> None:
         """`url`, which was the first with this checksum, is not archived after all: the next one is the first."""
@@ -116,6 +129,10 @@ class DuplicateIndex:
     async def _run_lists(self, lists: list[list[Call]]) -> list[list[Any]]:
         replies = iter(await self._engine.run_all([call for calls in lists for call in calls]))
         return [list(islice(replies, len(calls))) for calls in lists]
+
+
+def _first_entry(url: str, fetched_at: datetime) -> str:
+    return f"{fetched_at.timestamp():.6f} {url}"
 
 
 def earlier_texts(held: Sequence[bytes], entry: bytes, distance: int) -> list[bytes]:

@@ -20,6 +20,7 @@ _CARRIED = (
     "duplicate_fetched_at",
     "exchange",
     "frames",
+    "is_first",
     "is_frame",
     "main_text",
     "meeting",
@@ -45,10 +46,11 @@ class Carried:
 
     They live in a plain base class so that they are no dataclass fields: feed exports, `dataclasses.asdict`
     and comparisons see only what is stored. Set them after construction; an empty value means "not known".
-    `duplicate_fetched_at` is when `duplicate_of` was fetched, for a revisit record. `noarchive` keeps a page out of
-    the archive: it says so itself, or it is a near-duplicate to be dropped. `main_text` is the part of `text` that the
-    page is about, where one stands out, white space as it comes. `frames` are the documents whose text belongs to the
-    page, which are pages too: `is_frame`. `meeting` is where links found in the document are handed over.
+    `duplicate_fetched_at` is when `duplicate_of` was fetched, for a revisit record; None while that may be lost yet.
+    `is_first`: once stored, the page stands for its exact copies. `noarchive` keeps a page out of the archive: it says
+    so itself, or it is a near-duplicate to be dropped. `main_text` is the part of `text` that the page is about, where
+    one stands out, white space as it comes. `frames` are the documents whose text belongs to the page, which are pages
+    too: `is_frame`. `meeting` is where links found in the document are handed over.
     """
 
     __slots__ = _CARRIED
@@ -57,6 +59,7 @@ class Carried:
     duplicate_fetched_at: datetime | None
     exchange: Exchange | None
     frames: tuple[Document, ...]
+    is_first: bool
     is_frame: bool
     main_text: str | None
     meeting: Meeting | None
@@ -81,6 +84,7 @@ class Carried:
         self.duplicate_fetched_at = None
         self.exchange = None
         self.frames = ()
+        self.is_first = False
         self.is_frame = False
         self.main_text = None
         self.meeting = None

@@ -43,7 +43,7 @@ class StoredPages:
         return self.metadata.get(url)
 
     def body(self, row: Row) -> Body | None:
-        """The decoded body of a page; None when it is not in the archive. That of a copy is the first one's."""
+        """The decoded body of a page, of a copy the first one's or its own; None when it is not in the archive."""
         if row["duplicate_kind"] == "exact" and row["duplicate_of"] not in (None, row["url"]):
             first = self.metadata.get(row["duplicate_of"])
             if first is not None and first["digest"] == row["digest"] and first["duplicate_kind"] != "exact":

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import random
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from redis import Redis
+from scrapy.settings import Settings
 
 from tests.crawl.archive import check, record_at, records
 from tests.crawls import Crawl, CrawlResult
 from tests.web import LocalWeb, Reply
+from webcrawl.config import DEFAULTS, FetchConfig, StoreConfig
+from webcrawl.duplicate_index import DuplicateIndex
+from webcrawl.engine import Engine
+from webcrawl.frontier.keys import Keys
+from webcrawl.stored import StoredPages
 
 StartWeb = Callable[..., LocalWeb]
 RunCrawl = Callable[..., CrawlResult]
@@ -45,19 +54,19 @@ def test_a_copy_is_not_processed_and_its_links_are_followed(local_web: StartWeb,
         **{f"/gone{number}": Reply("gone", status=404) for number in (1, 2)},
         **{f"/half{number}": half for number in (1, 2)},
     }
-    copies = {"/a/page": text, "/b/page": text}
+    copies = {"/a/page": text, "/b/page": Reply(text, delay=0.5)}  # when the first is stored
     kept_out = f"<p>{words(2)}</p>"
     no_copies["/secret"] = Reply(kept_out, headers={"X-Robots-Tag": "noarchive"})
     no_copies["/public"] = kept_out
-    web.sites[SITE].update({**no_copies, **copies, "/": home_of(*no_copies, *copies)})
-    for path in ("/a/next", "/b/next"):
-        web.put(SITE, path, f"<p>{path}")
+    web.sites[SITE].update({**no_copies, **copies, "/": home_of(*no_copies, "/a/page")})
+    for path, link in (("/a/next", "/b/page"), ("/b/next", "/")):
+        web.put(SITE, path, f"<p>{path}<a href={link}>")
     once = {"FRONTIER_MAX_ATTEMPTS": 1, "POLITENESS_BACKOFF": 0, "POLITENESS_MAX_FAILURES": 100}
     result = crawl([web.url(SITE)], **once)
     rows = by_path(web, result)
     assert rows.keys() == {"/", "/a/next", "/b/next", *no_copies, *copies}
     [copy] = [rows[path] for path in rows if rows[path]["duplicate_kind"] == "exact"]
-    first = rows["/a/page" if copy is rows["/b/page"] else "/b/page"]
+    first = rows["/a/page"]
     assert (copy["duplicate_kind"], copy["duplicate_of"]) == ("exact", first["url"])
     assert (copy["title"], copy["simhash"]) == (None, None)
     assert (first["title"], first["duplicate_of"]) == ("One", None)
@@ -67,6 +76,14 @@ def test_a_copy_is_not_processed_and_its_links_are_followed(local_web: StartWeb,
     assert rows["/half1"]["error"] and rows["/half1"]["digest"] == rows["/half2"]["digest"]
     assert result.summary["exact_duplicates"] == 1
     check(result.data_dir)
+
+
+async def remember(url: str, digest: bytes) -> None:
+    """As a worker does that gets a page and dies."""
+    engine = Engine(url)
+    index = DuplicateIndex(engine, Keys("broad", DEFAULTS["FRONTIER_SHARDS"]))
+    assert await index.same_payload(digest, "http://lost.test/", datetime.now(UTC)) is None
+    await engine.close()
 
 
 def test_copies_that_several_workers_fetch_at_once_have_one_first(
@@ -79,7 +96,9 @@ def test_copies_that_several_workers_fetch_at_once_have_one_first(
         web.put(label, "/", Reply(f"<p>home {number}</p><a href=/copy>c</a><a href=/near>n</a>"))
         web.put(label, "/copy", Reply(copy, delay=0.1))
         web.put(label, "/near", Reply(near + f"<!-- {number} -->", delay=0.1))
-    seeds = [web.url(label) for label in labels]
+    lost = f"<p>{words(3)}</p>"
+    asyncio.run(remember(redis_url, hashlib.sha1(lost.encode()).digest()))
+    seeds = [web.url(label) for label in labels] + [web.put(labels[0], "/lost", lost)]
     crawls = [
         start_crawl(
             "broad",
@@ -93,13 +112,23 @@ def test_copies_that_several_workers_fetch_at_once_have_one_first(
     ]
     results = [one.wait(40) for one in crawls]
     rows = {row["url"]: row for row in results[0].rows()}
-    assert len(rows) == 3 * len(labels)
+    assert len(rows) == 3 * len(labels) + 1
+    again = rows[seeds[-1]]
+    assert again["duplicate_of"] == "http://lost.test/"
+    assert record_at(results[0].data_dir, again).kind == "response", "there is no other one"
+    options = Settings(DEFAULTS | {"DATA_DIR": str(results[0].data_dir)})
+    with StoredPages(StoreConfig.from_settings(options), FetchConfig.from_settings(options)) as stored:
+        assert bytes(stored.body(again) or b"") == lost.encode()
     for path, kind in (("/copy", "exact"), ("/near", "near")):
         of_path = [rows[web.url(label, path)] for label in labels]
         firsts = [row["url"] for row in of_path if row["duplicate_of"] is None]
         assert len(firsts) == 1, path
         assert {row["duplicate_of"] for row in of_path} == {None, *firsts}
         assert {row["duplicate_kind"] for row in of_path} == {None, kind}
+    [first] = [
+        value for key in valkey.keys("*:sum:*") for value in valkey.hgetall(key).values() if b"/copy" in value
+    ]
+    assert not first.startswith(b"?"), "it is stored: later copies refer to it"
 
 
 TEMPLATE = (

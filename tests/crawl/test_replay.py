@@ -28,16 +28,13 @@ HTML = {"Content-Type": "text/html; charset=utf-8"}
 PAGES = {
     "/": Reply(
         "<title>Home</title>"
-        + "".join(
-            f'<a href="{path}">x</a>'
-            for path in ("/a", "/copy", "/gz", "/caf%C3%A9?q=%C3%BC", "/gone", "/to")
-        ),
+        + "".join(f'<a href="{path}">x</a>' for path in ("/a", "/gz", "/caf%C3%A9?q=%C3%BC", "/gone", "/to")),
         headers=HTML,
     ),
     "/a": Reply("<title>A page</title><p>the same words", headers=HTML),
-    "/copy": Reply("<title>A page</title><p>the same words", headers=HTML),
+    "/copy": Reply("<title>A page</title><p>the same words", headers=HTML, delay=0.5),
     "/gz": Reply(gzip.compress(LARGE.encode(), mtime=0), headers={**HTML, "Content-Encoding": "gzip"}),
-    "/caf%C3%A9?q=%C3%BC": Reply("<title>caf\u00e9 \U0001f600</title>", headers=HTML),
+    "/caf%C3%A9?q=%C3%BC": Reply("<title>caf\u00e9 \U0001f600</title><a href=/copy>", headers=HTML),
     "/gone": Reply("<p>gone", status=410, headers=HTML),
     "/to": Reply("", status=302, headers={"Location": "/a"}),
     "/chunked": Reply(

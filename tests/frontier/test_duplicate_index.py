@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import random
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -107,6 +108,39 @@ async def test_the_first_of_those_that_come_at_once_is_the_first_of_all(
         assert found.count(None) == 1
         first = f"{text}/{found.index(None)}"
         assert await workers[0].near_text(text, f"{text}/late", 3) == first
+
+
+async def test_nobody_refers_to_a_payload_that_is_not_stored(index: DuplicateIndex) -> None:
+    """Of what a worker had when it died, or a store refused, there are copies yet, and perhaps nothing else."""
+    digest, lost, now = b"checksum", "http://a.test/lost", datetime.now(UTC)
+    assert await index.same_payload(digest, lost, now) is None
+    assert await index.same_payload(digest, "copy", now) == (lost, None)
+    again = now + timedelta(seconds=1)
+    assert await index.same_payload(digest, lost, again) is None, "it is fetched again, and lost again"
+    await index.kept(digest, "copy", now)
+    assert await index.same_payload(digest, "copy", again) == (lost, None), "a copy is not the first"
+    late = again + timedelta(hours=1)
+    assert await index.same_payload(digest, "next", late) is None
+    await index.kept(digest, lost, again)
+    assert await index.same_payload(digest, lost, late) == ("next", None)
+    await index.kept(digest, "next", late)
+    assert await index.same_payload(digest, "copy", late) == ("next", late)
+
+
+async def test_a_first_page_that_comes_again_stands_for_copies_all_the_time(index: DuplicateIndex) -> None:
+    digest, now = b"checksum", datetime.now(UTC)
+    again, late = now + timedelta(hours=1), now + timedelta(hours=2)
+    assert await index.same_payload(digest, "first", now) is None
+    await index.kept(digest, "first", now)
+    assert await index.same_payload(digest, "first", again) is None
+    assert await index.same_payload(digest, "copy", late) == ("first", now), (
+        "the second time is not stored yet"
+    )
+    await index.kept(digest, "first", again)
+    assert await index.same_payload(digest, "copy", late) == ("first", again)
+    await index.forget_payload(digest, "first")
+    await index.kept(digest, "first", again)
+    assert await index.same_payload(digest, "copy", late) is None
 
 
 def test_of_two_that_find_each_other_one_is_earlier() -> None:

@@ -128,8 +128,8 @@ async def test_replies_of_a_pipeline_are_in_the_order_of_the_calls(
     for shard in range(8):
         valkey.hset(frontier.keys.dead(shard), "url", "x")
         valkey.script_flush()
-        calls.append(Call("twins", [f"{frontier.keys.queue(shard)[0]}sum:0"], ("sum", f"answer {shard}")))
-    assert await frontier.engine.run_all(calls) == [f"answer {shard}".encode() for shard in range(8)]
+        calls.append(Call("twins", [f"{frontier.keys.queue(shard)[0]}sum:0"], ("sum", f"1.0 {shard}", 1)))
+    assert await frontier.engine.run_all(calls) == [f"?1.0 {shard}".encode() for shard in range(8)]
 
 
 @pytest.mark.parametrize("parameters", [{}, {"max_connections": 2}])
@@ -208,6 +208,7 @@ def test_scripts_that_a_full_server_refuses_are_these() -> None:
             "copy",
             "copying",
             "extend",
+            "kept",
             "lease",
             "meet",
             "park",
@@ -311,11 +312,15 @@ async def test_a_full_engine_is_asked_for_duplicates_and_remembers_no_new_ones(
     engine_at: Callable[..., Engine], redis_url: str, valkey: Redis
 ) -> None:
     index, now = DuplicateIndex(engine_at(redis_url), Keys("crawl", 4)), datetime.now(UTC)
-    assert await index.same_payload(b"digest00", "u1", now) is None
+    for url in ("u1", "full"):
+        assert await index.same_payload(url.encode() + b"digest", url, now) is None
+    await index.kept(b"u1digest", "u1", now)
     assert await index.near_text(7, "u1", 3) is None
     valkey.config_set("maxmemory", "1")
     try:
-        assert await index.same_payload(b"digest00", "u2", now) == ("u1", now)
+        await index.kept(b"fulldigest", "full", now)
+        assert await index.same_payload(b"u1digest", "u2", now) == ("u1", now)
+        assert await index.same_payload(b"fulldigest", "u2", now) == ("full", now)
         assert await index.near_text(6, "u2", 3) == "u1"
         for url in ("u3", "u4"):
             assert await index.same_payload(b"digest33", url, now) is None
@@ -323,7 +328,7 @@ async def test_a_full_engine_is_asked_for_duplicates_and_remembers_no_new_ones(
     finally:
         valkey.config_set("maxmemory", "0")
     assert await index.same_payload(b"digest33", "u4", now) is None
-    assert await index.same_payload(b"digest33", "u3", now) == ("u4", now)
+    assert await index.same_payload(b"digest33", "u3", now) == ("u4", None)
 
 
 def test_scripts_name_their_keys_and_reply_first() -> None:

@@ -17,6 +17,8 @@ _CSS_ADDRESS = re.compile(
     r"""url\(\s*(?P<quote>["']?)(?P<url>[^"'()\r\n]*)(?P=quote)\s*\)|@import\s*(?P<mark>["'])(?P<imported>[^"'\r\n]*)(?P=mark)""",
     re.IGNORECASE,
 )
+# What ends an address there, quoted or not.
+_NOT_IN_CSS = str.maketrans({sign: quote(sign) for sign in "()\"' \\"})
 
 
 def loaded(document: Document) -> list[str]:
@@ -49,9 +51,12 @@ def rewritten_style(text: str, base: str, address: Callable[[str], str | None]) 
     """A style sheet with the addresses that `address` gives for its URLs; None leaves one as it is."""
 
     def replaced(match: re.Match[str]) -> str:
-        old = match["url"] if match["url"] is not None else match["imported"]
-        new = _new(old, base, address)
-        return match[0] if new is None else match[0].replace(old, new)
+        name = "url" if match["url"] is not None else "imported"
+        new = _new(match[name], base, address)
+        if new is None:
+            return match[0]
+        before, after = text[match.start() : match.start(name)], text[match.end(name) : match.end()]
+        return before + new.translate(_NOT_IN_CSS) + after
 
     return _CSS_ADDRESS.sub(replaced, text)
 

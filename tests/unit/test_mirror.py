@@ -122,3 +122,13 @@ def test_style_sheets_and_sets_of_sources_keep_what_is_unknown() -> None:
     assert source_set("/x 100w,/no 2x , https://cdn.example/i.png", URL, known) == (
         "../x.html 100w, /no 2x, ../../cdn/i.png"
     )
+
+
+def test_an_address_in_a_style_sheet_ends_where_it_ended() -> None:
+    files = {"https://a.example/docs/u": "../u (1).png", "https://a.example/x%28%29": "../x().png"}
+    style = """a{b:url(u)} c{d:URL( "u" )} @import "u"; e{f:url('/x%28%29')} g{h:url(/x%28%29)}"""
+    written = rewritten_style(style, URL, files.get)
+    u, x = "../u%20%281%29.png", "../x%28%29.png"
+    assert (
+        written == f"""a{{b:url({u})}} c{{d:URL( "{u}" )}} @import "{u}"; e{{f:url('{x}')}} g{{h:url({x})}}"""
+    )

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from webcrawl.mime.html import is_html
+from webcrawl.plain import shown
 from webcrawl.references import anchors, references
 from webcrawl.stored import Row, StoredPages
 from webcrawl.urls import Canonicalizer
@@ -95,7 +96,7 @@ def table(found: Iterable[Problem]) -> str:
         if problem.links > 3:
             lines.append(f"{'':9}   and on {problem.links - 3:,} more pages")
     told = ", ".join(f"{number:,} {kind}" for kind, number in sorted(counts.items()))
-    return "\n".join([*lines, f"Links: {told or 'all are good'}."])
+    return "\n".join([*map(shown, lines), f"Links: {told or 'all are good'}."])
 
 
 def _add(problem: Problem, referrer: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 DEEPEST = 32
 """Lists and dicts within each other; what lies deeper is left out."""
 
+# C0 but for the tab, DEL, C1, ends of lines, and what turns the direction of text.
+_MOVES = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 
 
@@ -18,6 +21,11 @@ def clean(text: str) -> str:
     if text.isascii() and "\0" not in text:
         return text
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+
+
+def shown(line: str) -> str:
+    """A line of what strangers wrote, for a terminal: nothing in it moves the cursor; JSON stays what it is."""
+    return _MOVES.sub(lambda sign: f"\\u{ord(sign[0]):04x}", line)
 
 
 def plain(value: Any, depth: int = DEEPEST) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import tarfile
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from webcrawl.mime import archive
 from webcrawl.mime.facts import Facts
 from webcrawl.mime.reader import call
 from webcrawl.mime.text import trimmed
+from webcrawl.plain import shown
 
 Read = Callable[..., Facts]
 JSON, TEXT, ARCHIVE = "webcrawl.mime.jsondata:read", "webcrawl.mime.text:read", "webcrawl.mime.archive:read"
@@ -149,3 +151,11 @@ def test_of_a_tar_bomb_only_so_much_is_unpacked(monkeypatch: pytest.MonkeyPatch)
 def test_a_broken_archive_is_said(body: bytes, read: Read) -> None:
     with pytest.raises(UnreadableDocument, match="is broken"):
         read(ARCHIVE, body, "application/zip")
+
+
+def test_nothing_that_is_shown_moves_a_cursor() -> None:
+    text = "\ta \x1b[2J\x1b]0;t\x07\x9b1m\x7f\r\n\x00\u2028\u202eä 你 \N{WAVING HAND SIGN}"
+    line = shown(text)
+    assert line.startswith("\ta \\u001b[2J") and line.endswith("\\u202eä 你 \N{WAVING HAND SIGN}")
+    assert all(sign.isprintable() for sign in line[1:])
+    assert json.loads(shown(json.dumps({"text": text}, ensure_ascii=False))) == {"text": text}

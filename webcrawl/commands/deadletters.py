@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from webcrawl.command import SessionCommand, check_crawl, host_named
+from webcrawl.plain import shown
 from webcrawl.urls import split
 
 if TYPE_CHECKING:
@@ -100,10 +101,8 @@ def _json(letter: DeadLetter) -> str:
 
 
 def _line(letter: DeadLetter) -> str:
-    # a reason may quote a server: nothing of it may move the cursor of a terminal
-    reason = "".join(sign if sign.isprintable() else " " for sign in letter.reason)
     failed = f"{letter.attempts} failed before" if letter.attempts else "the first attempt"
-    return f"{_time(letter)}  {letter.url}  {reason} ({failed})"
+    return shown(f"{_time(letter)}  {letter.url}  {letter.reason} ({failed})")
 
 
 def _time(letter: DeadLetter) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from webcrawl.command import SessionCommand, check_crawl
+from webcrawl.plain import shown
 
 if TYPE_CHECKING:
     from webcrawl.session import Session
@@ -70,7 +71,7 @@ class Command(SessionCommand):
             if left is not None:
                 pages, left = pages[:left], left - len(pages[:left])
             for page in pages:
-                print(json.dumps(page.row, ensure_ascii=False))
+                print(shown(json.dumps(page.row, ensure_ascii=False)))
             # only what has left this process is done
             sys.stdout.flush()
             await listener.done(pages)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from webcrawl.command import DEFAULT_CRAWL, SessionCommand
 from webcrawl.errors import StoreError
+from webcrawl.plain import shown
 from webcrawl.seeds import seed_url
 
 if TYPE_CHECKING:
@@ -56,9 +57,10 @@ class Command(SessionCommand):
         else:
             for name, value in row.items():
                 if value is not None:
-                    print(f"{name:>16}  {value}")
+                    print(shown(f"{name:>16}  {value}"))
         if opts.headers:
-            print("\n" + _record(session, row).http_head.decode("latin-1").strip())
+            head = _record(session, row).http_head.decode("latin-1").strip()
+            print("", *map(shown, head.split("\r\n")), sep="\n")
 
 
 def _record(session: Session, row: dict[str, Any]) -> StoredRecord:

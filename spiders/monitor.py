@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from spiders.base import BroadSpider
+from webcrawl.engine import AWAY
 from webcrawl.errors import ConfigurationError
 from webcrawl.session import Session
 
@@ -31,7 +32,7 @@ class Monitor(BroadSpider):
     def _folder(self) -> Path:
         return Session.of(self.crawler).stores.data_dir
 
-    def closed(self, reason: str) -> None:
+    async def closed(self, reason: str) -> None:
         if reason in ("cannot_start", "no_seeds"):
             return
         if reason != "finished":
@@ -39,9 +40,19 @@ class Monitor(BroadSpider):
             print("The crawl was not finished: it is compared with the run before when it is.", flush=True)
             return
         with self.making("report"):
-            self._report()
+            self._report(await self._lost())
 
-    def _report(self) -> None:
+    async def _lost(self) -> list[str] | None:
+        """The URLs that this run gave up; None when others wait, of hosts that are blocked or at their limit."""
+        session = Session.of(self.crawler)
+        try:
+            counts = await session.frontier.counts()
+            lost = [letter.url async for letter in session.frontier.dead_letters()]
+        except AWAY:
+            return None
+        return None if counts.queued or counts.dead > len(lost) else lost
+
+    def _report(self, lost: list[str] | None) -> None:
         # what reads databases is slow to import, and a spider is imported by every command
         from webcrawl.monitor import Told, changes, write
         from webcrawl.stored import StoredPages
@@ -51,7 +62,7 @@ class Monitor(BroadSpider):
         told = Told()
         unfinished = path.with_name(f".{path.name}.unfinished")
         with StoredPages(session.stores, session.fetch) as stored, unfinished.open("w") as file:
-            for change in changes(stored, self.began, last, self.scope.allows):
+            for change in changes(stored, self.began, last, self.scope.allows, lost):
                 file.writelines(line + "\n" for line in write([change]))
                 lines = told.lines(change)
                 if last is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import islice
@@ -14,6 +14,7 @@ from typing import Any
 from webcrawl.document import Document
 from webcrawl.errors import StoreError
 from webcrawl.mime.html import is_html
+from webcrawl.plain import shown
 from webcrawl.stored import Row, StoredPages
 from webcrawl.stores.metadata import Fetch
 from webcrawl.stores.warc import WarcPlace
@@ -23,6 +24,7 @@ _MOST_DIFFERENCES = 200
 _SHOWN = 6
 # The text of other types is none that a person reads.
 _TEXTS = ("text/", "application/json", "application/xml")
+_UNREACHABLE = ("refused", "broken", "failed")
 # Between pieces of text: no page has it, and line ends within a piece mean nothing.
 _BETWEEN = "\x1e"
 _UNSEEN = "script,style,noscript,template"
@@ -32,8 +34,9 @@ _UNSEEN = "script,style,noscript,template"
 class Change:
     """What became of a page since the run before.
 
-    `change` is new, changed, unchanged, gone (404, 410, a redirect to `target`, or no page leads to it any more) or
-    unreachable (5xx, no answer: nothing is known). `diff` are the lines of a unified diff of its text, at most 200;
+    `change` is new, changed, unchanged, gone (404, 410, a redirect to `target`, or no page leads to it any more),
+    unreachable (another 4xx, 5xx, no answer: nothing is known) or unseen (nobody asked for it, and pages that may lead
+    to it were not reached either). `diff` are the lines of a unified diff of its text, at most 200;
     None where there is no text to compare. Times are ISO 8601.
     """
 
@@ -48,14 +51,26 @@ class Change:
 
 
 def changes(
-    stored: StoredPages, since: datetime, last: datetime | None, inside: Callable[[str], bool]
+    stored: StoredPages,
+    since: datetime,
+    last: datetime | None,
+    inside: Callable[[str], bool],
+    lost: Collection[str] | None,
 ) -> Iterator[Change]:
     """The pages that are `inside`, in the order of their URLs: what the run begun at `since` found of them.
 
-    `last` is when the run before began, None for the first; what was gone by then is not told of again.
+    `last` is when the run before began, None for the first; what was gone by then is not told of again. `lost` are the
+    URLs that the run gave up, None when it left others behind.
     """
+    given_up = lost is None or any(_is_unasked(stored.get(url), since) for url in lost)
+    whole = not given_up and not any(
+        _is_lost(stored, row, since) for row in stored.rows() if inside(row["url"])
+    )
     for row in stored.rows():
-        if inside(row["url"]) and (change := _change(stored, row, since, last)):
+        if not inside(row["url"]):
+            continue
+        unasked = _is_unasked(row, since)
+        if change := _untried(row, last, whole) if unasked else _change(stored, row, since):
             yield change
 
 
@@ -78,21 +93,38 @@ class Told:
             return []
         why = change.target or change.error or (change.status if change.status != 200 else "")
         lines = [f"{change.change:11} {change.url}" + (f"  ({why})" if why else "")]
-        shown = [line for line in change.diff or () if line.startswith(("+", "-"))]
-        lines += [f"{'':11}   {line[:150]}" for line in shown[:_SHOWN]]
-        return [*lines, f"{'':11}   ..."] if len(shown) > _SHOWN else lines
+        differences = [line for line in change.diff or () if line.startswith(("+", "-"))]
+        lines += [f"{'':11}   {line[:150]}" for line in differences[:_SHOWN]]
+        lines += [f"{'':11}   ..."] if len(differences) > _SHOWN else []
+        return [shown(line) for line in lines]
 
     @property
     def total(self) -> str:
         return ", ".join(f"{number:,} {kind}" for kind, number in sorted(self.counts.items())) or "no pages"
 
 
-def _change(stored: StoredPages, row: Row, since: datetime, last: datetime | None) -> Change | None:
-    tried_at = row["tried_at"] or row["fetched_at"]
+def _is_unasked(row: Row | None, since: datetime) -> bool:
+    return row is not None and (row["tried_at"] or row["fetched_at"]) < since
+
+
+def _is_lost(stored: StoredPages, row: Row, since: datetime) -> bool:
+    """Whether there were contents, which may have led to other pages, and this run could not see them."""
+    if row["state"] not in _UNREACHABLE or _is_unasked(row, since) or row["first_fetched_at"] >= since:
+        return False
+    before = _before(stored, row["url"], since)
+    return before is not None and before.status is not None and before.status < 400
+
+
+def _untried(row: Row, last: datetime | None, whole: bool) -> Change | None:
+    """A page that the run before knew and this one did not ask for."""
+    if last is None or (row["tried_at"] or row["fetched_at"]) < last or row["status"] != 200:
+        return None
+    kind, why = ("gone", "no page leads to it") if whole else ("unseen", "not all pages were reached")
+    return Change(row["url"], kind, row["status"], row["fetched_at"].isoformat(), error=why)
+
+
+def _change(stored: StoredPages, row: Row, since: datetime) -> Change | None:
     facts: dict[str, Any] = {"status": row["status"], "fetched_at": row["fetched_at"].isoformat()}
-    if tried_at < since:
-        linked_before = last is not None and tried_at >= last and row["status"] == 200
-        return Change(row["url"], "gone", **facts, error="no page leads to it") if linked_before else None
     if row["state"] == "unchanged":
         return Change(row["url"], "unchanged", **facts)
     if row["first_fetched_at"] >= since:
@@ -110,7 +142,7 @@ def _change(stored: StoredPages, row: Row, since: datetime, last: datetime | Non
     if row["status"] == 200:
         return _compared(stored, row, before, facts)
     target = row["final_url"] if row["state"] == "redirected" else None
-    kind = "unreachable" if row["state"] == "broken" else "gone"
+    kind = "unreachable" if row["state"] in _UNREACHABLE else "gone"
     return Change(row["url"], kind, **facts, target=target)
 
 

@@ -25,7 +25,10 @@ from webcrawl.urls import hostname, port, split
 
 _READ_BYTES = 64 * 1024
 _MOST_LINES = 1000
+_MOST_ANSWERED = 256 * 1024
 _MOST_ENTRIES = 100_000
+_MOST_LISTED = 8 * 1024 * 1024
+"""Bytes that are read of a folder's listing; what comes behind them is left out."""
 _TYPE = re.compile(r";type=[aid]$", re.IGNORECASE)
 _MISSING = ("550", "553", "501")
 _BUSY = ("421", "530", "425")
@@ -100,6 +103,7 @@ class _Client(aioftp.Client):
     def __init__(self) -> None:
         super().__init__(encoding=_BYTES)
         self._lines = 0
+        self._answered = 0
         self._writers: list[asyncio.StreamWriter] = []
 
     async def _open_connection(
@@ -123,7 +127,11 @@ class _Client(aioftp.Client):
         self._lines += 1
         if self._lines > _MOST_LINES:
             raise Broken(f"more than {_MOST_LINES} lines of answers")
-        return await super().parse_line()
+        code, rest = await super().parse_line()
+        self._answered += len(rest)
+        if self._answered > _MOST_ANSWERED:
+            raise Broken(f"more than {_MOST_ANSWERED} bytes of answers")
+        return code, rest
 
     async def has_folder(self, path: str) -> bool:
         """Go into a folder, if there is one."""
@@ -145,9 +153,11 @@ class _Client(aioftp.Client):
         exact = code.matches("211") and any("MLST" in line.upper() for line in features)
         stream = await self.get_stream("MLSD" if exact else "LIST", "1xx")
         read = self.parse_mlsx_line if exact else self.parse_list_line
-        left = _MOST_ENTRIES
-        while (line := await stream.readline()) and left:
-            left -= 1
+        entries, size = 0, 0
+        while line := await stream.readline():
+            entries, size = entries + 1, size + len(line)
+            if entries > _MOST_ENTRIES or size > _MOST_LISTED:
+                return
             try:
                 name, facts = read(line.rstrip(b"\r\n"))
             except (ValueError, KeyError):  # "total 12", or what no parser knows
@@ -155,8 +165,7 @@ class _Client(aioftp.Client):
             kind, text = facts.get("type"), str(name)
             if kind in ("file", "dir", "link") and text not in (".", "..", "") and "/" not in text:
                 yield text, kind == "dir", str(facts.get("size", ""))
-        if left:
-            await stream.finish()
+        await stream.finish()
 
 
 @asynccontextmanager

@@ -124,6 +124,7 @@ def test_what_is_too_long_is_cut_off() -> None:
     [
         (b"220-and so on\r\n" * 2000, {}),
         (b"220 " + b"x" * 200_000 + b"\r\n", {}),
+        ((b"220-" + b"x" * 60_000 + b"\r\n") * 5 + b"220 hello\r\n", {**FILE, **EPSV}),
         (b"SSH-2.0-OpenSSH_9.2\r\n", {}),
         (b"\0\xff\r\n", {}),
         (b"220 hello\r\n", {**FILE, "EPSV": "229 nowhere"}),
@@ -139,6 +140,18 @@ def test_what_is_no_ftp_is_a_failure(greeting: bytes, answers: dict[str, str]) -
         async with Script(answers, greeting=greeting) as server, FTPClient(DOWNLOAD_TIMEOUT=1) as client:
             with pytest.raises((DownloadFailedError, DownloadTimeoutError)):
                 await client.get(server.url("/x"))
+
+    run(check())
+
+
+def test_a_listing_is_read_up_to_a_size() -> None:
+    async def check() -> None:
+        line = b"type=file;size=1; %04d" + b"x" * 60_000 + b"\r\n"
+        data = b"".join(line % number for number in range(400))
+        answers = {"CWD": "250 there", **EPSV, **LISTINGS[0][0]}
+        async with Script(answers, data) as server, FTPClient(DOCUMENT_MAXSIZE={}) as client:
+            names = (await client.get(server.url("/"))).css("li a::text").getall()
+        assert 100 < len(names) <= 8 * 2**20 // 60_000
 
     run(check())
 

@@ -7,7 +7,10 @@ answer. Here the address that was checked is the one that is connected to.
 from __future__ import annotations
 
 import asyncio
+import base64
+import math
 import re
+import secrets
 from contextlib import suppress
 from typing import Self
 
@@ -24,14 +27,21 @@ _PLAIN = re.compile(
     rb"HTTP/1\.\d\r\n",
     re.IGNORECASE,
 )
+_CREDENTIALS = re.compile(rb"^Proxy-Authorization[ \t]*:[ \t]*Basic (\S+)", re.IGNORECASE | re.MULTILINE)
+_LENGTH = re.compile(rb"^Content-Length[ \t]*:[ \t]*(\d+)[ \t]*\r\n", re.IGNORECASE | re.MULTILINE)
+_WHO = (
+    b'HTTP/1.1 407 Who are you?\r\nProxy-Authenticate: Basic realm="x"\r\n'
+    b"Content-Length: 0\r\nConnection: close\r\n\r\n"
+)
 _HOP = re.compile(
     rb"^(?:Proxy-Connection|Proxy-Authorization|Connection)[ \t]*:.*\r\n", re.IGNORECASE | re.MULTILINE
 )
 
 
 class GuardedProxy:
-    """`async with GuardedProxy(resolver, guard) as proxy:` a browser may use `proxy.url`.
+    """`async with GuardedProxy(resolver, guard) as proxy:` a browser may use `proxy.url` with `user` and `password`.
 
+    Without them it serves nobody: the guard may let through what other users of this machine must not reach.
     What must not be connected to is answered by the end of the connection, and is counted in `refused`.
     """
 
@@ -41,6 +51,8 @@ class GuardedProxy:
         self._tasks: set[asyncio.Task[None]] = set()
         self.refused = 0
         self.url = ""
+        self.user, self.password = "browser", secrets.token_urlsafe()
+        self._expected = base64.b64encode(f"{self.user}:{self.password}".encode())
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=_LONGEST_HEAD)
@@ -68,6 +80,11 @@ class GuardedProxy:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
+        credentials = _CREDENTIALS.search(head)
+        if credentials is None or not secrets.compare_digest(credentials[1], self._expected):
+            writer.write(_WHO)
+            return
+        length = math.inf
         if match := _TUNNEL.match(head):
             up_reader, up_writer = await self._connect(match["host"], int(match["port"]))
             writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
@@ -75,12 +92,13 @@ class GuardedProxy:
             up_reader, up_writer = await self._connect(match["host"], int(match["port"] or 80))
             path = match["path"] or b"/"
             line = match["method"] + b" " + (b"/" if path.startswith(b"?") else b"") + path + b" HTTP/1.1\r\n"
-            # one request a connection: the next one of the browser may be for another host
+            # one request a connection, even if the server keeps it: the browser's next may be for another host
+            length = int(found[1]) if (found := _LENGTH.search(head)) else 0
             up_writer.write(line + b"Connection: close\r\n" + _HOP.sub(b"", head[match.end() :]))
         else:
             return
         try:
-            await _relay(reader, writer, up_reader, up_writer)
+            await _relay(reader, writer, up_reader, up_writer, length)
         finally:
             up_writer.close()
 
@@ -101,23 +119,31 @@ async def _relay(
     writer: asyncio.StreamWriter,
     up_reader: asyncio.StreamReader,
     up_writer: asyncio.StreamWriter,
+    length: float,
 ) -> None:
-    """Pass on in both directions, until the server ends or the browser does."""
-    up = asyncio.create_task(_pass_on(reader, up_writer))
+    """Pass on in both directions, until the server ends, the browser does, or it says more than `length` bytes."""
+    up = asyncio.create_task(_pass_on(reader, up_writer, length))
     down = asyncio.create_task(_pass_on(up_reader, writer))
     try:
         await asyncio.wait([up, down], return_when=asyncio.FIRST_COMPLETED)
-        if up.done() and not up.exception():
+        if up.done() and not up.exception() and up.result():
             await down  # a browser that says nothing more still listens
     finally:
         up.cancel()
         down.cancel()
 
 
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pass_on(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most: float = math.inf
+) -> bool:
+    """Pass on all that comes; False if that was more than `most` bytes."""
     with suppress(OSError):
         while data := await reader.read(_READ_BYTES):
+            most -= len(data)
+            if most < 0:
+                return False
             writer.write(data)
             await writer.drain()
         if writer.can_write_eof():
             writer.write_eof()
+    return True

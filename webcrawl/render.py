@@ -58,8 +58,7 @@ _UNWANTED = frozenset({"Image", "Media", "Font", "Ping", "Prefetch", "CSPViolati
 _GONE = frozenset({"content-length", "content-encoding", "transfer-encoding", "content-type", "connection"})
 _TREE = "n => (document.doctype ? '<!DOCTYPE html>\\n' : '') + document.documentElement.outerHTML.slice(0, n)"
 _ARGUMENTS = (
-    # no way around the proxy: loopback is no exception, names are not resolved, and nothing goes by UDP
-    "--proxy-bypass-list=<-loopback>",
+    # no way around the proxy: names are not resolved, and nothing goes by UDP
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--disable-quic",
@@ -160,7 +159,13 @@ class Renderer:
                 playwright = await self._stack.enter_async_context(async_playwright())
                 self._browser = await playwright.chromium.launch(
                     executable_path=self._executable,
-                    args=[f"--proxy-server={proxy.url}", *_ARGUMENTS],
+                    args=list(_ARGUMENTS),
+                    proxy={
+                        "server": proxy.url,
+                        "bypass": "<-loopback>",
+                        "username": proxy.user,
+                        "password": proxy.password,
+                    },
                     # a sandbox needs a user of its own
                     chromium_sandbox=os.geteuid() != 0,
                     handle_sigint=False,

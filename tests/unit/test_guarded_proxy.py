@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 
 import pytest
 
@@ -15,12 +16,17 @@ from webcrawl.guarded_proxy import GuardedProxy
 NOWHERE = ["127.0.0.1:9"]
 
 
-async def said(proxy: GuardedProxy, request: bytes) -> bytes:
-    """All that the proxy answers to this."""
+async def said(proxy: GuardedProxy, request: bytes, further: bytes = b"", password: str = "") -> bytes:
+    """All that the proxy answers to this, and to what follows when the answer has come."""
     reader, writer = await asyncio.open_connection("127.0.0.1", int(proxy.url.rpartition(":")[2]))
-    writer.write(request)
-    writer.write_eof()
+    token = base64.b64encode(f"{proxy.user}:{password or proxy.password}".encode())
+    writer.write(request.replace(b"\r\n", b"\r\nProxy-Authorization: Basic %s\r\n" % token, 1))
     try:
+        if further:
+            answer = await asyncio.wait_for(reader.readuntil(b"page"), 5)
+            writer.write(further)
+            return answer + await asyncio.wait_for(reader.read(), 5)
+        writer.write_eof()
         return await asyncio.wait_for(reader.read(), 5)
     except ConnectionResetError:
         return b""
@@ -35,9 +41,23 @@ def test_a_request_goes_on_to_its_host_alone() -> None:
             head = b"Host: x\r\nConnection: keep-alive\r\nProxy-Connection: keep-alive\r\nX-A: b\r\n\r\n"
             line = b"GET http://127.0.0.1:%d/a?b HTTP/1.1\r\n" % wire.port
             # what follows is for another host, and must not reach this one
-            answer = await said(proxy, line + head + b"GET http://127.0.0.2/secret HTTP/1.1\r\n\r\n")
+            answer = await said(proxy, line + head, b"GET http://127.0.0.2/secret HTTP/1.1\r\n\r\n")
             assert answer.endswith(b"\r\n\r\npage")
-            assert wire.heads[0] == b"GET /a?b HTTP/1.1\r\nConnection: close\r\nHost: x\r\nX-A: b\r\n\r\n"
+            assert wire.heads == [b"GET /a?b HTTP/1.1\r\nConnection: close\r\nHost: x\r\nX-A: b\r\n\r\n"]
+            post = b"POST http://127.0.0.1:%d/ HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody" % wire.port
+            assert (await said(proxy, post)).endswith(b"page") and wire.bodies[-1] == b"body"
+
+    run(check())
+
+
+def test_who_does_not_know_the_password_is_not_served() -> None:
+    async def check() -> None:
+        guard = AddressGuard(["127.0.0.0/8"])
+        async with Wire([plain(b"page")]) as wire, GuardedProxy(Resolver(NOWHERE), guard) as proxy:
+            for line in (b"GET http://127.0.0.1:%d/ HTTP/1.1", b"CONNECT 127.0.0.1:%d HTTP/1.1"):
+                request = line % wire.port + b"\r\n\r\n"
+                assert (await said(proxy, request, password="guessed")).startswith(b"HTTP/1.1 407 ")
+            assert wire.connections == 0
 
     run(check())
 

@@ -29,14 +29,27 @@ logger = logging.getLogger(__name__)
 _BATCH = 100
 _WAIT_MS = 1_000
 _LONGEST_PAUSE = 5.0
+MOST_BYTES = 32 * 1024
+"""Of a page in the stream, in ASCII."""
 
 
 def encoded(row: Mapping[str, Any]) -> str:
-    """A row of a page as JSON without what is not known; times in ISO 8601."""
+    """A row of a page as JSON without what is not known; times in ISO 8601.
+
+    Of what is longer than MOST_BYTES the longest fields are left out: the stream is bounded by the number of pages.
+    """
     known = {name: value for name, value in row.items() if value is not None}
     if "details" in known:
         known["details"] = plain(known["details"])
-    return json.dumps(known, default=_in_iso, separators=(",", ":"))
+    text = _json(known)
+    while len(text) > MOST_BYTES and len(known) > 1:
+        del known[max(known.keys() - {"url"}, key=lambda name: len(_json(known[name])))]
+        text = _json(known)
+    return text
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, default=_in_iso, separators=(",", ":"))
 
 
 def _in_iso(value: Any) -> Any:

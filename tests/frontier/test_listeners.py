@@ -15,7 +15,7 @@ import redis
 from webcrawl.engine import Engine
 from webcrawl.errors import StoreError
 from webcrawl.frontier import Keys
-from webcrawl.listeners import Heard, Listener, Publisher
+from webcrawl.listeners import MOST_BYTES, Heard, Listener, Publisher, encoded
 from webcrawl.page import Page
 
 KEYS = Keys("listened", 4)
@@ -69,6 +69,18 @@ def test_a_page_is_told_with_all_that_is_known(redis_url: str) -> None:
         assert page.row == known | times | {"details": {"a": None, "b": [times["fetched_at"], "\ufffd"]}}
 
     run(redis_url, work)
+
+
+def test_what_is_told_of_a_page_is_bounded() -> None:
+    whole = row(
+        1, etag="e" * 10_000, redirects=["r" * 8_000] * 20, details={"\u00fc": "\u00fc" * 4_000}, title="t"
+    )
+    told = encoded(whole)
+    assert len(told) <= MOST_BYTES
+    assert {name for name in whole if whole[name] is not None} - json.loads(told).keys() == {
+        "redirects",
+        "details",
+    }
 
 
 def test_what_comes_at_once_goes_in_one_round_trip(redis_url: str, valkey: redis.Redis) -> None:

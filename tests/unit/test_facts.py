@@ -7,7 +7,18 @@ from datetime import UTC, date, datetime
 
 from hypothesis import given, strategies as st
 
-from webcrawl.mime.facts import Facts, Link, absolute, collapsed, join, language, pack, trimmed, unpack
+from webcrawl.mime.facts import (
+    MAX_DETAILS,
+    Facts,
+    Link,
+    absolute,
+    collapsed,
+    join,
+    language,
+    pack,
+    trimmed,
+    unpack,
+)
 
 TIMES = st.datetimes(timezones=st.one_of(st.none(), st.timezones()))
 VALUES = st.recursive(
@@ -35,7 +46,7 @@ VALUES = st.recursive(
 def test_details_are_json_of_a_bounded_size(details: dict[str, object]) -> None:
     made = trimmed(details)
     text = json.dumps(made, allow_nan=False, ensure_ascii=False)
-    assert "\0" not in text and text.encode() and len(text) < 600_000
+    assert "\0" not in text and text.encode() and len(text.encode()) <= MAX_DETAILS
     assert trimmed(made) == made
 
 

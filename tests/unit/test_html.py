@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from webcrawl.document import Document
+from webcrawl.mime.facts import MAX_DETAILS
 from webcrawl.mime.html import (
     MAX_HEADING,
     MAX_HEADINGS,
@@ -19,6 +20,7 @@ from webcrawl.mime.html import (
     describe,
     robots_metas,
 )
+from webcrawl.mime.linked_data import KEPT
 
 URL = "https://example.org/folder/page"
 
@@ -210,10 +212,14 @@ def test_details_stay_small() -> None:
         + "".join(f"<p itemscope itemtype=http://s.org/T{number} itemprop=a{number}>z</p>" for number in many)
         + f"<meta name=keywords content={'k' * 100_000}>"
         + "".join(f"<meta name=bot{number} content=noindex>" for number in many)
+        + "".join(
+            f'<script type="application/ld+json">{json.dumps(dict.fromkeys(KEPT, "z" * 300) | {"@type": "T"})}</script>'
+            for _ in range(10)
+        )
     )
     assert found.details["headings"] == {"h2": ["x" * MAX_HEADING] * MAX_HEADINGS}
-    assert len(found.details["open_graph"]) == MAX_OPEN_GRAPH
-    assert len(json.dumps(found.details)) < 32_000
+    assert 10 < len(found.details["open_graph"]) <= MAX_OPEN_GRAPH
+    assert len(json.dumps(found.details)) <= MAX_DETAILS
 
 
 @pytest.mark.parametrize(

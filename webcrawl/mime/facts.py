@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple, TypeAlias
@@ -18,6 +19,7 @@ MAX_DESCRIPTION = 5_000
 MAX_TEXT = 2_000_000
 MAX_LINKS = 50_000
 MAX_URL = 8_192
+MAX_DETAILS = 16 * 1024
 
 # What there is a download handler for; the filters know which of them are enabled.
 _FETCHED = ("http://", "https://", "ftp://")
@@ -26,6 +28,7 @@ _LONGEST_STRING = 1_000
 _MOST_VALUES = 500
 _DEEPEST = 6
 _LARGEST_NUMBER = 2**63
+_JSON = json.JSONEncoder(ensure_ascii=False)
 
 
 class Link(NamedTuple):
@@ -151,31 +154,61 @@ def _aware(time: object) -> datetime | None:
 
 
 def trimmed(details: Mapping[Any, Any]) -> dict[str, Json]:
-    """Details as JSON of a bounded size: what is empty is left out, what is long is cut, dates are in ISO 8601."""
-    left = [_MOST_VALUES]
+    """Details as JSON of at most 500 values and `MAX_DETAILS` bytes of UTF-8.
 
-    def trim(value: Any, depth: int) -> Json:
-        left[0] -= 1
-        if value is None or isinstance(value, bool):
-            return value
-        if isinstance(value, int):
-            return value if -_LARGEST_NUMBER <= value < _LARGEST_NUMBER else str(value)[:_LONGEST_STRING]
-        if isinstance(value, float):
-            return value if math.isfinite(value) else None
-        if isinstance(value, str):
-            return collapsed(value, _LONGEST_STRING)
-        if isinstance(value, datetime | date):
-            return value.isoformat()
-        if depth == _DEEPEST:
-            return None
-        if isinstance(value, Mapping):
-            pairs = ((collapsed(key, 100), inner) for key, inner in value.items() if left[0] > 0)
-            made = {key: trim(inner, depth + 1) for key, inner in pairs if key}
-            return {key: inner for key, inner in made.items() if inner not in (None, [], {})}
-        if isinstance(value, list | tuple):
-            inners = [trim(inner, depth + 1) for inner in value[:_MOST_VALUES] if left[0] > 0]
-            return [inner for inner in inners if inner is not None]
-        return None
+    What is empty or has no room is left out, what is long is cut, dates are in ISO 8601.
+    """
+    made = _Room().trim(details, 0)
+    return made if isinstance(made, dict) else {}
 
-    trim_all = trim(details, 0)
-    return trim_all if isinstance(trim_all, dict) else {}
+
+class _Room:
+    """What is left for the details of one document."""
+
+    def __init__(self) -> None:
+        self._values = _MOST_VALUES
+        self._bytes = MAX_DETAILS
+
+    def trim(self, value: Any, depth: int) -> Json:
+        """None: there is no room for it, or nothing in it."""
+        self._values -= 1
+        if isinstance(value, Mapping | list | tuple):
+            if depth == _DEEPEST or not self._take(4):
+                return None
+            return self._pairs(value, depth) if isinstance(value, Mapping) else self._list(value, depth)
+        leaf = _leaf(value)
+        return leaf if leaf is not None and self._take_json(leaf) else None
+
+    def _pairs(self, value: Mapping[Any, Any], depth: int) -> dict[str, Json]:
+        made: dict[str, Json] = {}
+        for key, inner in value.items():
+            if self._values <= 0:
+                break
+            if (name := collapsed(key, 100)) and self._take_json(name):
+                made[name] = self.trim(inner, depth + 1)
+        return {name: inner for name, inner in made.items() if inner not in (None, [], {})}
+
+    def _list(self, value: Sequence[Any], depth: int) -> list[Json]:
+        inners = [self.trim(inner, depth + 1) for inner in value[:_MOST_VALUES] if self._values > 0]
+        return [inner for inner in inners if inner is not None]
+
+    def _take_json(self, leaf: Json) -> bool:
+        return self._take(len(_JSON.encode(leaf).encode()) + 2)
+
+    def _take(self, size: int) -> bool:
+        if size > self._bytes:
+            return False
+        self._bytes -= size
+        return True
+
+
+def _leaf(value: Any) -> Json:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if -_LARGEST_NUMBER <= value < _LARGEST_NUMBER else str(value)[:_LONGEST_STRING]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str):
+        return collapsed(value, _LONGEST_STRING)
+    return value.isoformat() if isinstance(value, datetime | date) else None

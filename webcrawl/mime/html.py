@@ -14,6 +14,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from webcrawl.document import Document
 from webcrawl.mime.dates import date_in_path, read_date
+from webcrawl.mime.facts import trimmed
 from webcrawl.mime.linked_data import Thing, cleaned, first_text, things
 from webcrawl.mime.readable import MARKED, main_text, visible_text
 
@@ -113,7 +114,7 @@ def describe(document: Document) -> HTMLFacts:
         published_at=_published_at(named, schema, found, document.url),
         image_url=_image_url(named, schema, found.microdata, base),
         main_text=main_text(tree, found.marked),
-        details=_details(named, schema, found, robots_metas(document)),
+        details=trimmed(_details(named, schema, found, robots_metas(document))),
         tree=tree,
     )
 
@@ -182,23 +183,19 @@ def _take_microdata(node: LexborNode, attributes: Attributes, found: _Found) -> 
 def _details(
     named: dict[str, str], schema: list[Thing], found: _Found, robots: list[tuple[str, str]]
 ) -> dict[str, Any]:
-    details: dict[str, Any] = {}
     graph = [(name[3:], cleaned(value)) for name, value in named.items() if name.startswith("og:")]
     modified = read_date(_first(named, _MODIFIED) or first_text(schema, "dateModified"))
-    told = {
+    # what is small comes first: there is room for it
+    return {
+        "modified": modified.isoformat() if modified else None,
+        "generator": _collapsed(named.get("generator"), MAX_HEADING),
+        "keywords": _collapsed(named.get("keywords"), 1_000),
+        "robots": {cleaned(name): cleaned(content) for name, content in robots[:10]},
+        "microdata": found.types,
         "headings": found.headings,
         "open_graph": dict([pair for pair in graph if pair[1]][:MAX_OPEN_GRAPH]),
         "schema": schema,
-        "microdata": found.types,
-        "robots": {cleaned(name): cleaned(content) for name, content in robots[:10]},
-        "modified": modified.isoformat() if modified else None,
-        "keywords": _collapsed(named.get("keywords"), 1_000),
-        "generator": _collapsed(named.get("generator"), MAX_HEADING),
     }
-    for name, value in told.items():
-        if value:
-            details[name] = value
-    return details
 
 
 def _author(named: dict[str, str], schema: list[Thing], microdata: dict[str, str]) -> str | None:

@@ -1,17 +1,19 @@
 """Crawl real documentation behind nginx and compare with what its files say is reachable.
 
-    python benchmarks/documentation.py [--kill worker|engine] [--workers N] [--times 3] [folder=/path/to/html ...]
+    python -m benchmarks.documentation [--kill worker|engine] [--workers N] [--times 3] [folder=/path/to/html ...]
 
 Needs nginx and, by default, Debian's packages python3-doc and postgresql-doc-15; each folder is a host of its own on
-loopback. `--kill` ends the crawl with SIGKILL several times on the way and starts it again; `engine` ends the embedded
-Valkey as well. Prints a table; the exit status is 1 when a page is missing, or fetched more often than the kills
-explain.
+loopback, and so is one of generated files of all types that are read, good ones and halves. `--kill` ends the crawl
+with SIGKILL several times on the way and starts it again; `engine` ends the embedded Valkey as well. Prints tables, the
+second one of types; the exit status is 1 when a page or file is missing, a good file was not readable, or pages were
+fetched more often than the kills explain.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import mimetypes
 import os
 import shutil
 import signal
@@ -25,7 +27,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+
+from tests.documents import mixed
 
 FOLDERS = ["/usr/share/doc/python3-doc/html", "/usr/share/doc/postgresql-doc-15/html"]
 PORT = 8099
@@ -73,6 +78,21 @@ def file_of(url: str, folder: Path) -> Path:
     return folder / (path.lstrip("/") + ("index.html" if path.endswith("/") else ""))
 
 
+def write_mixed(folder: Path) -> dict[str, bool]:
+    """Files of every type below an index page that leads to all of them; which names are those of good ones."""
+    folder.mkdir()
+    good, cut = mixed()
+    names = {}
+    for name, (mime_type, body) in {**good, **cut}.items():
+        subtype = mime_type.partition("/")[2].partition("+")[0]
+        file = name if "." in name else name + (mimetypes.guess_extension(mime_type) or f".{subtype}")
+        (folder / file).write_bytes(body)
+        names[file] = name in good
+    links = "".join(f"<a href={name}>{name}</a> " for name in names)
+    (folder / "index.html").write_text(f"<title>Files of all types</title>{links}")
+    return names
+
+
 @contextmanager
 def nginx(folders: list[Path], home: Path) -> Iterator[None]:
     """nginx with one loopback address a folder, one access log a host."""
@@ -84,7 +104,7 @@ def nginx(folders: list[Path], home: Path) -> Iterator[None]:
     (home / "nginx.conf").write_text(
         f"daemon off; worker_processes 1; pid {home}/nginx.pid; error_log {home}/error.log;\n"
         "events { worker_connections 512; }\n"
-        "http { include /etc/nginx/mime.types; keepalive_requests 100000;\n"
+        "http { include /etc/nginx/mime.types; default_type application/octet-stream; keepalive_requests 100000;\n"
         "log_format timed '$msec $request_time $status $request_uri';\n" + servers + "}\n"
     )
     server = subprocess.Popen(["nginx", "-c", str(home / "nginx.conf")])
@@ -144,7 +164,9 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1)
     arguments = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="documentation-"))
-    folders = [Path(folder).resolve() for folder in arguments.folders]
+    home.chmod(0o755)  # nginx serves as somebody else
+    files = write_mixed(home / "mixed")
+    folders = [*(Path(folder).resolve() for folder in arguments.folders), home / "mixed"]
     seeds = [f"http://127.0.1.{place}:{PORT}/index.html" for place in range(1, len(folders) + 1)]
     expected = set().union(*(reachable(seed, folder) for seed, folder in zip(seeds, folders, strict=True)))
     leased = 0
@@ -155,6 +177,7 @@ def main() -> int:
             leased += kill(process, home / "data", arguments.kill == "engine")
         code = crawl(seeds, home / "data", arguments.workers).wait()
     good = report(home, folders, expected, leased) and code == 0
+    good = report_types(home, {urljoin(seeds[-1], name): is_good for name, is_good in files.items()}) and good
     shutil.rmtree(home)
     return 0 if good else 1
 
@@ -181,6 +204,22 @@ def report(home: Path, folders: list[Path], expected: set[str], leased: int) -> 
     print(f"WARC files             {len(warcs)}, {'broken' if broken else 'all whole'}")
     print(f"pages a second         {summary['pages_per_second']}")
     return set(stored) == expected and again <= leased and not broken
+
+
+def report_types(home: Path, files: dict[str, bool]) -> bool:
+    """What was read of each type; whether all files were fetched, and the good ones of them read."""
+    rows = sqlite3.connect(home / "data" / "metadata.db")
+    query = "select url, details is not null and processing_error is null from pages where status = 200"
+    read = dict(rows.execute(query))
+    missing = files.keys() - read.keys()
+    unread = sorted(url for url, is_good in files.items() if is_good and not read.get(url))
+    types: dict[str, Any] = json.loads((home / "data" / "summary.json").read_text())["types"]
+    print(f"files of all types     {len(files)}, missing {len(missing)}, good ones not read {len(unread)}")
+    print(*unread, sep="\n", end="\n" if unread else "")
+    print(f"\n{'type':<74} {'pages':>8} {'bytes':>13} {'errors':>6}")
+    for name, one in types.items():
+        print(f"{name:<74} {one['pages']:>8,} {one['bytes']:>13,} {one['errors']:>6,}")
+    return not missing and not unread
 
 
 if __name__ == "__main__":

@@ -401,3 +401,14 @@ MORE_SAMPLES: dict[str, list[tuple[str, bytes]]] = {
     "archive": [("application/x-tar", tar("a/b", "c")), ("application/zip", zipped({"a": "b"}))],
 }
 """Of each type that is read in a process of its own, whose reader is `read` of the module webcrawl.mime.NAME."""
+
+
+def mixed() -> tuple[dict[str, tuple[str, bytes]], dict[str, tuple[str, bytes]]]:
+    """All samples by a name of their own, as MIME type and bytes; and each again, cut in two."""
+    good, cut = {}, {}
+    for name, first in SAMPLES.items():
+        for number, (mime_type, body) in enumerate([first, *MORE_SAMPLES.get(name, [])]):
+            suffix = ".xml.gz" if name == "sitemap" and mime_type == "application/gzip" else ""
+            good[f"{name}-{number}{suffix}"] = mime_type, body
+            cut[f"cut-{name}-{number}{suffix}"] = mime_type, body[: len(body) // 2]
+    return good, cut

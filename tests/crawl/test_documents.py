@@ -16,11 +16,10 @@ import pytest
 
 from tests.crawls import Crawl, CrawlResult, until
 from tests.documents import (
-    MORE_SAMPLES,
-    SAMPLES,
     atom,
     entity_bomb,
     gzip_bomb,
+    mixed,
     pdf,
     pdf_bomb,
     png_bomb,
@@ -267,12 +266,7 @@ def readers_of(worker: int) -> list[int]:
 def test_a_folder_of_mixed_files(local_web: StartWeb, crawl: RunCrawl) -> None:
     """Every type that is read, good and cut in two: each has its row, and the summary counts them by type."""
     web = local_web(SITE)
-    good, cut = {}, {}
-    for name, first in SAMPLES.items():
-        for number, (mime_type, body) in enumerate([first, *MORE_SAMPLES.get(name, [])]):
-            suffix = ".xml.gz" if name == "sitemap" and mime_type == GZIP else ""
-            good[f"/{name}-{number}{suffix}"] = mime_type, body
-            cut[f"/cut-{name}-{number}{suffix}"] = mime_type, body[: len(body) // 2]
+    good, cut = ({f"/{name}": file for name, file in files.items()} for files in mixed())
     for path, (mime_type, body) in {**good, **cut}.items():
         put(web, path, body, mime_type)
     put(web, "/bomb.png", png_bomb(), "image/png")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
+import sqlite3
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from benchmarks import changed_texts, long, main_parts, report, shards
+from benchmarks import changed_texts, documentation, long, main_parts, report, shards
 from benchmarks.generated_web import TROUBLES, World
 from benchmarks.long import Point
 from benchmarks.report import Run
@@ -128,3 +130,21 @@ def test_the_words_of_a_main_part_are_compared() -> None:
     assert main_parts.agreement("", "a") == (0.0, 0.0)
     marked = "<main id='x' class=y><p role=main>text</p><nav>n</nav></main>"
     assert main_parts.without_marks(marked) == "<div><p>text</p><div>n</div></div>"
+
+
+def test_files_of_all_types_are_told_by_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = documentation.write_mixed(tmp_path / "mixed")
+    assert {"index.html", *files} == {path.name for path in (tmp_path / "mixed").iterdir()}
+    assert files["pdf-0.pdf"] and files["feed-0.rss"] and not files["cut-office-0.docx"]
+    (tmp_path / "data").mkdir()
+    types = {"image/png": {"pages": 1234, "bytes": 56, "errors": 7}}
+    (tmp_path / "data" / "summary.json").write_text(json.dumps({"types": types}))
+    with sqlite3.connect(tmp_path / "data" / "metadata.db") as rows:
+        rows.execute("create table pages (url, status, details, processing_error)")
+        rows.executemany("insert into pages values (?, 200, '{}', null)", [[name] for name in files])
+    assert documentation.report_types(tmp_path, files)
+    assert re.search(r"^image/png +1,234 +56 +7$", capsys.readouterr().out, re.MULTILINE)
+    with sqlite3.connect(tmp_path / "data" / "metadata.db") as rows:
+        rows.execute("update pages set processing_error = 'broken' where url = 'pdf-0.pdf'")
+    assert not documentation.report_types(tmp_path, files)
+    assert "good ones not read 1\npdf-0.pdf\n" in capsys.readouterr().out

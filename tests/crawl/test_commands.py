@@ -36,7 +36,9 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
     with LocalWeb(SITE, OTHER) as web:
         web.put(SITE, "/robots.txt", "User-agent: *\nDisallow: /private\nCrawl-delay: 0.05\n")
         links = "".join(f"<a href=/page{n}>{n}</a>" for n in range(30))
-        web.put(SITE, "/", Reply(f"<title>Home</title>{links}", headers={"ETag": '"abc"', "X-Shown": "yes"}))
+        # what would move the cursor of a terminal
+        head = "<meta charset=utf-8><title>Home</title><meta name=description content='a\x9b2J'>"
+        web.put(SITE, "/", Reply(head + links, headers={"ETag": '"abc"', "X-Shown": "yes"}))
         web.put(OTHER, "/", "<title>Other</title>")
         crawl = Crawl.start(
             "broad",
@@ -77,6 +79,7 @@ def test_page_shows_what_is_stored(stopped: Stopped) -> None:
     text = stopped.scrapy("page", home, "--headers")
     assert "Home" in text
     assert "X-Shown: yes" in text
+    assert "a\\u009b2J" in text and "\x9b" not in text
     assert stopped.scrapy("page", home, "--body") == stopped.web.sites[SITE]["/"].body  # type: ignore[union-attr]
 
 

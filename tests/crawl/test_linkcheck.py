@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.crawls import CrawlResult
 from tests.web import LocalWeb, Reply
+from webcrawl.linkcheck import Problem, table
 
 SITE, OTHER = "127.0.1.1", "127.0.1.2"
 StartWeb = Callable[..., LocalWeb]
@@ -111,3 +112,12 @@ def test_a_site_that_is_down_and_a_report_that_cannot_be_written_fail(
     assert "No report: " in result.stderr and "Traceback" not in result.stderr
     result = run_crawl("linkcheck", ["http://127.0.1.3:1/"], **options)
     assert (result.returncode, result.stdout.splitlines()[-1]) == (3, "Links: 1 failed.")
+
+
+def test_what_is_printed_moves_no_cursor() -> None:
+    told = table(
+        [Problem("http://a/", "failed", error="said \x1b[2J\n\x9b1m", referrers=["http://b/"], links=1)]
+    )
+    assert told == (
+        "failed    http://a/  (said \\u001b[2J\\u000a\\u009b1m)\n            on http://b/\nLinks: 1 failed."
+    )

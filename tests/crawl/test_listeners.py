@@ -28,6 +28,9 @@ def test_two_groups_hear_of_every_page_of_a_crawl_whose_worker_is_killed(
     web = local_web(*SITES)
     graph = generated_web(3, web, pages=50)
     seeds = [web.url(site) for site in SITES]
+    # what would move the cursor of a terminal
+    title = "<meta charset=utf-8><title>\x9b2J</title>"
+    web.put(SITES[0], "/", f"{title}{web.sites[SITES[0]]['/']}")
     engine = ("-s", f"REDIS_URL={redis_url}")
 
     def start() -> Crawl:
@@ -43,7 +46,9 @@ def test_two_groups_hear_of_every_page_of_a_crawl_whose_worker_is_killed(
     result = start().wait(60)
     assert result.summary["finish_reason"] == "finished"
     lines += HERE.scrapy("listen", "--group", "index", "--reader", "1", "--once", *engine).splitlines()
+    assert not any("\x9b" in line for line in lines)
     pages = [json.loads(line) for line in lines]
+    assert any("\x9b" in (page.get("title") or "") for page in pages)
     assert {page["url"] for page in pages} == graph.reachable(*seeds)
     told = {(page["url"], page["fetched_at"]) for page in pages}
     assert len(told) == len(pages) == valkey.xlen("wc:{c:broad}:pages")

@@ -61,6 +61,8 @@ TRUNCATE = "download_truncate"
 _READ_BYTES = 64 * 1024
 # less than servers keep a connection: one that they close while a request is on its way costs them and us another
 _KEEPALIVE_SECONDS = 4.0
+# uvloop's TLS loses the end of a body whose reading is paused when the server closes: aiohttp pauses at twice as much
+_READ_AHEAD = 4 * 1024 * 1024
 _LONGEST_HEADER = 64 * 1024
 _MOST_HEADERS = 1000
 
@@ -151,6 +153,7 @@ class HTTPDownloadHandler:
             max_line_size=_LONGEST_HEADER,
             max_field_size=_LONGEST_HEADER,
             max_headers=_MOST_HEADERS,
+            read_bufsize=_READ_AHEAD,
             request_class=WireRequest,
             response_class=WireResponse,
         )

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import datetime
 import ipaddress
+import socket
 import ssl
+import time
 from pathlib import Path
 
 import pytest
+import uvloop
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.exceptions import (
     CannotResolveHostError,
     DownloadConnectionRefusedError,
@@ -86,6 +89,31 @@ def test_https_with_a_good_certificate(authority: Authority) -> None:
             assert wire.connections == 2
 
     run(check())
+
+
+def test_https_ends_after_a_large_body_that_is_read_slowly(authority: Authority) -> None:
+    size = 3_000_000
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with authority.context.wrap_socket(listener.accept()[0], server_side=True) as connection:
+            connection.recv(65536)
+            head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % size
+            connection.sendall(head + b"x" * size)
+
+    async def check() -> None:
+        async with Client() as client:
+            client.crawler.signals.connect(read_slowly, signals.bytes_received)
+            serving = asyncio.create_task(asyncio.to_thread(serve))
+            response = await client.get(f"https://127.0.0.1:{listener.getsockname()[1]}/")
+            assert (len(response.body), response.flags) == (size, [])
+            await serving
+
+    def read_slowly() -> None:
+        time.sleep(0.004)
+
+    with listener:
+        uvloop.run(check())
 
 
 @pytest.mark.parametrize("fault", ["unknown", "expired", "other name"])

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.postgres import PostgresServer
+from tests.together import together
 from webcrawl.errors import ConfigurationError, StoreError, StoreUnavailable
 from webcrawl.page import ROW_FIELDS, Page
 from webcrawl.stores import database as database_module, metadata as module
@@ -206,14 +207,7 @@ def test_read_modify_write_by_several_processes_loses_nothing(uri: str) -> None:
         it.upsert([row(title="stays")])
         assert it.update("https://example.org/", lambda stored: {}) == it.get("https://example.org/")
         assert it.update("https://example.org/other", lambda stored: {"depth": 1}) is None
-    context = multiprocessing.get_context("spawn")
-    start = context.Barrier(2)
-    processes = [context.Process(target=_count, args=(uri, start)) for _ in range(2)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(60)
-    assert [process.exitcode for process in processes] == [0, 0]
+    together(2, _count, uri)
     with Metadata(uri) as it:
         stored = it.update("https://example.org/", lambda stored: {"details": {"seen": stored["depth"]}})
         assert stored is not None
@@ -356,14 +350,7 @@ def _create(uris: list[str], start: Any) -> None:
 def test_several_processes_create_the_schema_at_once(tmp_path: Path, postgres: PostgresServer) -> None:
     uris = [f"sqlite:///{tmp_path}/{number}.db" for number in range(10)]
     uris += [postgres.new_database() for _ in range(3)]
-    context = multiprocessing.get_context("spawn")
-    start = context.Barrier(3)
-    creators = [context.Process(target=_create, args=(uris, start)) for _ in range(3)]
-    for creator in creators:
-        creator.start()
-    for creator in creators:
-        creator.join(60)
-    assert [creator.exitcode for creator in creators] == [0, 0, 0]
+    together(3, _create, uris)
 
 
 def test_two_processes_write_one_database_from_its_creation(uri: str) -> None:

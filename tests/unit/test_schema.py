@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from sqlalchemy import create_engine, inspect, text
 
 from tests.postgres import PostgresServer
+from tests.together import together
 from webcrawl.errors import StoreError
 from webcrawl.page import Page
 from webcrawl.stores import schema
@@ -136,14 +136,7 @@ def _bring_up(uris: list[str], start: Any) -> None:
 
 def test_several_processes_bring_one_up_at_once(new_uri: Callable[[], str]) -> None:
     uris = [make_old(new_uri()) for _ in range(4)]
-    context = multiprocessing.get_context("spawn")
-    start = context.Barrier(2)
-    processes = [context.Process(target=_bring_up, args=(uris, start)) for _ in range(2)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(60)
-    assert [process.exitcode for process in processes] == [0, 0]
+    together(2, _bring_up, uris)
 
 
 def test_who_works_with_an_older_webcrawl_meanwhile_goes_on(new_uri: Callable[[], str]) -> None:

@@ -1,0 +1,19 @@
+"""Several processes that do the same thing at the same moment."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable
+from typing import Any
+
+
+def together(count: int, work: Callable[..., None], *arguments: Any) -> None:
+    """Call `work(*arguments, barrier)` in so many processes; all of them must end well."""
+    context = multiprocessing.get_context("spawn")
+    start = context.Barrier(count)
+    processes = [context.Process(target=work, args=(*arguments, start)) for _ in range(count)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0] * count

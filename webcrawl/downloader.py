@@ -84,7 +84,7 @@ class Downloader(ScrapyDownloader):
 class _Middlewares(DownloaderMiddlewareManager):
     """Scrapy's chain, with less around a middleware that has nothing to say or nothing to wait for.
 
-    A page passes some twenty methods, most of which return at once; to make a coroutine of each took 3% of its time.
+    A page passes some twenty methods, most of which return at once; to make a coroutine of each took 0.015 ms a page.
     """
 
     async def _process_request(

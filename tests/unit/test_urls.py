@@ -87,7 +87,7 @@ def standard_cases() -> list[tuple[str, str | None, str | None]]:
     for case in json.loads(file.read_text(encoding="utf-8")):
         if isinstance(case, dict):
             href = None
-            if case.get("protocol") in ("http:", "https:"):
+            if case.get("protocol") in ("http:", "https:", "ftp:"):
                 href = f"{case['protocol']}//{case['host']}{case['pathname']}{case['search']}"
                 # A URL that ends in "?" has an empty query, which `search` does not tell.
                 href += "?" if case["href"].partition("#")[0].endswith("?") else ""

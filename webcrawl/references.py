@@ -12,22 +12,24 @@ from webcrawl.errors import InvalidURL
 from webcrawl.links import page_links
 from webcrawl.urls import resolve
 
-_LINKS = {"a": "href", "area": "href"}
+_LINKS = {"a": ("href",), "area": ("href",)}
 _LOADED = {
-    "link": "href",
-    "img": "src",
-    "script": "src",
-    "iframe": "src",
-    "frame": "src",
-    "source": "src",
-    "audio": "src",
-    "video": "src",
-    "track": "src",
-    "embed": "src",
-    "object": "data",
-    "input": "src",
+    "link": ("href",),
+    "img": ("src",),
+    "image": ("href",),
+    "script": ("src",),
+    "iframe": ("src",),
+    "frame": ("src",),
+    "source": ("src",),
+    "audio": ("src",),
+    "video": ("src", "poster"),
+    "track": ("src",),
+    "embed": ("src",),
+    "object": ("data",),
+    "input": ("src",),
 }
-_QUERY = ",".join(f"{tag}[{attribute}]" for tag, attribute in (_LINKS | _LOADED).items())
+_ATTRIBUTES = _LINKS | _LOADED
+_QUERY = ",".join(f"{tag}[{name}]" for tag, names in _ATTRIBUTES.items() for name in names)
 _ICONS_AND_STYLES = frozenset({"stylesheet", "icon", "apple-touch-icon", "mask-icon", "manifest", "preload"})
 
 
@@ -48,24 +50,27 @@ def references(document: Document) -> list[Reference]:
     found = []
     for node in document.html.css(_QUERY):
         tag = node.tag or ""
-        attribute = _LINKS.get(tag) or _LOADED[tag]
-        reference = _reference(node, attribute, base, tag in _LINKS)
-        if reference is not None:
-            found.append(reference)
+        for attribute in _ATTRIBUTES[tag]:
+            reference = _reference(node, attribute, base, tag in _LINKS)
+            if reference is not None:
+                found.append(reference)
     return found
 
 
 def _reference(node: LexborNode, attribute: str, base: str, is_link: bool) -> Reference | None:
-    address = node.attributes.get(attribute) or ""
+    # SVG's older name of the same is found, and set, under the new one
+    address = node.attributes.get(attribute) or node.attributes.get(f"xlink:{attribute}") or ""
     before, _, fragment = address.strip().partition("#")
     if node.tag == "link":
         relations = set((node.attributes.get("rel") or "").lower().split())
         is_link = not relations & _ICONS_AND_STYLES
         if is_link and not relations & {"next", "prev", "alternate", "canonical"}:
             return None
+    if not before and not (is_link and fragment):
+        return None
     try:
         # a mere fragment leads into the page itself, whatever its base element says
-        url = resolve(before, base) if before else None if is_link and not fragment else resolve("", base)
+        url = resolve(before, base)
     except InvalidURL:
         return None
     if url is None or not url.startswith(("http://", "https://")):

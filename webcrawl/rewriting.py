@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from urllib.parse import quote
 
+from selectolax.lexbor import LexborNode
+
 from webcrawl.document import Document
 from webcrawl.errors import InvalidURL
 from webcrawl.links import page_links, refresh_address
@@ -13,10 +15,18 @@ from webcrawl.mime.html import is_html
 from webcrawl.references import references
 from webcrawl.urls import resolve
 
-_CSS_ADDRESS = re.compile(
-    r"""url\(\s*(?P<quote>["']?)(?P<url>[^"'()\r\n]*)(?P=quote)\s*\)|@import\s*(?P<mark>["'])(?P<imported>[^"'\r\n]*)(?P=mark)""",
-    re.IGNORECASE,
+_DOUBLE, _SINGLE, _BARE = (
+    rf"""[^{ends}\\\r\n\f]*+(?:\\.[^{ends}\\\r\n\f]*+)*+""" for ends in ('"', "'", "\"'()\\s")
 )
+# What comes first wins: an address in a comment, in a string or of a namespace is none. Nothing is looked through again
+# and again, for who wrote it may want that to take long.
+_CSS_ADDRESS = re.compile(
+    rf"""/\*.*?(?:\*/|\Z)|@namespace[^;]*+|@import\s*+(?:"({_DOUBLE})"|'({_SINGLE})')"""
+    rf"""|url\(\s*+(?:"({_DOUBLE})"|'({_SINGLE})'|({_BARE}))\s*+\)|"{_DOUBLE}"?|'{_SINGLE}'?""",
+    re.IGNORECASE | re.DOTALL,
+)
+_CSS_ESCAPE = re.compile(r"\\(?:([0-9a-f]{1,6})(?:\r\n|\s)?|(\r\n|[\r\n\f])|(.))", re.IGNORECASE | re.DOTALL)
+_FIRST_OF_A_SET = re.compile(r"[\s,]*+(\S*+)")
 # What ends an address there, quoted or not.
 _NOT_IN_CSS = str.maketrans({sign: quote(sign) for sign in "()\"' \\"})
 
@@ -38,8 +48,8 @@ def loaded(document: Document) -> list[str]:
     for one in references(document):
         if not one.is_link:
             found[one.url] = None
-    for node in document.html.css("[srcset]"):
-        source_set(node.attributes.get("srcset") or "", base, note)
+    for node, attribute in _source_sets(document):
+        source_set(node.attributes.get(attribute) or "", base, note)
     for node in document.html.css("[style]"):
         rewritten_style(node.attributes.get("style") or "", base, note)
     for node in document.html.css("style"):
@@ -51,11 +61,9 @@ def rewritten_style(text: str, base: str, address: Callable[[str], str | None]) 
     """A style sheet with the addresses that `address` gives for its URLs; None leaves one as it is."""
 
     def replaced(match: re.Match[str]) -> str:
-        name = "url" if match["url"] is not None else "imported"
-        new = _new(match[name], base, address)
-        if new is None:
+        if (one := match.lastindex) is None or (new := _new(_unescaped(match[one]), base, address)) is None:
             return match[0]
-        before, after = text[match.start() : match.start(name)], text[match.end(name) : match.end()]
+        before, after = text[match.start() : match.start(one)], text[match.end(one) : match.end()]
         return before + new.translate(_NOT_IN_CSS) + after
 
     return _CSS_ADDRESS.sub(replaced, text)
@@ -63,8 +71,14 @@ def rewritten_style(text: str, base: str, address: Callable[[str], str | None]) 
 
 def source_set(value: str, base: str, address: Callable[[str], str | None]) -> str:
     """The value of a srcset attribute with other addresses."""
-    candidates = []
-    for url, size in re.findall(r"[\s,]*(\S*[^,\s])(?:\s+([^,]*))?", value):
+    candidates, position = [], 0
+    while (found := _FIRST_OF_A_SET.match(value, position)) and (url := found[1]):
+        position, size = found.end(), ""
+        if url.endswith(","):
+            url = url.rstrip(",")
+        else:
+            size, _, _ = value[position:].partition(",")
+            position += len(size)
         candidates.append(f"{_new(url, base, address) or url} {size.strip()}".strip())
     return ", ".join(candidates)
 
@@ -81,8 +95,8 @@ def rewritten_page(document: Document, address: Callable[[str], str | None]) -> 
         within = one.is_link and one.fragment and one.url == document.url
         target = "" if within else known(one.url)
         one.node.attrs[one.attribute] = target + (f"#{quote(one.fragment)}" if one.fragment else "")
-    for node in tree.css("[srcset]"):
-        node.attrs["srcset"] = source_set(node.attributes.get("srcset") or "", base, known)
+    for node, attribute in _source_sets(document):
+        node.attrs[attribute] = source_set(node.attributes.get(attribute) or "", base, known)
     for node in tree.css("[style]"):
         style = node.attributes.get("style") or ""
         if "url(" in style.lower():
@@ -96,13 +110,29 @@ def rewritten_page(document: Document, address: Callable[[str], str | None]) -> 
             old := refresh_address(content)
         ):
             node.attrs["content"] = content.replace(old, _new(old, base, known) or old)
-    # what is loaded is no longer what it was the digest of; the base is that of the site
+    # what is loaded is no longer what it was the digest of; the base is that of the site (its target holds)
     for node in tree.css("[integrity]"):
         del node.attrs["integrity"]
-    for node in tree.css("base"):
-        node.decompose()
+    for node in tree.css("base[href]"):
+        del node.attrs["href"]
+        if not node.attributes:
+            node.decompose()
     # a byte order mark goes before whatever the page says of its charset
     return b"\xef\xbb\xbf" + (tree.html or "").encode("utf-8", "replace")
+
+
+def _source_sets(document: Document) -> list[tuple[LexborNode, str]]:
+    return [(node, name) for name in ("srcset", "imagesrcset") for node in document.html.css(f"[{name}]")]
+
+
+def _unescaped(text: str) -> str:
+    def meant(match: re.Match[str]) -> str:
+        if (code := match[1]) is None:
+            return match[3] or ""
+        number = int(code, 16)
+        return chr(number) if 0 < number < 0x110000 and not 0xD800 <= number < 0xE000 else "\ufffd"
+
+    return _CSS_ESCAPE.sub(meant, text) if "\\" in text else text
 
 
 def _new(old: str, base: str, address: Callable[[str], str | None]) -> str | None:

@@ -132,3 +132,88 @@ def test_an_address_in_a_style_sheet_ends_where_it_ended() -> None:
     assert (
         written == f"""a{{b:url({u})}} c{{d:URL( "{u}" )}} @import "{u}"; e{{f:url('{x}')}} g{{h:url({x})}}"""
     )
+
+
+@pytest.mark.parametrize(
+    ("style", "urls"),
+    [
+        ('a{b:url("a(1).png")}', ["a(1).png"]),
+        ("a{b:url( 'a(1).png' )}", ["a(1).png"]),
+        (r"a{b:url(a\(1\).png)}", ["a(1).png"]),
+        (
+            r'a{b:url("a\28 1\000029.png\
+")}',
+            ["a(1).png"],
+        ),
+        (
+            "@import \"x.css\" screen; @import\turl(y.css) layer(z); @IMPORT'w.css';",
+            ["x.css", "y.css", "w.css"],
+        ),
+        ("""/* url(no) " @import 'no' */ a{b:url(y)} /* url(no)""", ["y"]),
+        ("""a{content:"url(no) /*"} b{c:url(y)} d{content:'\\' url(no)'}""", ["y"]),
+        ('@namespace svg url(http://www.w3.org/2000/svg); a{b:url("y")}', ["y"]),
+        ('a{content:"not ended\n} b{c:url(y)}', ["y"]),
+        ('a{b:url("y)} c{d:url(no) url(z', []),
+    ],
+)
+def test_an_address_in_a_style_sheet_is_what_a_browser_takes_for_one(style: str, urls: list[str]) -> None:
+    found = loaded(Document(style.encode(), "text/css", "utf-8", URL))
+    assert [url.removeprefix("https://a.example/docs/") for url in found] == urls
+    assert rewritten_style(style, URL, lambda url: None) == style
+    written = rewritten_style(style, URL, lambda url: "new")
+    assert written.count("new") == len(urls)
+    assert "(1)" not in written and "\\(1" not in written
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "/*",
+        "url(",
+        'url("',
+        "url(   ",
+        "url(\\a",
+        "url('\\",
+        '"',
+        '@import "',
+        "@namespace ",
+        "@import  ",
+        ",",
+        "a,",
+        "a ,",
+        ", a",
+    ],
+)
+def test_a_style_sheet_or_a_set_of_sources_takes_no_longer_than_it_is_long(part: str) -> None:
+    """A megabyte: what looks through the rest at each sign would take hours."""
+    text = part * (1_000_000 // len(part)) + " " * 100_000
+    assert rewritten_style(text, URL, lambda url: None) == text
+    source_set(f"x{text}", URL, lambda url: None)
+
+
+def test_a_set_of_sources_is_taken_apart_as_the_standard_says() -> None:
+    value = " ,/x 1x,/x,  data:image/png;base64,AAA= 2x ,, c(1) calc(3x) , /x"
+    assert source_set(value, URL, known) == (
+        "../x.html 1x, ../x.html, data:image/png;base64,AAA= 2x, c(1) calc(3x), ../x.html"
+    )
+    assert source_set(" , ", URL, known) == ""
+
+
+def test_what_else_a_page_loads() -> None:
+    page = """<base target=_blank href=/docs/><link rel=preload as=image imagesrcset="a 1x, b 2x">
+    <video src=c poster=d></video><svg><image href=e /><image xlink:href=f /></svg><img src=""><img src="#">
+    <p style='background:url("g(1)")'>p</p>"""
+    document = Document(page.encode(), HTML, "utf-8", URL)
+    found = loaded(document)
+    assert sorted(url.removeprefix("https://a.example/docs/") for url in found) == [*"abcdef", "g(1)"]
+    written = rewritten_page(document, lambda url: f"new-{url[23:]}").decode("utf-8-sig")
+    for expected in (
+        'imagesrcset="new-a 1x, new-b 2x"',
+        'poster="new-d"',
+        '<image href="new-e">',
+        '<image xlink:href="new-f">',
+        'style="background:url(&quot;new-g%281%29&quot;)"',
+        # where links open is not where they lead
+        '<base target="_blank">',
+    ):
+        assert expected in written

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from webcrawl.frontier import Lease, LeasedURL, Report, Settlement
 from webcrawl.politeness import HostTurn
+from webcrawl.turns import Turns
 
 _LOOK_AGAIN_SECONDS = 0.05
 
@@ -50,10 +51,15 @@ class LeasedHost:
 
 
 class LeasedHosts:
-    """Hands out URLs in the order in which their hosts may be asked. `wake` is called when that order changes."""
+    """Hands out URLs in the order in which their hosts may be asked. `wake` is called when that order changes.
 
-    def __init__(self, wake: Callable[[], None]) -> None:
+    Each host has a place among the `turns` for as long as it is leased.
+    """
+
+    def __init__(self, turns: Turns, wake: Callable[[], None]) -> None:
+        self._turns = turns
         self._wake = wake
+        self._lost: list[str] = []
         self._hosts: dict[str, LeasedHost] = {}
         self._due: list[tuple[float, int, str]] = []
         self._order = itertools.count()
@@ -80,10 +86,17 @@ class LeasedHosts:
         host = self._hosts.get(name)
         return host.lease.token if host else -1
 
-    def open(self, host: LeasedHost) -> None:
-        """A host was leased: hand out the URLs of its lease."""
-        self._hosts[host.lease.host] = host
-        self.add_urls(host, host.lease.urls)
+    def open(self, lease: Lease, until: float) -> None:
+        """A host was leased, until this monotonic time at least: hand out the URLs of its lease."""
+        turn = self._turns.open(lease.host, failures=lease.failures, delay=lease.delay, valid_until=until)
+        host = LeasedHost(lease, turn, self._turns.config_of(lease.host).concurrency)
+        self._hosts[lease.host] = host
+        self.add_urls(host, lease.urls)
+
+    def extend(self, lease: Lease, until: float) -> bool:
+        """A lease lasts longer than was known; True when an operator has set another delay for the host."""
+        self._turns.extend(lease.host, until)
+        return self._turns.set_delay(lease.host, lease.delay)
 
     def add_urls(self, host: LeasedHost, urls: Sequence[LeasedURL]) -> None:
         host.urls.extend(urls)
@@ -93,6 +106,17 @@ class LeasedHosts:
     def drop(self, name: str) -> None:
         """The host is no longer leased."""
         del self._hosts[name]
+        self._turns.close(name)
+
+    def lose(self, name: str) -> None:
+        """The host is no longer leased, and not because it was given back."""
+        self._lost.append(name)
+        self.drop(name)
+
+    def take_lost(self) -> list[str]:
+        """The names of those that were lost since last asked."""
+        lost, self._lost = self._lost, []
+        return lost
 
     def next(self, now: float, allowed: Callable[[], bool]) -> LeasedURL | None:
         """A URL whose host may be asked at the monotonic time `now`, if one more is `allowed`, or None."""

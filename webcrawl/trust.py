@@ -13,7 +13,7 @@ class Trust:
 
     def __init__(self, lease_seconds: float, delay: float) -> None:
         self._lease_seconds = lease_seconds
-        self._delay = delay
+        self.delay = delay
         self._lease_at = -math.inf
         self._reap_at = 0.0
 
@@ -28,7 +28,7 @@ class Trust:
 
     def leave_to_others(self, started: float) -> None:
         """Those who had hosts when the engine was `started` must hear first which of them they have."""
-        self._lease_at = started + self.answer_seconds + self._delay
+        self._lease_at = started + self.answer_seconds + self.delay
         # where its clock is ahead, leases of others seem to have run out: they are about to extend them
         self._reap_at = started + self._lease_seconds
 

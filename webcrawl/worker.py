@@ -21,7 +21,8 @@ from webcrawl.found import Found
 from webcrawl.frontier import Candidate, Crawl, Frontier, Lease, LeasedURL, Report, Settlement
 from webcrawl.frontier.bloom import BloomSeen
 from webcrawl.frontier.spill import Tails
-from webcrawl.leased import LeasedHost, LeasedHosts, Settled
+from webcrawl.heartbeat import Heartbeat
+from webcrawl.leased import LeasedHosts, Settled
 from webcrawl.membership import Membership
 from webcrawl.permits import Permits
 from webcrawl.reports import Reports
@@ -36,7 +37,6 @@ _GATHER_SECONDS = 0.01
 _GATHER_LONGEST = 0.05
 _GATHER_FACTOR = 4
 _IDLE_SECONDS = 0.1
-_BEAT_SECONDS = 2.0
 _LONGEST_HOLD = 5.0
 
 
@@ -73,20 +73,25 @@ class Worker:
         self._trust = Trust(config.lease_seconds, turns.config.delay)
         self._tails = tails
         self._wake = wake
-        self._hosts = LeasedHosts(wake)
+        self._hosts = LeasedHosts(turns, wake)
         self._permits = Permits(crawl, config.max_pages)
         self._dirty: set[str] = set()
         self._condemned: set[str] = set()
-        self._lost: list[str] = []
         self._lease_at = 0.0
         self._signal = asyncio.Event()
         self._closing = False
-        self._last_beat = -math.inf
-        self._paused = False
-        self._room = room or Room()
-        self._holds = False
         self.members = Membership(crawl, frontier.keys.shards)
         self._reports = Reports(self._hosts, turns, self.members, config, frontier.keys)
+        self._heart = Heartbeat(
+            frontier,
+            crawl,
+            self._hosts,
+            self.members,
+            self._permits,
+            self._trust,
+            room or Room(),
+            learned=self.learned,
+        )
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -106,7 +111,7 @@ class Worker:
     @property
     def is_known(self) -> bool:
         """Whether the server knows that this worker is there."""
-        return self._last_beat > -math.inf
+        return self._heart.is_known
 
     def next(self) -> LeasedURL | None:
         """A URL whose host may be asked now, or None. `landed` and `settle` must follow."""
@@ -218,17 +223,6 @@ class Worker:
         await self._beat()
         self._restarts.heeded()
 
-    async def _heed_young_engine(self) -> None:
-        """The same for a worker that comes when an engine was started a moment ago that others had used before."""
-        age = await self.frontier.engine.age()
-        # an embedded one is young whenever a crawl begins, and its workers do not outlive its machine
-        if (
-            age < self._config.lease_seconds
-            and not self.frontier.engine.embedded
-            and await self.crawl.working()
-        ):
-            self._trust.leave_to_others(time.monotonic() - age)
-
     async def _pause(self, round_took: float) -> None:
         """Wait for something to report, a short while in any case, to report in batches: larger ones when busy."""
         await asyncio.sleep(min(max(_GATHER_SECONDS, _GATHER_FACTOR * round_took), _GATHER_LONGEST))
@@ -243,7 +237,7 @@ class Worker:
         # first of all: what is added may name this worker, and nobody must take it for a dead one; and leases must not
         # run out while a full engine refuses what is added
         if not self.is_known:
-            await self._heed_young_engine()
+            await self._heart.heed_young_engine()
         await self._beat_if_due()
         asked = time.monotonic()
         self._open(await self.frontier.regain(), asked)
@@ -255,14 +249,14 @@ class Worker:
         await self._report()
         if self._closing:
             return
-        await self._heed_room()
-        if self._paused or self._holds:
+        await self._heart.heed_room()
+        if self._heart.paused or self._heart.holds:
             self._let_all_go()
         else:
             if self._permits.short:
                 await self._ask_permits()
             await self._lease()
-        if self._paused:
+        if self._heart.paused:
             return
         if not (self._hosts or self.found or self.seeding or self.finished):
             await self._check_finished()
@@ -298,9 +292,9 @@ class Worker:
             self._dirty.add(name)
             self._signal.set()
         if urls is None:
-            self._lose(name)
+            self._hosts.lose(name)
         elif report.pause >= 0:
-            self._forget(name)
+            self._hosts.drop(name)
         elif report.more:
             host.drained = len(urls) < report.more
             self._hosts.add_urls(host, urls)
@@ -333,69 +327,19 @@ class Worker:
     def _open(self, leases: list[Lease], asked: float) -> None:
         """Hand out what was leased by a call of this monotonic time."""
         for lease in leases:
-            until = self._trust.until(asked)
-            turn = self.turns.open(lease.host, failures=lease.failures, delay=lease.delay, valid_until=until)
-            concurrency = self.turns.config_of(lease.host).concurrency
-            self._hosts.open(LeasedHost(lease, turn, concurrency))
+            self._hosts.open(lease, self._trust.until(asked))
 
     async def _beat_if_due(self) -> None:
         """However much there is to add: leases must not run out over it."""
-        every = min(_BEAT_SECONDS, self._config.lease_seconds / 4)
-        if time.monotonic() - self._last_beat > every:
+        if self._heart.is_due:
             await self._beat()
 
     async def _beat(self) -> None:
-        sent = time.monotonic()
-        self._heed_pause((await self.crawl.beat(seeding=self.seeding)).paused)
-        self._permits.valid_until = sent + self.crawl.worker_seconds
-        lost = await self.frontier.extend([host.lease for host in self._hosts])
-        for lease in [host.lease for host in self._hosts]:
-            if lease.host in lost:
-                self._lose(lease.host)
-                continue
-            self.turns.extend(lease.host, self._trust.until(sent))
-            if self.turns.set_delay(lease.host, lease.delay):
-                self.learned(lease.host)
-        await self._reap(sent)
-        if self._holds:
-            await self.crawl.hold(self._room.lacking)
-        await self.members.update()
-        self._last_beat = sent
+        await self._heart.beat(seeding=self.seeding)
         if self._config.max_bytes and (await self.crawl.totals()).get("bytes", 0) >= self._config.max_bytes:
             self._finish("max_bytes")
         if self._alone and len(self.members.peers) > 1:
             raise ConfigurationError('SEEN_SET = "bloom" is for a single worker, and this crawl has several')
-
-    async def _reap(self, sent: float) -> None:
-        """Take back what dead workers had; `sent` is the time of this beat."""
-        if not self._trust.may_reap(sent, self._last_beat):
-            return
-        # a worker that was stopped in mid-request may still be answered
-        hosts, buried = await self.frontier.reap(
-            delay=self.turns.config.delay, answer=self._trust.answer_seconds
-        )
-        if hosts:
-            logger.warning(
-                "Took back %d hosts of workers that died; %d URLs are dead letters.", hosts, buried
-            )
-
-    def _heed_pause(self, paused: bool) -> None:
-        if paused != self._paused:
-            logger.info("The crawl is paused: waiting." if paused else "The crawl goes on.")
-        self._paused = paused
-
-    async def _heed_room(self) -> None:
-        """While the stores take no more nothing more is fetched; what has been fetched waits for them."""
-        lacking = self._room.lacking
-        if bool(lacking) == self._holds:
-            return
-        # first: should the engine be away, this is done again
-        await self.crawl.hold(lacking)
-        self._holds = bool(lacking)
-        if lacking:
-            logger.warning("The stores take no more for now (%s): holding, nothing is lost.", lacking)
-        else:
-            logger.warning("The stores take more again: going on.")
 
     def _let_all_go(self) -> None:
         """The crawl is paused, or there is no room for more: what is on its way is finished, the rest goes back."""
@@ -436,21 +380,12 @@ class Worker:
     def _count(self, name: str, number: int) -> None:
         self.counted[name] += number
 
-    def _lose(self, name: str) -> None:
-        self.counted["lost_leases"] += 1
-        self._lost.append(name)
-        self._forget(name)
-
     def _tell_of_lost(self) -> None:
         """In one line, though a worker that was stopped loses all it had."""
-        if self._lost:
+        if lost := self._hosts.take_lost():
+            self.counted["lost_leases"] += len(lost)
             logger.warning(
                 "The lease of %s was lost%s: blocked, or not heard of from here for FRONTIER_LEASE_SECONDS.",
-                self._lost[0],
-                f", and {len(self._lost) - 1} more" if len(self._lost) > 1 else "",
+                lost[0],
+                f", and {len(lost) - 1} more" if len(lost) > 1 else "",
             )
-            self._lost.clear()
-
-    def _forget(self, name: str) -> None:
-        self._hosts.drop(name)
-        self.turns.close(name)

@@ -17,8 +17,9 @@ from redis import Redis
 from tests.frontier.consumer import Consumer, page_with
 from tests.frontier.pages import hash_of, page, past, silence_over, tree
 from webcrawl.frontier import Candidate, Crawl, Frontier, Keys, Lease, LeasedURL, Settlement
-from webcrawl.leased import LeasedHost, LeasedHosts
-from webcrawl.politeness import Failed, HostTurn, Ok, PolitenessConfig, Throttled
+from webcrawl.leased import LeasedHosts
+from webcrawl.politeness import Failed, Ok, PolitenessConfig, Throttled
+from webcrawl.turns import Turns
 
 Frontiers = Callable[..., Frontier]
 
@@ -301,7 +302,7 @@ async def test_leases_are_kept_though_there_is_much_to_add(
 
     async def slow_add(self: Frontier, candidates: Sequence[Candidate]) -> list[bool]:
         done.append("add")
-        worker._last_beat = -math.inf  # as if it had taken that long
+        worker._heart._last = -math.inf  # as if it had taken that long
         return await add(self, candidates)
 
     async def seen_extend(self: Frontier, leases: Sequence[Lease]) -> set[str]:
@@ -374,12 +375,12 @@ async def test_a_page_finished_while_others_links_are_sent_waits_for_its_own(
 @pytest.mark.timeout(10)
 def test_a_host_that_is_asked_for_something_else_is_waited_for() -> None:
     """A robots.txt of a leased host may be on its way though none of its URLs was handed out."""
-    politeness = PolitenessConfig(delay=0.0)
-    turn = HostTurn(politeness, None, now=0.0)
-    turn.start(0.0)
-    hosts = LeasedHosts(lambda: None)
+    turns = Turns(PolitenessConfig(delay=0.0))
+    turn = turns.turn("http://a.test")
+    turn.start(now := time.monotonic())
+    hosts = LeasedHosts(turns, lambda: None)
     url = LeasedURL(1, "http://a.test", "/", 3, 0, 0, 0, None, None)
-    hosts.open(LeasedHost(Lease("http://a.test", 1, 0, None, [url]), turn, 1))
-    assert hosts.next(1.0, lambda: True) is None
-    turn.finish(2.0, Ok())
+    hosts.open(Lease("http://a.test", 1, 0, None, [url]), until=math.inf)
+    assert hosts.next(now + 1.0, lambda: True) is None
+    turn.finish(now + 2.0, Ok())
     assert hosts.next(hosts.next_at() + 60.0, lambda: True) == url

@@ -13,7 +13,6 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, Self
 
 from scrapy import Request, Spider, signals
@@ -34,6 +33,7 @@ from webcrawl.politeness import Ok
 from webcrawl.postponed import Postponed
 from webcrawl.requests import Unserializable, to_candidate, to_request
 from webcrawl.session import Session
+from webcrawl.task import Task
 from webcrawl.urls import split
 from webcrawl.worker import Worker
 
@@ -58,27 +58,6 @@ class _InProgress(set[Request]):
         self._done(request)
 
 
-class _Task:
-    """A leased URL that Scrapy works on, and what is known of its outcome so far."""
-
-    __slots__ = ("answered", "landed", "page", "postponed", "settlement", "size", "token", "url")
-
-    def __init__(self, url: LeasedURL, token: int) -> None:
-        self.url = url
-        self.token = token
-        self.settlement: Settlement | None = None
-        self.page = False
-        self.answered = False
-        self.size = 0
-        self.landed = False
-        self.postponed = False
-
-    @property
-    def comes_again(self) -> bool:
-        """Whether the frontier will hand the URL out again."""
-        return self.postponed or (self.settlement is not None and self.settlement.verdict == "retry")
-
-
 class FrontierScheduler(RedisScheduler):
     """`SCHEDULER = "webcrawl.scheduler.FrontierScheduler"`: see the module.
 
@@ -93,7 +72,7 @@ class FrontierScheduler(RedisScheduler):
         self.session = session
         self.stats = crawler.stats
         self._worker: Worker | None = None
-        self._tasks: dict[Request, _Task] = {}
+        self._tasks: dict[Request, Task] = {}
         self._held = HeldRequests(session.worker, self._want)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
@@ -158,7 +137,7 @@ class FrontierScheduler(RedisScheduler):
             token = self.worker.token(url)
             request = self._request_of(url, token)
             if request is not None:
-                self._tasks[request] = _Task(url, token)
+                self._tasks[request] = Task(url, token)
                 if not self.session.paced:
                     self.session.turns.turn(url.host).start(time.monotonic())
                 return request
@@ -220,7 +199,8 @@ class FrontierScheduler(RedisScheduler):
 
     def retry(self, request: Request, delay: float, reason: str) -> None:
         """When its work is done, the URL goes back to be fetched again after `delay` seconds, an attempt counted."""
-        self._settle_as(request, "retry", delay, reason)
+        if task := self._tasks.get(request):
+            task.settle("retry", delay, reason)
 
     def postpone(self, request: Request) -> None:
         """The URL stays leased, untried, until its host is given back: nothing is counted against it."""
@@ -229,13 +209,14 @@ class FrontierScheduler(RedisScheduler):
 
     def bury(self, request: Request, reason: str) -> None:
         """When its work is done, the URL becomes a dead letter."""
-        self._settle_as(request, "dead", 0.0, reason)
+        if task := self._tasks.get(request):
+            task.settle("dead", reason=reason)
 
     def finish(self, request: Request, *, page: bool = False) -> None:
         """When its work is done, the URL is done for good. A `page` counts against CRAWL_MAX_PAGES."""
         if task := self._tasks.get(request):
             task.page = page
-            task.settlement = Settlement(task.url.index)
+            task.settle("done")
 
     def count(self, name: str, amount: int = 1) -> None:
         """Add to one of the crawl's totals."""
@@ -301,9 +282,8 @@ class FrontierScheduler(RedisScheduler):
         if task.postponed:
             self.worker.pass_on(task.url, task.token)
             return
-        settlement = task.settlement or self._without_verdict(task)
-        if settlement.verdict == "done" and (after := _recrawl_after(request)) is not None:
-            settlement = replace(settlement, verdict="again", delay=after)
+        settlement = task.outcome(request, judged=self.session.judged)
+        if settlement.verdict == "again":
             self.session.dated(request.url)
         page = task.page and settlement.verdict in ("done", "again")
         if settlement.verdict != "retry":
@@ -312,16 +292,6 @@ class FrontierScheduler(RedisScheduler):
 
     def _want(self, host: str, more: int) -> None:
         self.worker.members.want(self.session.keys.shard(host), more)
-
-    def _without_verdict(self, task: _Task) -> Settlement:
-        """Nobody said what became of a URL: unless its host answered, it must not vanish for that."""
-        if task.answered or not self.session.judged:
-            return Settlement(task.url.index)
-        return Settlement(task.url.index, "dead", reason="its fetch ended without an outcome: see the log")
-
-    def _settle_as(self, request: Request, verdict: Any, delay: float, reason: str) -> None:
-        if task := self._tasks.get(request):
-            task.settlement = Settlement(task.url.index, verdict, delay, reason)
 
     def _item_failed(self, response: Response | Failure | None, failure: Failure) -> None:
         """A page whose item did not get through the pipelines is not stored: it must not be acknowledged."""
@@ -392,14 +362,3 @@ class FrontierScheduler(RedisScheduler):
         self._timer = None
         if not self._ending:
             self.engine_slot.nextcall.schedule()
-
-
-def _recrawl_after(request: Request) -> float | None:
-    """Seconds after which the spider wants the page again: `response.meta["recrawl_after"]`."""
-    after = request.meta.get("recrawl_after")
-    if after is None:
-        return None
-    if isinstance(after, int | float) and math.isfinite(after) and after >= 0:
-        return float(after)
-    logger.error("recrawl_after of %s is %r: seconds are needed; it is not fetched again", request, after)
-    return None

@@ -2,7 +2,30 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
+
+from tests.crawls import CHECKOUT
+
+_TELLING = """
+import sys
+from scrapy.cmdline import execute
+try:
+    execute(["scrapy", *sys.argv[1:]])
+finally:
+    with open("/proc/self/status") as file:
+        print(*(line.split()[1] for line in file if line.startswith("VmHWM")), file=sys.stderr)
+"""
+
+
+def scrapy_peak(*words: str, timeout: float = 120) -> tuple[int, bytes, str, int]:
+    """Run a command of scrapy here: its status, both outputs, and the most memory that it had, in KiB."""
+    run = subprocess.run(
+        [sys.executable, "-c", _TELLING, *words], cwd=CHECKOUT, capture_output=True, timeout=timeout
+    )
+    *said, peak = run.stderr.decode().splitlines(keepends=True)
+    return run.returncode, run.stdout, "".join(said), int(peak)
 
 
 def is_alive(pid: int) -> bool:

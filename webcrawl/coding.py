@@ -18,9 +18,6 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-# A few kilobytes can unfold to gigabytes.
-MAX_BODY = 1 << 28
-
 Pieces: TypeAlias = Iterator[bytes]
 
 
@@ -42,23 +39,6 @@ def pieces(payload: Iterable[bytes], names: Iterable[str]) -> Pieces:
             raise BadCoding(f"content coding {name} is not known")
         found = _until_broken(name, decoder(found))
     return found
-
-
-def decoded(payload: bytes, content_encoding: str | None) -> bytes:
-    """`payload` without its content codings, which is cut off at `MAX_BODY` bytes; as it is where there are none, or
-    it cannot be decoded.
-    """
-    names, body = codings(content_encoding), bytearray()
-    if not names:
-        return payload
-    try:
-        for piece in pieces((payload,), names):
-            body += piece
-            if len(body) >= MAX_BODY:
-                break
-    except BadCoding:
-        return payload
-    return bytes(body[:MAX_BODY])
 
 
 def _until_broken(name: str, found: Pieces) -> Pieces:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,6 +13,7 @@ from webcrawl.errors import StoreError
 from webcrawl.stores.archive import open_archive
 from webcrawl.stores.bodies import Bodies
 from webcrawl.stores.metadata import Metadata
+from webcrawl.stores.record import has_body
 from webcrawl.stores.warc import WarcPlace
 
 Row = Mapping[str, Any]
@@ -43,20 +44,14 @@ class StoredPages:
         return self.metadata.get(url)
 
     def body(self, row: Row) -> Body | None:
-        """The decoded body of a page, of a copy the first one's or its own; None when it is not in the archive."""
-        if row["duplicate_kind"] == "exact" and row["duplicate_of"] not in (None, row["url"]):
-            first = self.metadata.get(row["duplicate_of"])
-            if first is not None and first["digest"] == row["digest"] and first["duplicate_kind"] != "exact":
-                return self.body(first)
-        return self.body_at(WarcPlace(row["warc_file"], row["warc_offset"], row["warc_length"]))
+        """The decoded body of a page; None when it is not in the archive."""
+        place = place_of(row, self.metadata.get)
+        return None if place is None else self.body_at(place)
 
     def body_at(self, place: WarcPlace) -> Body | None:
-        """The decoded body of a record; None when there is none at this place, or it has no body."""
-        if place.file is None:
-            return None
+        """The decoded body of a record; None when it has none."""
         record, body = self._bodies.read(place)
-        # of a revisit there is only the head
-        return body if record.headers.get("WARC-Type") in ("response", "resource") else None
+        return body if has_body(record) else None
 
     def document(self, row: Row) -> Document | None:
         """The document of a page, as its pipelines had it; None when it is not in the archive, or damaged there."""
@@ -65,3 +60,19 @@ class StoredPages:
         except (StoreError, ValueError, EOFError, OSError):
             return None
         return None if body is None else Document(body, row["mime_type"] or "", row["charset"], row["url"])
+
+
+def place_of(row: Row, get: Callable[[str], Row | None]) -> WarcPlace | None:
+    """Where the archive has the body of a page: of a copy that of the first one, as `get` gives its row, or its own."""
+    if row["duplicate_kind"] == "exact" and row["duplicate_of"] not in (None, row["url"]):
+        first = get(row["duplicate_of"])
+        if first is not None and first["digest"] == row["digest"] and first["duplicate_kind"] != "exact":
+            row = first
+    return own_place(row)
+
+
+def own_place(row: Row) -> WarcPlace | None:
+    """Where the archive has the answer of a page, for a copy without its body; None when it has not."""
+    if row["warc_file"] is None:
+        return None
+    return WarcPlace(row["warc_file"], row["warc_offset"], row["warc_length"])

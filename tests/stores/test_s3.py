@@ -33,7 +33,7 @@ def test_pages_end_in_the_bucket_and_are_read_from_there(
 ) -> None:
     store = archive(tmp_path)
     place = store.write(page("a"))
-    assert store.read(place).body == b"<p>body"  # from the spool: nothing is sent yet
+    assert store.read(place).payload == b"<p>body"  # from the spool: nothing is sent yet
     member = b"".join(store.chunks(place))
     assert bucket() == {}
     store.close()
@@ -43,7 +43,7 @@ def test_pages_end_in_the_bucket_and_are_read_from_there(
     assert archived(objects) == {"http://www.example.org/a": b"<p>body"}
     assert place.file.encode() in next(iter(objects.values()))
     stored = archive(tmp_path).read(place)
-    assert stored.body == b"<p>body"
+    assert stored.payload == b"<p>body"
     assert stored.headers["WARC-Target-URI"] == "http://www.example.org/a"
     assert b"".join(archive(tmp_path).chunks(place)) == member
 
@@ -109,7 +109,7 @@ def test_who_only_reads_sends_nothing(
     uploads_end()
     line.mend()
     reader = archive(tmp_path)
-    assert reader.read(place).body == b"<p>body"
+    assert reader.read(place).payload == b"<p>body"
     assert bucket() == {}
     assert len(files(tmp_path)) == 2
 

@@ -32,7 +32,7 @@ def test_s3_away_from_beginning_to_end_costs_nothing_but_time(
         store.close()
     (last,) = [record for record in caplog.records if "stay in" in record.message]
     assert last.message.startswith("1 files (0.0 MB) stay in ")
-    assert store.read(places[1]).body == b"<p>body"
+    assert store.read(places[1]).payload == b"<p>body"
     line.mend()
     archive(tmp_path).close()
     assert files(tmp_path) == []

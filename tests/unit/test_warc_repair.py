@@ -33,9 +33,9 @@ def test_an_open_file_is_readable_and_left_alone_by_repair(tmp_path: Path) -> No
     place = writer.write(exchange("a"))
     assert repair(tmp_path) == []
     assert (tmp_path / (place.file + OPEN)).exists()
-    assert read_record(tmp_path / place.file, place.offset, place.length).body == b"<p>body"
+    assert read_record(tmp_path / place.file, place.offset, place.length).payload == b"<p>body"
     writer.close()
-    assert read_record(tmp_path / place.file, place.offset, place.length).body == b"<p>body"
+    assert read_record(tmp_path / place.file, place.offset, place.length).payload == b"<p>body"
     assert repair(tmp_path) == []
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from webcrawl.command import DEFAULT_CRAWL, SessionCommand
 from webcrawl.errors import StoreError
@@ -14,7 +16,11 @@ from webcrawl.seeds import seed_url
 
 if TYPE_CHECKING:
     from webcrawl.session import Session
+    from webcrawl.stored import Row
     from webcrawl.stores.record import StoredRecord
+    from webcrawl.stores.warc import WarcPlace
+
+_LIMITS = "the limit of DOCUMENT_MAXSIZE for its type, or DOWNLOAD_MAXSIZE"
 
 
 class Command(SessionCommand):
@@ -40,17 +46,19 @@ class Command(SessionCommand):
         return DEFAULT_CRAWL
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
-        from webcrawl.stores.metadata import Metadata
+        from webcrawl.command import existing_metadata
+        from webcrawl.stored import own_place, place_of
 
         if len(args) != 1:
             raise StoreError("name one URL")
         url = seed_url(args[0])
-        with Metadata(session.stores.metadata) as metadata:
+        with existing_metadata(session) as metadata:
             row = metadata.get(url)
-        if row is None:
-            raise StoreError(f"nothing is stored of {url} in {metadata.name}")
+            if row is None:
+                raise StoreError(f"nothing is stored of {url} in {metadata.name}")
+            place = place_of(row, metadata.get)
         if opts.body:
-            sys.stdout.buffer.write(_record(session, row).body)
+            _print_body(session, row, place)
             return
         if opts.json:
             print(json.dumps(row, indent=2, default=str))
@@ -59,15 +67,42 @@ class Command(SessionCommand):
                 if value is not None:
                     print(shown(f"{name:>16}  {value}"))
         if opts.headers:
-            head = _record(session, row).http_head.decode("latin-1").strip()
-            print("", *map(shown, head.split("\r\n")), sep="\n")
+            record, _, _ = _record(session, row, own_place(row))
+            print("", *map(shown, record.http_head.decode("latin-1").strip().split("\r\n")), sep="\n")
 
 
-def _record(session: Session, row: dict[str, Any]) -> StoredRecord:
+def _print_body(session: Session, row: Row, place: WarcPlace | None) -> None:
+    """Piece by piece, whatever its size; what is missing is told on standard error."""
+    from webcrawl.stores.record import has_body
+
+    record, found, most = _record(session, row, place)
+    if not has_body(record):
+        raise StoreError(
+            f"the body of {row['url']} is not in the archive: it was that of {row['duplicate_of']}"
+        )
+    out, left = sys.stdout.buffer, most
+    try:
+        for piece in found:
+            out.write(piece[: int(min(left, len(piece)))])
+            if (left := left - len(piece)) < 0:
+                break
+        out.flush()
+    except BrokenPipeError:
+        # who reads has enough; Python flushes once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return
+    if left < 0:
+        print(f"This is cut off at {most:,} bytes, {_LIMITS}: it unfolds to more.", file=sys.stderr)
+    elif row["truncated"]:
+        print(f"This was cut off when it was fetched: {row['truncated']}.", file=sys.stderr)
+
+
+def _record(
+    session: Session, row: Row, place: WarcPlace | None
+) -> tuple[StoredRecord, Iterator[bytes], float]:
     from webcrawl.stores.archive import open_archive
-    from webcrawl.stores.warc import WarcPlace
+    from webcrawl.stores.bodies import Bodies
 
-    if row["warc_file"] is None:
+    if place is None:
         raise StoreError(f"{row['url']} is not in the archive")
-    place = WarcPlace(row["warc_file"], row["warc_offset"], row["warc_length"])
-    return open_archive(session.stores).read(place)
+    return Bodies(open_archive(session.stores), session.fetch).chunks(place)

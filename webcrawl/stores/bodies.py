@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any
 
 from webcrawl.body import Body, BodyWriter
 from webcrawl.coding import codings, pieces
 from webcrawl.config import FetchConfig
 from webcrawl.errors import BadCoding, StoreError, StoreUnavailable
 from webcrawl.mime.sizes import Sizes
+from webcrawl.mime.sniff import SNIFF_BYTES
 from webcrawl.stores.archive import Archive
 from webcrawl.stores.record import StoredRecord, begun, http_fields
 from webcrawl.stores.warc import WarcPlace
@@ -29,29 +33,64 @@ class Bodies:
 
         May take long; raises StoreError when there is no record, or it is damaged.
         """
-        try:
-            return self._read(place)
-        except StoreUnavailable:
-            raise
-        except StoreError as error:
-            raise StoreError(f"{place.file} at byte {place.offset}: {error}") from error
+        with _named(place):
+            record, found, _ = self._begun(place)
+            writer = BodyWriter(self._spool)
+            self._sizes.fill(writer, found, **_about(record), most=self._most)
+            return record, writer.finish()
 
-    def _read(self, place: WarcPlace) -> tuple[StoredRecord, Body]:
+    def chunks(self, place: WarcPlace) -> tuple[StoredRecord, Iterator[bytes], float]:
+        """A record without its payload, its body piece by piece, and of how many bytes of that a fetch makes do.
+
+        A body that is encoded may unfold to any size; for one that is not there is no such number, but infinity.
+        Raises StoreError, the pieces too.
+        """
+        with _named(place):
+            record, found, is_coded = self._begun(place)
+            start = b""
+            while len(start) < SNIFF_BYTES and (piece := next(found, b"")):
+                start += piece
+        most = min(self._sizes.of_start(start=start, **_about(record)), self._most) if is_coded else math.inf
+        return record, _named_pieces(place, chain((start,), found)), most
+
+    def _begun(self, place: WarcPlace) -> tuple[StoredRecord, Iterator[bytes], bool]:
+        """A record, its decoded body and whether that was encoded."""
         record, payload = begun(self._archive.chunks(place))
         names = codings(",".join(http_fields(record.http_head, "content-encoding")))
         try:
-            return record, self._body(record, pieces(payload, names))
+            found = pieces(payload, names)
+            first = next(found, b"")
         except BadCoding:
             record, payload = begun(self._archive.chunks(place))
-            return record, self._body(record, payload)
+            return record, payload, False
+        return record, chain((first,), found), bool(names)
 
-    def _body(self, record: StoredRecord, found: Iterable[bytes]) -> Body:
-        writer, about = BodyWriter(self._spool), record.headers
-        content_type = _last(record, "content-type") if record.http_head else about.get("Content-Type")
-        nosniff = (_last(record, "x-content-type-options") or "").split(",")[0].strip().lower() == "nosniff"
-        url = about.get("WARC-Target-URI", "")
-        self._sizes.fill(writer, found, content_type, url, nosniff=nosniff, most=self._most)
-        return writer.finish()
+
+@contextmanager
+def _named(place: WarcPlace) -> Iterator[None]:
+    """What goes wrong in here is told with the place where it did."""
+    try:
+        yield
+    except StoreUnavailable:
+        raise
+    except StoreError as error:
+        raise StoreError(f"{place.file} at byte {place.offset}: {error}") from error
+
+
+def _named_pieces(place: WarcPlace, found: Iterable[bytes]) -> Iterator[bytes]:
+    with _named(place):
+        yield from found
+
+
+def _about(record: StoredRecord) -> dict[str, Any]:
+    """What is said of the type of a record's body."""
+    about = record.headers
+    nosniff = (_last(record, "x-content-type-options") or "").split(",")[0].strip().lower() == "nosniff"
+    return {
+        "content_type": _last(record, "content-type") if record.http_head else about.get("Content-Type"),
+        "url": about.get("WARC-Target-URI", ""),
+        "nosniff": nosniff,
+    }
 
 
 def _last(record: StoredRecord, name: str) -> str | None:

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, NamedTuple
 from zlib_ng import zlib_ng
 
 from webcrawl.body import Body
-from webcrawl.coding import decoded, inflate
+from webcrawl.coding import inflate
 from webcrawl.errors import StoreError
 from webcrawl.exchange import Exchange, digest
 
@@ -37,6 +37,7 @@ _GZIP = zlib.MAX_WBITS | 16
 _CHUNK = 1 << 16
 _LARGE = 1 << 18
 _WORTH = 0.95
+_LONGEST_HEAD = 1 << 23
 _FRAMING = re.compile(rb"^(Transfer-Encoding|Content-Length)(?=[ \t]*:)", re.IGNORECASE | re.MULTILINE)
 _TRANSFER_ENCODING = re.compile(rb"^Transfer-Encoding[ \t]*:", re.IGNORECASE | re.MULTILINE)
 _BROKEN: Any = zlib_ng.error
@@ -65,20 +66,19 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A record as read: WARC fields, and for HTTP the header block, the payload and the body it stands for.
+    """A record as read: WARC fields, and for HTTP the header block and the payload, in whatever content coding.
 
-    `body` is the payload without its content-encoding. In records that are not HTTP, `http_head` is empty and
-    the whole block is the payload.
+    In records that are not HTTP, `http_head` is empty and the whole block is the payload.
     """
 
     headers: dict[str, str]
     http_head: bytes
     payload: bytes
 
-    @property
-    def body(self) -> bytes:
-        """The payload decoded."""
-        return decoded(self.payload, http_field(self.http_head, "content-encoding"))
+
+def has_body(record: StoredRecord) -> bool:
+    """Whether the payload is in the record: of a revisit there is only the head."""
+    return record.headers.get("WARC-Type") in ("response", "resource")
 
 
 def level_for(payload: Body, level: int) -> int:
@@ -285,6 +285,8 @@ def _head(start: bytes, contents: Iterator[bytes]) -> tuple[bytes, bytes]:
     """Lines up to a blank one, and the start of what follows."""
     while b"\r\n\r\n" not in start and (piece := next(contents, b"")):
         start += piece
+        if len(start) > _LONGEST_HEAD:
+            raise StoreError("no WARC record here: its head has no end")
     head, blank, rest = start.partition(b"\r\n\r\n")
     return head + blank, rest
 

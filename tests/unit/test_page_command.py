@@ -1,0 +1,121 @@
+"""`scrapy page`: archived bodies in bounded memory, however large they are or unfold to."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.crawls import CHECKOUT
+from tests.processes import scrapy_peak
+from tests.unit.warcs import exchange
+from webcrawl.page import ROW_FIELDS, Page
+from webcrawl.stores.folder import FolderArchive
+from webcrawl.stores.metadata import Metadata
+from webcrawl.stores.warc import WarcPlace
+
+HOME = "http://www.example.org/"
+LIMIT = 10_000_000
+BOMB = gzip.compress(bytes(100_000_000), 6)
+LARGE = os.urandom(1 << 20) * 100
+MOST_KB = 120_000
+"""What Scrapy, SQLAlchemy and the rest take, with some room; far less than the bodies."""
+
+
+def put(folder: Path, path: str, payload: bytes, coding: str = "", **more: object) -> WarcPlace:
+    """Store a page as a crawl does."""
+    headers = f"Content-Encoding: {coding}\r\n" if coding else ""
+    answer = exchange(path, payload, f"Content-Type: text/html\r\nX-Path: {path}\r\n{headers}".encode())
+    page = Page(url=HOME + path, host=HOME[:-1], fetched_at=answer.fetched_at, status=200)
+    page.mime_type, page.digest, page.exchange = "text/html", answer.payload.digest, answer
+    for name, value in more.items():
+        setattr(page, name, value)
+    archive = FolderArchive(folder / "warc")
+    page.warc_file, page.warc_offset, page.warc_length = place = archive.write(page)
+    archive.close()
+    with Metadata(f"sqlite:///{folder}/metadata.db") as metadata:
+        metadata.upsert([page.row()])
+    return place
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stored")
+    put(folder, "bomb", BOMB, "gzip")
+    put(folder, "large", LARGE)
+    put(folder, "small", gzip.compress(b"<p>small"), "gzip")
+    put(folder, "wrong", b"<p>not packed", "gzip")
+    put(folder, "cut", b"<p>half", truncated="disconnect")
+    small = exchange("small", gzip.compress(b"<p>small")).payload.digest
+    with Metadata(f"sqlite:///{folder}/metadata.db") as metadata:
+        # as of an archive in which the first page's records are, and the copy's without a payload
+        bare = metadata.get(HOME + "small")
+        assert bare is not None
+        copy = {"url": HOME + "copy", "duplicate_of": HOME + "small", "duplicate_kind": "exact"}
+        lost = {"url": HOME + "lost", "warc_file": None}
+        given = {name: bare[name] for name in ROW_FIELDS}
+        metadata.upsert([given | copy | {"digest": small}, given | lost])
+    return folder
+
+
+def page(stored: Path, path: str, *options: str, code: int = 0) -> tuple[bytes, str, int]:
+    """What `scrapy page` prints, what it says on standard error, and the most memory that it took, in KiB."""
+    limit = f'DOCUMENT_MAXSIZE={{"text/html": {LIMIT}}}'
+    ended, out, said, peak = scrapy_peak(
+        "page", HOME + path, "-s", f"DATA_DIR={stored}", "-s", limit, *options
+    )
+    assert ended == code, said
+    return out, said, peak
+
+
+def test_a_body_is_printed_piece_by_piece(stored: Path) -> None:
+    out, said, peak = page(stored, "large", "--body")
+    assert out == LARGE and said == ""
+    assert peak < MOST_KB
+    out, said, peak = page(stored, "large", "--headers")
+    assert b"X-Path: large" in out and len(out) < 10_000
+    assert peak < MOST_KB
+
+
+def test_what_unfolds_ends_at_the_limit_of_its_type_and_that_is_told(stored: Path) -> None:
+    out, said, peak = page(stored, "bomb", "--body")
+    assert out == bytes(LIMIT)
+    assert said.startswith("This is cut off at 10,000,000 bytes, the limit of DOCUMENT_MAXSIZE")
+    assert peak < MOST_KB
+    out, said, peak = page(stored, "bomb", "--body", "-s", 'DOCUMENT_MAXSIZE={"*/*": 0}')
+    assert out == bytes(100_000_000) and said == ""
+    assert peak < MOST_KB
+
+
+def test_bodies_of_all_kinds(stored: Path) -> None:
+    assert page(stored, "small", "--body")[:2] == (b"<p>small", "")
+    assert page(stored, "copy", "--body")[:2] == (b"<p>small", "")
+    assert page(stored, "wrong", "--body")[:2] == (b"<p>not packed", "")
+    half, said, _ = page(stored, "cut", "--body")
+    assert (half, said) == (b"<p>half", "This was cut off when it was fetched: disconnect.\n")
+    for option in ("--body", "--headers"):
+        assert "lost is not in the archive" in page(stored, "lost", option, code=1)[1]
+
+
+def test_who_has_read_enough_may_go(stored: Path) -> None:
+    command = f"scrapy page {HOME}large --body -s DATA_DIR={stored} | head -c 10"
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    run = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        cwd=CHECKOUT,
+        env=environment,
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    assert (run.stdout, run.stderr) == (LARGE[:10], b"")
+
+
+def test_nothing_is_made_where_nothing_was_stored(tmp_path: Path) -> None:
+    ended, _, said, _ = scrapy_peak("page", HOME, "-s", f"DATA_DIR={tmp_path}/nothing")
+    assert ended == 1 and "nothing was stored yet" in said
+    assert not (tmp_path / "nothing").exists()

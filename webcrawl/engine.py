@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import math
 import re
-import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -33,6 +32,7 @@ from redis.exceptions import (
 
 from webcrawl.cluster import Cluster, Command
 from webcrawl.errors import ConfigurationError, EngineError, EngineFull, EngineUnavailable
+from webcrawl.patience import AT_THE_END, Patience
 
 _REFUSING_FOR_NOW = (OutOfMemoryError, ReadOnlyError, MasterDownError, ClusterDownError, TryAgainError)
 
@@ -51,7 +51,6 @@ _PASSING = ("LOADING", "BUSY", "MISCONF", "NOREPLICAS")
 
 _OLDEST = (7, 0)
 _PATIENCE_SECONDS = 60.0
-_PATIENCE_AT_THE_END = 10.0
 _MOST_CONNECTIONS = 16
 
 T = TypeVar("T")
@@ -262,20 +261,16 @@ class Engine:
     async def patiently(self, work: Callable[[], Awaitable[T]], ending: asyncio.Event | None = None) -> T:
         """The result of `work`, begun anew while the server is away; in the end raises EngineUnavailable.
 
-        That is after a minute; with `ending` only ten seconds after that was set, however long it takes till then.
+        That is after a minute; with `ending` only three seconds after that was set, however long it takes till then.
         """
-        pause = 0.1
-        deadline = math.inf if ending else time.monotonic() + _PATIENCE_SECONDS
+        patience = Patience(AT_THE_END if ending else _PATIENCE_SECONDS, ending)
         while True:
             try:
                 return await work()
             except AWAY as error:
-                if ending and ending.is_set():
-                    deadline = min(deadline, time.monotonic() + _PATIENCE_AT_THE_END)
-                if time.monotonic() > deadline:
+                if patience.is_over:
                     raise EngineUnavailable(f"the engine stays away: {error}") from error
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, 5.0)
+                await patience.pause()
 
     async def hashes(self, keys: Iterable[str]) -> list[dict[bytes, bytes]]:
         """HGETALL of several keys."""

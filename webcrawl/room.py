@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from webcrawl.errors import StoreUnavailable
+from webcrawl.patience import Patience
 
 T = TypeVar("T")
 
@@ -40,17 +41,16 @@ class Room:
 
     async def patiently(self, work: Callable[[], Awaitable[T]], ending: asyncio.Event) -> T:
         """The result of `work`, begun anew while that raises StoreUnavailable, until ten seconds after `ending`."""
-        deadline, this = math.inf, object()
+        patience = Patience(PATIENCE_AT_THE_END, ending, first=LOOK_SECONDS, longest=LOOK_SECONDS)
+        this = object()
         try:
             while True:
                 try:
                     return await work()
                 except StoreUnavailable as error:
                     self._waiting[this] = str(error)
-                    if ending.is_set():
-                        deadline = min(deadline, time.monotonic() + PATIENCE_AT_THE_END)
-                    if time.monotonic() > deadline:
+                    if patience.is_over:
                         raise
-                    await asyncio.sleep(LOOK_SECONDS)
+                    await patience.pause()
         finally:
             self._waiting.pop(this, None)

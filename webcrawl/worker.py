@@ -24,6 +24,7 @@ from webcrawl.frontier.spill import Tails
 from webcrawl.heartbeat import Heartbeat
 from webcrawl.leased import LeasedHosts, Settled
 from webcrawl.membership import Membership
+from webcrawl.patience import AT_THE_END, Patience
 from webcrawl.permits import Permits
 from webcrawl.reports import Reports
 from webcrawl.restarts import Restarts
@@ -169,6 +170,7 @@ class Worker:
     async def close(self) -> None:
         """Report everything and give all hosts back. What was not begun keeps its place in the queue."""
         self._closing = True
+        self.turns.abandon()
         self._signal.set()
         if self._task:
             await self._task
@@ -176,7 +178,7 @@ class Worker:
             await self._tails.stop()
 
     async def _run(self) -> None:
-        hold = 0.0
+        away: Patience | None = None
         while True:
             began = time.monotonic()
             try:
@@ -184,24 +186,25 @@ class Worker:
                     await self._heed_restart()
                 await self._round()
                 self._tell_of_lost()
-                if hold:
+                if away:
                     logger.warning("The engine answers again: going on.")
-                hold = 0.0
+                away = None
                 if self._closing:
                     await self._give_everything_back()
                     return
             except AWAY as error:
                 self._restarts.doubt()
-                if not hold:
+                self.found.doubt(reload=away is None)
+                if away is None:
                     logger.warning("The engine is away (%s): holding, nothing is lost.", error)
-                self.found.doubt(reload=not hold)
-                # others wait so long for those who have hosts to hear of a restart, and lease them then
-                longest = min(_LONGEST_HOLD, self._trust.answer_seconds / 2)
-                hold = min(longest, hold * 2 or 0.1)
-                if self._closing and hold >= longest:
+                    # others wait so long for those who have hosts to hear of a restart, and lease them then
+                    longest = min(_LONGEST_HOLD, self._trust.answer_seconds / 2)
+                    away = Patience(AT_THE_END, self.turns.ending, longest=longest)
+                # what is still being fetched or stored may be reported if the engine comes back until it is done
+                if away.is_over and self._closing:
                     logger.error("The engine stays away: ending without a last report; leases will run out.")
                     return
-                await asyncio.sleep(hold)
+                await away.pause()
                 continue
             except Exception as error:
                 logger.exception("The frontier cannot go on")

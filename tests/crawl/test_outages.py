@@ -51,10 +51,9 @@ def start(start_crawl: Callable[..., Crawl], project: Project) -> Start:
             REDIS_URL=url,
             REDIS_PARAMS='{"socket_timeout": 0.3}',
             DOWNLOAD_DELAY=DELAY,
-            FRONTIER_MAX_ATTEMPTS=1,
             FRONTIER_LEASE_SECONDS=3,
             FRONTIER_LEASE_URLS=5,
-            **settings,
+            **{"FRONTIER_MAX_ATTEMPTS": 1, **settings},
         )
 
     return started
@@ -128,3 +127,26 @@ def test_pages_wait_for_an_engine_that_is_silent_or_away(
     assert (summary["finish_reason"], summary["dead_letters"]) == ("finished", 0)
     assert all(web.min_gap(site) >= DELAY and web.max_concurrency(site) == 1 for site in SITES)
     assert "Traceback" not in result.stderr
+
+
+def test_a_crawl_that_is_stopped_while_its_engine_is_away_ends_soon_and_loses_nothing(
+    start: Start, local_web: StartWeb, durable: ValkeyServer
+) -> None:
+    web = local_web(*SITES)
+    graph = generated_web(22, web, pages=60)
+    seeds = [web.url(site) for site in SITES]
+    # who ends without a report is to blame for what it had, like one that died
+    crawl = start(seeds, url_of(durable), FRONTIER_MAX_ATTEMPTS=2)
+    until(lambda: len(web.hits) >= 20, crawl)
+    durable.terminate()
+    until(lambda: "The engine is away" in crawl.stderr, crawl)
+    time.sleep(1.0)  # by now pages wait for it, too
+    crawl.interrupt()
+    stopped = crawl.wait(9)  # three seconds of patience, and what else an end takes
+    assert "ending without a last report" in stopped.stderr
+    durable.start(60)
+    result = start(seeds, url_of(durable), FRONTIER_MAX_ATTEMPTS=2).wait(60)
+    assert {row["url"] for row in result.rows()} == graph.reachable(*seeds)
+    summary = result.summary
+    assert (summary["finish_reason"], summary["dead_letters"]) == ("finished", 0)
+    assert "Traceback" not in stopped.stderr + result.stderr

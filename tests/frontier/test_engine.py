@@ -296,7 +296,7 @@ async def test_what_a_crawl_asks_for_waits_until_the_crawl_ends(
 ) -> None:
     """No outage is too long while it goes on; then somebody wants to see the end of it."""
     monkeypatch.setattr("webcrawl.engine._PATIENCE_SECONDS", 0.2)
-    monkeypatch.setattr("webcrawl.engine._PATIENCE_AT_THE_END", 0.2)
+    monkeypatch.setattr("webcrawl.engine.AT_THE_END", 0.2)
     engine, ending = engine_at(f"unix://{tmp_path}/nobody"), asyncio.Event()
     with pytest.raises(EngineUnavailable):
         await asyncio.wait_for(engine.patiently(engine.client.ping), 20)

@@ -125,3 +125,23 @@ def until(condition: Callable[[], bool], crawl: Crawl, seconds: float = 20.0) ->
         assert crawl.process.poll() is None, f"the crawl ended early:\n{crawl.stderr[-3000:]}"
         assert time.monotonic() < deadline, f"waited {seconds} s in vain:\n{crawl.stderr[-3000:]}"
         time.sleep(0.005)
+
+
+def crawl_hosts(
+    seeds: Iterable[str], folder: Path, *, timeout: float = 40.0, **settings: object
+) -> CrawlResult:
+    """Crawl the seeds' hosts to the end, without a delay: once, for several tests that look at what is in `folder`."""
+    crawl = Crawl.start(
+        "broad",
+        seeds,
+        folder=folder,
+        data_dir=folder / "data",
+        arguments={"scope": "host"},
+        **{"DOWNLOAD_DELAY": 0, **settings},
+    )
+    return crawl.wait(timeout)
+
+
+def items_of(path: Path) -> list[dict[str, Any]]:
+    """What a feed in JSON Lines holds."""
+    return [json.loads(line) for line in path.read_text().splitlines()]

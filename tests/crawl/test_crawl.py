@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.crawl.archive import check, record_at, records
-from tests.crawls import Crawl, CrawlResult
+from tests.crawls import CrawlResult, crawl_hosts
 from tests.web import LinkGraph, LocalWeb, Reply, generated_web
 
 RunCrawl = Callable[..., CrawlResult]
@@ -54,18 +54,7 @@ def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crawled]:
     with LocalWeb(*SITES) as web:
         graph = generated_web(7, web, pages=90)
         seeds = [web.url(label) for label in SITES]
-        crawl = Crawl.start(
-            "broad",
-            seeds,
-            folder=folder,
-            data_dir=folder / "data",
-            arguments={"scope": "host"},
-            DOWNLOAD_DELAY=0,
-        )
-        try:
-            yield Crawled(web, graph, seeds, crawl.wait(30))
-        finally:
-            crawl.kill()
+        yield Crawled(web, graph, seeds, crawl_hosts(seeds, folder))
 
 
 def by_url(result: CrawlResult) -> dict[str, dict[str, Any]]:

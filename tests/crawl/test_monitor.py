@@ -58,36 +58,18 @@ def site(local_web: Callable[..., LocalWeb]) -> Site:
     return site
 
 
-def test_what_changed_from_run_to_run(
-    site: Site, run_crawl: RunCrawl, start_crawl: Callable[..., Crawl]
-) -> None:
-    web, seeds = site.web, [site.web.url(SITE)]
-    first = run_crawl("monitor", seeds, **ARGUMENTS)
-    assert first.returncode == 0, first.stderr
-    assert set(kinds(first).values()) == {"new"}
-    assert first.stdout == "Pages, the first run: 10 new.\n"
-
-    # a run that is stopped is compared with nothing, and the next one not with it
-    web.hits.clear()
-    stopped = start_crawl("monitor", seeds, **{**ARGUMENTS, "DOWNLOAD_DELAY": 0.3})
-    until(lambda: len(web.hits) >= 3, stopped)
-    stopped.interrupt()
-    assert "was not finished" in stopped.wait().stdout
-    site.conditional.clear()
-
+def change(site: Site) -> dict[str, str]:
+    """Some pages change, some go, one is new; returns what is to be said of all."""
     site.put("/edited", "<h1>Page /edited</h1><p>First line.</p><p>Another line.</p><script>x()</script>")
     site.put("/v-edited", "<p>All new.</p>")
     site.put(
         "/markup", "<h1>Page\n/markup</h1><div class=x><p>First line.<p>Second line.</div><script>1</script>"
     )
-    web.put(SITE, "/gone", Reply("gone", status=404))
-    web.put(SITE, "/moved", Reply("", status=301, headers={"Location": "/new"}))
+    site.web.put(SITE, "/gone", Reply("gone", status=404))
+    site.web.put(SITE, "/moved", Reply("", status=301, headers={"Location": "/new"}))
     site.put("/new", "<p>new</p>")
     site.put_home(*PATHS[:-1], "/new")
-    second = run_crawl("monitor", seeds, **ARGUMENTS)
-    assert second.returncode == 0, second.stderr
-    found = report(second)
-    assert kinds(second) == {
+    return {
         "/": "changed",
         "/v-same": "unchanged",
         "/plain": "unchanged",
@@ -100,26 +82,15 @@ def test_what_changed_from_run_to_run(
         "/unlinked": "gone",
         "/new": "new",
     }
-    assert site.conditional == ["/v-same"]
-    assert found["/edited"]["diff"][2:] == [
-        "@@ -2,2 +2,2 @@",
-        " First line.",
-        "-Second line.",
-        "+Another line.",
-    ]
-    assert found["/edited"]["before"] < found["/edited"]["fetched_at"]
-    assert found["/moved"]["target"] == web.url(SITE, "/new")
-    assert f"changed     {web.url(SITE, '/edited')}\n" in second.stdout
-    assert "              +Another line.\n" in second.stdout
-    assert second.stdout.splitlines()[-1].endswith("UTC: 3 changed, 3 gone, 1 new, 4 unchanged.")
 
+
+def fail(site: Site) -> dict[str, str]:
+    """One page is here again, two cannot be had; returns what is to be said of those that are not as before."""
     site.put("/gone", "<p>here again</p>")
     site.put_home("/v-same", "/plain", "/down", "/gone")
-    web.put(SITE, "/down", Reply("", status=500))
-    web.put(SITE, "/plain", Reply("", status=403))
-    third = run_crawl("monitor", seeds, **ARGUMENTS)
-    # what was gone before is not told of again
-    assert {path: kind for path, kind in kinds(third).items() if kind != "unchanged"} == {
+    site.web.put(SITE, "/down", Reply("", status=500))
+    site.web.put(SITE, "/plain", Reply("", status=403))
+    return {
         "/": "changed",
         "/gone": "new",
         "/down": "unreachable",
@@ -130,6 +101,55 @@ def test_what_changed_from_run_to_run(
         "/markup": "unseen",
         "/new": "unseen",
     }
+
+
+def run_and_stop(start_crawl: Callable[..., Crawl], site: Site) -> None:
+    """A run that is stopped is compared with nothing, and the next one not with it."""
+    site.web.hits.clear()
+    stopped = start_crawl("monitor", [site.web.url(SITE)], **{**ARGUMENTS, "DOWNLOAD_DELAY": 0.3})
+    until(lambda: len(site.web.hits) >= 3, stopped)
+    stopped.interrupt()
+    assert "was not finished" in stopped.wait().stdout
+    site.conditional.clear()
+
+
+def check_what_is_told(result: CrawlResult, web: LocalWeb) -> None:
+    """The details of what `change` did, for programs and for people."""
+    found = report(result)
+    assert found["/edited"]["diff"][2:] == [
+        "@@ -2,2 +2,2 @@",
+        " First line.",
+        "-Second line.",
+        "+Another line.",
+    ]
+    assert found["/edited"]["before"] < found["/edited"]["fetched_at"]
+    assert found["/moved"]["target"] == web.url(SITE, "/new")
+    assert f"changed     {web.url(SITE, '/edited')}\n" in result.stdout
+    assert "              +Another line.\n" in result.stdout
+    assert result.stdout.splitlines()[-1].endswith("UTC: 3 changed, 3 gone, 1 new, 4 unchanged.")
+
+
+def test_what_changed_from_run_to_run(
+    site: Site, run_crawl: RunCrawl, start_crawl: Callable[..., Crawl]
+) -> None:
+    web, seeds = site.web, [site.web.url(SITE)]
+    first = run_crawl("monitor", seeds, **ARGUMENTS)
+    assert first.returncode == 0, first.stderr
+    assert set(kinds(first).values()) == {"new"}
+    assert first.stdout == "Pages, the first run: 10 new.\n"
+    run_and_stop(start_crawl, site)
+
+    expected = change(site)
+    second = run_crawl("monitor", seeds, **ARGUMENTS)
+    assert second.returncode == 0, second.stderr
+    assert kinds(second) == expected
+    assert site.conditional == ["/v-same"]
+    check_what_is_told(second, web)
+
+    expected = fail(site)
+    third = run_crawl("monitor", seeds, **ARGUMENTS)
+    # what was gone before is not told of again
+    assert {path: kind for path, kind in kinds(third).items() if kind != "unchanged"} == expected
 
     remembered = (third.data_dir / "monitor.json").read_text()
     site.put_home("/v-same")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -121,3 +122,21 @@ def test_a_crawl_is_paused_and_goes_on(start_crawl: StartCrawl, local_web: Start
     assert running.wait(30).returncode == 0
     assert len(web.paths(SITE)) == len(set(web.paths(SITE))) == 42
     assert "is not paused" in operator.scrapy("resume")
+
+
+def test_a_hosts_budget_ends_the_crawl_and_scrapy_host_lets_it_go_on(
+    project: Project, local_web: StartWeb, run_crawl: RunCrawl
+) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", "".join(f"<a href=/{n}>{n}</a>" for n in range(9)))
+    for n in range(9):
+        web.put(SITE, f"/{n}", f"{n}")
+    options: dict[str, Any] = {"arguments": {"scope": "host"}, "DOWNLOAD_DELAY": 0, "timeout": 20}
+    first = run_crawl("broad", [web.url(SITE)], HOST_MAX_PAGES=4, **options)
+    assert (first.returncode, first.summary["finish_reason"]) == (0, "finished")
+    assert (first.summary["pages"], first.summary["parked"]) == (4, 6)
+    assert "see scrapy host" in first.stderr
+    told = run_crawl(web.host(SITE), command=("host", "--max-pages", "6"), data_dir=first.data_dir)
+    assert json.loads(told.stdout)["limits"]["pages"] == 6, told.stderr
+    second = run_crawl("broad", [web.url(SITE)], HOST_MAX_PAGES=4, data_dir=first.data_dir, **options)
+    assert second.summary["pages"] == 6

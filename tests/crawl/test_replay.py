@@ -18,7 +18,7 @@ import pytest
 from fastwarc.warc import ArchiveIterator as FastIterator
 from warcio.archiveiterator import ArchiveIterator
 
-from tests.crawls import CHECKOUT, NO_NAMES, Crawl, CrawlResult
+from tests.crawls import CHECKOUT, NO_NAMES, CrawlResult, crawl_hosts
 from tests.web import LocalWeb, Reply
 from webcrawl.stores.cdxj import surt
 
@@ -55,20 +55,7 @@ def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalWeb
         for path, reply in PAGES.items():
             web.put(SITE, path, reply)
         seeds = [web.url(SITE, path) for path in ("/", "/chunked", "/torn", "/data")]
-        crawl = Crawl.start(
-            "broad",
-            seeds,
-            folder=folder,
-            data_dir=folder / "data",
-            arguments={"scope": "host"},
-            DOWNLOAD_DELAY=0,
-            FRONTIER_RETRY_DELAY=0.1,
-            FRONTIER_MAX_ATTEMPTS=2,
-        )
-        try:
-            yield web, crawl.wait(40)
-        finally:
-            crawl.kill()
+        yield web, crawl_hosts(seeds, folder, FRONTIER_RETRY_DELAY=0.1, FRONTIER_MAX_ATTEMPTS=2)
 
 
 def scrapy(*words: str | Path, code: int = 0, env: dict[str, str] | None = None) -> str:

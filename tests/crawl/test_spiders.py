@@ -1,170 +1,18 @@
-"""Spiders that people add: dropped into spiders/, with all that a Scrapy request may carry."""
+"""Spiders that people add: dropped into spiders/, they crawl."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-import redis
 
 from tests.crawl.conftest import Project
-from tests.crawls import Crawl, CrawlResult, until
+from tests.crawls import CrawlResult, items_of
 from tests.web import LocalWeb, Reply
 
 RunCrawl = Callable[..., CrawlResult]
 StartWeb = Callable[..., LocalWeb]
 
 SITE = "127.0.1.1"
-
-CARRIER = """
-import datetime
-from scrapy import Request, Spider
-from scrapy.http import JsonRequest
-
-
-class Carrier(Spider):
-    name = "carrier"
-    custom_settings = {"COOKIES_ENABLED": True}
-
-    async def start(self):
-        yield Request(self.home + "/first", callback=self.first)
-
-    def first(self, response):
-        yield Request(
-            self.home + "/post",
-            method="POST",
-            body=b"\\x00\\xff body",
-            headers={"X-Mark": ["one", "two"]},
-            cookies={"session": "42"},
-            meta={"tag": ["a", {"b": (1, 2)}], "when": datetime.date(2024, 2, 29), "none": None},
-            cb_kwargs={"number": 7, "text": "gr\\u00fc\\u00dfe"},
-            flags=["a flag"],
-            callback=self.carried,
-        )
-        yield JsonRequest(self.home + "/json", data={"question": 6 * 7}, callback=self.carried, cb_kwargs={"number": 8})
-        yield Request(self.home + "/missing", callback=self.carried, errback=self.failed)
-        for _ in range(2):
-            yield Request(self.home + "/again", callback=self.carried, dont_filter=True, cb_kwargs={"number": 9})
-            yield Request(self.home + "/once", callback=self.carried, cb_kwargs={"number": 10})
-        yield Request(self.home + "/low", priority=-2, callback=self.carried, cb_kwargs={"number": 1})
-        yield Request(self.home + "/high", priority=2, callback=self.carried, cb_kwargs={"number": 2})
-
-    def carried(self, response, number, text=""):
-        request, meta = response.request, response.meta
-        yield {
-            "path": response.url.removeprefix(self.home),
-            "number": number,
-            "text": text,
-            "tag": repr(meta.get("tag")),
-            "when": repr(meta.get("when")),
-            "flags": request.flags,
-            "priority": request.priority,
-            "kind": type(request).__name__,
-        }
-
-    def failed(self, failure):
-        yield {"failed": failure.request.url.removeprefix(self.home), "why": type(failure.value).__name__}
-"""
-
-
-def items_of(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def test_all_that_a_request_carries_survives_the_process(
-    project: Project, local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
-) -> None:
-    project.add_spider("carrier", CARRIER)
-    web = local_web(SITE)
-    for path in ("/first", "/post", "/json", "/again", "/once", "/low", "/high"):
-        web.put(SITE, path, path)
-    items = tmp_path / "items.jsonl"
-    options: dict[str, Any] = {
-        "project": project.folder,
-        "command": ("crawl", "-o", str(items)),
-        "arguments": {"home": web.host(SITE)},
-        "DOWNLOAD_DELAY": 0,
-        "timeout": 20,
-    }
-    first = run_crawl("carrier", CRAWL_MAX_PAGES=1, **options)
-    assert first.returncode == 0, first.stderr
-    assert web.paths(SITE) == ["/robots.txt", "/first"]
-    second = run_crawl("carrier", **options)
-    assert second.returncode == 0, second.stderr
-    asked = web.paths(SITE)
-    assert sorted(asked[2:]) == sorted(
-        ["/post", "/json", "/missing", "/again", "/again", "/once", "/low", "/high"]
-    )
-    assert (asked[2], asked[-1]) == ("/high", "/low")
-    post = next(hit for hit in web.log(SITE) if hit.path == "/post")
-    assert (post.method, post.body) == ("POST", b"\x00\xff body")
-    assert post.headers["Cookie"] == "session=42"
-    assert [value for name, value in post.headers.items() if name == "X-Mark"] == ["one", "two"]
-    asked_json = next(hit for hit in web.log(SITE) if hit.path == "/json")
-    assert (asked_json.method, json.loads(asked_json.body)) == ("POST", {"question": 42})
-    found = {item.get("path", "failed"): item for item in items_of(items)}
-    assert found["/post"] == {
-        "path": "/post",
-        "number": 7,
-        "text": "grüße",
-        "tag": "['a', {'b': (1, 2)}]",
-        "when": "datetime.date(2024, 2, 29)",
-        "flags": ["a flag"],
-        "priority": 0,
-        "kind": "Request",
-    }
-    assert found["/json"]["kind"] == "JsonRequest"
-    assert (found["/high"]["priority"], found["/low"]["priority"]) == (2, -2)
-    assert found["failed"] == {"failed": "/missing", "why": "HttpError"}
-    assert len(items_of(items)) == 8
-
-
-LAMBDA = """
-from scrapy import Request, Spider
-
-
-class Nameless(Spider):
-    name = "nameless"
-
-    async def start(self):
-        yield Request(self.home + "/start", callback=lambda response: self.more(response))
-
-    def more(self, response):
-        yield {"path": "start"}
-        for name in ("a", "b"):
-            yield Request(
-                self.home + "/" + name,
-                callback=lambda response, kept=name: [{"path": kept, "depth": response.meta["depth"]}],
-                meta={"open": open(__file__)},
-            )
-"""
-
-
-def test_requests_that_cannot_be_stored_are_crawled_and_logged(
-    project: Project, local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
-) -> None:
-    project.add_spider("nameless", LAMBDA)
-    web = local_web(SITE)
-    for path in ("/start", "/a", "/b"):
-        web.put(SITE, path, path)
-    items = tmp_path / "items.jsonl"
-    result = run_crawl(
-        "nameless",
-        project=project.folder,
-        command=("crawl", "-o", str(items)),
-        arguments={"home": web.host(SITE)},
-        DOWNLOAD_DELAY=0.2,
-        timeout=20,
-    )
-    assert result.returncode == 0, result.stderr
-    assert sorted(item["path"] for item in items_of(items)) == ["a", "b", "start"]
-    assert [item["depth"] for item in items_of(items) if "depth" in item] == [1, 1]
-    assert result.stderr.count("stays in this process") == 3
-    assert web.min_gap(SITE) >= 0.2
-    assert (result.summary["queued"], result.summary["dead_letters"]) == (0, 0)
-
 
 TITLES = """
 from spiders.base import BroadSpider
@@ -297,100 +145,6 @@ def test_a_callback_that_raises_does_not_lose_its_page_silently(
     assert told or result.summary["dead_letters"] == 1
 
 
-FED = """
-from scrapy_redis.spiders import RedisSpider
-
-
-class Fed(RedisSpider):
-    name = "fed"
-
-    def parse(self, response):
-        yield {"url": response.url, "told": response.meta.get("told")}
-"""
-
-
-def test_a_redis_spider_is_fed_through_its_list(
-    project: Project,
-    local_web: StartWeb,
-    run_crawl: RunCrawl,
-    valkey: redis.Redis,
-    redis_url: str,
-    tmp_path: Path,
-) -> None:
-    project.add_spider("fed", FED)
-    web = local_web(SITE)
-    valkey.lpush("fed:start_urls", web.put(SITE, "/a", "a"))
-    valkey.lpush("fed:start_urls", json.dumps({"url": web.put(SITE, "/b", "b"), "meta": {"told": "so"}}))
-    items = tmp_path / "items.jsonl"
-    result = run_crawl(
-        "fed",
-        project=project.folder,
-        command=("crawl", "-o", str(items)),
-        REDIS_URL=redis_url,
-        CLOSESPIDER_ITEMCOUNT=2,
-        ALLOWED_NETWORKS="127.0.1.0/24",
-        DOWNLOAD_DELAY=0,
-        timeout=20,
-    )
-    assert result.returncode == 0, result.stderr
-    told = {item["url"].removeprefix(web.host(SITE)): item["told"] for item in items_of(items)}
-    assert told == {"/a": None, "/b": "so"}
-    assert valkey.llen("fed:start_urls") == 0
-
-
-HANGING = """
-import time
-from pathlib import Path
-from scrapy_redis.spiders import RedisSpider
-
-
-class Hanging(RedisSpider):
-    name = "hanging"
-
-    def make_request_from_data(self, data):
-        while Path("hang").exists():
-            time.sleep(0.05)
-        return super().make_request_from_data(data)
-
-    def parse(self, response):
-        yield {"url": response.url}
-"""
-
-
-def test_start_urls_that_a_killed_worker_had_read_are_crawled_by_the_next(
-    project: Project, local_web: StartWeb, start_crawl: Any, valkey: redis.Redis, redis_url: str
-) -> None:
-    project.add_spider("hanging", HANGING)
-    hang = project.folder / "hang"
-    hang.touch()
-    web = local_web(SITE)
-    urls = [web.put(SITE, f"/{number}", str(number)) for number in range(5)]
-    key = "hanging:start_urls"
-    valkey.rpush(key, *urls)
-
-    def start() -> Crawl:
-        crawl: Crawl = start_crawl(
-            "hanging",
-            project=project.folder,
-            REDIS_URL=redis_url,
-            ALLOWED_NETWORKS="127.0.1.0/24",
-            FRONTIER_LEASE_SECONDS=1.5,
-            DOWNLOAD_DELAY=0,
-        )
-        return crawl
-
-    killed = start()
-    until(lambda: not valkey.exists(key), killed)
-    killed.kill()
-    hang.unlink()
-    crawl = start()
-    until(lambda: {*web.urls()} == {*urls} and not valkey.keys("*claimed*"), crawl)
-    crawl.interrupt()
-    assert crawl.wait(20).returncode == 0
-    assert "5 start URLs of workers that died" in crawl.stderr
-    assert (valkey.exists(key), valkey.keys("*claimed*")) == (0, [])
-
-
 AGAIN = """
 from scrapy import Spider
 
@@ -429,21 +183,3 @@ def test_a_spider_can_ask_for_a_page_again(
     assert web.paths(SITE).count("/slow") == 1
     assert web.paths(SITE).count("/news") >= 2
     assert "recrawl_after" not in result.stderr
-
-
-def test_a_hosts_budget_ends_the_crawl_and_scrapy_host_lets_it_go_on(
-    project: Project, local_web: StartWeb, run_crawl: RunCrawl
-) -> None:
-    web = local_web(SITE)
-    web.put(SITE, "/", "".join(f"<a href=/{n}>{n}</a>" for n in range(9)))
-    for n in range(9):
-        web.put(SITE, f"/{n}", f"{n}")
-    options: dict[str, Any] = {"arguments": {"scope": "host"}, "DOWNLOAD_DELAY": 0, "timeout": 20}
-    first = run_crawl("broad", [web.url(SITE)], HOST_MAX_PAGES=4, **options)
-    assert (first.returncode, first.summary["finish_reason"]) == (0, "finished")
-    assert (first.summary["pages"], first.summary["parked"]) == (4, 6)
-    assert "see scrapy host" in first.stderr
-    told = run_crawl(web.host(SITE), command=("host", "--max-pages", "6"), data_dir=first.data_dir)
-    assert json.loads(told.stdout)["limits"]["pages"] == 6, told.stderr
-    second = run_crawl("broad", [web.url(SITE)], HOST_MAX_PAGES=4, data_dir=first.data_dir, **options)
-    assert second.summary["pages"] == 6

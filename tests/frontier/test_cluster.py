@@ -23,8 +23,8 @@ from tests.crawls import CHECKOUT
 from tests.frontier.consumer import Consumer, page_with
 from tests.frontier.copying import copied
 from tests.frontier.pages import all_done, page, tree
+from tests.frontier.spilling import serve, spilling
 from tests.frontier.test_machine import FrontierMachine
-from tests.frontier.test_spill import serve, spilling
 from webcrawl.dupefilter import CompactDupeFilter
 from webcrawl.duplicate_index import DuplicateIndex
 from webcrawl.engine import Call, Engine, script_source

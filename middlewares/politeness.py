@@ -16,7 +16,7 @@ from webcrawl.errors import StoreError
 from webcrawl.http import KeptConnectionClosed, check_before_sending
 from webcrawl.politeness import Failed, HostTurn, Ok, Outcome, Throttled, parse_retry_after
 from webcrawl.postponed import Postponed
-from webcrawl.responses import length_of
+from webcrawl.responses import TIMED_OUT, length_of
 from webcrawl.session import Session
 from webcrawl.turns import Abandoned, LeaseLost
 
@@ -83,6 +83,8 @@ class PolitenessMiddleware:
             return Throttled(parse_retry_after(response.headers.get("Retry-After"), datetime.now(UTC)))
         if is_robots(request) and response.status >= 500:
             return Throttled()
+        if TIMED_OUT in response.flags:
+            return Failed()
         return Ok(request.meta.get("download_latency", 0.0))
 
     def _give(self, request: Request, outcome: Outcome) -> None:

@@ -14,9 +14,12 @@ from webcrawl.access import RobotsUnreachable, frontier_scheduler, is_robots
 from webcrawl.errors import EngineUnavailable, NameNotResolved, StoreUnavailable
 from webcrawl.http import KeptConnectionClosed, RequestRefused
 from webcrawl.postponed import Postponed
+from webcrawl.responses import LOST, TIMED_OUT
 from webcrawl.session import Session
 
 _THROTTLING = (429, 503)
+# Of what another try may bring whole, a part is kept only when it was the last one.
+_CUT = {LOST: "the connection broke", TIMED_OUT: "the time was up before the end of the body"}
 
 
 class RetryMiddleware:
@@ -40,8 +43,9 @@ class RetryMiddleware:
         scheduler = frontier_scheduler(self._crawler)
         if scheduler.leased(request) is None or is_robots(request):
             return response
-        if "dataloss" in response.flags and (again := self._again(request, "the connection broke")):
-            return again
+        for flag, reason in _CUT.items():
+            if flag in response.flags and (again := self._again(request, reason)):
+                return again
         if response.status not in self._codes:
             scheduler.finish(request, page=200 <= response.status < 300)
             return response

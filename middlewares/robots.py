@@ -17,6 +17,7 @@ from webcrawl.engine import AWAY
 from webcrawl.errors import InvalidURL, StoreError
 from webcrawl.frontier import DEFAULT_LEVEL
 from webcrawl.http import TRUNCATE
+from webcrawl.responses import TIMED_OUT
 from webcrawl.robots import RobotsCache, RobotsPolicy, robots_url
 from webcrawl.session import Session
 from webcrawl.urls import normalize
@@ -112,6 +113,8 @@ class RobotsMiddleware:
                 raise
             except Exception as error:
                 logger.info("%s: %s", url, error)
+                return None, b"", url
+            if TIMED_OUT in response.flags:  # what is missing may forbid
                 return None, b"", url
             target = _redirect(response)
             if target is None:

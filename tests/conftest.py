@@ -29,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--chaos-seconds", type=float, default=95.0, help="how long workers and engine are killed and stopped"
     )
     parser.addoption(
-        "--video-megabytes", type=int, default=128, help="size of the body that must not be in memory"
+        "--video-megabytes", type=int, default=1024, help="size of the body that must not be in memory"
     )
 
 

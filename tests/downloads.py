@@ -15,6 +15,7 @@ from scrapy.settings import Settings
 
 from tests.nameserver import Nameserver, Record
 from webcrawl.exchange import Exchange
+from webcrawl.ftp import FTPDownloadHandler
 from webcrawl.http import HTTPDownloadHandler, exchange_of
 from webcrawl.session import Session
 
@@ -46,7 +47,9 @@ class Client:
 
     async def __aenter__(self) -> Self:
         self.session = Session.of(self.crawler)
-        self._handler = HTTPDownloadHandler.from_crawler(self.crawler)
+        self._handler: HTTPDownloadHandler | FTPDownloadHandler = HTTPDownloadHandler.from_crawler(
+            self.crawler
+        )
         return self
 
     async def __aexit__(
@@ -67,6 +70,16 @@ class Client:
         exchange = exchange_of(request)
         assert exchange is not None
         return exchange
+
+
+class FTPClient(Client):
+    """The handler of ftp instead."""
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        await self._handler.close()
+        self._handler = FTPDownloadHandler.from_crawler(self.crawler)
+        return self
 
 
 @contextmanager

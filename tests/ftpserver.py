@@ -35,7 +35,7 @@ ls_recurse_enable=NO
 
 
 @contextmanager
-def vsftpd(folder: Path, root: Path, address: str = "127.0.0.1") -> Iterator[int]:
+def vsftpd(folder: Path, root: Path, address: str = "127.0.0.1", **options: object) -> Iterator[int]:
     """Serve `root` to anybody; the port. Every command is in `folder/commands`."""
     if VSFTPD is None:
         pytest.skip("needs vsftpd, the server of FTP (on Debian and Ubuntu: apt install vsftpd)")
@@ -48,6 +48,7 @@ def vsftpd(folder: Path, root: Path, address: str = "127.0.0.1") -> Iterator[int
         "secure_chroot_dir": root,
         "vsftpd_log_file": folder / "commands",
         "xferlog_file": folder / "transfers",
+        **options,
     }
     config = folder / "vsftpd.conf"
     config.write_text(_CONFIG.lstrip() + "".join(f"{name}={value}\n" for name, value in lines.items()))
@@ -74,10 +75,11 @@ def _wait(address: str, port: int, process: subprocess.Popen[bytes]) -> None:
 
 @dataclass
 class Script:
-    """A server whose answers a test chooses, by the word of the command; an unknown one is told 502.
+    """A server whose answers a test chooses, by the command or its word; an unknown one is told 502.
 
-    `data` is what a data connection brings; `answers` may hold "{port}" and "{pasv}" for where to fetch it. `said` are
-    the commands as they came, `data_connections` counts those that came to the right place.
+    `data` is what a data connection brings, which `hangs` then or ends; `answers` may hold "{port}" and "{pasv}" for
+    where to fetch it. `said` are the commands as they came, `data_connections` counts those that came to the right
+    place.
     """
 
     answers: dict[str, str]
@@ -85,6 +87,7 @@ class Script:
     greeting: bytes = b"220 hello\r\n"
     said: list[str] = field(default_factory=list)
     data_connections: int = 0
+    hangs: bool = False
     port: int = 0
 
     def url(self, path: str = "/") -> str:
@@ -111,6 +114,7 @@ class Script:
             while line := await reader.readline():
                 self.said.append(line.decode("latin-1").rstrip("\r\n"))
                 answer = answers.get(self.said[-1].partition(" ")[0], "502 no")
+                answer = answers.get(self.said[-1], answer)
                 answer = answer.replace("{port}", str(self._data_port)).replace("{pasv}", place)
                 writer.write(answer.encode() + b"\r\n")
         except (ConnectionError, asyncio.CancelledError):
@@ -121,4 +125,6 @@ class Script:
     async def _send(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.data_connections += 1
         writer.write(self.data)
+        if self.hangs:
+            await reader.read()
         writer.close()

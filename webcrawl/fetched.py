@@ -20,7 +20,15 @@ from webcrawl.links import PageLinks, page_links
 from webcrawl.mime.html import is_html, robots_metas
 from webcrawl.mime.sniff import sniff
 from webcrawl.page import Meeting, Page
-from webcrawl.responses import BAD_CODING, TRUNCATED, body_of, content_type, says_nosniff
+from webcrawl.responses import (
+    BAD_CODING,
+    LOST,
+    TIMED_OUT,
+    TRUNCATED,
+    body_of,
+    content_type,
+    says_nosniff,
+)
 from webcrawl.revisits import known_of, stored_answer
 from webcrawl.robots import Directives, directives
 from webcrawl.urls import normalize, resolve, split
@@ -29,7 +37,8 @@ NO_LINKS = PageLinks(links=[], nofollow=0, canonical=None, base="", malformed=0)
 _FOUND_ONLY = replace(NO_LINKS, also_found=True)
 
 _FLAWS = {
-    "dataloss": "the connection broke before the end of the body",
+    LOST: "the connection broke before the end of the body",
+    TIMED_OUT: "the time was up before the end of the body",
     TRUNCATED: "the body was cut off at the limit of its type",
     BAD_CODING: "the body is not encoded as its Content-Encoding says",
 }

@@ -1,5 +1,7 @@
 """FTP by aioftp: anonymous and passive, data connections to the address of the control connection alone.
 
+A session that is logged in is kept for the next URL of its server, for half a minute.
+
 A file is what it is; a folder becomes an HTML page that links to what it holds. Paths of URLs are sent byte by byte.
 """
 
@@ -29,7 +31,12 @@ _MOST_ANSWERED = 256 * 1024
 _MOST_ENTRIES = 100_000
 _MOST_LISTED = 8 * 1024 * 1024
 """Bytes that are read of a folder's listing; what comes behind them is left out."""
+_MOST_KEPT = 16
+_KEPT_SECONDS = 30.0
+_STALE_SECONDS = 5.0
+"""In which a session that was kept has to answer."""
 _TYPE = re.compile(r";type=[aid]$", re.IGNORECASE)
+_QUOTED = re.compile(r'"(/(?:[^"]|"")*)"')
 _MISSING = ("550", "553", "501")
 _BUSY = ("421", "530", "425")
 # What the library raises at answers that are none.
@@ -47,13 +54,17 @@ class FTPDownloadHandler(Protocol):
         super().__init__(crawler, session)
         self._user = str(self.settings.get("FTP_USER"))
         self._password = str(self.settings.get("FTP_PASSWORD"))
+        self._sessions = _Sessions()
+
+    async def close(self) -> None:
+        await self._sessions.close()
 
     @asynccontextmanager
     async def fetch(self, url: str, addresses: list[str]) -> AsyncIterator[Answer]:
         path = unquote_to_bytes(_TYPE.sub("", split(url)[1])[1:]).decode(_BYTES)
         if "\r" in path or "\n" in path or "\0" in path:
             raise RequestRefused(f"{url}: a line end in a path of FTP")
-        async with _connection(addresses, port(url)) as client:
+        async with self._sessions.one(addresses, port(url)) as client:
             try:
                 answer = await self._answer(client, url, path)
             except (aioftp.AIOFTPException, *_GARBAGE) as error:
@@ -62,8 +73,10 @@ class FTPDownloadHandler(Protocol):
 
     async def _answer(self, client: _Client, url: str, path: str) -> Answer:
         try:
-            await client.login(self._user, self._password)
-            await client.command("TYPE I", "200")
+            if client.home is None:
+                await client.login(self._user, self._password)
+                await client.command("TYPE I", "200")
+                await client.find_home()
         except aioftp.StatusCodeError as error:
             return _refusal(error, client.peer)
         folder = path.rstrip("/")
@@ -71,9 +84,11 @@ class FTPDownloadHandler(Protocol):
             if path == folder and path and not await client.has_folder(path):
                 return await self._file(client, path)
             if path != folder and not await client.has_folder(folder or "/"):
+                client.idle = True
                 return Answer(_once(b"no such folder"), 404, _PLAIN, client.peer)
             return await self._folder(client, url)
         except aioftp.StatusCodeError as error:
+            client.idle = str(error.received_codes[-1]) in _MISSING
             return _refusal(error, client.peer)
 
     async def _file(self, client: _Client, path: str) -> Answer:
@@ -81,13 +96,14 @@ class FTPDownloadHandler(Protocol):
         if changed := await client.changed(path):
             headers["Last-Modified"] = format_datetime(changed, usegmt=True)
         stream = await client.get_stream(f"RETR {path}", "1xx")
-        return Answer(_content(stream), 200, headers, client.peer)
+        return Answer(_content(client, stream), 200, headers, client.peer)
 
     async def _folder(self, client: _Client, url: str) -> Answer:
         entries = sorted([entry async for entry in client.entries()])
-        return Answer(
-            _once(_listing(url, entries)), 200, {"Content-Type": "text/html; charset=utf-8"}, client.peer
-        )
+        page = _once(_listing(url, entries))
+        # where the listing ended before its time, the server is still sending
+        truncated = None if client.idle else "length"
+        return Answer(page, 200, {"Content-Type": "text/html; charset=utf-8"}, client.peer, truncated)
 
 
 _PLAIN = {"Content-Type": "text/plain; charset=utf-8"}
@@ -99,6 +115,10 @@ class _Client(aioftp.Client):
     """One control connection to one address; nothing that the server says leads elsewhere or takes much memory."""
 
     peer: str
+    home: str | None = None
+    """The folder in which a session begins, once it is logged in; None where the server does not say."""
+    idle = False
+    """Whether nothing of the last URL is still to come, so that another may be asked for."""
 
     def __init__(self) -> None:
         super().__init__(encoding=_BYTES)
@@ -115,6 +135,23 @@ class _Client(aioftp.Client):
         reader, writer = await asyncio.open_connection(host, port)
         self._writers.append(writer)
         return reader, writer
+
+    async def find_home(self) -> None:
+        """Ask where the session begins."""
+        code, lines = await self.command("PWD", ("257", "5xx"))
+        if code.matches("257") and (quoted := _QUOTED.search(lines[-1])):
+            self.home = quoted[1].replace('""', '"')
+
+    async def begin_again(self) -> None:
+        """As after logging in; raises what a connection raises that the server has closed, or left."""
+        self._lines = self._answered = 0
+        async with asyncio.timeout(_STALE_SECONDS):
+            await self.command(f"CWD {self.home}", "2xx")
+
+    def rest(self) -> None:
+        """Close what was opened for data."""
+        while len(self._writers) > 1:
+            self._writers.pop().close()
 
     async def leave(self) -> None:
         """Say so, and close all connections."""
@@ -153,7 +190,7 @@ class _Client(aioftp.Client):
         exact = code.matches("211") and any("MLST" in line.upper() for line in features)
         stream = await self.get_stream("MLSD" if exact else "LIST", "1xx")
         read = self.parse_mlsx_line if exact else self.parse_list_line
-        entries, size = 0, 0
+        entries, size, self.idle = 0, 0, False
         while line := await stream.readline():
             entries, size = entries + 1, size + len(line)
             if entries > _MOST_ENTRIES or size > _MOST_LISTED:
@@ -166,33 +203,97 @@ class _Client(aioftp.Client):
             if kind in ("file", "dir", "link") and text not in (".", "..", "") and "/" not in text:
                 yield text, kind == "dir", str(facts.get("size", ""))
         await stream.finish()
+        self.idle = True
 
 
-@asynccontextmanager
-async def _connection(addresses: list[str], number: int) -> AsyncIterator[_Client]:
+class _Sessions:
+    """One session a server is kept for the next URL, for a short while; a crawl asks a host one URL after the other."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, int], tuple[_Client, asyncio.TimerHandle]] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    @asynccontextmanager
+    async def one(self, addresses: list[str], number: int) -> AsyncIterator[_Client]:
+        """A session at one of these addresses: one that is kept, or a connection that is not logged in yet."""
+        client = await self._again(addresses, number) or await _connected(addresses, number)
+        client.idle = False
+        try:
+            yield client
+        finally:
+            if client.idle and client.home is not None:
+                self._keep(client, number)
+            else:
+                await client.leave()
+
+    async def close(self) -> None:
+        """End all that are kept."""
+        for place in list(self._kept):
+            self._end(place)
+        if self._leaving:
+            await asyncio.wait(self._leaving)
+
+    async def _again(self, addresses: list[str], number: int) -> _Client | None:
+        for place in [(address, number) for address in addresses]:
+            if place in self._kept:
+                client = self._taken(place)
+                try:
+                    await client.begin_again()
+                except (aioftp.AIOFTPException, Broken, OSError, EOFError, *_GARBAGE):
+                    await client.leave()
+                except asyncio.CancelledError:
+                    await client.leave()
+                    raise
+                else:
+                    return client
+        return None
+
+    def _keep(self, client: _Client, number: int) -> None:
+        client.rest()
+        place = client.peer, number
+        if place in self._kept:
+            self._end(place)
+        elif len(self._kept) == _MOST_KEPT:
+            self._end(next(iter(self._kept)))
+        timer = asyncio.get_running_loop().call_later(_KEPT_SECONDS, self._end, place)
+        self._kept[place] = client, timer
+
+    def _taken(self, place: tuple[str, int]) -> _Client:
+        client, timer = self._kept.pop(place)
+        timer.cancel()
+        return client
+
+    def _end(self, place: tuple[str, int]) -> None:
+        leaving = asyncio.ensure_future(self._taken(place).leave())
+        self._leaving.add(leaving)
+        leaving.add_done_callback(self._leaving.discard)
+
+
+async def _connected(addresses: list[str], number: int) -> _Client:
     """A client at the first address that takes the connection."""
     client = _Client()
     for address in addresses:
         try:
             await client.connect(address, number)
-            break
+            return client
         except (aioftp.AIOFTPException, *_GARBAGE) as error:
             await client.leave()
             raise Broken(_said(error)) from error
+        except asyncio.CancelledError:
+            await client.leave()
+            raise
         except OSError:
             if address == addresses[-1]:
                 raise
-    try:
-        yield client
-    finally:
-        await client.leave()
+    raise Broken("the host has no address")
 
 
-async def _content(stream: Any) -> AsyncIterator[bytes]:
+async def _content(client: _Client, stream: Any) -> AsyncIterator[bytes]:
     try:
         while chunk := await stream.read(_READ_BYTES):
             yield chunk
         await stream.finish()
+        client.idle = True
     except (aioftp.AIOFTPException, OSError, EOFError, *_GARBAGE) as error:
         raise Broken(_said(error)) from error
 

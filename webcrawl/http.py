@@ -40,7 +40,7 @@ from webcrawl.errors import AddressRefused, NameNotResolved
 from webcrawl.exchange import Exchange
 from webcrawl.mime.sniff import SNIFF_BYTES
 from webcrawl.postponed import Postponed
-from webcrawl.responses import TRUNCATED, content_type, make_response, says_nosniff
+from webcrawl.responses import content_type, flags_of, make_response, says_nosniff
 from webcrawl.session import Session
 from webcrawl.urls import DEFAULT_PORTS
 from webcrawl.wire import (
@@ -278,11 +278,19 @@ class HTTPDownloadHandler:
                 if writer.is_full:
                     await asyncio.to_thread(writer.spill)
         except aiohttp.ClientPayloadError as error:
-            if request.meta.get("download_fail_on_dataloss", self._fail_on_dataloss):
+            if self._fails(request):
                 raise ResponseDataLossError(str(error)) from error
             truncated = "disconnect"
+        except TimeoutError:
+            if not writer.size or self._fails(request):
+                raise
+            truncated = "time"
         self._warn_of_size(request, writer.size)
         return self._response(request, received, headers, writer.finish(), truncated, stopped)
+
+    def _fails(self, request: Request) -> bool:
+        """Whether a part of the body is as good as none."""
+        return bool(request.meta.get("download_fail_on_dataloss", self._fail_on_dataloss))
 
     def _most(self, request: Request, headers: Headers, start: bytes) -> float:
         """The most bytes of a body that begins so; while it is encoded only its header tells what it is."""
@@ -308,7 +316,7 @@ class HTTPDownloadHandler:
             request.url,
             headers,
             status=received.status,
-            flags=["dataloss"] if truncated == "disconnect" else [TRUNCATED] if truncated else [],
+            flags=flags_of(truncated),
             certificate=received.certificate,
             ip_address=ipaddress.ip_address(received.peer) if received.peer else None,
             protocol=f"HTTP/{version.major}.{version.minor}" if version else None,

@@ -26,14 +26,17 @@ from scrapy.exceptions import (
 )
 from scrapy.http import Headers, Response
 
-from webcrawl.body import Body, BodyWriter
+from webcrawl.body import BodyWriter
 from webcrawl.errors import AddressRefused, NameNotResolved
 from webcrawl.exchange import Exchange
 from webcrawl.http import TRUNCATE, RequestRefused, keep_exchange, run_check
 from webcrawl.mime.sniff import SNIFF_BYTES, sniff
-from webcrawl.responses import TRUNCATED, content_type, make_response
+from webcrawl.responses import content_type, flags_of, make_response
 from webcrawl.session import Session
 from webcrawl.urls import hostname, normalize, port
+
+# To end a connection in good order after the time was up.
+_CLEANUP_SECONDS = 5.0
 
 
 class Broken(Exception):
@@ -46,13 +49,14 @@ class Answer:
 
     `status` as HTTP would say it: 200 is archived, 404 tells that there is nothing, 503 that the host wants to be left
     alone for a while. `chunks` come from the network as they are asked for; they may raise Broken. `peer` is the
-    address that was connected to.
+    address that was connected to. `truncated` is "length" where the protocol itself left out what was too long.
     """
 
     chunks: AsyncIterator[bytes]
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     peer: str | None = None
+    truncated: str | None = None
 
 
 class Protocol(ABC):
@@ -85,8 +89,8 @@ class Protocol(ABC):
         """Fetch one request."""
         timeout = request.meta.get("download_timeout", self._session.fetch.timeout)
         try:
-            async with asyncio.timeout(timeout):
-                return await self._download(request)
+            async with asyncio.timeout(timeout) as limit:
+                return await self._download(request, limit)
         except TimeoutError as error:
             raise DownloadTimeoutError(
                 f"Getting {request.url} took longer than {timeout} seconds."
@@ -100,7 +104,7 @@ class Protocol(ABC):
         except (OSError, EOFError, Broken) as error:
             raise DownloadFailedError(f"{type(error).__name__}: {error}") from error
 
-    async def _download(self, request: Request) -> Response:
+    async def _download(self, request: Request, limit: asyncio.Timeout) -> Response:
         loop = asyncio.get_running_loop()
         began = loop.time()
         url = normalize(request.url)
@@ -108,7 +112,7 @@ class Protocol(ABC):
         run_check(request)
         async with self.fetch(url, addresses) as answer:
             request.meta["download_latency"] = loop.time() - began
-            return await self._response(request, url, answer)
+            return await self._response(request, url, answer, limit)
 
     async def _addresses(self, name: str, number: int) -> list[str]:
         """The addresses of a host, each past the guard."""
@@ -117,9 +121,11 @@ class Protocol(ABC):
             self._session.guard.check(address, hostname=name, port=number)
         return list(found.addresses)
 
-    async def _response(self, request: Request, url: str, answer: Answer) -> Response:
+    async def _response(self, request: Request, url: str, answer: Answer, limit: asyncio.Timeout) -> Response:
         headers = Headers(answer.headers)
-        body, truncated = await self._receive(request, url, headers, answer.chunks)
+        writer = BodyWriter(self._session.fetch.spool, digests=True)
+        truncated = await self._receive(writer, request, url, headers, answer.chunks, limit)
+        body, truncated = writer.finish(), truncated or answer.truncated
         if answer.status == 200:
             keep_exchange(
                 request,
@@ -137,32 +143,75 @@ class Protocol(ABC):
                     mime_type=sniff(content_type(headers), body, url).mime_type,
                 ),
             )
-        flags = {"length": [TRUNCATED], "disconnect": ["dataloss"]}.get(truncated or "", [])
         peer = ipaddress.ip_address(answer.peer) if answer.peer else None
-        return make_response(body, request.url, headers, status=answer.status, flags=flags, ip_address=peer)
+        return make_response(
+            body,
+            request.url,
+            headers,
+            status=answer.status,
+            flags=flags_of(truncated),
+            ip_address=peer,
+        )
 
     async def _receive(
-        self, request: Request, url: str, headers: Headers, chunks: AsyncIterator[bytes]
-    ) -> tuple[Body, str | None]:
-        """The body, and why it is not whole."""
+        self,
+        writer: BodyWriter,
+        request: Request,
+        url: str,
+        headers: Headers,
+        chunks: AsyncIterator[bytes],
+        limit: asyncio.Timeout,
+    ) -> str | None:
+        """Have the body written; why it is not whole. From now on what came within the `limit` is kept."""
+        fails = request.meta.get(
+            "download_fail_on_dataloss", self.settings.getbool("DOWNLOAD_FAIL_ON_DATALOSS")
+        )
+        end = limit.when()
+        limit.reschedule(end and end + _CLEANUP_SECONDS)
+        try:
+            return await self._fill(writer, request, url, headers, _until(end, chunks))
+        except Broken:
+            if fails:
+                raise
+            return "disconnect"
+        except TimeoutError:
+            if fails or not writer.size:
+                raise
+            return "time"
+
+    async def _fill(
+        self,
+        writer: BodyWriter,
+        request: Request,
+        url: str,
+        headers: Headers,
+        chunks: AsyncIterator[bytes],
+    ) -> str | None:
+        """As far as limits allow: "length" where they do not."""
         fetch, sizes = self._session.fetch, self._session.sizes
-        writer = BodyWriter(fetch.spool, digests=True)
         cut = request.meta.get(TRUNCATE)
         refused = math.inf if cut else request.meta.get("download_maxsize", fetch.maxsize) or math.inf
         most = cut or sizes.least
-        try:
-            async for chunk in chunks:
+        async for chunk in chunks:
+            if writer.size + len(chunk) > most:
+                start = writer.start(SNIFF_BYTES) + chunk
+                most = cut or sizes.of_start(content_type(headers), start, url)
                 if writer.size + len(chunk) > most:
-                    start = writer.start(SNIFF_BYTES) + chunk
-                    most = cut or sizes.of_start(content_type(headers), start, url)
-                    if writer.size + len(chunk) > most:
-                        writer.add(chunk[: int(most) - writer.size])
-                        return writer.finish(), "length"
-                writer.add(chunk)
-                if writer.size > refused:
-                    raise DownloadCancelledError(f"{request.url} is larger than DOWNLOAD_MAXSIZE {refused}")
-                if writer.is_full:
-                    await asyncio.to_thread(writer.spill)
-        except Broken:
-            return writer.finish(), "disconnect"
-        return writer.finish(), None
+                    writer.add(chunk[: int(most) - writer.size])
+                    return "length"
+            writer.add(chunk)
+            if writer.size > refused:
+                raise DownloadCancelledError(f"{request.url} is larger than DOWNLOAD_MAXSIZE {refused}")
+            if writer.is_full:
+                await asyncio.to_thread(writer.spill)
+        return None
+
+
+async def _until(end: float | None, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """What comes until then; raises TimeoutError, while it waits for more and at no other moment."""
+    while True:
+        async with asyncio.timeout_at(end):
+            chunk = await anext(chunks, None)
+        if chunk is None:
+            return
+        yield chunk

@@ -13,10 +13,21 @@ from webcrawl.body import Body
 
 TRUNCATED = "truncated"
 """Response.flags: the body was cut off at a limit of ours."""
+LOST = "dataloss"
+"""Response.flags: the connection broke before the end of the body (Scrapy's name for it)."""
+TIMED_OUT = "timeout"
+"""Response.flags: the time was up before the end of the body."""
 BAD_CODING = "bad_coding"
 """Response.flags: the body could not be decoded, and is as it was sent."""
 
 _GUESSED_FROM = 5000
+
+_FLAGS = {"length": TRUNCATED, "disconnect": LOST, "time": TIMED_OUT}
+
+
+def flags_of(truncated: str | None) -> list[str]:
+    """What tells in a response why its body is not whole; see `Exchange.truncated`."""
+    return [_FLAGS[truncated]] if truncated else []
 
 
 def make_response(body: Body, url: str, headers: Headers, **attributes: Any) -> Response:

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
-
 import pytest
 from scrapy.exceptions import DownloadFailedError, DownloadTimeoutError
 
-from tests.downloads import Client, run
+from tests.downloads import FTPClient, run
 from tests.ftpserver import Script
-from webcrawl.ftp import FTPDownloadHandler
 from webcrawl.http import RequestRefused, exchange_of
 
 FILE = {"CWD": "550 no folder", "MDTM": "213 20260203040506", "RETR": "150 here it comes\r\n226 done"}
 EPSV = {"EPSV": "229 Entering (|||{port}|)"}
-
-
-class FTPClient(Client):
-    async def __aenter__(self) -> Self:
-        await super().__aenter__()
-        await self._handler.close()
-        self._handler: Any = FTPDownloadHandler.from_crawler(self.crawler)
-        return self
 
 
 def test_a_file() -> None:
@@ -105,6 +94,24 @@ def test_a_transfer_that_breaks_off(answers: dict[str, str], flags: list[str]) -
     run(check())
 
 
+def test_what_came_in_time_is_kept() -> None:
+    async def check() -> None:
+        async with (
+            Script({**FILE, **EPSV}, b"half", hangs=True) as server,
+            FTPClient(DOWNLOAD_TIMEOUT=0.5) as client,
+        ):
+            response = await client.get(server.url("/x"))
+            assert (response.body, response.flags) == (b"half", ["timeout"])
+            assert (await client.exchange(server.url("/x"))).truncated == "time"
+            with pytest.raises(DownloadTimeoutError):
+                await client.get(server.url("/x"), meta={"download_fail_on_dataloss": True})
+            server.data = b""
+            with pytest.raises(DownloadTimeoutError):
+                await client.get(server.url("/x"))
+
+    run(check())
+
+
 def test_what_is_too_long_is_cut_off() -> None:
     async def check() -> None:
         sizes = {"text/plain": 1000, "*/*": 2000}
@@ -150,7 +157,10 @@ def test_a_listing_is_read_up_to_a_size() -> None:
         data = b"".join(line % number for number in range(400))
         answers = {"CWD": "250 there", **EPSV, **LISTINGS[0][0]}
         async with Script(answers, data) as server, FTPClient(DOCUMENT_MAXSIZE={}) as client:
-            names = (await client.get(server.url("/"))).css("li a::text").getall()
+            response = await client.get(server.url("/"))
+            names = response.css("li a::text").getall()
+            assert response.flags == ["truncated"]
+            assert (await client.exchange(server.url("/"))).truncated == "length"
         assert 100 < len(names) <= 8 * 2**20 // 60_000
 
     run(check())

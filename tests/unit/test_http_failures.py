@@ -74,8 +74,7 @@ def test_nobody_listens() -> None:
     [
         Say([], then="hang"),
         Say([b"HTTP/1.1 200 OK\r\n"], then="hang"),
-        Say([b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"], then="hang"),
-        Say([b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", *[b"a"] * 1000], pause=0.05),
+        Say([b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"], then="hang"),
     ],
 )
 def test_a_slow_server_is_left(answer: Say) -> None:
@@ -88,6 +87,30 @@ def test_a_slow_server_is_left(answer: Say) -> None:
             assert loop.time() - began < 3
             with pytest.raises(DownloadTimeoutError, match=r"0\.1 seconds"):
                 await client.get(wire.url(), meta={"download_timeout": 0.1})
+
+    run(check())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Say([b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\naaa"], then="hang"),
+        Say([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\naaa\r\n"], then="hang"),
+        Say([b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", *[b"a"] * 1000], pause=0.05),
+    ],
+)
+def test_what_came_in_time_is_kept(answer: Say) -> None:
+    async def check() -> None:
+        async with Wire([answer]) as wire, Client(DOWNLOAD_TIMEOUT=0.5) as client:
+            request = Request(wire.url())
+            response = await client.send(request)
+            assert response.body == b"a" * len(response.body) and 3 <= len(response.body) < 1000
+            assert response.flags == ["timeout"]
+            exchange = exchange_of(request)
+            assert exchange is not None and exchange.truncated == "time"
+            assert bytes(exchange.payload) == response.body
+            with pytest.raises(DownloadTimeoutError, match=r"0\.5 seconds"):
+                await client.get(wire.url(), meta={"download_fail_on_dataloss": True})
 
     run(check())
 

@@ -1,0 +1,100 @@
+"""Pages whose end does not come in time: tried again, and then kept as far as they came."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tests.crawl.archive import check
+from tests.crawls import CrawlResult
+from webcrawl.stores.record import members, parse
+
+RunCrawl = Callable[..., CrawlResult]
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n"
+PART = b"<title>part</title><p>so much came</p><a href=/found>x</a>"
+
+
+@contextmanager
+def slow_web(*slow: str, unended: bytes = PART) -> Iterator[tuple[str, list[str]]]:
+    """A site whose `slow` pages begin with `unended` and never end; its address, and the paths asked for."""
+    listener, asked, over = socket.create_server(("127.0.0.1", 0)), [], threading.Event()
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=answer, args=(listener.accept()[0],), daemon=True).start()
+
+    def answer(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            while request := connection.recv(65536):
+                path = request.split(b" ")[1].decode()
+                asked.append(path)
+                if path in slow:
+                    connection.sendall(HEAD % 10_000 + unended)
+                    over.wait(60)
+                    return
+                body = b"" if path == "/robots.txt" else b"<p>" + path.encode()
+                connection.sendall(HEAD % len(body) + body)
+
+    threading.Thread(target=serve, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", asked
+    finally:
+        over.set()
+        listener.close()
+
+
+def marks(data_dir: Path, url: str) -> list[str | None]:
+    """WARC-Truncated of each response of a URL."""
+    found = []
+    for path in (data_dir / "warc").glob("*.warc.gz"):
+        with path.open("rb") as file:
+            for _, _, start in members(file):
+                headers = parse(start).headers
+                if (headers["WARC-Type"], headers.get("WARC-Target-URI")) == ("response", url):
+                    found.append(headers.get("WARC-Truncated"))
+    return found
+
+
+OPTIONS = {
+    "DOWNLOAD_TIMEOUT": 0.5,
+    "FRONTIER_RETRY_DELAY": 0.1,
+    "FRONTIER_MAX_ATTEMPTS": 2,
+    "POLITENESS_CONNECT_BACKOFF": 0.1,
+}
+
+
+def test_what_came_in_time_is_kept_at_the_last_attempt(crawl: RunCrawl) -> None:
+    with slow_web("/slow") as (site, asked):
+        result = crawl([f"{site}/slow"], **OPTIONS)
+    rows = {row["url"].removeprefix(site): row for row in result.rows()}
+    row = rows["/slow"]
+    assert asked.count("/slow") == 2 == row["attempts"]
+    assert (row["status"], row["length"], row["truncated"]) == (200, len(PART), "time")
+    assert (row["title"], row["error"]) == ("part", "the time was up before the end of the body")
+    assert "/found" in rows
+    assert marks(result.data_dir, f"{site}/slow") == ["time"]
+    check(result.data_dir)
+    assert (result.summary["dead_letters"], result.summary["retried"]) == (0, 1)
+
+
+def test_where_nothing_came_or_no_part_is_wanted_it_is_a_failure(crawl: RunCrawl) -> None:
+    with slow_web("/slow", unended=b"") as (site, _):
+        crawl([f"{site}/slow"], **OPTIONS)
+    with slow_web("/slow") as (site, _):
+        result = crawl([f"{site}/slow"], CRAWL_ID="unwanted", DOWNLOAD_FAIL_ON_DATALOSS=True, **OPTIONS)
+    rows = result.rows()
+    assert len(rows) == 2
+    for row in rows:
+        assert (row["status"], row["truncated"]) == (None, None)
+        assert "took longer than 0.5 seconds" in row["error"]
+
+
+def test_a_part_of_robots_txt_is_none(crawl: RunCrawl) -> None:
+    with slow_web("/robots.txt", unended=b"User-agent: *\nAllow: /\n") as (site, asked):
+        result = crawl([f"{site}/page"], **OPTIONS)
+    assert "/page" not in asked
+    assert result.summary["pages"] == 0

@@ -53,7 +53,7 @@ class MetadataPipeline:
 
     def _write(self, pages: list[Page]) -> list[None | Exception]:
         try:
-            self._metadata.upsert([page.row() for page in pages])
+            self._metadata.upsert([page.row() | {"crawl": self._session.keys.crawl} for page in pages])
         except StoreUnavailable:
             raise
         except StoreError as error:

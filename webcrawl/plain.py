@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from typing import Any
@@ -13,6 +14,7 @@ DEEPEST = 32
 
 # C0 but for the tab, DEL, C1, ends of lines, and what turns the direction of text.
 _MOVES = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_LARGE = frozenset({str, dict, list})
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 
 
@@ -52,3 +54,14 @@ def plain(value: Any, depth: int = DEEPEST) -> Any:
     if isinstance(value, bytes):
         return clean(value.decode("utf-8", "replace"))
     return clean(str(value))
+
+
+def weight(value: Any) -> int:
+    """About how many bytes a plain value takes in memory: dicts and lists are counted, and the texts in them."""
+    kind = type(value)
+    if kind is str:
+        return sys.getsizeof(value)
+    if kind is dict:
+        # a row of a table may have forty values, and there may be millions of rows
+        return 50 * len(value) + sum([weight(one) for one in value.values() if type(one) in _LARGE])
+    return 50 * len(value) + sum(map(weight, value)) if kind is list else 0

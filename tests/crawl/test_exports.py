@@ -51,6 +51,14 @@ def test_pages_in_feeds_and_in_exports(crawled: CrawlResult, tmp_path: Path) -> 
     data = ("-s", f"DATA_DIR={crawled.data_dir}")
     told = HERE.scrapy("export", "-o", str(tmp_path / "export"), *data)
     assert told == f"4 pages in 1 files are in {tmp_path}/export.\n"
+    only = ("--crawl", "broad", "--status", "3xx", "--since", "2026-01-01", "--type", "*/*", *data)
+    assert "'*/*' is no MIME type" in HERE.scrapy("export", "-o", str(tmp_path / "some"), *only, code=1)
+    told = HERE.scrapy("export", "-o", str(tmp_path / "some"), *only[:6], "--format", "jsonl", *data)
+    assert told == f"1 pages in 1 files are in {tmp_path}/some.\n"
+    manifest = json.loads((tmp_path / "some" / "_export.json").read_text())
+    assert manifest["only"] == {"crawl": "broad", "since": "2026-01-01", "status": "3xx"}
+    (file,) = manifest["files"]
+    assert json.loads((tmp_path / "some" / file["name"]).read_text())["url"] == pages["old"]["url"]
     again = HERE.scrapy("export", "-o", str(tmp_path / "export"), *data, code=1)
     assert "has an export of 4 rows" in again
     report = subprocess.run(

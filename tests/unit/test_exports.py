@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import random
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +17,25 @@ import pyarrow.parquet
 import pytest
 
 from tests.crawls import CHECKOUT
-from webcrawl.errors import StoreError
+from tests.processes import scrapy_peak
+from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.exports import export as module
 from webcrawl.exports.export import export
 from webcrawl.exports.fields import FIELDS
 from webcrawl.exports.parts import FORMATS, ParquetPart
 from webcrawl.exports.places import MANIFEST, open_place
 from webcrawl.page import Page
+from webcrawl.plain import weight
 from webcrawl.stores.metadata import Metadata
+from webcrawl.stores.selection import of_crawl, of_type, since, with_status
 
 NOW = datetime(2026, 2, 3, 23, 59, 59, 789, tzinfo=UTC)
 HOSTS = [f"https://{name}.example" for name in "abcdefgh"]
+KINDS = [(200, "text/html"), (404, "image/gif"), (None, None), (200, "text/css"), (301, "text/htmlx")]
+DAYS = [datetime(2026, 2, day, tzinfo=UTC) for day in (2, 3, 4, 5)] + [
+    datetime(2026, 2, 5, 0, 0, 1, tzinfo=UTC)
+]
+CONDITIONS = {"crawl": of_crawl, "since": since, "status": with_status, "type": of_type}
 TEXT = 'Grüße, "你好"\r\nnext line\t👋'
 
 
@@ -124,7 +134,7 @@ def test_rows_are_in_the_folder_of_their_day_and_host(rows: list[dict[str, Any]]
 def test_few_rows_and_few_files_are_open_at_once(
     rows: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "BUFFERED_ROWS", 10)
+    monkeypatch.setattr(module, "BUFFERED_BYTES", 10 * min(map(weight, rows)))
     monkeypatch.setattr(module, "OPEN_PARTS", 2)
     monkeypatch.setattr(module, "ROWS_A_FILE", 25)
     now, most = set(), 0
@@ -148,6 +158,113 @@ def test_few_rows_and_few_files_are_open_at_once(
     assert (most, now) == (2, set())
     assert sorted(row["url"] for row in read(tmp_path, "parquet")) == sorted(row["url"] for row in rows)
     assert max(file["rows"] for file in json.loads((tmp_path / MANIFEST).read_text())["files"]) < 35
+
+
+def large_rows(count: int) -> Iterator[dict[str, Any]]:
+    """Pages of four days whose details are a megabyte each, and do not compress well."""
+    for number in range(count):
+        url = f"{HOSTS[number % 8]}/{number:05}"
+        page = Page(url=url, host=HOSTS[number % 8], fetched_at=NOW + timedelta(days=number % 4), status=200)
+        page.details = {"text": random.Random(number).randbytes(500_000).hex()}
+        yield page.row()
+
+
+def test_files_end_when_they_are_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BUFFERED_BYTES", 3_000_000)
+    monkeypatch.setattr(module, "BYTES_A_FILE", 5_000_000)
+    with Metadata(f"sqlite:///{tmp_path}/metadata.db") as metadata:
+        metadata.upsert(list(large_rows(40)))
+        exported(list(metadata.scan()), tmp_path / "jsonl", "jsonl", "date")
+    found = list((tmp_path / "jsonl").rglob("*.jsonl"))
+    assert all(5_000_000 < path.stat().st_size < 9_000_000 for path in found)
+    assert len(found) >= 4
+    assert len(list(read(tmp_path / "jsonl", "jsonl"))) == 40
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database of 300 MB in 300 rows."""
+    folder = tmp_path_factory.mktemp("large")
+    with Metadata(f"sqlite:///{folder}/metadata.db") as metadata:
+        rows = large_rows(300)
+        while batch := list(islice(rows, 30)):
+            metadata.upsert(batch)
+    return folder
+
+
+@pytest.mark.parametrize(("form", "most"), [("parquet", 450_000), ("jsonl", 250_000)])
+def test_memory_is_bounded_whatever_a_row_weighs(large: Path, tmp_path: Path, form: str, most: int) -> None:
+    words = ("export", "-o", str(tmp_path), "--format", form, "-s", f"DATA_DIR={large}")
+    code, out, said, peak = scrapy_peak(*words)
+    assert (code, said) == (0, "")
+    assert out.startswith(b"300 pages in 4 files")
+    assert peak < most
+
+
+def test_a_scan_reads_no_more_at_once_than_it_may(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Metadata(f"sqlite:///{large}/metadata.db") as metadata:
+        sizes = []
+        batch = Metadata._batch
+
+        def watched(self: Metadata, query: Any) -> Any:
+            found = batch(self, query)
+            sizes.append(len(found[0]))
+            return found
+
+        monkeypatch.setattr(Metadata, "_batch", watched)
+        seen = [row["url"] for row in metadata.scan()]
+    assert seen == sorted(f"{HOSTS[number % 8]}/{number:05}" for number in range(300))
+    assert max(sizes) <= 17 and sum(sizes) == 300
+
+
+@pytest.mark.parametrize(
+    ("options", "numbers"),
+    [
+        ({"crawl": "news"}, [1, 3]),
+        ({"since": "2026-02-04"}, [2, 3, 4]),
+        ({"since": "2026-02-05T01:00:00+01:00"}, [3, 4]),
+        ({"since": "2026-02-05T00:00:00.000001Z"}, [4]),
+        ({"status": "200"}, [0, 3]),
+        ({"status": "2xx, 404"}, [0, 1, 3]),
+        ({"type": "text/html"}, [0]),
+        ({"type": "IMAGE/*,text/css"}, [1, 3]),
+        ({"host": "https://b.example"}, [1]),
+        ({"status": "2xx", "crawl": "news", "since": "2026-02-04T12:00:00"}, [3]),
+        ({"type": "video/*"}, []),
+    ],
+)
+@pytest.mark.parametrize("server", ["sqlite", "postgresql"])
+def test_only_what_is_asked_for(
+    request: pytest.FixtureRequest, tmp_path: Path, server: str, options: dict[str, str], numbers: list[int]
+) -> None:
+    uri = f"sqlite:///{tmp_path}/metadata.db"
+    if server == "postgresql":
+        uri = request.getfixturevalue("postgres").new_database()
+    with Metadata(uri) as metadata:
+        for number, (status, kind) in enumerate(KINDS):
+            page = Page(url=f"{HOSTS[number]}/", host=HOSTS[number], fetched_at=DAYS[number], status=status)
+            page.mime_type = kind
+            metadata.upsert([page.row() | {"crawl": "news" if number % 2 else "broad"}])
+        where = [CONDITIONS[name](value) for name, value in options.items() if name != "host"]
+        found = [row["url"] for row in metadata.scan(options.get("host"), where=where)]
+    assert found == [f"{HOSTS[number]}/" for number in numbers]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("since", "yesterday"),
+        ("status", "20"),
+        ("status", "600"),
+        ("status", "200,"),
+        ("type", "html"),
+        ("type", "*/*"),
+        ("type", "text/%"),
+    ],
+)
+def test_a_selection_that_is_none_is_named(name: str, value: str) -> None:
+    with pytest.raises(ConfigurationError, match=" is no "):
+        CONDITIONS[name](value)
 
 
 def test_an_export_that_breaks_off_leaves_nothing(rows: list[dict[str, Any]], tmp_path: Path) -> None:

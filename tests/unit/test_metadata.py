@@ -72,7 +72,7 @@ def test_a_row_comes_back_as_it_went(metadata: Metadata) -> None:
         redirects=["http://example.org/"],
         published_at=NOW - timedelta(days=3),
         details={"entries": [{"title": "a", "n": 1.5}], "none": None},
-    )
+    ) | {"crawl": "news"}
     metadata.upsert([given_row])
     stored = metadata.get("https://example.org/")
     kept = {"fetches": 1, "first_fetched_at": NOW, "tried_at": NOW, "changed_at": None, "state": "fetched"}
@@ -84,7 +84,7 @@ def test_a_row_comes_back_as_it_went(metadata: Metadata) -> None:
 
 
 def test_every_field_of_a_page_has_a_column() -> None:
-    kept = {"fetches", "first_fetched_at", "tried_at", "changed_at", "state"}
+    kept = {"fetches", "first_fetched_at", "tried_at", "changed_at", "state", "crawl"}
     assert set(ROW_FIELDS) | kept == {column.name for column in pages.columns}
 
 

@@ -35,6 +35,14 @@ class Command(SessionCommand):
             help="a folder for each day of fetching (default), 16 by a hash of the host, or none",
         )
         parser.add_argument("--host", help="only the pages of one host, such as https://example.org")
+        parser.add_argument(
+            "--crawl", help="only what this crawl asked for last (CRAWL_ID; the spider's name)"
+        )
+        parser.add_argument(
+            "--since", help="only what was asked for then or later: 2026-02-03, or with a time"
+        )
+        parser.add_argument("--status", help="only answers of these statuses, such as 200 or 2xx,304")
+        parser.add_argument("--type", help="only these MIME types, such as text/html or image/*,text/css")
         parser.add_argument("--force", action="store_true", help="replace an export that is there")
 
     def crawl_id(self, args: list[str]) -> str:
@@ -45,18 +53,23 @@ class Command(SessionCommand):
         from webcrawl.exports.export import export
         from webcrawl.exports.parts import FORMATS
         from webcrawl.exports.places import open_place
+        from webcrawl.stores.selection import of_crawl, of_type, since, with_status
 
         if args or not opts.output:
             raise UsageError("say where to: -o folder or -o s3://bucket/prefix")
         host = host_named(opts.host) if opts.host else None
+        conditions = {"crawl": of_crawl, "since": since, "status": with_status, "type": of_type}
+        only = {name: value for name in ("host", *conditions) if (value := getattr(opts, name))}
+        where = [conditions[name](value) for name, value in only.items() if name in conditions]
         place = open_place(opts.output)
         with existing_metadata(session) as metadata:
             manifest = export(
-                metadata.scan(host),
+                metadata.scan(host, where=where),
                 place,
                 FORMATS[opts.format],
                 opts.partition,
                 source=metadata.name,
+                only=only,
                 force=opts.force,
             )
         print(f"{manifest['rows']:,} pages in {len(manifest['files']):,} files are in {place.uri}.")

@@ -7,7 +7,7 @@ Files are written under a name of this run beside their place, and come into it 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,11 +19,13 @@ from webcrawl.errors import StoreError
 from webcrawl.exports.fields import FIELDS
 from webcrawl.exports.parts import Part, Row
 from webcrawl.exports.places import MANIFEST, Place
+from webcrawl.plain import weight
 
-BUFFERED_ROWS = 20_000
-"""In memory at once: 50 MB or so."""
+BUFFERED_BYTES = 32_000_000
+"""Of rows in memory at once, 13,000 or so of a usual size."""
 OPEN_PARTS = 64
 ROWS_A_FILE = 1_000_000
+BYTES_A_FILE = 500_000_000
 HOST_PARTS = 16
 
 PARTITIONS: Mapping[str, Callable[[Row], str]] = {
@@ -35,9 +37,16 @@ PARTITIONS: Mapping[str, Callable[[Row], str]] = {
 
 
 def export(
-    rows: Iterable[Row], place: Place, part: type[Part], partition: str, *, source: str, force: bool = False
+    rows: Iterable[Row],
+    place: Place,
+    part: type[Part],
+    partition: str,
+    *,
+    source: str,
+    only: Mapping[str, str] | None = None,
+    force: bool = False,
 ) -> dict[str, Any]:
-    """Write rows to a place and return the manifest.
+    """Write rows to a place and return the manifest, in which `only` says which rows these are.
 
     Raises StoreError when the place has an export and it is not to be replaced (`force`), or cannot be written.
     """
@@ -58,6 +67,7 @@ def export(
         manifest = {
             "exported_at": began.isoformat(),
             "source": source,
+            "only": dict(only or {}),
             "format": part.suffix.removeprefix("."),
             "partition": partition,
             "rows": sum(files.rows.values()),
@@ -73,7 +83,7 @@ def export(
 
 
 class _Files:
-    """The files of an export: rows wait until there are many, those of the fullest partition are written first."""
+    """The files of an export: rows wait until they are many bytes, the fullest partition is written first."""
 
     def __init__(self, folder: Path, part: type[Part], partition: Callable[[Row], str], stamp: str) -> None:
         self._folder = folder
@@ -81,16 +91,19 @@ class _Files:
         self._partition = partition
         self._stamp = stamp
         self._waiting: dict[str, list[Row]] = defaultdict(list)
-        self._count = 0
+        self._weights: Counter[str] = Counter()
+        self._total = 0
         self._open: dict[str, tuple[str, Part]] = {}
         self.rows: dict[str, int] = {}
         """File -> its rows."""
 
     def add(self, row: Row) -> None:
-        self._waiting[self._partition(row)].append(row)
-        self._count += 1
-        if self._count >= BUFFERED_ROWS:
-            self._write(max(self._waiting, key=lambda key: len(self._waiting[key])))
+        key, much = self._partition(row), weight(row)
+        self._waiting[key].append(row)
+        self._weights[key] += much
+        self._total += much
+        if self._total >= BUFFERED_BYTES:
+            self._write(self._weights.most_common(1)[0][0])
 
     def close(self) -> None:
         for key in list(self._waiting):
@@ -100,13 +113,13 @@ class _Files:
 
     def _write(self, key: str) -> None:
         rows = self._waiting.pop(key)
-        self._count -= len(rows)
+        self._total -= self._weights.pop(key)
         name, part = self._open.pop(key) if key in self._open else self._begin(key)
         # behind the others: the first is the one that was not written to for longest
         self._open[key] = name, part
         part.write(rows)
         self.rows[name] += len(rows)
-        if self.rows[name] >= ROWS_A_FILE:
+        if self.rows[name] >= ROWS_A_FILE or (self._folder / name).stat().st_size >= BYTES_A_FILE:
             self._close(key)
 
     def _begin(self, key: str) -> tuple[str, Part]:

@@ -149,6 +149,7 @@ pages = Table(
     Column("image_url", CleanText),
     Column("processing_error", CleanText),
     Column("details", Structure),
+    Column("crawl", CleanText),
 )
 """One row a URL: its latest answer, and what came of the latest try."""
 

@@ -18,6 +18,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Dialect,
+    Select,
     Table,
     Text,
     and_,
@@ -32,7 +33,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql import bindparam
 
-from webcrawl.plain import clean
+from webcrawl.plain import clean, weight
 from webcrawl.stores.columns import fetches, pages
 from webcrawl.stores.compiled import Reading, Writing
 from webcrawl.stores.database import Database
@@ -40,11 +41,13 @@ from webcrawl.stores.past import PAST_COLUMNS, UNCHANGED, described, follow, sta
 from webcrawl.stores.schema import prepare
 
 SCAN_BATCH = 1_000
+SCAN_BYTES = 16_000_000
+_ROWS_AT_ONCE = 20
 
 # What upsert keeps by itself; all other columns are those of a page's row.
 _KEPT = frozenset({"first_fetched_at", "fetches", "state", "tried_at", "changed_at"})
 _TIMES = ("first_fetched_at", "tried_at", "changed_at")
-_OF_THE_TRY = frozenset({"error", "attempts", "state", "tried_at"})
+_OF_THE_TRY = frozenset({"error", "attempts", "state", "tried_at", "crawl"})
 _GIVEN = tuple(column.name for column in pages.columns if column.name not in _KEPT)
 
 
@@ -146,21 +149,34 @@ class Metadata:
         with self._database.reading() as connection:
             return int(connection.execute(select(func.count()).select_from(pages)).scalar_one())
 
-    def scan(self, host: str | None = None, *, after: str = "") -> Iterator[dict[str, Any]]:
+    def scan(
+        self, host: str | None = None, *, after: str = "", where: Sequence[ColumnElement[bool]] = ()
+    ) -> Iterator[dict[str, Any]]:
         """Every row, or those of a host, in the order of URLs, host by host, behind the URL `after`.
 
-        Read in batches by the primary key, so that writers go on meanwhile. A host is scheme, name and port.
+        Read in batches by the primary key, so that writers go on meanwhile; a batch is bounded in rows and in bytes.
+        A host is scheme, name and port. `where`: what else must hold for a row.
         """
         within = [] if host is None else [pages.c.url >= f"{host}/", pages.c.url < f"{host}0"]
         while True:
-            query = select(pages).where(pages.c.url > after, *within).order_by(pages.c.url).limit(SCAN_BATCH)
-            with self._database.reading() as connection:
-                rows = connection.execute(query).mappings().all()
-            for row in rows:
-                yield dict(row)
-            if len(rows) < SCAN_BATCH:
+            condition = and_(pages.c.url > after, *within, *where)
+            rows, more = self._batch(select(pages).where(condition).order_by(pages.c.url).limit(SCAN_BATCH))
+            yield from rows
+            if not more:
                 return
             after = rows[-1]["url"]
+
+    def _batch(self, query: Select[Any]) -> tuple[list[dict[str, Any]], bool]:
+        """The first rows of a query, and whether there may be more."""
+        rows, size = [], 0
+        with self._database.reading() as connection:
+            # not all at once from a server: the rest is left there when these are many bytes
+            stream = connection.execution_options(stream_results=True, max_row_buffer=_ROWS_AT_ONCE)
+            for found in stream.execute(query).mappings():
+                rows.append(row := dict(found))
+                if (size := size + weight(row)) >= SCAN_BYTES:
+                    return rows, True
+        return rows, len(rows) == SCAN_BATCH
 
     def close(self) -> None:
         """Give back the connections; a later call opens new ones."""

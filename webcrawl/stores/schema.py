@@ -52,6 +52,8 @@ STEPS: tuple[Step, ...] = (
         # URLs of a host stand together only in the order of their bytes
         only_postgresql=('ALTER TABLE pages ALTER COLUMN url TYPE TEXT COLLATE "C"',),
     ),
+    # to 3: which crawl asked last
+    Step(("ALTER TABLE pages ADD COLUMN crawl TEXT",)),
 )
 
 SCHEMA_VERSION = 1 + len(STEPS)

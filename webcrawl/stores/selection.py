@@ -1,0 +1,59 @@
+"""Which rows of table `pages` are meant, in the words of a command line, as conditions of SQL."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, and_, func, or_
+
+from webcrawl.errors import ConfigurationError
+from webcrawl.stores.columns import pages
+
+_STATUS = re.compile(r"([1-5])(xx|\d\d)")
+_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]*/(\*|[a-z0-9][a-z0-9!#$&^_.+-]*)")
+
+
+def of_crawl(name: str) -> ColumnElement[bool]:
+    """Rows of URLs that this crawl asked for last."""
+    return pages.c.crawl == name
+
+
+def since(text: str) -> ColumnElement[bool]:
+    """Rows of what was tried at this time or later: a date or a time in ISO 8601, UTC unless it says otherwise.
+
+    Raises ConfigurationError.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{text!r} is no time such as 2026-02-03 or 2026-02-03T12:00:00Z") from error
+    return func.coalesce(pages.c.tried_at, pages.c.fetched_at) >= moment
+
+
+def with_status(text: str) -> ColumnElement[bool]:
+    """Rows of these statuses: "200", "2xx", or several of them behind commas. Raises ConfigurationError."""
+    wanted = []
+    for one in text.lower().split(","):
+        found = _STATUS.fullmatch(one.strip())
+        if found is None:
+            raise ConfigurationError(f"{one.strip()!r} is no status such as 200 or 4xx")
+        first = int(found[1]) * 100
+        wanted.append(
+            and_(pages.c.status >= first, pages.c.status < first + 100)
+            if found[2] == "xx"
+            else pages.c.status == int(found[0])
+        )
+    return or_(*wanted)
+
+
+def of_type(text: str) -> ColumnElement[bool]:
+    """Rows of these MIME types: "text/html", "image/*", or several of them behind commas. Raises ConfigurationError."""
+    wanted = []
+    for one in (one.strip().lower() for one in text.split(",")):
+        if not _TYPE.fullmatch(one):
+            raise ConfigurationError(f"{one!r} is no MIME type such as text/html or image/*")
+        column = pages.c.mime_type
+        kind = column.startswith(one[:-1], autoescape=True) if one.endswith("/*") else column == one
+        wanted.append(kind)
+    return or_(*wanted)

@@ -127,7 +127,8 @@ def test_the_engine_killed_with_the_worker_three_times(start_crawl: StartCrawl, 
 
 
 def test_the_engine_killed_under_a_running_worker(start_crawl: StartCrawl, local_web: StartWeb) -> None:
-    run = Run(start_crawl, local_web(*SITES), pages=100)
+    # whoever meets an engine that was started again leaves all hosts alone for a fifth of a lease
+    run = Run(start_crawl, local_web(*SITES), pages=100, FRONTIER_LEASE_SECONDS=10)
     crawl = run.start()
     for pages in (10, 30, 50):
         until(partial(run.has_seen, pages), crawl)

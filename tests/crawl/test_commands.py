@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.crawl.conftest import Project
-from tests.crawls import CHECKOUT, Crawl, CrawlResult
+from tests.crawls import CHECKOUT, CrawlResult, crawl_hosts
 from tests.nameserver import Nameserver, Record
 from tests.web import LocalWeb, Reply
 
@@ -40,19 +40,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
         head = "<meta charset=utf-8><title>Home</title><meta name=description content='a\x9b2J'>"
         web.put(SITE, "/", Reply(head + links, headers={"ETag": '"abc"', "X-Shown": "yes"}))
         web.put(OTHER, "/", "<title>Other</title>")
-        crawl = Crawl.start(
-            "broad",
-            [web.url(OTHER), web.url(SITE)],
-            folder=folder,
-            data_dir=folder / "data",
-            arguments={"scope": "host"},
-            DOWNLOAD_DELAY=0,
-            CRAWL_MAX_PAGES=2,
-        )
-        try:
-            yield Stopped(web, crawl.wait(20))
-        finally:
-            crawl.kill()
+        yield Stopped(web, crawl_hosts([web.url(OTHER), web.url(SITE)], folder, CRAWL_MAX_PAGES=2))
 
 
 def test_frontier_shows_counts_and_busiest_hosts(stopped: Stopped) -> None:

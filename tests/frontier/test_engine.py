@@ -97,8 +97,11 @@ async def test_what_is_no_engine_is_said_before_anything_is_asked_of_it(
         await engine_at(url, parameters=parameters).check()
 
 
-def test_parameters_of_scrapy_redis_are_taken(redis_url: str) -> None:
-    Engine(redis_url, {"encoding": "utf-8", "decode_responses": True, "redis_cls": "redis.StrictRedis"})
+async def test_parameters_of_scrapy_redis_are_taken(engine_at: Engines, redis_url: str) -> None:
+    of_scrapy_redis = {"encoding": "utf-8", "decode_responses": True, "redis_cls": "redis.StrictRedis"}
+    engine = engine_at(redis_url, parameters=of_scrapy_redis)
+    await engine.client.set("key", "grün")
+    assert await engine.client.get("key") == "grün".encode(), "replies are bytes, whatever is said"
 
 
 async def test_scripts_that_the_server_forgot_are_sent_again(frontier: Frontier, valkey: Redis) -> None:

@@ -137,7 +137,7 @@ async def test_a_cancellation_that_is_lost_on_its_way_does_not_keep_a_worker_fro
     monkeypatch.setattr(tails, "plan", deaf)
     tails.start(lambda: [0])
     await asked.wait()
-    await tails.stop()
+    await asyncio.wait_for(tails.stop(), 20)
 
 
 async def test_clear_deletes_the_crawls_segments_and_no_others(

@@ -329,7 +329,14 @@ def test_a_bad_server_names_the_setting(server: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "server", ["192.0.2.1", "192.0.2.1:5353", "2001:db8::1", "[2001:db8::1]", "[2001:db8::1]:5353"]
+    ("server", "asked"),
+    [
+        ("192.0.2.1", "192.0.2.1:53"),
+        ("192.0.2.1:5353", "192.0.2.1:5353"),
+        ("2001:db8::1", "[2001:db8::1]:53"),
+        ("[2001:db8::1]", "[2001:db8::1]:53"),
+        ("[2001:db8::1]:5353", "[2001:db8::1]:5353"),
+    ],
 )
-def test_every_spelling_of_a_server_is_understood(server: str) -> None:
-    Resolver([server])
+def test_every_spelling_of_a_server_is_understood(server: str, asked: str) -> None:
+    assert Resolver([server])._servers == [asked]

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from webcrawl.page import Page
 from webcrawl.stores.metadata import Metadata
@@ -52,11 +52,17 @@ def row(number: int, visit: int) -> dict[str, Any]:
     return page.row()
 
 
-def rate(count: int, work: Callable[[], object]) -> float:
-    """How many a second."""
-    began = time.perf_counter()
+class Rate(NamedTuple):
+    """How many a second, and microseconds of CPU for one, in this process."""
+
+    each_second: float
+    cpu: float
+
+
+def rate(count: int, work: Callable[[], object]) -> Rate:
+    began = time.perf_counter(), time.process_time()
     work()
-    return count / (time.perf_counter() - began)
+    return Rate(count / (time.perf_counter() - began[0]), (time.process_time() - began[1]) / count * 1e6)
 
 
 def write(metadata: Metadata, rows: list[dict[str, Any]]) -> None:
@@ -64,8 +70,8 @@ def write(metadata: Metadata, rows: list[dict[str, Any]]) -> None:
         metadata.upsert(rows[start : start + BATCH])
 
 
-def measure(uri: str, count: int, reads: int) -> dict[str, float]:
-    """What there is a second: see `BARS`."""
+def measure(uri: str, count: int, reads: int) -> dict[str, Rate]:
+    """What is measured, by its name: see `BARS`."""
     dice = random.Random(1)
     figures = {}
     with Metadata(uri) as metadata:
@@ -92,7 +98,7 @@ def main() -> None:
         figures = measure(options.uri or f"sqlite:///{file}", options.pages, options.reads)
         for name, value in figures.items():
             bar = f"   bar {BARS[name]:,}" if name in BARS else ""
-            print(f"{name:28} {value:10,.0f} /s{bar}")
+            print(f"{name:28} {value.each_second:10,.0f} /s {value.cpu:6.1f} us CPU{bar}")
         if not options.uri:
             size = sum(path.stat().st_size for path in Path(folder).glob("*.db"))
             print(f"{'bytes a page, both fetches':28} {size / options.pages:10,.0f}")

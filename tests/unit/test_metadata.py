@@ -1,11 +1,9 @@
-"""Rows of pages in SQLite and PostgreSQL: real files, a real server, several processes."""
+"""Rows of pages in SQLite and PostgreSQL: real files, a real server."""
 
 from __future__ import annotations
 
-import multiprocessing
 import sqlite3
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import timedelta, timezone
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,50 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tests.metadata import NOW, at, row
 from tests.postgres import PostgresServer
-from tests.together import together
-from webcrawl.errors import ConfigurationError, StoreError, StoreUnavailable
-from webcrawl.page import ROW_FIELDS, Page
-from webcrawl.stores import database as database_module, metadata as module
+from webcrawl.errors import StoreError
+from webcrawl.page import ROW_FIELDS
+from webcrawl.stores import metadata as module
 from webcrawl.stores.columns import pages
 from webcrawl.stores.metadata import Metadata
-from webcrawl.stores.schema import SCHEMA_VERSION
-
-NOW = datetime(2026, 2, 3, 4, 5, 6, 789, tzinfo=UTC)
-
-
-def row(url: str = "https://example.org/", **values: Any) -> dict[str, Any]:
-    host = "/".join(url.split("/")[:3])
-    return Page(url=url, host=host, fetched_at=NOW).row() | values
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "folder" / "metadata.db"
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def uri(request: pytest.FixtureRequest, path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{path}"
-    server: PostgresServer = request.getfixturevalue("postgres")
-    return server.new_database()
-
-
-@pytest.fixture
-def metadata(uri: str) -> Iterator[Metadata]:
-    with Metadata(uri, history=3) as it:
-        yield it
-
-
-@pytest.fixture
-def in_sqlite(path: Path) -> Iterator[Metadata]:
-    with Metadata(f"sqlite:///{path}") as it:
-        yield it
-
-
-def at(minutes: float) -> datetime:
-    return NOW + timedelta(minutes=minutes)
 
 
 def test_a_row_comes_back_as_it_went(metadata: Metadata) -> None:
@@ -172,6 +133,44 @@ def test_a_batch_may_hold_a_url_twice(metadata: Metadata) -> None:
     assert [fetch.changed for fetch in metadata.history("https://example.org/")] == [False, True, True]
 
 
+@settings(max_examples=30)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("ab"),
+            st.sampled_from([200, 304, 404, None]),
+            st.sampled_from("AB"),
+            st.booleans(),
+        ),
+        max_size=9,
+    ),
+    st.integers(1, 9),
+)
+def test_a_batch_does_what_its_rows_do_one_by_one(
+    tmp_path_factory: pytest.TempPathFactory, tries: list[tuple[str, int | None, str, bool]], most: int
+) -> None:
+    """Known URLs and new ones, answers and none, the same URL again, the same try said again."""
+    tries = [one for one in tries for _ in range(1 + one[3])]
+    rows = [
+        row(
+            f"http://{name}/",
+            status=status,
+            digest=digest,
+            error=None if status else "slow",
+            fetched_at=at(number // 2),
+        )
+        for number, (name, status, digest, _) in enumerate(tries)
+    ]
+    stored = []
+    for size in (1, most):
+        folder = tmp_path_factory.mktemp("batches")
+        with Metadata(f"sqlite:///{folder}/any.db", history=3) as it:
+            for start in range(0, len(rows), size):
+                it.upsert(rows[start : start + size])
+            stored.append([(one, it.history(one["url"])) for one in it.scan()])
+    assert stored[0] == stored[1]
+
+
 def test_without_a_history_only_the_row_is_kept(uri: str) -> None:
     with Metadata(uri, history=0) as it:
         it.upsert([row(status=200, fetched_at=at(minute)) for minute in range(3)])
@@ -193,26 +192,6 @@ def test_without_a_history_only_the_row_is_kept(uri: str) -> None:
 def test_the_state_in_a_word(in_sqlite: Metadata, status: int | None, state: str) -> None:
     in_sqlite.upsert([row(status=status)])
     assert [found["state"] for found in in_sqlite.scan()] == [state]
-
-
-def _count(uri: str, start: Any) -> None:
-    start.wait(30)
-    with Metadata(uri) as it:
-        for _ in range(50):
-            it.update("https://example.org/", lambda stored: {"depth": stored["depth"] + 1})
-
-
-def test_read_modify_write_by_several_processes_loses_nothing(uri: str) -> None:
-    with Metadata(uri) as it:
-        it.upsert([row(title="stays")])
-        assert it.update("https://example.org/", lambda stored: {}) == it.get("https://example.org/")
-        assert it.update("https://example.org/other", lambda stored: {"depth": 1}) is None
-    together(2, _count, uri)
-    with Metadata(uri) as it:
-        stored = it.update("https://example.org/", lambda stored: {"details": {"seen": stored["depth"]}})
-        assert stored is not None
-        assert (stored["depth"], stored["title"]) == (100, "stays")
-        assert it.get("https://example.org/") == stored
 
 
 def test_a_change_that_raises_changes_nothing(metadata: Metadata) -> None:
@@ -331,113 +310,3 @@ def test_it_is_still_there_when_opened_again(metadata: Metadata, uri: str) -> No
     assert metadata.get("https://example.org/") is not None
     with Metadata(uri) as again:
         assert again.count() == 1
-
-
-def _store(uri: str, start: Any, number: int) -> None:
-    start.wait(30)
-    with Metadata(uri) as it:
-        for batch in range(25):
-            shared = row("http://shared/", fetched_at=at(2 * batch + number))
-            it.upsert([row(f"http://{number}/{batch}/{n}") for n in range(8)] + [shared])
-
-
-def _create(uris: list[str], start: Any) -> None:
-    for uri in uris:
-        start.wait(30)
-        Metadata(uri).close()
-
-
-def test_several_processes_create_the_schema_at_once(tmp_path: Path, postgres: PostgresServer) -> None:
-    uris = [f"sqlite:///{tmp_path}/{number}.db" for number in range(10)]
-    uris += [postgres.new_database() for _ in range(3)]
-    together(3, _create, uris)
-
-
-def test_two_processes_write_one_database_from_its_creation(uri: str) -> None:
-    context = multiprocessing.get_context("spawn")
-    start = context.Barrier(2)
-    writers = [context.Process(target=_store, args=(uri, start, number)) for number in range(2)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join(60)
-    assert [writer.exitcode for writer in writers] == [0, 0]
-    with Metadata(uri) as it:
-        assert it.count() == 2 * 25 * 8 + 1
-        shared = it.get("http://shared/")
-    assert shared is not None
-    assert shared["fetches"] == 50
-    # only when both wrote it for the first time in the same moment
-    with Metadata(uri) as it:
-        assert 30 <= len(it.history("http://shared/")) <= 31
-
-
-def test_a_locked_database_is_waited_for_and_given_up(
-    in_sqlite: Metadata, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(database_module, "LOCK_TIMEOUT", 0.05)
-    with Metadata(f"sqlite:///{path}") as impatient:
-        other = sqlite3.connect(path, isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StoreUnavailable, match=r"metadata\.db.*locked"):
-            impatient.upsert([row()])
-        assert impatient.count() == 0  # reading goes on
-        other.execute("COMMIT")
-        other.close()
-        impatient.upsert([row()])
-        assert impatient.count() == 1
-
-
-def test_a_newer_schema_is_refused(in_sqlite: Metadata, path: Path) -> None:
-    in_sqlite.close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE schema_version SET version = version + 1")
-    with pytest.raises(StoreError, match=rf"metadata\.db.*newer.*{SCHEMA_VERSION + 1}"):
-        Metadata(f"sqlite:///{path}")
-
-
-def test_what_is_no_database_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "metadata.db"
-    path.write_bytes(b"no database at all " * 100)
-    with pytest.raises(StoreError, match=r"metadata\.db.*not a database"):
-        Metadata(f"sqlite:///{path}")
-    with pytest.raises(StoreError, match="cannot create"):
-        Metadata(f"sqlite:///{path}/metadata.db")
-    with pytest.raises(StoreError, match="unable to open"):
-        Metadata(f"sqlite:///{tmp_path}")
-
-
-@pytest.mark.parametrize("uri", ["nonsense", "no-such-dialect://x", "mysql://x/y"])
-def test_a_wrong_uri_is_named(uri: str) -> None:
-    with pytest.raises(ConfigurationError, match=uri):
-        Metadata(uri)
-
-
-def test_a_database_that_is_away_is_told_from_one_that_refuses(postgres: PostgresServer) -> None:
-    uri = postgres.new_database()
-    with Metadata(uri) as metadata:
-        metadata.upsert([row()])
-        with pytest.raises(StoreError) as refused:
-            metadata.upsert([row(final_url=None)])
-        assert not isinstance(refused.value, StoreUnavailable)
-        postgres.stop()
-        try:
-            for work in (
-                lambda: metadata.upsert([row()]),
-                lambda: metadata.get("https://example.org/"),
-                metadata.count,
-                lambda: Metadata(uri),
-            ):
-                with pytest.raises(StoreUnavailable, match=r"postgresql://crawler.*/crawl\d+"):
-                    work()
-        finally:
-            postgres.start()
-        metadata.upsert([row("https://example.org/after")])
-        assert metadata.get("https://example.org/after") is not None
-        assert metadata.count() == 2
-
-
-def test_a_database_that_does_not_exist_is_refused(postgres: PostgresServer) -> None:
-    uri = postgres.new_database()
-    with pytest.raises(StoreError, match="no_such.*does not exist"):
-        Metadata(uri.replace("@/", "@/no_such_"))

@@ -8,6 +8,7 @@ structure is JSON: `JSONB` in PostgreSQL, text in SQLite. A change here needs a 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,6 +31,13 @@ from sqlalchemy.types import TypeEngine
 from webcrawl.plain import clean, plain
 
 
+def in_utc(moment: datetime) -> datetime:
+    """The same moment in UTC; a naive one is taken for UTC."""
+    if moment.tzinfo is UTC:
+        return moment
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
 class UtcTime(TypeDecorator[datetime]):
     """An aware datetime in UTC; a naive one is taken for UTC."""
 
@@ -40,16 +48,18 @@ class UtcTime(TypeDecorator[datetime]):
         return dialect.type_descriptor(Text() if dialect.name == "sqlite" else DateTime(timezone=True))
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        if value is None:
-            return None
-        value = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-        return value.isoformat() if dialect.name == "sqlite" else value
+        return self.bind_processor(dialect)(value)
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[datetime | None], Any]:
+        # itself, without SQLAlchemy's two calls around each value: a row has several times and many texts
+        if dialect.name == "sqlite":
+            return lambda value: None if value is None else in_utc(value).isoformat()
+        return lambda value: None if value is None else in_utc(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
         if value is None:
             return None
-        moment: datetime = datetime.fromisoformat(value) if isinstance(value, str) else value
-        return moment.astimezone(UTC)
+        return in_utc(datetime.fromisoformat(value) if isinstance(value, str) else value)
 
 
 class Unsigned64(TypeDecorator[int]):
@@ -72,7 +82,10 @@ class CleanText(TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        return None if value is None else clean(value)
+        return self.bind_processor(dialect)(value)
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[str | None], str | None]:
+        return lambda value: None if value is None else clean(value)
 
 
 class Address(CleanText):

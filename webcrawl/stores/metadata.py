@@ -9,7 +9,7 @@ upserts/s, WITHOUT ROWID 26,000; reads alike.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -37,7 +37,7 @@ from webcrawl.plain import clean, weight
 from webcrawl.stores.columns import fetches, pages
 from webcrawl.stores.compiled import Reading, Writing
 from webcrawl.stores.database import Database
-from webcrawl.stores.past import PAST_COLUMNS, UNCHANGED, described, follow, state
+from webcrawl.stores.past import PAST_COLUMNS, UNCHANGED, described, follow
 from webcrawl.stores.schema import prepare
 
 SCAN_BATCH = 1_000
@@ -46,9 +46,12 @@ _ROWS_AT_ONCE = 20
 
 # What upsert keeps by itself; all other columns are those of a page's row.
 _KEPT = frozenset({"first_fetched_at", "fetches", "state", "tried_at", "changed_at"})
-_TIMES = ("first_fetched_at", "tried_at", "changed_at")
 _OF_THE_TRY = frozenset({"error", "attempts", "state", "tried_at", "crawl"})
-_GIVEN = tuple(column.name for column in pages.columns if column.name not in _KEPT)
+_OF_THE_ANSWER = tuple(
+    column.name
+    for column in pages.columns
+    if column.name not in {*_KEPT - {"changed_at"}, *_OF_THE_TRY, "url"}
+)
 
 
 class Fetch(NamedTuple):
@@ -79,10 +82,14 @@ class Metadata:
         self.name = database.name
         self._history = history
         dialect = database.dialect
-        self._upsert = Writing(_upsert_statement(dialect), pages.columns, dialect)
+        self._add = Writing(_add_statement(dialect), dict(pages.columns), dialect)
+        self._answer = _update((*_OF_THE_ANSWER, *_OF_THE_TRY, "fetches"), dialect)
+        self._try = _update((*_OF_THE_TRY, "fetches"), dialect)
         self._get = Reading(select(pages).where(pages.c.url == bindparam("key")), pages.columns, dialect)
         self._look = Reading(_look_statement(dialect), (pages.c.url, *PAST_COLUMNS), dialect)
-        self._remember = Writing(_insert(dialect, fetches).on_conflict_do_nothing(), fetches.columns, dialect)
+        self._remember = Writing(
+            _insert(dialect, fetches).on_conflict_do_nothing(), dict(fetches.columns), dialect
+        )
         database.write(lambda connection: prepare(connection, self.name))
 
     def __enter__(self) -> Self:
@@ -99,9 +106,7 @@ class Metadata:
         An answer 304, or none, keeps what an earlier answer brought. The same fetch said again counts once.
         """
         if rows:
-            # in one order: two workers that write the same URLs must not wait for each other
-            ordered = sorted(rows, key=lambda row: str(row["url"]))
-            self._database.write(lambda connection: self._store(connection, ordered))
+            self._database.write(lambda connection: self._store(connection, rows))
 
     def get(self, url: str) -> dict[str, Any] | None:
         """The row of a URL, or None."""
@@ -183,30 +188,41 @@ class Metadata:
         self._database.close()
 
     def _store(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        known = self._known(connection, {clean(row["url"]) for row in rows})
-        values, earlier, full = [], [], []
-        for row in rows:
-            url = clean(row["url"])
-            now, past = follow(row, known.get(url))
-            known[url] = now
-            if past is not None:
-                earlier.append(self._remember.parameters({**past, "url": url}))
-                if now["fetches"] > self._history + 1:
-                    full.append(url)
-            stored = {name: row.get(name) for name in _GIVEN}
-            stored |= {name: now[name] for name in _TIMES}
-            stored["state"], stored["fetches"] = state(row.get("status")), 1
-            values.append(self._upsert.parameters(stored))
-        if earlier and self._history:
-            connection.exec_driver_sql(self._remember.text, earlier)
-            if full:
-                self._forget(connection, full)
-        connection.exec_driver_sql(self._upsert.text, values)
+        while rows:
+            # what comes later of the same URL comes after what came before
+            first = {clean(row["url"]): row for row in reversed(rows)}
+            self._store_apart(connection, dict(sorted(first.items())))
+            rows = [row for row in rows if first[clean(row["url"])] is not row]
 
-    def _known(self, connection: Connection, urls: Set[str]) -> dict[str, Mapping[str, Any]]:
+    def _store_apart(self, connection: Connection, rows: Mapping[str, Mapping[str, Any]]) -> None:
+        """Store one row of each of these URLs, in their order: so two writers never wait for each other."""
+        known = self._known(connection, list(rows))
+        new: list[dict[str, Any]] = []
+        answered: list[dict[str, Any]] = []
+        tried: list[dict[str, Any]] = []
+        earlier, full = [], []
+        for url, row in rows.items():
+            before = known.get(url)
+            kept, past, brought_nothing = follow(row, before)
+            (new if before is None else tried if brought_nothing else answered).append({**row, **kept})
+            if past is not None and self._history:
+                earlier.append(past)
+                if kept["fetches"] > self._history + 1:
+                    full.append(url)
+        for statement, some in (
+            (self._remember, earlier),
+            (self._add, new),
+            (self._answer, answered),
+            (self._try, tried),
+        ):
+            if some:
+                connection.exec_driver_sql(statement.text, statement.parameters(some))
+        if full:
+            self._forget(connection, full)
+
+    def _known(self, connection: Connection, urls: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         """What is known of those of these URLs that are, which nobody else changes from now on."""
-        some = list(urls)
-        parameters = {"urls": json.dumps(some) if connection.dialect.name == "sqlite" else some}
+        parameters = {"urls": json.dumps(urls) if connection.dialect.name == "sqlite" else urls}
         found = connection.exec_driver_sql(self._look.text, parameters).all()
         return {row["url"]: row for row in map(self._look.row, found)}
 
@@ -243,14 +259,21 @@ def _look_statement(dialect: Dialect) -> Any:
     return select(pages.c.url, *PAST_COLUMNS).where(wanted).order_by(pages.c.url).with_for_update()
 
 
-def _upsert_statement(dialect: Dialect) -> Any:
+def _update(names: Sequence[str], dialect: Dialect) -> Writing:
+    """Of a row that is known, and that nobody else changes meanwhile."""
+    statement = pages.update().where(pages.c.url == bindparam("key", type_=pages.c.url.type))
+    return Writing(statement, {"key": pages.c.url, **{name: pages.c[name] for name in names}}, dialect)
+
+
+def _add_statement(dialect: Dialect) -> Any:
+    """Add a row; to one that another process has added meanwhile do what `follow` would."""
     insert = _insert(dialect, pages)
     new, old = insert.excluded, pages.c
     replaced: dict[str, Any] = {name: new[name] for name in _OF_THE_TRY}
     # a try that brought no answer must not take away what an earlier one brought
     no_contents = or_(new.status.is_(None), new.status == literal_column(str(UNCHANGED)))
     brought_nothing = and_(no_contents, old.status.is_not(None))
-    for name in {*_GIVEN, "changed_at"} - _OF_THE_TRY - {"url"}:
+    for name in _OF_THE_ANSWER:
         replaced[name] = case((brought_nothing, old[name]), else_=new[name])
     said_again = func.coalesce(old.tried_at, old.fetched_at) == new.tried_at
     replaced["fetches"] = old.fetches + case((said_again, literal_column("0")), else_=literal_column("1"))

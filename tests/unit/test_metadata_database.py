@@ -1,0 +1,140 @@
+"""The metadata database with several processes, and when it is locked, away, or none."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.metadata import at, row
+from tests.postgres import PostgresServer
+from tests.together import together
+from webcrawl.errors import ConfigurationError, StoreError, StoreUnavailable
+from webcrawl.stores import database as database_module
+from webcrawl.stores.metadata import Metadata
+from webcrawl.stores.schema import SCHEMA_VERSION
+
+
+def _count(uri: str, start: Any) -> None:
+    start.wait(30)
+    with Metadata(uri) as it:
+        for _ in range(50):
+            it.update("https://example.org/", lambda stored: {"depth": stored["depth"] + 1})
+
+
+def test_read_modify_write_by_several_processes_loses_nothing(uri: str) -> None:
+    with Metadata(uri) as it:
+        it.upsert([row(title="stays")])
+        assert it.update("https://example.org/", lambda stored: {}) == it.get("https://example.org/")
+        assert it.update("https://example.org/other", lambda stored: {"depth": 1}) is None
+    together(2, _count, uri)
+    with Metadata(uri) as it:
+        stored = it.update("https://example.org/", lambda stored: {"details": {"seen": stored["depth"]}})
+        assert stored is not None
+        assert (stored["depth"], stored["title"]) == (100, "stays")
+        assert it.get("https://example.org/") == stored
+
+
+def _store(uri: str, start: Any) -> None:
+    number = start.wait(30)
+    with Metadata(uri) as it:
+        for batch in range(25):
+            shared = row("http://shared/", fetched_at=at(2 * batch + number))
+            it.upsert([row(f"http://{number}/{batch}/{n}") for n in range(8)] + [shared])
+
+
+def _create(uris: list[str], start: Any) -> None:
+    for uri in uris:
+        start.wait(30)
+        Metadata(uri).close()
+
+
+def test_several_processes_create_the_schema_at_once(tmp_path: Path, postgres: PostgresServer) -> None:
+    uris = [f"sqlite:///{tmp_path}/{number}.db" for number in range(10)]
+    uris += [postgres.new_database() for _ in range(3)]
+    together(3, _create, uris)
+
+
+def test_two_processes_write_one_database_from_its_creation(uri: str) -> None:
+    together(2, _store, uri)
+    with Metadata(uri) as it:
+        assert it.count() == 2 * 25 * 8 + 1
+        shared = it.get("http://shared/")
+    assert shared is not None
+    assert shared["fetches"] == 50
+    # only when both wrote it for the first time in the same moment
+    with Metadata(uri) as it:
+        assert 30 <= len(it.history("http://shared/")) <= 31
+
+
+def test_a_locked_database_is_waited_for_and_given_up(
+    in_sqlite: Metadata, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "LOCK_TIMEOUT", 0.05)
+    with Metadata(f"sqlite:///{path}") as impatient:
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailable, match=r"metadata\.db.*locked"):
+            impatient.upsert([row()])
+        assert impatient.count() == 0  # reading goes on
+        other.execute("COMMIT")
+        other.close()
+        impatient.upsert([row()])
+        assert impatient.count() == 1
+
+
+def test_a_newer_schema_is_refused(in_sqlite: Metadata, path: Path) -> None:
+    in_sqlite.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE schema_version SET version = version + 1")
+    with pytest.raises(StoreError, match=rf"metadata\.db.*newer.*{SCHEMA_VERSION + 1}"):
+        Metadata(f"sqlite:///{path}")
+
+
+def test_what_is_no_database_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.db"
+    path.write_bytes(b"no database at all " * 100)
+    with pytest.raises(StoreError, match=r"metadata\.db.*not a database"):
+        Metadata(f"sqlite:///{path}")
+    with pytest.raises(StoreError, match="cannot create"):
+        Metadata(f"sqlite:///{path}/metadata.db")
+    with pytest.raises(StoreError, match="unable to open"):
+        Metadata(f"sqlite:///{tmp_path}")
+
+
+@pytest.mark.parametrize("uri", ["nonsense", "no-such-dialect://x", "mysql://x/y"])
+def test_a_wrong_uri_is_named(uri: str) -> None:
+    with pytest.raises(ConfigurationError, match=uri):
+        Metadata(uri)
+
+
+def test_a_database_that_is_away_is_told_from_one_that_refuses(postgres: PostgresServer) -> None:
+    uri = postgres.new_database()
+    with Metadata(uri) as metadata:
+        metadata.upsert([row()])
+        with pytest.raises(StoreError) as refused:
+            metadata.upsert([row(final_url=None)])
+        assert not isinstance(refused.value, StoreUnavailable)
+        postgres.stop()
+        try:
+            for work in (
+                lambda: metadata.upsert([row()]),
+                lambda: metadata.get("https://example.org/"),
+                metadata.count,
+                lambda: Metadata(uri),
+            ):
+                with pytest.raises(StoreUnavailable, match=r"postgresql://crawler.*/crawl\d+"):
+                    work()
+        finally:
+            postgres.start()
+        metadata.upsert([row("https://example.org/after")])
+        assert metadata.get("https://example.org/after") is not None
+        assert metadata.count() == 2
+
+
+def test_a_database_that_does_not_exist_is_refused(postgres: PostgresServer) -> None:
+    uri = postgres.new_database()
+    with pytest.raises(StoreError, match="no_such.*does not exist"):
+        Metadata(uri.replace("@/", "@/no_such_"))

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+import zlib
+from contextlib import suppress
 
+from webcrawl.document import Document
+from webcrawl.mime.sniff import SNIFF_BYTES, is_sitemap
 from webcrawl.page import Page
 from webcrawl.reading import MimePipeline
 
@@ -14,7 +18,7 @@ _LINES = re.compile(r"sitemap[^/]*\.txt$", re.IGNORECASE)
 
 
 class SitemapPipeline(MimePipeline):
-    """Reads all plain XML, of which only sitemaps have facts, and by their names packed ones and lists of lines."""
+    """Reads all plain XML, of which only sitemaps have facts, packed ones, and by their names lists of lines."""
 
     types = _XML | _GZIP | {"text/plain"}
     reader = "webcrawl.mime.sitemap:read"
@@ -22,6 +26,17 @@ class SitemapPipeline(MimePipeline):
     def takes(self, page: Page) -> bool:
         if page.mime_type not in self.types:
             return False
+        if page.mime_type in _XML:
+            return True
         path = page.final_url.partition("?")[0]
-        named = _PACKED if page.mime_type in _GZIP else _LINES
-        return page.mime_type in _XML or named.search(path) is not None
+        if page.mime_type in _GZIP:
+            return _PACKED.search(path) is not None or _packs_a_sitemap(page.document)
+        return _LINES.search(path) is not None
+
+
+def _packs_a_sitemap(document: Document | None) -> bool:
+    """Whether what gzip packed begins as a sitemap: their names are free, and an index may give any."""
+    with suppress(zlib.error):
+        packed = document.start(SNIFF_BYTES) if document is not None else b""
+        return is_sitemap(zlib.decompressobj(wbits=31).decompress(packed, SNIFF_BYTES))
+    return False

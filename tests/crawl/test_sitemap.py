@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Callable
 
 from tests.crawls import CrawlResult
@@ -44,6 +45,26 @@ def test_what_sitemaps_name_is_fetched_and_no_more(local_web: StartWeb, run_craw
     assert paths(web) == ["/a", "/b", "/named.xml", "/packed.xml.gz", "/sitemap.xml"]
     assert web.log(OTHER) == []
     assert {row["status"] for row in result.rows()} == {200}
+
+
+def test_a_sitemap_of_any_type_and_name_is_read(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    parts = {"/1.html": "text/html", "/2.txt": "text/plain", "/products_3.gz": "application/x-gzip"}
+    for number, (path, mime_type) in enumerate(parts.items()):
+        body = str(sitemap(web.url(SITE, f"/page-{number}")).body).encode()
+        packed = gzip.compress(body) if path.endswith(".gz") else body
+        web.put(SITE, path, Reply(packed, headers={"Content-Type": mime_type}))
+        web.put(SITE, f"/page-{number}", f"page {number}")
+    web.put(SITE, "/robots.txt", f"User-agent: *\nSitemap: {web.url(SITE, '/index.php')}\n")
+    index = sitemap(*(web.url(SITE, path) for path in parts), kind="sitemapindex", entry="sitemap")
+    web.put(SITE, "/index.php", Reply(index.body, headers={"Content-Type": "text/html"}))
+    result = run_crawl("sitemap", [web.host(SITE)], arguments={"scope": "host"}, DOWNLOAD_DELAY=0)
+    assert {"/page-0", "/page-1", "/page-2"} <= set(paths(web))
+    kinds = {row["url"]: json.loads(row["details"] or "{}").get("sitemap") for row in result.rows()}
+    assert [kinds[web.url(SITE, path)] for path in ("/index.php", *parts)] == [
+        "sitemapindex",
+        *["urlset"] * 3,
+    ]
 
 
 def test_links_are_followed_when_that_is_said(local_web: StartWeb, run_crawl: RunCrawl) -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.documents import WEB, entity_bomb, gzip_bomb, sitemap_index, urlset
 from webcrawl.errors import UnreadableDocument
 from webcrawl.mime.facts import MAX_LINKS, Facts
+from webcrawl.mime.sitemap import MOST_BYTES
 
 Read = Callable[..., Facts]
 READER, XML, GZIP = "webcrawl.mime.sitemap:read", "application/xml", "application/gzip"
@@ -69,10 +70,39 @@ def test_what_is_cut_off_is_read_up_to_there(read: Read) -> None:
         assert facts.details["broken"] is True
 
 
-def test_no_more_is_taken_than_the_protocol_allows(read: Read) -> None:
-    facts = read(READER, urlset(*((f"{WEB}/{number}", None) for number in range(MAX_LINKS + 10))), XML)
-    assert len(facts.links) == MAX_LINKS
-    assert facts.details["cut"] is True
+def test_what_is_packed_in_several_members_is_read_whole(read: Read) -> None:
+    body = urlset(*((f"{WEB}/{number}", None) for number in range(10_000)))
+    members = [gzip.compress(body[start : start + 50_000]) for start in range(0, len(body), 50_000)]
+    for between in (b"", b"\0" * 512, gzip.compress(b"")):
+        assert read(READER, between.join(members), GZIP).details == {"sitemap": "urlset", "entries": 10_000}
+    facts = read(READER, members[0] + b"no member", GZIP)
+    assert 100 < len(facts.links) < 2_000 and facts.details["broken"] is True
+
+
+@pytest.mark.parametrize(
+    ("entries", "details"),
+    [(MAX_LINKS, {"entries": MAX_LINKS}), (MAX_LINKS + 10, {"entries": MAX_LINKS, "cut": True})],
+)
+def test_no_more_is_taken_than_the_protocol_allows(
+    entries: int, details: dict[str, object], read: Read
+) -> None:
+    urls = [f"{WEB}/{number}" for number in range(entries)]
+    # an entry that stands there twice is one
+    facts = read(READER, urlset((urls[0], None), *((url, None) for url in urls)), XML)
+    assert (len(facts.links), facts.details) == (MAX_LINKS, {"sitemap": "urlset", **details})
+    facts = read(READER, "\n".join([urls[0], *urls]).encode(), "text/plain")
+    assert (len(facts.links), facts.details) == (MAX_LINKS, {"sitemap": "text", **details})
+
+
+def test_of_a_sitemap_50_mb_are_read(read: Read) -> None:
+    start, end = urlset((f"{WEB}/a", None)).rsplit(b"</", 1)
+    for spare, cut in ((0, None), (1, True)):
+        left = MOST_BYTES - len(start) - len(end) - 2 + spare
+        filled = (b"<x>" + b" " * 999_993 + b"</x>") * (left // 1_000_000) + b" " * (left % 1_000_000)
+        body = start + filled + b"</" + end
+        facts = read(READER, gzip.compress(body, 1), GZIP)
+        assert [link.url for link in facts.links] == [f"{WEB}/a"]
+        assert facts.details.get("cut") is cut
 
 
 def test_other_xml_has_no_facts(read: Read) -> None:

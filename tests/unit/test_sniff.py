@@ -204,6 +204,30 @@ def test_declared_types(header: str, start: bytes, mime_type: str) -> None:
     assert sniff(header, start, URL).mime_type == mime_type
 
 
+@pytest.mark.parametrize(
+    "header", ["text/html; charset=utf-8", "text/plain", "application/octet-stream", "text/xml", ""]
+)
+@pytest.mark.parametrize("nosniff", [False, True])
+def test_a_sitemap_is_one_whatever_the_header_says(header: str, nosniff: bool) -> None:
+    for start in (
+        "<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'>",
+        "\ufeff<?xml version='1.0'?>\n<?xml-stylesheet href='a'?><!-- <a> --><sitemapindex>",
+        "<!DOCTYPE s:urlset [<!ELEMENT a ANY>]> <s:urlset xmlns:s='x'>",
+    ):
+        assert (
+            sniff(header, start.encode(), f"{URL}sitemap.php", nosniff=nosniff).mime_type == "application/xml"
+        )
+    for start in ("a <urlset>", "<p><urlset>", "<urlsets>", "<!-- <urlset> -->"):
+        assert sniff("text/html", start.encode(), URL, nosniff=nosniff).mime_type == "text/html"
+
+
+@pytest.mark.parametrize("prolog", [b"<?a?>", b"<!---->", b"<!DOCTYPE a[]>"])
+def test_any_number_of_things_before_the_root_takes_no_time(prolog: bytes) -> None:
+    # in two ways each, it took longer than a person lives
+    assert sniff("text/xml", prolog * (SNIFF_BYTES // len(prolog)), URL).mime_type == "text/xml"
+    assert sniff("text/xml", b"\xef\xbb\xbf" + prolog * 20 + b"<rss>", URL).mime_type == "application/rss+xml"
+
+
 def test_of_a_large_body_only_the_start_is_read(tmp_path: Path) -> None:
     for content, header, expected in (
         (b"\x89PNG\r\n\x1a\n" + bytes(100_000), None, ("image/png", None)),

@@ -32,9 +32,19 @@ def read(document: Document) -> Facts:
 
 def _read_lines(stream: _Bounded, base: str) -> Facts:
     lines = io.TextIOWrapper(io.BufferedReader(stream), "utf-8-sig", "replace")
-    addresses = (line.strip() for line in lines)
-    found = dict.fromkeys(url for line in addresses if "://" in line[:10] and (url := join(base, line)))
-    return _facts("text", dict.fromkeys(list(found)[:MAX_LINKS]), stream)
+    found: dict[str, datetime | None] = {}
+    for line in map(str.strip, lines):
+        if "://" in line[:10] and (url := join(base, line)) and not _note(found, url, None):
+            return _facts("text", found, cut=True)
+    return _facts("text", found, cut=stream.cut)
+
+
+def _note(found: dict[str, datetime | None], url: str, changed: datetime | None) -> bool:
+    """Add an entry; False when there are as many already as are taken."""
+    if len(found) == MAX_LINKS and url not in found:
+        return False
+    found[url] = changed
+    return True
 
 
 def _read_xml(stream: _Bounded, base: str) -> Facts:
@@ -49,10 +59,8 @@ def _read_xml(stream: _Bounded, base: str) -> Facts:
                 kind = kind or name
             elif name in _ENTRIES:
                 url, changed = _entry(element, base)
-                if url:
-                    found[url] = changed
-                    if len(found) == MAX_LINKS:
-                        break
+                if url and not _note(found, url, changed):
+                    return _facts(kind, found, cut=True)
                 element.clear()
                 while element.getprevious() is not None:
                     del element.getparent()[0]
@@ -60,8 +68,8 @@ def _read_xml(stream: _Bounded, base: str) -> Facts:
         if not found:
             raise UnreadableDocument(f"is broken: {error}") from error
         # what could be read is good, as every entry stands for itself
-        return _facts(kind, found, stream, broken=True)
-    return _facts(kind, found, stream)
+        return _facts(kind, found, cut=stream.cut, broken=True)
+    return _facts(kind, found, cut=stream.cut)
 
 
 def _events(stream: _Bounded) -> Iterator[tuple[str, etree._Element]]:
@@ -108,16 +116,14 @@ def w3c_time(text: str) -> datetime | None:
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def _facts(
-    kind: str | None, found: dict[str, datetime | None], stream: _Bounded, *, broken: bool = False
-) -> Facts:
+def _facts(kind: str | None, found: dict[str, datetime | None], *, cut: bool, broken: bool = False) -> Facts:
     return Facts(
         modified=max(filter(None, found.values()), default=None),
         links=[Link(url, changed) for url, changed in found.items()],
         details={
             "sitemap": kind,
             "entries": len(found),
-            "cut": True if stream.cut or len(found) == MAX_LINKS else None,
+            "cut": cut or None,
             "broken": broken or None,
         },
     )
@@ -135,8 +141,10 @@ class _Bounded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        if not self._left:
+            self.cut = self.cut or bool(self._more(1))
+            return 0
         data = self._more(min(len(buffer), self._left))
-        self.cut = self.cut or not self._left
         self._left -= len(data)
         buffer[: len(data)] = data
         return len(data)
@@ -146,15 +154,19 @@ class _Bounded(io.RawIOBase):
 
 
 class _Unpacked(_Bounded):
-    """The same of what gzip packed; where that is damaged it ends."""
+    """The same of what gzip packed, in any number of members one after the other; where that is damaged it ends."""
 
     def __init__(self, source: BinaryIO) -> None:
         super().__init__(source)
         self._inflate = zlib.decompressobj(wbits=31)
 
     def _more(self, most: int) -> bytes:
-        while most and not self._inflate.eof:
-            packed = self._inflate.unconsumed_tail or self._source.read(65_536)
+        while most:
+            packed = self._inflate.unconsumed_tail or self._inflate.unused_data or self._source.read(65_536)
+            if self._inflate.eof:
+                # zeros may follow a member
+                packed = packed.lstrip(b"\0") or self._source.read(65_536).lstrip(b"\0")
+                self._inflate = zlib.decompressobj(wbits=31)
             try:
                 data = self._inflate.decompress(packed, most)
             except zlib.error:

@@ -2,7 +2,8 @@
 
 After the WHATWG MIME Sniffing standard (https://mimesniff.spec.whatwg.org/, section 7), with a crawler's liberties: a
 binary signature is believed where the header says text, `application/octet-stream` is looked at, even with `nosniff`,
-what no signature tells is told by the URL's extension, and feeds and XHTML get types of their own.
+what no signature tells is told by the URL's extension, feeds and XHTML get types of their own, and a sitemap is XML
+whatever the header says, since many servers send theirs as HTML or plain text.
 """
 
 from __future__ import annotations
@@ -27,18 +28,20 @@ _HTML = re.compile(
     rb"\s*(?:<!--|<(?:!DOCTYPE\s+HTML|HTML|HEAD|SCRIPT|IFRAME|H1|DIV|FONT|TABLE|A|STYLE|TITLE|BODY|BR|B|P)[\s/>])",
     re.IGNORECASE,
 )
-# The root element of XML, past its declaration, comments, processing instructions and DOCTYPE.
+# The root element of XML, past its declaration, comments, processing instructions and DOCTYPE. Each of these is matched
+# in one way only: otherwise a few hundred bytes of them take hours.
 _XML_ROOT = re.compile(
-    rb"\s*(?:(?:<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[.*?\])?\s*>)\s*)*<(?:[\w.-]+:)?([\w.-]+)", re.DOTALL
+    rb"(?:\xef\xbb\xbf)?\s*+(?:(?><\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*+(?:\[.*?\])?\s*+>)\s*+)*+"
+    rb"<(?:[\w.-]++:)?([\w.-]++)",
+    re.DOTALL,
 )
+_SITEMAP_ROOTS = frozenset({b"urlset", b"sitemapindex"})
 _ROOT_TYPES = {
     b"rss": "application/rss+xml",
     b"RDF": "application/rss+xml",  # RSS 1.0 where it is served as plain XML
     b"feed": "application/atom+xml",
     b"html": "application/xhtml+xml",
     b"svg": "image/svg+xml",
-    b"urlset": "application/xml",
-    b"sitemapindex": "application/xml",
 }
 # Types that say nothing, so that content and extension decide alone.
 _UNKNOWN = frozenset({"", "*/*", "unknown/unknown", "application/unknown"})
@@ -119,6 +122,8 @@ def mime_type_of(content_type: str | None, body: bytes, url: str, *, nosniff: bo
     """The MIME type: declared, corrected by what the first bytes are, completed by the URL's extension."""
     declared = _declared(content_type)
     start = body[:SNIFF_BYTES]
+    if is_sitemap(start):
+        return "application/xml"
     if declared in _UNKNOWN:
         return _guess(start, url, scriptable=not nosniff)
     if nosniff and declared not in _UNTYPED_BINARY:
@@ -133,6 +138,17 @@ def mime_type_of(content_type: str | None, body: bytes, url: str, *, nosniff: bo
     if declared == "text/plain" and is_binary(start) and read_bom(start)[0] is None:
         return _by_extension(url) or "application/octet-stream"
     return declared
+
+
+def is_sitemap(start: bytes) -> bool:
+    """Whether some bytes begin as the XML of a list of URLs or of an index of such lists does."""
+    return _root(start) in _SITEMAP_ROOTS
+
+
+def _root(start: bytes) -> bytes:
+    """The local name of the root element; empty where these bytes are none of XML."""
+    root = _XML_ROOT.match(start)
+    return root[1] if root else b""
 
 
 def _declared(content_type: str | None) -> str:
@@ -182,8 +198,7 @@ def _refined(found: str, url: str) -> str:
 
 def _xml_type(start: bytes, declared: str) -> str:
     """Plain XML by its root element; HTML that is really a feed. Real HTML stays HTML, XHTML included."""
-    root = _XML_ROOT.match(start)
-    by_root = _ROOT_TYPES.get(root[1]) if root else None
+    by_root = _ROOT_TYPES.get(_root(start))
     if declared == "text/html":
         return by_root if by_root in {"application/rss+xml", "application/atom+xml"} else declared
     return by_root or declared

@@ -164,6 +164,7 @@ ITEM_PIPELINES = {
     "pipelines.json_data.JsonDataPipeline": 216,
     "pipelines.text.TextPipeline": 217,
     "pipelines.archive.ArchivePipeline": 218,
+    "pipelines.language.LanguagePipeline": 280,
     "pipelines.counts.CountsPipeline": 290,
     "pipelines.near_duplicates.NearDuplicatesPipeline": 300,
     "pipelines.warc.WarcPipeline": 800,

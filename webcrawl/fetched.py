@@ -17,6 +17,7 @@ from webcrawl.errors import InvalidURL
 from webcrawl.http import exchange_of
 from webcrawl.linkheader import header_links
 from webcrawl.links import PageLinks, page_links
+from webcrawl.mime.facts import language
 from webcrawl.mime.html import is_html, robots_metas
 from webcrawl.mime.sniff import sniff
 from webcrawl.page import Meeting, Page
@@ -89,6 +90,7 @@ def page_of(response: Response) -> Page:
         truncated=exchange.truncated if exchange else None,
     )
     page.document, page.exchange = document, exchange
+    page.content_language = _one_language(response.headers.get("Content-Language"))
     if (known := known_of(response)) is not None:
         page.digest, page.duplicate_fetched_at = known.digest, known.fetched_at
     if not is_html(document.mime_type):
@@ -149,6 +151,11 @@ def _with_headers(links: PageLinks, headers: list[str], url: str) -> PageLinks:
                 if link.canonical:
                     canonical = canonical or target
     return replace(links, links=list(found), canonical=canonical)
+
+
+def _one_language(value: bytes | None) -> str | None:
+    """What the header Content-Language says, unless the page is for readers of several languages."""
+    return None if value is None or b"," in value else language(_text(value))
 
 
 def _text(value: bytes | None) -> str | None:

@@ -16,6 +16,7 @@ from webcrawl.plain import plain
 # By name: mypy, where it sees the slots of a base, takes a dataclass to have none but its own.
 _CARRIED = (
     "_text",
+    "content_language",
     "document",
     "duplicate_fetched_at",
     "exchange",
@@ -46,6 +47,7 @@ class Carried:
 
     They live in a plain base class so that they are no dataclass fields: feed exports, `dataclasses.asdict`
     and comparisons see only what is stored. Set them after construction; an empty value means "not known".
+    `content_language` is the header's, where it names one language.
     `duplicate_fetched_at` is when `duplicate_of` was fetched, for a revisit record; None while that may be lost yet.
     `is_first`: once stored, the page stands for its exact copies. `noarchive` keeps a page out of the archive: it says
     so itself, or it is a near-duplicate to be dropped. `main_text` is the part of `text` that the page is about, where
@@ -55,6 +57,7 @@ class Carried:
 
     __slots__ = _CARRIED
 
+    content_language: str | None
     document: Document | None
     duplicate_fetched_at: datetime | None
     exchange: Exchange | None
@@ -80,6 +83,7 @@ class Carried:
 
     def release(self) -> None:
         """Let go of what is carried: how a page begins, and how it is freed from its body once stored."""
+        self.content_language = None
         self.document = None
         self.duplicate_fetched_at = None
         self.exchange = None
@@ -101,7 +105,8 @@ class Page(Carried):
     answer; `error` says why, or that the body is not whole. `length` counts the bytes of the decoded body.
     `digest` is "sha1:" and the Base32 SHA-1 of the payload as received, as in a WARC. `simhash` is unsigned
     64-bit. `duplicate_of` is the URL of an earlier page with the same payload (`duplicate_kind` "exact") or
-    nearly the same text ("near"). `warc_offset` and `warc_length` place the response's gzip member in
+    nearly the same text ("near"). `language` is the primary subtag of a BCP 47 tag, `language_source` says whether it
+    was "declared" or "detected" in the text. `warc_offset` and `warc_length` place the response's gzip member in
     `warc_file`. `attempts` counts the tries that this fetch took. `latency` is in seconds, to the first byte of
     the answer. `redirects` are the URLs that led here, the first one first. `truncated` says why the body is not
     whole (see Exchange). `processing_error` is what a processor of the body ran into. `details` holds what it
@@ -141,6 +146,7 @@ class Page(Carried):
     image_url: str | None = None
     processing_error: str | None = None
     details: dict[str, Any] | None = field(default=None, metadata=_STRUCTURE)
+    language_source: str | None = None
 
     def __post_init__(self) -> None:
         self.final_url = self.final_url or self.url

@@ -18,7 +18,18 @@ try:
 except SystemExit:
     print(*sys.modules, file=sys.stderr)
 """
-SLOW = {"PIL", "aioftp", "boto3", "chardet", "feedparser", "numpy", "playwright", "pymediainfo", "pypdfium2"}
+SLOW = {
+    "PIL",
+    "aioftp",
+    "boto3",
+    "chardet",
+    "feedparser",
+    "numpy",
+    "playwright",
+    "py3langid",
+    "pymediainfo",
+    "pypdfium2",
+}
 SLOW |= {"simhash", "sqlalchemy"}
 OF_NO_USE = {"playwright", "pymediainfo", "pypdfium2", "valkey"}
 OF_A_SESSION = {"aiodns", "aiohttp", "redis", "rich"}

@@ -163,6 +163,7 @@ pages = Table(
     Column("processing_error", CleanText),
     Column("details", Structure),
     Column("crawl", CleanText),
+    Column("language_source", Text),
 )
 """One row a URL: its latest answer, and what came of the latest try."""
 

@@ -54,6 +54,8 @@ STEPS: tuple[Step, ...] = (
     ),
     # to 3: which crawl asked last
     Step(("ALTER TABLE pages ADD COLUMN crawl TEXT",)),
+    # to 4: whether a page said its language itself
+    Step(("ALTER TABLE pages ADD COLUMN language_source TEXT",)),
 )
 
 SCHEMA_VERSION = 1 + len(STEPS)

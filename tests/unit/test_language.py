@@ -1,0 +1,172 @@
+"""Languages that are told from texts; the sentences say the same in each: of a library, its hours and its cards."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from pipelines.language import LanguagePipeline
+from webcrawl.mime.language import detected
+from webcrawl.page import Page
+
+SENTENCES = {
+    "ar": "تفتح المكتبة أبوابها في التاسعة صباحا ولا تغلق إلا في وقت متأخر من المساء. ومن أراد استعارة "
+    "كتاب فلا يحتاج إلا إلى بطاقة صالحة وقليل من الصبر.",
+    "bg": "Библиотеката отваря в девет часа сутринта и затваря чак късно вечерта. Който иска да вземе "
+    "книга назаем, има нужда само от валидна карта и малко търпение на гишето.",
+    "cs": "Knihovna otevírá v devět hodin ráno a zavírá až pozdě večer. Kdo si chce půjčit knihu, "
+    "potřebuje jen platný průkaz a trochu trpělivosti u přepážky.",
+    "da": "Biblioteket åbner klokken ni om morgenen og lukker først sent om aftenen. Den, der vil låne en "
+    "bog, behøver kun et gyldigt kort og lidt tålmodighed ved skranken.",
+    "de": "Die Bibliothek öffnet morgens um neun Uhr und schließt erst spät am Abend. Wer ein Buch "
+    "ausleihen möchte, braucht dafür nur einen gültigen Ausweis und ein wenig Geduld an der Kasse.",
+    "el": "Η βιβλιοθήκη ανοίγει στις εννέα το πρωί και κλείνει αργά το βράδυ. Όποιος θέλει να δανειστεί "
+    "ένα βιβλίο χρειάζεται μόνο μια έγκυρη κάρτα και λίγη υπομονή στο γκισέ.",
+    "en": "The library opens at nine in the morning and does not close until late in the evening. Whoever "
+    "wants to borrow a book only needs a valid card and a little patience at the desk.",
+    "es": "La biblioteca abre a las nueve de la mañana y no cierra hasta muy tarde. Quien quiera pedir "
+    "prestado un libro solo necesita un carné válido y un poco de paciencia en el mostrador.",
+    "fa": "کتابخانه ساعت نه صبح باز می‌شود و تا دیروقت شب بسته نمی‌شود. هر کس که می‌خواهد کتابی امانت "
+    "بگیرد فقط به یک کارت معتبر و کمی صبر نیاز دارد.",
+    "fi": "Kirjasto aukeaa aamulla yhdeksältä ja sulkeutuu vasta myöhään illalla. Joka haluaa lainata "
+    "kirjan, tarvitsee vain voimassa olevan kortin ja hieman kärsivällisyyttä tiskillä.",
+    "fr": "La bibliothèque ouvre à neuf heures du matin et ne ferme que tard le soir. Pour emprunter un "
+    "livre, il suffit d'avoir une carte valable et un peu de patience au guichet.",
+    "he": "הספרייה נפתחת בתשע בבוקר ונסגרת רק בשעות הערב המאוחרות. מי שרוצה לשאול ספר צריך רק כרטיס בתוקף "
+    "ומעט סבלנות ליד הדלפק.",
+    "hi": "पुस्तकालय सुबह नौ बजे खुलता है और देर शाम को ही बंद होता है। जो कोई किताब उधार लेना चाहता है "
+    "उसे केवल एक मान्य कार्ड और थोड़े धैर्य की ज़रूरत होती है।",
+    "hu": "A könyvtár reggel kilenckor nyit, és csak késő este zár. Aki könyvet szeretne kölcsönözni, "
+    "annak csak érvényes igazolványra és egy kis türelemre van szüksége a pultnál.",
+    "id": "Perpustakaan buka pukul sembilan pagi dan baru tutup pada larut malam. Siapa pun yang ingin "
+    "meminjam buku hanya memerlukan kartu yang berlaku dan sedikit kesabaran di meja.",
+    "it": "La biblioteca apre alle nove del mattino e chiude soltanto a tarda sera. Chi vuole prendere in "
+    "prestito un libro ha bisogno solo di una tessera valida e di un po' di pazienza.",
+    "ja": "図書館は朝九時に開き、夜遅くまで閉まりません。"
+    "本を借りたい人に必要なのは、有効なカードと窓口での少しの忍耐だけです。",
+    "ko": "도서관은 아침 아홉 시에 문을 열고 저녁 늦게야 문을 닫습니다. "
+    "책을 빌리려는 사람은 유효한 카드와 창구에서의 약간의 인내심만 있으면 됩니다.",
+    "nl": "De bibliotheek gaat om negen uur 's ochtends open en sluit pas laat in de avond. Wie een boek "
+    "wil lenen heeft alleen een geldige kaart en een beetje geduld aan de balie nodig.",
+    "no": "Biblioteket åpner klokken ni om morgenen og stenger først sent på kvelden. Den som vil låne en "
+    "bok, trenger bare et gyldig kort og litt tålmodighet ved skranken.",
+    "pl": "Biblioteka otwiera się o dziewiątej rano i zamyka dopiero późnym wieczorem. Kto chce "
+    "wypożyczyć książkę, potrzebuje tylko ważnej karty i odrobiny cierpliwości przy okienku.",
+    "pt": "A biblioteca abre às nove da manhã e só fecha tarde da noite. Quem quiser levar um livro "
+    "emprestado precisa apenas de um cartão válido e de um pouco de paciência no balcão.",
+    "ro": "Biblioteca se deschide la ora nouă dimineața și se închide abia seara târziu. Cine vrea să "
+    "împrumute o carte are nevoie doar de un permis valabil și de puțină răbdare la ghișeu.",
+    "ru": "Библиотека открывается в девять часов утра и закрывается только поздно вечером. Тому, кто "
+    "хочет взять книгу, нужны лишь действующий билет и немного терпения у стойки.",
+    "sv": "Biblioteket öppnar klockan nio på morgonen och stänger först sent på kvällen. Den som vill "
+    "låna en bok behöver bara ett giltigt kort och lite tålamod vid disken.",
+    "th": "ห้องสมุดเปิดเวลาเก้าโมงเช้าและปิดในตอนค่ำ "
+    "ผู้ที่ต้องการยืมหนังสือต้องมีเพียงบัตรที่ยังไม่หมดอายุและความอดทนเล็กน้อยที่เคาน์เตอร์",
+    "tr": "Kütüphane sabah dokuzda açılır ve ancak akşam geç saatlerde kapanır. Kitap ödünç almak "
+    "isteyenin yalnızca geçerli bir karta ve bankoda biraz sabra ihtiyacı vardır.",
+    "uk": "Бібліотека відчиняється о дев'ятій ранку і зачиняється лише пізно ввечері. Тому, хто хоче "
+    "взяти книжку, потрібні лише чинний квиток і трохи терпіння біля стійки.",
+    "vi": "Thư viện mở cửa lúc chín giờ sáng và chỉ đóng cửa vào tối muộn. Ai muốn mượn sách chỉ cần một "
+    "tấm thẻ còn hạn và một chút kiên nhẫn ở quầy.",
+    "zh": "图书馆早上九点开门，直到深夜才关门。想借书的人只需要一张有效的证件，以及在柜台前的一点耐心。",
+}
+
+
+@pytest.mark.parametrize("language", SENTENCES)
+def test_a_language_is_told_from_two_sentences(language: str) -> None:
+    text = SENTENCES[language]
+    assert detected(text) == language
+    assert detected(text.upper()) == language
+    assert detected(f"Home | News | FAQ {text * 500} (c) 2026 All rights reserved") == language
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Library",
+        "图书馆早上九点开门",
+        "1 2 3 4.5 " * 100,
+        "def main(): return x if y else z; import os; print(x)",
+        "x=1; y=2; for (i=0;i<10;i++) { a[i]=b[i]*c; } " * 5,
+        "Home Products Contact Imprint Login Logout Download FAQ Blog RSS",
+        "\0\ud800\ufffd\u200b" * 100,
+        "aaaa " * 1000,
+    ],
+    ids=[
+        "empty",
+        "a word",
+        "nine signs",
+        "numbers",
+        "code",
+        "more code",
+        "a menu",
+        "no letters",
+        "one letter",
+    ],
+)
+def test_nothing_is_said_of_what_is_short_or_in_no_language(text: str) -> None:
+    assert detected(text) is None
+
+
+def page(language: str | None = None, header: str | None = None, text: str = "", **carried: Any) -> Page:
+    made = Page(url="http://a.example/", host="http://a.example", fetched_at=datetime.now(UTC))
+    made.language, made.content_language, made.text = language, header, text
+    for name, value in carried.items():
+        setattr(made, name, value)
+    return made
+
+
+def through(*pages: Page) -> list[tuple[str | None, str | None]]:
+    async def check() -> None:
+        pipeline = LanguagePipeline()
+
+        async def one(page: Page) -> None:
+            result = pipeline.process_item(page)
+            assert (result if isinstance(result, Page) else await result) is page
+
+        await asyncio.gather(*map(one, pages))
+
+    asyncio.run(check())
+    return [(one.language, one.language_source) for one in pages]
+
+
+def test_what_is_declared_goes_before_what_the_text_looks_like() -> None:
+    german, french = SENTENCES["de"], SENTENCES["fr"]
+    assert through(
+        page("en", "fr", german),
+        page(None, "fr", german),
+        page(None, None, german),
+        page(None, None, german, main_text=french),
+        page(None, None, "short"),
+        page(None, None, german, noindex=True),
+        page(None, "fr", german, noindex=True),
+    ) == [
+        ("en", "declared"),
+        ("fr", "declared"),
+        ("de", "detected"),
+        ("fr", "detected"),
+        (None, None),
+        (None, None),
+        (None, None),
+    ]
+
+
+def test_a_declared_language_neither_loads_the_model_nor_makes_the_text() -> None:
+    program = """
+import sys
+from datetime import UTC, datetime
+from pipelines.language import LanguagePipeline
+from webcrawl.page import Page
+page = Page(url="http://a.example/", host="http://a.example", fetched_at=datetime.now(UTC), language="en")
+page.text = lambda: sys.exit("the text was asked for")
+assert LanguagePipeline().process_item(page) is page and page.language_source == "declared"
+assert not {"py3langid", "numpy"} & set(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr

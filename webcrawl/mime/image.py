@@ -28,7 +28,7 @@ _SHOWN = (
     "ISOSpeedRatings",
     "FocalLength",
 )
-_LENGTH = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:px)?\s*$")
+_LENGTH = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:px\s*)?$")
 
 
 def read(document: Document) -> Facts:

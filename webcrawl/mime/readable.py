@@ -40,9 +40,9 @@ MARKED = "[itemprop~=articleBody],article,main,[role=main]"
 
 # Names (class, id) of what is no part of the text; of what may hold the text all the same. As in Mozilla's Readability.
 _BESIDE = re.compile(
-    r"(?:^|[\s_-])(?:ad|ads|advert\w*|banner|breadcrumbs?|comments?|cookies?|disqus|\w*footer|menu|modal|nav\w*"
-    r"|newsletter|pager|pagination|popup|promo\w*|related\w*|share\w*|sharing|\w*sidebar\w*|social|sponsor\w*"
-    r"|subscribe|toolbar|widget)(?:$|[\s_-])",
+    r"(?:^|[\s_-])(?:ad|ads|advert\w*|banner|breadcrumbs?|comments?|cookies?|disqus|menu|modal|nav\w*|newsletter"
+    r"|pager|pagination|popup|promo\w*|related\w*|share\w*|sharing|social|sponsor\w*|subscribe|toolbar|widget"
+    r")(?:$|[\s_-])|footer(?:$|[\s_-])|sidebar",
     re.IGNORECASE,
 )
 _PERHAPS_WITHIN = re.compile(r"article|body|column|content|main|page|wrap|has-|with-|no-", re.IGNORECASE)

@@ -1,0 +1,39 @@
+"""What strangers write for patterns to try again and again: each takes a time of its length, not of its square."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HOSTILE = {
+    "comments before a text": "sniffed(b'<!---->' * 200)",
+    "a banner of comments": "sniffed(b'<!-- ,.- -->\\n' * 100)",
+    "processing instructions": "sniffed(b'<?x?>' * 280)",
+    "document types": "sniffed(b'<!DOCTYPE[]>' * 110)",
+    "all of these": "sniffed(b'<?x?><!----><!DOCTYPE a[ ] ]>' * 50)",
+    "a length of an image": "image._LENGTH.match('1' + ' ' * 2_000_000 + 'x')",
+    "names of classes": "readable._BESIDE.search('_' * 200_000)",
+    "wrapping of JSON-LD": "linked_data._WRAPPING.sub('', '-->' + ' ' * 2_000_000 + '// ' * 500_000 + 'x')",
+    "dates": "dates.read_date('1' + ' ' * 2_000_000 + 'x')",
+    "a refresh": "links.refresh_address('1' * 500_000 + ' ' * 500_000 + ';' + ' ' * 500_000 + 'url' + ' ' * 500_000)",
+    "directives": "list(robots._DIRECTIVE.finditer(' ' * 500_000 + 'a' * 500_000 + ' ' * 500_000 + 'x: , ' * 100_000))",
+    "links in a header": "list(linkheader.header_links(['<>;a=\"\\\\' * 100_000]))",
+    "spaces in a style sheet": "rewriting.rewritten_style('url(' + ' ' * 500_000, 'http://h/', print)",
+    "addresses in a style sheet": "rewriting.rewritten_style('url(a\\\\' * 200_000, 'http://h/', print)",
+    "commas in a srcset": "rewriting.source_set(',' * 2_000_000, 'http://h/', print)",
+}
+READERS = """
+from webcrawl import linkheader, links, rewriting, robots
+from webcrawl.mime import dates, image, linked_data, readable
+from webcrawl.mime.sniff import mime_type_of
+def sniffed(start):
+    assert mime_type_of("text/html", start + b"text", "http://h/") == "text/html"
+"""
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_patterns_are_done_in_the_time_that_a_text_takes(text: str) -> None:
+    # each takes less than two seconds, without its bound minutes to years
+    subprocess.run([sys.executable, "-c", READERS + HOSTILE[text]], check=True, timeout=90)

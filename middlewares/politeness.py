@@ -8,21 +8,28 @@ from typing import Self
 
 from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.exceptions import DownloadCancelledError, IgnoreRequest
+from scrapy.exceptions import DownloadCancelledError, IgnoreRequest, NotSupported
 from scrapy.http import Response
 
 from webcrawl.access import frontier_scheduler, host_of, is_robots
 from webcrawl.errors import StoreError
 from webcrawl.http import KeptConnectionClosed, check_before_sending
 from webcrawl.politeness import Failed, HostTurn, Ok, Outcome, Throttled, parse_retry_after
-from webcrawl.postponed import Postponed
+from webcrawl.postponed import Postponed, RenderingFailed
 from webcrawl.responses import TIMED_OUT, length_of
 from webcrawl.session import Session
 from webcrawl.turns import Abandoned, LeaseLost
 
 _THROTTLING = (429, 503)
 # What is refused or cancelled on our side says nothing about the host, nor does the end of a connection that it kept.
-_NOT_THE_HOST = (IgnoreRequest, DownloadCancelledError, StoreError, KeptConnectionClosed)
+_NOT_THE_HOST = (
+    IgnoreRequest,
+    DownloadCancelledError,
+    NotSupported,
+    StoreError,
+    KeptConnectionClosed,
+    RenderingFailed,
+)
 
 
 class PolitenessMiddleware:

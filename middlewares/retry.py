@@ -7,7 +7,7 @@ from typing import Self
 
 from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.exceptions import CannotResolveHostError, DownloadCancelledError, IgnoreRequest
+from scrapy.exceptions import CannotResolveHostError, DownloadCancelledError, IgnoreRequest, NotSupported
 from scrapy.http import Response
 
 from webcrawl.access import RobotsUnreachable, frontier_scheduler, is_robots
@@ -102,9 +102,9 @@ class RetryMiddleware:
 
 
 def _is_hopeless(exception: Exception) -> bool:
-    """Whether the DNS says that there is no such name: asking again would not help."""
+    """Whether asking again would not help: the DNS says that there is no such name, or we cannot ask so at all."""
     cause = exception.__cause__
-    return (
+    return isinstance(exception, NotSupported) or (
         isinstance(exception, CannotResolveHostError)
         and isinstance(cause, NameNotResolved)
         and cause.permanent

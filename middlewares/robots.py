@@ -17,16 +17,18 @@ from webcrawl.engine import AWAY
 from webcrawl.errors import InvalidURL, StoreError
 from webcrawl.frontier import DEFAULT_LEVEL
 from webcrawl.http import TRUNCATE
+from webcrawl.postponed import Postponed
 from webcrawl.responses import TIMED_OUT
 from webcrawl.robots import RobotsCache, RobotsPolicy, robots_url
 from webcrawl.session import Session
-from webcrawl.urls import normalize
+from webcrawl.urls import normalize, split
 
 logger = logging.getLogger(__name__)
 
 _MOST_BYTES = 500 * 1024 + 1
 _MOST_REDIRECTS = 5
 _MOST_SITEMAPS = 1_000
+_RESOURCE_SECONDS = 10.0
 
 
 class RobotsMiddleware:
@@ -37,8 +39,11 @@ class RobotsMiddleware:
         self._session = session
         self._agent = crawler.settings.get("ROBOTSTXT_USER_AGENT") or crawler.settings.get("USER_AGENT")
         self._cache = RobotsCache()
+        self._unreachable = RobotsCache()
         self._asking: dict[str, asyncio.Future[RobotsPolicy | None]] = {}
         self._follows_sitemaps = crawler.settings.getbool("SITEMAPS_FROM_ROBOTS")
+        self._unfollowed: set[str] = set()
+        session.allows = self._allows
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -56,21 +61,53 @@ class RobotsMiddleware:
                 policy = await self._policy(host)
         if policy is None:
             raise RobotsUnreachable(f"{robots_url(host)} is unreachable")
+        if host in self._unfollowed:
+            self._follow_sitemaps(host, policy)
         if self._session.turns.set_crawl_delay(host, policy.crawl_delay(self._agent)):
             frontier_scheduler(self._crawler).learned_delay(host)
         if not policy.allows(request.url, self._agent):
             frontier_scheduler(self._crawler).count("robots_denied")
             raise IgnoreRequest("robots.txt disallows it")
 
+    async def _allows(self, url: str) -> bool:
+        """Whether a page that is rendered may load this; raises Postponed, EngineUnavailable at the crawl's end."""
+        try:
+            url = normalize(url)
+        except InvalidURL:
+            return False
+        host = split(url)[0]
+        policy = self._cache.get(host) or self._unreachable.get(host) or await self._soon(host)
+        allowed = policy.allows(url, self._agent)
+        if not allowed:
+            frontier_scheduler(self._crawler).count("resources_denied")
+        return allowed
+
+    async def _soon(self, host: str) -> RobotsPolicy:
+        """The policy of a host that only a resource is wanted of: a page does not wait long, nor does the next one."""
+        try:
+            async with asyncio.timeout(_RESOURCE_SECONDS):
+                policy = await self._policy(host)
+        except Postponed:
+            raise
+        except (TimeoutError, IgnoreRequest, CannotResolveHostError):
+            policy = None
+        if policy is None:
+            policy = RobotsPolicy("disallow-all")
+            self._unreachable.put(host, policy)
+        return policy
+
     async def _policy(self, host: str) -> RobotsPolicy | None:
         """The policy of a host, asked for once however many requests wait for it."""
-        if asked := self._asking.get(host):
-            return await asyncio.shield(asked)
-        asking = self._asking[host] = asyncio.ensure_future(self._ask(host))
-        try:
-            return await asyncio.shield(asking)
-        finally:
-            self._asking.pop(host, None)
+        asking = self._asking.get(host)
+        if asking is None:
+            asking = self._asking[host] = asyncio.ensure_future(self._ask(host))
+            asking.add_done_callback(lambda done: self._answered(host, done))
+        return await asyncio.shield(asking)
+
+    def _answered(self, host: str, done: asyncio.Future[RobotsPolicy | None]) -> None:
+        del self._asking[host]
+        if not done.cancelled():
+            done.exception()  # who waited may have left
 
     async def _ask(self, host: str) -> RobotsPolicy | None:
         engine, key = self._session.engine, self._session.keys.robots(host)
@@ -78,8 +115,7 @@ class RobotsMiddleware:
             try:
                 policy = RobotsPolicy.from_bytes(known)
                 self._cache.put(host, policy, await self._session.patiently(lambda: engine.client.ttl(key)))
-                self._follow_sitemaps(host, policy)
-                return policy
+                return self._learned(host, policy)
             except StoreError as error:
                 logger.warning("robots.txt of %s is fetched again: %s", host, error)
         status, body, url = await self._fetch(robots_url(host))
@@ -90,19 +126,23 @@ class RobotsMiddleware:
         with suppress(*AWAY):  # others, or this process later, then ask the host themselves
             await engine.change(key, "SET", policy.to_bytes(), "EX", seconds)
         self._cache.put(host, policy)
-        self._follow_sitemaps(host, policy)
+        return self._learned(host, policy)
+
+    def _learned(self, host: str, policy: RobotsPolicy) -> RobotsPolicy:
+        if self._follows_sitemaps and policy.sitemaps:
+            self._unfollowed.add(host)
         return policy
 
     def _follow_sitemaps(self, host: str, policy: RobotsPolicy) -> None:
-        """Take the sitemaps that a robots.txt names for links of the host's start page."""
-        if self._follows_sitemaps and policy.sitemaps:
-            urls = []
-            for sitemap in policy.sitemaps[:_MOST_SITEMAPS]:
-                with suppress(InvalidURL):
-                    urls.append(normalize(sitemap))
-            frontier_scheduler(self._crawler).add_links(
-                urls, depth=1, referrer=robots_url(host), level=DEFAULT_LEVEL
-            )
+        """Take the sitemaps that a robots.txt names for links of the host's start page, once it has pages to fetch."""
+        self._unfollowed.discard(host)
+        urls = []
+        for sitemap in policy.sitemaps[:_MOST_SITEMAPS]:
+            with suppress(InvalidURL):
+                urls.append(normalize(sitemap))
+        frontier_scheduler(self._crawler).add_links(
+            urls, depth=1, referrer=robots_url(host), level=DEFAULT_LEVEL
+        )
 
     async def _fetch(self, url: str) -> tuple[int | None, bytes, str]:
         for _ in range(_MOST_REDIRECTS + 1):

@@ -12,6 +12,7 @@ from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.settings import Settings
+from scrapy.statscollectors import StatsCollector
 
 from tests.nameserver import Nameserver, Record
 from webcrawl.exchange import Exchange
@@ -44,6 +45,7 @@ class Client:
         project.update({"DNS_SERVERS": [CLOSED], "DOWNLOAD_TIMEOUT": 10, **LOOPBACK, **settings})
         self.crawler = Crawler(NamedSpider, project)
         self.crawler.spider = NamedSpider()
+        self.crawler.stats = StatsCollector(self.crawler)
 
     async def __aenter__(self) -> Self:
         self.session = Session.of(self.crawler)

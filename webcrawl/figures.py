@@ -13,6 +13,7 @@ from webcrawl.frontier import Counts, Crawl, Frontier
 class Figures:
     """Times in seconds; `responses` by status, redirects and retries included.
 
+    `resources_denied`: what rendered pages would have loaded and robots.txt forbids.
     `types`: MIME type -> pages, their bytes, and `errors`, documents that could not be read; the most pages first.
     `parked` of those queued are of hosts that are blocked or have spent their budget. `holding`: workers that fetch
     nothing, having no room to store more, and why.
@@ -26,6 +27,7 @@ class Figures:
     seconds: float
     pages_per_second: float
     robots_denied: int
+    resources_denied: int
     addresses_refused: int
     names_not_resolved: int
     failed: int
@@ -85,6 +87,7 @@ def _figures(
         seconds=round(seconds, 3),
         pages_per_second=round(pages / seconds, 2) if seconds else 0.0,
         robots_denied=totals.get("robots_denied", 0),
+        resources_denied=totals.get("resources_denied", 0),
         addresses_refused=totals.get("addresses_refused", 0),
         names_not_resolved=totals.get("names_not_resolved", 0),
         failed=totals.get("failed", 0),

@@ -8,7 +8,6 @@ import ipaddress
 import logging
 import ssl
 from collections.abc import Callable
-from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Self, cast
 from urllib.parse import quote, urlsplit
@@ -26,6 +25,7 @@ from scrapy.exceptions import (
     DownloadFailedError,
     DownloadTimeoutError,
     IgnoreRequest,
+    NotSupported,
     ResponseDataLossError,
     StopDownload,
     UnsupportedURLSchemeError,
@@ -36,7 +36,7 @@ from scrapy.utils.url import add_http_if_no_scheme
 from twisted.python.failure import Failure
 
 from webcrawl.body import Body, BodyWriter
-from webcrawl.errors import AddressRefused, NameNotResolved
+from webcrawl.errors import AddressRefused, ConfigurationError, NameNotResolved
 from webcrawl.exchange import Exchange
 from webcrawl.mime.sniff import SNIFF_BYTES
 from webcrawl.postponed import Postponed
@@ -124,7 +124,6 @@ class HTTPDownloadHandler:
         self._local_address = (bind, 0) if isinstance(bind, str) else bind
         self._resolver = GuardedResolver(session.resolver, session.guard)
         self._opened: aiohttp.ClientSession | None = None
-        self._renderer = session.renderer
         self._session = session
 
     @classmethod
@@ -168,7 +167,7 @@ class HTTPDownloadHandler:
     async def download_request(self, request: Request) -> Response:
         """Fetch one request; redirects are not followed here."""
         timeout = request.meta.get("download_timeout", self._timeout)
-        if self._renderer is not None and (rendered := await self._rendered(request, timeout)):
+        if self._is_rendered(request) and (rendered := await self._rendered(request, timeout)):
             return rendered
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -210,24 +209,34 @@ class HTTPDownloadHandler:
         except aiohttp.ClientError as error:
             raise DownloadFailedError(f"{type(error).__name__}: {error}") from error
 
-    async def _rendered(self, request: Request, timeout: float) -> Response | None:
-        """The page as a browser has it, where RENDER wants that; None where it is to be fetched as it is."""
-        renderer = self._renderer
+    def _is_rendered(self, request: Request) -> bool:
+        """Whether a browser is wanted: `playwright` in its meta says so, else RENDER; raises NotSupported."""
+        wanted, renderer = request.meta.get("playwright"), self._session.renderer
+        if wanted is not None:
+            if wanted and request.method != "GET":
+                raise NotSupported(f"{request}: only GET is rendered")
+            return bool(wanted)
         if renderer is None or request.method != "GET" or TRUNCATE in request.meta:
-            return None
-        if not renderer.rules.apply(request.url):
-            return None
-        turns, loop = self._session.turns, asyncio.get_running_loop()
-        async with AsyncExitStack() as stack:
-            async with turns.disconnected():  # the wait is as long as other pages take
-                await stack.enter_async_context(renderer.places)
-            if turns.ending.is_set():
+            return False
+        return renderer.rules.apply(request.url)
+
+    async def _rendered(self, request: Request, timeout: float) -> Response | None:
+        """The page as a browser has it; None for what is no HTML, and to be fetched as it is."""
+        try:
+            renderer = self._session.need_renderer()
+        except ConfigurationError as error:
+            raise NotSupported(str(error)) from error
+        session, loop = self._session, asyncio.get_running_loop()
+        # who renders uses none of our connections; the robots.txt of what it loads may need one
+        async with session.turns.disconnected(), renderer.places:
+            if session.turns.ending.is_set():
                 raise Postponed(f"the crawl ends before {request.url} is rendered")
             began = loop.time()
-            found = await renderer.render(request, timeout, partial(run_check, request))
+            check = partial(run_check, request)
+            found = await renderer.render(request, self.crawler, timeout, check, session.allows)
         request.meta["download_latency"] = loop.time() - began
         if found is None:
-            if another_turn := self._session.another_turn:
+            if another_turn := session.another_turn:
                 await another_turn(request)
             return None
         response, exchange = found

@@ -1,8 +1,7 @@
-"""Pages that a browser renders: Chromium by Playwright, its network behind the crawl's address guard.
+"""Pages that a browser renders: which they are, and what becomes of one.
 
-scrapy-playwright needs Twisted's reactor, which this project does without; and the browser's requests have to go where
-the guard lets them. A rendered page is the tree that its scripts left after the network came to rest, and is archived
-as a resource, since no server sent it.
+A rendered page is the tree that its scripts left after the network came to rest, and is archived as a resource, since
+no server sent it.
 """
 
 from __future__ import annotations
@@ -12,32 +11,27 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from fnmatch import translate
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from playwright.async_api import (
-    Browser,
-    BrowserContext,
-    CDPSession,
-    Error,
-    Page,
-    TimeoutError as Late,
-    async_playwright,
-)
+from playwright.async_api import Error, TimeoutError as Late
 from scrapy import Request
+from scrapy.crawler import Crawler
 from scrapy.exceptions import DownloadFailedError, DownloadTimeoutError
-from scrapy.http import Headers, Response
+from scrapy.http import Headers, Response, TextResponse
+from scrapy.settings import BaseSettings
 
 from webcrawl.addresses import AddressGuard
 from webcrawl.body import BodyWriter
+from webcrawl.browser import Allows, PlaywrightPages, Visit
 from webcrawl.config import FetchConfig
 from webcrawl.dns import Resolver
 from webcrawl.errors import ConfigurationError
 from webcrawl.exchange import Exchange
 from webcrawl.guarded_proxy import GuardedProxy
 from webcrawl.mime.sizes import Sizes
+from webcrawl.postponed import RenderingFailed
 from webcrawl.responses import TRUNCATED, make_response
 from webcrawl.urls import hostname
 
@@ -49,22 +43,16 @@ _BROWSERS = (
     "google-chrome",
     "google-chrome-stable",
 )
-_QUIET_SECONDS = 3.0
-_CLOSE_SECONDS = 5.0
 _MOST_BYTES = 1 << 28
-_HTML = ("text/html", "application/xhtml+xml")
-# What a page looks like is nobody's business here.
-_UNWANTED = frozenset({"Image", "Media", "Font", "Ping", "Prefetch", "CSPViolationReport"})
 _GONE = frozenset({"content-length", "content-encoding", "transfer-encoding", "content-type", "connection"})
-_TREE = "n => (document.doctype ? '<!DOCTYPE html>\\n' : '') + document.documentElement.outerHTML.slice(0, n)"
-_ARGUMENTS = (
-    # no way around the proxy: names are not resolved, and nothing goes by UDP
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
-    "--disable-quic",
-    "--disable-background-networking",
-    "--disable-dev-shm-usage",
-    "--js-flags=--max-old-space-size=512",
+# Each would take the browser from behind the guard, or be of no effect.
+_NOT_OURS = (
+    "PLAYWRIGHT_BROWSER_PROVIDER",
+    "PLAYWRIGHT_BROWSER_TYPE",
+    "PLAYWRIGHT_CDP_URL",
+    "PLAYWRIGHT_CONNECT_URL",
+    "PLAYWRIGHT_LAUNCH_OPTIONS",
+    "PLAYWRIGHT_MAX_CONTEXTS",
 )
 
 
@@ -93,121 +81,83 @@ class Rules:
 class Renderer:
     """One browser for the pages of one crawl, each in a context of its own: no cookies, no cache, no storage.
 
-    Who renders holds one of its `places`.
+    Who renders holds one of its `places`. Raises ConfigurationError for settings that cannot be.
     """
 
     def __init__(
-        self,
-        rules: Sequence[str],
-        browser: str | None,
-        user_agent: str,
-        resolver: Resolver,
-        guard: AddressGuard,
-        fetch: FetchConfig,
+        self, settings: BaseSettings, resolver: Resolver, guard: AddressGuard, fetch: FetchConfig
     ) -> None:
-        self.rules = Rules(rules)
+        for name in _NOT_OURS:
+            if settings.get(name):
+                raise ConfigurationError(f"{name} cannot be set: the crawl starts its browser itself")
+        self.rules = Rules(settings.getlist("RENDER"))
         self._proxy = GuardedProxy(resolver, guard)
         self._spool = fetch.spool
-        self._most = Sizes(fetch.sizes).of("text/html")
-        self._executable = _executable(browser)
-        self._user_agent = user_agent
+        self._most = int(min(Sizes(fetch.sizes).of("text/html"), _MOST_BYTES))
+        self._executable = _executable(settings.get("RENDER_BROWSER"))
+        self._user_agent = settings.get("USER_AGENT")
         self.places = asyncio.Semaphore(os.cpu_count() or 1)
-        self._starting = asyncio.Lock()
-        self._stack = AsyncExitStack()
-        self._browser: Browser | None = None
+        self._pages: PlaywrightPages | None = None
 
     async def close(self) -> None:
-        with suppress(Error):
-            await self._stack.aclose()
+        if self._pages is not None:
+            await self._pages.close()
 
     async def render(
-        self, request: Request, timeout: float, check: Callable[[], None] = lambda: None
+        self,
+        request: Request,
+        crawler: Crawler,
+        timeout: float,
+        check: Callable[[], None] = lambda: None,
+        allows: Allows | None = None,
     ) -> Rendered | None:
         """The rendered page, or the redirect that the host answered; None for what is no HTML.
 
-        `check` is called right before the request goes out and may raise to keep it. Raises Scrapy's exceptions of
-        downloads.
+        `check` is called right before the request goes out and may raise to keep it; `allows` is asked for what the
+        page loads. Raises Scrapy's exceptions of downloads, and RenderingFailed.
         """
-        try:
-            browser = await self._started()
-            async with asyncio.timeout(timeout):
-                return await self._in_context(request, browser, timeout, check)
-        except (TimeoutError, Late) as error:
-            raise DownloadTimeoutError(
-                f"Rendering {request.url} took longer than {timeout} seconds."
-            ) from error
-        except Error as error:
-            raise DownloadFailedError(f"rendering failed: {error.message.splitlines()[0]}") from error
-
-    async def _in_context(
-        self, request: Request, browser: Browser, timeout: float, check: Callable[[], None]
-    ) -> Rendered | None:
+        if self._pages is None:
+            self._pages = PlaywrightPages(crawler, self._executable, self._proxy, self._most + 1)
+        assert crawler.spider is not None
+        visit = Visit(request.url, check, None if request.meta.get("dont_obey_robotstxt") else allows)
         agent = _agent(request) or self._user_agent
-        context = await browser.new_context(user_agent=agent, service_workers="block", accept_downloads=False)
         try:
-            return await self._page(request, context, timeout, check)
-        finally:
-            with suppress(Error, TimeoutError):
-                await asyncio.wait_for(context.close(), _CLOSE_SECONDS)
-
-    async def _started(self) -> Browser:
-        async with self._starting:
-            if self._browser is None or not self._browser.is_connected():
-                await self.close()
-                self._stack = AsyncExitStack()
-                proxy = await self._stack.enter_async_context(self._proxy)
-                playwright = await self._stack.enter_async_context(async_playwright())
-                self._browser = await playwright.chromium.launch(
-                    executable_path=self._executable,
-                    args=list(_ARGUMENTS),
-                    proxy={
-                        "server": proxy.url,
-                        "bypass": "<-loopback>",
-                        "username": proxy.user,
-                        "password": proxy.password,
-                    },
-                    # a sandbox needs a user of its own
-                    chromium_sandbox=os.geteuid() != 0,
-                    handle_sigint=False,
-                    handle_sigterm=False,
-                    handle_sighup=False,
-                )
-                self._stack.push_async_callback(self._browser.close)
-            return self._browser
-
-    async def _page(
-        self, request: Request, context: BrowserContext, timeout: float, check: Callable[[], None]
-    ) -> Rendered | None:
-        page = await context.new_page()
-        watch = await _Watch.over(page)
-        check()
-        try:
-            answer = await page.goto(request.url, wait_until="load", timeout=timeout * 1000)
-        except Error:
-            if watch.redirect is not None:
-                return _redirect(request, watch), None
-            if watch.other:
+            await self._pages.start()
+            async with asyncio.timeout(timeout):
+                response = await self._pages.download(request, visit, crawler.spider, agent)
+        except TimeoutError as error:
+            kind: type[Exception] = RenderingFailed if visit.answered else DownloadTimeoutError
+            raise kind(f"Rendering {request.url} took longer than {timeout} seconds.") from error
+        except Error as error:
+            if visit.redirect is not None:
+                status, location = visit.redirect
+                return Response(request.url, status=status, headers={"Location": location}), None
+            if visit.other:
                 return None
-            raise
-        if answer is None:
-            return None
-        with suppress(Late):
-            await page.wait_for_load_state("networkidle", timeout=_QUIET_SECONDS * 1000)
-        headers = {name: value for name, value in answer.headers.items() if name not in _GONE}
-        return await self._rendered(request, page, answer.status, headers)
+            kind = DownloadTimeoutError if isinstance(error, Late) else DownloadFailedError
+            kind = RenderingFailed if visit.answered else kind
+            raise visit.ended or kind(f"rendering failed: {error.message.splitlines()[0]}") from error
+        except Exception as error:
+            if not visit.answered:
+                raise
+            # of a page method, or of a handler of the spider's
+            raise RenderingFailed(f"{type(error).__name__}: {error}") from error
+        if visit.ended:
+            raise visit.ended
+        return self._rendered(request, response) if visit.answered else None
 
-    async def _rendered(self, request: Request, page: Page, status: int, headers: dict[str, str]) -> Rendered:
-        limit = int(min(self._most, _MOST_BYTES))
-        tree = str(await page.evaluate(_TREE, limit + 1)).encode("utf-8", "replace")
+    def _rendered(self, request: Request, response: Response) -> Rendered:
+        """The page in UTF-8, cut off where it is too long, and what is archived of it."""
+        tree = response.text.encode() if isinstance(response, TextResponse) else response.body
         writer = BodyWriter(self._spool, digests=True)
-        writer.add(tree[:limit])
-        body, truncated = writer.finish(), "length" if len(tree) > limit else None
+        writer.add(tree[: self._most])
+        body, truncated = writer.finish(), "length" if len(tree) > self._most else None
         exchange = Exchange(
             url=request.url,
             method="GET",
             request_head=b"",
             request_body=b"",
-            status=status,
+            status=response.status,
             response_head=b"",
             payload=body,
             ip_address=None,
@@ -215,67 +165,12 @@ class Renderer:
             truncated=truncated,
             mime_type="text/html",
         )
-        kept = Headers({**headers, "Content-Type": "text/html; charset=utf-8"})
+        headers = Headers({"Content-Type": "text/html; charset=utf-8"})
+        for name, values in response.headers.items():
+            if name.decode().lower() not in _GONE:
+                headers[name] = [line for value in values for line in value.split(b"\n")]
         flags = ["rendered", *([TRUNCATED] if truncated else [])]
-        return make_response(body, request.url, kept, status=status, flags=flags), exchange
-
-
-class _Watch:
-    """Looks at all that a page asks for: no pictures, no redirect of the page itself, nothing but HTML."""
-
-    def __init__(self, cdp: CDPSession, frame: str) -> None:
-        self._cdp = cdp
-        self._frame = frame
-        self._tasks: set[asyncio.Task[None]] = set()
-        self.redirect: tuple[int, str] | None = None
-        self.other = False
-
-    @classmethod
-    async def over(cls, page: Page) -> _Watch:
-        cdp = await page.context.new_cdp_session(page)
-        tree = await cdp.send("Page.getFrameTree")
-        watch = cls(cdp, tree["frameTree"]["frame"]["id"])
-        cdp.on("Fetch.requestPaused", watch._paused)
-        patterns = [
-            {"urlPattern": "*", "requestStage": "Request"},
-            {"urlPattern": "*", "resourceType": "Document", "requestStage": "Response"},
-        ]
-        await cdp.send("Fetch.enable", {"patterns": patterns})
-        return watch
-
-    def _paused(self, event: dict[str, Any]) -> None:
-        task = asyncio.ensure_future(self._decide(event))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _decide(self, event: dict[str, Any]) -> None:
-        method, arguments = "Fetch.continueRequest", {"requestId": event["requestId"]}
-        if self._is_unwanted(event):
-            method, arguments = "Fetch.failRequest", {**arguments, "errorReason": "BlockedByClient"}
-        with suppress(Error):  # the page is closed
-            await self._cdp.send(method, arguments)
-
-    def _is_unwanted(self, event: dict[str, Any]) -> bool:
-        kind, status = event.get("resourceType"), event.get("responseStatusCode")
-        if status is None:
-            return kind in _UNWANTED or not event["request"]["url"].startswith(
-                ("http:", "https:", "data:", "blob:")
-            )
-        if kind != "Document" or event.get("frameId") != self._frame:
-            return False
-        headers = {one["name"].lower(): one["value"] for one in event.get("responseHeaders", ())}
-        if 300 <= status < 400 and "location" in headers:
-            self.redirect = status, headers["location"]
-            return True
-        mime_type = headers.get("content-type", "text/html").partition(";")[0].strip().lower()
-        self.other = mime_type not in _HTML
-        return self.other
-
-
-def _redirect(request: Request, watch: _Watch) -> Response:
-    assert watch.redirect is not None
-    status, location = watch.redirect
-    return Response(request.url, status=status, headers={"Location": location})
+        return make_response(body, request.url, headers, status=response.status, flags=flags), exchange
 
 
 def _agent(request: Request) -> str | None:

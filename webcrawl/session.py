@@ -106,7 +106,9 @@ class Session:
         ignored = settings.get("URL_IGNORED_PARAMETERS")
         self.canonicalizer = Canonicalizer(TRACKING_PARAMETERS if ignored is None else tuple(ignored))
         self.readers = Readers(ReaderConfig.from_settings(settings))
-        self.renderer = _renderer(settings, self)
+        self.renderer: Renderer | None = None
+        if settings.getlist("RENDER"):
+            self.renderer = _renderer(settings, self)
         self.scope: Scope | None = None
         self._admitted: set[str] = set()
         """Seeds' hosts and ports that the crawl has heard of from here."""
@@ -127,6 +129,8 @@ class Session:
         """A middleware takes the hosts' turns; without one the scheduler does."""
         self.another_turn: Callable[[Request], Awaitable[None]] | None = None
         """What it has a request wait for that goes out once more."""
+        self.allows: Callable[[str], Awaitable[bool]] | None = None
+        """Where robots.txt is obeyed: whether it lets a page load this."""
         self.bloom: BloomSeen | None = None
         learn_schemes(settings)
         self._filter_classes = filter_classes(settings)
@@ -144,6 +148,12 @@ class Session:
             session = _sessions[crawler] = cls(crawler.settings, crawler.spidercls.name)
             crawler.signals.connect(session.close, signals.engine_stopped)
         return cast("Self", session)
+
+    def need_renderer(self) -> Renderer:
+        """The crawl's browser, also where RENDER names nothing; raises ConfigurationError."""
+        if self.renderer is None:
+            self.renderer = _renderer(self._settings, self)
+        return self.renderer
 
     async def connect(self, *, to_crawl: bool = False) -> None:
         """Start or reach the engine; raises EngineUnavailable, EngineError.
@@ -343,17 +353,14 @@ class Session:
         return FilterChain.from_config(config, classes)
 
 
-def _renderer(settings: BaseSettings, session: Session) -> Renderer | None:
-    """A browser for what RENDER names; None where it names nothing."""
-    rules = settings.getlist("RENDER")
-    if not rules:
-        return None
+def _renderer(settings: BaseSettings, session: Session) -> Renderer:
     try:
-        from webcrawl.render import Renderer  # brings Playwright, which is an extra
+        from webcrawl.render import Renderer  # brings scrapy-playwright, which is an extra
     except ImportError as error:
-        raise ConfigurationError("RENDER needs Playwright: pip install 'webcrawl[render]'") from error
-    browser, agent = settings.get("RENDER_BROWSER"), settings.get("USER_AGENT")
-    return Renderer(rules, browser, agent, session.resolver, session.guard, session.fetch)
+        raise ConfigurationError(
+            "rendering needs scrapy-playwright: pip install 'webcrawl[render]'"
+        ) from error
+    return Renderer(settings, session.resolver, session.guard, session.fetch)
 
 
 def learn_schemes(settings: BaseSettings) -> None:

@@ -20,7 +20,7 @@ from tests.web import LocalWeb, Reply
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 pytestmark = pytest.mark.skipif(
-    CHROMIUM is None or find_spec("playwright") is None,
+    CHROMIUM is None or find_spec("scrapy_playwright") is None,
     reason="needs the extra 'render' and Chromium (on Debian and Ubuntu: apt install chromium-headless-shell)",
 )
 
@@ -94,6 +94,7 @@ def test_rendered_pages(run_crawl: RunCrawl, local_web: StartWeb, tmp_path: Path
     assert (kind, mime_type) == ("resource", "text/html") and b"<title>Loaded</title>" in body
     check(result.data_dir)
     assert not processes(tmp_path)
+    assert "Traceback" not in result.stderr and "scrapy-playwright" not in result.stderr
 
 
 ATTACK = """<title>attack</title><iframe src="{0}/frame"></iframe><script src="{0}/script"></script>
@@ -124,7 +125,105 @@ def test_a_page_reaches_nothing_that_the_crawl_may_not(run_crawl: RunCrawl, loca
         "broad", [web.url(SITE)], ALLOWED_NETWORKS="127.0.0.0/8", CRAWL_ID="allowed", **OPTIONS
     )
     assert allowed.rows()[0]["title"] == "attack"
-    assert {"/frame", "/script", "/fetch", "/socket", "/worker"} <= {*web.paths(INTERNAL)}
+    reached = web.paths(INTERNAL)
+    assert {"/frame", "/script", "/fetch", "/socket", "/worker"} <= {*reached} and "/window" not in reached
+
+
+PAGE = """<title>page</title><link rel=stylesheet href=/no/style><script src=/no/script></script>
+<script src=/ok></script><script src=/moved></script><script src={0}/no/script></script><script src={0}/ok></script>
+<iframe src={0}/frame></iframe><iframe src={0}/no/frame></iframe><script>
+for (const url of ['/no/fetch', '{0}/no/fetch', '{1}/fetch']) fetch(url, {{mode: 'no-cors'}}).catch(() => 0)
+document.body.insertAdjacentHTML("beforeend", "<a href=/second>second</a>")
+new Worker(URL.createObjectURL(new Blob(["fetch('{0}/no/worker', {{mode: 'no-cors'}})"])))
+</script>"""
+
+
+@pytest.mark.parametrize("obeys", [True, False])
+def test_what_a_page_loads_is_asked_of_robots_txt(
+    obeys: bool, run_crawl: RunCrawl, local_web: StartWeb
+) -> None:
+    web = local_web(SITE, INTERNAL, "127.0.1.3")
+    elsewhere, away = web.host(INTERNAL), web.host("127.0.1.3")
+    rules = Reply("User-agent: *\nDisallow: /no/", headers={"Content-Type": "text/plain"})
+    web.put(SITE, "/robots.txt", rules)
+    web.put(INTERNAL, "/robots.txt", rules)
+    web.put("127.0.1.3", "/robots.txt", Reply(status=500))
+    web.put(SITE, "/", PAGE.format(elsewhere, away))
+    # what cannot be reached is known for a while
+    web.put(SITE, "/second", f"<title>second</title><script src={away}/script></script>")
+    web.put(SITE, "/moved", Reply(status=302, headers={"Location": f"{elsewhere}/no/moved"}))
+    web.put(INTERNAL, "/frame", "<script src=/no/of-frame></script><script src=/of-frame></script>")
+    result = run_crawl(
+        "broad",
+        [web.url(SITE)],
+        ALLOWED_NETWORKS="127.0.0.0/8",
+        POLITENESS_BACKOFF=0.05,
+        # the browser's page holds none of the connections that robots.txt needs
+        CONCURRENT_REQUESTS=1,
+        ROBOTSTXT_OBEY=obeys,
+        **OPTIONS,
+    )
+    assert sorted(str(row["title"]) for row in result.rows()) == ["page", "second"], result.stderr
+    asked = [hit.host + hit.path for hit in web.log()]
+    assert {f"{INTERNAL}/ok", f"{SITE}/ok", f"{INTERNAL}/of-frame"} <= {*asked}
+    forbidden = {one for one in asked if "/no/" in one} | {*asked} & {"127.0.1.3/fetch", "127.0.1.3/script"}
+    if obeys:
+        assert not forbidden
+        assert [asked.count(f"{host}/robots.txt") for host in (SITE, INTERNAL, "127.0.1.3")] == [1, 1, 1]
+        assert result.summary["resources_denied"] == 11 and result.summary["robots_denied"] == 0
+    else:
+        assert len(forbidden) == 11 and not any("robots" in one for one in asked)
+
+
+SPIDER = """
+from scrapy import Request
+from scrapy_playwright.page import PageMethod
+from spiders.base import BroadSpider
+
+MORE = {
+    "stored": {},
+    "held": {"playwright_page_methods": [PageMethod("evaluate", "document.title = 'held'")]},
+    "failing": {"playwright_page_methods": [PageMethod("click", "#nowhere", timeout=100)]},
+    "refused": {"playwright_include_page": True},
+}
+
+class Asking(BroadSpider):
+    name = "asking"
+
+    def parse(self, response):
+        yield self.page(response)
+        if response.url.endswith("/x"):
+            for name, more in MORE.items():
+                meta = {"playwright": True, "playwright_context_kwargs": {"locale": "fr"}, **more}
+                yield Request(f"{response.url}?{name}", meta=meta, errback=self.errback)
+"""
+
+
+def test_what_requests_of_a_spider_ask_for_survives_the_frontier(
+    run_crawl: RunCrawl, local_web: StartWeb, tmp_path: Path
+) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/x", "<title>x</title><script>document.title = navigator.language</script>")
+    (tmp_path / "asking.py").write_text(SPIDER)
+    result = run_crawl(
+        "asking",
+        [web.url(SITE, "/x")],
+        env={"PYTHONPATH": str(tmp_path)},
+        SPIDER_MODULES="asking",
+        DOWNLOAD_DELAY=0,
+        FRONTIER_RETRY_DELAY=0.1,
+        FRONTIER_MAX_ATTEMPTS=3,
+        POLITENESS_MAX_FAILURES=1,
+    )
+    rows = {row["url"].partition("?")[2]: row for row in result.rows()}
+    titles = {query: row["title"] for query, row in rows.items()}
+    assert (titles[""], titles["stored"], titles["held"]) == ("x", "fr", "held"), result.stderr
+    # the host is not given up for what did not work in the browser
+    assert "Timeout 100ms" in rows["failing"]["error"]
+    assert "playwright_include_page" in rows["refused"]["error"]
+    asked = web.paths(SITE)
+    assert asked.count("/x?failing") == 3 and asked.count("/x?refused") == 0
+    assert result.summary["retried"] == 2
 
 
 def test_a_browser_ends_with_its_worker(

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import pytest
 
 import webcrawl
 from settings import base
+from tests.crawl import test_render
 from tests.crawls import CHECKOUT
 from tests.documents import epub as epub_of
 from tests.web import LocalWeb, Reply
@@ -33,6 +35,8 @@ EXAMPLES = sorted(
 )
 # programs that work on what a crawl left, not parts of one
 PROGRAMS = [path for path in EXAMPLES if path.parent.name in ("duckdb", "listeners")]
+# only where the extra 'render' is there to be imported
+RENDERS = ["render-pages.md"] if find_spec("scrapy_playwright") else []
 SETTINGS = [name for name in vars(base) if name.isupper()]
 PROJECT = ("webcrawl", "spiders", "middlewares", "pipelines", "settings", "scrapy.cfg")
 
@@ -218,7 +222,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for example, place in copies:
         shutil.copy(CHECKOUT / example, folder / place)
     with (folder / "settings" / "base.py").open("a") as settings:
-        for howto in ("add-a-mime-type-pipeline.md", "add-a-url-filter.md"):
+        for howto in ("add-a-mime-type-pipeline.md", "add-a-url-filter.md", *RENDERS):
             setting, path, number = registered(howto)
             settings.write(f"{setting}[{path!r}] = {number}\n")
         settings.write("URL_LAST_YEAR = 2026\n")
@@ -311,6 +315,20 @@ def test_the_protocol_example_is_crawled(extended: Path, tmp_path: Path) -> None
     with closing(sqlite3.connect(tmp_path / "metadata.db")) as database:
         rows = dict(database.execute("SELECT url, mime_type FROM pages"))
     assert rows[seed] == "text/html" and rows[f"{seed}0/notes"] == "text/plain"
+
+
+@test_render.pytestmark
+def test_the_rendering_example_presses_the_button(
+    extended: Path, local_web: Callable[..., LocalWeb], tmp_path: Path
+) -> None:
+    web = local_web("127.0.1.1")
+    button = "<button class=more onclick='this.outerHTML = `<a href=/found>x</a>`'>more</button>"
+    web.put("127.0.1.1", "/list", f"<title>list</title>{button}")
+    words = ["crawl", "broad", "-a", f"seeds={web.url('127.0.1.1', '/list')}", "-s", f"DATA_DIR={tmp_path}"]
+    options = ["-s", "DOWNLOAD_DELAY=0", "-s", "RENDER=127.0.1.1", "-s", "DNS_SERVERS=127.0.0.1:9"]
+    done = scrapy(extended, *words, *options)
+    assert done.returncode == 0, done.stderr
+    assert "/found" in web.paths("127.0.1.1")
 
 
 def test_the_filter_example_names_its_setting(extended: Path, tmp_path: Path) -> None:

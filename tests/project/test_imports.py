@@ -30,7 +30,7 @@ SLOW = {
     "pymediainfo",
     "pypdfium2",
 }
-SLOW |= {"simhash", "sqlalchemy"}
+SLOW |= {"scrapy_playwright", "simhash", "sqlalchemy"}
 OF_NO_USE = {"playwright", "pymediainfo", "pypdfium2", "valkey"}
 OF_A_SESSION = {"aiodns", "aiohttp", "redis", "rich"}
 

@@ -13,10 +13,6 @@ from scrapy import Request
 from tests.crawl import test_render
 from tests.downloads import Client, run
 from tests.wire import Wire, plain
-from webcrawl.addresses import AddressGuard
-from webcrawl.body import Spool
-from webcrawl.config import FetchConfig
-from webcrawl.dns import Resolver
 from webcrawl.http import check_before_sending
 from webcrawl.politeness import Ok
 from webcrawl.postponed import Postponed
@@ -48,20 +44,26 @@ def test_a_browser_that_died_is_started_again(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("RENDER_TEST", str(tmp_path))
 
     async def check() -> None:
-        fetch = FetchConfig(10, 0, 0, {"text/html": 60}, Spool(tmp_path))
-        guard = AddressGuard(["127.0.0.0/8"])
-        browser = render.Renderer(["127.0.0.1"], None, "robot", Resolver(["127.0.0.1:9"]), guard, fetch)
-        page = plain(b"<p>" + b"x" * 1000, b"Content-Type: text/html", b"X-A: b")
-        async with Wire([page]) as wire:
+        client = Client(RENDER="127.0.0.1", USER_AGENT="robot", DOCUMENT_MAXSIZE={"text/html": 60})
+        page = plain(
+            b"<p>" + b"x" * 1000,
+            b"Content-Type: text/html",
+            b"X-A: b",
+            b"Set-Cookie: a=1",
+            b"Set-Cookie: b=2",
+        )
+        async with Wire([page]) as wire, client:
+            browser = client.session.renderer
             for _ in range(2):
-                response, exchange = await browser.render(Request(wire.url()), 10)
+                response, exchange = await browser.render(Request(wire.url()), client.crawler, 10)
                 assert len(response.body) == 60 == len(exchange.payload)
                 assert (response.flags, exchange.truncated) == (["rendered", "truncated"], "length")
                 assert response.headers["X-A"] == b"b"
-                assert b"User-Agent: robot\r\n" in wire.heads[-1]
+                assert len(response.headers.getlist("Set-Cookie")) == 2
+                assert b"\r\nuser-agent: robot\r\n" in wire.heads[-1].lower()
                 for process in test_render.processes(tmp_path):
                     os.kill(process, signal.SIGKILL)
-                while browser._browser.is_connected():
+                while browser._pages.browser.is_connected():
                     await asyncio.sleep(0.01)
             await browser.close()
 

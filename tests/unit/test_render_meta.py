@@ -1,0 +1,219 @@
+"""What a request's meta asks of scrapy-playwright: it is done, in the crawl's own browser, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from scrapy import Request
+from scrapy.exceptions import DownloadFailedError, DownloadTimeoutError, NotSupported
+from scrapy.http import HtmlResponse
+
+from tests.crawl import test_render
+from tests.downloads import Client, run
+from tests.web import LocalWeb, Reply
+from webcrawl.errors import ConfigurationError
+from webcrawl.postponed import Postponed, RenderingFailed
+
+pytest.importorskip("webcrawl.render", reason="needs the extra 'render'")
+from scrapy_playwright.page import PageMethod
+
+pytestmark = test_render.pytestmark
+
+StartWeb = Callable[..., LocalWeb]
+SITE, OTHER = "127.0.1.1", "127.0.1.2"
+MORE = """<title>more</title><button id=more onclick="fetch('/more').then(a => a.text()).then(text =>
+document.body.insertAdjacentHTML('beforeend', text))">more</button>"""
+
+
+class Browsing(Client):
+    """A client whose browser ends with it."""
+
+    async def __aexit__(self, *details: Any) -> None:
+        if self.session.renderer is not None:
+            await self.session.renderer.close()
+        await super().__aexit__(*details)
+
+    async def render(self, url: str, **meta: Any) -> HtmlResponse:
+        found = await self.get(url, meta={"playwright": True, **meta})
+        assert isinstance(found, HtmlResponse)
+        return found
+
+    @property
+    def contexts(self) -> int:
+        """How many are open in the browser."""
+        assert self.session.renderer is not None and self.session.renderer._pages is not None
+        return len(self.session.renderer._pages.browser.contexts)
+
+
+def test_page_methods_are_called_and_waited_for(local_web: StartWeb) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", MORE)
+    web.put(SITE, "/more", Reply("<p id=rest>the rest", delay=0.2))
+
+    async def check() -> None:
+        async with Browsing() as client:
+            script = PageMethod("evaluate", "1 + 1")
+            methods = [PageMethod("click", "#more"), PageMethod("wait_for_selector", "#rest"), script]
+            response = await client.render(web.url(SITE), playwright_page_methods=methods)
+            assert "the rest" in response.text and response.flags == ["rendered"]
+            assert script.result == 2
+            plain = await client.get(web.url(SITE))
+            assert "rendered" not in plain.flags, "without RENDER nothing else is"
+            missing = PageMethod("click", "#nowhere", timeout=200)
+            with pytest.raises(RenderingFailed, match="Timeout 200ms"):
+                await client.render(web.url(SITE), playwright_page_methods=[missing])
+            broken = PageMethod(lambda page: {}["no"])
+            with pytest.raises(RenderingFailed, match="KeyError: 'no'"):
+                await client.render(web.url(SITE), playwright_page_methods=[broken])
+            assert client.contexts == 0
+
+    run(check(), 60)
+
+
+def test_contexts_are_apart_unless_they_are_named(local_web: StartWeb) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", Reply("<p>x", headers={"Set-Cookie": "seen=yes", "Content-Type": "text/html"}))
+
+    async def check() -> None:
+        async with Browsing(RENDER=SITE) as client:
+            for _ in range(2):
+                request = Request(web.url(SITE))
+                await client.send(request)
+                assert "playwright_context" not in request.meta and "playwright_page" not in request.meta
+            kwargs = {"locale": "fr-CH", "service_workers": "allow"}
+            for _ in range(2):
+                await client.render(
+                    web.url(SITE), playwright_context="session", playwright_context_kwargs=kwargs
+                )
+            assert client.contexts == 1
+            first, second, third, fourth = web.log(SITE)
+            assert "Cookie" not in {*first.headers, *second.headers, *third.headers}
+            assert fourth.headers["Cookie"] == "seen=yes"
+            assert fourth.headers["Accept-Language"].startswith("fr-CH")
+
+    run(check(), 60)
+
+
+def test_what_leads_past_the_guard_or_out_of_the_download_is_refused(local_web: StartWeb) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", "<p>x")
+
+    async def check() -> None:
+        async with Browsing() as client:
+            for meta in (
+                {"playwright_include_page": True},
+                {"playwright_context_kwargs": {"proxy": {"server": "http://127.0.0.1:1"}}},
+                {"playwright_context_kwargs": {"user_data_dir": "profile"}},
+            ):
+                with pytest.raises(NotSupported):
+                    await client.render(web.url(SITE), **meta)
+            with pytest.raises(NotSupported, match="only GET"):
+                await client.get(web.url(SITE), method="POST", meta={"playwright": True})
+            assert web.hits == []
+
+    run(check(), 60)
+
+
+def test_a_request_may_do_without_the_browser(local_web: StartWeb) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", "<title>x</title><script>document.title = 'y'</script>")
+
+    async def check() -> None:
+        async with Browsing(RENDER=SITE) as client:
+            response = await client.get(web.url(SITE), meta={"playwright": False})
+            assert "rendered" not in response.flags
+            assert "<title>y" in (await client.get(web.url(SITE))).text
+
+    run(check(), 60)
+
+
+def test_headers_are_those_of_the_request_and_for_its_page_alone(local_web: StartWeb) -> None:
+    web = local_web(SITE, OTHER)
+    web.put(SITE, "/", f"<iframe src={web.url(OTHER, '/frame')}></iframe><script src=/script></script>")
+    web.put(OTHER, "/frame", "<p>x")
+    web.put(SITE, "/script", "")
+
+    async def check() -> None:
+        async with Browsing(USER_AGENT="robot") as client:
+            headers = {"X-Key": "secret", "If-None-Match": '"1"', "Accept-Encoding": "none", "Accept": "a/b"}
+            meta = {"playwright": True, "playwright_page_goto_kwargs": {"referer": web.url(OTHER)}}
+            await client.get(web.url(SITE), headers=headers, meta=meta)
+            hits = {hit.path: hit.headers for hit in web.log()}
+            assert hits["/"]["X-Key"] == "secret" and hits["/"]["Accept"] == "a/b"
+            assert hits["/"]["Referer"] == web.url(OTHER)
+            assert "If-None-Match" not in hits["/"] and "gzip" in hits["/"]["Accept-Encoding"]
+            assert "X-Key" not in hits["/frame"] and "X-Key" not in hits["/script"]
+            assert {headers["User-Agent"] for headers in hits.values()} == {"robot"}
+
+    run(check(), 60)
+
+
+def test_what_a_browser_would_save_and_what_has_no_body_is_fetched_without_it(local_web: StartWeb) -> None:
+    web = local_web(SITE)
+    saved = {"Content-Type": "text/html", "Content-Disposition": "attachment; filename=x.html"}
+    web.put(SITE, "/saved", Reply("<p>saved", headers=saved))
+    web.put(SITE, "/empty", Reply(status=204))
+
+    async def check() -> None:
+        async with Browsing() as client:
+            assert (await client.get(web.url(SITE, "/saved"), meta={"playwright": True})).body == b"<p>saved"
+            assert (await client.get(web.url(SITE, "/empty"), meta={"playwright": True})).status == 204
+
+    run(check(), 60)
+
+
+def test_whose_fault_a_failure_is(local_web: StartWeb) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/slow", Reply("", delay=20))
+    web.put(SITE, "/endless", "<script>while (true) {}</script>")
+    web.put(SITE, "/cut", Reply(abort=True))
+
+    async def check() -> None:
+        async with Browsing() as client:
+            await client.render(web.put(SITE, "/", "<p>x"))
+            for path, kind in {
+                "/endless": RenderingFailed,
+                "/slow": DownloadTimeoutError,
+                "/cut": DownloadFailedError,
+            }.items():
+                with pytest.raises(kind) as caught:
+                    await client.render(web.url(SITE, path), download_timeout=1.5)
+                assert type(caught.value) is kind
+            assert client.contexts == 0
+            assert web.paths(SITE) == ["/", "/endless", "/slow", "/cut"], "each once"
+
+    run(check(), 60)
+
+
+def test_a_page_whose_resources_cannot_be_judged_any_more_comes_again(local_web: StartWeb) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", "<script src=/script></script>")
+
+    async def ending(url: str) -> bool:
+        raise Postponed("the crawl ends")
+
+    async def check() -> None:
+        async with Browsing() as client:
+            client.session.allows = ending
+            with pytest.raises(Postponed):
+                await client.render(web.url(SITE))
+            assert web.paths(SITE) == ["/"]
+
+    run(check(), 60)
+
+
+@pytest.mark.parametrize(
+    "name", ["PLAYWRIGHT_CDP_URL", "PLAYWRIGHT_CONNECT_URL", "PLAYWRIGHT_LAUNCH_OPTIONS"]
+)
+def test_no_other_browser_is_used(name: str) -> None:
+    async def check() -> None:
+        with pytest.raises(ConfigurationError, match=name):
+            async with Client(RENDER=SITE, **{name: {"x": 1} if name.endswith("S") else "ws://127.0.0.1"}):
+                pass
+        async with Client(**{name: {"x": 1}}) as client:
+            with pytest.raises(NotSupported, match=name):
+                await client.get("http://127.0.0.1:1/", meta={"playwright": True})
+
+    run(check())

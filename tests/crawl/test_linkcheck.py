@@ -14,7 +14,12 @@ from webcrawl.linkcheck import Problem, table
 SITE, OTHER = "127.0.1.1", "127.0.1.2"
 StartWeb = Callable[..., LocalWeb]
 RunCrawl = Callable[..., CrawlResult]
-OPTIONS: dict[str, Any] = {"DOWNLOAD_DELAY": 0, "ALLOWED_NETWORKS": "127.0.0.0/8", "FRONTIER_RETRY_DELAY": 0}
+OPTIONS: dict[str, Any] = {
+    "DOWNLOAD_DELAY": 0,
+    "ALLOWED_NETWORKS": "127.0.0.0/8",
+    "FRONTIER_RETRY_DELAY": 0,
+    "POLITENESS_CONNECT_BACKOFF": 0,
+}
 
 
 def redirect(target: str, status: int = 301) -> Reply:
@@ -106,7 +111,7 @@ def test_a_site_that_is_down_and_a_report_that_cannot_be_written_fail(
     run_crawl: RunCrawl, tmp_path: Path
 ) -> None:
     arguments = {"report": tmp_path / "no" / "report.jsonl"}
-    options = {**OPTIONS, "FRONTIER_MAX_ATTEMPTS": 1, "POLITENESS_CONNECT_BACKOFF": 0}
+    options = {**OPTIONS, "FRONTIER_MAX_ATTEMPTS": 1}
     result = run_crawl("linkcheck", ["http://127.0.1.3:1/"], arguments=arguments, **options)
     assert (result.returncode, result.stdout) == (1, "")
     assert "No report: " in result.stderr and "Traceback" not in result.stderr

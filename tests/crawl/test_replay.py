@@ -55,7 +55,8 @@ def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalWeb
         for path, reply in PAGES.items():
             web.put(SITE, path, reply)
         seeds = [web.url(SITE, path) for path in ("/", "/chunked", "/torn", "/data")]
-        yield web, crawl_hosts(seeds, folder, FRONTIER_RETRY_DELAY=0.1, FRONTIER_MAX_ATTEMPTS=2)
+        again = {"FRONTIER_MAX_ATTEMPTS": 2, "FRONTIER_RETRY_DELAY": 0.1, "POLITENESS_CONNECT_BACKOFF": 0.1}
+        yield web, crawl_hosts(seeds, folder, **again)
 
 
 def scrapy(*words: str | Path, code: int = 0, env: dict[str, str] | None = None) -> str:

@@ -13,6 +13,7 @@ from lxml import etree
 from webcrawl.document import Document
 from webcrawl.errors import UnreadableDocument
 from webcrawl.mime.facts import MAX_LINKS, Facts, Link, join
+from webcrawl.mime.xml import HARMLESS
 
 MOST_BYTES = 50 * 1024 * 1024
 """What the protocol allows, unpacked; as it allows 50,000 URLs (`MAX_LINKS`). What is beyond is left."""
@@ -75,14 +76,7 @@ def _read_xml(stream: _Bounded, base: str) -> Facts:
 def _events(stream: _Bounded) -> Iterator[tuple[str, etree._Element]]:
     """Starts and ends of elements; nothing is fetched, and no entity of the document's own is replaced."""
     events: Iterator[tuple[str, etree._Element]] = etree.iterparse(
-        stream,
-        events=("start", "end"),
-        resolve_entities=False,
-        no_network=True,
-        load_dtd=False,
-        huge_tree=False,
-        remove_comments=True,
-        remove_pis=True,
+        stream, events=("start", "end"), **HARMLESS
     )
     return events
 

@@ -10,6 +10,7 @@ from lxml import etree
 
 from webcrawl.document import Document
 from webcrawl.errors import UnreadableDocument
+from webcrawl.mime.xml import HARMLESS
 
 MOST_BYTES = 64 * 1024 * 1024
 """Of all members that are read, unpacked."""
@@ -59,14 +60,7 @@ class Zipped:
 
 def parse(data: bytes) -> etree._Element:
     """The root of some XML: nothing is fetched, no entity replaced; raises UnreadableDocument."""
-    parser = etree.XMLParser(
-        resolve_entities=False,
-        no_network=True,
-        load_dtd=False,
-        huge_tree=False,
-        remove_comments=True,
-        remove_pis=True,
-    )
+    parser = etree.XMLParser(**HARMLESS)
     try:
         root = etree.fromstring(data, parser)
     except (etree.XMLSyntaxError, ValueError) as error:

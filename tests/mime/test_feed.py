@@ -64,6 +64,30 @@ def test_a_feed_that_is_not_quite_xml_is_read_all_the_same(read: Read) -> None:
     assert facts.details["broken"] is True
 
 
+def test_an_article_may_show_what_an_entity_is(read: Read) -> None:
+    shown = "<![CDATA[<pre><!DOCTYPE a [<!ENTITY b SYSTEM 'file:///etc/passwd'>]></pre>]]>"
+    body = rss(f"<title>XXE</title><link>/one</link><description>{shown}</description>")
+    before = (
+        b"<!-- <!DOCTYPE a [<!ENTITY a 'b'>]> --><!DOCTYPE rss [<!-- <!ENTITY a 'b'> --><!ELEMENT a ANY>]>"
+    )
+    for feed in (body, body.replace(b"<rss", before + b"<rss")):
+        assert [link.url for link in read(READER, feed, RSS).links] == ["http://site.example/one"]
+
+
+@pytest.mark.parametrize(
+    "doctype",
+    [
+        "<!-- a --> <?b?>\n<!doctype rss [<!entity a 'b'>]>",
+        "<!DOCTYPE rss [<!-- ]> --><?a ]> ?><!ELEMENT a ANY><!ENTITY a 'b'>]>",
+        "<!DOCTYPE rss SYSTEM 'a>[b' [<!ENTITY % a ']>'> <!ENTITY b 'c'>]>",
+    ],
+)
+def test_entities_are_found_wherever_they_are_defined(doctype: str, read: Read) -> None:
+    body = rss("<title>&a;</title><link>/one</link>").replace(b"<rss", doctype.encode() + b"<rss")
+    with pytest.raises(UnreadableDocument, match="defines entities"):
+        read(READER, body, RSS)
+
+
 @pytest.mark.parametrize(
     ("body", "error"),
     [
@@ -72,8 +96,10 @@ def test_a_feed_that_is_not_quite_xml_is_read_all_the_same(read: Read) -> None:
         (b"\x00\x01\x02" * 100, "is no feed"),
         (entity_bomb("rss"), "defines entities"),
         (b"<rss>" + b" " * 20_000_001, "more than any feed needs"),
+        (b"<!-- <!-- ]>'" * 1_000_000, "is no feed"),
+        (b"<!DOCTYPE a [" + b"<!-- <?' " * 1_000_000, "is no feed"),
     ],
-    ids=["empty", "html", "bytes", "entities", "large"],
+    ids=["empty", "html", "bytes", "entities", "large", "comment", "DOCTYPE"],
 )
 def test_what_is_no_feed_is_said(body: bytes, error: str, read: Read) -> None:
     with pytest.raises(UnreadableDocument, match=error):

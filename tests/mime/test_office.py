@@ -44,6 +44,86 @@ def test_open_document(read: Read) -> None:
     assert facts.details == {"pages": 3, "words": 7}
 
 
+WORD = 'xmlns:w="http://w/" xmlns:mc="http://mc/"'
+
+
+def word(*runs: str) -> str:
+    paragraphs = "".join(f"<w:p>{run}</w:p>" for run in runs)
+    return f"<w:document {WORD}><w:body>{paragraphs}</w:body></w:document>"
+
+
+@pytest.mark.parametrize(
+    ("run", "text"),
+    [
+        (
+            "<w:t>one</w:t><w:br/><w:t>two</w:t><w:tab/><w:t>three</w:t><w:cr/><w:t>four</w:t>",
+            "one two three four",
+        ),
+        ("<w:t>co</w:t><w:noBreakHyphen/><w:t>op</w:t>", "co-op"),
+        (
+            "<w:del><w:r><w:delText>gone</w:delText></w:r></w:del><w:ins><w:r><w:t>here</w:t></w:r></w:ins>",
+            "here",
+        ),
+        ("<w:moveFrom><w:r><w:t>moved</w:t></w:r></w:moveFrom><w:t>kept</w:t>", "kept"),
+        (
+            "<mc:AlternateContent><mc:Choice><w:t>box</w:t></mc:Choice><mc:Choice><w:t>box</w:t></mc:Choice>"
+            "<mc:Fallback><w:t>box</w:t></mc:Fallback></mc:AlternateContent><w:t> and more</w:t>",
+            "box and more",
+        ),
+        ("<w:instrText> PAGE </w:instrText><w:t>3</w:t>", "3"),
+    ],
+    ids=["breaks", "hyphen", "deleted", "moved", "versions", "code"],
+)
+def test_the_text_of_a_document_is_what_its_reader_sees(run: str, text: str, read: Read) -> None:
+    assert read(READER, ooxml(word__document=word(run)), TYPE).text == text
+
+
+def test_links_that_are_fields_are_found(read: Read) -> None:
+    def field(*codes: str) -> str:
+        inner = "".join(f"<w:r><w:instrText>{code}</w:instrText></w:r>" for code in codes)
+        return f'<w:fldChar w:fldCharType="begin"/>{inner}<w:fldChar w:fldCharType="separate"/><w:t>x</w:t>'
+
+    body = word(
+        field(' HYPERLINK "http://site.exa', 'mple/cut" \\o "tip" '),
+        field(" HYPERLINK http://site.example/bare "),
+        field(' HYPERLINK \\l "bookmark" '),
+        field(" PAGE "),
+        """<w:fldSimple w:instr=' HYPERLINK "/simple" '><w:t>y</w:t></w:fldSimple>""",
+    )
+    facts = read(READER, ooxml(word__document=body), TYPE)
+    assert [link.url for link in facts.links] == [
+        f"http://site.example/{path}" for path in ("linked", "cut", "bare", "simple")
+    ]
+    assert facts.text == "x x x x y"
+
+
+@pytest.mark.parametrize("target", ["word/document2.xml", "/other/main.xml", "./a/../word/b.xml"])
+def test_the_main_part_is_the_one_that_relations_name(target: str, read: Read) -> None:
+    kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument"
+    relations = f'<Relationships><Relationship Id="a" Type="{kind}" Target="{target}"/></Relationships>'
+    name = {"./a/../word/b.xml": "word/b.xml"}.get(target, target.lstrip("/"))
+    members = {"[Content_Types].xml": "<Types/>", "_rels/.rels": relations, name: word("<w:t>x</w:t>")}
+    assert read(READER, zipped(members), TYPE).text == "x"
+
+
+def test_strings_in_cells_are_text_where_there_is_no_table_of_them(read: Read) -> None:
+    cells = '<c t="inlineStr"><is><t>one</t></is></c><c><f>A1</f><v>42</v></c><c t="inlineStr"><is><t>two</t></is></c>'
+    parts = {
+        "xl__workbook": '<workbook><sheets><sheet name="S"/></sheets><definedName>A1</definedName></workbook>',
+        "xl__worksheets__sheet10": "<worksheet><c><v>1</v></c></worksheet>",
+        "xl__worksheets__sheet2": f"<worksheet><row>{cells}</row></worksheet>",
+    }
+    assert read(READER, ooxml(**parts), TYPE).text == "one two"
+
+
+def test_of_open_document_what_was_deleted_is_no_text_and_spaces_are(read: Read) -> None:
+    deleted = "<text:tracked-changes><text:p>deleted</text:p></text:tracked-changes>"
+    body = odt(f"{deleted}one<text:line-break/>two<text:tab/>three<text:s/>four<text:a>no address</text:a>")
+    facts = read(READER, body, TYPE)
+    assert facts.text == "one two three fourno address x"
+    assert facts.links == [("http://site.example/linked", None)]
+
+
 def test_the_older_binary_ones_say_who_made_them(read: Read) -> None:
     facts = read(READER, ole("Grüße", "A. Author"), "application/msword")
     assert (facts.title, facts.author, facts.details) == ("Grüße", "A. Author", {"pages": 12})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -14,12 +15,21 @@ from webcrawl.document import Document
 from webcrawl.errors import UnreadableDocument
 from webcrawl.mime.facts import MAX_TEXT, Facts, Link, absolute, language
 from webcrawl.mime.sitemap import w3c_time
-from webcrawl.mime.zipped import Zipped, first_texts, local
+from webcrawl.mime.zipped import Zipped, first_texts, local, parse
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-# Where OOXML keeps its text: of Word, Excel and PowerPoint.
-_TEXTS = re.compile(r"word/document\.xml|xl/sharedStrings\.xml|ppt/slides/slide(\d+)\.xml")
-_PARAGRAPHS = frozenset({"p", "si", "h", "table-cell"})
+# The main part of an OOXML document, where no relation names it, and where Excel and PowerPoint keep their text.
+_MAIN_PARTS = ("word/document.xml", "xl/workbook.xml", "ppt/presentation.xml")
+_TEXTS = re.compile(r"xl/sharedStrings\.xml|ppt/slides/slide(\d+)\.xml")
+_SHEETS = re.compile(r"xl/worksheets/sheet(\d+)\.xml")
+# Elements by their local names: those that end a line, those that stand for a character, and those whose text nobody
+# sees: deletions that are tracked, codes of fields, formats, readings of characters.
+_PARAGRAPHS = frozenset({"p", "si", "is", "h", "table-cell"})
+_CHARACTERS = {**dict.fromkeys(("br", "cr", "tab", "ptab", "line-break", "s"), " "), "noBreakHyphen": "-"}
+_UNSEEN = frozenset(
+    {"del", "delText", "moveFrom", "tracked-changes", "instrText", "delInstrText", "automatic-styles", "rPh"}
+)
+_HYPERLINK = re.compile(r"""\bHYPERLINK\s+(?:"([^"\n]+)"|([^\s"\\]+))""")
 _STATISTICS = ("Pages", "Words", "Slides", "Application", "Company")
 
 
@@ -40,9 +50,16 @@ def read(document: Document) -> Facts:
 def _read_ooxml(office: Zipped, base: str) -> Facts:
     said = first_texts(office.xml("docProps/core.xml")) if "docProps/core.xml" in office else {}
     counted = first_texts(office.xml("docProps/app.xml")) if "docProps/app.xml" in office else {}
-    parts = sorted((int(match[1] or 0), name) for name in office.names if (match := _TEXTS.fullmatch(name)))
-    sheets = office.xml("xl/workbook.xml") if "xl/workbook.xml" in office else None
-    links = (office.xml(name) for name in office.names if name.endswith(".rels"))
+    relations = {name: office.xml(name) for name in office.names if name.endswith(".rels")}
+    name = _main_part(office, relations.get("_rels/.rels"))
+    main = office.xml(name) if name else None
+    kind = local(main) if main is not None else ""
+    addresses = _relations(relations.values())
+    if main is not None and kind == "document":
+        text = _text([main])
+        addresses += _fields(main)
+    else:
+        text = _text(_parts(office))
     return Facts(
         title=said.get("title"),
         description=said.get("description") or said.get("subject"),
@@ -50,16 +67,41 @@ def _read_ooxml(office: Zipped, base: str) -> Facts:
         language=language(said.get("language")),
         published=w3c_time(said.get("created", "")),
         modified=w3c_time(said.get("modified", "")),
-        text=_text(office.xml(name) for _, name in parts),
-        links=[Link(url) for url in absolute(_relations(links), base)],
+        text=text,
+        links=[Link(url) for url in absolute(addresses, base)],
         details={
             **{name.lower(): _number(counted.get(name.lower())) for name in _STATISTICS},
             "keywords": said.get("keywords"),
-            "sheets": [one.get("name") for one in sheets.iter() if local(one) == "sheet"]
-            if sheets is not None
+            "sheets": [one.get("name") for one in main.iter("{*}sheet")]
+            if main is not None and kind == "workbook"
             else None,
         },
     )
+
+
+def _main_part(office: Zipped, relations: etree._Element | None) -> str | None:
+    """The name of the part that the others belong to: Word's need not be word/document.xml."""
+    for relation in relations if relations is not None else ():
+        if str(relation.get("Type")).endswith("/officeDocument"):
+            name = posixpath.normpath(str(relation.get("Target") or "")).lstrip("/")
+            if name in office:
+                return name
+    return next((name for name in _MAIN_PARTS if name in office), None)
+
+
+def _parts(office: Zipped) -> Iterator[etree._Element]:
+    """What holds the text of slides or sheets; these have it in cells where there is no table of strings."""
+    if texts := _numbered(office, _TEXTS):
+        yield from map(office.xml, texts)
+        return
+    for name in _numbered(office, _SHEETS):
+        if b"inlineStr" in (data := office.read(name)):
+            yield from parse(data).iter("{*}is")
+
+
+def _numbered(office: Zipped, pattern: re.Pattern[str]) -> list[str]:
+    found = ((int(match[1] or 0), name) for name in office.names if (match := pattern.fullmatch(name)))
+    return [name for _, name in sorted(found)]
 
 
 def _read_odf(office: Zipped, base: str) -> Facts:
@@ -72,13 +114,7 @@ def _read_odf(office: Zipped, base: str) -> Facts:
         if local(element) == "document-statistic"
         for name, value in element.attrib.items()
     }
-    addresses = (
-        value
-        for element in content.iter()
-        if local(element) == "a"
-        for name, value in element.attrib.items()
-        if etree.QName(name).localname == "href"
-    )
+    addresses = filter(None, (_attribute(element, "href") for element in content.iter("{*}a")))
     return Facts(
         title=said.get("title"),
         description=said.get("description") or said.get("subject"),
@@ -87,7 +123,7 @@ def _read_odf(office: Zipped, base: str) -> Facts:
         published=w3c_time(said.get("creation-date", "")),
         modified=w3c_time(said.get("date", "")),
         text=_text([content]),
-        links=[Link(url) for url in absolute(map(str, addresses), base)],
+        links=[Link(url) for url in absolute(addresses, base)],
         details={"application": said.get("generator"), **counts},
     )
 
@@ -133,20 +169,51 @@ def _text(roots: Iterable[etree._Element]) -> str | None:
 
 
 def _pieces(root: etree._Element) -> Iterator[str]:
-    for event, element in etree.iterwalk(root, events=("start", "end")):
-        if event == "start":
-            yield element.text or ""
-        else:
-            if local(element) in _PARAGRAPHS:
+    walk = etree.iterwalk(root, events=("start", "end"))
+    for event, element in walk:
+        name = local(element)
+        if event == "end":
+            if name in _PARAGRAPHS:
                 yield " "
             yield element.tail or ""
+        elif name in _UNSEEN or _is_other_version(name, element):
+            walk.skip_subtree()
+        else:
+            yield _CHARACTERS.get(name, "")
+            yield element.text or ""
 
 
-def _relations(roots: Iterable[etree._Element]) -> Iterator[str]:
-    for root in roots:
-        for relation in root.iter():
-            if relation.get("TargetMode") == "External" and str(relation.get("Type")).endswith("/hyperlink"):
-                yield str(relation.get("Target") or "")
+def _is_other_version(name: str, element: etree._Element) -> bool:
+    """Whether the same, for other programs, stands before it: the first version is as good as any."""
+    return name in ("Choice", "Fallback") and element.getprevious() is not None
+
+
+def _relations(roots: Iterable[etree._Element]) -> list[str]:
+    """Where hyperlinks lead that the parts of a document have a table of."""
+    return [
+        str(relation.get("Target") or "")
+        for root in roots
+        for relation in root.iter()
+        if relation.get("TargetMode") == "External" and str(relation.get("Type")).endswith("/hyperlink")
+    ]
+
+
+def _fields(root: etree._Element) -> list[str]:
+    """Where hyperlinks lead that are fields, whose code may be cut in pieces."""
+    codes = []
+    for element in root.iter("{*}instrText", "{*}fldChar", "{*}fldSimple"):
+        if local(element) == "instrText":
+            codes.append((element.text or "").replace("\n", " "))
+        else:
+            codes.append(f"\n{_attribute(element, 'instr') or ''}\n")
+    return [quoted or bare for quoted, bare in _HYPERLINK.findall("".join(codes))]
+
+
+def _attribute(element: etree._Element, name: str) -> str | None:
+    """The value of an attribute by its name without namespace."""
+    return next(
+        (str(value) for key, value in element.attrib.items() if etree.QName(key).localname == name), None
+    )
 
 
 def _number(text: object) -> int | str | None:

@@ -10,7 +10,7 @@ from tests.s3server import Line, S3Server
 from tests.stores.buckets import environment
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     with S3Server(tmp_path_factory.mktemp("s3")) as server:
         server.client.create_bucket(Bucket="pages")

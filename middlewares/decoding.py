@@ -15,7 +15,7 @@ from scrapy.http import Response
 from webcrawl.access import frontier_scheduler, is_robots
 from webcrawl.body import Body, BodyWriter
 from webcrawl.coding import codings, pieces
-from webcrawl.errors import BadCoding, StoreError, StoreUnavailable
+from webcrawl.errors import BadCoding
 from webcrawl.responses import (
     BAD_CODING,
     TRUNCATED,
@@ -38,10 +38,8 @@ class DecodingMiddleware:
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
         self._spool = session.fetch.spool
-        self._room = session.room
         self._sizes = session.sizes
         self._maxsize = session.fetch.maxsize
-        self._retry_delay = session.config.retry_delay
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -54,10 +52,10 @@ class DecodingMiddleware:
 
     def process_response(
         self, request: Request, response: Response
-    ) -> Response | Coroutine[Any, Any, Response | Request]:
+    ) -> Response | Coroutine[Any, Any, Response]:
         encodings = b",".join(response.headers.getlist("Content-Encoding"))
         if encodings and request.method != "HEAD" and length_of(response):
-            return self._decode_or_retry(request, response, codings(encodings.decode("latin-1")))
+            return self._counted_when_decoded(request, response, codings(encodings.decode("latin-1")))
         return self._counted(request, response)
 
     def _counted(self, request: Request, response: Response) -> Response:
@@ -65,16 +63,8 @@ class DecodingMiddleware:
             frontier_scheduler(self._crawler).count("truncated")
         return response
 
-    async def _decode_or_retry(
-        self, request: Request, response: Response, names: list[str]
-    ) -> Response | Request:
-        try:
-            return self._counted(request, await self._decoded(request, response, names))
-        except StoreError as error:
-            # an exception in an answer's way back would count as the end of its page
-            if (again := self._again(request, error)) is None:
-                raise
-            return again
+    async def _counted_when_decoded(self, request: Request, response: Response, names: list[str]) -> Response:
+        return self._counted(request, await self._decoded(request, response, names))
 
     async def _decoded(self, request: Request, response: Response, names: list[str]) -> Response:
         payload, flags = body_of(response), list(response.flags)
@@ -119,16 +109,3 @@ class DecodingMiddleware:
         if not whole and writer.size >= refused:
             raise IgnoreRequest(f"{request.url} unfolds to more than DOWNLOAD_MAXSIZE {refused}")
         return writer.finish(), whole
-
-    def _again(self, request: Request, error: StoreError) -> Request | None:
-        """The request, to be fetched later when there is room for its body; None when it was tried often enough."""
-        scheduler = frontier_scheduler(self._crawler)
-        if isinstance(error, StoreUnavailable) and scheduler.leased(request) is not None:
-            self._room.refuse(str(error))
-            scheduler.postpone(request)
-            return request
-        if scheduler.leased(request) is None or scheduler.is_last_attempt(request):
-            return None
-        scheduler.count("retried")
-        scheduler.retry(request, self._retry_delay, str(error))
-        return request

@@ -13,14 +13,14 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
-from webcrawl.errors import EngineUnavailable, InvalidURL
+from webcrawl.errors import EngineUnavailable
 from webcrawl.fetched import document_of
-from webcrawl.links import PageLinks
+from webcrawl.links import PageLinks, frame_links
 from webcrawl.mime.html import is_html
 from webcrawl.page import Page
 from webcrawl.postponed import Postponed
 from webcrawl.session import Session
-from webcrawl.urls import normalize, resolve, split
+from webcrawl.urls import normalize, split
 
 logger = logging.getLogger(__name__)
 
@@ -101,15 +101,4 @@ def _without(links: PageLinks, frames: Collection[str]) -> PageLinks:
 
 def _frame_addresses(response: Response) -> list[str]:
     document = document_of(response)
-    if not is_html(document.mime_type):
-        return []
-    found: dict[str, None] = {}
-    for tag, attributes in document.elements:
-        if tag == "frame":
-            try:
-                url = resolve((attributes.get("src") or "").partition("#")[0], response.url)
-            except InvalidURL:
-                continue
-            if url and url != response.url:
-                found[url] = None
-    return list(found)
+    return frame_links(document.elements, response.url) if is_html(document.mime_type) else []

@@ -25,6 +25,7 @@ _CUT = {LOST: "the connection broke", TIMED_OUT: "the time was up before the end
 class RetryMiddleware:
     """The outermost: it sees what the others made of a response or an exception.
 
+    It is told too of what another middleware raises when it is given a response, which Scrapy tells none of them.
     A failure is tried again FRONTIER_MAX_ATTEMPTS times, each time after twice as long, then goes on to the spider (or
     its errback). Requests that did not come from the frontier pass.
     """
@@ -32,7 +33,7 @@ class RetryMiddleware:
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
         self._session = session
-        session.judged = True
+        session.judge = self.process_exception
         self._codes = {int(code) for code in crawler.settings.getlist("RETRY_HTTP_CODES")}
 
     @classmethod

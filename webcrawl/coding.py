@@ -20,6 +20,9 @@ else:
 
 Pieces: TypeAlias = Iterator[bytes]
 
+MOST_CODINGS = 5
+"""As many as curl takes off; who sends more wants to keep somebody busy."""
+
 
 def codings(content_encoding: str | None) -> list[str]:
     """The codings of a header's value in the order in which they are to be taken off."""
@@ -30,8 +33,12 @@ def codings(content_encoding: str | None) -> list[str]:
 def pieces(payload: Iterable[bytes], names: Iterable[str]) -> Pieces:
     """`payload` without these codings, at most `CHUNK` bytes at a time.
 
-    Of a payload that is cut off or breaks in the middle, what there is. Raises BadCoding when it cannot be begun.
+    Of a payload that is cut off or breaks in the middle, what there is. Raises BadCoding when it cannot be begun, or is
+    in more than `MOST_CODINGS`.
     """
+    names = list(names)
+    if len(names) > MOST_CODINGS:
+        raise BadCoding(f"{len(names)} content codings are more than {MOST_CODINGS}")
     found: Pieces = iter(payload)
     for name in names:
         decoder = _DECODERS.get(name)

@@ -41,7 +41,7 @@ _FLAWS = {
     LOST: "the connection broke before the end of the body",
     TIMED_OUT: "the time was up before the end of the body",
     TRUNCATED: "the body was cut off at the limit of its type",
-    BAD_CODING: "the body is not encoded as its Content-Encoding says",
+    BAD_CODING: "the body cannot be decoded as its Content-Encoding says",
 }
 
 _documents: WeakKeyDictionary[Response, Document] = WeakKeyDictionary()

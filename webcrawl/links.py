@@ -65,7 +65,7 @@ def page_links(elements: Iterable[Element], url: str) -> PageLinks:
     of the page.
     """
     found = _collect(elements)
-    base = Base(_base(found.base, url))
+    base = _joining(found.base, url)
     joined: dict[str, None] = {}
     malformed = 0
     for address in found.addresses:
@@ -78,6 +78,19 @@ def page_links(elements: Iterable[Element], url: str) -> PageLinks:
                 joined[link] = None
     canonical = _resolve_or_none(found.canonical, base) if found.canonical else None
     return PageLinks(list(joined), found.nofollow, canonical, base.url, malformed)
+
+
+def frame_links(elements: Iterable[Element], url: str) -> list[str]:
+    """The frames of a frameset that came from `url`, normalised and without fragment, in document order, each once."""
+    found = list(elements)
+    base = _joining(next((said["href"] or "" for tag, said in found if tag == "base"), None), url)
+    links: dict[str, None] = {}
+    for tag, attributes in found:
+        if tag == "frame" and (address := _without_fragment(attributes["src"] or "")):
+            link = _resolve_or_none(address, base)
+            if link is not None and link != url:
+                links[link] = None
+    return list(links)
 
 
 def refresh_address(content: str) -> str:
@@ -138,9 +151,9 @@ def _without_fragment(address: str) -> str:
     return before + mark if before.strip(_C0_OR_SPACE) else ""
 
 
-def _base(href: str | None, url: str) -> str:
-    """A base element that is broken, or no web address, is as good as none."""
-    return (_resolve_or_none(href, Base(url)) if href else None) or url
+def _joining(href: str | None, url: str) -> Base:
+    """What links are joined to: a base element that is broken, or no web address, is as good as none."""
+    return Base((_resolve_or_none(href, Base(url)) if href else None) or url)
 
 
 def _resolve_or_none(address: str, base: Base) -> str | None:

@@ -282,7 +282,7 @@ class FrontierScheduler(RedisScheduler):
         if task.postponed:
             self.worker.pass_on(task.url, task.token)
             return
-        settlement = task.outcome(request, judged=self.session.judged)
+        settlement = task.outcome(request, judged=self.session.judge is not None)
         if settlement.verdict == "again":
             self.session.dated(request.url)
         page = task.page and settlement.verdict in ("done", "again")

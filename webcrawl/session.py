@@ -123,8 +123,8 @@ class Session:
         """An operator had paused it."""
         self.forgets = False
         """The crawl is forgotten when the session closes, after its summary has been written."""
-        self.judged = False
-        """A middleware says what becomes of every request; without one all count as done."""
+        self.judge: Callable[[Request, Exception], Request | None] | None = None
+        """A middleware's, which says what becomes of every request; without one all count as done."""
         self.paced = False
         """A middleware takes the hosts' turns; without one the scheduler does."""
         self.another_turn: Callable[[Request], Awaitable[None]] | None = None

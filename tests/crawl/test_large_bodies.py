@@ -221,6 +221,6 @@ def test_a_large_zipped_page_is_read_as_any_other(local_web: StartWeb, run_crawl
     assert {rows[path]["title"] for path in ("/gzip", "/deflate", "/plain", "/liar")} == {"large"}
     assert rows["/found"]["status"] == 200
     assert [rows[path]["error"] for path in ("/gzip", "/deflate", "/plain")] == [None] * 3
-    assert rows["/liar"]["error"] == "the body is not encoded as its Content-Encoding says"
+    assert rows["/liar"]["error"] == "the body cannot be decoded as its Content-Encoding says"
     assert record_at(result.data_dir, rows["/gzip"]).body == page
     check(result.data_dir)

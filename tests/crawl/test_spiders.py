@@ -145,6 +145,59 @@ def test_a_callback_that_raises_does_not_lose_its_page_silently(
     assert told or result.summary["dead_letters"] == 1
 
 
+ON_THE_WAY_BACK = """
+from spiders.base import BroadSpider
+
+
+class Nervous:
+    times = 0
+
+    def process_response(self, request, response):
+        if request.url.endswith("/bad"):
+            raise RecursionError("this middleware is broken")
+        if request.url.endswith("/once") and not Nervous.times:
+            Nervous.times += 1
+            raise RuntimeError("this middleware needed a moment")
+        return response
+
+
+class Broken(BroadSpider):
+    name = "broken"
+
+    @classmethod
+    def update_settings(cls, settings):
+        super().update_settings(settings)
+        chain = {**settings.getdict("DOWNLOADER_MIDDLEWARES"), Nervous: 500}
+        settings.set("DOWNLOADER_MIDDLEWARES", chain, priority="spider")
+"""
+
+
+def test_a_middleware_that_raises_when_it_is_given_a_response_fails_the_fetch(
+    project: Project, local_web: StartWeb, run_crawl: RunCrawl
+) -> None:
+    project.add_spider("broken", ON_THE_WAY_BACK)
+    web = local_web(SITE)
+    web.put(SITE, "/", "<a href=/bad>bad</a><a href=/once>once</a>")
+    web.put(SITE, "/bad", "bad")
+    web.put(SITE, "/once", "once")
+    result = run_crawl(
+        "broken",
+        [web.url(SITE)],
+        project=project.folder,
+        arguments={"scope": "host"},
+        DOWNLOAD_DELAY=0,
+        FRONTIER_RETRY_DELAY=0.1,
+        FRONTIER_MAX_ATTEMPTS=2,
+        timeout=20,
+    )
+    assert result.returncode == 0, result.stderr
+    rows = {row["url"]: row for row in result.rows()}
+    assert rows[web.url(SITE, "/once")]["error"] is None
+    assert rows[web.url(SITE, "/bad")]["error"] == "RecursionError: this middleware is broken"
+    summary = result.summary
+    assert (summary["failed"], summary["dead_letters"], summary["retried"]) == (1, 1, 2)
+
+
 AGAIN = """
 from scrapy import Spider
 

@@ -109,5 +109,18 @@ def test_dates() -> None:
     assert pdf_date("20261121101500Z") == datetime(2026, 11, 21, 10, 15, tzinfo=UTC)
     zone = timezone(-timedelta(hours=3, minutes=30))
     assert pdf_date("D:20261121101559-03'30'") == datetime(2026, 11, 21, 10, 15, 59, tzinfo=zone)
-    for text in ("", "D:", "yesterday", "D:20261341", "D:0000", "D:20261121101500+99'99'"):
+    assert pdf_date(" D:20261121101559-03'30' ") == datetime(2026, 11, 21, 10, 15, 59, tzinfo=zone)
+    # not as the standard says, but a date
+    assert pdf_date("2024-01-02") == datetime(2024, 1, 2, tzinfo=UTC)
+    assert pdf_date("2024-01-02T03:04:05+01:00") == datetime(2024, 1, 2, 2, 4, 5, tzinfo=UTC)
+    for text in (
+        "",
+        "D:",
+        "2024-01",
+        "D:2024+01",
+        "yesterday",
+        "D:20261341",
+        "D:0000",
+        "D:20261121101500+99'99'",
+    ):
         assert pdf_date(text) is None, text

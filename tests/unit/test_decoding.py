@@ -57,6 +57,19 @@ def test_what_is_not_encoded_so_stays_as_it_is(body: bytes, encoding: str) -> No
     run(check())
 
 
+def test_many_codings_are_not_taken_off() -> None:
+    async def check() -> None:
+        body = PAGE
+        for _ in range(5):
+            body = gzip.compress(body)
+        assert (await decoded(answer(body, "gzip" + ", gzip" * 4))).body == PAGE
+        for many in (6, 1200):
+            response = await decoded(answer(body, ", ".join(["gzip"] * many)))
+            assert (response.body, response.flags) == (body, ["bad_coding"])
+
+    run(check())
+
+
 def test_nothing_is_decoded_where_nothing_is() -> None:
     async def check() -> None:
         empty = answer(b"", "br")

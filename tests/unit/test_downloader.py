@@ -83,6 +83,29 @@ def test_a_new_request_ends_the_way_back(waits: bool) -> None:
 
 
 @pytest.mark.parametrize("waits", [False, True])
+def test_what_raises_on_the_way_back_is_told_to_who_judges(waits: bool) -> None:
+    told: list[Exception] = []
+
+    def judge(request: Request, error: Exception) -> Request | None:
+        told.append(error)
+        return request.replace(url=URL + "again") if len(told) == 1 else None
+
+    async def check() -> None:
+        chain = _Middlewares(Middleware("a", [], waits=waits, got=7), crawler=get_crawler())
+        chain.judge = judge
+        again = await chain.download_async(fetch, Request(URL))
+        assert again.url == URL + "again"
+        with pytest.raises(_InvalidOutput):
+            await chain.download_async(fetch, Request(URL))
+
+    async def fetch(request: Request) -> Response:
+        return Response(URL)
+
+    asyncio.run(check())
+    assert [type(error) for error in told] == [_InvalidOutput] * 2
+
+
+@pytest.mark.parametrize("waits", [False, True])
 @pytest.mark.parametrize("wrong", [{"asked": 7}, {"got": 7}, {"got": None}])
 def test_what_is_no_answer_is_named(wrong: dict[str, Any], waits: bool) -> None:
     with pytest.raises(_InvalidOutput, match=r"Middleware\.process_re"):

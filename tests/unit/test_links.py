@@ -8,7 +8,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from webcrawl.document import elements
 from webcrawl.errors import InvalidURL
-from webcrawl.links import PageLinks, page_links, refresh_address
+from webcrawl.links import PageLinks, frame_links, page_links, refresh_address
 from webcrawl.urls import resolve
 
 URL = "http://example.org/dir/page.html?x=1"
@@ -52,6 +52,20 @@ def test_every_source_in_document_order() -> None:
 def test_frames() -> None:
     page = links_of("<frameset><frame src=a><frame src='b'><frame src='about:blank'></frameset>")
     assert page.links == ["http://example.org/dir/a", "http://example.org/dir/b"]
+
+
+@pytest.mark.parametrize(
+    ("base", "links"),
+    [
+        ("", ["http://example.org/dir/a", "http://example.org/b"]),
+        ("<base href=/fr/><base href=/no/>", ["http://example.org/fr/a", "http://example.org/b"]),
+        ("<base href='http://[oops'>", ["http://example.org/dir/a", "http://example.org/b"]),
+    ],
+)
+def test_frames_by_themselves(base: str, links: list[str]) -> None:
+    frames = f"<frame src=a><frame src=/b#top><frame src='{URL}'><frame src='#x'><frame src='http://['><frame src=a>"
+    markup = f"<head>{base}</head><frameset>{frames}</frameset>"
+    assert frame_links(elements(LexborHTMLParser(markup)), URL) == links
 
 
 def test_each_link_once() -> None:

@@ -13,14 +13,16 @@ from pypdfium2 import raw
 
 from webcrawl.document import Document
 from webcrawl.errors import UnreadableDocument
+from webcrawl.mime.dates import read_date
 from webcrawl.mime.facts import MAX_LINKS, MAX_TEXT, Facts, Link, absolute, language
 
 MOST_PAGES = 2_000
 MOST_BOOKMARKS = 10_000
 _LONGEST_ADDRESS = 8_192
-# PDF 32000-1, 7.9.4: D:YYYYMMDDHHmmSSOHH'mm', all but the year may be missing.
+# PDF 32000-1, 7.9.4: D:YYYYMMDDHHmmSSOHH'mm', all but the year may be missing from the end; a zone belongs to a time.
 _DATE = re.compile(
-    r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:(Z|[+-])(?:(\d\d)(?:'?(\d\d))?)?)?", re.ASCII
+    r"(?:D:)?(\d{4})(?:(\d\d)(?:(\d\d)(?:(\d\d)(\d\d)?(\d\d)?(?:(Z|[+-])(?:(\d\d)(?:'?(\d\d))?)?'?)?)?)?)?",
+    re.ASCII,
 )
 
 
@@ -55,10 +57,10 @@ def read(document: Document) -> Facts:
 
 
 def pdf_date(value: str) -> datetime | None:
-    """A PDF date, in UTC where it names no zone; None when it is none."""
-    match = _DATE.match(value)
+    """A PDF date, or one as others write it; in UTC where it names no zone. None when it is none."""
+    match = _DATE.fullmatch(value.strip())
     if match is None:
-        return None
+        return read_date(value)
     year, month, day, hour, minute, second = (
         int(part or default) for part, default in zip(match.groups()[:6], (0, 1, 1, 0, 0, 0), strict=True)
     )

@@ -13,7 +13,7 @@ from scrapy.http import Response
 
 from webcrawl.access import frontier_scheduler, host_of, is_robots
 from webcrawl.errors import StoreError
-from webcrawl.http import KeptConnectionClosed, check_before_sending
+from webcrawl.http import KeptConnectionClosed, MalformedAnswer, check_before_sending
 from webcrawl.politeness import Failed, HostTurn, Ok, Outcome, Throttled, parse_retry_after
 from webcrawl.postponed import Postponed, RenderingFailed
 from webcrawl.responses import TIMED_OUT, length_of
@@ -21,13 +21,15 @@ from webcrawl.session import Session
 from webcrawl.turns import Abandoned, LeaseLost
 
 _THROTTLING = (429, 503)
-# What is refused or cancelled on our side says nothing about the host, nor does the end of a connection that it kept.
+# What is refused or cancelled on our side says nothing about the host, nor does the end of a connection that it kept;
+# and who answers badly is there.
 _NOT_THE_HOST = (
     IgnoreRequest,
     DownloadCancelledError,
     NotSupported,
     StoreError,
     KeptConnectionClosed,
+    MalformedAnswer,
     RenderingFailed,
 )
 
@@ -82,8 +84,13 @@ class PolitenessMiddleware:
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
-        self._give(request, Ok() if isinstance(exception, _NOT_THE_HOST) else Failed())
+        self._give(request, self._outcome_of(request, exception))
         frontier_scheduler(self._crawler).landed(request)
+
+    def _outcome_of(self, request: Request, exception: Exception) -> Outcome:
+        if is_robots(request) and isinstance(exception, MalformedAnswer):
+            return Throttled()
+        return Ok() if isinstance(exception, _NOT_THE_HOST) else Failed()
 
     def _outcome(self, request: Request, response: Response) -> Outcome:
         if response.status in _THROTTLING:

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import aiohttp
 import yarl
 from aiohttp.helpers import is_ip_address
+from aiohttp.http_exceptions import HttpProcessingError
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import (
@@ -35,6 +36,7 @@ from scrapy.utils.ssl import _make_ssl_context
 from scrapy.utils.url import add_http_if_no_scheme
 from twisted.python.failure import Failure
 
+from webcrawl import answers
 from webcrawl.body import Body, BodyWriter
 from webcrawl.errors import AddressRefused, ConfigurationError, NameNotResolved
 from webcrawl.exchange import Exchange
@@ -95,6 +97,10 @@ class KeptConnectionClosed(DownloadFailedError):
     """The server closed a connection that it had kept, just as it was used again: it has not begun to answer."""
 
 
+class MalformedAnswer(DownloadFailedError):
+    """The server answered, but not with what can be read as HTTP; the message says what is wrong."""
+
+
 class RequestRefused(IgnoreRequest):
     """The address guard forbids the connection; it is not a failure of the host."""
 
@@ -139,7 +145,7 @@ class HTTPDownloadHandler:
 
     def _open(self) -> aiohttp.ClientSession:
         client = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
+            connector=answers.connector(
                 resolver=self._resolver,
                 use_dns_cache=False,
                 limit=0,
@@ -206,6 +212,10 @@ class HTTPDownloadHandler:
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionError) as error:
             kind = KeptConnectionClosed if over_kept.get() else DownloadFailedError
             raise kind(f"{type(error).__name__}: {error}") from error
+        except aiohttp.ClientResponseError as error:
+            if not isinstance(error.__cause__, HttpProcessingError):  # what a proxy says
+                raise DownloadFailedError(f"{type(error).__name__}: {error}") from error
+            raise MalformedAnswer(_in_one_line(error)) from error
         except aiohttp.ClientError as error:
             raise DownloadFailedError(f"{type(error).__name__}: {error}") from error
 
@@ -367,3 +377,9 @@ class HTTPDownloadHandler:
             raise DownloadFailedError(f"proxy authorisation by {scheme} is not supported, only Basic")
         user, _, password = base64.b64decode(token).decode(self._proxy_encoding).partition(":")
         return url._replace(netloc=f"{quote(user, '')}:{quote(password, '')}@{url.netloc}").geturl()
+
+
+def _in_one_line(error: aiohttp.ClientResponseError) -> str:
+    """What aiohttp's parser said, without the mark below the place that it means."""
+    said = error.message or repr(error.__cause__ and error.__cause__.__cause__)
+    return " ".join(said.split()).removesuffix("^").rstrip()

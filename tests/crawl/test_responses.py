@@ -273,3 +273,33 @@ def test_strange_heads(local_web: StartWeb, crawl: RunCrawl) -> None:
     assert rows["/short"]["error"] == "the connection broke before the end of the body"
     assert result.summary["dead_letters"] == len(UNREADABLE)
     check(result.data_dir)
+
+
+def test_malformed_answers_are_failures_of_their_pages(local_web: StartWeb, crawl: RunCrawl) -> None:
+    """Each is one more than a host may fail in a row; beside it, a host whose robots.txt is malformed."""
+    web = local_web(SITE, OTHER)
+    bad = {f"/bad{number}": raw(OK, HTML, b"Content-Length: %d, many" % number) for number in range(5)}
+    mended = {"/mended": raw(OK, HTML, b"X N: 1"), "/named": raw(OK, HTML, b"X-\xc4: 2")}
+    good = [f"/good{number}" for number in range(5)]
+    web.sites[SITE].update({**bad, **mended, **dict.fromkeys(good, "good")})
+    web.put(OTHER, "/robots.txt", raw(OK, b"Content-Length: many"))
+    web.put(OTHER, "/", "not to be had")
+    result = crawl(
+        [home_of(web, *bad, *mended, *good), web.url(OTHER)],
+        FRONTIER_MAX_ATTEMPTS=2,
+        POLITENESS_MAX_FAILURES=2,
+        POLITENESS_MAX_BACKOFF=0.2,
+        **QUICK,
+    )
+    assert result.returncode == 0, result.stderr
+    rows = by_path(web, result)
+    assert {path for path, row in rows.items() if row["status"] == 200} == {"/", *mended, *good}
+    for path in bad:
+        assert rows[path]["error"].startswith("MalformedAnswer: Invalid character in Content-Length"), path
+        assert (rows[path]["state"], web.paths(SITE).count(path)) == ("failed", 2)
+    for path, reply in mended.items():
+        assert record_at(result.data_dir, rows[path]).body == reply.raw.rpartition(b"\r\n")[2]
+    assert rows[web.url(OTHER)]["error"].startswith("RobotsUnreachable")
+    assert "/" not in web.paths(OTHER)
+    assert (result.summary["dead_letters"], result.summary["failed"]) == (6, 6)
+    check(result.data_dir)

@@ -1,0 +1,119 @@
+"""Malformed answers: read where it is plain what is meant, else a failure that says what is wrong."""
+
+from __future__ import annotations
+
+import pytest
+from scrapy import Request
+from scrapy.exceptions import DownloadFailedError, ResponseDataLossError
+
+from tests.downloads import Client, run
+from tests.wire import Say, Wire, plain
+from webcrawl.answers import mend
+from webcrawl.http import KeptConnectionClosed, MalformedAnswer, exchange_of
+
+OK = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n"
+
+READABLE = {
+    "a name with a space": OK + b"X N: ab\r\nContent-Length: 4\r\n\r\nbody",
+    "a name with a space, folded": OK + b"X N: ab\r\n cd\r\nContent-Length: 4\r\n\r\nbody",
+    "a name that is not ASCII": OK + b"X-\xc4: ab\r\nContent-Length: 4\r\n\r\nbody",
+    "no name": OK + b"this is no header\r\n: nor this\r\nContent-Length: 4\r\n\r\nbody",
+    "space before the colon": OK + b"Content-Length : 4\r\nX N: y\r\n\r\nbody and more",
+    "NUL in a value": OK + b"X-N: a\0b\r\nContent-Length: 4\r\n\r\nbody",
+    "line feeds alone": b"HTTP/1.1 200 OK\nX N: ab\nContent-Length: 4\n\nbody",
+    "two lengths": CHUNKED + b"Content-Length: 99\r\n\r\n4\r\nbody\r\n0\r\n\r\n",
+    "two lengths, the other way": OK + b"Content-Length: 4\r\nTransfer-Encoding: identity\r\n\r\nbody",
+    "too much of a body": OK + b"Content-Length: 4\r\n\r\nbody and more",
+}
+
+
+@pytest.mark.parametrize("pieces", ["at once", "byte by byte"])
+@pytest.mark.parametrize("answer", READABLE.values(), ids=READABLE)
+def test_what_browsers_read_is_read(answer: bytes, pieces: str) -> None:
+    async def check() -> None:
+        said = [answer] if pieces == "at once" else [answer[at : at + 1] for at in range(len(answer))]
+        pause = 0.0 if pieces == "at once" else 0.001
+        async with Wire([Say(said, pause=pause), plain(b"next")]) as wire, Client() as client:
+            request = Request(wire.url())
+            response = await client.send(request)
+            assert (response.status, response.body, response.flags) == (200, b"body", [])
+            exchange = exchange_of(request)
+            assert exchange is not None and exchange.truncated is None
+            if pieces == "at once":
+                assert (await client.get(wire.url())).body == b"next"
+                assert wire.connections == 2, "who knows where that answer ended"
+
+    run(check())
+
+
+UNREADABLE = {
+    "Content-Length: b'Content-Length: x'": OK + b"X N: ab\r\nContent-Length: x\r\n\r\n",
+    "Content-Length": OK + b"Content-Length: 4\r\nContent-Length: 5\r\n\r\nbody",
+    "Bad status line": b"HTTP/1.1 abc OK\r\n\r\n",
+    "SSH-2.0": b"SSH-2.0-OpenSSH_9.2\r\n",
+    "b'X M: ab'": OK + b"X M: ab\r\nContent-Le",
+    "b'X O: ab'": OK + b"X O: ab\r\n" + b"Y: z\r\n" * 100_000,
+}
+
+
+@pytest.mark.parametrize(("reason", "answer"), UNREADABLE.items())
+def test_what_nobody_can_read_is_named(reason: str, answer: bytes) -> None:
+    async def check() -> None:
+        async with Wire([Say([answer], then="close")]) as wire, Client() as client:
+            with pytest.raises(MalformedAnswer) as caught:
+                await client.get(wire.url())
+            assert reason in str(caught.value) and "\n" not in str(caught.value)
+
+    run(check())
+
+
+def test_who_says_nothing_has_not_answered_badly() -> None:
+    async def check() -> None:
+        for answer in (b"", OK + b"Content-Le"):
+            async with Wire([Say([answer], then="close")]) as wire, Client() as client:
+                with pytest.raises(DownloadFailedError) as caught:
+                    await client.get(wire.url())
+                assert not isinstance(caught.value, MalformedAnswer | KeptConnectionClosed)
+
+    run(check())
+
+
+def test_a_body_in_broken_chunks_breaks_off_there() -> None:
+    async def check() -> None:
+        answer = Say([CHUNKED + b"\r\n4\r\nbody\r\n", b"ZZ\r\n"], pause=0.1)
+        async with Wire([answer]) as wire, Client() as client:
+            response = await client.get(wire.url())
+            assert (response.body, response.flags) == (b"body", ["dataloss"])
+            with pytest.raises(ResponseDataLossError, match="not framed as its head says"):
+                await client.get(wire.url(), meta={"download_fail_on_dataloss": True})
+        async with Wire([Say([b"".join(answer.pieces)])]) as wire, Client() as client:
+            assert (await client.get(wire.url())).flags == ["dataloss"]
+
+    run(check())
+
+
+def test_what_has_no_body_has_none() -> None:
+    async def check() -> None:
+        answer = Say([b"HTTP/1.1 204 No Content\r\nContent-Length: 4\r\n\r\nbody"])
+        async with Wire([answer]) as wire, Client() as client:
+            response = await client.get(wire.url())
+            assert (response.status, response.body) == (204, b"")
+
+    run(check())
+
+
+def test_the_head_is_archived_as_it_was_read() -> None:
+    async def check() -> None:
+        answer = Say([OK + b"X N: ab\r\nX-A: a\0b\r\n c\r\nServer: \xfc\r\nContent-Length: 4\r\n\r\nbody"])
+        async with Wire([answer]) as wire, Client() as client:
+            exchange = await client.exchange(wire.url())
+            assert exchange.response_head == (OK + b"X-A: a b c\r\nServer: \xfc\r\nContent-Length: 4\r\n\r\n")
+
+    run(check())
+
+
+def test_only_a_head_is_mended() -> None:
+    assert mend(OK + b"\r\nbody") == (OK + b"\r\n", b"body")
+    for data in (b"", b"\r\n\r\n", b"<html>\n\n", b"HTTP/1.1 103 Early\r\n\r\n", b"HTTP/1.1 20\r\n\r\n"):
+        assert mend(data) is None

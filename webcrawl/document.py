@@ -9,6 +9,7 @@ from selectolax.lexbor import LexborHTMLParser
 from w3lib.encoding import read_bom, to_unicode
 
 from webcrawl.body import Body
+from webcrawl.mime.xhtml import expanded
 
 Element: TypeAlias = tuple[str, dict[str, str | None]]
 """Name and attributes."""
@@ -90,11 +91,16 @@ class Document:
 
     @property
     def html(self) -> LexborHTMLParser:
-        """The body parsed as HTML, once; deep nesting is flattened, text and links are kept."""
+        """The body parsed as HTML, once; deep nesting is flattened, text and links are kept.
+
+        XHTML too, since few pages of that type are well-formed: `expanded` before.
+        """
         if self._html is None:
             markup = bytes(self._body)
             if not self._is_utf8(markup):
                 markup = self.text.encode("utf-8", "surrogatepass")
+            if self.mime_type == "application/xhtml+xml":
+                markup = expanded(markup)
             if markup.count(b"<") > TRUSTED_TAGS:
                 from webcrawl.nesting import bounded  # NumPy is slow to import, and few pages need it
 

@@ -11,6 +11,7 @@ from webcrawl.document import Document
 from webcrawl.mime.facts import Facts, Link, absolute, language
 from webcrawl.mime.readable import visible_text
 from webcrawl.mime.sitemap import w3c_time
+from webcrawl.mime.xhtml import expanded
 from webcrawl.mime.zipped import Zipped, first_texts, local
 from webcrawl.reading import MimePipeline
 
@@ -29,7 +30,7 @@ def read(document: Document) -> Facts:
     package = packages[0] if packages else "content.opf"
     said = first_texts(book.xml(package))
     chapters = [
-        LexborHTMLParser(book.read(name))
+        LexborHTMLParser(expanded(book.read(name)))
         for address in _attributes(book, package, "item", "href")
         if (name := posixpath.join(posixpath.dirname(package), unquote(address))) in book
         and name.endswith((".xhtml", ".html", ".htm"))

@@ -1,0 +1,56 @@
+"""XHTML, read by a parser of HTML."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from webcrawl.document import Document
+from webcrawl.mime.xhtml import expanded
+from webcrawl.rewriting import rewritten_page
+
+XHTML = "application/xhtml+xml"
+
+
+def xhtml(body: str) -> Document:
+    return Document(body.encode(), XHTML, "utf-8", "http://a.example/")
+
+
+@pytest.mark.parametrize(
+    "name", ["script", "style", "title", "textarea", "iframe", "noscript", "xmp", "a", "p"]
+)
+def test_of_xhtml_nothing_is_lost_behind_an_element_that_ends_itself(name: str) -> None:
+    for empty in (f"<{name}/>", f"<{name.upper()} />", f'<{name} src="a>b" x:y = \'"/>\' />'):
+        tree = xhtml(
+            f"<html><head><meta a='b'/></head><body>{empty}<p id='p'>text<br/></p></body></html>"
+        ).html
+        found = tree.css_first("body > #p" if name != "a" else "#p")
+        assert found is not None and found.html == '<p id="p">text<br></p>'
+
+
+def test_what_only_looks_like_an_empty_element_stays() -> None:
+    script = "<script>//<![CDATA[\nx = '<b/>';\n//]]></script>"
+    tree = xhtml(f"<!-- <i/> --><?a <i/>?><p>{script}<a href=x/>to x/</a><br></p>").html
+    assert [node.html for node in tree.css("script, a")] == [script, '<a href="x/">to x/</a>']
+    assert not tree.css("i")
+    assert Document(b"<p/>a<p/>b", "text/html", "utf-8", "http://a.example/").html.css("p")[0].text() == "a"
+
+
+@pytest.mark.parametrize("piece", ["<!--", "<![CDATA[", "<?", "<a b='", "<a ", '<a b="c" ', "<a/"])
+def test_any_xhtml_is_expanded_in_time(piece: str) -> None:
+    markup = piece.encode() * (2_000_000 // len(piece)) + b"/>"
+    before = time.process_time()
+    expanded(markup)
+    assert time.process_time() - before < 5  # 0.1 s; were it quadratic, hours
+
+
+def test_a_copy_of_xhtml_holds_all_of_it() -> None:
+    document = xhtml(
+        '<html><head><title/><script src="/e.js"/></head><body><p>text</p><a href="/b"/></body></html>'
+    )
+    copy = rewritten_page(document, {"http://a.example/b": "b.html"}.get).decode("utf-8-sig")
+    assert copy == (
+        '<html><head><title></title><script src="http://a.example/e.js"></script></head>'
+        '<body><p>text</p><a href="b.html"></a></body></html>'
+    )

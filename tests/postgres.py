@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -34,6 +36,7 @@ class PostgresServer:
         # not pytest's folder: a socket's path may have about 100 bytes only
         self.folder = Path(tempfile.mkdtemp(prefix="postgres"))
         self._databases = 0
+        self._hanging: list[int] = []
 
     def __enter__(self) -> Self:
         if self._user:
@@ -60,7 +63,22 @@ class PostgresServer:
 
     def stop(self) -> None:
         """Cut off every client; nothing that was committed is lost."""
+        self.go_on()
         self._run("pg_ctl", "-D", "data", "-m", "immediate", "-w", "stop", check=False)
+
+    def hang(self) -> None:
+        """Stop all its processes: it still takes connections, and what is sent over them, and answers nothing."""
+        server = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+        # first the one that starts others
+        for pid in (server, *self._children(server)):
+            self._hanging.append(pid)
+            os.kill(pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """After `hang`."""
+        while self._hanging:
+            with suppress(ProcessLookupError):
+                os.kill(self._hanging.pop(), signal.SIGCONT)
 
     def new_database(self) -> str:
         """The SQLAlchemy URI of an empty database."""
@@ -73,6 +91,10 @@ class PostgresServer:
     def conninfo(self, name: str) -> str:
         """How psycopg itself reaches a database."""
         return f"host={self.folder} user=crawler dbname={name}"
+
+    @staticmethod
+    def _children(server: int) -> list[int]:
+        return [int(pid) for pid in Path(f"/proc/{server}/task/{server}/children").read_text().split()]
 
     def _run(self, program: str, *words: str, check: bool = True) -> None:
         command = [str(self._binaries / program), *words]

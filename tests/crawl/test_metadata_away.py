@@ -81,6 +81,75 @@ def test_pages_wait_for_a_database_that_is_away_and_none_is_lost_or_stored_twice
     assert "Traceback" not in crawl.stderr + result.stderr
 
 
+HURRIED = """
+import webcrawl.room
+from spiders.broad import BroadSpider
+from webcrawl.stores import answering, database
+
+# half a minute would be long for a test
+webcrawl.room.PATIENCE_AT_THE_END = 0.5
+answering.ANSWER_SECONDS = 1.0
+database.CONNECT_SECONDS = 2
+
+
+class Hurried(BroadSpider):
+    name = "hurried"
+"""
+
+
+def test_pages_wait_for_a_database_that_hangs_and_a_crawl_ends_all_the_same(
+    start_crawl: Callable[..., Crawl],
+    project: Project,
+    local_web: Callable[..., LocalWeb],
+    postgres: PostgresServer,
+    valkey: Redis,
+    redis_url: str,
+) -> None:
+    web = local_web(*SITES)
+    graph = generated_web(8, web, pages=90)
+    seeds = [web.url(site) for site in SITES]
+    uri = postgres.new_database()
+    project.add_spider("hurried", HURRIED)
+    options: dict[str, object] = {
+        "REDIS_URL": redis_url,
+        "METADATA_URI": uri,
+        "DOWNLOAD_DELAY": 0.05,
+        "FRONTIER_MAX_ATTEMPTS": 1,
+        "FRONTIER_LEASE_SECONDS": 2,
+    }
+
+    crawl = start_crawl("hurried", seeds, project=project.folder, **options)
+    until(lambda: len(web.hits) >= 20, crawl)
+    postgres.hang()
+    try:
+        until(lambda: "The stores take no more for now" in crawl.stderr, crawl)
+        assert "no answer for 1 seconds" in crawl.stderr or "timeout expired" in crawl.stderr
+        time.sleep(2.5)  # longer than a lease: its heart goes on
+        held = len(web.hits)
+        time.sleep(1)
+        assert len(web.hits) == held
+    finally:
+        postgres.go_on()
+    until(lambda: "The stores take more again" in crawl.stderr, crawl)
+    until(lambda: len(web.hits) >= held + 15, crawl)
+    postgres.hang()
+    try:
+        until(lambda: crawl.stderr.count("The stores take no more for now") == 2, crawl)
+        crawl.interrupt()
+        assert crawl.wait(30).returncode == 0
+    finally:
+        postgres.go_on()
+    result = start_crawl("hurried", seeds, project=project.folder, **options).wait(60)
+    assert (result.summary["finish_reason"], result.summary["dead_letters"]) == ("finished", 0)
+    with Metadata(uri) as metadata:
+        rows = list(metadata.scan())
+    assert {row["url"] for row in rows} == graph.reachable(*seeds)
+    assert {row["status"] for row in rows} == {200}
+    # what was given up when the crawl was stopped was fetched again; a commit may have come through before
+    assert sum(row["fetches"] > 1 for row in rows) <= 10
+    assert "Traceback" not in crawl.stderr + result.stderr
+
+
 REFUSING = """
 from spiders.broad import BroadSpider
 

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection, text
 
 from tests.metadata import at, row
 from tests.postgres import PostgresServer
 from tests.together import together
 from webcrawl.errors import ConfigurationError, StoreError, StoreUnavailable
-from webcrawl.stores import database as database_module
+from webcrawl.stores import answering, database as database_module
+from webcrawl.stores.database import Database
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.schema import SCHEMA_VERSION
 
@@ -132,6 +134,51 @@ def test_a_database_that_is_away_is_told_from_one_that_refuses(postgres: Postgre
         metadata.upsert([row("https://example.org/after")])
         assert metadata.get("https://example.org/after") is not None
         assert metadata.count() == 2
+
+
+def test_a_server_that_hangs_is_away_until_it_goes_on(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answering, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(database_module, "CONNECT_SECONDS", 2)
+    uri = postgres.new_database()
+    with Metadata(uri) as metadata, Metadata(uri) as other:
+        metadata.upsert([row()])
+        assert other.get("https://example.org/") is not None
+        postgres.hang()
+        try:
+            for work in (
+                lambda: metadata.upsert([row("https://example.org/2")]),
+                lambda: metadata.upsert([row()]),
+                lambda: other.get("https://example.org/"),
+                lambda: other.get_many(["https://example.org/"]),
+            ):
+                with pytest.raises(StoreUnavailable, match=r"crawl\d+.*(no answer|timeout)"):
+                    work()
+        finally:
+            postgres.go_on()
+        metadata.upsert([row(), row("https://example.org/2")])
+        assert [found["fetches"] for found in other.scan()] == [1, 1]
+
+
+def test_what_reads_or_changes_whole_tables_may_take_any_time(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answering, "ANSWER_SECONDS", 0.5)
+    database = Database(postgres.new_database())
+
+    def sleep(connection: Connection) -> None:
+        connection.execute(text("SELECT pg_sleep(1)"))
+
+    database.write(sleep, at_leisure=True)
+    with database.reading() as connection:
+        sleep(connection)
+    # the same connections are in a hurry again
+    with pytest.raises(StoreUnavailable, match="no answer"):
+        database.write(sleep)
+    with pytest.raises(StoreUnavailable, match="no answer"), database.reading(at_leisure=False) as connection:
+        sleep(connection)
+    database.close()
 
 
 def test_a_database_that_does_not_exist_is_refused(postgres: PostgresServer) -> None:

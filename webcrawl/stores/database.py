@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,7 +19,8 @@ from webcrawl.errors import ConfigurationError, StoreError, StoreUnavailable
 
 # SQLite lets one process write at a time: how long to wait for one's turn, in seconds.
 LOCK_TIMEOUT = 60.0
-_CONNECT_SECONDS = 10
+CONNECT_SECONDS = 10
+"""How long a PostgreSQL server may take for a connection; what is asked over it has answering.ANSWER_SECONDS."""
 
 T = TypeVar("T")
 
@@ -54,12 +55,15 @@ class Database:
         self._reader: Connection | None = None
         self._reader_lock = threading.Lock()
 
-    def write(self, work: Callable[[Connection], T]) -> T:
-        """The result of `work` in a transaction that is committed; begun again while another process is in the way."""
+    def write(self, work: Callable[[Connection], T], *, at_leisure: bool = False) -> T:
+        """The result of `work` in a transaction that is committed; begun again while another process is in the way.
+
+        `at_leisure`: it may take any time; otherwise a server that hangs is away.
+        """
         deadline = time.monotonic() + LOCK_TIMEOUT
         while True:
             try:
-                with self._engine.begin() as connection:
+                with self._engine.begin() as connection, self._pace(connection, at_leisure):
                     if self.dialect.name == "sqlite":
                         # what it reads must still hold when it writes
                         connection.execute(text("BEGIN IMMEDIATE"))
@@ -70,10 +74,10 @@ class Database:
                 time.sleep(random.uniform(0.01, 0.1))
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """A connection to read by."""
+    def reading(self, *, at_leisure: bool = True) -> Iterator[Connection]:
+        """A connection to read by; see `write`."""
         try:
-            with self._engine.connect() as connection:
+            with self._engine.connect() as connection, self._pace(connection, at_leisure):
                 yield connection
         except SQLAlchemyError as error:
             raise self._failure(error) from error
@@ -100,6 +104,13 @@ class Database:
         with self._reader_lock:
             self._let_go()
         self._engine.dispose()
+
+    def _pace(self, connection: Connection, at_leisure: bool) -> AbstractContextManager[None]:
+        if at_leisure and self.dialect.driver == "psycopg":
+            from webcrawl.stores import answering  # its driver may not be there
+
+            return answering.at_leisure(connection.connection.dbapi_connection)
+        return nullcontext()
 
     def _fetch(self, statement: str, parameters: Mapping[str, Any]) -> tuple[Any, ...] | None:
         if self._reader is None:
@@ -136,11 +147,7 @@ class Database:
 
 def _engine(url: URL) -> Engine:
     if url.get_backend_name() != "sqlite":
-        # a server that is cut off must not be waited for as long as the system would
-        bounded = url.get_driver_name() in ("psycopg", "psycopg2")
-        return create_engine(
-            url, pool_pre_ping=True, connect_args={"connect_timeout": _CONNECT_SECONDS} if bounded else {}
-        )
+        return _server(url)
     if url.database and url.database != ":memory:":
         folder = Path(url.database).parent
         try:
@@ -159,6 +166,22 @@ def _engine(url: URL) -> Engine:
         # are not copied from the log into the file (at so many pages, 16 MB) after every batch.
         connection.execute("PRAGMA cache_size = -16384")
         connection.execute("PRAGMA wal_autocheckpoint = 4096")
+
+    return engine
+
+
+def _server(url: URL) -> Engine:
+    # a server that is cut off must not be waited for as long as the system would
+    bounded = url.get_driver_name() in ("psycopg", "psycopg2")
+    engine = create_engine(
+        url, pool_pre_ping=True, connect_args={"connect_timeout": CONNECT_SECONDS} if bounded else {}
+    )
+    if engine.dialect.driver == "psycopg":
+        from webcrawl.stores.answering import AnsweringConnection
+
+        @event.listens_for(engine, "do_connect")
+        def connect(dialect: object, record: object, words: Any, options: Any) -> AnsweringConnection:
+            return AnsweringConnection.connect(*words, **options)
 
     return engine
 

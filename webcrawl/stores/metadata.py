@@ -90,7 +90,7 @@ class Metadata:
         self._remember = Writing(
             _insert(dialect, fetches).on_conflict_do_nothing(), dict(fetches.columns), dialect
         )
-        database.write(lambda connection: prepare(connection, self.name))
+        database.write(lambda connection: prepare(connection, self.name), at_leisure=True)
 
     def __enter__(self) -> Self:
         return self
@@ -115,7 +115,7 @@ class Metadata:
 
     def get_many(self, urls: Sequence[str]) -> dict[str, dict[str, Any]]:
         """The rows of those of at most some thousand URLs that have one."""
-        with self._database.reading() as connection:
+        with self._database.reading(at_leisure=False) as connection:
             found = connection.execute(select(pages).where(pages.c.url.in_(urls))).mappings().all()
         return {row["url"]: dict(row) for row in found}
 

@@ -24,12 +24,12 @@ def test_a_crawl_goes_on_from_a_checkpoint_taken_while_it_worked(
     graph = generated_web(21, web, pages=100)
     seeds, data, place = [web.url(label) for label in SITES], tmp_path / "data", tmp_path / "copy"
 
-    def start(shards: int) -> Crawl:
-        settings = {"DOWNLOAD_DELAY": 0.1, "FRONTIER_LEASE_URLS": 5, "FRONTIER_SHARDS": shards}
+    def start(shards: int, delay: float) -> Crawl:
+        settings = {"DOWNLOAD_DELAY": delay, "FRONTIER_LEASE_URLS": 5, "FRONTIER_SHARDS": shards}
         settings["FRONTIER_HOT_URLS"] = 8  # so that queues are continued in the data folder
         return start_crawl("broad", seeds, arguments={"scope": "host"}, data_dir=data, **settings)
 
-    crawl = start(16)
+    crawl = start(16, delay=0.5)  # so that it is at work for longer than any command takes
     until(lambda: len(web.hits) >= 20, crawl)
     done = set(web.urls()[:12])
     said = HERE.scrapy("checkpoint", str(place), "-s", f"DATA_DIR={data}")
@@ -42,7 +42,7 @@ def test_a_crawl_goes_on_from_a_checkpoint_taken_while_it_worked(
 
     options = ["-s", f"DATA_DIR={data}", "-s", "FRONTIER_SHARDS=3", "-s", "FRONTIER_HOT_URLS=8"]
     assert "Go on with FRONTIER_SHARDS=3." in HERE.scrapy("restore", place.as_uri(), *options)
-    result = start(3).wait(40)
+    result = start(3, delay=0.1).wait(40)
     assert result.returncode == 0, result.stderr
     asked = set(web.urls())
     assert asked == graph.reachable(*seeds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -92,6 +93,32 @@ def test_contexts_are_apart_unless_they_are_named(local_web: StartWeb) -> None:
             assert "Cookie" not in {*first.headers, *second.headers, *third.headers}
             assert fourth.headers["Cookie"] == "seen=yes"
             assert fourth.headers["Accept-Language"].startswith("fr-CH")
+
+    run(check(), 60)
+
+
+def test_pages_at_a_time_are_apart_too_and_leave_no_service_worker(local_web: StartWeb) -> None:
+    web = local_web(SITE)
+    headers = {"Set-Cookie": "seen=yes", "Content-Type": "text/html"}
+    register = "<script>navigator.serviceWorker.register('/worker')</script>"
+    web.put(SITE, "/first", Reply("<script src=/wait></script>" + register, headers=headers))
+    web.put(SITE, "/wait", Reply("", delay=1))
+    web.put(SITE, "/worker", Reply("", headers={"Content-Type": "text/javascript"}))
+    web.put(SITE, "/second", "<p>x")
+
+    async def check() -> None:
+        async with Browsing(RENDER=SITE) as client:
+            kwargs = {"service_workers": "allow"}
+            first = asyncio.ensure_future(
+                client.render(web.url(SITE, "/first"), playwright_context_kwargs=kwargs)
+            )
+            while "/wait" not in web.paths(SITE):
+                await asyncio.sleep(0.01)
+            await client.get(web.url(SITE, "/second"))
+            await first
+            hits = {hit.path: hit.headers for hit in web.log()}
+            assert hits.keys() == {"/first", "/wait", "/second"}
+            assert "Cookie" in hits["/wait"] and "Cookie" not in hits["/second"]
 
     run(check(), 60)
 

@@ -244,3 +244,23 @@ def test_no_other_browser_is_used(name: str) -> None:
                 await client.get("http://127.0.0.1:1/", meta={"playwright": True})
 
     run(check())
+
+
+def test_settings_of_scrapy_playwright_hold(local_web: StartWeb) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", "<script src=/script></script><link rel=stylesheet href=/style>")
+    settings = {
+        "PLAYWRIGHT_CONTEXTS": {"swiss": {"locale": "fr-CH"}},
+        "PLAYWRIGHT_ABORT_REQUEST": lambda asked: asked.resource_type == "script",
+        "PLAYWRIGHT_PROCESS_REQUEST_HEADERS": None,
+    }
+
+    async def check() -> None:
+        async with Browsing(**settings) as client:
+            meta = {"playwright": True, "playwright_context": "swiss"}
+            await client.get(web.url(SITE), headers={"X-Key": "secret"}, meta=meta)
+            hits = {hit.path: hit.headers for hit in web.log()}
+            assert hits.keys() == {"/", "/style"}
+            assert hits["/"]["Accept-Language"].startswith("fr-CH") and "X-Key" not in hits["/"]
+
+    run(check(), 60)

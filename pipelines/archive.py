@@ -6,7 +6,7 @@ from webcrawl.reading import MimePipeline
 
 
 class ArchivePipeline(MimePipeline):
-    """Lists the members of zip and tar archives, and says of other packed files what they are."""
+    """Lists the members of zip, 7z, RAR and tar archives, and says of other packed files what they are."""
 
     types = frozenset(
         f"application/{name}"
@@ -21,6 +21,10 @@ class ArchivePipeline(MimePipeline):
             "x-xz",
             "x-gtar",
             "x-compressed-tar",
+            "x-7z-compressed",
+            "vnd.rar",
+            "x-rar",
+            "x-rar-compressed",
         ]
     )
     reader = "webcrawl.mime.archive:read"

@@ -60,33 +60,27 @@ def by_path(web: LocalWeb, result: CrawlResult) -> dict[str, dict[str, Any]]:
     return rows
 
 
-def test_links_in_documents_are_followed(local_web: StartWeb, crawl: RunCrawl) -> None:
-    web = local_web(SITE)
-    leaf(
-        web,
-        *(
-            f"/from-{name}"
-            for name in (
-                "pdf",
-                "outline",
-                "rss",
-                "atom",
-                "sitemap",
-                "gz",
-                "lines",
-                "next",
-                "json",
-                "robots",
-                "text",
-            )
-        ),
-    )
-    put(
-        web,
-        "/a.pdf",
-        pdf("Paper", links=["/from-pdf"], outline=["/from-outline"], info="/Title (A paper)"),
-        PDF,
-    )
+# Where links are to lead -> the document that has them.
+ORIGINS = {
+    "/from-pdf": "/a.pdf",
+    "/from-outline": "/a.pdf",
+    "/from-rss": "/feed",
+    "/from-atom": "/atom",
+    "/from-json": "/feed.json",
+    "/from-sitemap": "/map.xml",
+    "/from-gz": "/map.xml.gz",
+    "/from-lines": "/sitemap.txt",
+    "/from-next": "/",
+    "/from-text": "/notes.txt",
+    "/from-robots": "/map2.xml",
+}
+
+
+def put_documents_with_links(web: LocalWeb) -> str:
+    """Of each type that has links, one that leads to a page of its own; returns the page that leads to them."""
+    leaf(web, *ORIGINS)
+    info = "/Title (A paper)"
+    put(web, "/a.pdf", pdf("Paper", links=["/from-pdf"], outline=["/from-outline"], info=info), PDF)
     put(web, "/feed", rss("<title>One</title><link>/from-rss</link>"), "application/rss+xml")
     put(web, "/atom", atom('<title>A</title><link href="/from-atom"/>'), "text/xml")
     feed = {"version": "https://jsonfeed.org/version/1.1", "items": [{"url": "/from-json"}]}
@@ -95,42 +89,21 @@ def test_links_in_documents_are_followed(local_web: StartWeb, crawl: RunCrawl) -
     put(web, "/map.xml", urlset(("/from-sitemap", "2020-01-01")), "text/xml")
     put(web, "/map.xml.gz", gzip.compress(urlset(("/from-gz", None))), "application/x-gzip")
     put(web, "/sitemap.txt", f"{web.url(SITE, '/from-lines')}\n", "text/plain")
-    put(
-        web,
-        "/robots.txt",
-        f"User-agent: *\nSitemap: {web.url(SITE, '/map2.xml')}\nSitemap: http://[",
-        "text/plain",
-    )
+    robots = f"User-agent: *\nSitemap: {web.url(SITE, '/map2.xml')}\nSitemap: http://["
+    put(web, "/robots.txt", robots, "text/plain")
     put(web, "/map2.xml", urlset(("/from-robots", None)), XML)
     put(web, "/notes.txt", f"See {web.url(SITE, '/from-text')}", "text/plain")
-    seed = home(
-        web,
-        "/notes.txt",
-        "/a.pdf",
-        "/feed",
-        "/atom",
-        "/feed.json",
-        "/index.xml",
-        "/sitemap.txt",
-        Link='</from-next>; rel="next", </no>; rel=icon',
-    )
-    result = crawl([seed], SITEMAPS_FROM_ROBOTS=True, TEXT_LINKS=True)
+    documents = ["/notes.txt", "/a.pdf", "/feed", "/atom", "/feed.json", "/index.xml", "/sitemap.txt"]
+    return home(web, *documents, Link='</from-next>; rel="next", </no>; rel=icon')
+
+
+def test_links_in_documents_are_followed(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    result = crawl([put_documents_with_links(web)], SITEMAPS_FROM_ROBOTS=True, TEXT_LINKS=True)
     assert result.returncode == 0, result.stderr
     rows = by_path(web, result)
     origins = {path: row["referrer"] for path, row in rows.items() if path.startswith("/from-")}
-    assert origins == {
-        "/from-pdf": web.url(SITE, "/a.pdf"),
-        "/from-outline": web.url(SITE, "/a.pdf"),
-        "/from-rss": web.url(SITE, "/feed"),
-        "/from-atom": web.url(SITE, "/atom"),
-        "/from-json": web.url(SITE, "/feed.json"),
-        "/from-sitemap": web.url(SITE, "/map.xml"),
-        "/from-gz": web.url(SITE, "/map.xml.gz"),
-        "/from-lines": web.url(SITE, "/sitemap.txt"),
-        "/from-next": web.url(SITE, "/"),
-        "/from-text": web.url(SITE, "/notes.txt"),
-        "/from-robots": web.url(SITE, "/map2.xml"),
-    }
+    assert origins == {path: web.url(SITE, origin) for path, origin in ORIGINS.items()}
     assert (rows["/from-gz"]["depth"], rows["/from-pdf"]["depth"]) == (3, 2)
     assert "/no" not in rows
     assert (rows["/a.pdf"]["title"], rows["/a.pdf"]["details"]["pages"]) == ("A paper", 1)

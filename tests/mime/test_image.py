@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -9,14 +10,16 @@ import pytest
 from PIL import Image
 
 from tests.documents import entity_bomb, image, png_bomb
+from webcrawl.document import Document
 from webcrawl.errors import UnreadableDocument
 from webcrawl.mime.facts import Facts
+from webcrawl.mime.reader import call
 
 Read = Callable[..., Facts]
 READER = "webcrawl.mime.image:read"
 
 
-@pytest.mark.parametrize("format", ["PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "AVIF"])
+@pytest.mark.parametrize("format", ["PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "HEIF"])
 def test_size_format_and_hash(format: str, read: Read) -> None:
     facts = read(READER, image(format, (64, 48)), f"image/{format.lower()}")
     assert (facts.details["width"], facts.details["height"], facts.details["format"]) == (64, 48, format)
@@ -37,14 +40,18 @@ def test_images_that_look_alike_have_nearly_the_same_hash(read: Read) -> None:
     assert (one ^ other).bit_count() > 16
 
 
-def test_exif(read: Read) -> None:
+# HEIF says in another place how it is turned, and its library turns it
+@pytest.mark.parametrize(
+    ("format", "mime_type", "turned"), [("JPEG", "image/jpeg", 6), ("HEIF", "image/heic", 1)]
+)
+def test_exif(format: str, mime_type: str, turned: int, read: Read) -> None:
     exif = Image.Exif()
     exif.update({0x010E: "A view\0", 0x013B: "A. Painter", 0x010F: "Camera Inc.", 0x0112: 6})
     exif.get_ifd(0x8769)[0x9003] = "2026:11:20 09:00:00"
-    facts = read(READER, image("JPEG", exif=exif.tobytes()), "image/jpeg")
+    facts = read(READER, image(format, exif=exif.tobytes()), mime_type)
     assert (facts.title, facts.author) == ("A view", "A. Painter")
     assert facts.published == datetime(2026, 11, 20, 9, tzinfo=UTC)
-    assert facts.details["exif"] == {"Make": "Camera Inc.", "Orientation": 6}
+    assert facts.details["exif"] == {"Make": "Camera Inc.", "Orientation": turned}
 
 
 def test_an_animation_says_how_many_frames_it_has(read: Read) -> None:
@@ -61,6 +68,12 @@ def test_an_image_of_too_many_pixels_is_not_decoded(read: Read) -> None:
 def test_a_cut_image_has_its_size(read: Read) -> None:
     facts = read(READER, image("JPEG", (200, 100))[:500], "image/jpeg")
     assert (facts.details["width"], facts.details["broken"]) == (200, True)
+
+
+def test_where_its_library_is_missing_an_image_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    with pytest.raises(UnreadableDocument, match=r"needs a library: pip install 'webcrawl\[heif\]'"):
+        call(READER, Document(image("PNG"), "image/heic", None, "http://site.example/"))
 
 
 def test_svg(read: Read) -> None:

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -14,6 +15,7 @@ from typing import Any, BinaryIO, cast
 
 from webcrawl.document import Document
 from webcrawl.errors import UnreadableDocument
+from webcrawl.mime import seven_zip
 from webcrawl.mime.facts import Facts
 
 MOST_MEMBERS = 20_000
@@ -34,7 +36,7 @@ def read(document: Document) -> Facts:
     """Raises UnreadableDocument."""
     try:
         return Facts(details=_contents(document))
-    except _BROKEN as error:
+    except (*_BROKEN, seven_zip.Broken, struct.error) as error:
         raise UnreadableDocument(f"is broken: {error}") from error
 
 
@@ -42,6 +44,12 @@ def _contents(document: Document) -> dict[str, Any]:
     start = document.start(512)
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _zip(document)
+    if start.startswith(seven_zip.SIGNATURE):
+        return seven_zip.contents(document.open(), SHOWN_MEMBERS)
+    if start.startswith(b"Rar!\x1a\x07"):
+        from webcrawl.mime import rar  # few archives need its library
+
+        return rar.contents(document.open(), SHOWN_MEMBERS, MOST_MEMBERS)
     if start[_TAR_AT : _TAR_AT + 5] == b"ustar":
         return _tar(document.open(), "tar")
     for magic, (name, opened) in _OPENERS.items():

@@ -17,6 +17,7 @@ from webcrawl.mime.zipped import first_texts, local, parse
 MOST_PIXELS = 50_000_000
 """An image with more is not decoded, so that it has no hash."""
 
+_HEIF = frozenset({"image/heic", "image/heif", "image/heic-sequence", "image/heif-sequence"})
 _FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "ICO", "AVIF", "JPEG2000")
 _SHOWN = (
     "Make",
@@ -35,10 +36,11 @@ def read(document: Document) -> Facts:
     """Raises UnreadableDocument, also for a header that promises more pixels than any memory holds."""
     if document.mime_type == "image/svg+xml":
         return _read_svg(document)
+    formats = (*_FORMATS, _heif()) if document.mime_type in _HEIF else _FORMATS
     # the header is looked at in any case; what is decoded, `_hash` bounds
     Image.MAX_IMAGE_PIXELS = None
     try:
-        image = Image.open(document.open(), formats=_FORMATS)
+        image = Image.open(document.open(), formats=formats)
     except (UnidentifiedImageError, Image.DecompressionBombError) as error:
         raise UnreadableDocument(f"is broken: {error}") from error
     with image:
@@ -58,6 +60,16 @@ def read(document: Document) -> Facts:
             published=_exif_time(exif.get("DateTimeOriginal") or exif.get("DateTime")),
             details=details,
         )
+
+
+def _heif() -> str:
+    """The name of the format, which Pillow reads with a library that has to be installed; raises UnreadableDocument."""
+    try:
+        import pillow_heif
+    except ImportError:
+        raise UnreadableDocument("needs a library: pip install 'webcrawl[heif]'") from None
+    pillow_heif.register_heif_opener(thumbnails=False, decode_threads=1)
+    return "HEIF"
 
 
 def difference_hash(image: Image.Image) -> str:

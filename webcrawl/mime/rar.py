@@ -1,0 +1,71 @@
+"""The members of a RAR archive by rarfile, from the heads that stand before each of them; nothing is unpacked."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, BinaryIO
+
+import rarfile
+
+from webcrawl.errors import UnreadableDocument
+
+# A comment that is packed would be given to another program.
+rarfile.RAR_MAX_COMMENT = -1
+_BROKEN = (rarfile.Error, ValueError, OSError, LookupError, TypeError, OverflowError)
+
+
+class _Enough(Exception):
+    """More members than are counted."""
+
+
+class _Members:
+    """Takes the heads as rarfile finds them."""
+
+    def __init__(self, shown: int, most: int) -> None:
+        self._shown, self._most = shown, most
+        self.found: dict[str, Any] = {"format": "rar", "members": 0, "unpacked": 0, "names": []}
+        self.end = 0
+        self.ended = False
+
+    def add(self, head: Any) -> None:
+        if head.type == rarfile.RAR_BLOCK_FILE and not head.flags & rarfile.RAR_FILE_SPLIT_BEFORE:
+            self.found["members"] += 1
+            self.found["unpacked"] += head.file_size or 0
+            if len(self.found["names"]) < self._shown:
+                self.found["names"].append(head.filename)
+            self.found["encrypted"] = self.found.get("encrypted") or head.needs_password() or None
+            if self.found["members"] == self._most:
+                raise _Enough
+        self.ended = self.ended or head.type == rarfile.RAR_BLOCK_ENDARC
+        self.end = max(self.end, (head.data_offset or 0) + (head.add_size or 0))
+
+
+def contents(file: BinaryIO, shown: int, most: int) -> dict[str, Any]:
+    """What the heads say, of a part of an archive too, with the first `shown` names of up to `most` members.
+
+    Raises UnreadableDocument where they are encrypted or there are none.
+    """
+    try:
+        return _contents(file, shown, most)
+    except _BROKEN as error:
+        raise UnreadableDocument(f"is broken: {error}") from error
+
+
+def _contents(file: BinaryIO, shown: int, most: int) -> dict[str, Any]:
+    members = _Members(shown, most)
+    try:
+        archive = rarfile.RarFile(file, errors="strict", info_callback=members.add, part_only=True)
+    except _Enough:
+        return members.found | {"cut": True}
+    except _BROKEN:
+        if not members.found["members"]:
+            raise
+        return members.found | {"broken": True}
+    if not members.found["members"]:
+        if archive.needs_password():
+            raise UnreadableDocument("is protected by a password")
+        if not members.ended:
+            raise rarfile.BadRarFile("it has no heads")
+    if members.end > file.seek(0, os.SEEK_END):
+        members.found["broken"] = True
+    return members.found | {"solid": archive.is_solid() or None}

@@ -13,7 +13,10 @@ from webcrawl.session import Session
 
 
 class ChecksumPipeline:
-    """Marks a copy with the URL of the first page that had the same bytes; later pipelines leave a copy alone."""
+    """Marks a copy with the URL of the first page that had the same bytes.
+
+    Later pipelines leave it alone (`was_read`), unless the first was read as another type, or its links not followed.
+    """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
@@ -38,11 +41,12 @@ class ChecksumPipeline:
             digest = digest_bytes(item.digest)
             index = self._session.duplicates
             first = await self._session.patiently(
-                lambda: index.same_payload(digest, item.url, item.fetched_at)
+                lambda: index.same_payload(digest, item.url, item.fetched_at, item.reading)
             )
             item.is_first = not first
             if first:
-                item.duplicate_of, item.duplicate_kind = first[0], "exact"
-                item.duplicate_fetched_at = first[1]
+                item.duplicate_of, item.duplicate_kind = first.url, "exact"
+                item.duplicate_fetched_at = first.fetched_at
+                item.was_read = first.reading in (item.reading, item.reading.removeprefix("-"))
                 frontier_scheduler(self._crawler).count("exact_duplicates")
         return item

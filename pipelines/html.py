@@ -10,10 +10,10 @@ from webcrawl.page import Page
 
 
 class HtmlPipeline:
-    """Reads HTML pages that are no copies; of a page that says noindex nothing is kept but that it exists."""
+    """Reads HTML pages that no copy was read of; of a page that says noindex nothing is kept but that it exists."""
 
     def process_item(self, item: Any) -> Any:
-        if not isinstance(item, Page) or item.document is None or item.duplicate_kind == "exact":
+        if not isinstance(item, Page) or item.document is None or item.was_read:
             return item
         if is_html(item.mime_type) and not item.noindex:
             facts = describe(item.document)

@@ -49,7 +49,7 @@ class MetadataPipeline:
         assert page.digest is not None
         digest, index = digest_bytes(page.digest), self._session.duplicates
         with suppress(EngineUnavailable):  # then they do not
-            await self._session.patiently(lambda: index.kept(digest, page.url, page.fetched_at))
+            await self._session.patiently(lambda: index.kept(digest, page.url, page.fetched_at, page.reading))
 
     def _write(self, pages: list[Page]) -> list[None | Exception]:
         try:

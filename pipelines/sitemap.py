@@ -33,6 +33,10 @@ class SitemapPipeline(MimePipeline):
             return _PACKED.search(path) is not None or _packs_a_sitemap(page.document)
         return _LINES.search(path) is not None
 
+    def was_read(self, page: Page) -> bool:
+        # whether lines are those of a sitemap their name tells, which a copy has none of
+        return page.was_read and page.mime_type != "text/plain"
+
 
 def _packs_a_sitemap(document: Document | None) -> bool:
     """Whether what gzip packed begins as a sitemap: their names are free, and an index may give any."""

@@ -94,7 +94,7 @@ class BroadSpider(Spider):
         page = page_of(response)
         if agent := self._robots_agent:
             said = page_directives(response, agent)
-            page.noindex, page.noarchive = said.noindex, said.noarchive
+            page.noindex, page.noarchive, page.nofollow = said.noindex, said.noarchive, said.nofollow
         return page
 
     def links(self, response: Response) -> PageLinks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xxhash
@@ -28,6 +28,17 @@ _STORED_WITHIN = 300
 """Seconds. The first page with a payload may be lost before it is stored: after them the next one takes its place."""
 
 
+class First(NamedTuple):
+    """The earlier page with the same payload: its URL, when it was fetched, how it was read (`Page.reading`).
+
+    The time is None until it is `kept`: it may be lost yet, and nobody should refer to it.
+    """
+
+    url: str
+    fetched_at: datetime | None
+    reading: str
+
+
 class DuplicateIndex:
     """The first URL of every payload and of every text, for one crawl.
 
@@ -44,32 +55,30 @@ class DuplicateIndex:
         self._texts: Gathered[list[Call], list[Any]] = Gathered(self._run_lists)
 
     async def same_payload(
-        self, digest: bytes, url: str, fetched_at: datetime
-    ) -> tuple[str, datetime | None] | None:
-        """The earlier URL with this checksum and when it was fetched, or None: then `url` is the first from now on.
-
-        The time is None until that one is `kept`: it may be lost yet, and nobody should refer to it.
-        """
-        key, mine = self._keys.checksum(digest), _first_entry(url, fetched_at)
+        self, digest: bytes, url: str, fetched_at: datetime, reading: str = ""
+    ) -> First | None:
+        """The earlier page with this checksum, or None: then `url` is the first from now on."""
+        key, mine = self._keys.checksum(digest), _first_entry(url, fetched_at, reading)
         try:
             first = await self._payloads.put(Call("twins", [key], (digest, mine, _STORED_WITHIN)))
         except EngineFull:
             first = await self._engine.client.hget(key, digest) or mine.encode()
-        seconds, _, other = first.decode().partition(" ")
+        seconds, other, *readings = first.decode().split(" ")
         if other == url:
             return None
-        return other, None if seconds[0] == "?" else datetime.fromtimestamp(float(seconds), UTC)
+        time = None if seconds[0] == "?" else datetime.fromtimestamp(float(seconds), UTC)
+        return First(other, time, "".join(readings))
 
-    async def kept(self, digest: bytes, url: str, fetched_at: datetime) -> None:
+    async def kept(self, digest: bytes, url: str, fetched_at: datetime, reading: str = "") -> None:
         """This page is stored: its copies may refer to it, if it is the first."""
-        mine = _first_entry(url, fetched_at)
+        mine = _first_entry(url, fetched_at, reading)
         await self._kept.put(Call("kept", [self._keys.checksum(digest)], (digest, mine)))
 
     async def forget_payload(self, digest: bytes, url: str) -> None:
         """`url`, which was the first with this checksum, is not archived after all: the next one is the first."""
         key = self._keys.checksum(digest)
         first = await self._engine.client.hget(key, digest)
-        if first is not None and first.partition(b" ")[2] == url.encode():
+        if first is not None and first.split(b" ")[1] == url.encode():
             await self._engine.change(key, "HDEL", digest)
 
     async def near_text(self, simhash: int, url: str, distance: int) -> str | None:
@@ -131,8 +140,8 @@ class DuplicateIndex:
         return [list(islice(replies, len(calls))) for calls in lists]
 
 
-def _first_entry(url: str, fetched_at: datetime) -> str:
-    return f"{fetched_at.timestamp():.6f} {url}"
+def _first_entry(url: str, fetched_at: datetime, reading: str) -> str:
+    return f"{fetched_at.timestamp():.6f} {url} {reading}".rstrip()
 
 
 def earlier_texts(held: Sequence[bytes], entry: bytes, distance: int) -> list[bytes]:

@@ -26,7 +26,9 @@ _CARRIED = (
     "main_text",
     "meeting",
     "noarchive",
+    "nofollow",
     "noindex",
+    "was_read",
 )
 
 # How Scrapy's feed exports write a field: times in ISO 8601, structures as JSON knows them.
@@ -52,7 +54,8 @@ class Carried:
     `is_first`: once stored, the page stands for its exact copies. `noarchive` keeps a page out of the archive: it says
     so itself, or it is a near-duplicate to be dropped. `main_text` is the part of `text` that the page is about, where
     one stands out, white space as it comes. `frames` are the documents whose text belongs to the page, which are pages
-    too: `is_frame`. `meeting` is where links found in the document are handed over.
+    too: `is_frame`. `meeting` is where links found in the document are handed over; `nofollow`: nobody will want them.
+    `was_read`: an earlier page with the same bytes was read in the same way, so that this one need not be.
     """
 
     __slots__ = _CARRIED
@@ -68,6 +71,8 @@ class Carried:
     meeting: Meeting | None
     noindex: bool
     noarchive: bool
+    nofollow: bool
+    was_read: bool
     _text: str | Callable[[], str] | None
 
     @property
@@ -95,6 +100,8 @@ class Carried:
         self.text = None
         self.noindex = False
         self.noarchive = False
+        self.nofollow = False
+        self.was_read = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -151,6 +158,16 @@ class Page(Carried):
     def __post_init__(self) -> None:
         self.final_url = self.final_url or self.url
         self.release()
+
+    @property
+    def reading(self) -> str:
+        """How the body is read, without spaces: its type, behind a "-" where links in it are not followed.
+
+        Empty for HTML, which most pages are; its links are found by other means.
+        """
+        if self.mime_type == "text/html":
+            return ""
+        return f"{'-' if self.nofollow else ''}{self.mime_type}"
 
     def row(self) -> dict[str, Any]:
         """What is stored, by column name (`ROW_FIELDS`)."""

@@ -25,8 +25,8 @@ class MimePipeline:
     to `inline_bytes` on the event loop, where it has to be quick and safe with any input. What it cannot read is an
     error on the page (`processing_error`), which goes on.
 
-    A page is read by the first pipeline that takes it. Copies are not read. Of a page that says noindex nothing is kept
-    but where it leads.
+    A page is read by the first pipeline that takes it. What `was_read` of a copy is not read again. Of a page that says
+    noindex nothing is kept but where it leads.
     """
 
     types: ClassVar[frozenset[str]] = frozenset()
@@ -49,9 +49,13 @@ class MimePipeline:
         """Whether this pipeline is for such a page."""
         return page.mime_type in self.types
 
+    def was_read(self, page: Page) -> bool:
+        """Whether an earlier page with the same bytes was read as this one would be."""
+        return page.was_read
+
     def process_item(self, item: Any) -> Any | Awaitable[Any]:
         # a coroutine only where there is something to wait for: this is asked of every page
-        if isinstance(item, Page) and self.takes(item) and _is_unread(item):
+        if isinstance(item, Page) and self.takes(item) and _is_unread(item) and not self.was_read(item):
             return self._read(item)
         return item
 
@@ -86,7 +90,6 @@ def fill(page: Page, facts: Facts) -> None:
 def _is_unread(page: Page) -> bool:
     return (
         page.document is not None
-        and page.duplicate_kind != "exact"
         and page.details is None
         and page.processing_error is None
         and bool(page.length)

@@ -15,6 +15,7 @@ from scrapy.settings import Settings
 
 from tests.crawl.archive import check, record_at, records
 from tests.crawls import Crawl, CrawlResult
+from tests.documents import rss
 from tests.web import LocalWeb, Reply
 from webcrawl.config import DEFAULTS, FetchConfig, StoreConfig
 from webcrawl.duplicate_index import DuplicateIndex
@@ -76,6 +77,38 @@ def test_a_copy_is_not_processed_and_its_links_are_followed(local_web: StartWeb,
     assert rows["/half1"]["error"] and rows["/half1"]["digest"] == rows["/half2"]["digest"]
     assert result.summary["exact_duplicates"] == 1
     check(result.data_dir)
+
+
+def test_a_copy_of_what_was_read_otherwise_is_read(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    lines = {"/list.txt": "text/plain", "/sitemap.txt": "text/plain"}
+    data = {"/data.txt": "text/plain", "/data.json": "application/json", "/again.txt": "text/plain"}
+    feeds = ["/nofollow.rss", "/follow.rss", "/again.rss"]
+    bodies = {path: web.url(SITE, "/listed") for path in lines}
+    bodies |= dict.fromkeys(data, '{"title": "A name"}')
+    bodies |= dict.fromkeys(feeds, rss("<title>e</title><link>/fed</link>").decode())
+    types = {**lines, **data, **dict.fromkeys(feeds, "application/rss+xml")}
+    paths = list(bodies)
+    for path, following in zip(paths, [*paths[1:], ""], strict=True):
+        # one after the other: a page leads to each, and behind it to the next one
+        headers = {"Content-Type": types[path]} | ({"X-Robots-Tag": "nofollow"} if "nofollow" in path else {})
+        web.put(SITE, path, Reply(bodies[path], headers={**headers}))
+        web.put(
+            SITE, f"/to{path}", Reply(home_of(path, *([f"/to{following}"] if following else [])), delay=0.3)
+        )
+    for path in ("/listed", "/fed"):
+        web.put(SITE, path, f"<p>{words(len(path))}")
+    web.put(SITE, "/", home_of(f"/to{paths[0]}"))
+    result = crawl([web.url(SITE)])
+    rows = by_path(web, result)
+    assert {"/listed", "/fed"} <= rows.keys()
+    firsts = ["/list.txt", "/data.txt", "/nofollow.rss"]
+    assert {path: rows[path]["duplicate_kind"] for path in paths} == {
+        path: None if path in firsts else "exact" for path in paths
+    }
+    read = {path for path in paths if rows[path]["details"]}
+    assert read == {*paths} - {"/again.txt"}
+    assert rows["/data.json"]["title"] == "A name"
 
 
 async def remember(url: str, digest: bytes) -> None:

@@ -86,7 +86,7 @@ async def try_the_crawl_and_its_indexes(crawl: Crawl) -> None:
     assert await crawl.workers() == ["w1"]
     assert await index.same_payload(b"digest00", "u1", now) is None
     await index.kept(b"digest00", "u1", now)
-    assert await index.same_payload(b"digest00", "u2", now) == ("u1", now)
+    assert await index.same_payload(b"digest00", "u2", now) == ("u1", now, "")
     assert [await index.near_text(7, url, 3) for url in ("u1", "u2")] == [None, "u1"]
     assert await Publisher(crawl.engine, crawl.keys, 10).publish({"url": "u1"})
 

@@ -114,17 +114,29 @@ async def test_nobody_refers_to_a_payload_that_is_not_stored(index: DuplicateInd
     """Of what a worker had when it died, or a store refused, there are copies yet, and perhaps nothing else."""
     digest, lost, now = b"checksum", "http://a.test/lost", datetime.now(UTC)
     assert await index.same_payload(digest, lost, now) is None
-    assert await index.same_payload(digest, "copy", now) == (lost, None)
+    assert await index.same_payload(digest, "copy", now) == (lost, None, "")
     again = now + timedelta(seconds=1)
     assert await index.same_payload(digest, lost, again) is None, "it is fetched again, and lost again"
     await index.kept(digest, "copy", now)
-    assert await index.same_payload(digest, "copy", again) == (lost, None), "a copy is not the first"
+    assert await index.same_payload(digest, "copy", again) == (lost, None, ""), "a copy is not the first"
     late = again + timedelta(hours=1)
     assert await index.same_payload(digest, "next", late) is None
     await index.kept(digest, lost, again)
-    assert await index.same_payload(digest, lost, late) == ("next", None)
+    assert await index.same_payload(digest, lost, late) == ("next", None, "")
     await index.kept(digest, "next", late)
-    assert await index.same_payload(digest, "copy", late) == ("next", late)
+    assert await index.same_payload(digest, "copy", late) == ("next", late, "")
+
+
+async def test_how_the_first_page_was_read_is_known(index: DuplicateIndex) -> None:
+    digest, now = b"checksum", datetime.now(UTC)
+    assert await index.same_payload(digest, "first", now, "text/plain") is None
+    assert await index.same_payload(digest, "copy", now, "a/b") == ("first", None, "text/plain")
+    await index.kept(digest, "copy", now, "a/b")
+    assert await index.same_payload(digest, "first", now, "a/b") is None, "the same page, as another type"
+    await index.kept(digest, "first", now, "a/b")
+    assert await index.same_payload(digest, "copy", now, "text/plain") == ("first", now, "a/b")
+    await index.forget_payload(digest, "first")
+    assert await index.same_payload(digest, "copy", now) is None
 
 
 async def test_a_first_page_that_comes_again_stands_for_copies_all_the_time(index: DuplicateIndex) -> None:
@@ -133,11 +145,11 @@ async def test_a_first_page_that_comes_again_stands_for_copies_all_the_time(inde
     assert await index.same_payload(digest, "first", now) is None
     await index.kept(digest, "first", now)
     assert await index.same_payload(digest, "first", again) is None
-    assert await index.same_payload(digest, "copy", late) == ("first", now), (
+    assert await index.same_payload(digest, "copy", late) == ("first", now, ""), (
         "the second time is not stored yet"
     )
     await index.kept(digest, "first", again)
-    assert await index.same_payload(digest, "copy", late) == ("first", again)
+    assert await index.same_payload(digest, "copy", late) == ("first", again, "")
     await index.forget_payload(digest, "first")
     await index.kept(digest, "first", again)
     assert await index.same_payload(digest, "copy", late) is None

@@ -322,8 +322,8 @@ async def test_a_full_engine_is_asked_for_duplicates_and_remembers_no_new_ones(
     valkey.config_set("maxmemory", "1")
     try:
         await index.kept(b"fulldigest", "full", now)
-        assert await index.same_payload(b"u1digest", "u2", now) == ("u1", now)
-        assert await index.same_payload(b"fulldigest", "u2", now) == ("full", now)
+        assert await index.same_payload(b"u1digest", "u2", now) == ("u1", now, "")
+        assert await index.same_payload(b"fulldigest", "u2", now) == ("full", now, "")
         assert await index.near_text(6, "u2", 3) == "u1"
         for url in ("u3", "u4"):
             assert await index.same_payload(b"digest33", url, now) is None
@@ -331,7 +331,7 @@ async def test_a_full_engine_is_asked_for_duplicates_and_remembers_no_new_ones(
     finally:
         valkey.config_set("maxmemory", "0")
     assert await index.same_payload(b"digest33", "u4", now) is None
-    assert await index.same_payload(b"digest33", "u3", now) == ("u4", None)
+    assert await index.same_payload(b"digest33", "u3", now) == ("u4", None, "")
 
 
 def test_scripts_name_their_keys_and_reply_first() -> None:

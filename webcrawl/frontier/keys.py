@@ -42,8 +42,8 @@ server's clock, as scripts keep it: it does not go back.
       dead                         HASH  URL -> its dead letters: (reason, time, entry) each
       n                            HASH  counters: queued parked leased later scheduled seen added done dead reaped
                                          refused spilled lost_segments; serial bits split
-      sum:<bucket>                 HASH  payload checksum -> time and URL of the first that had it, behind a
-                                         "?" until that is stored
+      sum:<bucket>                 HASH  payload checksum -> time and URL of the first that had it, and how it was
+                                         read (Page.reading), behind a "?" until that is stored
       like:<block>                 STR   texts, 14 bytes each: SimHash, id of its URL; the block is one quarter of the
                                          SimHash
       text:<bucket>                HASH  id of a URL -> SimHash of its text, the URL; of the first one with that text

@@ -9,7 +9,7 @@ from selectolax.lexbor import LexborHTMLParser
 from w3lib.encoding import read_bom, to_unicode
 
 from webcrawl.body import Body
-from webcrawl.mime.xhtml import expanded
+from webcrawl.xhtml import expanded
 
 Element: TypeAlias = tuple[str, dict[str, str | None]]
 """Name and attributes."""

@@ -11,9 +11,9 @@ from webcrawl.document import Document
 from webcrawl.mime.facts import Facts, Link, absolute, language
 from webcrawl.mime.readable import visible_text
 from webcrawl.mime.sitemap import w3c_time
-from webcrawl.mime.xhtml import expanded
 from webcrawl.mime.zipped import Zipped, first_texts, local
 from webcrawl.reading import MimePipeline
+from webcrawl.xhtml import expanded
 
 
 class EpubPipeline(MimePipeline):

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from webcrawl.document import Document
-from webcrawl.mime.xhtml import expanded
 from webcrawl.rewriting import rewritten_page
+from webcrawl.xhtml import expanded
 
 XHTML = "application/xhtml+xml"
 

@@ -78,7 +78,10 @@ class BroadSpider(Spider):
 
     @contextmanager
     def making(self, what: str) -> Iterator[None]:
-        """Around what a spider makes of its crawl when that ends: if it fails, so does `scrapy crawl`."""
+        """Around what a spider makes of its crawl when that ends: if it fails, so does `scrapy crawl`.
+
+        What takes long in it belongs into a thread: others share the event loop.
+        """
         try:
             yield
         except (CrawlError, OSError) as error:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,21 @@ from spiders.base import BroadSpider
 from webcrawl.engine import AWAY
 from webcrawl.errors import ConfigurationError
 from webcrawl.session import Session
+
+_DECIDING = (
+    "DEPTH_LIMIT",
+    "DOCUMENT_MAXSIZE",
+    "DOWNLOAD_HANDLERS",
+    "ROBOTSTXT_OBEY",
+    "ROBOTS_META_OBEY",
+    "TEXT_LINKS",
+    "URLLENGTH_LIMIT",
+    "URL_ALLOW",
+    "URL_DENY",
+    "URL_DENY_EXTENSIONS",
+    "URL_FILTERS",
+    "URL_IGNORED_PARAMETERS",
+)
 
 
 class Monitor(BroadSpider):
@@ -40,29 +58,35 @@ class Monitor(BroadSpider):
             print("The crawl was not finished: it is compared with the run before when it is.", flush=True)
             return
         with self.making("report"):
-            self._report(await self._lost())
+            lost, cut = await self._lost()
+            await asyncio.to_thread(self._report, lost, cut)
 
-    async def _lost(self) -> list[str] | None:
-        """The URLs that this run gave up; None when others wait, of hosts that are blocked or at their limit."""
+    async def _lost(self) -> tuple[list[str] | None, bool]:
+        """The URLs that this run gave up; None when others wait, of hosts that are blocked or at their limit.
+
+        And whether it came upon links beyond DEPTH_LIMIT.
+        """
         session = Session.of(self.crawler)
         try:
             counts = await session.frontier.counts()
             lost = [letter.url async for letter in session.frontier.dead_letters()]
+            totals = await session.crawl.totals()
         except AWAY:
-            return None
-        return None if counts.queued or counts.dead > len(lost) else lost
+            return None, False
+        return None if counts.queued or counts.dead > len(lost) else lost, totals.get("too_deep", 0) > 0
 
-    def _report(self, lost: list[str] | None) -> None:
+    def _report(self, lost: list[str] | None, cut: bool) -> None:
         # what reads databases is slow to import, and a spider is imported by every command
-        from webcrawl.monitor import Told, changes, write
+        from webcrawl.monitor import Run, Told, changes, write
         from webcrawl.stored import StoredPages
 
-        session, last = Session.of(self.crawler), self._last()
+        session, (last, others) = Session.of(self.crawler), self._last()
         path = Path(self.report or self._folder / "monitor.jsonl")
         told = Told()
         unfinished = path.with_name(f".{path.name}.unfinished")
         with StoredPages(session.stores, session.fetch) as stored, unfinished.open("w") as file:
-            for change in changes(stored, self.began, last, self.scope.allows, lost):
+            run = Run(self.began, last, self.scope.allows, lost, cut, self._differing(others))
+            for change in changes(stored, run):
                 file.writelines(line + "\n" for line in write([change]))
                 lines = told.lines(change)
                 if last is not None:
@@ -72,18 +96,37 @@ class Monitor(BroadSpider):
         since = "the first run" if last is None else f"since {last:%Y-%m-%d %H:%M:%S} UTC"
         print(f"Pages, {since}: {told.total}.", flush=True)
 
-    def _last(self) -> datetime | None:
-        """When the last run began that was finished; raises ConfigurationError for a file that is not ours."""
+    def _last(self) -> tuple[datetime | None, dict[str, str]]:
+        """When the last run began that was finished, and what it was told to visit (`_told`).
+
+        Raises ConfigurationError for a file that is not ours.
+        """
         path = self._folder / "monitor.json"
         try:
-            return datetime.fromisoformat(json.loads(path.read_text())["last"])
+            found = json.loads(path.read_text())
+            return datetime.fromisoformat(found["last"]), dict(found.get("told", {}))
         except FileNotFoundError:
-            return None
+            return None, {}
         except (ValueError, TypeError, KeyError) as error:
             raise ConfigurationError(f"{path} is none that monitor wrote: {error}") from error
+
+    def _told(self) -> dict[str, str]:
+        """Digests of whatever decides which pages a run visits, by their names."""
+        told = {name: _plain(self.settings.get(name)) for name in _DECIDING}
+        told |= {"seeds": sorted(self._good_seeds()), "scope": self.scope.kind}
+        return {name: hashlib.sha256(repr(value).encode()).hexdigest()[:16] for name, value in told.items()}
+
+    def _differing(self, others: Mapping[str, str]) -> list[str]:
+        """Of what decides it, what was something else in another run; what that did not tell was the same."""
+        return [name for name, value in self._told().items() if others.get(name, value) != value]
 
     def _remember(self) -> None:
         path = self._folder / "monitor.json"
         unfinished = path.with_name(".monitor.json.unfinished")
-        unfinished.write_text(json.dumps({"last": self.began.isoformat()}))
+        unfinished.write_text(json.dumps({"last": self.began.isoformat(), "told": self._told()}))
         unfinished.replace(path)
+
+
+def _plain(value: Any) -> Any:
+    """A setting's value in a form that tells equal ones by their text."""
+    return sorted((str(key), one) for key, one in value.items()) if isinstance(value, Mapping) else value

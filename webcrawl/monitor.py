@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from webcrawl.document import Document
 from webcrawl.errors import StoreError
@@ -36,7 +36,7 @@ class Change:
 
     `change` is new, changed, unchanged, gone (404, 410, a redirect to `target`, or no page leads to it any more),
     unreachable (another 4xx, 5xx, no answer: nothing is known) or unseen (nobody asked for it, and pages that may lead
-    to it were not reached either). `diff` are the lines of a unified diff of its text, at most 200;
+    to it were not reached, or not looked for, either). `diff` are the lines of a unified diff of its text, at most 200;
     None where there is no text to compare. Times are ISO 8601.
     """
 
@@ -50,28 +50,42 @@ class Change:
     diff: list[str] | None = None
 
 
-def changes(
-    stored: StoredPages,
-    since: datetime,
-    last: datetime | None,
-    inside: Callable[[str], bool],
-    lost: Collection[str] | None,
-) -> Iterator[Change]:
-    """The pages that are `inside`, in the order of their URLs: what the run begun at `since` found of them.
+class Run(NamedTuple):
+    """A run of the crawl, begun at `since`, over the URLs that are `inside`.
 
     `last` is when the run before began, None for the first; what was gone by then is not told of again. `lost` are the
-    URLs that the run gave up, None when it left others behind.
+    URLs that the run gave up, None when it left others behind. `differing` names the settings that were others in the
+    run before, of those that decide which pages are visited. `cut`: there were links beyond DEPTH_LIMIT.
     """
-    given_up = lost is None or any(_is_unasked(stored.get(url), since) for url in lost)
-    whole = not given_up and not any(
-        _is_lost(stored, row, since) for row in stored.rows() if inside(row["url"])
-    )
+
+    since: datetime
+    last: datetime | None
+    inside: Callable[[str], bool]
+    lost: Collection[str] | None = ()
+    cut: bool = False
+    differing: Sequence[str] = ()
+
+
+def changes(stored: StoredPages, run: Run) -> Iterator[Change]:
+    """The pages that are inside, in the order of their URLs: what a run found of them."""
+    doubt = _doubt(stored, run)
     for row in stored.rows():
-        if not inside(row["url"]):
+        if not run.inside(row["url"]):
             continue
-        unasked = _is_unasked(row, since)
-        if change := _untried(row, last, whole) if unasked else _change(stored, row, since):
+        unasked = _is_unasked(row, run.since)
+        if change := _untried(row, run.last, doubt) if unasked else _change(stored, row, run.since):
             yield change
+
+
+def _doubt(stored: StoredPages, run: Run) -> str:
+    """Why a page that nobody asked for may be linked all the same; "" when it cannot be."""
+    if run.differing:
+        return f"visited with another {' and '.join(run.differing)}"
+    if run.lost is None or any(_is_unasked(stored.get(url), run.since) for url in run.lost):
+        return "not all pages were reached"
+    if any(_is_lost(stored, row, run.since) for row in stored.rows() if run.inside(row["url"])):
+        return "not all pages were reached"
+    return "links beyond DEPTH_LIMIT are not followed" if run.cut else ""
 
 
 def write(found: Iterable[Change]) -> Iterator[str]:
@@ -115,11 +129,11 @@ def _is_lost(stored: StoredPages, row: Row, since: datetime) -> bool:
     return before is not None and before.status is not None and before.status < 400
 
 
-def _untried(row: Row, last: datetime | None, whole: bool) -> Change | None:
+def _untried(row: Row, last: datetime | None, doubt: str) -> Change | None:
     """A page that the run before knew and this one did not ask for."""
     if last is None or (row["tried_at"] or row["fetched_at"]) < last or row["status"] != 200:
         return None
-    kind, why = ("gone", "no page leads to it") if whole else ("unseen", "not all pages were reached")
+    kind, why = ("unseen", doubt) if doubt else ("gone", "no page leads to it")
     return Change(row["url"], kind, row["status"], row["fetched_at"].isoformat(), error=why)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.crawl.conftest import Project
 from tests.crawls import Crawl, CrawlResult, until
 from tests.web import Hit, LocalWeb, Reply
 
@@ -163,3 +164,82 @@ def test_what_changed_from_run_to_run(
     given_up = run_crawl("monitor", seeds, **ARGUMENTS, POLITENESS_MAX_FAILURES=1, DOWNLOAD_TIMEOUT=0.5)
     assert kinds(given_up) == {"/": "changed", "/v-same": "unseen", "/gone": "unseen"}
     assert "\\u001b[2J" in given_up.stdout and not {"\x1b", "\x9b"} & set(given_up.stdout)
+
+
+def test_a_page_is_not_gone_because_the_crawl_was_told_to_visit_less(site: Site, run_crawl: RunCrawl) -> None:
+    seeds = [site.web.url(SITE)]
+    site.put_home("/plain", "/edited")
+    site.put("/plain", "<p>plain</p><a href=/below>x</a>")
+    site.put("/below", "<p>below</p>")
+
+    def unlike(result: CrawlResult) -> dict[str, tuple[str, str | None]]:
+        return {
+            path: (one["change"], one.get("error"))
+            for path, one in report(result).items()
+            if one["change"] != "unchanged"
+        }
+
+    run_crawl("monitor", seeds, **ARGUMENTS)
+    less = run_crawl("monitor", seeds, **ARGUMENTS, DEPTH_LIMIT=1, URL_DENY="/edited")
+    told = "visited with another DEPTH_LIMIT and URL_DENY"
+    assert unlike(less) == {"/below": ("unseen", told), "/edited": ("unseen", told)}
+    # the same again: what is beyond the limit is not told of any more
+    again = run_crawl("monitor", seeds, **ARGUMENTS, DEPTH_LIMIT=1, URL_DENY="/edited")
+    assert unlike(again) == {}
+    more = run_crawl("monitor", seeds, **ARGUMENTS)
+    assert unlike(more) == {}
+    # the same page, linked further down
+    run_crawl("monitor", seeds, **ARGUMENTS, DEPTH_LIMIT=2)
+    site.put_home("/plain")
+    site.put("/below", "<p>below</p><a href=/edited>x</a>")
+    deep = run_crawl("monitor", seeds, **ARGUMENTS, DEPTH_LIMIT=2)
+    told = "links beyond DEPTH_LIMIT are not followed"
+    assert unlike(deep)["/edited"] == ("unseen", told)
+    unlinked = run_crawl("monitor", seeds, **ARGUMENTS)
+    assert unlike(unlinked) == {}
+
+
+THREADS = """
+import threading
+
+from spiders.linkcheck import LinkCheck
+from spiders.mirror import Mirror
+from spiders.monitor import Monitor
+
+
+def told(spider, name):
+    work = getattr(spider, name)
+
+    def watched(*args):
+        print("in the main thread:", threading.current_thread() is threading.main_thread())
+        return work(*args)
+
+    setattr(spider, name, watched)
+
+
+for base, work in ((LinkCheck, "_report"), (Mirror, "_write"), (Monitor, "_report")):
+
+    class Watched(base):
+        name = f"{base.name}-watched"
+        work = work
+
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            told(self, self.work)
+
+    globals()[base.__name__ + "Watched"] = Watched
+del Watched, base, work
+"""
+
+
+@pytest.mark.parametrize("spider", ["linkcheck", "mirror", "monitor"])
+def test_what_a_spider_writes_at_its_end_does_not_hold_up_the_event_loop(
+    project: Project, local_web: Callable[..., LocalWeb], run_crawl: RunCrawl, spider: str
+) -> None:
+    project.add_spider("watched", THREADS)
+    web = local_web(SITE)
+    web.put(SITE, "/", "<p>home")
+    options = {"project": project.folder, **ARGUMENTS}
+    result = run_crawl(f"{spider}-watched", [web.url(SITE)], **options)
+    assert result.returncode == 0, result.stderr
+    assert "in the main thread: False\n" in result.stdout

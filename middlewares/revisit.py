@@ -25,10 +25,11 @@ logger = logging.getLogger(__name__)
 
 
 class RevisitMiddleware:
-    """Sends the validators of what is stored: for URLs that this process has given a date, and with REVISIT for all.
+    """Sends the validators of what is stored: for URLs that were given a date, and with REVISIT for all.
 
-    With REVISIT the links of a page have to be followed though it is unchanged: they are taken from the archive, and of
-    a page whose links cannot be had from there no validators are sent. A first fetch without REVISIT asks no database.
+    What an unchanged page of a crawl leads to, that crawl knows. A new one, with REVISIT, does not: the spider and the
+    pipelines find it in the archive, and of a page that is not there no validators are sent. A first fetch without
+    REVISIT asks no database.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -47,23 +48,23 @@ class RevisitMiddleware:
         return cls(crawler, Session.of(crawler))
 
     def process_request(self, request: Request) -> Awaitable[None] | None:
-        again = self._session.is_dated(request.url)
-        if not (again or self._always) or request.method != "GET" or is_robots(request):
+        leased = frontier_scheduler(self._crawler).leased(request)
+        if leased is None or not (leased.dated or self._always):
             return None
-        if frontier_scheduler(self._crawler).leased(request) is None or request.url in self._plainly:
+        if request.method != "GET" or is_robots(request) or request.url in self._plainly:
             return None
         if "If-None-Match" in request.headers or "If-Modified-Since" in request.headers:
             return None
-        return self._ask(request, again)
+        return self._ask(request, leased.dated)
 
-    async def _ask(self, request: Request, again: bool) -> None:
+    async def _ask(self, request: Request, dated: bool) -> None:
         try:
             known = await self._rows.put(request.url)
         except StoreError as error:
             # the page as a whole is as good; that the database is away is told by who writes to it
             logger.info("%s is fetched as if it were new: %s", request.url, error)
             return
-        if known is not None and (again or known.keeps_links):
+        if known is not None and (dated or known.keeps_links):
             known.ask(request)
 
     def process_response(
@@ -75,7 +76,8 @@ class RevisitMiddleware:
 
     async def _unchanged(self, request: Request, response: Response, known: Known) -> Response | Request:
         scheduler = frontier_scheduler(self._crawler)
-        if known.place is not None and self._always and known.has_links:
+        leased = scheduler.leased(request)
+        if known.place is not None and known.has_links and not (leased and leased.dated):
             try:
                 record, body = await self._rows.run(lambda: self._read(known))
             except (StoreError, EOFError, OSError, ValueError) as error:
@@ -94,13 +96,22 @@ class RevisitMiddleware:
         if self._metadata is None:
             self._metadata = Metadata(self._session.stores.metadata)
         rows = self._metadata.get_many(urls)
-        return [Known.of_row(rows[url]) if url in rows else None for url in urls]
+        copied = {row["duplicate_of"] for row in rows.values() if row["duplicate_kind"] == "exact"}
+        firsts = self._metadata.get_many([url for url in copied if url]) if copied else {}
+        limit = self._session.sizes.of
+        return [
+            Known.of_row(row, firsts.get, limit(row["mime_type"] or "")) if (row := rows.get(url)) else None
+            for url in urls
+        ]
 
     def _read(self, known: Known) -> tuple[StoredRecord, Body]:
         assert known.place is not None
         if self._archive is None:
             self._archive = open_archive(self._session.stores)
-        return Bodies(self._archive, self._session.fetch).read(known.place)
+        bodies = Bodies(self._archive, self._session.fetch)
+        record, body = bodies.read(known.place)
+        # a copy has the body of another page, not its header
+        return bodies.chunks(known.head)[0] if known.head not in (None, known.place) else record, body
 
     async def _close(self) -> None:
         await self._rows.close(self._close_stores)

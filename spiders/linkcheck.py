@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from scrapy import Request
 from scrapy.http import Response
 
 from spiders.base import BroadSpider
-from webcrawl.fetched import document_of
+from webcrawl.fetched import answer_of, document_of
 from webcrawl.http import TRUNCATE
 from webcrawl.mime.html import is_html
 from webcrawl.page import Page
@@ -50,12 +51,14 @@ class LinkCheck(BroadSpider):
             yield self.links(response)
             yield from self._other_links(response)
 
-    def closed(self, reason: str) -> None:
+    async def closed(self, reason: str) -> None:
         if reason not in ("cannot_start", "no_seeds"):
             with self.making("report"):
-                self._report()
+                if await asyncio.to_thread(self._report):
+                    self.crawler.stats.set_value("exit_status", 3)
 
-    def _report(self) -> None:
+    def _report(self) -> bool:
+        """Write and print it; whether a link is broken."""
         # what reads databases is slow to import, and a spider is imported by every command
         from webcrawl.linkcheck import BROKEN, problems, table, write
         from webcrawl.stored import StoredPages
@@ -68,13 +71,13 @@ class LinkCheck(BroadSpider):
         unfinished.write_text("".join(line + "\n" for line in write(found)), encoding="utf-8")
         unfinished.replace(path)
         print(table(found), flush=True)
-        if any(problem.problem in BROKEN for problem in found):
-            self.crawler.stats.set_value("exit_status", 3)
+        return any(problem.problem in BROKEN for problem in found)
 
     def _other_links(self, response: Response) -> Iterator[Request]:
         """What the page leads to beyond what is followed: other sites, and what is loaded with it."""
-        document = document_of(response)
-        if response.status != 200 or not is_html(document.mime_type):
+        answer = answer_of(response)
+        document = document_of(answer)
+        if answer.status != 200 or not is_html(document.mime_type):
             return
         for url in {
             one.url: None for one in references(document) if not self._is_followed(one.url, one.is_link)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from scrapy import Request
 from scrapy.http import Response
 
 from spiders.base import BroadSpider
-from webcrawl.fetched import document_of
+from webcrawl.fetched import answer_of, document_of
 from webcrawl.rewriting import loaded
 from webcrawl.session import Session
 
@@ -35,8 +36,9 @@ class Mirror(BroadSpider):
         inside = self.scope.allows(response.url)
         if inside:
             yield self.links(response)
-        if response.status == 200 and (inside or hops <= _MOST_HOPS):
-            document = document_of(response)
+        answer = answer_of(response)
+        if answer.status == 200 and (inside or hops <= _MOST_HOPS):
+            document = document_of(answer)
             # of what is loaded from elsewhere only style sheets lead on: not every frame's page
             if inside or document.mime_type == "text/css":
                 for url in loaded(document):
@@ -46,10 +48,10 @@ class Mirror(BroadSpider):
         meta, arguments = {"referrer": response.url}, {"hops": hops + 1}
         return Request(url, self.parse, errback=self.errback, meta=meta, cb_kwargs=arguments)
 
-    def closed(self, reason: str) -> None:
+    async def closed(self, reason: str) -> None:
         if reason not in ("cannot_start", "no_seeds"):
             with self.making("mirror"):
-                self._write()
+                await asyncio.to_thread(self._write)
 
     def _write(self) -> None:
         # what reads databases is slow to import, and a spider is imported by every command

@@ -21,6 +21,7 @@ class Entry:
     attempts: int = 0
     returns: int = 0
     blames: int = 0
+    dated: bool = False
 
 
 @dataclass
@@ -189,6 +190,7 @@ class ModelFrontier:
 
     def schedule(self, host: str, entry: Entry, pause: int) -> bool:
         """Whether it had no date yet."""
+        entry = replace(entry, dated=True)
         new = (host, entry) not in self.scheduled
         self.scheduled[host, entry] = self.hosts.clock(host) + pause
         return new

@@ -92,10 +92,20 @@ def page_of(response: Response) -> Page:
     page.document, page.exchange = document, exchange
     page.content_language = _one_language(response.headers.get("Content-Language"))
     if (known := known_of(response)) is not None:
-        page.digest, page.duplicate_fetched_at = known.digest, known.fetched_at
-    if not is_html(document.mime_type):
+        page.digest = known.digest
+        first, page.duplicate_fetched_at = known.original
+        page.duplicate_of = first if first != page.url else None
+        if (stored := stored_answer(response)) and not is_html(document_of(stored).mime_type):
+            page.unchanged = document_of(stored)
+            page.mime_type = page.unchanged.mime_type
+    if page.unchanged or not is_html(document.mime_type):
         page.meeting = meeting_of(response)
     return page
+
+
+def answer_of(response: Response) -> Response:
+    """The answer that a response stands for: the stored one of which it says that it holds, or itself."""
+    return stored_answer(response) or response
 
 
 def failed_request(failure: Failure) -> Request:
@@ -129,8 +139,7 @@ def followed_links(response: Response, *, obey: str | None) -> PageLinks:
 
     None when it says nofollow to the user agent `obey` (None: it is not asked).
     """
-    if (stored := stored_answer(response)) is not None:
-        return followed_links(stored, obey=obey)
+    response = answer_of(response)
     if not 200 <= response.status < 300:
         return NO_LINKS
     if obey is not None and page_directives(response, obey).nofollow:

@@ -11,7 +11,8 @@ from typing import Any
 from webcrawl.mime.html import is_html
 from webcrawl.plain import shown
 from webcrawl.references import anchors, references
-from webcrawl.stored import Row, StoredPages
+from webcrawl.stored import StoredPages
+from webcrawl.stores.places import Row
 from webcrawl.urls import Canonicalizer
 
 BROKEN = ("missing", "refused", "broken", "failed", "anchor")

@@ -16,7 +16,8 @@ import xxhash
 from webcrawl.errors import StoreError
 from webcrawl.mime.html import is_html
 from webcrawl.rewriting import rewritten_page, rewritten_style
-from webcrawl.stored import Row, StoredPages
+from webcrawl.stored import StoredPages
+from webcrawl.stores.places import Row
 
 _LONGEST_NAME = 120
 _MOST_HOPS = 10

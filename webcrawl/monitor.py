@@ -15,8 +15,9 @@ from webcrawl.document import Document
 from webcrawl.errors import StoreError
 from webcrawl.mime.html import is_html
 from webcrawl.plain import shown
-from webcrawl.stored import Row, StoredPages
+from webcrawl.stored import StoredPages
 from webcrawl.stores.metadata import Fetch
+from webcrawl.stores.places import Row
 from webcrawl.stores.warc import WarcPlace
 
 _MOST_LINES = 5_000

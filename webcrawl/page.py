@@ -28,6 +28,7 @@ _CARRIED = (
     "noarchive",
     "nofollow",
     "noindex",
+    "unchanged",
     "was_read",
 )
 
@@ -56,6 +57,8 @@ class Carried:
     one stands out, white space as it comes. `frames` are the documents whose text belongs to the page, which are pages
     too: `is_frame`. `meeting` is where links found in the document are handed over; `nofollow`: nobody will want them.
     `was_read`: an earlier page with the same bytes was read in the same way, so that this one need not be.
+    `unchanged` is the stored document of which an answer says that it still holds, where that may lead to other pages:
+    nothing else of it is wanted.
     """
 
     __slots__ = _CARRIED
@@ -73,6 +76,7 @@ class Carried:
     noarchive: bool
     nofollow: bool
     was_read: bool
+    unchanged: Document | None
     _text: str | Callable[[], str] | None
 
     @property
@@ -102,6 +106,7 @@ class Carried:
         self.noarchive = False
         self.nofollow = False
         self.was_read = False
+        self.unchanged = None
 
 
 @dataclass(slots=True, kw_only=True)

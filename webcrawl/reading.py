@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from webcrawl.errors import UnreadableDocument
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     # The process of a reader imports the module that it is in, which may be that of its pipeline.
     from scrapy.crawler import Crawler
 
+    from webcrawl.document import Document
     from webcrawl.mime.readers import Readers
     from webcrawl.outlinks import Outlinks
 
@@ -55,18 +57,30 @@ class MimePipeline:
 
     def process_item(self, item: Any) -> Any | Awaitable[Any]:
         # a coroutine only where there is something to wait for: this is asked of every page
-        if isinstance(item, Page) and self.takes(item) and _is_unread(item) and not self.was_read(item):
-            return self._read(item)
+        if isinstance(item, Page) and self.takes(item):
+            if item.unchanged is not None:
+                return self._follow(item, item.unchanged)
+            if _is_unread(item) and not self.was_read(item):
+                return self._read(item)
         return item
+
+    async def _follow(self, page: Page, document: Document) -> Page:
+        """An unchanged page is not read again but for where it leads."""
+        page.unchanged = None
+        with suppress(UnreadableDocument):  # nor could it be read before
+            await self._outlinks.found(page, (await self._facts(document)).links)
+        return page
+
+    async def _facts(self, document: Document) -> Facts:
+        if len(document) <= self.inline_bytes:
+            # there and back, for the same bounds
+            return unpack(pack(call(self.reader, document)))
+        return await self._readers.read(self.reader, document)
 
     async def _read(self, page: Page) -> Page:
         assert page.document is not None
         try:
-            if len(page.document) <= self.inline_bytes:
-                # there and back, for the same bounds
-                facts = unpack(pack(call(self.reader, page.document)))
-            else:
-                facts = await self._readers.read(self.reader, page.document)
+            facts = await self._facts(page.document)
         except UnreadableDocument as error:
             page.processing_error = f"{page.mime_type} {error}"[:1000]
             return page

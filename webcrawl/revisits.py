@@ -2,53 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Self
+from typing import Self
 from weakref import WeakKeyDictionary
 
 from scrapy import Request
 from scrapy.http import Headers, Response
 
 from webcrawl.body import Body
-from webcrawl.mime.html import is_html
 from webcrawl.responses import make_response
+from webcrawl.stores.places import Row, own_place, place_of
 from webcrawl.stores.record import StoredRecord
 from webcrawl.stores.warc import WarcPlace
 
 UNCHANGED = 304
 
 # Their links need not be found again, since there are none.
-_WITHOUT_LINKS = ("image/", "audio/", "video/", "font/")
+_WITHOUT_LINKS = (
+    *("image/", "audio/", "video/", "font/"),
+    *(
+        f"application/{name}"
+        for name in ("octet-stream", "zip", "x-tar", "x-7z-compressed", "vnd.rar", "wasm")
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The stored answer of a URL: its validators as header values, and its place where its body is in the archive."""
+    """The stored answer of a URL: its validators as header values, and where it is in the archive.
 
-    fetched_at: datetime
+    `place` has its body, None when that is not there, and `head` its own header, of a copy in another record.
+    """
+
     digest: str | None
     etag: str | None
     last_modified: str | None
     mime_type: str
     place: WarcPlace | None
+    head: WarcPlace | None
+    original: tuple[str, datetime]
+    """URL and time of the fetch that the body is of."""
 
     @classmethod
-    def of_row(cls, row: Mapping[str, Any]) -> Self | None:
-        """Of a row of table `pages`; None when the answer was none to be confirmed, or has no validator."""
-        if row["status"] != 200 or row["truncated"] or not (row["etag"] or row["last_modified"]):
+    def of_row(cls, row: Row, get: Callable[[str], Row | None], limit: float) -> Self | None:
+        """Of a row of table `pages`; None when the answer was none to be confirmed, or has no validator.
+
+        `get` gives the row of the page that a copy is one of; `limit` is of how many bytes a fetch makes do today: what
+        was cut off there would be again.
+        """
+        cut_elsewhere = row["truncated"] and (row["truncated"] != "length" or (row["length"] or 0) < limit)
+        if row["status"] != 200 or cut_elsewhere or not (row["etag"] or row["last_modified"]):
             return None
-        # a copy is in the archive without its body
-        whole = row["warc_file"] is not None and row["duplicate_kind"] != "exact"
-        place = WarcPlace(row["warc_file"], row["warc_offset"], row["warc_length"]) if whole else None
+        place, head = place_of(row, get), own_place(row)
+        is_copy = row["duplicate_kind"] == "exact"
+        # of a copy whose first page has another body by now, nobody knows here whether its record has one
+        first = get(row["duplicate_of"]) if is_copy and place != head else row
+        assert first is not None
         return cls(
-            row["fetched_at"],
             row["digest"],
             row["etag"],
             row["last_modified"],
             row["mime_type"] or "",
-            place,
+            None if is_copy and place == head else place,
+            head,
+            (first["url"], first["fetched_at"]),
         )
 
     @property
@@ -59,7 +78,7 @@ class Known:
     @property
     def keeps_links(self) -> bool:
         """Whether its links can be found without fetching it again."""
-        return not self.has_links or (is_html(self.mime_type) and self.place is not None)
+        return not self.has_links or self.place is not None
 
     def ask(self, request: Request) -> None:
         """Make a request a conditional one."""

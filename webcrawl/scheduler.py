@@ -283,8 +283,6 @@ class FrontierScheduler(RedisScheduler):
             self.worker.pass_on(task.url, task.token)
             return
         settlement = task.outcome(request, judged=self.session.judge is not None)
-        if settlement.verdict == "again":
-            self.session.dated(request.url)
         page = task.page and settlement.verdict in ("done", "again")
         if settlement.verdict != "retry":
             self._held.forget(task.url.extra)

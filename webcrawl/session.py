@@ -69,8 +69,6 @@ _sessions: WeakKeyDictionary[Crawler, Session] = WeakKeyDictionary()
 
 _SEEDS_AT_ONCE = 1000
 
-_MOST_DATED = 1_000_000
-
 _WORKER_SECONDS = 12.0
 """A worker not heard of for so long counts as dead, and others serve its shards; it beats every two seconds."""
 
@@ -137,7 +135,6 @@ class Session:
         self._settings = settings
         self.filters = self._chain()
         self._embedded: Any = None
-        self._dated: set[int] = set()
         self.is_open = False
 
     @classmethod
@@ -259,15 +256,6 @@ class Session:
     async def stored(self, work: Callable[[], Awaitable[T]]) -> T:
         """The result of `work`, which stores something and is waited for while there is no room; see Room.patiently."""
         return await self.room.patiently(work, self.turns.ending)
-
-    def dated(self, url: str) -> None:
-        """A URL is fetched again at a date that it was given in this process."""
-        if len(self._dated) < _MOST_DATED:
-            self._dated.add(hash(url))
-
-    def is_dated(self, url: str) -> bool:
-        """Whether this process fetched a URL before, and gave it a date; of the first million that were."""
-        return hash(url) in self._dated
 
     async def is_named(self, name: str, number: int) -> bool:
         """Whether any worker's operator named this host and port: then the guard lets it through from now on."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,10 +13,9 @@ from webcrawl.errors import StoreError
 from webcrawl.stores.archive import open_archive
 from webcrawl.stores.bodies import Bodies
 from webcrawl.stores.metadata import Metadata
+from webcrawl.stores.places import Row, place_of
 from webcrawl.stores.record import has_body
 from webcrawl.stores.warc import WarcPlace
-
-Row = Mapping[str, Any]
 
 
 class StoredPages:
@@ -60,19 +59,3 @@ class StoredPages:
         except (StoreError, ValueError, EOFError, OSError):
             return None
         return None if body is None else Document(body, row["mime_type"] or "", row["charset"], row["url"])
-
-
-def place_of(row: Row, get: Callable[[str], Row | None]) -> WarcPlace | None:
-    """Where the archive has the body of a page: of a copy that of the first one, as `get` gives its row, or its own."""
-    if row["duplicate_kind"] == "exact" and row["duplicate_of"] not in (None, row["url"]):
-        first = get(row["duplicate_of"])
-        if first is not None and first["digest"] == row["digest"] and first["duplicate_kind"] != "exact":
-            row = first
-    return own_place(row)
-
-
-def own_place(row: Row) -> WarcPlace | None:
-    """Where the archive has the answer of a page, for a copy without its body; None when it has not."""
-    if row["warc_file"] is None:
-        return None
-    return WarcPlace(row["warc_file"], row["warc_offset"], row["warc_length"])

@@ -106,10 +106,11 @@ class Contents:
             self.listed[host] = {level for level in range(LEVELS) if raw[0] >> level & 1}
             if few:
                 # as if they were in a list
-                assert len({entry[0] for entry in few}) == 1
+                assert len({entry[0] % 128 for entry in few}) == 1
                 assert len(raw) < 256
-                mask[host] = 1 << few[0][0]
-                queue = f"q:{host} {few[0][0]}".encode()
+                level = few[0][0] % 128
+                mask[host] = 1 << level
+                queue = f"q:{host} {level}".encode()
                 assert not values.get(queue)
                 values[queue] = few
             elif any(raw[1:]):
@@ -125,7 +126,7 @@ class Contents:
             stored = [entry for part in parts for entry in self.part(shard, part)]
             newest_first = values.get(b"conf", {}).get(b"order") == b"depth-first"
             entries = [*hot, *out, *stored] if newest_first else [*hot, *stored, *out]
-            assert all(entry[0] == int(level) for entry in entries)
+            assert all(entry[0] % 128 == int(level) for entry in entries)
             if host not in levels and not hot:
                 self.waiting.add(host)
                 assert name in values[b"hungry"], "a host that waits for the store, and nobody knows"
@@ -174,7 +175,7 @@ class Contents:
         self, values: dict[bytes, list[bytes]], leased: set[str], keys: Keys, shard: int
     ) -> None:
         at_hand = {
-            (host, entries[0][1])
+            (host, entries[0][1] % 128)
             for host, entries in self.queues.items()
             if host not in leased
             and host not in self.parked

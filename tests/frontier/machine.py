@@ -171,7 +171,7 @@ class Machine(RuleBasedStateMachine):
 
 
 def rows(entry: Entry) -> tuple[str, int, int, int, int]:
-    return (entry.path, entry.level, entry.attempts, entry.returns, entry.blames)
+    return (entry.path, entry.level + 128 * entry.dated, entry.attempts, entry.returns, entry.blames)
 
 
 def milliseconds(seconds: float) -> int:

@@ -224,8 +224,10 @@ class Working(Machine):
             self.shared.failures(lease.host),
             self.shared[lease.host].delay,
         )
-        assert {url.index: (url.path, url.level, url.attempts, url.returns) for url in lease.urls} == {
-            index: (one.path, one.level, one.attempts, one.returns)
+        assert {
+            url.index: (url.path, url.level, url.attempts, url.returns, url.dated) for url in lease.urls
+        } == {
+            index: (one.path, one.level, one.attempts, one.returns, one.dated)
             for index, one in self.models[crawl].leases[lease.host].entries.items()
         }
 

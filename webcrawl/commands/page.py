@@ -16,7 +16,7 @@ from webcrawl.seeds import seed_url
 
 if TYPE_CHECKING:
     from webcrawl.session import Session
-    from webcrawl.stored import Row
+    from webcrawl.stores.places import Row
     from webcrawl.stores.record import StoredRecord
     from webcrawl.stores.warc import WarcPlace
 
@@ -47,7 +47,7 @@ class Command(SessionCommand):
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.command import existing_metadata
-        from webcrawl.stored import own_place, place_of
+        from webcrawl.stores.places import own_place, place_of
 
         if len(args) != 1:
             raise StoreError("name one URL")
@@ -77,9 +77,8 @@ def _print_body(session: Session, row: Row, place: WarcPlace | None) -> None:
 
     record, found, most = _record(session, row, place)
     if not has_body(record):
-        raise StoreError(
-            f"the body of {row['url']} is not in the archive: it was that of {row['duplicate_of']}"
-        )
+        first = row["duplicate_of"]
+        raise StoreError(f"the body of {row['url']} is not in the archive: it was that of {first}")
     out, left = sys.stdout.buffer, most
     try:
         for piece in found:

@@ -1,9 +1,9 @@
 """A URL on its way through the frontier.
 
 A queue entry is four bytes and the MessagePack array [path, depth, referrer, extra]. The bytes stay outside of it
-because the Lua scripts change them: level; attempts, fetches that failed; returns, leases that ran out on it; blames,
-those of the returns when it may have been in the air. The referrer is stored as a path when it is on the same host.
-`extra` is whatever else a request carries.
+because the Lua scripts change them: level, and 128 more when the URL was given a date; attempts, fetches that failed;
+returns, leases that ran out on it; blames, those of the returns when it may have been in the air. The referrer is
+stored as a path when it is on the same host. `extra` is whatever else a request carries.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import msgpack
+
+DATED = 128
 
 LEVELS = 8
 """Priority levels, 0 the highest."""
@@ -47,7 +49,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class LeasedURL:
-    """A URL handed to a worker; `index` names it within its lease."""
+    """A URL handed to a worker; `index` names it within its lease. `dated`: it was fetched, and given a date."""
 
     index: int
     host: str
@@ -58,6 +60,7 @@ class LeasedURL:
     depth: int
     referrer: str | None
     extra: bytes | None
+    dated: bool = False
 
     @property
     def url(self) -> str:
@@ -71,7 +74,10 @@ class LeasedURL:
         referrer = None if told is None else told.decode()
         if referrer is not None and referrer.startswith("/"):
             referrer = host + referrer
-        return cls(index, host, path.decode(), entry[0], entry[1], entry[2], depth or 0, referrer, extra)
+        level, is_dated = entry[0] % DATED, entry[0] >= DATED
+        return cls(
+            index, host, path.decode(), level, entry[1], entry[2], depth or 0, referrer, extra, is_dated
+        )
 
 
 def level_of_priority(priority: int) -> int:

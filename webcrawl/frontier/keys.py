@@ -80,7 +80,8 @@ or, when they are in lists, a byte with the levels at which URLs are queued and 
 
 A name is a host without "https://", and then with "/" for "www.".
 
-An entry is four bytes (level, attempts, returns, blames) and a MessagePack array, see webcrawl.frontier.entry.
+An entry is four bytes (level, and whether dated; attempts, returns, blames) and a MessagePack array, see
+webcrawl.frontier.entry.
 """
 
 from __future__ import annotations

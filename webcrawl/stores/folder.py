@@ -69,10 +69,12 @@ class FolderArchive:
 
     def _append(self, page: Page, exchange: Exchange) -> WarcPlace:
         facts = _facts(page)
-        if exchange.status == 304 and page.duplicate_fetched_at and page.digest:
-            return self._writer.write_unmodified(exchange, page.duplicate_fetched_at, page.digest, facts)
-        if page.duplicate_kind == "exact" and page.duplicate_of and page.duplicate_fetched_at:
-            return self._writer.write_revisit(exchange, page.duplicate_of, page.duplicate_fetched_at, facts)
+        if fetched_at := page.duplicate_fetched_at:
+            if exchange.status == 304 and page.digest:
+                first = page.duplicate_of or exchange.url
+                return self._writer.write_unmodified(exchange, first, fetched_at, page.digest, facts)
+            if page.duplicate_kind == "exact" and page.duplicate_of:
+                return self._writer.write_revisit(exchange, page.duplicate_of, fetched_at, facts)
         return self._writer.write(exchange, facts)
 
     def read(self, place: WarcPlace) -> StoredRecord:

@@ -143,9 +143,11 @@ def resource_record(exchange: Exchange, warcinfo_id: str) -> Record:
     return Record(fields, (exchange.payload,))
 
 
-def unmodified_record(exchange: Exchange, warcinfo_id: str, fetched_at: datetime, payload: str) -> Record:
-    """An answer 304: header block only, and when the payload of this digest was archived under the same URL."""
-    record = revisit_record(exchange, warcinfo_id, exchange.url, fetched_at)
+def unmodified_record(
+    exchange: Exchange, warcinfo_id: str, refers_to_url: str, refers_to_date: datetime, payload: str
+) -> Record:
+    """An answer 304: header block only, and under which URL and when the payload of this digest was archived."""
+    record = revisit_record(exchange, warcinfo_id, refers_to_url, refers_to_date)
     changes = {"WARC-Profile": UNMODIFIED_PROFILE, "WARC-Payload-Digest": payload}
     return record._replace(fields=record.fields | changes)
 

@@ -148,11 +148,16 @@ class WarcWriter:
         return self._write_group(exchange, record, facts)
 
     def write_unmodified(
-        self, exchange: Exchange, fetched_at: datetime, digest: str, facts: Mapping[str, str] | None = None
+        self,
+        exchange: Exchange,
+        refers_to_url: str,
+        refers_to_date: datetime,
+        digest: str,
+        facts: Mapping[str, str] | None = None,
     ) -> WarcPlace:
-        """Append an answer 304: the URL's payload, of this digest, is that of `fetched_at`."""
+        """Append an answer 304: the payload, of this digest, is that of the URL, or of another one, at that time."""
         self._make_room()
-        record = unmodified_record(exchange, self._warcinfo_id, fetched_at, digest)
+        record = unmodified_record(exchange, self._warcinfo_id, refers_to_url, refers_to_date, digest)
         return self._write_group(exchange, record, facts)
 
     def close_old(self) -> None:

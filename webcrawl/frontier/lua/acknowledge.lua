@@ -38,7 +38,7 @@ for i = 11, #ARGV, 6 do
     elseif verdict == 'again' then
       -- the same URL rescheduled twice comes back once, at the later time
       redis.call('HINCRBY', N, 'done', 1)
-      local member = delayed('-', host, anew(entry))
+      local member = delayed('-', host, dated(anew(entry)))
       redis.call('HINCRBY', N, 'scheduled', redis.call('ZADD', P .. 'scheduled', now + ARGV[i + 2], member))
     elseif verdict == 'retry' then
       -- numbered with as many digits each: what is due in one millisecond comes back in this order

@@ -5,7 +5,7 @@
 local P, fresh = KEYS[1], 0
 local due = now_ms() + ARGV[1]
 for i = 2, #ARGV, 2 do
-  fresh = fresh + redis.call('ZADD', P .. 'scheduled', due, delayed('-', ARGV[i], ARGV[i + 1]))
+  fresh = fresh + redis.call('ZADD', P .. 'scheduled', due, delayed('-', ARGV[i], dated(ARGV[i + 1])))
 end
 redis.call('HINCRBY', P .. 'n', 'scheduled', fresh)
 return fresh

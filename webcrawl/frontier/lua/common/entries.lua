@@ -1,5 +1,6 @@
 -- Times, levels, and the journal of a checkpoint: what all the others stand on.
-local LEVELS = 8         -- a URL's level is the first byte of its entry, 0 the highest
+local LEVELS = 8         -- a URL's level is the first byte of its entry, 0 the highest,
+local DATED = 128        -- and so much more when the URL was given a date
 local BUCKET_LOAD = 192  -- mean fingerprints a seen bucket; the fullest stay below set-max-intset-entries
 
 -- The time in ms. It is the server's, but does not go back when the server's clock is set back, or after a failover to one
@@ -32,7 +33,7 @@ local function bucket_value(fingerprint)
   return math.abs(tonumber(string.sub(fingerprint, -9)))
 end
 
-local function level_of(entry) return string.byte(entry, 1) end
+local function level_of(entry) return string.byte(entry, 1) % DATED end
 
 local function best_level(mask)
   for level = 0, LEVELS - 1 do

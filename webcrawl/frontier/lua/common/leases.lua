@@ -11,6 +11,9 @@ end
 -- An entry whose counters start anew.
 local function anew(entry) return string.sub(entry, 1, 1) .. string.char(0, 0, 0) .. string.sub(entry, 5) end
 
+-- An entry that says of itself that its URL was given a date.
+local function dated(entry) return string.char(level_of(entry) + DATED) .. string.sub(entry, 2) end
+
 -- Make a dead letter. Several requests may share a URL, with other methods or bodies: each has its own letter.
 local function bury(P, host, entry, reason, now)
   local field = host .. cmsgpack.unpack(string.sub(entry, 5))[1]

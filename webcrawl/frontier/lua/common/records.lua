@@ -30,7 +30,7 @@ local function record_of(P, host)
       record.mask = levels + 256 * closed
     else
       record.few = string.sub(stored, 2)
-      record.mask = bit.lshift(1, string.byte(stored, 3))
+      record.mask = bit.lshift(1, string.byte(stored, 3) % DATED)
     end
   end
   records[host] = record
@@ -76,7 +76,7 @@ end
 local function add_few(record, entries, first, most)
   if record.mask ~= 0 and not record.few then return false end
   local few = record.few or ''
-  local level = few == '' and level_of(entries[1]) or string.byte(few, 2)
+  local level = few == '' and level_of(entries[1]) or string.byte(few, 2) % DATED
   local more = as_few(entries, level, first, FEW_BYTES - #few)
   if not more or most < FEW_BYTES and #few_entries(few) + #entries > most then return false end
   record.few, record.mask = first and more .. few or few .. more, bit.lshift(1, level)

@@ -9,6 +9,7 @@ from selectolax.lexbor import LexborHTMLParser
 from w3lib.encoding import read_bom, to_unicode
 
 from webcrawl.body import Body
+from webcrawl.long_tags import may_have_long_tag, shortened
 from webcrawl.xhtml import expanded
 
 Element: TypeAlias = tuple[str, dict[str, str | None]]
@@ -27,8 +28,9 @@ _HELD_BY = {
     "meta": "content",
 }
 
-# As many tags cannot nest so deep that it matters, see webcrawl.nesting.
-TRUSTED_TAGS = 8_000
+# As many tags, and as many bytes in one of them, cost the parser little whatever they are, see webcrawl.nesting.
+TRUSTED_TAGS = 2_000
+TRUSTED_BYTES = 32_768
 
 
 class Document:
@@ -38,7 +40,7 @@ class Document:
     UTF-8, otherwise windows-1252. Processors share `text` and `html` and must not change the tree.
     """
 
-    __slots__ = ("_body", "_elements", "_html", "_text", "charset", "mime_type", "url")
+    __slots__ = ("_body", "_elements", "_html", "_simplified", "_text", "charset", "mime_type", "url")
 
     def __init__(self, body: Body | bytes, mime_type: str, charset: str | None, url: str) -> None:
         self._body = body if isinstance(body, Body) else Body(body)
@@ -47,6 +49,7 @@ class Document:
         self.url = url
         self._text: str | None = None
         self._html: LexborHTMLParser | None = None
+        self._simplified = False
         self._elements: list[Element] | None = None
 
     def __len__(self) -> int:
@@ -91,7 +94,7 @@ class Document:
 
     @property
     def html(self) -> LexborHTMLParser:
-        """The body parsed as HTML, once; deep nesting is flattened, text and links are kept.
+        """The body parsed as HTML, once; what would cost too much is left out, text and links stay as a rule.
 
         XHTML too, since few pages of that type are well-formed: `expanded` before.
         """
@@ -101,13 +104,15 @@ class Document:
                 markup = self.text.encode("utf-8", "surrogatepass")
             if self.mime_type == "application/xhtml+xml":
                 markup = expanded(markup)
-            if markup.count(b"<") > TRUSTED_TAGS:
-                from webcrawl.nesting import bounded  # NumPy is slow to import, and few pages need it
-
-                self._html = LexborHTMLParser(bounded(markup))
-            else:
-                self._html = LexborHTMLParser(markup)
+            parsed = _bounded(markup)
+            self._simplified = parsed is not markup
+            self._html = LexborHTMLParser(parsed)
         return self._html
+
+    @property
+    def simplified(self) -> bool:
+        """Whether tags or attributes were left out of `html`, which it would have cost too much to parse."""
+        return self.html is not None and self._simplified
 
     def _is_utf8(self, markup: bytes) -> bool:
         """Whether Lexbor, which replaces what is no UTF-8 in ways of its own, can read the body as it is."""
@@ -127,6 +132,16 @@ class Document:
         if self._elements is None:
             self._elements = elements(self.html)
         return self._elements
+
+
+def _bounded(markup: bytes) -> bytes:
+    if len(markup) > TRUSTED_BYTES and may_have_long_tag(markup):
+        markup = shortened(markup)
+    if markup.count(b"<") > TRUSTED_TAGS:
+        from webcrawl.nesting import bounded  # NumPy is slow to import, and few pages need it
+
+        return bounded(markup)
+    return markup
 
 
 def elements(tree: LexborHTMLParser) -> list[Element]:

@@ -1,7 +1,8 @@
-"""How deep the elements of a page nest, told from its tags alone, and markup that nests no deeper than a parser bears.
+"""What a page would cost the parser, told from its tags alone, and markup that costs no more than it bears.
 
-Lexbor looks through its stack of open elements at nearly every tag: 100,000 nested divs take it 12 s, 8,000 with as
-many end tags at most 0.2 s.
+Lexbor looks through its stack of open elements at nearly every tag: 100,000 nested divs take it 12 s. It opens all bold
+and italic elements that were not closed anew in each paragraph: 84 KB take 3 GB. At each option it looks through those
+before it: 20,000 take 10 s. An element takes about 300 bytes, so 8 MiB of tags would take more than a GB.
 """
 
 from __future__ import annotations
@@ -17,21 +18,35 @@ import numpy.typing as npt
 Numbers = npt.NDArray[np.uint64]
 Octets = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 # The nesting that browsers build (Blink and WebKit stop at 512 too).
 MAX_DEPTH = 512
+MAX_STYLES = 16
+"""Elements of bold, italic... text open at once; each paragraph may repeat them."""
+MOST_OF = {"option": 1_000, "optgroup": 1_000, "html": 16, "body": 16}
+"""Start tags of a page: each of the latter adds its attributes to those of the first."""
+MOST_ELEMENTS = 500_000
+"""Elements and comments of a page, with those that the parser repeats; what follows is text."""
 
-_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9:-]*)")
+_TAG = re.compile(r"<(?:(/?)([a-zA-Z][a-zA-Z0-9:-]*)|[!?/])")
+_ANY_TAG = re.compile(r"<[a-zA-Z/!?][^<>]*>?")
+_STYLES = frozenset(
+    ["b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"]
+)
+_RUBY_PARTS = frozenset(("rb", "rp", "rt", "rtc"))
 # Elements that cannot make a tree deep by themselves: void, text only, closed by their like, or (a) worth
 # keeping.
 _SHALLOW_NAMES = (
     "html head body a area base basefont bgsound br col embed frame hr img input keygen link meta param"
     " source track wbr script style title textarea iframe noembed noframes noscript xmp plaintext select"
-    " option optgroup p li dt dd tr td th thead tbody tfoot caption colgroup rb rp rt rtc"
+    " option optgroup p li dt dd tr td th thead tbody tfoot caption colgroup"
 )
 _SHALLOW = frozenset(_SHALLOW_NAMES.split())
 _WHOLE_NAME = 8
 _MOST_NAMES = 500
+# As many may nest as they like: with as many end tags it takes at most 0.2 s.
+_UNNESTED_TAGS = 8_000
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
 _ONES, _TOPS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 # Every byte in lower case; zero where it is in no name.
@@ -45,43 +60,65 @@ def _hashes(names: Numbers) -> Numbers:
     return names * _MIXER >> np.uint64(48)
 
 
+def _number(name: str) -> int:
+    return int.from_bytes(name.encode()[:_WHOLE_NAME], "little")
+
+
 def _table(names: Iterable[str]) -> Numbers:
     """Names as numbers, each at its hash."""
-    numbers = np.array([int.from_bytes(name.encode()[:_WHOLE_NAME], "little") for name in names], np.uint64)
+    numbers = np.array([_number(name) for name in names], np.uint64)
     table = np.zeros(1 << 16, np.uint64)
     table[_hashes(numbers)] = numbers
     return table
 
 
 _SHALLOW_TABLE = _table(name for name in _SHALLOW if len(name) < _WHOLE_NAME)
+_STYLES_TABLE = _table(_STYLES)
+_MOST_NUMBERS = [(_number(name), most) for name, most in MOST_OF.items()]
 
 
 def bounded(markup: bytes) -> bytes:
-    """Markup in UTF-8 that nests no deeper than `MAX_DEPTH`: the same, as a rule."""
-    if not may_nest_deeper(markup, MAX_DEPTH):
+    """Markup in UTF-8 within the bounds above: the same object, as a rule."""
+    if not may_exceed(markup, MAX_DEPTH, nested=markup.count(b"<") > _UNNESTED_TAGS):
         return markup
-    return flattened(markup.decode("utf-8", "replace"), MAX_DEPTH).encode()
+    before = markup.decode("utf-8", "replace")
+    after = flattened(before, MAX_DEPTH)
+    return markup if after == before else after.encode()
 
 
-def may_nest_deeper(markup: bytes, depth: int) -> bool:
+def may_exceed(markup: bytes, depth: int, *, nested: bool = True) -> bool:
     """Whether `flattened` would leave a start tag out; True also where that cannot be told.
 
-    For each name the elements open after each of its tags, all at once: a third of the time of following the tags.
+    Without `nested` the depth does not matter, which takes half the time.
     """
     octets = np.frombuffer(markup + b" " * (_WHOLE_NAME + 2), np.uint8)
     tags = np.flatnonzero(octets == ord("<")) + 1
     ends = octets[tags] == ord("/")
     names = _names(octets, tags + ends)
     hashes = _hashes(names)
-    deep = np.flatnonzero(_SHALLOW_TABLE[hashes] != names)
-    names, hashes, ends = names[deep], hashes[deep], ends[deep]
+    if any(np.count_nonzero(names[~ends] == number) > most for number, most in _MOST_NUMBERS):
+        return True
+    matter = _SHALLOW_TABLE[hashes] != names if nested else _STYLES_TABLE[hashes] == names
+    deep = np.flatnonzero(matter)
+    depths, styles = _levels(names[deep], hashes[deep], ends[deep])
+    if depths is None or styles is None:
+        return True
+    most = int(styles.max(initial=0))
+    return most > MAX_STYLES or len(tags) * (1 + most) > MOST_ELEMENTS or bool(depths.max(initial=0) > depth)
+
+
+def _levels(names: Numbers, hashes: Numbers, ends: Flags) -> tuple[Places, Places] | tuple[None, None]:
+    """How many elements are open after each tag, and how many of them style text; None where that cannot be told.
+
+    For each name the elements open after each of its tags, all at once: a third of the time of following the tags.
+    """
+    changes, styles = np.zeros(len(names), np.int64), np.zeros(len(names), np.int64)
     if not len(names):
-        return False
+        return changes, styles
     order = np.argsort(hashes.astype(np.uint16), kind="stable")  # by counting, as it is for 16 bits
     starts = np.flatnonzero(np.diff(names[order], prepend=names[order[:1]] + np.uint64(1)))
     if len(starts) > _MOST_NAMES or len(np.unique(hashes[order[starts]])) < len(starts):
-        return True
-    changes = np.zeros(len(names), np.int64)
+        return None, None
     for places in np.split(order, starts[1:]):
         name = names[places[0]].tobytes().rstrip(b"\0").decode()
         if name and name not in _SHALLOW:
@@ -90,7 +127,9 @@ def may_nest_deeper(markup: bytes, depth: int) -> bool:
             level = np.cumsum(steps)
             level -= np.minimum(np.minimum.accumulate(level), 0)
             changes[places] = np.diff(level, prepend=0)
-    return bool(np.cumsum(changes).max(initial=0) > depth)
+            if name in _STYLES:
+                styles[places] = changes[places]
+    return np.cumsum(changes), np.cumsum(styles)
 
 
 def _names(octets: Octets, places: Places) -> Numbers:
@@ -105,31 +144,67 @@ def _names(octets: Octets, places: Places) -> Numbers:
 
 
 def flattened(markup: str, depth: int) -> str:
-    """`markup` without the start tags that would nest deeper than `depth`: their contents stay, as siblings.
+    """`markup` without the start tags beyond the bounds: their contents stay, as siblings.
 
     An estimate from the tags alone, exact enough to bound the parser's work: an end tag closes one element of its
-    name, and nothing when none is open.
+    name, and nothing when none is open. Beyond `MOST_ELEMENTS` no tags are left.
     """
     kept: list[str] = []
-    open_elements: Counter[str] = Counter()
-    level = 0
+    open_elements = _Open(depth)
     position = 0
     for tag in _TAG.finditer(markup):
-        name = tag[2].lower()
-        if name in _SHALLOW:
+        if tag.start() < position:  # within a tag that was left out
             continue
-        if tag[1]:
-            if open_elements[name]:
-                open_elements[name] -= 1
-                level -= 1
-        elif level < depth:
-            open_elements[name] += 1
-            level += 1
-        else:
+        if open_elements.made > MOST_ELEMENTS:
+            return "".join([*kept, markup[position : tag.start()], _ANY_TAG.sub(" ", markup[tag.start() :])])
+        name = (tag[2] or "").lower()
+        if tag[1] or not name:
+            open_elements.end(name)
+        elif not open_elements.start(name):
             kept.append(markup[position : tag.start()])
             position = _tag_end(markup, tag.end())
     kept.append(markup[position:])
     return "".join(kept)
+
+
+class _Open:
+    """The elements open at a place of a page, and how many were made up to there."""
+
+    def __init__(self, depth: int) -> None:
+        self.made = 0
+        self._depth = depth
+        self._level = self._styles = 0
+        self._names: Counter[str] = Counter()
+
+    def start(self, name: str) -> bool:
+        """Whether the element is within the bounds, and then it is open."""
+        if name in MOST_OF:
+            self._names[name] += 1
+            within = self._names[name] <= MOST_OF[name]
+        elif name in _SHALLOW:
+            within = True
+        else:
+            styles = name in _STYLES
+            within = self._level < self._depth and not (styles and self._styles >= MAX_STYLES)
+            if within:
+                self._names[name] += 1
+                self._level += 1
+                self._styles += styles
+        if within:
+            self.made += 1 + self._styles
+        return within
+
+    def end(self, name: str) -> None:
+        """An end tag, or a comment without a name: </p> may make an element too."""
+        self.made += name in ("p", "br", "")
+        if name in MOST_OF or not self._names[name]:
+            return
+        self._names[name] -= 1
+        self._level -= 1
+        self._styles -= name in _STYLES
+        if name == "ruby" and not self._names[name]:
+            for part in _RUBY_PARTS:
+                self._level -= self._names.pop(part, 0)
 
 
 def _tag_end(markup: str, start: int) -> int:

@@ -22,7 +22,7 @@ from webcrawl.coding import codings, pieces
 from webcrawl.document import TRUSTED_TAGS, Document
 from webcrawl.errors import BadCoding
 from webcrawl.mime.sniff import MediaType, sniff
-from webcrawl.nesting import flattened, may_nest_deeper
+from webcrawl.nesting import flattened, may_exceed
 from webcrawl.page import ROW_FIELDS, Page
 
 URL = "https://example.org/"
@@ -135,19 +135,19 @@ TAGS = [
 @given(st.lists(st.sampled_from(TAGS), max_size=200), st.integers(0, 20))
 def test_whoever_is_told_that_nothing_nests_deeper_need_not_look(tags: list[str], depth: int) -> None:
     markup = "".join(tags)
-    if not may_nest_deeper(markup.encode(), depth):
+    if not may_exceed(markup.encode(), depth):
         assert flattened(markup, depth) == markup
 
 
 @given(st.lists(st.sampled_from(TAGS[:8]), max_size=200), st.integers(0, 20))
 def test_names_that_are_not_cut_off_are_told_exactly(tags: list[str], depth: int) -> None:
     markup = "".join(tags)
-    assert may_nest_deeper(markup.encode(), depth) == (flattened(markup, depth) != markup)
+    assert may_exceed(markup.encode(), depth) == (flattened(markup, depth) != markup)
 
 
 def test_few_elements_with_many_end_tags_are_bounded() -> None:
     begun = time.process_time()
-    assert document(b"<div>" * (TRUSTED_TAGS - 1) + b"</x>" * 100_000).html.css("div")
+    assert document(b"<div>" * 8_000 + b"</x>" * 100_000).html.css("div")
     assert time.process_time() - begun < 2
 
 

@@ -114,7 +114,7 @@ def describe(document: Document) -> HTMLFacts:
         published_at=_published_at(named, schema, found, document.url),
         image_url=_image_url(named, schema, found.microdata, base),
         main_text=main_text(tree, found.marked),
-        details=trimmed(_details(named, schema, found, robots_metas(document))),
+        details=trimmed(_details(named, schema, found, robots_metas(document)) | _simplified(document)),
         tree=tree,
     )
 
@@ -196,6 +196,10 @@ def _details(
         "open_graph": dict([pair for pair in graph if pair[1]][:MAX_OPEN_GRAPH]),
         "schema": schema,
     }
+
+
+def _simplified(document: Document) -> dict[str, bool]:
+    return {"simplified": True} if document.simplified else {}
 
 
 def _author(named: dict[str, str], schema: list[Thing], microdata: dict[str, str]) -> str | None:

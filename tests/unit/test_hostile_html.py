@@ -1,0 +1,115 @@
+"""HTML that takes the parser gigabytes or hours as it is: in a process that may have neither."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from webcrawl.document import TRUSTED_TAGS, Document
+from webcrawl.long_tags import MOST_ATTRIBUTES
+from webcrawl.mime.html import describe
+from webcrawl.nesting import MAX_DEPTH, MAX_STYLES, MOST_OF, flattened, may_exceed
+
+MEGABYTES = 600
+SECONDS = 30
+HOSTILE = {
+    "styles opened anew": "'<p>' + ''.join(f'<b id={i}>' for i in range(400)) + '</p>' + '<p>x' * 20_000",
+    "a few styles": "'<p>' + ''.join(f'<i id={i}>' for i in range(10)) + '</p>' + '<p>x' * 2_000_000",
+    "a style a paragraph": "''.join(f'<p><b id={i}>x</p>' for i in range(400_000))",
+    "few tags": "'<p>' + ''.join(f'<b id={i}>' for i in range(4_000)) + '</p>' + '<p>x' * 4_000",
+    "paragraphs": "'<p>x' * 2_000_000",
+    "end tags": "'<p>' + '</p>' * 2_000_000",
+    "comments": "'<!>' * 2_000_000",
+    "options": "'<select>' + '<option>x' * 800_000",
+    "groups of options": "'<optgroup>x' * 600_000",
+    "ruby": "'<rt>x' * 1_000_000",
+    "roots": "''.join(f'<html a{i}=1><body a{i}=1>' for i in range(300_000))",
+    "attributes": "'<a ' + ' '.join(f'a{i}' for i in range(900_000)) + ' href=/x>t'",
+    "attributes in parts": "'<html' + ''.join(f' a{i}' + '<html' * (i % 9_000 == 0) for i in range(900_000))",
+    "links": "'<base href=a>' * 600_000",
+    "unclosed tags": "'<b ' * 2_000_000",
+}
+PARSER = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_CPU, (%d, %d))
+resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+from webcrawl.document import Document
+from webcrawl.links import page_links
+from webcrawl.mime.html import describe
+document = Document((%s).encode(), "text/html", "utf-8", "http://h/")
+facts = describe(document)
+facts.text, page_links(document.elements, "http://h/")
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, facts.details.get("simplified"))
+"""
+
+
+@pytest.mark.parametrize("markup", HOSTILE)
+def test_any_page_takes_bounded_memory_and_time(markup: str) -> None:
+    program = PARSER % (SECONDS, SECONDS, HOSTILE[markup])
+    run = subprocess.run(
+        [sys.executable, "-c", program], check=True, timeout=200, capture_output=True, text=True
+    )
+    megabytes, simplified = run.stdout.split()
+    assert int(megabytes) < MEGABYTES
+    assert simplified == "True"
+
+
+def read(markup: str) -> Document:
+    return Document(markup.encode(), "text/html", "utf-8", "http://h/")
+
+
+def test_what_is_left_out_leaves_text_and_links() -> None:
+    page = (
+        "<p>" + "".join(f"<b id={number}>" for number in range(400)) + "</p>" + "<p><a href=/x>y</a>" * 5_000
+    )
+    document = read(page)
+    assert len(document.html.css("a[href]")) == 5_000
+    assert len(document.html.css("p:last-child b")) == MAX_STYLES
+    assert document.html.body is not None
+    assert document.html.body.text() == "y" * 5_000
+    assert describe(document).details["simplified"] is True
+
+
+def test_options_beyond_the_bound_are_text() -> None:
+    most = MOST_OF["option"]
+    document = read("<select>" + "<option>x" * (most + 5_000) + "</select><a href=/x>y</a>")
+    assert document.simplified
+    assert len(document.html.css("option")) == most
+    assert document.html.css("a[href]")
+
+
+def test_a_tag_keeps_its_first_attributes() -> None:
+    many = " ".join(f"a{number}='>\"{number}'" for number in range(5_000))
+    document = read(f"<a href=/x {many}>y</a><p>z")
+    (link,) = document.html.css("a")
+    assert link.attributes["href"] == "/x"
+    assert len(link.attributes) == MOST_ATTRIBUTES
+    assert document.html.body is not None
+    assert document.html.body.text() == "yz"
+    assert document.simplified
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<p><a href=/x>y</a> <b>z</b>" * 20_000,
+        "<select>" + "<option>x</option>" * MOST_OF["option"] + "</select>" + "<i>x</i>" * 5_000,
+        "<ruby>a<rt>b</ruby>" * 5_000,
+        "<img src='data:image/png;base64," + "A/b+" * 50_000 + "'>",
+        "<script>" + "a < b; c = 'd' ; " * 10_000 + "</script>",
+        "<b>" * MAX_STYLES + "<p>x" * TRUSTED_TAGS,
+    ],
+)
+def test_honest_pages_are_parsed_as_they_are(page: str) -> None:
+    assert not read(page).simplified
+
+
+def test_bounds_of_depth_and_styles_are_told_before_they_are_reached() -> None:
+    within = "<div>" * (MAX_DEPTH - MAX_STYLES) + "<b>" * MAX_STYLES + "</x>" * 10_000
+    assert not may_exceed(within.encode(), MAX_DEPTH)
+    assert flattened(within, MAX_DEPTH) == within
+    for more in ("<b>" + within, "<div>" * MAX_STYLES + "<div>" + within):
+        assert may_exceed(more.encode(), MAX_DEPTH)
+        assert flattened(more, MAX_DEPTH) != more

@@ -19,11 +19,13 @@ from webcrawl.errors import BadCoding
 from webcrawl.responses import (
     BAD_CODING,
     TRUNCATED,
+    UNFINISHED,
     body_of,
     content_type,
     length_of,
     make_response,
     says_nosniff,
+    truncation_of,
 )
 from webcrawl.session import Session
 
@@ -32,7 +34,8 @@ class DecodingMiddleware:
     """Scrapy's HttpCompressionMiddleware piece by piece, into a file where the body is large.
 
     What unfolds to more than DOCUMENT_MAXSIZE says of its type is cut off there; to more than DOWNLOAD_MAXSIZE, it is
-    refused, as Scrapy does. What cannot be decoded stays as it was sent. Both are told by a flag of the response.
+    refused, as Scrapy does. What cannot be decoded stays as it was sent; of what breaks off, the body is what could be
+    decoded. All this is told by a flag of the response.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -71,11 +74,13 @@ class DecodingMiddleware:
         headers = response.headers.copy()
         try:
             if payload.is_spooled:
-                body, whole = await asyncio.to_thread(self._decode, request, response, payload, names)
+                body, flaw = await asyncio.to_thread(self._decode, request, response, payload, names)
             else:
-                body, whole = self._decode(request, response, payload, names)
+                body, flaw = self._decode(request, response, payload, names)
             del headers["Content-Encoding"]
-            flags += [] if whole or TRUNCATED in flags else [TRUNCATED]
+            # of a part that came no more can be decoded than a part
+            is_news = flaw == TRUNCATED or not (truncation_of(flags) or "download_stopped" in flags)
+            flags += [flaw] if flaw and is_news and flaw not in flags else []
         except BadCoding:
             body = payload
             flags.append(BAD_CODING)
@@ -93,14 +98,18 @@ class DecodingMiddleware:
 
     def _decode(
         self, request: Request, response: Response, payload: Body, names: list[str]
-    ) -> tuple[Body, bool]:
-        """The body, and whether it is whole; raises BadCoding, IgnoreRequest, StoreError. May take long."""
+    ) -> tuple[Body, str | None]:
+        """The body, and the flag that says why it is not whole; None where it is. May take long.
+
+        Raises BadCoding, IgnoreRequest, StoreError.
+        """
+        broken: list[str] = []
         writer = BodyWriter(self._spool)
         refused = request.meta.get("download_maxsize", self._maxsize) or math.inf
         headers = response.headers
         whole = self._sizes.fill(
             writer,
-            pieces(payload.chunks(), names),
+            pieces(payload.chunks(), names, lambda: broken.append(UNFINISHED)),
             content_type(headers),
             response.url,
             nosniff=says_nosniff(headers),
@@ -108,4 +117,4 @@ class DecodingMiddleware:
         )
         if not whole and writer.size >= refused:
             raise IgnoreRequest(f"{request.url} unfolds to more than DOWNLOAD_MAXSIZE {refused}")
-        return writer.finish(), whole
+        return writer.finish(), next(iter(broken), None) if whole else TRUNCATED

@@ -34,7 +34,9 @@ class ChecksumPipeline:
         """
         if page.noarchive or page.noindex:
             return False
-        return page.status == 200 and bool(page.length) and page.truncated is None
+        # what unfolds to too much is the same where the same was sent
+        cut = page.exchange.truncated if page.exchange and page.truncated == "length" else page.truncated
+        return page.status == 200 and bool(page.length) and cut is None
 
     async def process_item(self, item: Any) -> Any:
         if isinstance(item, Page) and self._tells(item) and item.digest:

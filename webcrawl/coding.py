@@ -30,11 +30,23 @@ def codings(content_encoding: str | None) -> list[str]:
     return [name for name in reversed(names) if name not in ("", "identity", "none")]
 
 
-def pieces(payload: Iterable[bytes], names: Iterable[str]) -> Pieces:
+_GZIP = b"\x1f\x8b"
+_ZSTD = (b"\xb5\x2f\xfd", b"\x2a\x4d\x18")
+"""Of frames, and of frames to be skipped, what follows their first byte."""
+_SIGNATURE_BYTES = 4
+
+
+class _CutOff(Exception):
+    """A payload in this coding ends before its end."""
+
+
+def pieces(
+    payload: Iterable[bytes], names: Iterable[str], breaks_off: Callable[[], None] = lambda: None
+) -> Pieces:
     """`payload` without these codings, at most `CHUNK` bytes at a time.
 
-    Of a payload that is cut off or breaks in the middle, what there is. Raises BadCoding when it cannot be begun, or is
-    in more than `MOST_CODINGS`.
+    Of a payload that is cut off or breaks in the middle, what there is, and then `breaks_off` is called. Raises
+    BadCoding when it cannot be begun, or is in more than `MOST_CODINGS`.
     """
     names = list(names)
     if len(names) > MOST_CODINGS:
@@ -44,40 +56,53 @@ def pieces(payload: Iterable[bytes], names: Iterable[str]) -> Pieces:
         decoder = _DECODERS.get(name)
         if decoder is None:
             raise BadCoding(f"content coding {name} is not known")
-        found = _until_broken(name, decoder(found))
+        found = _until_broken(name, decoder(found), breaks_off)
     return found
 
 
-def _until_broken(name: str, found: Pieces) -> Pieces:
+def _until_broken(name: str, found: Pieces, breaks_off: Callable[[], None]) -> Pieces:
     """What comes before the first error; BadCoding where that is nothing."""
     begun = False
     try:
         for piece in found:
             begun = True
             yield piece
+    except _CutOff:
+        breaks_off()
     except _BROKEN as error:
         if not begun:
             raise BadCoding(f"content coding {name} is broken: {error}") from error
+        breaks_off()
 
 
 def _gzip(payload: Pieces) -> Pieces:
     """All members; what follows the last one is ignored, as browsers do."""
-    rest = b""
-    while True:
-        head = rest or next(payload, b"")
-        if not head:
-            return
+    head = next(payload, b"")
+    while head:
         stream = zlib_ng.decompressobj(zlib_ng.MAX_WBITS | 16)
         yield from inflate(stream, chain((head,), payload))
-        rest = stream.unused_data
+        if not stream.eof:
+            raise _CutOff
+        head = _following(stream.unused_data, payload)
+        if not head.startswith(_GZIP):
+            return
+
+
+def _following(rest: bytes, payload: Pieces) -> bytes:
+    """What comes after the end of a member: enough to tell whether it is one more, or all there is."""
+    while len(rest) < _SIGNATURE_BYTES and (more := next(payload, b"")):
+        rest += more
+    return rest
 
 
 def _deflate(payload: Pieces) -> Pieces:
     """With zlib's wrapper, as the standard says, or without it, as many servers send it."""
-    head = next(payload, b"")
+    head = _following(b"", payload)
     wrapped = len(head) > 1 and head[0] & 15 == 8 and (head[0] << 8 | head[1]) % 31 == 0
     stream = zlib_ng.decompressobj(zlib_ng.MAX_WBITS if wrapped else -zlib_ng.MAX_WBITS)
     yield from inflate(stream, chain((head,), payload))
+    if head and not stream.eof:
+        raise _CutOff
 
 
 def inflate(stream: zlib_ng._Decompress, payload: Iterable[bytes]) -> Pieces:
@@ -107,14 +132,12 @@ def _brotli(payload: Pieces) -> Pieces:
             return
     if not begun:  # Brotli has no signature: what it waits for may never have begun
         raise EOFError("it ends before its first byte")
+    raise _CutOff
 
 
 def _zstd(payload: Pieces) -> Pieces:
-    rest = b""
-    while True:
-        head = rest or next(payload, b"")
-        if not head:
-            return
+    head = next(payload, b"")
+    while head:
         stream = zstd.ZstdDecompressor()
         for chunk in chain((head,), payload):
             while not stream.eof:
@@ -125,7 +148,11 @@ def _zstd(payload: Pieces) -> Pieces:
                     break
             if stream.eof:
                 break
-        rest = stream.unused_data
+        if not stream.eof:
+            raise _CutOff
+        head = _following(stream.unused_data, payload)
+        if head[1:_SIGNATURE_BYTES] not in _ZSTD:
+            return
 
 
 _BROKEN: Any = (zlib_ng.error, brotli.error, zstd.ZstdError, EOFError)

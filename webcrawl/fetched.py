@@ -26,9 +26,11 @@ from webcrawl.responses import (
     LOST,
     TIMED_OUT,
     TRUNCATED,
+    UNFINISHED,
     body_of,
     content_type,
     says_nosniff,
+    truncation_of,
 )
 from webcrawl.revisits import known_of, stored_answer
 from webcrawl.robots import Directives, directives
@@ -41,6 +43,7 @@ _FLAWS = {
     LOST: "the connection broke before the end of the body",
     TIMED_OUT: "the time was up before the end of the body",
     TRUNCATED: "the body was cut off at the limit of its type",
+    UNFINISHED: "the body ends before its Content-Encoding does",
     BAD_CODING: "the body cannot be decoded as its Content-Encoding says",
 }
 
@@ -87,7 +90,7 @@ def page_of(response: Response) -> Page:
         error=next((_FLAWS[flag] for flag in response.flags if flag in _FLAWS), None),
         latency=response.meta.get("download_latency"),
         redirects=response.meta.get("redirect_urls"),
-        truncated=exchange.truncated if exchange else None,
+        truncated=(exchange.truncated if exchange else None) or truncation_of(response.flags),
     )
     page.document, page.exchange = document, exchange
     page.content_language = _one_language(response.headers.get("Content-Language"))

@@ -121,7 +121,8 @@ class Page(Carried):
     was "declared" or "detected" in the text. `warc_offset` and `warc_length` place the response's gzip member in
     `warc_file`. `attempts` counts the tries that this fetch took. `latency` is in seconds, to the first byte of
     the answer. `redirects` are the URLs that led here, the first one first. `truncated` says why the body is not
-    whole (see Exchange). `processing_error` is what a processor of the body ran into. `details` holds what it
+    whole: as in an Exchange, "length" too where it was cut off while it was decoded, or "coding" where its
+    content-encoding breaks off. `processing_error` is what a processor of the body ran into. `details` holds what it
     found beyond the other fields: lists, dicts and plain values.
     """
 

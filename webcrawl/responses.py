@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any
 
@@ -17,17 +17,24 @@ LOST = "dataloss"
 """Response.flags: the connection broke before the end of the body (Scrapy's name for it)."""
 TIMED_OUT = "timeout"
 """Response.flags: the time was up before the end of the body."""
+UNFINISHED = "unfinished"
+"""Response.flags: the body ends before its Content-Encoding does, though it came as its head said."""
 BAD_CODING = "bad_coding"
 """Response.flags: the body could not be decoded, and is as it was sent."""
 
 _GUESSED_FROM = 5000
 
-_FLAGS = {"length": TRUNCATED, "disconnect": LOST, "time": TIMED_OUT}
+_FLAGS = {"disconnect": LOST, "time": TIMED_OUT, "length": TRUNCATED, "coding": UNFINISHED}
 
 
 def flags_of(truncated: str | None) -> list[str]:
     """What tells in a response why its body is not whole; see `Exchange.truncated`."""
     return [_FLAGS[truncated]] if truncated else []
+
+
+def truncation_of(flags: Collection[str]) -> str | None:
+    """Why a body is not whole, as its response's flags have it; see `Page.truncated`."""
+    return next((reason for reason, flag in _FLAGS.items() if flag in flags), None)
 
 
 def make_response(body: Body, url: str, headers: Headers, **attributes: Any) -> Response:

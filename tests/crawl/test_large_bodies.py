@@ -199,6 +199,31 @@ def marked(data_dir: Path) -> set[str]:
     return found
 
 
+def test_a_zipped_page_that_is_not_whole_is_marked(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    coded = {"Content-Type": "text/html", "Content-Encoding": "gzip"}
+    text = b"".join(b"<p>%d" % number for number in range(20_000))
+    packed = gzip.compress(b"<title>cut</title>" + text)
+    broken = gzip.compress(b"<title>broken</title>" + text[:40_000])[:-2_000]
+    bodies = {"/large": packed, "/large-too": packed, "/broken": broken, "/broken-too": broken}
+    for path, body in bodies.items():
+        web.put(SITE, path, Reply(body, headers=coded))
+    home = web.put(SITE, "/", "".join(f"<a href={path}>x</a>" for path in bodies))
+    result = run_crawl("broad", [home], DOWNLOAD_DELAY=0, DOCUMENT_MAXSIZE='{"*/*": 50000}')
+    rows = {row["url"].removeprefix(web.host(SITE)): row for row in result.rows()}
+    large, broken_ones = [rows["/large"], rows["/large-too"]], [rows["/broken"], rows["/broken-too"]]
+    for row in large:
+        assert (row["truncated"], row["length"]) == ("length", 50_000)
+        assert row["error"] == "the body was cut off at the limit of its type"
+    assert sorted(row["duplicate_kind"] or "" for row in large) == ["", "exact"], "the same was sent"
+    for row in broken_ones:
+        assert (row["title"], row["truncated"], row["duplicate_kind"]) == ("broken", "coding", None)
+        assert row["error"] == "the body ends before its Content-Encoding does"
+        assert web.paths(SITE).count(row["url"].removeprefix(web.host(SITE))) == 1
+    assert not marked(result.data_dir)
+    check(result.data_dir)
+
+
 def test_a_large_zipped_page_is_read_as_any_other(local_web: StartWeb, run_crawl: RunCrawl) -> None:
     web = local_web(SITE)
     rows_of_text = b"".join(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 from typing import Any
 
 import brotli
@@ -13,6 +14,7 @@ from scrapy.http import HtmlResponse, Response
 
 from middlewares.decoding import DecodingMiddleware
 from tests.downloads import Client, run
+from webcrawl.access import ROBOTS
 
 PAGE = b"<title>Gr\xc3\xbc\xc3\x9fe</title>" + b"<p>words" * 1000
 
@@ -53,6 +55,21 @@ def test_what_is_not_encoded_so_stays_as_it_is(body: bytes, encoding: str) -> No
         response = await decoded(answer(body, encoding))
         assert (response.body, response.flags) == (body, ["bad_coding"])
         assert "Content-Encoding" in response.headers
+
+    run(check())
+
+
+def test_what_is_not_whole_is_told() -> None:
+    async def check() -> None:
+        uncounted = Request("http://h/robots.txt", meta={ROBOTS: True})
+        packed = gzip.compress(random.Random(1).randbytes(100_000))
+        for cut in (packed[:-8], packed[:50_000]):
+            assert (await decoded(answer(cut))).flags == ["unfinished"]
+            for told in ("dataloss", "timeout", "truncated", "download_stopped"):
+                assert (await decoded(answer(cut, flags=[told]), uncounted)).flags == [told]
+        assert (await decoded(answer(packed + b"\n"))).flags == []
+        large = await decoded(answer(packed), uncounted, DOCUMENT_MAXSIZE={"text/html": 50_000})
+        assert (len(large.body), large.flags) == (50_000, ["truncated"])
 
     run(check())
 

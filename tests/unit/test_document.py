@@ -9,6 +9,7 @@ import io
 import json
 import time
 import zlib
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import brotli
@@ -18,7 +19,7 @@ from itemadapter import ItemAdapter
 from scrapy.exporters import JsonLinesItemExporter
 from selectolax.lexbor import LexborHTMLParser
 
-from webcrawl.coding import codings, pieces
+from webcrawl.coding import codings, pieces, zstd
 from webcrawl.document import TRUSTED_TAGS, Document
 from webcrawl.errors import BadCoding
 from webcrawl.mime.sniff import MediaType, sniff
@@ -261,6 +262,40 @@ def test_content_codings(coding: str | None, payload: bytes) -> None:
 def test_what_is_not_encoded_as_it_says_cannot_be_begun(coding: str) -> None:
     with pytest.raises(BadCoding):
         decoded(b"body", coding)
+
+
+ZSTD = zstd.compress(b"bo") + b"\x50\x2a\x4d\x18\x01\0\0\0x" + zstd.compress(b"dy")
+
+
+@pytest.mark.parametrize(
+    ("coding", "payload"),
+    [
+        ("gzip", gzip.compress(b"bo", mtime=0) + gzip.compress(b"dy", mtime=0)),
+        ("deflate", zlib.compress(b"body")),
+        ("deflate", zlib.compress(b"body", wbits=-15)),
+        ("br", brotli.compress(b"body")),
+        ("zstd", ZSTD),
+        ("gzip, br", brotli.compress(gzip.compress(b"body", mtime=0))),
+        ("br, gzip", gzip.compress(brotli.compress(b"body")[:-1], mtime=0)),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 1000])
+def test_what_breaks_off_is_told(coding: str, payload: bytes, size: int) -> None:
+    def cut(data: bytes) -> tuple[bytes, int]:
+        breaks: list[None] = []
+        chunks = (data[at : at + size] for at in range(0, len(data), size))
+        return b"".join(pieces(chunks, codings(coding), lambda: breaks.append(None))), len(breaks)
+
+    if coding != "br, gzip":
+        trailers = (b"\0", b"\n", b"garbage that is no member") if "br" not in coding else ()
+        for trailer in (b"", *trailers):
+            assert cut(payload + trailer) == (b"body", 0), "what follows is ignored"
+    for end in range(len(payload) - 5, len(payload)):
+        with suppress(BadCoding):  # nothing of it could be decoded
+            found, breaks = cut(payload[:end])
+            assert b"body".startswith(found) and breaks, end
+    if coding == "br, gzip":
+        assert cut(payload)[1], "the inner one breaks off"
 
 
 def test_a_cut_off_payload_gives_what_there_is() -> None:

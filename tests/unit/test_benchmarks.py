@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import changed_texts, documentation, long, main_parts, report, shards
+from benchmarks import changed_texts, documentation, long, main_parts, near_index, report, shards
 from benchmarks.generated_web import TROUBLES, World
 from benchmarks.long import Point
 from benchmarks.report import Run
@@ -148,3 +148,22 @@ def test_files_of_all_types_are_told_by_type(tmp_path: Path, capsys: pytest.Capt
         rows.execute("update pages set processing_error = 'broken' where url = 'pdf-0.pdf'")
     assert not documentation.report_types(tmp_path, files)
     assert "good ones not read 1\npdf-0.pdf\n" in capsys.readouterr().out
+
+
+def test_texts_are_looked_up_by_one_client_and_by_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(near_index, "LOOKED_UP", 50)
+    file, page = tmp_path / "figures.json", tmp_path / "page.md"
+    page.write_text(f"before\n{near_index.BEGIN}\nold\n{near_index.END}\nafter\n")
+    near_index.report_index(2_000, file, page)
+    figures = json.loads(file.read_text())
+    told = [(one["texts"], one["clients"], one["found"]) for one in figures["lookups"]]
+    assert told == [("new", 1, 0), ("near", 1, 50), ("new", 2, 0), ("near", 2, 100)]
+    assert all(one["each_second"] > 0 and one["client_cpu"] > 0 for one in figures["lookups"])
+    assert figures["bytes_each"] > 100
+    written = page.read_text()
+    assert written.startswith("before\n")
+    assert written.endswith("\nafter\n")
+    assert "| near | 2 |" in written
+    assert "old" not in written

@@ -1,0 +1,197 @@
+"""The index of near-duplicates with many texts: bytes each, and lookups a second of one client and of two.
+
+Run by benchmarks/duplicates.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import os
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import uvloop
+
+from benchmarks.frontier import Bench, _cpu_seconds, fresh_bench
+from benchmarks.report import machine
+from webcrawl.duplicate_index import ENTRY, DuplicateIndex, url_id
+from webcrawl.engine import Engine
+from webcrawl.frontier import Keys
+
+BEGIN, END = "<!-- bench-duplicates writes from here -->", "<!-- bench-duplicates writes to here -->"
+KEYS = Keys("duplicates", 16)
+BLOCKS, BLOCK_BITS = 4, 16
+ROUNDS = 8
+"""In so many steps the blocks grow: a string that is appended to takes more memory than one written at once."""
+LOOKED_UP = 20_000
+"""Texts, by each client."""
+AT_ONCE = 64
+"""Pages of a busy worker that ask at the same time."""
+CLIENT_SECONDS = 600
+TOGETHER = 100_000
+
+
+def url_of(number: int) -> str:
+    """80 characters."""
+    return f"https://www.site-{number % 99_991:05d}.example.org/section/of-it/page-{number:010d}/index.html"
+
+
+async def fill(bench: Bench, simhashes: npt.NDArray[np.uint64]) -> None:
+    """What the index leaves in the engine after as many texts of which none is near another one."""
+    entries = np.zeros((len(simhashes), ENTRY), np.uint8)
+    entries[:, :8] = simhashes.astype(">u8").view(np.uint8).reshape(-1, 8)
+    for start in range(0, len(entries), TOGETHER):
+        some = entries[start : start + TOGETHER]
+        buckets: dict[str, list[bytes]] = {}
+        for number, entry in enumerate(some, start):
+            url = url_of(number)
+            entry[8:] = np.frombuffer(url_id(url), np.uint8)
+            packed = entry.tobytes()
+            buckets.setdefault(KEYS.text(packed[8:]), []).extend((packed[8:], packed[:8] + url.encode()))
+        pipeline = bench.engine.client.pipeline(transaction=False)
+        for key, fields in buckets.items():
+            pipeline.execute_command("HSET", key, *fields)
+        await pipeline.execute()
+    for some in np.array_split(np.arange(len(entries)), ROUNDS):
+        for number in range(BLOCKS):
+            await append(bench, number, simhashes[some], entries[some])
+
+
+async def append(
+    bench: Bench, number: int, simhashes: npt.NDArray[np.uint64], entries: npt.NDArray[np.uint8]
+) -> None:
+    """Put texts into their block of this number."""
+    blocks = (simhashes >> np.uint64(number * BLOCK_BITS)) & np.uint64(2**BLOCK_BITS - 1)
+    order = np.argsort(blocks, kind="stable")
+    found, starts = np.unique(blocks[order], return_index=True)
+    rows, ends = entries[order], [*starts[1:], len(order)]
+    for first in range(0, len(found), TOGETHER // 10):
+        pipeline = bench.engine.client.pipeline(transaction=False)
+        for place in range(first, min(first + TOGETHER // 10, len(found))):
+            key = KEYS.like(number << BLOCK_BITS | int(found[place]))
+            pipeline.append(key, rows[starts[place] : ends[place]].tobytes())
+        await pipeline.execute()
+
+
+@dataclass(frozen=True, slots=True)
+class Lookups:
+    """What looking up and remembering texts came to: CPU in microseconds for one text."""
+
+    texts: str
+    clients: int
+    each_second: float
+    client_cpu: float
+    engine_cpu: float
+    found: int
+
+
+def client(url: str, name: str, texts: Sequence[int], start: Any, told: Any) -> None:
+    """A process that asks for texts as a busy worker does; tells when it began and ended, its CPU, what it found."""
+
+    async def look_up() -> int:
+        engine, waiting = Engine(url), iter(enumerate(texts))
+        index, found = DuplicateIndex(engine, KEYS), 0
+
+        async def ask() -> None:
+            nonlocal found
+            for number, simhash in waiting:
+                first = await index.near_text(simhash, f"https://other.example/{name}/{number}", 3)
+                found += first is not None
+
+        await engine.check()
+        start.wait(CLIENT_SECONDS)
+        begun = time.monotonic(), time.process_time()
+        await asyncio.gather(*[ask() for _ in range(AT_ONCE)])
+        told.put((begun[0], time.monotonic(), time.process_time() - begun[1], found))
+        await engine.close()
+        return found
+
+    uvloop.run(look_up())
+
+
+def look_up(url: str, pid: int, name: str, texts: Sequence[Sequence[int]]) -> Lookups:
+    """Each of these by a client of its own, at the same time."""
+    context = multiprocessing.get_context("spawn")
+    start, told = context.Barrier(len(texts) + 1), context.Queue()
+    clients = [
+        context.Process(target=client, args=(url, f"{name}-{len(texts)}-{number}", some, start, told))
+        for number, some in enumerate(texts)
+    ]
+    for one in clients:
+        one.start()
+    start.wait(CLIENT_SECONDS)
+    engine = _cpu_seconds(pid)
+    begun, ended, cpu, found = zip(*[told.get(timeout=CLIENT_SECONDS) for _ in clients], strict=True)
+    engine = _cpu_seconds(pid) - engine
+    for one in clients:
+        one.join(CLIENT_SECONDS)
+    count = sum(map(len, texts))
+    seconds = max(ended) - min(begun)
+    return Lookups(
+        name, len(texts), count / seconds, sum(cpu) / count * 1e6, engine / count * 1e6, sum(found)
+    )
+
+
+async def measure(count: int) -> tuple[float, list[Lookups]]:
+    """Bytes of each of so many texts, and what looking up among them comes to."""
+    simhashes = np.random.default_rng(1).integers(0, 2**64, count, np.uint64)
+    dice, figures = random.Random(1), []
+    async with fresh_bench(1.0, aof=False) as bench:
+        empty = await bench.memory()
+        await fill(bench, simhashes)
+        each = (await bench.memory() - empty) / count
+        url = bench.engine.url
+        for clients in (1, 2):
+            new = [[dice.getrandbits(64) for _ in range(LOOKED_UP)] for _ in range(clients)]
+            figures.append(await asyncio.to_thread(look_up, url, bench.pid, "new", new))
+            near = [[changed(int(text), dice) for text in dice.choices(simhashes, k=LOOKED_UP)] for _ in new]
+            figures.append(await asyncio.to_thread(look_up, url, bench.pid, "near", near))
+    return each, figures
+
+
+def changed(simhash: int, dice: random.Random) -> int:
+    """One that differs in three bits."""
+    return simhash ^ sum(1 << bit for bit in dice.sample(range(64), 3))
+
+
+def table(count: int, each: float, figures: Sequence[Lookups], date: str, load: float) -> str:
+    """For docs/benchmarks.md."""
+    on = machine()
+    lines = [
+        f"Measured on {date}: {on['cpu']}, {on['cores']} cores, {on['system']}, load {load:.1f} before.",
+        f"{count:,} texts in one engine, {each:.0f} bytes each with URLs of 80 characters.",
+        "",
+        "| looked up | clients | texts/s | CPU us, client | CPU us, engine | texts/s of engine CPU | found |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {one.texts} | {one.clients} | {one.each_second:,.0f} | {one.client_cpu:.0f} | {one.engine_cpu:.0f} |"
+        f" {1e6 / one.engine_cpu:,.0f} | {one.found / one.clients / LOOKED_UP:.1%} |"
+        for one in figures
+    ]
+    return "\n".join(lines)
+
+
+def report_index(count: int, file: Path | None = None, page: Path | None = None) -> None:
+    """Prints the figures, and writes them as JSON into a file, as a table into a page between its two marks."""
+    load, date = os.getloadavg()[0], f"{datetime.now(UTC):%Y-%m-%d}"
+    each, figures = uvloop.run(measure(count))
+    told = table(count, each, figures, date, load)
+    print(f"\n{told}\n", flush=True)
+    if file:
+        place = {"date": date, "machine": machine(), "load_before": load}
+        what = {"texts": count, "bytes_each": each, "lookups": [asdict(one) for one in figures]}
+        file.write_text(json.dumps(place | what, indent=1) + "\n")
+    if page:
+        before, _, rest = page.read_text().partition(BEGIN)
+        after = rest.partition(END)[2]
+        page.write_text(f"{before}{BEGIN}\n\n{told}\n\n{END}{after}")

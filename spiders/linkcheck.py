@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
@@ -12,11 +12,14 @@ from scrapy import Request
 from scrapy.http import Response
 
 from spiders.base import BroadSpider
+from webcrawl.engine import AWAY
+from webcrawl.errors import EngineUnavailable
 from webcrawl.fetched import answer_of, document_of
 from webcrawl.http import TRUNCATE
 from webcrawl.mime.html import is_html
 from webcrawl.page import Page
 from webcrawl.references import references
+from webcrawl.rewriting import loaded
 from webcrawl.session import Session
 from webcrawl.urls import normalize
 
@@ -54,10 +57,18 @@ class LinkCheck(BroadSpider):
     async def closed(self, reason: str) -> None:
         if reason not in ("cannot_start", "no_seeds"):
             with self.making("report"):
-                if await asyncio.to_thread(self._report):
+                if await asyncio.to_thread(self._report, await self._lost()):
                     self.crawler.stats.set_value("exit_status", 3)
 
-    def _report(self) -> bool:
+    async def _lost(self) -> dict[str, str]:
+        """The URLs that were given up, with the reasons."""
+        letters = Session.of(self.crawler).frontier.dead_letters()
+        try:
+            return {letter.url: letter.reason async for letter in letters}
+        except AWAY as error:
+            raise EngineUnavailable(f"which URLs were given up is not known: {error}") from error
+
+    def _report(self, lost: Mapping[str, str]) -> bool:
         """Write and print it; whether a link is broken."""
         # what reads databases is slow to import, and a spider is imported by every command
         from webcrawl.linkcheck import BROKEN, problems, table, write
@@ -66,7 +77,7 @@ class LinkCheck(BroadSpider):
         session = Session.of(self.crawler)
         path = Path(self.report or session.stores.data_dir / "linkcheck.jsonl")
         with StoredPages(session.stores, session.fetch) as stored:
-            found = list(problems(stored, self.scope.allows, session.canonicalizer, list(self._good_seeds())))
+            found = list(problems(stored, self.scope.allows, session.canonicalizer, self._good_seeds(), lost))
         unfinished = path.with_name(f".{path.name}.unfinished")
         unfinished.write_text("".join(line + "\n" for line in write(found)), encoding="utf-8")
         unfinished.replace(path)
@@ -77,16 +88,18 @@ class LinkCheck(BroadSpider):
         """What the page leads to beyond what is followed: other sites, and what is loaded with it."""
         answer = answer_of(response)
         document = document_of(answer)
-        if answer.status != 200 or not is_html(document.mime_type):
+        if answer.status != 200:
             return
-        for url in {
-            one.url: None for one in references(document) if not self._is_followed(one.url, one.is_link)
-        }:
+        urls = dict.fromkeys(loaded(document))
+        if is_html(document.mime_type):
+            urls |= {
+                one.url: None
+                for one in references(document)
+                if one.use == "opened" and not self.scope.allows(one.url)
+            }
+        for url in urls:
             if self.external or self.scope.allows(url):
                 yield self._check(url, response)
-
-    def _is_followed(self, url: str, is_link: bool) -> bool:
-        return is_link and self.scope.allows(url)
 
     def _check(self, url: str, response: Response, hops: int = 0) -> Request:
         meta: dict[str, Any] = {"referrer": response.url}

@@ -41,7 +41,7 @@ class Mirror(BroadSpider):
             document = document_of(answer)
             # of what is loaded from elsewhere only style sheets lead on: not every frame's page
             if inside or document.mime_type == "text/css":
-                for url in loaded(document):
+                for url in loaded(document, templates=True):
                     yield self._load(url, response, 0 if inside else hops)
 
     def _load(self, url: str, response: Response, hops: int) -> Request:

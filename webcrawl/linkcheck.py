@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
+from webcrawl.document import Document
 from webcrawl.mime.html import is_html
 from webcrawl.plain import shown
-from webcrawl.references import anchors, references
+from webcrawl.references import Anchors, place, references
+from webcrawl.rewriting import loaded
 from webcrawl.stored import StoredPages
 from webcrawl.stores.places import Row
 from webcrawl.urls import Canonicalizer
@@ -24,7 +27,7 @@ _PERMANENT = (301, 308)
 # Refused on our side: by robots.txt, or by the address guard.
 _NOT_ASKED = ("IgnoreRequest", "RequestRefused")
 # Addresses within a program, not places in a page.
-_ROUTES = ("!", "/", ":~:")
+_ROUTES = ("!", "/")
 
 
 @dataclass
@@ -51,27 +54,36 @@ def problems(
     inside: Callable[[str], bool],
     canonicalizer: Canonicalizer,
     seeds: Iterable[str] = (),
+    lost: Mapping[str, str] | None = None,
 ) -> Iterator[Problem]:
-    """The problems of all links in the pages that are `inside`, and of the seeds, in the order of their URLs."""
-    targets = {url: _judged(stored, url, canonicalizer) for url in seeds}
+    """The problems of all links in the pages that are `inside`, and of the seeds, in the order of their URLs.
+
+    `lost`: of URLs that were given up, the reasons. One that has no page has failed for that.
+    """
+    links = _Links(stored, canonicalizer, lost or {})
+    targets = {url: links.judged(url) for url in seeds}
     wanted: dict[tuple[str, str], Problem] = {}
     for row in stored.rows():
-        if row["status"] != 200 or not is_html(row["mime_type"]) or not inside(row["url"]):
+        if row["status"] != 200 or not _has_links(row) or not inside(row["url"]):
             continue
         document = stored.document(row)
         if document is None:
             continue
-        for url, fragment in {(one.url, one.fragment): None for one in references(document)}:
+        found = _addresses(document)
+        for url in {url: None for url, _ in found}:
             if url not in targets:
-                targets[url] = _judged(stored, url, canonicalizer)
+                targets[url] = links.judged(url)
             if problem := targets[url]:
                 _add(problem, row["url"])
+        for url, fragment in found:
             if fragment and not fragment.startswith(_ROUTES):
-                place = wanted.setdefault((url, fragment), Problem(url, "anchor", 200, anchor=fragment))
-                _add(place, row["url"])
-    found = [problem for problem in targets.values() if problem is not None]
-    found += _without_place(stored, wanted, inside)
-    yield from sorted(found, key=lambda problem: (problem.url, problem.anchor or ""))
+                one = wanted.setdefault(
+                    (url, fragment), Problem(url, "anchor", 200, anchor=unquote(fragment))
+                )
+                _add(one, row["url"])
+    broken = [problem for problem in targets.values() if problem is not None]
+    broken += _without_place(links, wanted, inside)
+    yield from sorted(broken, key=lambda problem: (problem.url, problem.anchor or ""))
 
 
 def write(found: Iterable[Problem]) -> Iterator[str]:
@@ -106,45 +118,88 @@ def _add(problem: Problem, referrer: str) -> None:
         problem.referrers.append(referrer)
 
 
-def _row(stored: StoredPages, url: str, canonicalizer: Canonicalizer) -> Row | None:
-    """The row of a URL, or of the same page under its canonical form."""
-    row = stored.get(url)
-    if row is None and (canonical := canonicalizer.canonical(url)) != url:
-        row = stored.get(canonical)
-    return row
+def _has_links(row: Row) -> bool:
+    return is_html(row["mime_type"]) or row["mime_type"] == "text/css"
 
 
-def _judged(stored: StoredPages, url: str, canonicalizer: Canonicalizer) -> Problem | None:
-    """What is wrong with a URL, followed through its redirects; None when it is good."""
-    first = row = _row(stored, url, canonicalizer)
-    for _ in range(_MOST_HOPS):
-        if row is None or row["state"] != "redirected" or row["final_url"] == row["url"]:
-            break
-        row = _row(stored, row["final_url"], canonicalizer)
-    if first is None or row is None:
-        return Problem(url, "unchecked")
-    target = row["url"] if row["url"] != first["url"] else None
-    facts: dict[str, Any] = {"status": row["status"], "error": row["error"], "target": target}
-    if row["state"] in BROKEN:
-        asked = not str(row["error"] or "").startswith(_NOT_ASKED)
-        return Problem(url, row["state"] if asked else "unchecked", **facts)
-    if row["state"] == "redirected":
-        return Problem(url, "broken", **(facts | {"error": "redirects without end, or to no URL"}))
-    if target and first["status"] in _PERMANENT:
-        return Problem(url, "redirect", first["status"], target=target)
-    return None
+def _addresses(document: Document) -> dict[tuple[str, str], None]:
+    """What a page or a style sheet leads to or loads: URLs with the places in them that are meant, each once."""
+    found: dict[tuple[str, str], None] = {}
+    if is_html(document.mime_type):
+        found = {(one.url, place(one.fragment)): None for one in references(document) if one.use != "named"}
+    return found | {(url, ""): None for url in loaded(document)}
+
+
+class _Links:
+    """What has become of the URLs that links lead to."""
+
+    def __init__(self, stored: StoredPages, canonicalizer: Canonicalizer, lost: Mapping[str, str]) -> None:
+        self.stored = stored
+        self._canonicalizer = canonicalizer
+        self._lost = lost
+
+    def judged(self, url: str) -> Problem | None:
+        """What is wrong with a URL, followed through its redirects; None when it is good."""
+        rows, last = self._hops(url)
+        if last is not None:
+            if (
+                reason := self._lost.get(last) or self._lost.get(self._canonicalizer.canonical(last))
+            ) is None:
+                return Problem(url, "unchecked")
+            return Problem(url, "failed", error=reason, target=last if rows else None)
+        first, row = rows[0], rows[-1]
+        target = row["url"] if row["url"] != first["url"] else None
+        facts: dict[str, Any] = {"status": row["status"], "error": row["error"], "target": target}
+        if row["state"] in BROKEN:
+            asked = not str(row["error"] or "").startswith(_NOT_ASKED)
+            return Problem(url, row["state"] if asked else "unchecked", **facts)
+        if row["state"] == "redirected":
+            return Problem(url, "broken", **(facts | {"error": "redirects without end, or to no URL"}))
+        if target and first["status"] in _PERMANENT:
+            return Problem(url, "redirect", first["status"], target=target)
+        return None
+
+    def opened(self, url: str) -> Row | None:
+        """The page at whose places a URL's fragments lead; None where there is none, or a redirect has its own."""
+        rows, last = self._hops(url)
+        if last is not None or any("#" in (self.stored.location(row) or "#") for row in rows[:-1]):
+            return None
+        return rows[-1]
+
+    def _hops(self, url: str) -> tuple[list[Row], str | None]:
+        """The rows of a URL and of those it redirects to, and the one of them that has no row, if any."""
+        rows: list[Row] = []
+        while len(rows) <= _MOST_HOPS:
+            if (row := self._row(url)) is None:
+                return rows, url
+            rows.append(row)
+            if row["state"] != "redirected" or row["final_url"] == row["url"]:
+                break
+            url = row["final_url"]
+        return rows, None
+
+    def _row(self, url: str) -> Row | None:
+        """The row of a URL, or of the same page under its canonical form."""
+        row = self.stored.get(url)
+        if row is None and (canonical := self._canonicalizer.canonical(url)) != url:
+            row = self.stored.get(canonical)
+        return row
 
 
 def _without_place(
-    stored: StoredPages, wanted: dict[tuple[str, str], Problem], inside: Callable[[str], bool]
+    links: _Links, wanted: dict[tuple[str, str], Problem], inside: Callable[[str], bool]
 ) -> Iterator[Problem]:
     """Of the places in pages that links lead to, those that are not there; of pages outside, only the start is read."""
-    known: tuple[str, set[str]] | None = None
-    for url, fragment in sorted(wanted):
+    known: tuple[str, str | None, Anchors | None] | None = None
+    for (url, fragment), problem in sorted(wanted.items(), key=lambda item: item[0]):
         if known is None or known[0] != url:
-            row = stored.get(url)
-            is_page = row is not None and row["status"] == 200 and is_html(row["mime_type"]) and inside(url)
-            document = stored.document(row) if row is not None and is_page else None
-            known = (url, anchors(document) if document else {fragment for _, fragment in wanted})
-        if fragment not in known[1]:
-            yield wanted[url, fragment]
+            row = links.opened(url)
+            is_page = (
+                row is not None and row["status"] == 200 and is_html(row["mime_type"]) and inside(row["url"])
+            )
+            document = links.stored.document(row) if row is not None and is_page else None
+            target = row["url"] if row is not None and row["url"] != url else None
+            known = (url, target, Anchors(document) if document else None)
+        _, problem.target, anchors = known
+        if anchors is not None and fragment not in anchors:
+            yield problem

@@ -15,7 +15,7 @@ import xxhash
 
 from webcrawl.errors import StoreError
 from webcrawl.mime.html import is_html
-from webcrawl.rewriting import rewritten_page, rewritten_style
+from webcrawl.rewriting import rewritten_page, rewritten_sheet
 from webcrawl.stored import StoredPages
 from webcrawl.stores.places import Row
 
@@ -100,7 +100,7 @@ def _content(stored: StoredPages, row: Row, address: Callable[[str], str | None]
     if is_html(row["mime_type"]):
         return (rewritten_page(document, address),)
     if row["mime_type"] == "text/css":
-        return (rewritten_style(document.text, row["url"], lambda url: address(url) or url).encode(),)
+        return (rewritten_sheet(document, address),)
     return document.chunks()
 
 

@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable
 from urllib.parse import quote
 
-from selectolax.lexbor import LexborNode
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from webcrawl.document import Document
 from webcrawl.errors import InvalidURL
 from webcrawl.links import page_links, refresh_address
 from webcrawl.mime.html import is_html
-from webcrawl.references import references
+from webcrawl.references import nodes, references
 from webcrawl.urls import resolve
 
 _DOUBLE, _SINGLE, _BARE = (
@@ -26,13 +26,15 @@ _CSS_ADDRESS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _CSS_ESCAPE = re.compile(r"\\(?:([0-9a-f]{1,6})(?:\r\n|\s)?|(\r\n|[\r\n\f])|(.))", re.IGNORECASE | re.DOTALL)
+_CHARSET_RULE = re.compile(r'\A@charset "[^"]*";', re.IGNORECASE)
+_CHARSET_OF_A_TYPE = re.compile(r"(?i)\bcharset\s*=.*")
 _FIRST_OF_A_SET = re.compile(r"[\s,]*+(\S*+)")
 # What ends an address there, quoted or not.
 _NOT_IN_CSS = str.maketrans({sign: quote(sign) for sign in "()\"' \\"})
 
 
-def loaded(document: Document) -> list[str]:
-    """The URLs that an HTML page or a style sheet loads with itself, each once."""
+def loaded(document: Document, *, templates: bool = False) -> list[str]:
+    """The URLs that an HTML page or a style sheet loads with itself, each once; see `references`."""
     found: dict[str, None] = {}
 
     def note(url: str) -> str | None:
@@ -45,14 +47,14 @@ def loaded(document: Document) -> list[str]:
     if not is_html(document.mime_type):
         return []
     base = page_links(document.elements, document.url).base
-    for one in references(document):
-        if not one.is_link:
+    for one in references(document, templates=templates):
+        if one.use == "loaded":
             found[one.url] = None
-    for node, attribute in _source_sets(document):
+    for node, attribute in _source_sets(document, templates=templates):
         source_set(node.attributes.get(attribute) or "", base, note)
-    for node in document.html.css("[style]"):
+    for _, node in nodes(document, "[style]", templates=templates):
         rewritten_style(node.attributes.get("style") or "", base, note)
-    for node in document.html.css("style"):
+    for _, node in nodes(document, "style", templates=templates):
         rewritten_style(node.text(), base, note)
     return list(found)
 
@@ -67,6 +69,12 @@ def rewritten_style(text: str, base: str, address: Callable[[str], str | None]) 
         return before + new.translate(_NOT_IN_CSS) + after
 
     return _CSS_ADDRESS.sub(replaced, text)
+
+
+def rewritten_sheet(document: Document, address: Callable[[str], str | None]) -> bytes:
+    """A style sheet of its own as UTF-8, see `rewritten_style`; URLs that `address` has not are made absolute."""
+    text = rewritten_style(document.text, document.url, lambda url: address(url) or url)
+    return _CHARSET_RULE.sub('@charset "utf-8";', text).encode("utf-8", "replace")
 
 
 def source_set(value: str, base: str, address: Callable[[str], str | None]) -> str:
@@ -91,25 +99,21 @@ def rewritten_page(document: Document, address: Callable[[str], str | None]) -> 
     def known(url: str) -> str:
         return address(url) or url
 
-    for one in references(document):
-        within = one.is_link and one.fragment and one.url == document.url
-        target = "" if within else known(one.url)
-        one.node.attrs[one.attribute] = target + (f"#{quote(one.fragment)}" if one.fragment else "")
-    for node, attribute in _source_sets(document):
+    for one in references(document, templates=True):
+        within = one.use == "opened" and one.fragment and one.url == document.url
+        # what is sent is answered by the site only
+        target = "" if within else one.url if one.use == "named" else known(one.url)
+        one.node.attrs[one.attribute] = target + (f"#{one.fragment}" if one.fragment else "")
+    for node, attribute in _source_sets(document, templates=True):
         node.attrs[attribute] = source_set(node.attributes.get(attribute) or "", base, known)
-    for node in tree.css("[style]"):
+    for _, node in nodes(document, "[style]", templates=True):
         style = node.attributes.get("style") or ""
         if "url(" in style.lower():
             node.attrs["style"] = rewritten_style(style, base, known)
-    for node in tree.css("style"):
+    for _, node in nodes(document, "style", templates=True):
         for text in node.iter(include_text=True):
             text.replace_with(rewritten_style(text.text(), base, known))
-    for node in tree.css("meta[http-equiv][content]"):
-        content = node.attributes.get("content") or ""
-        if (node.attributes.get("http-equiv") or "").lower() == "refresh" and (
-            old := refresh_address(content)
-        ):
-            node.attrs["content"] = content.replace(old, _new(old, base, known) or old)
+    _rewrite_meta(tree, base, known)
     # what is loaded is no longer what it was the digest of; the base is that of the site (its target holds)
     for node in tree.css("[integrity]"):
         del node.attrs["integrity"]
@@ -117,12 +121,30 @@ def rewritten_page(document: Document, address: Callable[[str], str | None]) -> 
         del node.attrs["href"]
         if not node.attributes:
             node.decompose()
-    # a byte order mark goes before whatever the page says of its charset
+    # a byte order mark goes before whatever else a browser is told of the charset
     return b"\xef\xbb\xbf" + (tree.html or "").encode("utf-8", "replace")
 
 
-def _source_sets(document: Document) -> list[tuple[LexborNode, str]]:
-    return [(node, name) for name in ("srcset", "imagesrcset") for node in document.html.css(f"[{name}]")]
+def _rewrite_meta(tree: LexborHTMLParser, base: str, address: Callable[[str], str]) -> None:
+    """Where the page leads by itself, and the charset that it has now."""
+    for node in tree.css("meta[http-equiv][content]"):
+        content = node.attributes.get("content") or ""
+        kind = (node.attributes.get("http-equiv") or "").strip().lower()
+        if kind == "refresh" and (old := refresh_address(content)):
+            node.attrs["content"] = content.replace(old, _new(old, base, address) or old)
+        elif kind == "content-type":
+            node.attrs["content"] = _CHARSET_OF_A_TYPE.sub("charset=utf-8", content)
+    for node in tree.css("meta[charset]"):
+        node.attrs["charset"] = "utf-8"
+
+
+def _source_sets(document: Document, *, templates: bool) -> list[tuple[LexborNode, str]]:
+    return [
+        (node, name)
+        for name in ("srcset", "imagesrcset")
+        for within, node in nodes(document, f"[{name}]", templates=templates)
+        if not (within and "{" in (node.attributes.get(name) or ""))
+    ]
 
 
 def _unescaped(text: str) -> str:

@@ -13,8 +13,8 @@ from webcrawl.errors import StoreError
 from webcrawl.stores.archive import open_archive
 from webcrawl.stores.bodies import Bodies
 from webcrawl.stores.metadata import Metadata
-from webcrawl.stores.places import Row, place_of
-from webcrawl.stores.record import has_body
+from webcrawl.stores.places import Row, own_place, place_of
+from webcrawl.stores.record import has_body, http_fields
 from webcrawl.stores.warc import WarcPlace
 
 
@@ -51,6 +51,15 @@ class StoredPages:
         """The decoded body of a record; None when it has none."""
         record, body = self._bodies.read(place)
         return body if has_body(record) else None
+
+    def location(self, row: Row) -> str | None:
+        """Where the answer of a page redirects to, as the server said it; None when the archive cannot tell."""
+        place = own_place(row)
+        try:
+            head = b"" if place is None else self._bodies.read(place)[0].http_head
+        except (StoreError, ValueError, EOFError, OSError):
+            return None
+        return next(http_fields(head, "location"), None)
 
     def document(self, row: Row) -> Document | None:
         """The document of a page, as its pipelines had it; None when it is not in the archive, or damaged there."""

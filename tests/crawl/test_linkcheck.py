@@ -93,6 +93,57 @@ def test_every_kind_of_link(local_web: StartWeb, run_crawl: RunCrawl) -> None:
     assert "1 redirect" in result.stdout.splitlines()[-1]
 
 
+def test_whatever_a_page_loads_and_places_as_browsers_find_them(
+    local_web: StartWeb, run_crawl: RunCrawl
+) -> None:
+    web = local_web(SITE)
+    web.put(
+        SITE,
+        "/",
+        """<link rel=stylesheet href=/s.css><style>a{b:url(/1)} @import "/no"</style><p style="c:url(/2)">
+        <img src=/good srcset="/3 1x, /4 2x"><video poster=/5></video><table><td background=/6></table>
+        <form action=/form></form><template><img src=/template></template>
+        <a href="/page#here:~:text=x">good</a><a href="/page#:~:text=x">good</a><a href="/page#TOP">good</a>
+        <a href="/page#a%20b">good</a><a href="/page#a b">good</a><a href="/page#c%20d">good</a>
+        <a href="/page#HERE">no</a><a href="/page#nowhere:~:text=x">no</a>
+        <a href="/old#here">good</a><a href="/old#nope">no</a><a href="/own#nope">not used</a>""",
+    )
+    web.put(SITE, "/page", '<p id="here"><p id="a b"><p id="c%20d">')
+    web.put(SITE, "/good", Reply(b"\x89PNG\r\n\x1a\n", headers={"Content-Type": "image/png"}))
+    style = "a{b:url(/7)} @import '/8.css';"
+    web.put(SITE, "/s.css", Reply(style, headers={"Content-Type": "text/css"}))
+    web.put(SITE, "/old", redirect("/page", 302))
+    web.put(SITE, "/own", redirect("/page#here", 302))
+    result = run_crawl("linkcheck", [web.url(SITE)], arguments={"scope": "host"}, timeout=60, **OPTIONS)
+    assert result.returncode == 3, result.stderr
+    site = web.host(SITE)
+    found = report(result.data_dir / "linkcheck.jsonl")
+    told = {url.replace(site, ""): one["problem"] for url, one in found.items()}
+    missing = ["/1", "/2", "/3", "/4", "/5", "/6", "/7", "/8.css", "/no"]
+    assert told == dict.fromkeys(missing, "missing") | dict.fromkeys(
+        ("/page#HERE", "/page#nowhere", "/old#nope"), "anchor"
+    )
+    assert found[f"{site}/7"]["referrers"] == [f"{site}/s.css"]
+    assert found[f"{site}/old#nope"]["target"] == f"{site}/page"
+    assert not {"/form", "/template"} & {request.path for request in web.log(SITE)}
+
+
+def test_what_was_never_asked_because_its_host_was_given_up_is_broken(
+    local_web: StartWeb, run_crawl: RunCrawl
+) -> None:
+    web = local_web(SITE)
+    dead = "http://127.0.1.3:1"
+    web.put(SITE, "/", "".join(f"<a href={dead}/{i}>x</a>" for i in range(6)) + "<a href=/way>y</a>")
+    web.put(SITE, "/way", redirect(f"{dead}/way"))
+    result = run_crawl("linkcheck", [web.url(SITE)], arguments={"scope": "host"}, timeout=60, **OPTIONS)
+    assert result.returncode == 3, result.stderr
+    found = report(result.data_dir / "linkcheck.jsonl")
+    assert {one["problem"] for one in found.values()} == {"failed"}
+    assert all(one["error"] for one in found.values())
+    assert set(found) == {f"{dead}/{i}" for i in range(6)} | {web.url(SITE, "/way")}
+    assert found[web.url(SITE, "/way")]["target"] == f"{dead}/way"
+
+
 def test_a_site_without_fault_and_links_that_are_not_ours(
     local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
 ) -> None:

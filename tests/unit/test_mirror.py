@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from webcrawl.document import Document
 from webcrawl.errors import InvalidURL
 from webcrawl.mirror import local_path, paths
-from webcrawl.rewriting import loaded, rewritten_page, rewritten_style, source_set
+from webcrawl.rewriting import loaded, rewritten_page, rewritten_sheet, rewritten_style, source_set
 from webcrawl.urls import normalize
 
 URL = "https://a.example/docs/page"
@@ -217,3 +217,41 @@ def test_what_else_a_page_loads() -> None:
         '<base target="_blank">',
     ):
         assert expected in written
+
+
+def test_what_a_copy_has_not_leads_to_the_site() -> None:
+    page = """<meta http-equiv=Content-Type content="text/html; charset=latin1"><meta charset=latin1>
+    <link rel=search href=/o.xml><body background=/b.png><form action=/x><button formaction="go"></form>
+    <svg><use href="/s.svg#a"/></svg><table><td background=/t.png></table><q cite=/x>q</q>
+    <template><img src=/in.png srcset="/x 2x"><img src="/{{name}}.png"><a href=y>y</a>
+    <template><i style="c:url(/x)"></template></template><a href="y#a,b&amp;c=%20:~:text=d">y</a>"""
+    document = Document(page.encode(), HTML, "utf-8", URL)
+    site = "https://a.example"
+    found = loaded(document, templates=True)
+    assert sorted(found) == [f"{site}/{name}" for name in ("b.png", "in.png", "s.svg", "t.png", "x")]
+    assert sorted(loaded(document)) == [f"{site}/{name}" for name in ("b.png", "s.svg", "t.png")]
+    written = rewritten_page(document, known).decode("utf-8-sig")
+    for expected in (
+        'content="text/html; charset=utf-8"',
+        '<meta charset="utf-8">',
+        f'<link rel="search" href="{site}/o.xml">',
+        f'<body background="{site}/b.png">',
+        # what a form is answered with is not in the copy
+        f'<form action="{site}/x"><button formaction="{site}/docs/go">',
+        f'<use href="{site}/s.svg#a">',
+        f'<td background="{site}/t.png">',
+        f'<q cite="{site}/x">',
+        f'<img src="{site}/in.png" srcset="../x.html 2x"><img src="/{{{{name}}}}.png">',
+        f'<a href="{site}/docs/y">y</a>',
+        '<i style="c:url(../x.html)">',
+        f'<a href="{site}/docs/y#a,b&amp;c=%20:~:text=d">y</a>',
+    ):
+        assert expected in written
+
+
+def test_a_style_sheet_says_the_charset_that_it_is_written_in() -> None:
+    style = '@charset "iso-8859-1";\na:before{content:"é"} b{c:url(/x)} d{e:url(f)}'
+    document = Document(style.encode("latin-1"), "text/css", None, URL)
+    written = style.replace("iso-8859-1", "utf-8").replace("/x", "../x.html")
+    written = written.replace("url(f)", "url(https://a.example/docs/f)")
+    assert rewritten_sheet(document, known) == written.encode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
@@ -18,8 +18,10 @@ from webcrawl.revisits import UNCHANGED, Known, asked, remember_stored
 from webcrawl.session import Session
 from webcrawl.stores.archive import Archive, open_archive
 from webcrawl.stores.bodies import Bodies
-from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.record import StoredRecord
+
+if TYPE_CHECKING:
+    from webcrawl.stores.metadata import Metadata
 
 logger = logging.getLogger(__name__)
 
@@ -94,6 +96,8 @@ class RevisitMiddleware:
 
     def _look(self, urls: list[str]) -> list[Known | None | Exception]:
         if self._metadata is None:
+            from webcrawl.stores.metadata import Metadata  # SQLAlchemy is slow to import
+
             self._metadata = Metadata(self._session.stores.metadata)
         rows = self._metadata.get_many(urls)
         copied = {row["duplicate_of"] for row in rows.values() if row["duplicate_kind"] == "exact"}

@@ -12,7 +12,6 @@ from webcrawl.errors import EngineUnavailable, StoreError, StoreUnavailable
 from webcrawl.exchange import digest_bytes
 from webcrawl.page import Page
 from webcrawl.session import Session
-from webcrawl.stores.metadata import Metadata
 
 
 class MetadataPipeline:
@@ -23,6 +22,9 @@ class MetadataPipeline:
     """
 
     def __init__(self, session: Session) -> None:
+        # Scrapy imports pipelines that are off too, and SQLAlchemy takes 0.15 s
+        from webcrawl.stores.metadata import Metadata
+
         session.stores.data_dir.mkdir(parents=True, exist_ok=True)
         # now, not when the spider opens: a place that cannot be used is named, and nothing happens
         self._metadata = Metadata(session.stores.metadata, history=session.stores.history)

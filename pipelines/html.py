@@ -15,7 +15,9 @@ class HtmlPipeline:
     def process_item(self, item: Any) -> Any:
         if not isinstance(item, Page) or item.document is None or item.was_read:
             return item
-        if is_html(item.mime_type) and not item.noindex:
+        if is_html(item.mime_type) and item.document.refused is not None:
+            item.processing_error = f"{item.mime_type} {item.document.refused}"
+        elif is_html(item.mime_type) and not item.noindex:
             facts = describe(item.document)
             item.title = facts.title
             item.description = facts.description

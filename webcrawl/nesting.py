@@ -96,7 +96,8 @@ def may_exceed(markup: bytes, depth: int, *, nested: bool = True) -> bool:
     ends = octets[tags] == ord("/")
     names = _names(octets, tags + ends)
     hashes = _hashes(names)
-    if any(np.count_nonzero(names[~ends] == number) > most for number, most in _MOST_NUMBERS):
+    starts = names[~ends]
+    if any(np.count_nonzero(starts == number) > most for number, most in _MOST_NUMBERS):
         return True
     matter = _SHALLOW_TABLE[hashes] != names if nested else _STYLES_TABLE[hashes] == names
     deep = np.flatnonzero(matter)

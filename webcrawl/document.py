@@ -28,9 +28,9 @@ _HELD_BY = {
     "meta": "content",
 }
 
-# As many tags, and as many bytes in one of them, cost the parser little whatever they are, see webcrawl.nesting.
-TRUSTED_TAGS = 2_000
-TRUSTED_BYTES = 32_768
+# As many bytes, of a page or of one tag, cost the parser little whatever they are, see webcrawl.nesting.
+_TRUSTED_PAGE = 6_000
+_TRUSTED_TAG = 32_768
 
 
 class Document:
@@ -149,10 +149,10 @@ class Document:
 
 
 def _bounded(markup: bytes) -> bytes:
-    if len(markup) > TRUSTED_BYTES and may_have_long_tag(markup):
+    if len(markup) > _TRUSTED_TAG and may_have_long_tag(markup):
         markup = shortened(markup)
-    if markup.count(b"<") > TRUSTED_TAGS:
-        from webcrawl.nesting import bounded  # NumPy is slow to import, and few pages need it
+    if len(markup) > _TRUSTED_PAGE:
+        from webcrawl.nesting import bounded  # NumPy is slow to import
 
         return bounded(markup)
     return markup

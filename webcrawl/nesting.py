@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from string import ascii_letters, digits
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +46,8 @@ _SHALLOW_NAMES = (
 _SHALLOW = frozenset(_SHALLOW_NAMES.split())
 _WHOLE_NAME = 8
 _MOST_NAMES = 500
+TRUSTED_TAGS = 2_000
+"""They cost the parser little whatever they are."""
 # As many may nest as they like: with as many end tags it takes at most 0.2 s.
 _UNNESTED_TAGS = 8_000
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
@@ -73,39 +76,85 @@ def _table(names: Iterable[str]) -> Numbers:
 
 
 _SHALLOW_TABLE = _table(name for name in _SHALLOW if len(name) < _WHOLE_NAME)
-_STYLES_TABLE = _table(_STYLES)
+_STYLES_NUMBERS = [_number(name) for name in _STYLES]
+# Whether the two bytes where a name begins may begin one that matters without nesting: most tags are sorted out so.
+_MAY_MATTER = np.isin(
+    _LETTERS[np.arange(1 << 16, dtype="<u2").view(np.uint8)].view("<u2"),
+    [_number(name[:2]) for name in (*_STYLES, *MOST_OF)],
+)
 _MOST_NUMBERS = [(_number(name), most) for name, most in MOST_OF.items()]
 
 
 def bounded(markup: bytes) -> bytes:
     """Markup in UTF-8 within the bounds above: the same object, as a rule."""
-    if not may_exceed(markup, MAX_DEPTH, nested=markup.count(b"<") > _UNNESTED_TAGS):
+    octets, places, ends = _tags(markup)
+    if len(places) <= TRUSTED_TAGS:
+        return markup
+    if len(places) <= _UNNESTED_TAGS and _is_plain(octets, places, ends):
+        return markup
+    if not _may_exceed(octets, places, ends, MAX_DEPTH):
         return markup
     before = markup.decode("utf-8", "replace")
     after = flattened(before, MAX_DEPTH)
     return markup if after == before else after.encode()
 
 
-def may_exceed(markup: bytes, depth: int, *, nested: bool = True) -> bool:
-    """Whether `flattened` would leave a start tag out; True also where that cannot be told.
+def may_exceed(markup: bytes, depth: int) -> bool:
+    """Whether `flattened` would leave a start tag out; True also where that cannot be told."""
+    return _may_exceed(*_tags(markup), depth)
 
-    Without `nested` the depth does not matter, which takes half the time.
-    """
+
+def is_plain(markup: bytes) -> bool:
+    """Whether `flattened` would leave no tag out but for the depth, told in a third of the time; False if in doubt."""
+    return _is_plain(*_tags(markup))
+
+
+def _tags(markup: bytes) -> tuple[Octets, Places, Flags]:
+    """The bytes, where the names of tags begin in them, and which are end tags."""
     octets = np.frombuffer(markup + b" " * (_WHOLE_NAME + 2), np.uint8)
-    tags = np.flatnonzero(octets == ord("<")) + 1
-    ends = octets[tags] == ord("/")
-    names = _names(octets, tags + ends)
+    places = np.flatnonzero(octets == ord("<")) + 1
+    ends = octets[places] == ord("/")
+    places += ends
+    return octets, places, ends
+
+
+def _is_plain(octets: Octets, places: Places, ends: Flags) -> bool:
+    chosen = np.flatnonzero(_MAY_MATTER[_at(octets, places, "<u2")])
+    names, ends = _names(octets, places[chosen]), ends[chosen]
+    if _too_many_of(names, ends):
+        return False
+    styles = 0
+    for number in _STYLES_NUMBERS:
+        if (same := names == number).any():
+            styles += int(_level(ends[same]).max())
+    return styles <= MAX_STYLES and len(places) * (1 + styles) <= MOST_ELEMENTS
+
+
+def _may_exceed(octets: Octets, places: Places, ends: Flags, depth: int) -> bool:
+    names = _names(octets, places)
     hashes = _hashes(names)
-    starts = names[~ends]
-    if any(np.count_nonzero(starts == number) > most for number, most in _MOST_NUMBERS):
+    if _too_many_of(names, ends):
         return True
-    matter = _SHALLOW_TABLE[hashes] != names if nested else _STYLES_TABLE[hashes] == names
-    deep = np.flatnonzero(matter)
+    deep = np.flatnonzero(_SHALLOW_TABLE[hashes] != names)
     depths, styles = _levels(names[deep], hashes[deep], ends[deep])
     if depths is None or styles is None:
         return True
     most = int(styles.max(initial=0))
-    return most > MAX_STYLES or len(tags) * (1 + most) > MOST_ELEMENTS or bool(depths.max(initial=0) > depth)
+    return (
+        most > MAX_STYLES or len(places) * (1 + most) > MOST_ELEMENTS or bool(depths.max(initial=0) > depth)
+    )
+
+
+def _too_many_of(names: Numbers, ends: Flags) -> bool:
+    starts = names[~ends]
+    return any(np.count_nonzero(starts == number) > most for number, most in _MOST_NUMBERS)
+
+
+def _level(ends: Flags) -> Places:
+    """How many elements of a name are open after each of its tags."""
+    level = np.cumsum(1 - 2 * ends.astype(np.int64))
+    level -= np.minimum(np.minimum.accumulate(level), 0)
+    return level
 
 
 def _levels(names: Numbers, hashes: Numbers, ends: Flags) -> tuple[Places, Places] | tuple[None, None]:
@@ -124,9 +173,8 @@ def _levels(names: Numbers, hashes: Numbers, ends: Flags) -> tuple[Places, Place
         name = names[places[0]].tobytes().rstrip(b"\0").decode()
         if name and name not in _SHALLOW:
             # names that were cut off may differ: their end tags close nothing
-            steps = np.where(ends[places], -(len(name) < _WHOLE_NAME), 1)
-            level = np.cumsum(steps)
-            level -= np.minimum(np.minimum.accumulate(level), 0)
+            closes = ends[places]
+            level = _level(closes) if len(name) < _WHOLE_NAME else np.cumsum(~closes)
             changes[places] = np.diff(level, prepend=0)
             if name in _STYLES:
                 styles[places] = changes[places]
@@ -135,13 +183,18 @@ def _levels(names: Numbers, hashes: Numbers, ends: Flags) -> tuple[Places, Place
 
 def _names(octets: Octets, places: Places) -> Numbers:
     """The first 8 letters of the names that begin at these places, as little-endian numbers; 0 where none does."""
-    # eight bytes at a time, at any offset
-    words = np.ndarray((len(octets) - 7,), "<u8", octets, 0, (1,))[places]
+    words = _at(octets, places, "<u8")
     letters = _LETTERS[words.view(np.uint8)].view(np.uint64)
     zeros = (letters - _ONES) & ~letters & _TOPS
     # all bits below the lowest byte that is zero; all bits where none is
     inside = (zeros & (~zeros + np.uint64(1))) - np.uint64(1)
     return letters & np.where(zeros, inside >> np.uint64(7), inside)
+
+
+def _at(octets: Octets, places: Places, number: str) -> npt.NDArray[Any]:
+    """The numbers of this type at these places, whatever their offset."""
+    size = np.dtype(number).itemsize
+    return np.ndarray((len(octets) - size + 1,), number, octets, 0, (1,))[places]
 
 
 def flattened(markup: str, depth: int) -> str:

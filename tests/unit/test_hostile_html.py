@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from webcrawl.document import TRUSTED_TAGS, Document
+from webcrawl.document import Document
 from webcrawl.long_tags import MOST_ATTRIBUTES
 from webcrawl.mime.html import describe
-from webcrawl.nesting import MAX_DEPTH, MAX_STYLES, MOST_OF, flattened, may_exceed
+from webcrawl.nesting import MAX_DEPTH, MAX_STYLES, MOST_OF, TRUSTED_TAGS, flattened, may_exceed
 
 MEGABYTES = 600
 SECONDS = 30

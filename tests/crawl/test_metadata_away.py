@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import pytest
 from redis import Redis
 
 from tests.crawl.conftest import Project
@@ -27,33 +28,47 @@ class Impatient(BroadSpider):
 """
 
 
-def test_pages_wait_for_a_database_that_is_away_and_none_is_lost_or_stored_twice(
-    start_crawl: Callable[..., Crawl],
-    project: Project,
-    local_web: Callable[..., LocalWeb],
-    postgres: PostgresServer,
-    valkey: Redis,
-    redis_url: str,
-) -> None:
-    web = local_web(*SITES)
-    graph = generated_web(8, web, pages=90)
-    seeds = [web.url(site) for site in SITES]
-    uri = postgres.new_database()
-    project.add_spider("impatient", IMPATIENT)
+@pytest.fixture
+def database(postgres: PostgresServer) -> str:
+    return postgres.new_database()
 
-    def start() -> Crawl:
+
+@pytest.fixture
+def start(
+    start_crawl: Callable[..., Crawl], project: Project, database: str, valkey: Redis, redis_url: str
+) -> Callable[..., Crawl]:
+    def start(spider: str, source: str, seeds: list[str]) -> Crawl:
+        project.add_spider(spider, source)
         return start_crawl(
-            "impatient",
+            spider,
             seeds,
             project=project.folder,
             REDIS_URL=redis_url,
-            METADATA_URI=uri,
+            METADATA_URI=database,
             DOWNLOAD_DELAY=0.05,
             FRONTIER_MAX_ATTEMPTS=1,
             FRONTIER_LEASE_SECONDS=2,
         )
 
-    crawl = start()
+    return start
+
+
+def fetches(database: str, urls: set[str]) -> list[int]:
+    """How often each of these pages, which are all there are, was stored."""
+    with Metadata(database) as metadata:
+        rows = list(metadata.scan())
+    assert {row["url"] for row in rows} == urls
+    assert {row["status"] for row in rows} == {200}
+    return [row["fetches"] for row in rows]
+
+
+def test_pages_wait_for_a_database_that_is_away_and_none_is_lost_or_stored_twice(
+    start: Callable[..., Crawl], local_web: Callable[..., LocalWeb], postgres: PostgresServer, database: str
+) -> None:
+    web = local_web(*SITES)
+    graph = generated_web(8, web, pages=90)
+    seeds = [web.url(site) for site in SITES]
+    crawl = start("impatient", IMPATIENT, seeds)
     until(lambda: len(web.hits) >= 20, crawl)
     postgres.stop()
     try:
@@ -70,14 +85,10 @@ def test_pages_wait_for_a_database_that_is_away_and_none_is_lost_or_stored_twice
         assert crawl.wait(30).returncode == 0
     finally:
         postgres.start()
-    result = start().wait(60)
+    result = start("impatient", IMPATIENT, seeds).wait(60)
     assert (result.summary["finish_reason"], result.summary["dead_letters"]) == ("finished", 0)
-    with Metadata(uri) as metadata:
-        rows = list(metadata.scan())
-    assert {row["url"] for row in rows} == graph.reachable(*seeds)
-    assert {row["status"] for row in rows} == {200}
     # what was given up when the crawl was stopped was fetched again, but not stored before
-    assert {row["fetches"] for row in rows} == {1}
+    assert set(fetches(database, graph.reachable(*seeds))) == {1}
     assert "Traceback" not in crawl.stderr + result.stderr
 
 
@@ -98,27 +109,12 @@ class Hurried(BroadSpider):
 
 
 def test_pages_wait_for_a_database_that_hangs_and_a_crawl_ends_all_the_same(
-    start_crawl: Callable[..., Crawl],
-    project: Project,
-    local_web: Callable[..., LocalWeb],
-    postgres: PostgresServer,
-    valkey: Redis,
-    redis_url: str,
+    start: Callable[..., Crawl], local_web: Callable[..., LocalWeb], postgres: PostgresServer, database: str
 ) -> None:
     web = local_web(*SITES)
     graph = generated_web(8, web, pages=90)
     seeds = [web.url(site) for site in SITES]
-    uri = postgres.new_database()
-    project.add_spider("hurried", HURRIED)
-    options: dict[str, object] = {
-        "REDIS_URL": redis_url,
-        "METADATA_URI": uri,
-        "DOWNLOAD_DELAY": 0.05,
-        "FRONTIER_MAX_ATTEMPTS": 1,
-        "FRONTIER_LEASE_SECONDS": 2,
-    }
-
-    crawl = start_crawl("hurried", seeds, project=project.folder, **options)
+    crawl = start("hurried", HURRIED, seeds)
     until(lambda: len(web.hits) >= 20, crawl)
     postgres.hang()
     try:
@@ -139,14 +135,10 @@ def test_pages_wait_for_a_database_that_hangs_and_a_crawl_ends_all_the_same(
         assert crawl.wait(30).returncode == 0
     finally:
         postgres.go_on()
-    result = start_crawl("hurried", seeds, project=project.folder, **options).wait(60)
+    result = start("hurried", HURRIED, seeds).wait(60)
     assert (result.summary["finish_reason"], result.summary["dead_letters"]) == ("finished", 0)
-    with Metadata(uri) as metadata:
-        rows = list(metadata.scan())
-    assert {row["url"] for row in rows} == graph.reachable(*seeds)
-    assert {row["status"] for row in rows} == {200}
     # what was given up when the crawl was stopped was fetched again; a commit may have come through before
-    assert sum(row["fetches"] > 1 for row in rows) <= 10
+    assert sum(count > 1 for count in fetches(database, graph.reachable(*seeds))) <= 10
     assert "Traceback" not in crawl.stderr + result.stderr
 
 

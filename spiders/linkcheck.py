@@ -77,7 +77,8 @@ class LinkCheck(BroadSpider):
         session = Session.of(self.crawler)
         path = Path(self.report or session.stores.data_dir / "linkcheck.jsonl")
         with StoredPages(session.stores, session.fetch) as stored:
-            found = list(problems(stored, self.scope.allows, session.canonicalizer, self._good_seeds(), lost))
+            inside, seeds, crawl = self.scope.allows, self._good_seeds(), session.keys.crawl
+            found = list(problems(stored, inside, session.canonicalizer, seeds, lost, crawl))
         unfinished = path.with_name(f".{path.name}.unfinished")
         unfinished.write_text("".join(line + "\n" for line in write(found)), encoding="utf-8")
         unfinished.replace(path)

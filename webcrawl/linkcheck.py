@@ -55,20 +55,24 @@ def problems(
     canonicalizer: Canonicalizer,
     seeds: Iterable[str] = (),
     lost: Mapping[str, str] | None = None,
+    crawl: str | None = None,
 ) -> Iterator[Problem]:
     """The problems of all links in the pages that are `inside`, and of the seeds, in the order of their URLs.
 
-    `lost`: of URLs that were given up, the reasons. One that has no page has failed for that.
+    `lost`: of URLs that were given up, the reasons. One that has no page has failed for that. Of pages that are not in
+    the archive, what `crawl` asked for because of them is told. Raises StoreError when an archived page cannot be read.
     """
     links = _Links(stored, canonicalizer, lost or {})
     targets = {url: links.judged(url) for url in seeds}
     wanted: dict[tuple[str, str], Problem] = {}
+    read: set[str] = set()
     for row in stored.rows():
         if row["status"] != 200 or not _has_links(row) or not inside(row["url"]):
             continue
         document = stored.document(row)
         if document is None:
             continue
+        read.add(row["url"])
         found = _addresses(document)
         for url in {url: None for url, _ in found}:
             if url not in targets:
@@ -81,6 +85,13 @@ def problems(
                     (url, fragment), Problem(url, "anchor", 200, anchor=unquote(fragment))
                 )
                 _add(one, row["url"])
+    for url, referrer in _found_elsewhere(stored, crawl, inside):
+        if url in targets and referrer in read:
+            continue
+        if url not in targets:
+            targets[url] = links.judged(url)
+        if problem := targets[url]:
+            _add(problem, referrer)
     broken = [problem for problem in targets.values() if problem is not None]
     broken += _without_place(links, wanted, inside)
     yield from sorted(broken, key=lambda problem: (problem.url, problem.anchor or ""))
@@ -120,6 +131,24 @@ def _add(problem: Problem, referrer: str) -> None:
 
 def _has_links(row: Row) -> bool:
     return is_html(row["mime_type"]) or row["mime_type"] == "text/css"
+
+
+def _found_elsewhere(
+    stored: StoredPages, crawl: str | None, inside: Callable[[str], bool]
+) -> Iterator[tuple[str, str]]:
+    """The URLs of a crawl that may be a problem, with the page where each was found first.
+
+    So those are told that no archived page has: pages that say noarchive or noindex, documents that are no HTML,
+    `Link:` headers. What a redirect led to is left out: it is the redirect that was found.
+    """
+    for row in stored.rows():
+        referrer = row["referrer"]
+        if row["crawl"] != crawl or not (row["state"] in BROKEN or row["state"] == "redirected"):
+            continue
+        if referrer is not None and inside(referrer):
+            by = stored.get(referrer)
+            if by is None or by["state"] != "redirected":
+                yield row["url"], referrer
 
 
 def _addresses(document: Document) -> dict[tuple[str, str], None]:
@@ -166,6 +195,11 @@ class _Links:
             return None
         return rows[-1]
 
+    def anchors(self, row: Row) -> Anchors | None:
+        """The places in a page; None where there may be others: cut off, simplified or not in the archive."""
+        document = None if row["truncated"] else self.stored.document(row)
+        return None if document is None or document.simplified else Anchors(document)
+
     def _hops(self, url: str) -> tuple[list[Row], str | None]:
         """The rows of a URL and of those it redirects to, and the one of them that has no row, if any."""
         rows: list[Row] = []
@@ -197,9 +231,8 @@ def _without_place(
             is_page = (
                 row is not None and row["status"] == 200 and is_html(row["mime_type"]) and inside(row["url"])
             )
-            document = links.stored.document(row) if row is not None and is_page else None
             target = row["url"] if row is not None and row["url"] != url else None
-            known = (url, target, Anchors(document) if document else None)
+            known = (url, target, links.anchors(row) if row is not None and is_page else None)
         _, problem.target, anchors = known
         if anchors is not None and fragment not in anchors:
             yield problem

@@ -9,7 +9,6 @@ from typing import Any, Self
 from webcrawl.body import Body
 from webcrawl.config import FetchConfig, StoreConfig
 from webcrawl.document import Document
-from webcrawl.errors import StoreError
 from webcrawl.stores.archive import open_archive
 from webcrawl.stores.bodies import Bodies
 from webcrawl.stores.metadata import Metadata
@@ -19,7 +18,7 @@ from webcrawl.stores.warc import WarcPlace
 
 
 class StoredPages:
-    """The pages of a database and an archive. Methods raise StoreError."""
+    """The pages of a database and an archive. Methods raise StoreError, also for what is damaged or out of reach."""
 
     def __init__(self, config: StoreConfig, fetch: FetchConfig) -> None:
         self.metadata = Metadata(config.metadata, history=config.history)
@@ -53,18 +52,12 @@ class StoredPages:
         return body if has_body(record) else None
 
     def location(self, row: Row) -> str | None:
-        """Where the answer of a page redirects to, as the server said it; None when the archive cannot tell."""
+        """Where the answer of a page redirects to, as the server said it; None when it is not in the archive."""
         place = own_place(row)
-        try:
-            head = b"" if place is None else self._bodies.read(place)[0].http_head
-        except (StoreError, ValueError, EOFError, OSError):
-            return None
+        head = b"" if place is None else self._bodies.read(place)[0].http_head
         return next(http_fields(head, "location"), None)
 
     def document(self, row: Row) -> Document | None:
-        """The document of a page, as its pipelines had it; None when it is not in the archive, or damaged there."""
-        try:
-            body = self.body(row)
-        except (StoreError, ValueError, EOFError, OSError):
-            return None
+        """The document of a page, as its pipelines had it; None when it is not in the archive."""
+        body = self.body(row)
         return None if body is None else Document(body, row["mime_type"] or "", row["charset"], row["url"])

@@ -144,6 +144,57 @@ def test_what_was_never_asked_because_its_host_was_given_up_is_broken(
     assert found[web.url(SITE, "/way")]["target"] == f"{dead}/way"
 
 
+def test_pages_that_are_not_archived_or_not_whole(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+    web = local_web(SITE, OTHER)
+    robots = '<meta name=robots content="{}"><a href=/no-{}>x</a>'
+    words = " ".join(f"word{number}" for number in range(400))
+    web.put(
+        SITE, "/", "<a href=/a>a</a><a href=/b>b</a><a href=/1>1</a><a href=/2>2</a><a href=/long#end>l</a>"
+    )
+    web.put(
+        SITE, "/a", robots.format("noindex", 1) + f"<a href={web.url(OTHER, '/no-2')}>x</a><img src=/no-3>"
+    )
+    web.put(SITE, "/b", robots.format("noarchive", 1) + "<a href=/old>x</a><a href=/way>y</a>")
+    web.put(SITE, "/1", f"<p>{words} one")
+    web.put(SITE, "/2", f"<p>{words} <a href=/no-4>two</a><a href=/long#start>s</a>")
+    web.put(
+        SITE,
+        "/long",
+        Reply("<p id=start>" + 9_000 * "x " + "<p id=end>", headers={"Link": "</no-5>; rel=next"}),
+    )
+    web.put(SITE, "/old", redirect("/1"))
+    web.put(SITE, "/way", redirect("/no-6", 302))
+    options = {**OPTIONS, "NEAR_DUPLICATES": "drop", "DOCUMENT_MAXSIZE": '{"text/html": 9000}'}
+    result = run_crawl("linkcheck", [web.url(SITE)], arguments={"scope": "host"}, timeout=60, **options)
+    assert result.returncode == 3, result.stderr
+    site, other = web.host(SITE), web.host(OTHER)
+    found = report(result.data_dir / "linkcheck.jsonl")
+    told = {url.replace(other, "").replace(site, ""): one["problem"] for url, one in found.items()}
+    missing = [f"/no-{number}" for number in range(1, 6)]
+    assert told == dict.fromkeys([*missing, "/way"], "missing") | {"/old": "redirect"}
+    assert found[f"{site}/no-1"]["referrers"][0] in (f"{site}/a", f"{site}/b")
+    assert found[f"{other}/no-2"]["referrers"] == [f"{site}/a"]
+    assert len(found[f"{site}/no-4"]["referrers"]) == 1
+    assert found[f"{site}/no-5"]["referrers"] == [f"{site}/long"]
+    assert found[f"{site}/way"]["target"] == f"{site}/no-6"
+
+
+def test_without_its_archive_there_is_no_report(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", "<a href=/missing>x</a>")
+    result = run_crawl("linkcheck", [web.url(SITE)], arguments={"scope": "host"}, **OPTIONS)
+    assert result.returncode == 3, result.stderr
+    (archived,) = (result.data_dir / "warc").glob("*.warc.gz")
+    archived.write_bytes(b"damaged")
+    (result.data_dir / "linkcheck.jsonl").unlink()
+    for spider in ("linkcheck", "mirror"):
+        arguments, options = {"scope": "host"}, {**OPTIONS, "CRAWL_ID": "linkcheck"}
+        result = run_crawl(spider, [web.url(SITE)], arguments=arguments, **options)
+        assert (result.returncode, result.stdout) == (1, ""), result.stderr
+        assert f": {archived.name} at byte " in result.stderr and "Traceback" not in result.stderr
+    assert not (result.data_dir / "linkcheck.jsonl").exists()
+
+
 def test_a_site_without_fault_and_links_that_are_not_ours(
     local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
 ) -> None:

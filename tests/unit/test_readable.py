@@ -98,6 +98,46 @@ def test_pages_without_main_text(markup: str) -> None:
     assert main(markup) is None
 
 
+@pytest.mark.parametrize(
+    "around",
+    [
+        "<aside>{}</aside>",
+        "<header>{}</header>",
+        "<footer>{}</footer>",
+        "<nav>{}</nav>",
+        "<dialog>{}</dialog>",
+        "<noscript>{}</noscript>",
+        "<div hidden><div>{}</div></div>",
+        "<div class=sidebar>{}</div>",
+        "<section id=promo>{}</section>",
+        "<div role=complementary>{}</div>",
+    ],
+)
+@pytest.mark.parametrize("content", ["<div id=content>{}</div>", "<main>{}</main>"])
+def test_an_article_in_boilerplate_is_not_what_the_page_is_about(around: str, content: str) -> None:
+    parts = [content.format(prose(90)), around.format(f"<article>{prose(60, 2)}</article>")]
+    for page in (parts, parts[::-1]):
+        found = main(f"<body>{''.join(page)}")
+        assert found is not None and set(plain(prose(90)).split()) <= set(found.split())
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        f"<main>{prose(60)}</main><article>{prose(90, 2)}</article>",
+        f"<main hidden>{prose(90, 2)}</main><main>{prose(60)}</main>",
+        f"<article hidden>{prose(90, 2)}</article><article>{prose(60)}</article>",
+        f"<main>{prose(60)}<div hidden>{prose(90, 2)}</div></main>",
+        f"<div class=sidebar-left><main>{prose(60)}</main></div>",
+        f"<main><article>{prose(60)}</article></main><article>{prose(60, 2)}</article>",
+        f"<main><article>{prose(60)}</article><div class=comments>{COMMENTS}</div></main>",
+        f"<article role=main>{prose(60)}</article><article>{prose(60, 2)}</article>",
+    ],
+)
+def test_what_a_page_is_about_is_seen_and_in_main(markup: str) -> None:
+    assert main(markup) == plain(prose(60))
+
+
 def test_of_a_page_with_a_short_main_part_its_menus_are_no_text() -> None:
     assert main(f"<div class=toc>{prose(90)}</div><main><h1>Appendices</h1></main>") == "Appendices"
 

@@ -11,7 +11,7 @@ Walks have a stack of their own, so no nesting is too deep, and take one pass: 0
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import compress
 from typing import NamedTuple
@@ -74,6 +74,8 @@ _JOINING = {_COMMENT} | _tag_ids(
 )
 _HIDDEN = _tag_ids("script style noscript template iframe noembed noframes head title")
 _ASIDE = _HIDDEN | _tag_ids("nav aside footer button select textarea dialog menu")
+_AROUND_NO_ARTICLE = _ASIDE | _tag_ids("header")
+_AROUND_NO_MAIN = _HIDDEN | _tag_ids("dialog")
 # Only these are asked for their class: to ask all would take as long as the walk.
 _SECTIONS = _tag_ids("div section ul ol dl table form header")
 _ANCHOR = _tag_ids("a")
@@ -115,23 +117,66 @@ def word_count(text: str, enough: int) -> int:
 
 
 def _marked_part(marked: Collection[LexborNode]) -> LexborNode | None:
-    """The node to read; several articles side by side are a list of articles, not one."""
-    mains = [node for node in marked if node.tag == "main" or node.attributes.get("role") == "main"]
-    articles = _outermost([node for node in marked if node.tag == "article"])
-    bodies = [node for node in marked if "articleBody" in (node.attributes.get("itemprop") or "").split()]
-    main = mains[0] if mains else None
+    """The node to read; several articles side by side are a list of articles, not one.
+
+    Nobody sees what is hidden. Articles in boilerplate, or beside `main`, are teasers, newsletters, comments.
+    """
+    main = next(_outside(_tells_nothing, [node for node in marked if _is_main(node)]), None)
+    others = list(_outside(_is_boilerplate, marked))
+    bodies = [node for node in others if "articleBody" in (node.attributes.get("itemprop") or "").split()]
     if len(bodies) == 1:
         return bodies[0]
-    if len(articles) == 1 and (main is None or _length(articles[0]) >= _ARTICLE_SHARE * _length(main)):
-        return articles[0]
+    article = _outermost(_articles_of(main, [node for node in others if node.tag == "article"]))
+    if article is not None and (main is None or _length(article) >= _ARTICLE_SHARE * _length(main)):
+        return article
     return main
 
 
-def _outermost(nodes: list[LexborNode]) -> list[LexborNode]:
-    """The first of the nodes alone, where all others are inside of it (comments are articles too)."""
-    if len(nodes) > 1 and len(nodes[0].css("article")) == len(nodes):
-        return nodes[:1]
-    return nodes
+def _is_main(node: LexborNode) -> bool:
+    return node.tag == "main" or node.attributes.get("role") == "main"
+
+
+def _outside(unwanted: Callable[[LexborNode], bool], nodes: Iterable[LexborNode]) -> Iterator[LexborNode]:
+    """Those nodes that neither are unwanted nor in an element that is; each element is asked once."""
+    answers: dict[int, bool] = {}
+    for node in nodes:
+        asked: list[int] = []
+        above: LexborNode | None = node
+        answer = False
+        while above is not None and not answer:
+            name = above.mem_id
+            if name in answers:
+                answer = answers[name]
+                break
+            asked.append(name)
+            answer = unwanted(above)
+            above = above.parent
+        answers.update(dict.fromkeys(asked, answer))
+        if not answer:
+            yield node
+
+
+def _tells_nothing(node: LexborNode) -> bool:
+    return node.tag_id in _AROUND_NO_MAIN or "hidden" in node.attributes
+
+
+def _is_boilerplate(node: LexborNode) -> bool:
+    tag = node.tag_id
+    return tag in _AROUND_NO_ARTICLE or "hidden" in node.attributes or (tag in _SECTIONS and _is_beside(node))
+
+
+def _articles_of(node: LexborNode | None, articles: list[LexborNode]) -> list[LexborNode]:
+    """Those of the articles that are in a node, or are it; all where there is no node."""
+    if node is None or not articles:
+        return articles
+    inside = {one.mem_id for one in node.css("article")}
+    return [one for one in articles if one.mem_id in inside]
+
+
+def _outermost(articles: list[LexborNode]) -> LexborNode | None:
+    """The article that all others are inside of (comments are articles too), if there is one."""
+    first = articles[0] if articles else None
+    return first if len(_articles_of(first, articles)) == len(articles) else None
 
 
 def _length(node: LexborNode) -> int:
@@ -189,7 +234,7 @@ def _is_beside(node: LexborNode) -> bool:
     attributes = node.attributes
     if not attributes:
         return False
-    if attributes.get("role") in _ROLES_BESIDE:
+    if "hidden" in attributes or attributes.get("role") in _ROLES_BESIDE:
         return True
     name, other = attributes.get("class"), attributes.get("id")
     return (

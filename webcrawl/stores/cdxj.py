@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from webcrawl.stores.record import STATUS, StoredRecord, http_field
@@ -17,13 +18,18 @@ REVISIT = "warc/revisit"
 _WWW = re.compile(r"^www\d*\.")
 _DEFAULT_PORTS = {"http": 80, "https": 443, "ftp": 21}
 _TO_ESCAPE = re.compile("[ #%]")
+# Each is taken out once, where it comes last: so does the library surt.
 _SESSIONS = [
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        r"(jsessionid|phpsessid|sid)=[0-9a-z]{32}(&|$)",
-        r"aspsessionid[a-z]{8}=[a-z]{24}(&|$)",
-        r"cfid=[^&]+&cftoken=[^&]+(&|$)",
+    re.compile(rf"(.*){session}(?:&(.*))?", re.IGNORECASE)
+    for session in (
+        *(f"{name}=[0-9a-z]{{32}}" for name in ("jsessionid", "phpsessid", "sid")),
+        "aspsessionid[a-z]{8}=[a-z]{24}",
+        "cfid=[^&]++&cftoken=[^&]++",
     )
+]
+_PATH_SESSIONS = [
+    re.compile(rf"(.*/){session}/([^?]+\.aspx.*)")
+    for session in (r"\((?:[a-z]\([0-9a-z]{24}\))+\)", r"\([0-9a-z]{24}\)")
 ]
 
 
@@ -53,7 +59,7 @@ def surt(url: str) -> str:
 
     The same as cdxj-indexer and pywb give: host labels reversed, those of an IPv4 address too; scheme, leading www,
     default port, user, fragment and session ids left out; what need not be escaped is not; all in lower case, query
-    parameters sorted, no empty parts of a path and no slash at its end.
+    parameters sorted, no empty parts, "." and ".." in a path, escaped ones neither, and no slash at its end.
     """
     try:
         parts = urlsplit(url)
@@ -63,15 +69,30 @@ def surt(url: str) -> str:
     key = ",".join(reversed(_WWW.sub("", host).split(".")))
     if port is not None and port != _DEFAULT_PORTS.get(parts.scheme):
         key += f":{port}"
-    path = "/".join(part for part in _escaped(parts.path).lower().split("/") if part)
-    return f"{key})/{path}" + (f"?{query}" if parts.query and (query := _sorted(parts.query)) else "")
+    query = _sorted(parts.query)
+    return f"{key}){_path(parts.path)}" + (f"?{query}" if query else "")
+
+
+def _path(path: str) -> str:
+    kept: list[str] = []
+    for part in _escaped(path).lower().split("/")[1:]:
+        if part == ".." and kept:
+            kept.pop()
+        elif part != ".":
+            kept.append(part)
+    return _without(_PATH_SESSIONS, "/" + "/".join(filter(None, kept)))
 
 
 def _sorted(query: str) -> str:
-    query = _escaped(query)
-    for session in _SESSIONS:
-        query = session.sub("", query)
+    query = _without(_SESSIONS, _escaped(query))
     return "&".join(sorted(query.lower().split("&"), key=lambda one: one.split("=", 1)))
+
+
+def _without(sessions: Iterable[re.Pattern[str]], text: str) -> str:
+    for session in sessions:
+        if match := session.fullmatch(text):
+            text = match[1] + (match[2] or "")
+    return text
 
 
 def _escaped(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Large HTML is tried by a reader before anybody parses it here."""
+"""Large HTML is parsed in a thread before anybody asks for its tree here."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from scrapy.http import Response
 
 from webcrawl.access import is_robots
 from webcrawl.document import Document
-from webcrawl.errors import UnreadableDocument
 from webcrawl.fetched import answer_of, document_of
-from webcrawl.mime.html import is_html
-from webcrawl.mime.trial import BYTES
+from webcrawl.mime.trial import BYTES, Trial, is_large
 from webcrawl.responses import length_of
 from webcrawl.session import Session
 
@@ -23,7 +21,7 @@ class TrialMiddleware:
     """See `webcrawl.mime.trial`; a document that does not stand its trial is `refused`."""
 
     def __init__(self, session: Session) -> None:
-        self._readers = session.readers
+        self._trial = Trial(session.readers)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -34,11 +32,8 @@ class TrialMiddleware:
         if length_of(answer) <= BYTES or is_robots(request):
             return response
         document = document_of(answer)
-        return self._try(document, response) if is_html(document.mime_type) else response
+        return self._parsed(document, response) if is_large(document) else response
 
-    async def _try(self, document: Document, response: Response) -> Response:
-        try:
-            await self._readers.read("webcrawl.mime.trial:parse", document)
-        except UnreadableDocument as error:
-            document.refused = str(error)
+    async def _parsed(self, document: Document, response: Response) -> Response:
+        await self._trial.parse(document)
         return response

@@ -129,9 +129,10 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.stats.DownloaderStats": None,
     "middlewares.retry.RetryMiddleware": 90,
     "middlewares.robots.RobotsMiddleware": 100,
+    # what it stores of a redirect has to be decoded, and parsed in time
+    "middlewares.redirect.RedirectMiddleware": 570,
     "middlewares.trial.TrialMiddleware": 580,
     "middlewares.decoding.DecodingMiddleware": 590,
-    "middlewares.redirect.RedirectMiddleware": 600,
     "middlewares.stats.DownloaderStatsMiddleware": 850,
     "middlewares.revisit.RevisitMiddleware": 930,
     "middlewares.dns.DnsMiddleware": 940,

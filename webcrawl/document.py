@@ -14,6 +14,8 @@ from webcrawl.xhtml import expanded
 
 Element: TypeAlias = tuple[str, dict[str, str | None]]
 """Name and attributes."""
+Parsed: TypeAlias = tuple[LexborHTMLParser, bool]
+"""A page's tree, and whether something was left out of it."""
 
 # What leads elsewhere or says something of the page: one search through the tree for all who ask. By attributes alone,
 # since Lexbor tells apart three of them in half the time that seven elements take it.
@@ -111,11 +113,18 @@ class Document:
         XHTML too, since few pages of that type are well-formed: `expanded` before.
         """
         if self._html is None:
-            markup = self._markup() if self.refused is None else b""
-            parsed = _bounded(markup)
-            self._simplified = parsed is not markup
-            self._html = LexborHTMLParser(parsed)
+            self._html, self._simplified = self.parsed()
         return self._html
+
+    def parsed(self) -> Parsed:
+        """What `html` and `simplified` are, made anew; it may be called in another thread."""
+        markup = self._markup() if self.refused is None else b""
+        bounded = _bounded(markup)
+        return LexborHTMLParser(bounded), bounded is not markup
+
+    def take(self, parsed: Parsed) -> None:
+        """Have what was made of it elsewhere as `html` and `simplified`."""
+        self._html, self._simplified = parsed
 
     @property
     def simplified(self) -> bool:

@@ -70,7 +70,7 @@ def problems(
         if row["status"] != 200 or not _has_links(row) or not inside(row["url"]):
             continue
         document = stored.document(row)
-        if document is None:
+        if document is None or document.refused is not None:
             continue
         read.add(row["url"])
         found = _addresses(document)
@@ -196,9 +196,11 @@ class _Links:
         return rows[-1]
 
     def anchors(self, row: Row) -> Anchors | None:
-        """The places in a page; None where there may be others: cut off, simplified or not in the archive."""
+        """The places in a page; None where there may be others: cut off, simplified, refused or not in the archive."""
         document = None if row["truncated"] else self.stored.document(row)
-        return None if document is None or document.simplified else Anchors(document)
+        if document is None or document.refused is not None or document.simplified:
+            return None
+        return Anchors(document)
 
     def _hops(self, url: str) -> tuple[list[Row], str | None]:
         """The rows of a URL and of those it redirects to, and the one of them that has no row, if any."""

@@ -97,7 +97,7 @@ def _content(stored: StoredPages, row: Row, address: Callable[[str], str | None]
     document = stored.document(row)
     if document is None:
         return None
-    if is_html(row["mime_type"]):
+    if is_html(row["mime_type"]) and document.refused is None:
         return (rewritten_page(document, address),)
     if row["mime_type"] == "text/css":
         return (rewritten_sheet(document, address),)

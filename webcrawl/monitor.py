@@ -187,15 +187,14 @@ def _document_of(stored: StoredPages, row: Row, fetch: Fetch) -> Document | None
     if fetch.warc_file is None or fetch.warc_offset is None or fetch.warc_length is None:
         return None
     try:
-        body = stored.body_at(WarcPlace(fetch.warc_file, fetch.warc_offset, fetch.warc_length))
+        return stored.document_at(row, WarcPlace(fetch.warc_file, fetch.warc_offset, fetch.warc_length))
     except (StoreError, ValueError, EOFError, OSError):
         return None
-    return None if body is None else Document(body, row["mime_type"] or "", row["charset"], row["url"])
 
 
 def _lines(row: Row, document: Document | None) -> list[str] | None:
     """The text of a page, a line for each piece that stands by itself; None where there is none."""
-    if document is None:
+    if document is None or document.refused is not None:
         return None
     if not is_html(row["mime_type"]):
         readable = (row["mime_type"] or "").startswith(_TEXTS)

@@ -9,6 +9,7 @@ from typing import Any, Self
 from webcrawl.body import Body
 from webcrawl.config import FetchConfig, StoreConfig
 from webcrawl.document import Document
+from webcrawl.mime.trial import StoredTrial
 from webcrawl.stores.archive import open_archive
 from webcrawl.stores.bodies import Bodies
 from webcrawl.stores.metadata import Metadata
@@ -24,6 +25,7 @@ class StoredPages:
         self.metadata = Metadata(config.metadata, history=config.history)
         self._archive = open_archive(config)
         self._bodies = Bodies(self._archive, fetch)
+        self._trial = StoredTrial()
 
     def __enter__(self) -> Self:
         return self
@@ -58,6 +60,17 @@ class StoredPages:
         return next(http_fields(head, "location"), None)
 
     def document(self, row: Row) -> Document | None:
-        """The document of a page, as its pipelines had it; None when it is not in the archive."""
-        body = self.body(row)
-        return None if body is None else Document(body, row["mime_type"] or "", row["charset"], row["url"])
+        """The document of a page, as its pipelines had it; None when it is not in the archive.
+
+        It is `refused` where the parser takes too long.
+        """
+        place = place_of(row, self.metadata.get)
+        return None if place is None else self.document_at(row, place)
+
+    def document_at(self, row: Row, place: WarcPlace) -> Document | None:
+        """The same of one of a page's records; None when it has no body."""
+        if (body := self.body_at(place)) is None:
+            return None
+        document = Document(body, row["mime_type"] or "", row["charset"], row["url"])
+        self._trial.parse(document)
+        return document

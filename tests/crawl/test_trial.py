@@ -1,4 +1,4 @@
-"""HTML whose cost no count tells: a reader finds out before the worker does."""
+"""HTML whose cost no count tells: neither the crawl nor its end waits for the parser."""
 
 from __future__ import annotations
 
@@ -11,25 +11,45 @@ from webcrawl.mime.trial import BYTES
 RunCrawl = Callable[..., CrawlResult]
 StartWeb = Callable[..., LocalWeb]
 
-SITE = "127.0.1.1"
+SITE, OTHER = "127.0.1.1", "127.0.1.2"
 HTML = {"Content-Type": "text/html; charset=utf-8"}
-# Nested as deep as there are comments, and to no count.
-NESTED = "<div><!--</div>-->" * (BYTES // 18 + 1)
+# Nested as deep as there are comments, and to no count: a minute for the parser.
+NESTED = f"<title>t</title><a href=/lost>x</a>{'<div><!--</div>-->' * 230_000}"
+LATE = "text/html takes the parser more than 3 seconds"
 
 
-def test_large_html_is_tried_first(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_a_page_that_takes_the_parser_a_minute_holds_up_nobody(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE, OTHER)
+    web.put(SITE, "/nested", Reply(NESTED, headers=HTML))
+    others = [f"/{number}" for number in range(30)]
+    for number, path in enumerate(others):
+        web.put(OTHER, path, Reply(f"page {number} <a href=/{number + 1}>next</a>", headers=HTML, delay=0.02))
+    result = crawl([web.url(SITE, "/nested"), web.url(OTHER, "/0")], timeout=50)
+    rows = {row["url"].removeprefix(web.host(OTHER)): row for row in result.rows()}
+    nested = rows.pop(web.url(SITE, "/nested"))
+    assert sorted(rows) == sorted([*others, "/30"])
+    assert (nested["title"], nested["processing_error"], nested["status"]) == (None, LATE, 200)
+    assert result.summary["types"]["text/html"]["errors"] == 1
+    # one after the other they were asked for and stored, while it was parsed
+    before = [
+        path
+        for path in others[1:]
+        if rows[path]["warc_file"] and rows[path]["warc_offset"] < nested["warc_offset"]
+    ]
+    assert len(before) > 20
+
+
+def test_while_one_is_parsed_others_are_tried_in_processes(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
-    web.put(SITE, "/nested", Reply(f"<title>t</title><a href=/lost>x</a>{NESTED}", headers=HTML))
-    long = "<title>t</title><a href=/found>x</a>" + "<p>Words of a page that is long. And longer." * (
-        BYTES // 40
-    )
-    web.put(SITE, "/long", Reply(long, headers=HTML))
+    web.put(SITE, "/nested", Reply(NESTED, headers=HTML))
+    web.put(SITE, "/moved", Reply(NESTED, status=301, headers=HTML | {"Location": "/long"}))
+    words = "<p>Words of a page that is long. And longer." * (BYTES // 40)
+    web.put(SITE, "/long", Reply(f"<title>t</title><a href=/found>x</a>{words}", headers=HTML))
     web.put(SITE, "/found", Reply("<title>found</title>", headers=HTML))
-    result = crawl([web.put(SITE, "/", "<a href=/nested>1</a><a href=/long>2</a>")], MIME_TIMEOUT=4)
+    result = crawl([web.put(SITE, "/", "<a href=/nested>1</a><a href=/moved>2</a>")], timeout=50)
     rows = {row["url"].removeprefix(web.host(SITE)): row for row in result.rows()}
-    assert sorted(rows) == ["/", "/found", "/long", "/nested"]
+    assert sorted(rows) == ["/", "/found", "/long", "/moved", "/nested"]
     assert rows["/long"]["title"] == "t" and rows["/long"]["processing_error"] is None
-    nested = rows["/nested"]
-    assert nested["title"] is None
-    assert nested["processing_error"].startswith("text/html takes ")
-    assert nested["status"] == 200 and nested["warc_file"]
+    for path in ("/nested", "/moved"):
+        assert rows[path]["processing_error"] == LATE and rows[path]["title"] is None
+        assert rows[path]["warc_file"]

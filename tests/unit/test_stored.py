@@ -100,6 +100,20 @@ def test_pages_that_came_without_http_are_checked(crawl: Crawl) -> None:
     assert found == [(HOME, "anchor"), (f"{HOME}missing", "missing")]
 
 
+def test_a_page_that_takes_the_parser_too_long_is_mirrored_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webcrawl.mime.trial.SECONDS", 0.3)
+    crawl = Crawl(tmp_path)
+    nested = b"<a href=/lost>" + b"<div><!--</div>-->" * 40_000
+    crawl.put("", nested)
+    with crawl.stored() as stored:
+        document = next(stored.document(row) for row in stored.rows())
+        assert document is not None and document.refused and document.elements == []
+        assert write_mirror(stored, tmp_path / "mirror") == (1, 0)
+    assert (tmp_path / "mirror" / "www.example.org" / "index.html").read_bytes() == nested
+
+
 def test_a_mirror_takes_no_memory_for_what_is_large(crawl: Crawl, tmp_path: Path) -> None:
     crawl.put("film.mp4", VIDEO, b"Content-Type: video/mp4\r\n", "video/mp4")
     crawl.put("bomb", gzip.compress(PAGE * 10), b"Content-Encoding: gzip\r\n")

@@ -107,9 +107,12 @@ class _Describe:
     """Says of captures which are pages, with what the metadata database knows of them."""
 
     def __init__(self, bodies: Bodies, metadata: Metadata | None, text: bool) -> None:
+        from webcrawl.mime.trial import StoredTrial
+
         self._bodies = bodies
         self._metadata = metadata
         self._text = text
+        self._trial = StoredTrial()
 
     def __call__(self, captures: Sequence[Capture]) -> Iterable[dict[str, Any] | None]:
         rows = self._metadata.get_many([one.url for one in captures]) if self._metadata else {}
@@ -136,5 +139,7 @@ class _Describe:
         from webcrawl.mime.html import describe
 
         _, body = self._bodies.read(capture.place)
-        facts = describe(Document(body, "text/html", row.get("charset"), capture.url))
+        document = Document(body, "text/html", row.get("charset"), capture.url)
+        self._trial.parse(document)
+        facts = describe(document)
         return facts.main_text or facts.text

@@ -1,0 +1,98 @@
+"""Large HTML is parsed once, elsewhere; what takes the parser too long is waited for no more."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from webcrawl.config import ReaderConfig
+from webcrawl.document import Document, Parsed
+from webcrawl.errors import UnreadableDocument
+from webcrawl.mime.facts import Facts
+from webcrawl.mime.html import describe
+from webcrawl.mime.readers import Readers
+from webcrawl.mime.trial import BYTES, StoredTrial, Trial, is_large, read
+
+# Twenty seconds for the parser, and told by no count.
+NESTED = "<div><!--</div>-->" * 120_000
+LONG = "<title>t</title><a href=/found>x</a>" + "<p>Words of a page that is long. And longer." * (BYTES // 40)
+LATE = "takes the parser more than 3 seconds"
+
+
+class Counted(Document):
+    """Knows the threads that it was parsed in."""
+
+    def __init__(self, markup: str) -> None:
+        super().__init__(markup.encode(), "text/html", "utf-8", "http://a.example/")
+        self.threads: list[int] = []
+
+    def parsed(self) -> Parsed:
+        self.threads.append(threading.get_ident())
+        return super().parsed()
+
+
+class Asked(Readers):
+    """Knows what was read."""
+
+    def __init__(self) -> None:
+        super().__init__(ReaderConfig(processes=1, seconds=20, memory=1 << 30))
+        self.documents: list[Document] = []
+
+    async def read(self, reader: str, document: Document) -> Facts:
+        self.documents.append(document)
+        return await super().read(reader, document)
+
+
+async def test_a_page_is_parsed_once_in_another_thread() -> None:
+    readers, document = Asked(), Counted(LONG)
+    await Trial(readers).parse(document)
+    assert document.refused is None and describe(document).title == "t"
+    assert ("a", {"href": "/found"}) in document.elements
+    assert len(document.threads) == 1 and document.threads[0] != threading.get_ident()
+    assert not readers.documents
+
+
+async def test_while_a_page_is_parsed_that_takes_too_long_others_are_tried_by_a_reader() -> None:
+    readers = Asked()
+    trial = Trial(readers)
+    first, second, good = Counted(NESTED), Counted(NESTED), Counted(LONG)
+    waiting = Counted(LONG)
+    await asyncio.gather(trial.parse(first), trial.parse(waiting))
+    assert first.refused == LATE and first.elements == []
+    await asyncio.gather(trial.parse(second), trial.parse(good))
+    await readers.close()
+    assert second.refused == LATE and not second.threads
+    for one in (waiting, good):
+        assert one.refused is None and describe(one).title == "t" and len(one.threads) == 1
+    assert readers.documents == [waiting, second, good]
+
+
+def test_who_reads_one_after_the_other_goes_on_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webcrawl.mime.trial.SECONDS", 0.3)
+    trial, nested, good = StoredTrial(), Counted(NESTED[: len(NESTED) // 3]), Counted(LONG)
+    small = Counted("<p>")
+    trial.parse(nested)
+    trial.parse(small)
+    assert nested.refused == LATE and not small.threads
+    trial.parse(good)
+    assert good.refused is None and len(good.threads) == 1 and describe(good).title == "t"
+    with pytest.raises(UnreadableDocument, match=LATE):
+        read(Counted(NESTED[: len(NESTED) // 3]))
+
+
+async def test_what_fails_is_an_error_of_the_document() -> None:
+    class Broken(Counted):
+        def _markup(self) -> bytes:
+            raise MemoryError("no more")
+
+    document = Broken(LONG)
+    await Trial(Asked()).parse(document)
+    assert document.refused == "MemoryError: no more" and document.elements == []
+
+
+def test_only_large_html_is_tried() -> None:
+    sizes = {BYTES: False, BYTES + 1: True}
+    assert {size: is_large(Counted("x" * size)) for size in sizes} == sizes
+    assert not is_large(Document(b"x" * (BYTES + 1), "text/plain", None, "http://a.example/"))

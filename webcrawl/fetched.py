@@ -96,6 +96,7 @@ def page_of(response: Response) -> Page:
     page.content_language = _one_language(response.headers.get("Content-Language"))
     if (known := known_of(response)) is not None:
         page.digest = known.digest
+        page.etag, page.last_modified = known.validators(page.etag, page.last_modified)
         first, page.duplicate_fetched_at = known.original
         page.duplicate_of = first if first != page.url else None
         if (stored := stored_answer(response)) and not is_html(document_of(stored).mime_type):

@@ -80,6 +80,15 @@ class Known:
         """Whether its links can be found without fetching it again."""
         return not self.has_links or self.place is not None
 
+    def validators(self, etag: str | None, last_modified: str | None) -> tuple[str | None, str | None]:
+        """Those that hold after an answer 304 with these: new ones only where one is the same (RFC 9111, 4.3.4).
+
+        What has none in common is of another version, with which it must not be taken for unchanged later.
+        """
+        if (etag and etag == self.etag) or (last_modified and last_modified == self.last_modified):
+            return etag or self.etag, last_modified or self.last_modified
+        return self.etag, self.last_modified
+
     def ask(self, request: Request) -> None:
         """Make a request a conditional one."""
         if self.etag:

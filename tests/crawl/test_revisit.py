@@ -149,6 +149,39 @@ def check_records(result: CrawlResult, web: LocalWeb) -> None:
             assert history[1].warc_file
 
 
+def test_validators_of_an_answer_304_are_kept_where_it_has_one_that_is_known(
+    local_web: StartWeb, crawl: RunCrawl
+) -> None:
+    web = local_web(SITE)
+    known, other = "Mon, 02 Feb 2026 00:00:00 GMT", "Tue, 03 Feb 2026 00:00:00 GMT"
+    later = {
+        "/tagged": {"Last-Modified": known, "ETag": '"new"'},
+        "/touched": {"Last-Modified": other, "ETag": '"old"'},
+        "/another": {"Last-Modified": other, "ETag": '"new"'},
+        "/silent": {},
+    }
+
+    def answer(hit: Hit) -> Reply:
+        if "If-Modified-Since" in hit.headers:
+            return Reply("", status=304, headers=later[hit.path])
+        tag = {} if hit.path == "/tagged" else {"ETag": '"old"'}
+        return Reply(hit.path, headers={"Last-Modified": known, **tag})
+
+    web.put(SITE, "/", "".join(f"<a href={path}>x</a>" for path in later))
+    for path in later:
+        web.put(SITE, path, answer)
+    crawl([web.url(SITE)], CRAWL_ID="first")
+    result = crawl([web.url(SITE)], CRAWL_ID="second", REVISIT=True)
+    rows = {row["url"].removeprefix(web.host(SITE)): row for row in result.rows()}
+    assert {path: (rows[path]["etag"], rows[path]["last_modified"]) for path in later} == {
+        "/tagged": ('"new"', known),
+        "/touched": ('"old"', other),
+        "/another": ('"old"', known),
+        "/silent": ('"old"', known),
+    }
+    assert {rows[path]["state"] for path in later} == {"unchanged"}
+
+
 def test_without_the_setting_nothing_is_asked_and_a_damaged_archive_is_done_without(
     local_web: StartWeb, crawl: RunCrawl
 ) -> None:

@@ -127,6 +127,15 @@ def test_an_answer_304_keeps_the_page_and_tells_of_the_try(metadata: Metadata) -
     assert told == [(200, "w"), (304, "other")]
 
 
+def test_an_answer_304_to_the_same_contents_brings_their_validators(metadata: Metadata) -> None:
+    metadata.upsert([row(status=200, etag='"1"', digest="A")])
+    for minute, digest, etag in ((1, "A", '"2"'), (2, "B", '"3"')):
+        metadata.upsert([row(status=304, fetched_at=at(minute), etag=etag, digest=digest)])
+        stored = metadata.get("https://example.org/")
+        assert stored is not None
+        assert (stored["status"], stored["etag"]) == (200, '"2"')
+
+
 def test_a_batch_may_hold_a_url_twice(metadata: Metadata) -> None:
     metadata.upsert([row(status=200, digest=str(minute), fetched_at=at(minute)) for minute in range(3)])
     assert [fetch.digest for fetch in metadata.history("https://example.org/")] == ["0", "1", "2"]

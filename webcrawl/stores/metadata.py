@@ -9,6 +9,7 @@ upserts/s, WITHOUT ROWID 26,000; reads alike.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
@@ -85,6 +86,7 @@ class Metadata:
         self._add = Writing(_add_statement(dialect), dict(pages.columns), dialect)
         self._answer = _update((*_OF_THE_ANSWER, *_OF_THE_TRY, "fetches"), dialect)
         self._try = _update((*_OF_THE_TRY, "fetches"), dialect)
+        self._confirm = _update((*_OF_THE_TRY, "fetches", "etag", "last_modified"), dialect)
         self._get = Reading(select(pages).where(pages.c.url == bindparam("key")), pages.columns, dialect)
         self._look = Reading(_look_statement(dialect), (pages.c.url, *PAST_COLUMNS), dialect)
         self._remember = Writing(
@@ -103,7 +105,8 @@ class Metadata:
     def upsert(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Store rows of pages (`Page.row()`), all or none; a known URL's row is overwritten and counted.
 
-        An answer 304, or none, keeps what an earlier answer brought. The same fetch said again counts once.
+        An answer 304, or none, keeps what an earlier answer brought; a 304 for the same contents brings its validators.
+        The same fetch said again counts once.
         """
         if rows:
             self._database.write(lambda connection: self._store(connection, rows))
@@ -197,28 +200,32 @@ class Metadata:
     def _store_apart(self, connection: Connection, rows: Mapping[str, Mapping[str, Any]]) -> None:
         """Store one row of each of these URLs, in their order: so two writers never wait for each other."""
         known = self._known(connection, list(rows))
-        new: list[dict[str, Any]] = []
-        answered: list[dict[str, Any]] = []
-        tried: list[dict[str, Any]] = []
+        written: defaultdict[Writing, list[dict[str, Any]]] = defaultdict(list)
         earlier, full = [], []
         for url, row in rows.items():
             before = known.get(url)
             kept, past, brought_nothing = follow(row, before)
-            (new if before is None else tried if brought_nothing else answered).append({**row, **kept})
+            written[self._statement(row, before, brought_nothing)].append({**row, **kept})
             if past is not None and self._history:
                 earlier.append(past)
                 if kept["fetches"] > self._history + 1:
                     full.append(url)
-        for statement, some in (
-            (self._remember, earlier),
-            (self._add, new),
-            (self._answer, answered),
-            (self._try, tried),
-        ):
+        for statement, some in ((self._remember, earlier), *written.items()):
             if some:
                 connection.exec_driver_sql(statement.text, statement.parameters(some))
         if full:
             self._forget(connection, full)
+
+    def _statement(
+        self, row: Mapping[str, Any], before: Mapping[str, Any] | None, brought_nothing: bool
+    ) -> Writing:
+        """What writes a row, by what is known of its URL."""
+        if before is None:
+            return self._add
+        if not brought_nothing:
+            return self._answer
+        holds = row.get("status") == UNCHANGED and row.get("digest") == before["digest"]
+        return self._confirm if holds else self._try
 
     def _known(self, connection: Connection, urls: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         """What is known of those of these URLs that are, which nobody else changes from now on."""

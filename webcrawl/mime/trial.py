@@ -19,8 +19,8 @@ from webcrawl.mime.html import is_html
 from webcrawl.mime.reader import TooMuch
 from webcrawl.mime.readers import Readers
 
-BYTES = 256 * 1024
-"""As much of the worst that is known takes the parser 0.3 s. A thread costs an honest page 2 to 8 ms more, of 40."""
+BYTES = 512 * 1024
+"""As much of the worst that is known takes the parser a second. A thread costs an honest page 2 to 8 ms more, of 80."""
 SECONDS = 3.0
 """Of processor time; 8 MiB of usual markup take 0.3 s."""
 _LATE = f"takes the parser more than {SECONDS:g} seconds"

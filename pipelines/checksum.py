@@ -15,7 +15,8 @@ from webcrawl.session import Session
 class ChecksumPipeline:
     """Marks a copy with the URL of the first page that had the same bytes.
 
-    Later pipelines leave it alone (`was_read`), unless the first was read as another type, or its links not followed.
+    Later pipelines leave it alone (`was_read`), unless the first was read as another type, its links were not followed,
+    or it is not stored yet.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -49,6 +50,7 @@ class ChecksumPipeline:
             if first:
                 item.duplicate_of, item.duplicate_kind = first.url, "exact"
                 item.duplicate_fetched_at = first.fetched_at
-                item.was_read = first.reading in (item.reading, item.reading.removeprefix("-"))
+                is_stored = first.fetched_at is not None
+                item.was_read = is_stored and first.reading in (item.reading, item.reading.removeprefix("-"))
                 frontier_scheduler(self._crawler).count("exact_duplicates")
         return item

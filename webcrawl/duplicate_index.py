@@ -111,6 +111,13 @@ class DuplicateIndex:
             await self._texts.put([call for one in gone for call in self._of_blocks("unlike", one, distance)])
         return first
 
+    async def near_copy(self, simhash: int, first: str, distance: int) -> str | None:
+        """What `near_text` says to `first`, whose text a copy has; nothing is remembered."""
+        entry = simhash.to_bytes(_SIMHASH, "big") + url_id(first)
+        held = await self._held(entry, distance)
+        found = earlier_texts([one for reply in held for one in reply], entry, distance)
+        return await self._first(found) if found else None
+
     def _of_blocks(self, script: str, entry: bytes, distance: int, *arguments: int) -> list[Call]:
         """A script on the blocks of a text: one call, or on a cluster, where they may be anywhere, one for each."""
         keys = self._block_keys(entry, distance)

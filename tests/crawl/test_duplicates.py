@@ -199,18 +199,21 @@ def test_near_duplicates_are_dropped_and_not_followed_where_that_is_set(
     web.put(SITE, "/", f"<p>{words(99)}</p>" + "<a href=/first>1</a>")
     web.put(SITE, "/from-first", "<p>short</p>" + "".join(f"<a href={path}>{path}</a>" for path in pages))
     web.put(SITE, "/from-second", "<p>second</p>")
-    web.put(SITE, "/from-third", "<p>third</p><a href=/copy>the bytes of a page that was dropped</a>")
-    web.put(SITE, "/copy", pages["/again"])
+    # the bytes of a page that is dropped, all at once: while the first of them is being judged
+    copies = {f"/copy{number}": pages["/again"] for number in range(6)}
+    web.sites[SITE].update(copies)
+    web.put(SITE, "/from-third", "<p>third</p>" + "".join(f"<a href={path}>copy</a>" for path in copies))
     chosen = {"NEAR_DUPLICATES": "drop", "NEAR_DUPLICATES_FOLLOW": False, "CONCURRENT_ITEMS": items}
     result = crawl([web.url(SITE)], **chosen)
     rows = by_path(web, result)
-    assert rows.keys() == {"/", *pages, "/from-first", "/from-second", "/from-third", "/copy"}
+    assert rows.keys() == {"/", *pages, "/from-first", "/from-second", "/from-third", *copies}
     near = {path for path in rows if rows[path]["duplicate_kind"] == "near"}
-    assert near == {"/again", "/plain", "/copy"}
+    assert near == {"/again", "/plain", *copies}
     assert records(result.data_dir, "revisit") == [], "of what is not in the archive"
     assert {rows[path]["duplicate_of"] for path in near} == {web.url(SITE, "/first")}
     archived = {url.removeprefix(web.url(SITE, "")) for url in records(result.data_dir, "response")}
     assert rows.keys() - archived == near
     assert rows["/again"]["title"] == "first"
     assert "/of-again" not in web.paths(SITE)
-    assert (result.summary["near_duplicates"], result.summary["finish_reason"]) == (3, "finished")
+    counts = ("near_duplicates", "exact_duplicates", "finish_reason")
+    assert [result.summary.get(name) for name in counts] == [8, 0, "finished"]

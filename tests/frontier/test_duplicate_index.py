@@ -127,6 +127,21 @@ async def test_nobody_refers_to_a_payload_that_is_not_stored(index: DuplicateInd
     assert await index.same_payload(digest, "copy", late) == ("next", late, "")
 
 
+async def test_what_becomes_of_a_copy_is_what_becomes_of_the_first(index: DuplicateIndex) -> None:
+    """Whichever is asked first: the first page may be on its way to the index yet."""
+    text = 0x0123_4567_89AB_CDEF
+    assert await index.near_copy(text, "first", 3) is None
+    assert await index.near_text(text, "first", 3) is None
+    assert await index.near_copy(text, "first", 3) is None
+    near = flipped(text, 1)
+    assert await index.near_copy(near, "near", 3) == "first"
+    assert await index.near_text(near, "near", 3) == "first"
+    assert await index.near_copy(near, "near", 3) == "first"
+    assert await index.near_text(flipped(text, 1, 2, 3, 40), "other", 3) is None, (
+        "near ones are not remembered"
+    )
+
+
 async def test_how_the_first_page_was_read_is_known(index: DuplicateIndex) -> None:
     digest, now = b"checksum", datetime.now(UTC)
     assert await index.same_payload(digest, "first", now, "text/plain") is None

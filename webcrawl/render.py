@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
-from fnmatch import translate
 from typing import TypeAlias
 
 from playwright.async_api import Error, TimeoutError as Late
@@ -32,8 +30,8 @@ from webcrawl.exchange import Exchange
 from webcrawl.guarded_proxy import GuardedProxy
 from webcrawl.mime.sizes import Sizes
 from webcrawl.postponed import RenderingFailed
+from webcrawl.rendered import Rules
 from webcrawl.responses import TRUNCATED, make_response
-from webcrawl.urls import hostname
 
 # The first takes a sixth of the time of the others, which are whole browsers.
 _BROWSERS = (
@@ -58,24 +56,6 @@ _NOT_OURS = (
 
 Rendered: TypeAlias = tuple[Response, Exchange | None]
 """The page, and what is archived of it; a redirect leaves nothing."""
-
-
-class Rules:
-    """RENDER: hosts ("example.org", with all below it) and patterns of URLs ("https://example.org/app/*")."""
-
-    def __init__(self, rules: Sequence[str]) -> None:
-        self._hosts = {rule.lower() for rule in rules if "/" not in rule}
-        patterns = [translate(rule) for rule in rules if "/" in rule]
-        self._patterns = re.compile("|".join(patterns)) if patterns else None
-
-    def apply(self, url: str) -> bool:
-        """Whether a URL is to be rendered."""
-        if self._patterns and self._patterns.match(url):
-            return True
-        name = hostname(url)
-        while name and name not in self._hosts:
-            name = name.partition(".")[2]
-        return bool(name)
 
 
 class Renderer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from scrapy import Request
 from tests.crawl import test_render
 from tests.downloads import Client, run
 from tests.wire import Wire, plain
+from webcrawl import rendered
+from webcrawl.errors import ConfigurationError
 from webcrawl.http import check_before_sending
 from webcrawl.politeness import Ok
 from webcrawl.postponed import Postponed
@@ -32,11 +35,40 @@ render = pytest.importorskip("webcrawl.render", reason="needs the extra 'render'
         ("https://example.org/app/*", "https://example.org/", False),
         ("*://*/app/*", "http://a.b/app/x", True),
         ("*.example.org", "https://example.org/", False),
+        ("*.example.org", "https://a.b.example.org/", True),
+        (" EXAMPLE.org. ", "https://example.org/", True),
+        ("example.org", "https://example.org./", True),
+        ("example.org:8080", "https://a.example.org:8080/", True),
+        ("example.org:443", "https://example.org/", True),
+        ("example.org:443", "http://example.org/", False),
+        ("::1", "http://[::1]:8080/", True),
+        ("[::1]:8080", "http://[::1]:8080/", True),
+        ("bücher.example", "https://www.xn--bcher-kva.example/", True),
+        ("HTTPS://Bücher.Example:443/Ü/{a}*", "https://xn--bcher-kva.example/%C3%9C/%7Ba%7Db", True),
+        ("*://*.Example.org:443/*", "https://a.example.org/x", True),
+        ("http://127.0.*.1:*/*", "http://127.0.3.1:80/x", True),
+        ("http://[::1]/*", "http://[::1]/x", True),
+        ("https://example.org/list?f[]=*", "https://example.org/list?f[]=1", True),
+        ("https://example.org/list?page=*", "https://example.org/lists", False),
     ],
 )
 def test_rules(rule: str, url: str, applies: bool) -> None:
-    assert render.Rules([rule]).apply(url) == applies
-    assert render.Rules(["other.example", rule, "https://x/*"]).apply(url) == applies
+    assert rendered.Rules([rule]).apply(url) == applies
+    assert rendered.Rules(["other.example", rule, "https://x/*"]).apply(url) == applies
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        *("https://example.org", "example.org/app/*", "ftp://example.org/*", "https:///x", "/x"),
+        *("https://example.org/#/app/*", "https://exa mple.org/*", "https://*ü.example/*", "https://a:b/*"),
+        *("*", "a*.example", "example.org:x", "user@example.org", "example.org#x", "exa mple.org"),
+        *("example.org:*", "[::1", "*.127.0.0.1", "300.1.1.1"),
+    ],
+)
+def test_rules_that_would_never_apply_are_refused(rule: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(f"RENDER {rule!r}: ")):
+        rendered.Rules(["example.org", rule])
 
 
 @test_render.pytestmark

@@ -17,8 +17,8 @@ from webcrawl.session import Session
 class MetadataPipeline:
     """An item leaves this pipeline when its row is committed, freed from its body.
 
-    While the database is away, pages wait here and the worker holds; a row that it refuses fails its own page and no
-    other.
+    While the database is away or refuses any row, pages wait here and the worker holds; a row that it refuses for
+    itself fails its own page and no other.
     """
 
     def __init__(self, session: Session) -> None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import psycopg
 
@@ -87,6 +87,18 @@ class PostgresServer:
         with psycopg.connect(self.conninfo("postgres"), autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name}".encode())
         return f"postgresql://crawler@/{name}?host={quote(str(self.folder), '')}"
+
+    def execute(self, uri: str, *statements: str) -> None:
+        """Run statements in the database at a URI of `new_database`."""
+        name = urlsplit(uri).path[1:]
+        with psycopg.connect(self.conninfo(name), autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+
+    def as_role(self, uri: str, role: str) -> str:
+        """The URI of the same database for a new role, which may do nothing."""
+        self.execute(uri, f"CREATE ROLE {role} LOGIN")
+        return uri.replace("//crawler@", f"//{role}@")
 
     def conninfo(self, name: str) -> str:
         """How psycopg itself reaches a database."""

@@ -7,7 +7,7 @@ CrawlError
 │   └── EngineUnavailable   it cannot be started or reached, or takes nothing just now
 │       └── EngineFull      it has no memory left for anything new
 ├── StoreError           a page could not be stored, or stored data is damaged
-│   └── StoreUnavailable    the store is away, locked or full: it may take the page later
+│   └── StoreUnavailable    the store is away, locked or full, or takes no page at all: it may take this one later
 ├── UnreadableDocument   a document is not what its type says, or too much to read
 ├── AddressRefused       the address guard forbids to connect there
 ├── NameNotResolved      the DNS says that a name has no address
@@ -46,7 +46,7 @@ class StoreError(CrawlError):
 
 
 class StoreUnavailable(StoreError):
-    """A store is away, locked or full: the same may succeed later."""
+    """A store is away, locked or full, or takes no page at all just now: the same may succeed later."""
 
 
 class UnreadableDocument(CrawlError):

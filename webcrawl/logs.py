@@ -11,7 +11,9 @@ from scrapy.http import Response
 from scrapy.logformatter import LogFormatter, LogFormatterResult
 from twisted.python.failure import Failure
 
-from webcrawl.errors import EngineUnavailable, StoreUnavailable
+from webcrawl.errors import EngineUnavailable, StoreError, StoreUnavailable
+
+logger = logging.getLogger(__name__)
 
 
 class QuietLogFormatter(LogFormatter):
@@ -49,7 +51,15 @@ class QuietLogFormatter(LogFormatter):
     def item_error(
         self, item: Any, exception: BaseException, response: Any, spider: Spider
     ) -> LogFormatterResult:
-        """A page that a store or the engine did not take when the crawl ended is fetched again: nothing broke."""
-        known = super().item_error(item, exception, response, spider)
-        away = isinstance(exception, EngineUnavailable | StoreUnavailable)
-        return {**known, "level": logging.INFO} if away else known
+        """A page that a store or the engine did not take when the crawl ended is fetched again: nothing broke.
+
+        One that a store refuses takes one line; its traceback, which Scrapy adds, is for who debugs.
+        """
+        url = getattr(item, "url", item)
+        known = super().item_error(url, exception, response, spider)
+        if isinstance(exception, EngineUnavailable | StoreUnavailable):
+            known["level"] = logging.INFO
+        elif isinstance(exception, StoreError):
+            logger.error("%s is not stored: %s", url, exception)
+            known["level"] = logging.DEBUG
+        return known

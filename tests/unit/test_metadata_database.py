@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, create_engine, text
 
 from tests.metadata import at, row
 from tests.postgres import PostgresServer
@@ -134,6 +134,61 @@ def test_a_database_that_is_away_is_told_from_one_that_refuses(postgres: Postgre
         metadata.upsert([row("https://example.org/after")])
         assert metadata.get("https://example.org/after") is not None
         assert metadata.count() == 2
+
+
+def test_a_database_without_its_table_or_column_may_take_the_row_later(uri: str) -> None:
+    engine = create_engine(uri)
+
+    def change(statement: str) -> None:
+        with engine.begin() as connection:
+            connection.execute(text(statement))
+
+    with Metadata(uri) as metadata:
+        for away, back, told in (
+            ("ALTER TABLE pages RENAME TO p", "ALTER TABLE p RENAME TO pages", "pages"),
+            ("ALTER TABLE pages RENAME title TO t", "ALTER TABLE pages RENAME t TO title", "title"),
+        ):
+            change(away)
+            with pytest.raises(StoreUnavailable, match=told):
+                metadata.upsert([row()])
+            with pytest.raises(StoreUnavailable, match=told):
+                metadata.get("https://example.org/")
+            change(back)
+            metadata.upsert([row()])
+    engine.dispose()
+
+
+def test_a_database_whose_rights_were_taken_may_take_the_row_later(postgres: PostgresServer) -> None:
+    uri = postgres.new_database()
+    theirs = postgres.as_role(uri, "tenant")
+    postgres.execute(uri, "GRANT ALL ON SCHEMA public TO tenant")
+    with Metadata(theirs) as metadata:
+        metadata.upsert([row()])
+        postgres.execute(uri, "ALTER TABLE pages OWNER TO crawler", "REVOKE ALL ON pages FROM tenant")
+        with pytest.raises(StoreUnavailable, match="permission denied for table pages"):
+            metadata.upsert([row("https://example.org/2")])
+        postgres.execute(uri, "GRANT ALL ON pages TO tenant")
+        metadata.upsert([row("https://example.org/2")])
+        assert metadata.count() == 2
+
+
+def test_a_file_that_may_only_be_read_may_take_the_row_later(in_sqlite: Metadata, path: Path) -> None:
+    database = Database(f"sqlite:///{path}")
+
+    def write(connection: Connection) -> None:
+        # root may write to any file
+        connection.execute(text("PRAGMA query_only = 1"))
+        connection.execute(text("DELETE FROM pages"))
+
+    with pytest.raises(StoreUnavailable, match="readonly"):
+        database.write(write)
+    database.close()
+
+
+def test_what_is_told_of_a_row_that_is_refused_is_one_line_without_its_values(metadata: Metadata) -> None:
+    with pytest.raises(StoreError, match=r"(?i)not.null constraint") as refused:
+        metadata.upsert([row(title="in\nner", final_url=None)])
+    assert "\n" not in str(refused.value) and "inner" not in str(refused.value)
 
 
 def test_a_server_that_hangs_is_away_until_it_goes_on(

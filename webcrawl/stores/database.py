@@ -27,15 +27,21 @@ T = TypeVar("T")
 # PostgreSQL: serialization failure, deadlock: the same transaction may succeed a moment later.
 _IN_THE_WAY = frozenset({"40001", "40P01"})
 # Shutting down, starting up, connections and other resources that are used up (the disk too), a standby for now.
-_AWAY = ("08", "53", "57P", "25006")
-_SQLITE_AWAY = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL")
+# A table, a column or a right that is not there: an operator's doing, no row's.
+_AWAY = ("08", "53", "57P", "25006", "42501", "42P01", "42703")
+_SQLITE_IN_THE_WAY = ("SQLITE_BUSY", "SQLITE_LOCKED")
+_SQLITE_AWAY = (
+    *_SQLITE_IN_THE_WAY,
+    *("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_CORRUPT", "SQLITE_NOTADB"),
+)
+_SQLITE_LACKS = ("no such table", "no such column")
 
 
 class Database:
     """The database at a URI: "sqlite:///path" or "postgresql://user@server/name"; `name` is the URI without password.
 
-    Methods may be called from any thread. They raise StoreUnavailable when it is away, locked or full, so that the same
-    may succeed later, and StoreError for all else that it refuses.
+    Methods may be called from any thread. They raise StoreUnavailable when it is away, locked or full, or would refuse
+    any row, so that the same may succeed later, and StoreError for all else that it refuses.
     """
 
     def __init__(self, uri: str) -> None:
@@ -142,7 +148,9 @@ class Database:
     def _failure(self, error: SQLAlchemyError) -> StoreError:
         cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
         kind = StoreUnavailable if _is_away(error) else StoreError
-        return kind(f"{self.name}: {str(cause).strip()}")
+        # PostgreSQL's own words without the values of the row that it quotes
+        primary = getattr(getattr(cause, "diag", None), "message_primary", None)
+        return kind(f"{self.name}: {' '.join(str(primary or cause).split())}")
 
 
 def _engine(url: URL) -> Engine:
@@ -191,7 +199,7 @@ def _is_in_the_way(error: SQLAlchemyError) -> bool:
     if not isinstance(error, DBAPIError):
         return False
     name = getattr(error.orig, "sqlite_errorname", "") or ""
-    return getattr(error.orig, "sqlstate", None) in _IN_THE_WAY or name.startswith(_SQLITE_AWAY[:2])
+    return getattr(error.orig, "sqlstate", None) in _IN_THE_WAY or name.startswith(_SQLITE_IN_THE_WAY)
 
 
 def _is_away(error: SQLAlchemyError) -> bool:
@@ -199,7 +207,7 @@ def _is_away(error: SQLAlchemyError) -> bool:
     if not isinstance(error, DBAPIError):
         return False
     if name := getattr(error.orig, "sqlite_errorname", None):
-        return str(name).startswith(_SQLITE_AWAY)
+        return str(name).startswith(_SQLITE_AWAY) or str(error.orig).startswith(_SQLITE_LACKS)
     state = getattr(error.orig, "sqlstate", None)
     if state:
         return str(state).startswith(_AWAY)

@@ -83,13 +83,23 @@ async def check_crawl(session: Session) -> None:
 
 def existing_metadata(session: Session) -> Metadata:
     """The metadata database of the settings; raises StoreError when nothing was ever stored there."""
+    metadata = metadata_if_any(session)
+    if metadata is None:
+        raise StoreError(
+            f"nothing was stored yet: there is no {session.stores.metadata.partition(':///')[2]}"
+        )
+    return metadata
+
+
+def metadata_if_any(session: Session) -> Metadata | None:
+    """The same; None when there is no such file. Raises StoreError."""
     from sqlalchemy.engine import make_url
 
     from webcrawl.stores.metadata import Metadata
 
     url = make_url(session.stores.metadata)
     if url.get_backend_name() == "sqlite" and not (url.database and Path(url.database).exists()):
-        raise StoreError(f"nothing was stored yet: there is no {url.database}")
+        return None
     return Metadata(session.stores.metadata, history=session.stores.history)
 
 

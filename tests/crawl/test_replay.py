@@ -215,3 +215,21 @@ def test_a_crawl_as_wacz(crawled: tuple[LocalWeb, CrawlResult], tmp_path: Path) 
     )
     scrapy("wacz", *data, code=2)
     assert [path.name for path in tmp_path.iterdir()] == ["crawl.wacz"]
+
+
+def test_a_wacz_without_titles_is_made_only_where_there_is_no_database(
+    crawled: tuple[LocalWeb, CrawlResult], tmp_path: Path
+) -> None:
+    _, result = crawled
+    output = tmp_path / "crawl.wacz"
+    words = ("wacz", "-o", output, "-s", f"STORE_URI={(result.data_dir / 'warc').as_uri()}")
+    broken = tmp_path / "broken.db"
+    broken.write_bytes(b"no database at all " * 100)
+    said = scrapy(*words, "-s", f"METADATA_URI=sqlite:///{broken}", code=1)
+    assert "broken.db: file is not a database" in said
+    assert not output.exists()
+    said = scrapy(*words, "-s", f"DATA_DIR={tmp_path}")
+    assert "There is no metadata database here: the list of pages has no titles." in said
+    pages, _ = check_wacz(output)
+    # that the copy is HTML is known to the database alone
+    assert len(pages) == 6 and not any("title" in page for page in pages)

@@ -127,6 +127,56 @@ def test_a_step_that_fails_leaves_the_database_as_it_was(
         assert metadata.count() == 1
 
 
+READS = "GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}"
+WRITES = (
+    "GRANT SELECT ON schema_version TO {role}",
+    "GRANT SELECT, INSERT, UPDATE ON pages TO {role}",
+    "GRANT SELECT, INSERT, DELETE ON fetches TO {role}",
+)
+
+
+def test_who_may_make_no_tables_reads_or_writes_those_that_are_there(postgres: PostgresServer) -> None:
+    """With the rights that docs/exports.md names."""
+    uri = postgres.new_database()
+    Metadata(uri).close()
+    reader, writer = (postgres.as_role(uri, role) for role in ("reader", "writer"))
+    postgres.execute(uri, READS.format(role="reader"), *(words.format(role="writer") for words in WRITES))
+    page = Page(url="http://a.example/", host="http://a.example", fetched_at=datetime(2026, 2, 1, tzinfo=UTC))
+    with Metadata(writer, history=1) as metadata:
+        for day in range(1, 5):
+            page.fetched_at = datetime(2026, 2, day, tzinfo=UTC)
+            metadata.upsert([page.row()])
+    with Metadata(reader) as metadata:
+        assert [row["fetches"] for row in metadata.scan()] == [4]
+        assert len(metadata.history(page.url)) == 2
+        with pytest.raises(StoreError, match="permission denied for table"):
+            metadata.upsert([page.row()])
+
+
+def test_a_role_without_rights_is_told_so(postgres: PostgresServer) -> None:
+    uri = postgres.new_database()
+    outsider = postgres.as_role(uri, "outsider")
+    # as it is from PostgreSQL 15 on
+    postgres.execute(uri, "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    with pytest.raises(StoreError, match="permission denied for schema public"):
+        Metadata(outsider)
+    Metadata(make_old(uri)).close()
+    with pytest.raises(StoreError, match="permission denied for table schema_version"):
+        Metadata(outsider)
+
+
+def test_tables_that_were_dropped_are_made_anew(new_uri: Callable[[], str]) -> None:
+    uri, whole = new_uri(), new_uri()
+    for one in (uri, whole):
+        Metadata(one).close()
+    engine = create_engine(uri)
+    with engine.begin() as connection:
+        connection.execute(text("DROP TABLE pages"))
+    engine.dispose()
+    Metadata(uri).close()
+    assert tables_of(uri) == tables_of(whole)
+
+
 def _bring_up(uris: list[str], start: Any) -> None:
     for uri in uris:
         start.wait(30)

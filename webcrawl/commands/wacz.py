@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,7 +46,7 @@ class Command(SessionCommand):
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         import webcrawl
-        from webcrawl.command import existing_metadata
+        from webcrawl.command import metadata_if_any
         from webcrawl.stores import wacz
         from webcrawl.stores.archive import open_archive
         from webcrawl.stores.bodies import Bodies
@@ -59,10 +60,9 @@ class Command(SessionCommand):
         if uri.scheme == "file" and not Path(unquote(uri.path)).is_dir():
             raise StoreError(f"nothing was stored yet: there is no {unquote(uri.path)}")
         archive = open_archive(session.stores)
-        try:
-            metadata = existing_metadata(session)
-        except StoreError:  # titles are no reason not to
-            metadata = None
+        metadata = metadata_if_any(session)
+        if metadata is None:
+            print("There is no metadata database here: the list of pages has no titles.", file=sys.stderr)
         try:
             packed = wacz.write(
                 output,

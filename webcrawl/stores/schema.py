@@ -10,7 +10,6 @@ import logging
 from typing import NamedTuple
 
 from sqlalchemy import Connection, func, select
-from sqlalchemy.schema import CreateTable
 
 from webcrawl.errors import StoreError
 from webcrawl.stores.columns import fetches, pages, schema_version
@@ -84,22 +83,23 @@ _SCHEMA_LOCK = 0x77656263
 def prepare(connection: Connection, name: str) -> None:
     """Give the database `name` its tables, in the transaction of `connection`: one process at a time, all or nothing.
 
-    Raises StoreError when a newer webcrawl wrote it.
+    Where they are, nothing but the right to read them is needed. Raises StoreError when a newer webcrawl wrote it.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(_SCHEMA_LOCK)))
-    connection.execute(CreateTable(schema_version, if_not_exists=True))
+    schema_version.create(connection, checkfirst=True)
     found = connection.execute(select(func.max(schema_version.c.version))).scalar()
-    if found is None:
-        for table in (pages, fetches):
-            connection.execute(CreateTable(table, if_not_exists=True))
-        connection.execute(schema_version.insert().values(version=SCHEMA_VERSION))
-    elif found > SCHEMA_VERSION:
+    if found is not None and found > SCHEMA_VERSION:
         newer = f"its schema is {found}, this one knows {SCHEMA_VERSION}"
         raise StoreError(f"{name} was written by a newer webcrawl: {newer}")
-    elif found < SCHEMA_VERSION:
+    if found is not None and found < SCHEMA_VERSION:
         _bring_up(connection, found)
         logger.info("%s: its tables were brought from schema %d to %d", name, found, SCHEMA_VERSION)
+        return
+    for table in (pages, fetches):
+        table.create(connection, checkfirst=True)
+    if found is None:
+        connection.execute(schema_version.insert().values(version=SCHEMA_VERSION))
 
 
 def _bring_up(connection: Connection, found: int) -> None:

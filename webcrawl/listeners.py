@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -110,22 +111,24 @@ class Listener:
         self._idle_ms = int(1000 * idle_seconds)
         self._done: list[str] = []
         """What the group has still to be told of."""
+        self._missed = 0
         self._resume = "0"
         """In a group: where in what this reader got and is not done with to go on; ">" when that is behind it."""
 
-    async def pages(self, *, forever: bool = True) -> AsyncIterator[list[Heard]]:
-        """Batches of pages as they come; without `forever` it ends when there are none.
+    async def pages(self, *, forever: bool = True, most: int | None = None) -> AsyncIterator[list[Heard]]:
+        """Batches of pages as they come, `most` in all; without `forever` it ends when there are none.
 
-        While the engine is away it waits.
+        A group gives no more than these. While the engine is away it waits.
         """
+        left = math.inf if most is None else most
         pause = 0.1
         begun = False
-        while True:
+        while left > 0:
             try:
                 if not begun:
                     await self._begin()
                     begun = True
-                found = await self._next(_WAIT_MS if forever else 1)
+                found = await self._next(_WAIT_MS if forever else 1, int(min(_BATCH, left)))
             except AWAY as error:
                 logger.warning("The engine is away, waiting: %s", error)
                 # what was on its way when the connection was lost is to be got again
@@ -136,6 +139,7 @@ class Listener:
             pause = 0.1
             if found:
                 yield found
+                left -= len(found)
             elif not forever:
                 return
 
@@ -145,16 +149,16 @@ class Listener:
         with suppress(*AWAY):
             await self._tell_done()
 
-    async def missed(self) -> int:
-        """Pages that the group never got, because it was too slow: the stream had forgotten them."""
-        if self._group is None:
-            return 0
-        try:
-            stream = await self._engine.client.xinfo_stream(self._key)
-            groups = await self._engine.client.xinfo_groups(self._key)
-        except AWAY:
-            return 0  # the next answer tells
-        mine = next((one for one in groups if one["name"] == self._group.encode()), None)
+    def missed(self) -> int:
+        """About how many pages the stream had forgotten before the group was done with them; each is told once."""
+        missed, self._missed = self._missed, 0
+        return missed
+
+    async def _passed_by(self) -> int:
+        """Pages that no reader of the group will get, though it was there: the stream has forgotten them."""
+        stream = await self._engine.client.xinfo_stream(self._key)
+        groups = await self._engine.client.xinfo_groups(self._key)
+        mine = next((one for one in groups if one["name"] == str(self._group).encode()), None)
         if mine is None or stream["length"] == 0:
             return 0
         first, last = stream["first-entry"][0], mine["last-delivered-id"]
@@ -177,23 +181,37 @@ class Listener:
                 latest = await client.xrevrange(self._key, count=1)
                 self._after = latest[0][0].decode() if latest else "0"
             return
+        place = (self._after, "MKSTREAM", "ENTRIESREAD", await self._before())
         try:
-            words = ("XGROUP", "CREATE", self._key, self._group, self._after, "MKSTREAM")
+            words = ("XGROUP", "CREATE", self._key, self._group, *place)
             await self._engine.change_all([Command(self._key, words)])
         except EngineError as error:
             if "BUSYGROUP" not in str(error):  # it is there, and goes on where it was
                 raise
 
-    async def _next(self, wait_ms: int) -> list[Heard]:
+    async def _before(self) -> int:
+        """How many pages came before the first that a group which begins now is to read: these it does not miss."""
+        client = self._engine.client
+        if not await client.exists(self._key):
+            return 0
+        stream = await client.xinfo_stream(self._key)
+        return int(stream["entries-added"]) - (0 if self._after == "$" else int(stream["length"]))
+
+    async def _next(self, wait_ms: int, most: int) -> list[Heard]:
         client = self._engine.client
         if self._group is None:
-            reply = await client.xread({self._key: self._after}, count=_BATCH, block=wait_ms)
+            reply = await client.xread({self._key: self._after}, count=most, block=wait_ms)
             entries = _entries(reply)
             if entries:
                 self._after = entries[-1][0].decode()
             return _heard(entries)
         try:
-            return await self._next_of_group(wait_ms)
+            await self._tell_done()
+            return (
+                await self._undone(most)
+                or await self._undone_by_others(most)
+                or await self._not_read_yet(most, wait_ms)
+            )
         except ResponseError as error:
             if "NOGROUP" in str(error):
                 raise StoreError(
@@ -201,26 +219,38 @@ class Listener:
                 ) from error
             raise
 
-    async def _next_of_group(self, wait_ms: int) -> list[Heard]:
-        client = self._engine.client
-        await self._tell_done()
-        if self._resume != ">":
-            reply = await client.xreadgroup(
-                self._group, self._reader, {self._key: self._resume}, count=_BATCH
-            )
-            entries = _entries(reply)
+    async def _undone(self, most: int) -> list[Heard]:
+        """What this reader got once and was not done with."""
+        while self._resume != ">":
+            entries = await self._read(self._resume, most)
             self._resume = entries[-1][0].decode() if entries else ">"
-            if entries:
+            forgotten = [number.decode() for number, fields in entries if not fields]
+            self._missed += len(forgotten)
+            self._done += forgotten
+            await self._tell_done()
+            if pages := _heard(entries):
+                return pages
+        return []
+
+    async def _undone_by_others(self, most: int) -> list[Heard]:
+        while True:
+            _, entries, forgotten = await self._engine.client.xautoclaim(
+                self._key, self._group, self._reader, self._idle_ms, "0", count=most
+            )
+            self._missed += len(forgotten)
+            # what was forgotten is the group's no more; behind it there may be what was not
+            if entries or not forgotten:
                 return _heard(entries)
-        reply = await client.xautoclaim(
-            self._key, self._group, self._reader, self._idle_ms, "0", count=_BATCH
+
+    async def _not_read_yet(self, most: int, wait_ms: int) -> list[Heard]:
+        self._missed += await self._passed_by()
+        return _heard(await self._read(">", most, wait_ms))
+
+    async def _read(self, after: str, most: int, wait_ms: int | None = None) -> list[Any]:
+        reply = await self._engine.client.xreadgroup(
+            self._group, self._reader, {self._key: after}, count=most, block=wait_ms
         )
-        if claimed := _heard(reply[1]):
-            return claimed
-        reply = await client.xreadgroup(
-            self._group, self._reader, {self._key: ">"}, count=_BATCH, block=wait_ms
-        )
-        return _heard(_entries(reply))
+        return _entries(reply)
 
 
 def _entries(reply: Any) -> list[Any]:

@@ -31,7 +31,8 @@ def main(url: str, crawl: str, rounds: int = sys.maxsize) -> None:
         found = client.xreadgroup(GROUP, READER, {stream: place}, count=100, block=1000)
         entries = found[0][1] if found else []
         for _, fields in entries:
-            hosts[json.loads(fields["page"])["host"]] += 1
+            if fields:  # or the stream has forgotten the page since that run
+                hosts[json.loads(fields["page"])["host"]] += 1
         if entries:
             client.xack(stream, GROUP, *(number for number, _ in entries))
             print(hosts.most_common(5), flush=True)

@@ -40,12 +40,12 @@ def test_two_groups_hear_of_every_page_of_a_crawl_whose_worker_is_killed(
     crawl = start()
     until(lambda: valkey.xlen("wc:{c:broad}:pages") >= 15, crawl)
     crawl.kill()
-    # a reader stops in the midst, another one of its group goes on
+    # a reader stops in the midst, another one of its group goes on at once
     lines = HERE.scrapy("listen", "--group", "index", "--reader", "1", "--count", "10", *engine).splitlines()
     assert len(lines) == 10
     result = start().wait(60)
     assert result.summary["finish_reason"] == "finished"
-    lines += HERE.scrapy("listen", "--group", "index", "--reader", "1", "--once", *engine).splitlines()
+    lines += HERE.scrapy("listen", "--group", "index", "--reader", "2", "--once", *engine).splitlines()
     assert not any("\x9b" in line for line in lines)
     pages = [json.loads(line) for line in lines]
     assert any("\x9b" in (page.get("title") or "") for page in pages)
@@ -65,3 +65,27 @@ def test_two_groups_hear_of_every_page_of_a_crawl_whose_worker_is_killed(
     last = dict(eval(counted.splitlines()[-1], {"__builtins__": {}}))
     assert sum(last.values()) == len(pages)
     assert set(last) == {web.host(site) for site in SITES}
+
+
+def test_a_reader_is_told_how_many_pages_its_group_missed(
+    start_crawl: Callable[..., Crawl], local_web: Callable[..., LocalWeb], redis_url: str, valkey: Redis
+) -> None:
+    web = local_web(SITES[0])
+    seeds = [web.put(SITES[0], f"/{number}", f"page {number}") for number in range(20)]
+    start_crawl("broad", seeds, REDIS_URL=redis_url, DOWNLOAD_DELAY=0, LISTENERS_MAXLEN=1_000).wait(60)
+    stream = "wc:{c:broad}:pages"
+    valkey.xgroup_create(stream, "late", id="0")
+    # some were read, and not done with
+    valkey.xreadgroup("late", "1", {stream: ">"}, count=7)
+    valkey.xtrim(stream, maxlen=5, approximate=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "scrapy", "listen", "-s", f"REDIS_URL={redis_url}"]
+        + ["--group", "late", "--reader", "1", "--once"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert len(done.stdout.splitlines()) == 5
+    assert done.stderr == "About 15 pages came faster than they were read, and are gone.\n"

@@ -137,17 +137,77 @@ def test_a_reader_that_is_slow_slows_nobody_and_is_told_what_it_missed(redis_url
         fast = Listener(engine, KEYS, group="fast", reader="1", from_start=True)
         await publish(engine, range(100), most=100)
         held = await anext(slow.pages(forever=False))
-        assert (len(held), await slow.missed(), numbers(await heard(fast))) == (100, 0, list(range(100)))
+        assert (len(held), slow.missed(), numbers(await heard(fast))) == (100, 0, list(range(100)))
         for start in range(100, 1_000, 100):
             await publish(engine, range(start, start + 100), most=100)
             assert numbers(await heard(fast)) == list(range(start, start + 100))
         length = int(await engine.client.xlen(STREAM))
         # "about": whole nodes of a hundred
         assert 100 <= length <= 200
-        assert (await slow.missed(), await fast.missed()) == (900 - length, 0)
         await slow.done(held)
         assert numbers(await heard(slow)) == list(range(1_000 - length, 1_000))
-        assert await slow.missed() == 0
+        assert (slow.missed(), fast.missed(), slow.missed()) == (900 - length, 0, 0)
+        for start in range(1_000, 1_500, 100):
+            await publish(engine, range(start, start + 100), most=100)
+        length = int(await engine.client.xlen(STREAM))
+        assert numbers(await heard(slow)) == list(range(1_500 - length, 1_500))
+        assert slow.missed() == 500 - length
+
+    run(redis_url, work)
+
+
+def test_a_group_has_not_missed_what_was_forgotten_before_there_was_one(redis_url: str) -> None:
+    async def work(engine: Engine) -> None:
+        await publish(engine, range(500), most=100)
+        length = int(await engine.client.xlen(STREAM))
+        groups = [
+            Listener(engine, KEYS, group=name, reader="1", from_start=name == "old")
+            for name in ("old", "new")
+        ]
+        assert [len(await heard(group)) for group in groups] == [length, 0]
+        assert [group.missed() for group in groups] == [0, 0]
+        await publish(engine, range(500, 1_000), most=100)
+        length = int(await engine.client.xlen(STREAM))
+        assert [len(await heard(group)) for group in groups] == [length, length]
+        assert [group.missed() for group in groups] == [500 - length] * 2
+
+    run(redis_url, work)
+
+
+@pytest.mark.parametrize("back", ["dead", "heir"])
+def test_what_was_forgotten_before_its_reader_was_done_with_it_is_missed(redis_url: str, back: str) -> None:
+    async def work(engine: Engine) -> None:
+        await publish(engine, range(350), most=1_000)
+        dead = Listener(engine, KEYS, group="g", reader="dead", from_start=True)
+        batches = dead.pages(forever=False)
+        got = [numbers(await anext(batches)) for _ in range(3)]
+        await engine.client.xtrim(STREAM, maxlen=100, approximate=False)
+        kept = range(250, 350)
+        again = Listener(engine, KEYS, group="g", reader=back, idle_seconds=0)
+        assert sorted(numbers(await heard(again))) == list(kept)
+        assert again.missed() == len(set(range(350)) - set(kept))
+        assert [len(one) for one in got] == [100] * 3
+        assert (await engine.client.xpending(STREAM, "g"))["pending"] == 0
+
+    run(redis_url, work)
+
+
+def test_a_reader_takes_no_more_than_it_wants(redis_url: str) -> None:
+    async def work(engine: Engine) -> None:
+        await publish(engine, range(350))
+        for listener in (
+            Listener(engine, KEYS, group="g", reader="1", from_start=True),
+            Listener(engine, KEYS, from_start=True),
+        ):
+            found = [page async for batch in listener.pages(most=120) for page in batch]
+            assert numbers(found) == list(range(120))
+        other = Listener(engine, KEYS, group="g", reader="2")
+        assert numbers(await heard(other)) == list(range(120, 350))
+        back = Listener(engine, KEYS, group="g", reader="1")
+        found = [page async for batch in back.pages(most=30) for page in batch]
+        assert numbers(found) == list(range(30))
+        await back.done(found)
+        assert numbers(await heard(back)) == list(range(30, 120))
 
     run(redis_url, work)
 

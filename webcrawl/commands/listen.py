@@ -16,6 +16,7 @@ from webcrawl.command import SessionCommand, check_crawl
 from webcrawl.plain import shown
 
 if TYPE_CHECKING:
+    from webcrawl.listeners import Listener
     from webcrawl.session import Session
 
 
@@ -64,16 +65,16 @@ class Command(SessionCommand):
         )
         if not await session.engine.client.exists(session.keys.own("pages")):
             print("Nothing is published yet: the crawl needs LISTENERS_MAXLEN.", file=sys.stderr)
-        left = opts.count
-        async for pages in listener.pages(forever=not opts.once):
-            if missed := await listener.missed():
-                print(f"About {missed} pages came faster than they were read, and are gone.", file=sys.stderr)
-            if left is not None:
-                pages, left = pages[:left], left - len(pages[:left])
+        async for pages in listener.pages(forever=not opts.once, most=opts.count):
+            _tell_missed(listener)
             for page in pages:
                 print(shown(json.dumps(page.row, ensure_ascii=False)))
             # only what has left this process is done
             sys.stdout.flush()
             await listener.done(pages)
-            if left == 0:
-                return
+        _tell_missed(listener)
+
+
+def _tell_missed(listener: Listener) -> None:
+    if missed := listener.missed():
+        print(f"About {missed} pages came faster than they were read, and are gone.", file=sys.stderr)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from spiders.base import BroadSpider
 from webcrawl.engine import AWAY
@@ -29,6 +29,16 @@ _DECIDING = (
     "URL_FILTERS",
     "URL_IGNORED_PARAMETERS",
 )
+
+_moment = datetime.fromisoformat
+
+
+class _Past(NamedTuple):
+    """What a run leaves for the next one: what its `Run` has to know, and digests of what it was told to visit."""
+
+    finished: list[tuple[datetime, datetime]]
+    watched: datetime | None
+    told: dict[str, str]
 
 
 class Monitor(BroadSpider):
@@ -77,37 +87,40 @@ class Monitor(BroadSpider):
 
     def _report(self, lost: list[str] | None, cut: bool) -> None:
         # what reads databases is slow to import, and a spider is imported by every command
-        from webcrawl.monitor import Run, Told, changes, write
-        from webcrawl.stored import StoredPages
+        from webcrawl.monitor import Run, Told, changes, doubt_of, write
+        from webcrawl.versions import Versions
 
-        session, (last, others) = Session.of(self.crawler), self._last()
+        session, past = Session.of(self.crawler), self._past()
         path = Path(self.report or self._folder / "monitor.jsonl")
         told = Told()
         unfinished = path.with_name(f".{path.name}.unfinished")
-        with StoredPages(session.stores, session.fetch) as stored, unfinished.open("w") as file:
-            run = Run(self.began, last, self.scope.allows, lost, cut, self._differing(others))
-            for change in changes(stored, run):
+        differing = self._differing(past.told)
+        run = Run(self.began, self.scope.allows, past.finished, past.watched, lost, cut, differing)
+        with Versions(session.stores, session.fetch) as stored, unfinished.open("w") as file:
+            doubt = doubt_of(stored, run)
+            for change in changes(stored, run, doubt):
                 file.writelines(line + "\n" for line in write([change]))
                 lines = told.lines(change)
-                if last is not None:
+                if run.last is not None:
                     print(*lines, sep="\n", end="\n" if lines else "")
         unfinished.replace(path)
-        self._remember()
-        since = "the first run" if last is None else f"since {last:%Y-%m-%d %H:%M:%S} UTC"
+        finished = [*past.finished, (self.began, datetime.now(UTC))]
+        self._remember(_Past(finished, run.watched_next(doubt), self._told()))
+        since = "the first run" if run.last is None else f"since {run.last:%Y-%m-%d %H:%M:%S} UTC"
         print(f"Pages, {since}: {told.total}.", flush=True)
 
-    def _last(self) -> tuple[datetime | None, dict[str, str]]:
-        """When the last run began that was finished, and what it was told to visit (`_told`).
-
-        Raises ConfigurationError for a file that is not ours.
-        """
+    def _past(self) -> _Past:
+        """What the runs before left; raises ConfigurationError for a file that is not ours."""
         path = self._folder / "monitor.json"
         try:
             found = json.loads(path.read_text())
-            return datetime.fromisoformat(found["last"]), dict(found.get("told", {}))
+            if last := found.get("last"):  # as an older monitor wrote it
+                found |= {"finished": [(last, self.began.isoformat())], "watched": last}
+            runs = [(_moment(began), _moment(ended)) for began, ended in found["finished"]]
+            return _Past(runs, _moment(found["watched"]), dict(found.get("told", {})))
         except FileNotFoundError:
-            return None, {}
-        except (ValueError, TypeError, KeyError) as error:
+            return _Past([], None, {})
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ConfigurationError(f"{path} is none that monitor wrote: {error}") from error
 
     def _told(self) -> dict[str, str]:
@@ -120,10 +133,10 @@ class Monitor(BroadSpider):
         """Of what decides it, what was something else in another run; what that did not tell was the same."""
         return [name for name, value in self._told().items() if others.get(name, value) != value]
 
-    def _remember(self) -> None:
+    def _remember(self, past: _Past) -> None:
         path = self._folder / "monitor.json"
         unfinished = path.with_name(".monitor.json.unfinished")
-        unfinished.write_text(json.dumps({"last": self.began.isoformat(), "told": self._told()}))
+        unfinished.write_text(json.dumps(past._asdict(), default=datetime.isoformat))
         unfinished.replace(path)
 
 

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import difflib
 import json
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import islice
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from webcrawl.document import Document
-from webcrawl.errors import StoreError
 from webcrawl.mime.html import is_html
 from webcrawl.plain import shown
-from webcrawl.stored import StoredPages
 from webcrawl.stores.metadata import Fetch
 from webcrawl.stores.places import Row
-from webcrawl.stores.warc import WarcPlace
+from webcrawl.versions import UNREACHABLE, Versions
 
 _MOST_LINES = 5_000
 _MOST_DIFFERENCES = 200
 _SHOWN = 6
 # The text of other types is none that a person reads.
 _TEXTS = ("text/", "application/json", "application/xml")
-_UNREACHABLE = ("refused", "broken", "failed")
 # Between pieces of text: no page has it, and line ends within a piece mean nothing.
 _BETWEEN = "\x1e"
 _UNSEEN = "script,style,noscript,template"
@@ -33,7 +32,7 @@ _UNSEEN = "script,style,noscript,template"
 
 @dataclass
 class Change:
-    """What became of a page since the run before.
+    """What became of a page since the last run that was finished.
 
     `change` is new, changed, unchanged, gone (404, 410, a redirect to `target`, or no page leads to it any more),
     unreachable (another 4xx, 5xx, no answer: nothing is known) or unseen (nobody asked for it, and pages that may lead
@@ -54,31 +53,50 @@ class Change:
 class Run(NamedTuple):
     """A run of the crawl, begun at `since`, over the URLs that are `inside`.
 
-    `last` is when the run before began, None for the first; what was gone by then is not told of again. `lost` are the
+    `finished` is when each run before that was finished began and ended, the first one first: what others fetched has
+    not been told. A page that nobody asks for any more is told of when it was asked for since `watched`. `lost` are the
     URLs that the run gave up, None when it left others behind. `differing` names the settings that were others in the
-    run before, of those that decide which pages are visited. `cut`: there were links beyond DEPTH_LIMIT.
+    last finished run, of those that decide which pages are visited. `cut`: there were links beyond DEPTH_LIMIT.
     """
 
     since: datetime
-    last: datetime | None
     inside: Callable[[str], bool]
+    finished: Sequence[tuple[datetime, datetime]] = ()
+    watched: datetime | None = None
     lost: Collection[str] | None = ()
     cut: bool = False
     differing: Sequence[str] = ()
 
+    @property
+    def last(self) -> datetime | None:
+        """When the last finished run began."""
+        return self.finished[-1][0] if self.finished else None
 
-def changes(stored: StoredPages, run: Run) -> Iterator[Change]:
-    """The pages that are inside, in the order of their URLs: what a run found of them."""
-    doubt = _doubt(stored, run)
+    def before(self, stored: Versions, url: str) -> Fetch | None:
+        """What a page was in the finished runs, as far as the last of them could tell; None where it was none."""
+        last = stored.last(url, self.since, self._was_told)
+        return last if last is not None and last.status == 200 else None
+
+    def watched_next(self, doubt: str) -> datetime:
+        """`watched` for the next run: whom no doubt covers has been told of, and other settings are a new start."""
+        return self.watched if doubt and not self.differing and self.watched else self.since
+
+    def _was_told(self, moment: datetime) -> bool:
+        number = bisect_right(self.finished, moment, key=itemgetter(0))
+        return number > 0 and moment <= self.finished[number - 1][1]
+
+
+def changes(stored: Versions, run: Run, doubt: str) -> Iterator[Change]:
+    """The pages that are inside, in the order of their URLs: what a run found of them, or doubts (`doubt_of`)."""
     for row in stored.rows():
         if not run.inside(row["url"]):
             continue
         unasked = _is_unasked(row, run.since)
-        if change := _untried(row, run.last, doubt) if unasked else _change(stored, row, run.since):
+        if change := _untried(stored, row, run, doubt) if unasked else _change(stored, row, run):
             yield change
 
 
-def _doubt(stored: StoredPages, run: Run) -> str:
+def doubt_of(stored: Versions, run: Run) -> str:
     """Why a page that nobody asked for may be linked all the same; "" when it cannot be."""
     if run.differing:
         return f"visited with another {' and '.join(run.differing)}"
@@ -108,7 +126,7 @@ class Told:
             return []
         why = change.target or change.error or (change.status if change.status != 200 else "")
         lines = [f"{change.change:11} {change.url}" + (f"  ({why})" if why else "")]
-        differences = [line for line in change.diff or () if line.startswith(("+", "-"))]
+        differences = [line for line in (change.diff or [])[2:] if line.startswith(("+", "-"))]
         lines += [f"{'':11}   {line[:150]}" for line in differences[:_SHOWN]]
         lines += [f"{'':11}   ..."] if len(differences) > _SHOWN else []
         return [shown(line) for line in lines]
@@ -119,62 +137,53 @@ class Told:
 
 
 def _is_unasked(row: Row | None, since: datetime) -> bool:
-    return row is not None and (row["tried_at"] or row["fetched_at"]) < since
+    return row is not None and _tried_at(row) < since
 
 
-def _is_lost(stored: StoredPages, row: Row, since: datetime) -> bool:
+def _tried_at(row: Row) -> datetime:
+    tried_at: datetime = row["tried_at"] or row["fetched_at"]
+    return tried_at
+
+
+def _is_lost(stored: Versions, row: Row, since: datetime) -> bool:
     """Whether there were contents, which may have led to other pages, and this run could not see them."""
-    if row["state"] not in _UNREACHABLE or _is_unasked(row, since) or row["first_fetched_at"] >= since:
+    if row["state"] not in UNREACHABLE or _is_unasked(row, since) or row["first_fetched_at"] >= since:
         return False
-    before = _before(stored, row["url"], since)
-    return before is not None and before.status is not None and before.status < 400
+    answers = stored.answers(row["url"], since)
+    return bool(answers) and (answers[-1].status or 0) < 400
 
 
-def _untried(row: Row, last: datetime | None, doubt: str) -> Change | None:
-    """A page that the run before knew and this one did not ask for."""
-    if last is None or (row["tried_at"] or row["fetched_at"]) < last or row["status"] != 200:
+def _untried(stored: Versions, row: Row, run: Run, doubt: str) -> Change | None:
+    """A page that was there and that this run did not ask for; that nobody knows why is said once."""
+    since = run.last if doubt else run.watched
+    if since is None or _tried_at(row) < since or run.before(stored, row["url"]) is None:
         return None
     kind, why = ("unseen", doubt) if doubt else ("gone", "no page leads to it")
     return Change(row["url"], kind, row["status"], row["fetched_at"].isoformat(), error=why)
 
 
-def _change(stored: StoredPages, row: Row, since: datetime) -> Change | None:
+def _change(stored: Versions, row: Row, run: Run) -> Change | None:
+    """What this run found of a page that it asked for; None where there is none, and was none."""
+    before = run.before(stored, row["url"])
     facts: dict[str, Any] = {"status": row["status"], "fetched_at": row["fetched_at"].isoformat()}
-    if row["state"] == "unchanged":
+    is_here = row["status"] == 200 and row["state"] not in UNREACHABLE
+    if before is None:
+        return Change(row["url"], "new", **facts) if is_here else None
+    if is_here and row["digest"] == before.digest:
         return Change(row["url"], "unchanged", **facts)
-    if row["first_fetched_at"] >= since:
-        return Change(row["url"], "new", **facts) if row["status"] == 200 else None
-    if row["state"] == "failed":
-        return (
-            Change(row["url"], "unreachable", **facts, error=row["error"]) if row["status"] == 200 else None
-        )
-    if row["status"] == 200 and (row["changed_at"] is None or row["changed_at"] < since):
-        return Change(row["url"], "unchanged", **facts)
-    before = _before(stored, row["url"], since)
-    if before is None or before.status != 200:
-        return Change(row["url"], "new", **facts) if row["status"] == 200 else None
     facts["before"] = before.fetched_at.isoformat()
-    if row["status"] == 200:
+    if is_here:
         return _compared(stored, row, before, facts)
+    if row["state"] in UNREACHABLE:
+        return Change(row["url"], "unreachable", **facts, error=row["error"])
     target = row["final_url"] if row["state"] == "redirected" else None
-    kind = "unreachable" if row["state"] in _UNREACHABLE else "gone"
-    return Change(row["url"], kind, **facts, target=target)
+    return Change(row["url"], "gone", **facts, target=target)
 
 
-def _before(stored: StoredPages, url: str, since: datetime) -> Fetch | None:
-    """The last answer with contents before this run."""
-    earlier = [
-        fetch
-        for fetch in stored.metadata.history(url)
-        if fetch.fetched_at < since and fetch.status not in (None, 304)
-    ]
-    return earlier[-1] if earlier else None
-
-
-def _compared(stored: StoredPages, row: Row, before: Fetch, facts: dict[str, Any]) -> Change:
+def _compared(stored: Versions, row: Row, before: Fetch, facts: dict[str, Any]) -> Change:
     """A page whose bytes are others; unchanged all the same when its text is what it was."""
-    new = _lines(row, stored.document(row))
-    old = _lines(row, _document_of(stored, row, before))
+    new = _lines(stored.version(row))
+    old = _lines(stored.version({**before._asdict(), "url": row["url"]}))
     if new is None or old is None:
         return Change(row["url"], "changed", **facts)
     if new == old:
@@ -183,21 +192,12 @@ def _compared(stored: StoredPages, row: Row, before: Fetch, facts: dict[str, Any
     return Change(row["url"], "changed", **facts, diff=list(islice(diff, _MOST_DIFFERENCES)))
 
 
-def _document_of(stored: StoredPages, row: Row, fetch: Fetch) -> Document | None:
-    if fetch.warc_file is None or fetch.warc_offset is None or fetch.warc_length is None:
-        return None
-    try:
-        return stored.document_at(row, WarcPlace(fetch.warc_file, fetch.warc_offset, fetch.warc_length))
-    except (StoreError, ValueError, EOFError, OSError):
-        return None
-
-
-def _lines(row: Row, document: Document | None) -> list[str] | None:
+def _lines(document: Document | None) -> list[str] | None:
     """The text of a page, a line for each piece that stands by itself; None where there is none."""
     if document is None or document.refused is not None:
         return None
-    if not is_html(row["mime_type"]):
-        readable = (row["mime_type"] or "").startswith(_TEXTS)
+    if not is_html(document.mime_type):
+        readable = document.mime_type.startswith(_TEXTS)
         return document.text.splitlines()[:_MOST_LINES] if readable else None
     tree = document.html
     for node in tree.css(_UNSEEN):

@@ -104,11 +104,11 @@ def fail(site: Site) -> dict[str, str]:
     }
 
 
-def run_and_stop(start_crawl: Callable[..., Crawl], site: Site) -> None:
+def run_and_stop(start_crawl: Callable[..., Crawl], site: Site, pages: int = 2) -> None:
     """A run that is stopped is compared with nothing, and the next one not with it."""
     site.web.hits.clear()
     stopped = start_crawl("monitor", [site.web.url(SITE)], **{**ARGUMENTS, "DOWNLOAD_DELAY": 0.3})
-    until(lambda: len(site.web.hits) >= 3, stopped)
+    until(lambda: len(site.web.hits) > pages, stopped)
     stopped.interrupt()
     assert "was not finished" in stopped.wait().stdout
     site.conditional.clear()
@@ -155,15 +155,108 @@ def test_what_changed_from_run_to_run(
     remembered = (third.data_dir / "monitor.json").read_text()
     site.put_home("/v-same")
     limited = run_crawl("monitor", seeds, **ARGUMENTS, HOST_MAX_PAGES=1)
-    assert kinds(limited) == {"/": "changed", "/v-same": "unseen", "/gone": "unseen"}
+    # as are those that could not be had: they were not gone
+    unseen = dict.fromkeys(("/v-same", "/gone", "/down", "/plain"), "unseen")
+    assert kinds(limited) == {"/": "changed", **unseen}
 
     # the host is given up at a page that nobody knew: what was queued behind it has no row of this run
     (third.data_dir / "monitor.json").write_text(remembered)
     site.put("/", "<p>\x1b[2J\x9b1m</p><a href=/slow>1</a><a href=/gone>2</a>")
     web.put(SITE, "/slow", Reply(delay=1))
     given_up = run_crawl("monitor", seeds, **ARGUMENTS, POLITENESS_MAX_FAILURES=1, DOWNLOAD_TIMEOUT=0.5)
-    assert kinds(given_up) == {"/": "changed", "/v-same": "unseen", "/gone": "unseen"}
+    assert kinds(given_up) == {"/": "changed", **unseen}
     assert "\\u001b[2J" in given_up.stdout and not {"\x1b", "\x9b"} & set(given_up.stdout)
+
+
+def test_what_a_stopped_run_saw_is_told_by_the_next_that_is_finished(
+    site: Site, run_crawl: RunCrawl, start_crawl: Callable[..., Crawl]
+) -> None:
+    seeds, later = [site.web.url(SITE)], [f"/later{number}" for number in range(10)]
+    seen = ("/v-edited", "/edited", "/gone", "/down", "/plain")
+    for path in later:
+        site.put(path, f"<p>{path}")
+    site.put_home(*seen, *later)
+    run_crawl("monitor", seeds, **ARGUMENTS)
+
+    for path in ("/v-edited", "/edited", "/new"):
+        site.put(path, "<p>Another line.")
+    for path in ("/gone", "/down"):
+        site.web.put(SITE, path, Reply("", status=404))
+    site.put_home("/new", *seen, *later)
+    # robots.txt, the home page, and those behind it
+    run_and_stop(start_crawl, site, pages=2 + len(seen) + 1)
+
+    site.web.put(SITE, "/down", Reply("", status=500))
+    told = run_crawl("monitor", seeds, **ARGUMENTS)
+    assert site.conditional[:2] == ["/", "/v-edited"]
+    same = dict.fromkeys(("/plain", *later), "unchanged")
+    edited = dict.fromkeys(("/", "/v-edited", "/edited"), "changed")
+    assert kinds(told) == {**same, **edited, "/gone": "gone", "/new": "new", "/down": "unreachable"}
+    for path in ("/v-edited", "/edited"):
+        assert report(told)[path]["diff"][3:] == [
+            f"-Page {path}",
+            "-First line.",
+            "-Second line.",
+            "+Another line.",
+        ]
+
+    site.web.put(SITE, "/down", Reply("", status=404))
+    again = run_crawl("monitor", seeds, **ARGUMENTS)
+    assert kinds(again) == {**same, **dict.fromkeys((*edited, "/new"), "unchanged"), "/down": "gone"}
+
+
+def test_what_became_of_a_page_is_told_after_an_outage(site: Site, run_crawl: RunCrawl) -> None:
+    seeds, failing = [site.web.url(SITE)], ("/gone", "/edited", "/plain", "/unlinked")
+    site.put_home(*failing, "/moved", "/down")
+    run_crawl("monitor", seeds, **ARGUMENTS)
+    for path in failing:
+        site.web.put(SITE, path, Reply("", status=500))
+    site.put_home(*failing, "/down")
+    outage = run_crawl("monitor", seeds, **ARGUMENTS)
+    expected = {"/": "changed", "/down": "unchanged", "/moved": "unseen"}
+    assert kinds(outage) == {**dict.fromkeys(failing, "unreachable"), **expected}
+
+    site.web.put(SITE, "/gone", Reply("", status=410))
+    site.put("/edited", "<h1>Page /edited</h1><p>First line.</p><p>Another line.</p>")
+    site.put("/plain", "<h1>Page /plain</h1><p>First line.</p><p>Second line.</p>")
+    site.put_home("/gone", "/edited", "/plain")
+    over = run_crawl("monitor", seeds, **ARGUMENTS)
+    lost = dict.fromkeys(("/gone", "/moved", "/down", "/unlinked"), "gone")
+    assert kinds(over) == {"/": "changed", "/edited": "changed", "/plain": "unchanged", **lost}
+    assert report(over)["/edited"]["diff"][4:] == ["-Second line.", "+Another line."]
+    for path in ("/moved", "/down", "/unlinked"):
+        assert report(over)[path]["error"] == "no page leads to it"
+
+    quiet = run_crawl("monitor", seeds, **ARGUMENTS)
+    assert kinds(quiet) == dict.fromkeys(("/", "/edited", "/plain"), "unchanged")
+
+
+def test_the_text_of_a_page_is_what_it_was_then(site: Site, run_crawl: RunCrawl) -> None:
+    def put(path: str, text: str, content_type: str, charset: str) -> None:
+        headers = {"Content-Type": f"{content_type}; charset={charset}"}
+        site.web.put(SITE, path, Reply(text.encode(charset), headers=headers))
+
+    seeds, paths = [site.web.url(SITE)], ("/first", "/copy", "/markup", "/greek", "/typed")
+    site.put_home(*paths)
+    for path in paths[:3]:
+        put(path, "<p>\xe4 copy<p>Second line.", "text/html", "iso-8859-1")
+    put("/greek", "<p>\u03b1\u03b2\u03b3", "text/html", "iso-8859-7")
+    put("/typed", "one\ntwo", "text/plain", "utf-8")
+    # one after the other, so that it is known which is the first
+    first = run_crawl("monitor", seeds, **{**ARGUMENTS, "DOWNLOAD_DELAY": 0.3})
+    assert [row["duplicate_kind"] for row in first.rows()].count("exact") == 2
+
+    put("/first", "<p>All new.", "text/html", "utf-8")
+    put("/copy", "<p>\xe4 copy<p>Another line.", "text/html", "utf-8")
+    put("/markup", "<div>\xe4 copy</div>Second line.", "text/html", "utf-8")
+    put("/greek", "<p>\u03b1\u03b2\u03b3", "text/html", "utf-8")
+    put("/typed", "<p>one<p>three", "text/html", "utf-8")
+    second = run_crawl("monitor", seeds, **ARGUMENTS)
+    same = dict.fromkeys(("/", "/markup", "/greek"), "unchanged")
+    assert kinds(second) == {**same, **dict.fromkeys(("/first", "/copy", "/typed"), "changed")}
+    found = report(second)
+    assert found["/copy"]["diff"][3:] == [" \xe4 copy", "-Second line.", "+Another line."]
+    assert found["/typed"]["diff"][3:] == [" one", "-two", "+three"]
 
 
 def test_a_page_is_not_gone_because_the_crawl_was_told_to_visit_less(site: Site, run_crawl: RunCrawl) -> None:
@@ -179,7 +272,11 @@ def test_a_page_is_not_gone_because_the_crawl_was_told_to_visit_less(site: Site,
             if one["change"] != "unchanged"
         }
 
-    run_crawl("monitor", seeds, **ARGUMENTS)
+    first = run_crawl("monitor", seeds, **ARGUMENTS)
+    # as an older monitor left it
+    memory = first.data_dir / "monitor.json"
+    known = json.loads(memory.read_text())
+    memory.write_text(json.dumps({"last": known["finished"][0][0], "told": known["told"]}))
     less = run_crawl("monitor", seeds, **ARGUMENTS, DEPTH_LIMIT=1, URL_DENY="/edited")
     told = "visited with another DEPTH_LIMIT and URL_DENY"
     assert unlike(less) == {"/below": ("unseen", told), "/edited": ("unseen", told)}

@@ -6,13 +6,15 @@ import gzip
 import os
 import subprocess
 import sys
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.crawls import CHECKOUT
 from tests.processes import scrapy_peak
-from tests.unit.warcs import exchange
+from tests.unit.warcs import NOW, exchange
 from webcrawl.page import ROW_FIELDS, Page
 from webcrawl.stores.folder import FolderArchive
 from webcrawl.stores.metadata import Metadata
@@ -26,10 +28,13 @@ MOST_KB = 120_000
 """What Scrapy, SQLAlchemy and the rest take, with some room; far less than the bodies."""
 
 
-def put(folder: Path, path: str, payload: bytes, coding: str = "", **more: object) -> WarcPlace:
+def put(
+    folder: Path, path: str, payload: bytes, coding: str = "", at: datetime = NOW, **more: object
+) -> WarcPlace:
     """Store a page as a crawl does."""
     headers = f"Content-Encoding: {coding}\r\n" if coding else ""
     answer = exchange(path, payload, f"Content-Type: text/html\r\nX-Path: {path}\r\n{headers}".encode())
+    answer = replace(answer, fetched_at=at)
     page = Page(url=HOME + path, host=HOME[:-1], fetched_at=answer.fetched_at, status=200)
     page.mime_type, page.digest, page.exchange = "text/html", answer.payload.digest, answer
     for name, value in more.items():
@@ -99,6 +104,31 @@ def test_bodies_of_all_kinds(stored: Path) -> None:
     assert (half, said) == (b"<p>half", "This was cut off when it was fetched: disconnect.\n")
     for option in ("--body", "--headers"):
         assert "lost is not in the archive" in page(stored, "lost", option, code=1)[1]
+
+
+def test_the_body_of_a_copy_is_that_of_the_first_page_as_it_was(tmp_path: Path) -> None:
+    first = HOME + "first"
+    put(tmp_path, "first", b"<p>the same")
+    copy = {"duplicate_of": first, "duplicate_kind": "exact", "duplicate_fetched_at": NOW}
+    put(tmp_path, "copy", b"<p>the same", at=NOW + timedelta(seconds=1), **copy)
+    for days in (1, 2):
+        put(tmp_path, "first", b"<p>new %d" % days, at=NOW + timedelta(days=days))
+    out, said, _ = page(tmp_path, "copy", "--body")
+    assert (out, said) == (b"<p>the same", "")
+    assert b"X-Path: copy" in page(tmp_path, "copy", "--headers")[0]
+    # the archive has no body that nobody can find
+    with Metadata(f"sqlite:///{tmp_path}/metadata.db", history=1) as metadata:
+        row = metadata.get(first)
+        assert row is not None
+        metadata.upsert([{name: row[name] for name in ROW_FIELDS} | {"fetched_at": NOW + timedelta(days=3)}])
+    _, said, _ = page(tmp_path, "copy", "--body", code=1)
+    assert f"the body of {HOME}copy is not in the archive: it was that of {first}" in said
+
+
+def test_a_url_is_found_as_the_crawl_knows_it(stored: Path) -> None:
+    for path in ("small?", "small?utm_source=x", "./small#top"):
+        assert page(stored, path, "--body")[0] == b"<p>small"
+    assert "nothing is stored of" in page(stored, "small?a=1", code=1)[1]
 
 
 def test_who_has_read_enough_may_go(stored: Path) -> None:

@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from webcrawl.command import DEFAULT_CRAWL, SessionCommand
@@ -16,8 +15,9 @@ from webcrawl.seeds import seed_url
 
 if TYPE_CHECKING:
     from webcrawl.session import Session
+    from webcrawl.stores.bodies import Bodies
+    from webcrawl.stores.metadata import Metadata
     from webcrawl.stores.places import Row
-    from webcrawl.stores.record import StoredRecord
     from webcrawl.stores.warc import WarcPlace
 
 _LIMITS = "the limit of DOCUMENT_MAXSIZE for its type, or DOWNLOAD_MAXSIZE"
@@ -47,19 +47,18 @@ class Command(SessionCommand):
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.command import existing_metadata
-        from webcrawl.stores.places import own_place, place_of
+        from webcrawl.stores.places import own_place
 
         if len(args) != 1:
             raise StoreError("name one URL")
         url = seed_url(args[0])
         with existing_metadata(session) as metadata:
-            row = metadata.get(url)
+            row = metadata.get(url) or metadata.get(session.canonicalizer.canonical(url))
             if row is None:
                 raise StoreError(f"nothing is stored of {url} in {metadata.name}")
-            place = place_of(row, metadata.get)
-        if opts.body:
-            _print_body(session, row, place)
-            return
+            if opts.body:
+                _print_body(session, row, metadata)
+                return
         if opts.json:
             print(json.dumps(row, indent=2, default=str))
         else:
@@ -67,18 +66,20 @@ class Command(SessionCommand):
                 if value is not None:
                     print(shown(f"{name:>16}  {value}"))
         if opts.headers:
-            record, _, _ = _record(session, row, own_place(row))
+            record = _bodies(session).head(_archived(row, own_place(row)))
             print("", *map(shown, record.http_head.decode("latin-1").strip().split("\r\n")), sep="\n")
 
 
-def _print_body(session: Session, row: Row, place: WarcPlace | None) -> None:
+def _print_body(session: Session, row: Row, metadata: Metadata) -> None:
     """Piece by piece, whatever its size; what is missing is told on standard error."""
-    from webcrawl.stores.record import has_body
+    from webcrawl.stores.places import place_of, place_with_body
 
-    record, found, most = _record(session, row, place)
-    if not has_body(record):
+    bodies, own = _bodies(session), _archived(row, place_of(row, metadata.get))
+    place = place_with_body(own, bodies.head, metadata.history)
+    if place is None:
         first = row["duplicate_of"]
         raise StoreError(f"the body of {row['url']} is not in the archive: it was that of {first}")
+    _, found, most = bodies.chunks(place)
     out, left = sys.stdout.buffer, most
     try:
         for piece in found:
@@ -96,12 +97,14 @@ def _print_body(session: Session, row: Row, place: WarcPlace | None) -> None:
         print(f"This was cut off when it was fetched: {row['truncated']}.", file=sys.stderr)
 
 
-def _record(
-    session: Session, row: Row, place: WarcPlace | None
-) -> tuple[StoredRecord, Iterator[bytes], float]:
+def _bodies(session: Session) -> Bodies:
     from webcrawl.stores.archive import open_archive
     from webcrawl.stores.bodies import Bodies
 
+    return Bodies(open_archive(session.stores), session.fetch)
+
+
+def _archived(row: Row, place: WarcPlace | None) -> WarcPlace:
     if place is None:
         raise StoreError(f"{row['url']} is not in the archive")
-    return Bodies(open_archive(session.stores), session.fetch).chunks(place)
+    return place

@@ -36,7 +36,7 @@ class Bodies:
         with _named(place):
             record, found, _ = self._begun(place)
             writer = BodyWriter(self._spool)
-            self._sizes.fill(writer, found, **_about(record), most=self._most)
+            self._sizes.fill(writer, found, **about(record), most=self._most)
             return record, writer.finish()
 
     def chunks(self, place: WarcPlace) -> tuple[StoredRecord, Iterator[bytes], float]:
@@ -50,8 +50,12 @@ class Bodies:
             start = b""
             while len(start) < SNIFF_BYTES and (piece := next(found, b"")):
                 start += piece
-        most = min(self._sizes.of_start(start=start, **_about(record)), self._most) if is_coded else math.inf
+        most = min(self._sizes.of_start(start=start, **about(record)), self._most) if is_coded else math.inf
         return record, _named_pieces(place, chain((start,), found)), most
+
+    def head(self, place: WarcPlace) -> StoredRecord:
+        """A record without its payload, of which little is read; raises StoreError."""
+        return self.chunks(place)[0]
 
     def _begun(self, place: WarcPlace) -> tuple[StoredRecord, Iterator[bytes], bool]:
         """A record, its decoded body and whether that was encoded."""
@@ -82,13 +86,13 @@ def _named_pieces(place: WarcPlace, found: Iterable[bytes]) -> Iterator[bytes]:
         yield from found
 
 
-def _about(record: StoredRecord) -> dict[str, Any]:
-    """What is said of the type of a record's body."""
-    about = record.headers
+def about(record: StoredRecord) -> dict[str, Any]:
+    """What is said of the type of a record's body, by the names that `sniff` has for it."""
+    fields = record.headers
     nosniff = (_last(record, "x-content-type-options") or "").split(",")[0].strip().lower() == "nosniff"
     return {
-        "content_type": _last(record, "content-type") if record.http_head else about.get("Content-Type"),
-        "url": about.get("WARC-Target-URI", ""),
+        "content_type": _last(record, "content-type") if record.http_head else fields.get("Content-Type"),
+        "url": fields.get("WARC-Target-URI", ""),
         "nosniff": nosniff,
     }
 

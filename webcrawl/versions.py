@@ -1,0 +1,65 @@
+"""What pages were: their earlier answers from the history, and the documents of these from the archive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from webcrawl.document import Document
+from webcrawl.errors import StoreError, StoreUnavailable
+from webcrawl.mime.sniff import sniff
+from webcrawl.stored import StoredPages
+from webcrawl.stores.bodies import about
+from webcrawl.stores.metadata import Fetch
+from webcrawl.stores.past import UNCHANGED, state
+from webcrawl.stores.places import Row, own_place, place_with_body
+from webcrawl.stores.warc import WarcPlace
+
+UNREACHABLE = ("refused", "broken", "failed")
+"""States of a page of which nothing is known: it is neither there nor gone."""
+
+
+class Versions(StoredPages):
+    """Stored pages as they were when each of them was fetched."""
+
+    def answers(self, url: str, until: datetime) -> list[Fetch]:
+        """What a page answered before then, the oldest first: no errors, which say nothing of the page itself."""
+        fetches = self.metadata.history(url)
+        return [one for one in fetches if one.fetched_at < until and state(one.status) not in UNREACHABLE]
+
+    def last(self, url: str, until: datetime, counts: Callable[[datetime], bool]) -> Fetch | None:
+        """The latest version that was had or confirmed before then, at a time that counts; None if there is none."""
+        answers = self.answers(url, until)
+        while answers and not counts(answers[-1].fetched_at):
+            answers.pop()
+        if not answers or answers[-1].status != UNCHANGED:
+            return answers[-1] if answers else None
+        confirmed = [one for one in answers if one.status != UNCHANGED]
+        # the history forgets the oldest, and keeps that it was confirmed
+        return confirmed[-1] if confirmed else answers[-1]._replace(status=200)
+
+    def version(self, fetch: Row) -> Document | None:
+        """The document that one fetch of a page brought, of the type and charset that it had then.
+
+        `fetch` is a row, or a Fetch as a mapping with its `url`. None when it is not in the archive, or damaged there.
+        It is `refused` where the parser takes too long.
+        """
+        place = own_place(fetch)
+        try:
+            return None if place is None else self._document_at(place, fetch["url"])
+        except StoreUnavailable:
+            raise
+        except StoreError:
+            return None
+
+    def _document_at(self, place: WarcPlace, url: str) -> Document | None:
+        record = self._bodies.head(place)
+        with_body = place_with_body(place, self._bodies.head, self.metadata.history)
+        if with_body is None:
+            return None
+        body = self._bodies.read(with_body)[1]
+        media = sniff(body=body, **about(record))
+        # what came without HTTP may claim what it was before a browser wrote it down
+        document = Document(body, media.mime_type, media.charset if record.http_head else None, url)
+        self._trial.parse(document)
+        return document

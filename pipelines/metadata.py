@@ -6,9 +6,11 @@ from contextlib import suppress
 from typing import Any, Self
 
 from scrapy.crawler import Crawler
+from scrapy.settings import BaseSettings
 
 from webcrawl.batches import Batches
-from webcrawl.errors import EngineUnavailable, StoreError, StoreUnavailable
+from webcrawl.config import whole
+from webcrawl.errors import ConfigurationError, EngineUnavailable, StoreError, StoreUnavailable
 from webcrawl.exchange import digest_bytes
 from webcrawl.page import Page
 from webcrawl.session import Session
@@ -33,7 +35,9 @@ class MetadataPipeline:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(Session.of(crawler))
+        session = Session.of(crawler)
+        _check_length(crawler.settings, session.stores.metadata)
+        return cls(session)
 
     async def process_item(self, item: Any) -> Any:
         if isinstance(item, Page):
@@ -63,3 +67,13 @@ class MetadataPipeline:
                 return [error]
             return [result for page in pages for result in self._write([page])]
         return [None] * len(pages)
+
+
+def _check_length(settings: BaseSettings, uri: str) -> None:
+    from webcrawl.stores.columns import LONGEST_KEY
+
+    limit = whole(settings, "URLLENGTH_LIMIT", least=0)
+    if uri.startswith("postgresql") and not 1 <= limit <= LONGEST_KEY:
+        raise ConfigurationError(
+            f"URLLENGTH_LIMIT {limit}: must be from 1 to {LONGEST_KEY}, as long as PostgreSQL's primary keys may be"
+        )

@@ -110,6 +110,18 @@ def test_a_database_that_refuses_every_row_makes_no_dead_letters(
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize("limit", [0, 2_685])
+def test_urls_that_are_too_long_for_the_database_are_refused_before_anything_starts(
+    start_crawl: Callable[..., Crawl], limit: int
+) -> None:
+    uri = "postgresql+psycopg://nobody@127.0.0.1:9/none"
+    crawl = start_crawl("broad", ["http://127.0.0.1:9/"], METADATA_URI=uri, URLLENGTH_LIMIT=limit)
+    result = crawl.wait()
+    assert result.returncode == 2
+    assert f"URLLENGTH_LIMIT {limit}: must be from 1 to 2684" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 HURRIED = """
 import webcrawl.room
 from spiders.broad import BroadSpider

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
+import string
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from tests.postgres import PostgresServer
 from tests.together import together
 from webcrawl.errors import ConfigurationError, StoreError, StoreUnavailable
 from webcrawl.stores import answering, database as database_module
+from webcrawl.stores.columns import LONGEST_KEY
 from webcrawl.stores.database import Database
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.schema import SCHEMA_VERSION
@@ -189,6 +192,21 @@ def test_what_is_told_of_a_row_that_is_refused_is_one_line_without_its_values(me
     with pytest.raises(StoreError, match=r"(?i)not.null constraint") as refused:
         metadata.upsert([row(title="in\nner", final_url=None)])
     assert "\n" not in str(refused.value) and "inner" not in str(refused.value)
+
+
+def test_the_longest_url_that_may_be_crawled_has_room_in_both_tables(postgres: PostgresServer) -> None:
+    dice = random.Random(1)  # what can be compressed takes less
+    letters = string.ascii_letters + string.digits
+    with Metadata(postgres.new_database()) as metadata:
+        longest, longer = (
+            "http://a/" + "".join(dice.choices(letters, k=LONGEST_KEY - 9 + more)) for more in (0, 1)
+        )
+        metadata.upsert([row(longest)])
+        metadata.upsert([row(longest, fetched_at=at(1))])
+        assert len(metadata.history(longest)) == 2
+        metadata.upsert([row(longer)])
+        with pytest.raises(StoreError, match="index row size"):
+            metadata.upsert([row(longer, fetched_at=at(1))])
 
 
 def test_a_server_that_hangs_is_away_until_it_goes_on(

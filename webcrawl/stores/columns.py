@@ -30,6 +30,9 @@ from sqlalchemy.types import TypeEngine
 
 from webcrawl.plain import clean, plain
 
+LONGEST_KEY = 2_684
+"""Bytes of a URL for which PostgreSQL has room in a primary key, a third of a page, beside the time of a fetch."""
+
 
 def in_utc(moment: datetime) -> datetime:
     """The same moment in UTC; a naive one is taken for UTC."""

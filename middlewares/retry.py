@@ -14,7 +14,7 @@ from webcrawl.access import RobotsUnreachable, frontier_scheduler, is_robots
 from webcrawl.errors import EngineUnavailable, NameNotResolved, StoreUnavailable
 from webcrawl.http import KeptConnectionClosed, RequestRefused
 from webcrawl.postponed import Postponed
-from webcrawl.responses import LOST, TIMED_OUT
+from webcrawl.responses import LOST, TIMED_OUT, refusal_of
 from webcrawl.session import Session
 
 _THROTTLING = (429, 503)
@@ -50,9 +50,10 @@ class RetryMiddleware:
         if response.status not in self._codes:
             scheduler.finish(request, page=200 <= response.status < 300)
             return response
-        again = self._again(request, f"status {response.status}")
+        reason = refusal_of(response)
+        again = self._again(request, reason)
         if again is None and response.status in _THROTTLING:
-            scheduler.bury(request, f"status {response.status}")
+            scheduler.bury(request, reason)
         elif again is None:
             scheduler.finish(request)
         return again or response

@@ -18,7 +18,7 @@ from webcrawl.errors import InvalidURL, StoreError
 from webcrawl.frontier import DEFAULT_LEVEL
 from webcrawl.http import TRUNCATE
 from webcrawl.postponed import Postponed
-from webcrawl.responses import TIMED_OUT
+from webcrawl.responses import TIMED_OUT, refusal_of
 from webcrawl.robots import RobotsCache, RobotsPolicy, robots_url
 from webcrawl.session import Session
 from webcrawl.urls import normalize, split
@@ -40,7 +40,7 @@ class RobotsMiddleware:
         self._agent = crawler.settings.get("ROBOTSTXT_USER_AGENT") or crawler.settings.get("USER_AGENT")
         self._cache = RobotsCache()
         self._unreachable = RobotsCache()
-        self._asking: dict[str, asyncio.Future[RobotsPolicy | None]] = {}
+        self._asking: dict[str, asyncio.Future[RobotsPolicy]] = {}
         self._follows_sitemaps = crawler.settings.getbool("SITEMAPS_FROM_ROBOTS")
         self._unfollowed: set[str] = set()
         session.allows = self._allows
@@ -59,8 +59,6 @@ class RobotsMiddleware:
         if policy is None:
             with self._session.turns.aside():
                 policy = await self._policy(host)
-        if policy is None:
-            raise RobotsUnreachable(f"{robots_url(host)} is unreachable")
         if host in self._unfollowed:
             self._follow_sitemaps(host, policy)
         if self._session.turns.set_crawl_delay(host, policy.crawl_delay(self._agent)):
@@ -86,30 +84,28 @@ class RobotsMiddleware:
         """The policy of a host that only a resource is wanted of: a page does not wait long, nor does the next one."""
         try:
             async with asyncio.timeout(_RESOURCE_SECONDS):
-                policy = await self._policy(host)
+                return await self._policy(host)
         except Postponed:
             raise
         except (TimeoutError, IgnoreRequest, CannotResolveHostError):
-            policy = None
-        if policy is None:
             policy = RobotsPolicy("disallow-all")
             self._unreachable.put(host, policy)
-        return policy
+            return policy
 
-    async def _policy(self, host: str) -> RobotsPolicy | None:
-        """The policy of a host, asked for once however many requests wait for it."""
+    async def _policy(self, host: str) -> RobotsPolicy:
+        """The policy of a host, asked for once however many requests wait for it; raises RobotsUnreachable."""
         asking = self._asking.get(host)
         if asking is None:
             asking = self._asking[host] = asyncio.ensure_future(self._ask(host))
             asking.add_done_callback(lambda done: self._answered(host, done))
         return await asyncio.shield(asking)
 
-    def _answered(self, host: str, done: asyncio.Future[RobotsPolicy | None]) -> None:
+    def _answered(self, host: str, done: asyncio.Future[RobotsPolicy]) -> None:
         del self._asking[host]
         if not done.cancelled():
             done.exception()  # who waited may have left
 
-    async def _ask(self, host: str) -> RobotsPolicy | None:
+    async def _ask(self, host: str) -> RobotsPolicy:
         engine, key = self._session.engine, self._session.keys.robots(host)
         if known := await self._session.patiently(lambda: engine.client.get(key)):
             try:
@@ -118,10 +114,7 @@ class RobotsMiddleware:
                 return self._learned(host, policy)
             except StoreError as error:
                 logger.warning("robots.txt of %s is fetched again: %s", host, error)
-        status, body, url = await self._fetch(robots_url(host))
-        policy = RobotsPolicy.from_response(status, body, url=url)
-        if policy.verdict == "disallow-all":
-            return None
+        policy = await self._fetch(robots_url(host))
         seconds = max(1, int(policy.ttl))
         with suppress(*AWAY):  # others, or this process later, then ask the host themselves
             await engine.change(key, "SET", policy.to_bytes(), "EX", seconds)
@@ -144,7 +137,7 @@ class RobotsMiddleware:
             urls, depth=1, referrer=robots_url(host), level=DEFAULT_LEVEL
         )
 
-    async def _fetch(self, url: str) -> tuple[int | None, bytes, str]:
+    async def _fetch(self, url: str) -> RobotsPolicy:
         for _ in range(_MOST_REDIRECTS + 1):
             try:
                 response = await self._crawler.engine.download_async(self._request(url))
@@ -152,16 +145,18 @@ class RobotsMiddleware:
                 # what holds for robots.txt holds for the page: there is nobody to ask
                 raise
             except Exception as error:
-                logger.info("%s: %s", url, error)
-                return None, b"", url
+                raise _unreachable(url, str(error)) from error
             if TIMED_OUT in response.flags:  # what is missing may forbid
-                return None, b"", url
+                raise _unreachable(url, "the time was up before its end")
             target = _redirect(response)
             if target is None:
-                return response.status, response.body, url
+                policy = RobotsPolicy.from_response(response.status, response.body, url=url)
+                if policy.verdict == "disallow-all":
+                    raise _unreachable(url, refusal_of(response))
+                return policy
             url = target
         # RFC 9309, 2.3.1.2: after five redirects it may be taken for unavailable
-        return 404, b"", url
+        return RobotsPolicy.from_response(404, b"", url=url)
 
     @staticmethod
     def _request(url: str) -> Request:
@@ -169,6 +164,11 @@ class RobotsMiddleware:
             url,
             meta={ROBOTS: True, "dont_obey_robotstxt": True, "dont_redirect": True, TRUNCATE: _MOST_BYTES},
         )
+
+
+def _unreachable(url: str, why: str) -> RobotsUnreachable:
+    logger.info("%s: %s", url, why)
+    return RobotsUnreachable(f"{url} is unreachable: {why}")
 
 
 def _redirect(response: Response) -> str | None:

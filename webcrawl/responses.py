@@ -23,6 +23,7 @@ BAD_CODING = "bad_coding"
 """Response.flags: the body could not be decoded, and is as it was sent."""
 
 _GUESSED_FROM = 5000
+_MOST_SAID = 200
 
 _FLAGS = {"disconnect": LOST, "time": TIMED_OUT, "length": TRUNCATED, "coding": UNFINISHED}
 
@@ -66,6 +67,16 @@ def body_of(response: Response) -> Body:
 def length_of(response: Response) -> int:
     """The number of bytes of its body."""
     return len(response.spooled if isinstance(response, SpooledResponse) else response.body)
+
+
+def refusal_of(response: Response) -> str:
+    """The status of a response that is no page, and what the start of a body of plain text says of it, in one line."""
+    status = f"status {response.status}"
+    if (content_type(response.headers) or "").partition(";")[0].strip().lower() != "text/plain":
+        return status
+    said = body_of(response).start(_MOST_SAID).decode("utf-8", "replace")
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in said).split())
+    return f"{status}: {line}" if line else status
 
 
 class SpooledResponse(Response):

@@ -18,7 +18,8 @@ class Exchange:
     that ends them, CRLF between lines. `payload` is the body as received with its content-encoding still on
     and its transfer-encoding removed: what a WARC calls the payload and what digests are taken of.
     `fetched_at` is in UTC. `truncated` says why the payload is not whole: "length" (a size limit), "time" or
-    "disconnect". What came by another protocol than HTTP has no heads, but a `mime_type`.
+    "disconnect". What came by another protocol than HTTP has no heads, but a `mime_type`, and a `problem` where that
+    protocol made less of the answer than there was.
     """
 
     url: str
@@ -32,6 +33,7 @@ class Exchange:
     fetched_at: datetime
     truncated: str | None = None
     mime_type: str | None = None
+    problem: str | None = None
 
 
 def digest(*parts: bytes | Body) -> str:

@@ -91,6 +91,7 @@ def page_of(response: Response) -> Page:
         latency=response.meta.get("download_latency"),
         redirects=response.meta.get("redirect_urls"),
         truncated=(exchange.truncated if exchange else None) or truncation_of(response.flags),
+        processing_error=exchange.problem if exchange else None,
     )
     page.document, page.exchange = document, exchange
     page.content_language = _one_language(response.headers.get("Content-Language"))

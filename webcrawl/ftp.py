@@ -3,6 +3,7 @@
 A session that is logged in is kept for the next URL of its server, for half a minute.
 
 A file is what it is; a folder becomes an HTML page that links to what it holds. Paths of URLs are sent byte by byte.
+Codes do not say whether something is missing or refused: the command that they answer and their text do.
 """
 
 from __future__ import annotations
@@ -10,17 +11,18 @@ from __future__ import annotations
 import asyncio
 import html
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from email.utils import format_datetime
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote, unquote_to_bytes
 
 import aioftp
 from scrapy.crawler import Crawler
+from scrapy.exceptions import IgnoreRequest
 
-from webcrawl.http import RequestRefused
+from webcrawl.ftp_listing import Entry, Listing
 from webcrawl.protocol import Answer, Broken, Protocol
 from webcrawl.session import Session
 from webcrawl.urls import hostname, port, split
@@ -39,6 +41,8 @@ _TYPE = re.compile(r";type=[aid]$", re.IGNORECASE)
 _QUOTED = re.compile(r'"(/(?:[^"]|"")*)"')
 _MISSING = ("550", "553", "501")
 _BUSY = ("421", "530", "425")
+_DENIED = re.compile(r"denied|permi(?:ssion|tted)|not allowed|forbidden|prohibited", re.IGNORECASE)
+_ABSENT = re.compile(r"no such|not found|not exist|n't exist", re.IGNORECASE)
 # What the library raises at answers that are none.
 _GARBAGE = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
 _BYTES = "latin-1"
@@ -63,7 +67,7 @@ class FTPDownloadHandler(Protocol):
     async def fetch(self, url: str, addresses: list[str]) -> AsyncIterator[Answer]:
         path = unquote_to_bytes(_TYPE.sub("", split(url)[1])[1:]).decode(_BYTES)
         if "\r" in path or "\n" in path or "\0" in path:
-            raise RequestRefused(f"{url}: a line end in a path of FTP")
+            raise IgnoreRequest(f"{url}: a line end in a path of FTP")
         async with self._sessions.one(addresses, port(url)) as client:
             try:
                 answer = await self._answer(client, url, path)
@@ -78,37 +82,39 @@ class FTPDownloadHandler(Protocol):
                 await client.command("TYPE I", "200")
                 await client.find_home()
         except aioftp.StatusCodeError as error:
-            return _refusal(error, client.peer)
+            return _busy(error, client.peer, "login refused: ")
         folder = path.rstrip("/")
         try:
             if path == folder and path and not await client.has_folder(path):
                 return await self._file(client, path)
-            if path != folder and not await client.has_folder(folder or "/"):
-                client.idle = True
-                return Answer(_once(b"no such folder"), 404, _PLAIN, client.peer)
-            return await self._folder(client, url)
+            if path != folder:
+                await client.command(f"CWD {folder or '/'}", "2xx")
         except aioftp.StatusCodeError as error:
-            client.idle = str(error.received_codes[-1]) in _MISSING
-            return _refusal(error, client.peer)
+            return _refusal(error, client, there=False)
+        return await self._folder(client, url)
 
     async def _file(self, client: _Client, path: str) -> Answer:
-        headers = {}
-        if changed := await client.changed(path):
-            headers["Last-Modified"] = format_datetime(changed, usegmt=True)
-        stream = await client.get_stream(f"RETR {path}", "1xx")
+        changed = await client.changed(path)
+        try:
+            stream = await client.get_stream(f"RETR {path}", "1xx")
+        except aioftp.StatusCodeError as error:
+            return _refusal(error, client, there=changed is not None)
+        headers = {"Last-Modified": format_datetime(changed, usegmt=True)} if changed else {}
         return Answer(_content(client, stream), 200, headers, client.peer)
 
     async def _folder(self, client: _Client, url: str) -> Answer:
-        entries = sorted([entry async for entry in client.entries()])
-        page = _once(_listing(url, entries))
+        try:
+            listing = await client.listing()
+        except aioftp.StatusCodeError as error:
+            return _refusal(error, client, there=True)
+        page = _once(_page(url, sorted(listing.entries)))
         # where the listing ended before its time, the server is still sending
         truncated = None if client.idle else "length"
-        return Answer(page, 200, {"Content-Type": "text/html; charset=utf-8"}, client.peer, truncated)
+        return Answer(page, 200, _HTML, client.peer, truncated, listing.problem)
 
 
 _PLAIN = {"Content-Type": "text/plain; charset=utf-8"}
-Entry = tuple[str, bool, str]
-"""Name, whether it is a folder, size in bytes as the server says it."""
+_HTML = {"Content-Type": "text/html; charset=utf-8"}
 
 
 class _Client(aioftp.Client):
@@ -184,26 +190,30 @@ class _Client(aioftp.Client):
         except ValueError:
             return None
 
-    async def entries(self) -> AsyncIterator[Entry]:
+    async def get_passive_connection(
+        self, conn_type: Literal["I", "A", "E", "L"] = "I", commands: Sequence[str] | None = None
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        try:
+            return await super().get_passive_connection(conn_type, commands)
+        except aioftp.StatusCodeError as error:
+            if _code(error) in _BUSY:
+                raise
+            raise Broken(f"data connection refused: {_said(error)}") from error
+
+    async def listing(self) -> Listing:
         """What is in the folder where the session is."""
         code, features = await self.command("FEAT", ("211", "5xx"))
-        exact = code.matches("211") and any("MLST" in line.upper() for line in features)
-        stream = await self.get_stream("MLSD" if exact else "LIST", "1xx")
-        read = self.parse_mlsx_line if exact else self.parse_list_line
-        entries, size, self.idle = 0, 0, False
+        listing = Listing(code.matches("211") and any("MLST" in line.upper() for line in features))
+        stream = await self.get_stream("MLSD" if listing.exact else "LIST", "1xx")
+        size, self.idle = 0, False
         while line := await stream.readline():
-            entries, size = entries + 1, size + len(line)
-            if entries > _MOST_ENTRIES or size > _MOST_LISTED:
-                return
-            try:
-                name, facts = read(line.rstrip(b"\r\n"))
-            except (ValueError, KeyError):  # "total 12", or what no parser knows
-                continue
-            kind, text = facts.get("type"), str(name)
-            if kind in ("file", "dir", "link") and text not in (".", "..", "") and "/" not in text:
-                yield text, kind == "dir", str(facts.get("size", ""))
+            size += len(line)
+            if listing.lines == _MOST_ENTRIES or size > _MOST_LISTED:
+                return listing
+            listing.add(line)
         await stream.finish()
         self.idle = True
+        return listing
 
 
 class _Sessions:
@@ -302,37 +312,50 @@ async def _once(content: bytes) -> AsyncIterator[bytes]:
     yield content
 
 
-def _refusal(error: aioftp.StatusCodeError, peer: str) -> Answer:
-    """What a server's no means."""
-    code = str(error.received_codes[-1])
-    if code not in (*_MISSING, *_BUSY):
-        raise Broken(_said(error)) from error
-    return Answer(_once(_said(error).encode()), 404 if code in _MISSING else 503, _PLAIN, peer)
+def _refusal(error: aioftp.StatusCodeError, client: _Client, *, there: bool) -> Answer:
+    """What a server's no to a path means; `there`: that the path exists is known otherwise."""
+    code, said = _code(error), _said(error)
+    client.idle = code in _MISSING
+    if code not in _MISSING:
+        return _busy(error, client.peer)
+    denied = there or (_DENIED.search(said) and not _ABSENT.search(said))
+    return Answer(_once(said.encode()), 403 if denied else 404, _PLAIN, client.peer)
+
+
+def _busy(error: aioftp.StatusCodeError, peer: str, what: str = "") -> Answer:
+    """What a server's no to anybody means; raises Broken where it does not say that it is for now."""
+    said = what + _said(error)
+    if _code(error) not in _BUSY:
+        raise Broken(said) from error
+    return Answer(_once(said.encode()), 503, _PLAIN, peer)
+
+
+def _code(error: aioftp.StatusCodeError) -> str:
+    return str(error.received_codes[-1])
 
 
 def _said(error: Exception) -> str:
     if isinstance(error, aioftp.StatusCodeError):
-        return f"{error.received_codes[-1]} {' '.join(error.info).strip()}"
+        return f"{_code(error)} {' '.join(error.info).strip()}"
     return f"no FTP: {error}" if isinstance(error, _GARBAGE) else str(error)
 
 
-def _listing(url: str, entries: list[Entry]) -> bytes:
+def _page(url: str, entries: list[Entry]) -> bytes:
     """A page with a link to each entry; names that are no UTF-8 are shown as windows-1252."""
     path = split(url)[1].rstrip("/") + "/"
     base = html.escape(path)
     rows = []
     for name, folder, size in entries:
-        href = base + quote(name.encode(_BYTES)) + ("/" if folder else "")
+        href = base + quote(name) + ("/" if folder else "")
         rows.append(f'<li><a href="{href}">{_shown(name)}</a> {html.escape(size)}')
-    title = f"Index of {html.escape(hostname(url))}{_shown(unquote_to_bytes(path).decode(_BYTES))}"
+    title = f"Index of {html.escape(hostname(url))}{_shown(unquote_to_bytes(path))}"
     lines = ["<!DOCTYPE html>", '<meta charset="utf-8">', f"<title>{title}</title>"]
     lines += [f'<link rel="canonical" href="{base}">', f"<h1>{title}</h1>", "<ul>", *rows, "</ul>", ""]
     return "\n".join(lines).encode()
 
 
-def _shown(name: str) -> str:
-    octets = name.encode(_BYTES)
+def _shown(name: bytes) -> str:
     try:
-        return html.escape(octets.decode())
+        return html.escape(name.decode())
     except UnicodeDecodeError:
-        return html.escape(octets.decode("cp1252", "replace"))
+        return html.escape(name.decode("cp1252", "replace"))

@@ -47,9 +47,10 @@ class Broken(Exception):
 class Answer:
     """What a protocol got for a URL.
 
-    `status` as HTTP would say it: 200 is archived, 404 tells that there is nothing, 503 that the host wants to be left
-    alone for a while. `chunks` come from the network as they are asked for; they may raise Broken. `peer` is the
-    address that was connected to. `truncated` is "length" where the protocol itself left out what was too long.
+    `status` as HTTP would say it: 200 is archived, 403 tells that it is not for us, 404 that there is nothing, 503 that
+    the host wants to be left alone for a while. `chunks` come from the network as they are asked for; they may raise
+    Broken. `peer` is the address that was connected to. `truncated` is "length" where the protocol itself left out what
+    was too long. `problem` says what of a 200 the protocol could not read.
     """
 
     chunks: AsyncIterator[bytes]
@@ -57,6 +58,7 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
     peer: str | None = None
     truncated: str | None = None
+    problem: str | None = None
 
 
 class Protocol(ABC):
@@ -140,6 +142,7 @@ class Protocol(ABC):
                     ip_address=answer.peer,
                     fetched_at=datetime.now(UTC),
                     truncated=truncated,
+                    problem=answer.problem,
                     mime_type=sniff(content_type(headers), body, url).mime_type,
                 ),
             )

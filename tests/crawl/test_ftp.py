@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 from warcio.archiveiterator import ArchiveIterator
 
 from tests.crawl.archive import check
 from tests.crawls import CrawlResult
-from tests.ftpserver import vsftpd
+from tests.ftpserver import Script, vsftpd
 from tests.web import LocalWeb
 
 RunCrawl = Callable[..., CrawlResult]
 StartWeb = Callable[..., LocalWeb]
 
+LOGIN_REFUSED = "status 503: login refused: 530 This FTP server is anonymous only."
 LARGE = bytes(range(256)) * 2000
 
 
@@ -108,6 +111,70 @@ def test_an_address_that_nobody_named_is_refused(
         result = run_crawl("broad", [home], arguments={"scope": "web"}, DOWNLOAD_DELAY=0)
     assert result.summary["addresses_refused"] == 1
     assert "USER" not in (tmp_path / "commands").read_text()
+
+
+def test_names_are_taken_as_they_are(run_crawl: RunCrawl, tmp_path: Path) -> None:
+    root = tmp_path / "served"
+    folders = ("città", "ÆØÅ", "idą", "国内", " lead", "trail ", "a\u0085")
+    for number, name in enumerate(folders):
+        (root / name).mkdir(parents=True)
+        (root / name / f"{name}").write_text(f"words of file {number}, {number * 7919} of them")
+    with vsftpd(tmp_path, root) as port:
+        host = f"ftp://127.0.0.1:{port}/"
+        rows = run_crawl("broad", [host], DOWNLOAD_DELAY=0).rows()
+    found = {row["url"].removeprefix(host) for row in rows if row["status"] == 200}
+    paths = [quote(name) for name in folders]
+    assert found == {"", *(f"{path}/" for path in paths), *(f"{path}/{path}" for path in paths)}
+    assert {row["status"] for row in rows} == {200}
+    assert {row["processing_error"] for row in rows} == {None}
+
+
+def test_a_refused_login_is_named(run_crawl: RunCrawl, tmp_path: Path) -> None:
+    with vsftpd(tmp_path, filled(tmp_path)) as port:
+        url = f"ftp://127.0.0.1:{port}/hello.html"
+        options = {
+            "FTP_USER": "somebody",
+            "FRONTIER_RETRY_DELAY": 0.1,
+            "POLITENESS_BACKOFF": 0.1,
+            "FRONTIER_MAX_ATTEMPTS": 2,
+        }
+        result = run_crawl("broad", [url], **options)
+        assert [row["error"] for row in result.rows()] == [
+            f"RobotsUnreachable: ftp://127.0.0.1:{port}/robots.txt is unreachable: {LOGIN_REFUSED}"
+        ]
+        result = run_crawl("broad", [url], CRAWL_ID="rude", ROBOTSTXT_OBEY=False, **options)
+    letters = run_crawl("rude", command=("deadletters",), data_dir=result.data_dir)
+    assert LOGIN_REFUSED in letters.stdout
+
+
+def test_a_listing_that_cannot_be_read_is_told(run_crawl: RunCrawl) -> None:
+    async def crawl() -> CrawlResult:
+        answers = {
+            "CWD": "550 no",
+            "EPSV": "229 ok (|||{port}|)",
+            "LIST": "150 coming\r\n226 done",
+            "RETR": "550 none",
+        }
+        async with Script(answers, b"01-31-20  10:00AM       <DIR>          sub\r\nhello\r\n") as server:
+            return await asyncio.to_thread(
+                run_crawl, "broad", [server.url("/")], DOWNLOAD_DELAY=0, DEPTH_LIMIT=1
+            )
+
+    result = asyncio.run(crawl())
+    home, folder = sorted(result.rows(), key=lambda row: str(row["url"]))
+    assert (home["status"], home["title"]) == (200, "Index of 127.0.0.1/")
+    told = "1 of 2 lines of the listing could not be read, the first is 'hello'"
+    assert home["processing_error"] == told
+    assert folder["url"].endswith("/sub/")
+    assert folder["status"] == 404
+
+
+def test_a_path_that_cannot_be_sent_is_no_refused_address(run_crawl: RunCrawl, tmp_path: Path) -> None:
+    with vsftpd(tmp_path, filled(tmp_path)) as port:
+        result = run_crawl("broad", [f"ftp://127.0.0.1:{port}/a%0Db"], DOWNLOAD_DELAY=0)
+    (row,) = result.rows()
+    assert "a line end in a path of FTP" in row["error"]
+    assert result.summary["addresses_refused"] == 0
 
 
 def test_seeds_of_other_schemes_are_refused_by_name(run_crawl: RunCrawl) -> None:

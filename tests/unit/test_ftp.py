@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from scrapy.exceptions import DownloadFailedError, DownloadTimeoutError
+from scrapy.exceptions import DownloadFailedError, DownloadTimeoutError, IgnoreRequest
 
 from tests.downloads import FTPClient, run
 from tests.ftpserver import Script
 from webcrawl.http import RequestRefused, exchange_of
 
 FILE = {"CWD": "550 no folder", "MDTM": "213 20260203040506", "RETR": "150 here it comes\r\n226 done"}
+ABSENT = {**FILE, "MDTM": "550 no such file"}
 EPSV = {"EPSV": "229 Entering (|||{port}|)"}
 
 
@@ -52,28 +53,60 @@ def test_the_guard_is_asked() -> None:
 def test_no_url_says_more_than_its_path(path: str) -> None:
     async def check() -> None:
         async with Script({**FILE, **EPSV}, b"data") as server, FTPClient() as client:
-            with pytest.raises(RequestRefused, match="line end"):
+            with pytest.raises(IgnoreRequest, match="line end") as refused:
                 await client.get(server.url(path))
+            assert not isinstance(refused.value, RequestRefused)  # no address was at fault
             assert server.said == []
 
     run(check())
 
 
 @pytest.mark.parametrize(
-    ("answers", "status"),
+    ("path", "answers", "status", "said"),
     [
-        ({**FILE, "RETR": "550 no such file"}, 404),
-        ({"USER": "530 too many users"}, 503),
-        ({"USER": "421 too busy"}, 503),
-        ({"USER": "331 who?", "PASS": "530 no"}, 503),
+        ("/x", {**ABSENT, "RETR": "550 no such file"}, 404, b"550 no such file"),
+        ("/x", {**ABSENT, "RETR": "550 Failed to open file."}, 404, b"550 Failed to open file."),
+        ("/x", {**ABSENT, "RETR": "550 x: no such file or permission denied"}, 404, None),
+        ("/x", {**ABSENT, "RETR": "550 x: Permission denied"}, 403, b"550 x: Permission denied"),
+        ("/x", {**FILE, "RETR": "550 Failed to open file."}, 403, b"550 Failed to open file."),
+        ("/x/", {"CWD": "550 Failed to change directory."}, 404, b"550 Failed to change directory."),
+        ("/x/", {"CWD": "550 Access is denied."}, 403, b"550 Access is denied."),
+        ("/x/", {"CWD": "250 there", "LIST": "550 not that"}, 403, b"550 not that"),
+        ("/x", {"CWD": "250 there", "LIST": "550 not that"}, 403, b"550 not that"),
+        ("/x", {"USER": "530 too many users"}, 503, b"login refused: 530 too many users"),
+        ("/x", {"USER": "421 too busy"}, 503, b"login refused: 421 too busy"),
+        ("/x", {"USER": "331 who?", "PASS": "530 no"}, 503, b"login refused: 530 no"),
+        ("/x", {**FILE, "EPSV": "421 too busy"}, 503, b"421 too busy"),
     ],
 )
-def test_refusals(answers: dict[str, str], status: int) -> None:
+def test_refusals(path: str, answers: dict[str, str], status: int, said: bytes | None) -> None:
     async def check() -> None:
         async with Script({**EPSV, **answers}) as server, FTPClient() as client:
-            response = await client.get(server.url("/x"))
+            response = await client.get(server.url(path))
             assert response.status == status
+            assert response.body == said or said is None
             assert exchange_of(response.request) is None
+
+    run(check())
+
+
+@pytest.mark.parametrize(
+    ("path", "answers", "said"),
+    [
+        ("/x", {**FILE, "EPSV": "550 Permission denied."}, "data connection refused: 550 Permission denied."),
+        ("/x", {**FILE, "PASV": "550 no"}, "data connection refused: 550 no"),
+        ("/", {"EPSV": "550 Permission denied."}, "data connection refused: 550 Permission denied."),
+        ("/x", {"USER": "550 no"}, "login refused: 550 no"),
+        ("/x/", {"CWD": "502 not that"}, "502 not that"),
+    ],
+)
+def test_a_refusal_of_other_things_than_a_path_is_a_failure(
+    path: str, answers: dict[str, str], said: str
+) -> None:
+    async def check() -> None:
+        async with Script(answers) as server, FTPClient() as client:
+            with pytest.raises(DownloadFailedError, match=said):
+                await client.get(server.url(path))
 
     run(check())
 
@@ -147,6 +180,18 @@ def test_what_is_no_ftp_is_a_failure(greeting: bytes, answers: dict[str, str]) -
         async with Script(answers, greeting=greeting) as server, FTPClient(DOWNLOAD_TIMEOUT=1) as client:
             with pytest.raises((DownloadFailedError, DownloadTimeoutError)):
                 await client.get(server.url("/x"))
+
+    run(check())
+
+
+def test_lines_that_are_in_no_form_are_told() -> None:
+    async def check() -> None:
+        answers = {"CWD": "250 there", **EPSV, **LISTINGS[1][0]}
+        async with Script(answers, b"hello\r\n" * 50) as server, FTPClient() as client:
+            exchange = await client.exchange(server.url("/"))
+            assert exchange.problem == "50 of 50 lines of the listing could not be read, the first is 'hello'"
+            server.data = LISTINGS[1][1].removesuffix(b"garbage\r\n")
+            assert (await client.exchange(server.url("/"))).problem is None
 
     run(check())
 

@@ -1,0 +1,120 @@
+"""Listings of folders as FTP servers send them: MLSD (RFC 3659), and the forms of LIST that no RFC names.
+
+Names are bytes. A name ends where its line ends, and begins behind one space, so that spaces of its own are kept.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+_SHOWN = 80
+
+# Beside digits a month is anything: names of months are in any language. Columns are told apart without going back.
+_DATE = rb"""(?:
+    \d{4}-\d\d-\d\d (?: [ T]\d\d:\d\d(?::\d\d(?:\.\d+)?)? (?:[ ][+-]\d{4})? | [ ] )?
+  | \d\d-\d\d[ ]\d\d:\d\d
+  | (?!\d+\s)\S++\s++ \d{1,2}[^\s\d]{0,3}\s++ (?:\d{4}|\d{1,2}:\d\d)
+  | \d{1,2}[^\s\d]{0,3}\s++ (?!\d+\s)\S++\s++ (?:\d{4}|\d{1,2}:\d\d)
+)"""
+# Links, owner and group if they are there; else whatever words stand before a size and a date.
+_UNIX = re.compile(
+    rb"""(?P<kind>[-a-zA-Z])[-rwxsStTlL]{9}[+.@]?\s*+
+    (?: \d++\s++\S++\s++\S++\s++ | (?:\S++\s++){0,8}? ) (?P<size>\d++)\s++ """
+    + _DATE
+    + rb"[ ](?P<name>.+)",
+    re.VERBOSE,
+)
+_DOS = re.compile(
+    rb"""(?: \d\d[-/.]\d\d[-/.](?:\d{4}|\d\d) | \d{4}[-/.]\d\d[-/.]\d\d ) \s++ \d{1,2}:\d\d (?:\s*+[AP]M)? \s++
+    (?: (?P<folder><DIR>)\s++ | (?P<size>\d[\d.,]*+)[ ] ) (?P<name>.+)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_EPLF = re.compile(rb"\+(?P<facts>[^\t]*)\t(?P<name>.+)")
+_MLSD = re.compile(rb"(?P<facts>(?:[^;= ]+=[^;]*;)+) (?P<name>.+)")
+# "total 12" in any language, or nothing
+_NO_ENTRY = re.compile(rb"\s*|\S+\s+\d[\d.,]*[KMGT]?")
+_LINK = (b"os.unix=slink", b"os.unix=symlink")
+
+
+class Entry(NamedTuple):
+    """What is in a folder; `size` is in bytes, in digits as the server says it."""
+
+    name: bytes
+    folder: bool
+    size: str
+
+
+@dataclass
+class Listing:
+    """What the lines of a folder's listing say; `exact` is that of MLSD, else it is one of LIST."""
+
+    exact: bool
+    entries: list[Entry] = field(default_factory=list)
+    lines: int = 0
+    _unread: int = 0
+    _first_unread: bytes = b""
+
+    def add(self, line: bytes) -> None:
+        """Read one line, with its end or without."""
+        self.lines += 1
+        line = line.removesuffix(b"\n").removesuffix(b"\r")
+        try:
+            entry = mlsd_entry(line) if self.exact else list_entry(line)
+        except ValueError:
+            self._unread += 1
+            self._first_unread = self._first_unread or line
+        else:
+            if entry is not None:
+                self.entries.append(entry)
+
+    @property
+    def problem(self) -> str | None:
+        """How many lines could not be read, and the first of them."""
+        if not self._unread:
+            return None
+        shown = self._first_unread[:_SHOWN].decode("utf-8", "replace")
+        return (
+            f"{self._unread} of {self.lines} lines of the listing could not be read, the first is {shown!r}"
+        )
+
+
+def list_entry(line: bytes) -> Entry | None:
+    """What a line of LIST says, None if it is of no file or folder; raises ValueError where its form is unknown."""
+    if unix := _UNIX.fullmatch(line):
+        kind, name = unix["kind"], unix["name"]
+        if kind == b"l":
+            source, _, target = name.rpartition(b" -> ")
+            return _entry(source or name, target.endswith(b"/"), unix["size"])
+        return _entry(name, kind == b"d", unix["size"]) if kind in b"-d" else None
+    if dos := _DOS.fullmatch(line):
+        return _entry(dos["name"], dos["folder"] is not None, re.sub(rb"\D", b"", dos["size"] or b""))
+    if eplf := _EPLF.fullmatch(line):
+        facts = {fact[:1]: fact[1:] for fact in eplf["facts"].split(b",")}
+        readable = b"/" in facts or b"r" in facts
+        return _entry(eplf["name"], b"/" in facts, facts.get(b"s", b"")) if readable else None
+    if _NO_ENTRY.fullmatch(line):
+        return None
+    raise ValueError("no form of LIST")
+
+
+def mlsd_entry(line: bytes) -> Entry | None:
+    """What a line of MLSD says, None if it is of no file or folder; raises ValueError for what is no such line."""
+    found = _MLSD.fullmatch(line)
+    facts = dict(fact.lower().split(b"=", 1) for fact in found["facts"][:-1].split(b";")) if found else {}
+    if found is None or b"type" not in facts:
+        raise ValueError("no line of MLSD")
+    kind = facts[b"type"]
+    if kind in (b"file", b"dir") or kind.startswith(_LINK):
+        return _entry(found["name"], kind == b"dir", facts.get(b"size", b""))
+    return None
+
+
+def _entry(name: bytes, folder: bool, size: bytes) -> Entry | None:
+    name = name.removeprefix(b"./").rstrip(b"/")
+    if name in (b".", b".."):
+        return None
+    if not name or b"/" in name:
+        raise ValueError("no name of an entry")
+    return Entry(name, folder, size.decode("ascii", "replace"))

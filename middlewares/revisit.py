@@ -114,8 +114,11 @@ class RevisitMiddleware:
             self._archive = open_archive(self._session.stores)
         bodies = Bodies(self._archive, self._session.fetch)
         record, body = bodies.read(known.place)
-        # a copy has the body of another page, not its header
-        return bodies.chunks(known.head)[0] if known.head not in (None, known.place) else record, body
+        if known.head not in (None, known.place):
+            # a copy has the body of another page, not its header, where it has one
+            head = bodies.chunks(known.head)[0]
+            record = head if head.http_head else record
+        return record, body
 
     async def _close(self) -> None:
         await self._rows.close(self._close_stores)

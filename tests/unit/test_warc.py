@@ -25,8 +25,8 @@ from webcrawl.body import Body
 from webcrawl.errors import StoreError
 from webcrawl.exchange import Exchange
 from webcrawl.stores.cdxj import surt
-from webcrawl.stores.record import http_field, parse
-from webcrawl.stores.warc import WarcPlace, WarcWriter, read_record
+from webcrawl.stores.record import has_body, http_field, parse
+from webcrawl.stores.warc import WarcPlace, WarcWriter, read_record, repair
 
 
 def test_a_page_is_a_response_and_a_request(tmp_path: Path) -> None:
@@ -149,6 +149,34 @@ def test_truncated_and_revisit(tmp_path: Path) -> None:
     assert second.headers["WARC-Payload-Digest"] == first.headers["WARC-Payload-Digest"]
     assert second.http_head == HEAD + b"\r\n"
     assert second.payload == b""
+
+
+@pytest.mark.parametrize("scheme", ["ftp", "http"])  # a rendered page is no HTTP message either
+def test_a_copy_of_what_came_without_http(tmp_path: Path, scheme: str) -> None:
+    """Two libraries read it; the index says what it says of other copies, also when it was made anew."""
+    first, url = f"{scheme}://host/first", f"{scheme}://host/copy"
+    bare = replace(exchange(), url=first, request_head=b"", response_head=b"", mime_type="text/html")
+    with WarcWriter(tmp_path, "crawl", "x") as writer:
+        writer.write(bare)
+        place = writer.write_revisit(replace(bare, url=url), first, NOW)
+    path = one_file(tmp_path)
+    check(path)
+    assert replay(path)[1:] == [("resource", first, b"<p>body"), ("revisit", url, b"")]
+    with path.open("rb") as file:
+        kept, copy = list(FastIterator(file))[1:]
+        names = ("Refers-To-Target-URI", "Refers-To-Date", "Payload-Digest")
+        assert [copy.headers[f"WARC-{name}"] for name in names] == [
+            kept.headers[f"WARC-{name}"] for name in ("Target-URI", "Date", "Payload-Digest")
+        ]
+    record = read_record(path, *place[1:])
+    assert not has_body(record) and (record.http_head, record.payload) == (b"", b"")
+    index = path.with_name(path.name.replace(".warc.gz", ".cdxj"))
+    lines = index.read_text()
+    facts = [json.loads(line.split(" ", 2)[2]) for line in lines.splitlines()]
+    assert [(one["mime"], one["status"]) for one in facts] == [("warc/revisit", "200"), ("text/html", "200")]
+    path.rename(path.with_name(path.name + ".open"))
+    index.unlink()
+    assert repair(tmp_path) == [path] and index.read_text() == lines
 
 
 @given(st.binary(), st.binary(max_size=50), st.text(max_size=20))

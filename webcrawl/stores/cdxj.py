@@ -41,11 +41,12 @@ def line(record: StoredRecord, filename: str, offset: int, length: int) -> bytes
         return None
     timestamp = re.sub(r"\D", "", headers.get("WARC-Date", ""))[:14]
     resource = headers["WARC-Type"] == "resource"
+    not_http = resource or "Content-Type" not in headers  # a copy of one
     mime_type = headers.get("Content-Type", "unk") if resource else _mime_type(record.http_head)
     facts = {
         "url": url,
         "mime": REVISIT if headers["WARC-Type"] == "revisit" else mime_type,
-        "status": headers.get(STATUS, "200") if resource else _status(record.http_head),
+        "status": headers.get(STATUS, "200") if not_http else _status(record.http_head),
         "digest": headers.get("WARC-Payload-Digest", "-"),
         "length": str(length),
         "offset": str(offset),

@@ -121,15 +121,19 @@ def response_record(exchange: Exchange, warcinfo_id: str) -> Record:
 def revisit_record(
     exchange: Exchange, warcinfo_id: str, refers_to_url: str, refers_to_date: datetime
 ) -> Record:
-    """An answer whose payload is archived already: header block only, and where to find the payload."""
-    head = archived_head(exchange)
+    """An answer whose payload is archived already: header block only, and where to find the payload.
+
+    Of what came without HTTP the block is empty, and of no type.
+    """
+    head = archived_head(exchange) if exchange.response_head else b""
     fields = _fields(exchange, "revisit", warcinfo_id)
     fields["WARC-Profile"] = REVISIT_PROFILE
     fields["WARC-Refers-To-Target-URI"] = refers_to_url
     fields["WARC-Refers-To-Date"] = warc_date(refers_to_date)
     fields["WARC-Payload-Digest"] = exchange.payload.digest
     fields["WARC-Block-Digest"] = digest(head)
-    fields["Content-Type"] = "application/http; msgtype=response"
+    if head:
+        fields["Content-Type"] = "application/http; msgtype=response"
     return Record(fields, (head,))
 
 

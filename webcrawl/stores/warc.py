@@ -141,8 +141,6 @@ class WarcWriter:
         facts: Mapping[str, str] | None = None,
     ) -> WarcPlace:
         """Append an answer without its payload, which was archived when `refers_to_url` was fetched."""
-        if not exchange.response_head:
-            return self.write(exchange, facts)  # nothing would be left of it
         self._make_room()
         record = revisit_record(exchange, self._warcinfo_id, refers_to_url, refers_to_date)
         return self._write_group(exchange, record, facts)

@@ -1,8 +1,9 @@
 """What a page would cost the parser, told from its tags alone, and markup that costs no more than it bears.
 
 Lexbor looks through its stack of open elements at nearly every tag: 100,000 nested divs take it 12 s. It opens all bold
-and italic elements that were not closed anew in each paragraph: 84 KB take 3 GB. At each option it looks through those
-before it: 20,000 take 10 s. An element takes about 300 bytes, so 8 MiB of tags would take more than a GB.
+and italic elements that were not closed anew in each paragraph, as the HTML standard has it (13.2.4.3, the list of
+active formatting elements; three alike at most): 84 KB take 3 GB. At each option it looks through those before it:
+20,000 take 10 s. An element takes about 300 bytes, so 8 MiB of tags would take more than a GB.
 """
 
 from __future__ import annotations
@@ -23,18 +24,25 @@ Flags = npt.NDArray[np.bool_]
 
 # The nesting that browsers build (Blink and WebKit stop at 512 too).
 MAX_DEPTH = 512
-MAX_STYLES = 16
-"""Elements of bold, italic... text open at once; each paragraph may repeat them."""
+MOST_REPEATED = 1_000_000
+"""Elements of bold, italic... text that paragraphs may repeat; of a page that could have more they are made spans."""
 MOST_OF = {"option": 1_000, "optgroup": 1_000, "html": 16, "body": 16}
 """Start tags of a page: each of the latter adds its attributes to those of the first."""
 MOST_ELEMENTS = 500_000
-"""Elements and comments of a page, with those that the parser repeats; what follows is text."""
+"""Elements and comments of a page; what follows is text."""
 
 _TAG = re.compile(r"<(?:(/?)([a-zA-Z][a-zA-Z0-9:-]*)|[!?/])")
 _ANY_TAG = re.compile(r"<[a-zA-Z/!?][^<>]*>?")
 _STYLES = frozenset(
     ["b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"]
 )
+# A start tag without its brackets that ends where its first ">" is, so that another like it has the same attributes.
+_SIMPLE_TAG = re.compile(
+    rb"""[a-zA-Z]++(?:[\t\n\f\r /]++[^\t\n\f\r "'<>/=]++"""
+    rb"""(?:=(?:"[^"<>]*+"|'[^'<>]*+'|[^\t\n\f\r "'<>=`]++))?+)*+[\t\n\f\r /]*+"""
+)
+_MOST_ALIKE = 3
+_LONG_TAG = 512
 _RUBY_PARTS = frozenset(("rb", "rp", "rt", "rtc"))
 # Elements that cannot make a tree deep by themselves: void, text only, closed by their like, or (a) worth
 # keeping.
@@ -76,7 +84,7 @@ def _table(names: Iterable[str]) -> Numbers:
 
 
 _SHALLOW_TABLE = _table(name for name in _SHALLOW if len(name) < _WHOLE_NAME)
-_STYLES_NUMBERS = [_number(name) for name in _STYLES]
+_STYLES_TABLE = _table(_STYLES)
 # Whether the two bytes where a name begins may begin one that matters without nesting: most tags are sorted out so.
 _MAY_MATTER = np.isin(
     _LETTERS[np.arange(1 << 16, dtype="<u2").view(np.uint8)].view("<u2"),
@@ -90,7 +98,15 @@ def bounded(markup: bytes) -> bytes:
     octets, places, ends = _tags(markup)
     if len(places) <= TRUSTED_TAGS:
         return markup
-    if len(places) <= _UNNESTED_TAGS and _is_plain(octets, places, ends):
+    chosen = np.flatnonzero(_MAY_MATTER[_at(octets, places, "<u2")])
+    names = _names(octets, places[chosen])
+    styles = _STYLES_TABLE[_hashes(names)] == names
+    styled = places[chosen[styles]]
+    starts = styled[~ends[chosen[styles]]]
+    others = len(places) - len(styled)
+    if len(starts) * others > MOST_REPEATED and _different(markup, starts) * others > MOST_REPEATED:
+        return bounded(_unstyled(markup, styled, names[styles]))
+    if len(places) <= _UNNESTED_TAGS and not _too_many_of(names, ends[chosen]):
         return markup
     if not _may_exceed(octets, places, ends, MAX_DEPTH):
         return markup
@@ -104,9 +120,32 @@ def may_exceed(markup: bytes, depth: int) -> bool:
     return _may_exceed(*_tags(markup), depth)
 
 
-def is_plain(markup: bytes) -> bool:
-    """Whether `flattened` would leave no tag out but for the depth, told in a third of the time; False if in doubt."""
-    return _is_plain(*_tags(markup))
+def _different(markup: bytes, starts: Places) -> int:
+    """How many of the elements that start here the parser may keep in mind to open them anew.
+
+    What end tags there are does not matter: a comment or a table's cell may hide them.
+    """
+    tags = [
+        markup[start:end]
+        for start in starts.tolist()
+        if (end := markup.find(b">", start, start + _LONG_TAG)) >= 0
+    ]
+    unended = len(starts) - len(tags)
+    return unended + sum(
+        min(count, _MOST_ALIKE) if _SIMPLE_TAG.fullmatch(tag) else count
+        for tag, count in Counter(tags).items()
+    )
+
+
+def _unstyled(markup: bytes, places: Places, names: Numbers) -> bytes:
+    """`markup` with spans for the elements whose names are at these places."""
+    pieces: list[bytes] = []
+    position = 0
+    lengths = np.count_nonzero(names.view(np.uint8).reshape(-1, _WHOLE_NAME), axis=1)
+    for place, length in zip(places.tolist(), lengths.tolist(), strict=True):
+        pieces.append(markup[position:place])
+        position = place + length
+    return b"span".join([*pieces, markup[position:]])
 
 
 def _tags(markup: bytes) -> tuple[Octets, Places, Flags]:
@@ -118,31 +157,14 @@ def _tags(markup: bytes) -> tuple[Octets, Places, Flags]:
     return octets, places, ends
 
 
-def _is_plain(octets: Octets, places: Places, ends: Flags) -> bool:
-    chosen = np.flatnonzero(_MAY_MATTER[_at(octets, places, "<u2")])
-    names, ends = _names(octets, places[chosen]), ends[chosen]
-    if _too_many_of(names, ends):
-        return False
-    styles = 0
-    for number in _STYLES_NUMBERS:
-        if (same := names == number).any():
-            styles += int(_level(ends[same]).max())
-    return styles <= MAX_STYLES and len(places) * (1 + styles) <= MOST_ELEMENTS
-
-
 def _may_exceed(octets: Octets, places: Places, ends: Flags, depth: int) -> bool:
     names = _names(octets, places)
     hashes = _hashes(names)
     if _too_many_of(names, ends):
         return True
     deep = np.flatnonzero(_SHALLOW_TABLE[hashes] != names)
-    depths, styles = _levels(names[deep], hashes[deep], ends[deep])
-    if depths is None or styles is None:
-        return True
-    most = int(styles.max(initial=0))
-    return (
-        most > MAX_STYLES or len(places) * (1 + most) > MOST_ELEMENTS or bool(depths.max(initial=0) > depth)
-    )
+    depths = _levels(names[deep], hashes[deep], ends[deep])
+    return depths is None or len(places) > MOST_ELEMENTS or bool(depths.max(initial=0) > depth)
 
 
 def _too_many_of(names: Numbers, ends: Flags) -> bool:
@@ -150,35 +172,27 @@ def _too_many_of(names: Numbers, ends: Flags) -> bool:
     return any(np.count_nonzero(starts == number) > most for number, most in _MOST_NUMBERS)
 
 
-def _level(ends: Flags) -> Places:
-    """How many elements of a name are open after each of its tags."""
-    level = np.cumsum(1 - 2 * ends.astype(np.int64))
-    level -= np.minimum(np.minimum.accumulate(level), 0)
-    return level
-
-
-def _levels(names: Numbers, hashes: Numbers, ends: Flags) -> tuple[Places, Places] | tuple[None, None]:
-    """How many elements are open after each tag, and how many of them style text; None where that cannot be told.
+def _levels(names: Numbers, hashes: Numbers, ends: Flags) -> Places | None:
+    """How many elements are open after each tag; None where that cannot be told.
 
     For each name the elements open after each of its tags, all at once: a third of the time of following the tags.
     """
-    changes, styles = np.zeros(len(names), np.int64), np.zeros(len(names), np.int64)
+    changes = np.zeros(len(names), np.int64)
     if not len(names):
-        return changes, styles
+        return changes
     order = np.argsort(hashes.astype(np.uint16), kind="stable")  # by counting, as it is for 16 bits
     starts = np.flatnonzero(np.diff(names[order], prepend=names[order[:1]] + np.uint64(1)))
     if len(starts) > _MOST_NAMES or len(np.unique(hashes[order[starts]])) < len(starts):
-        return None, None
+        return None
     for places in np.split(order, starts[1:]):
         name = names[places[0]].tobytes().rstrip(b"\0").decode()
         if name and name not in _SHALLOW:
             # names that were cut off may differ: their end tags close nothing
-            closes = ends[places]
-            level = _level(closes) if len(name) < _WHOLE_NAME else np.cumsum(~closes)
+            steps = np.where(ends[places], -(len(name) < _WHOLE_NAME), 1)
+            level = np.cumsum(steps)
+            level -= np.minimum(np.minimum.accumulate(level), 0)
             changes[places] = np.diff(level, prepend=0)
-            if name in _STYLES:
-                styles[places] = changes[places]
-    return np.cumsum(changes), np.cumsum(styles)
+    return np.cumsum(changes)
 
 
 def _names(octets: Octets, places: Places) -> Numbers:
@@ -227,7 +241,7 @@ class _Open:
     def __init__(self, depth: int) -> None:
         self.made = 0
         self._depth = depth
-        self._level = self._styles = 0
+        self._level = 0
         self._names: Counter[str] = Counter()
 
     def start(self, name: str) -> bool:
@@ -238,14 +252,10 @@ class _Open:
         elif name in _SHALLOW:
             within = True
         else:
-            styles = name in _STYLES
-            within = self._level < self._depth and not (styles and self._styles >= MAX_STYLES)
-            if within:
-                self._names[name] += 1
-                self._level += 1
-                self._styles += styles
-        if within:
-            self.made += 1 + self._styles
+            within = self._level < self._depth
+            self._names[name] += within
+            self._level += within
+        self.made += within
         return within
 
     def end(self, name: str) -> None:
@@ -255,7 +265,6 @@ class _Open:
             return
         self._names[name] -= 1
         self._level -= 1
-        self._styles -= name in _STYLES
         if name == "ruby" and not self._names[name]:
             for part in _RUBY_PARTS:
                 self._level -= self._names.pop(part, 0)

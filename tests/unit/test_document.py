@@ -23,7 +23,7 @@ from webcrawl.coding import codings, pieces, zstd
 from webcrawl.document import Document
 from webcrawl.errors import BadCoding
 from webcrawl.mime.sniff import MediaType, sniff
-from webcrawl.nesting import MAX_STYLES, TRUSTED_TAGS, flattened, is_plain, may_exceed
+from webcrawl.nesting import TRUSTED_TAGS, flattened, may_exceed
 from webcrawl.page import ROW_FIELDS, Page
 
 URL = "https://example.org/"
@@ -144,35 +144,6 @@ def test_whoever_is_told_that_nothing_nests_deeper_need_not_look(tags: list[str]
 def test_names_that_are_not_cut_off_are_told_exactly(tags: list[str], depth: int) -> None:
     markup = "".join(tags)
     assert may_exceed(markup.encode(), depth) == (flattened(markup, depth) != markup)
-
-
-STYLES = [
-    "<b>",
-    "<B>",
-    "</b>",
-    "<i x=1>",
-    "</I>",
-    "<em>",
-    "<code>",
-    "</code>",
-    "<p>",
-    "<html>",
-    "<!",
-    "<br>",
-    "<s",
-]
-
-
-@given(st.lists(st.sampled_from(STYLES), max_size=100))
-def test_a_page_told_to_be_plain_is_left_as_it_is(tags: list[str]) -> None:
-    markup = "".join(tags)
-    if is_plain(markup.encode()):
-        assert flattened(markup, 1_000) == markup
-
-
-def test_pages_as_they_are_written_are_plain() -> None:
-    assert is_plain(b"<html><body>" + b"<p>a <b>bold <i>and</i></b> <code>word</code><br>" * 300)
-    assert not is_plain(b"<p><b>bold</b>" * 300 + b"<b>" * (MAX_STYLES + 1))
 
 
 def test_few_elements_with_many_end_tags_are_bounded() -> None:

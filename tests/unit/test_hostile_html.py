@@ -10,7 +10,7 @@ import pytest
 from webcrawl.document import Document
 from webcrawl.long_tags import MOST_ATTRIBUTES
 from webcrawl.mime.html import describe
-from webcrawl.nesting import MAX_DEPTH, MAX_STYLES, MOST_OF, TRUSTED_TAGS, flattened, may_exceed
+from webcrawl.nesting import MAX_DEPTH, MOST_OF, TRUSTED_TAGS, flattened, may_exceed
 
 MEGABYTES = 600
 SECONDS = 30
@@ -18,6 +18,12 @@ HOSTILE = {
     "styles opened anew": "'<p>' + ''.join(f'<b id={i}>' for i in range(400)) + '</p>' + '<p>x' * 20_000",
     "a few styles": "'<p>' + ''.join(f'<i id={i}>' for i in range(10)) + '</p>' + '<p>x' * 2_000_000",
     "a style a paragraph": "''.join(f'<p><b id={i}>x</p>' for i in range(400_000))",
+    "styles ended in comments": "'<p>' + ''.join(f'<b id={i}><!--</b>-->' for i in range(4_000)) + '<p>x' * 20_000",
+    "styles ended in cells": "'<td>' + ''.join(f'<b id={i}><object></b>' for i in range(4_000)) + '<p>x' * 20_000",
+    "styles cut by >": "'<p>' + ''.join(f'<b x=\">{i}\">' for i in range(4_000)) + '<p>x' * 20_000",
+    "styles cut by quotes": "'<p>' + ''.join(f'<b x=\\'\"\\' y=\">{i}\">' for i in range(4_000)) + '<p>x' * 9_000",
+    "long styles": "'<p>' + ''.join(f'<b {\" \" * 600}{i}>' for i in range(4_000)) + '<p>x' * 20_000",
+    "styles alike": "'<p>' + '<b x=1><!--</b>-->' * 4_000 + '<p>x' * 400_000",
     "few tags": "'<p>' + ''.join(f'<b id={i}>' for i in range(4_000)) + '</p>' + '<p>x' * 4_000",
     "paragraphs": "'<p>x' * 2_000_000",
     "end tags": "'<p>' + '</p>' * 2_000_000",
@@ -62,16 +68,28 @@ def read(markup: str) -> Document:
     return Document(markup.encode(), "text/html", "utf-8", "http://h/")
 
 
-def test_what_is_left_out_leaves_text_and_links() -> None:
+def test_styles_that_could_be_repeated_too_often_are_spans() -> None:
     page = (
         "<p>" + "".join(f"<b id={number}>" for number in range(400)) + "</p>" + "<p><a href=/x>y</a>" * 5_000
     )
     document = read(page)
     assert len(document.html.css("a[href]")) == 5_000
-    assert len(document.html.css("p:last-child b")) == MAX_STYLES
+    assert len(document.html.css("span[id]")) == 400
+    assert not document.html.css("b")
     assert document.html.body is not None
     assert document.html.body.text() == "y" * 5_000
     assert describe(document).details["simplified"] is True
+
+
+def test_all_that_styles_text_is_a_span_then_in_any_spelling() -> None:
+    some = (
+        "<B id=1>a</B> <code\n>b</code> <sTrOnG/>c</strong > <small>d</small> <base> <ul></ul> <bdo>e</bdo>"
+    )
+    document = read(some + "".join(f"<i class='x{number}'></i>" for number in range(1_000)) + "<p>x" * 2_000)
+    assert document.simplified
+    assert {node.tag for node in document.html.css("body *")} == {"span", "base", "ul", "bdo", "p"}
+    assert document.html.body is not None
+    assert document.html.body.text().startswith("a b c d   e")
 
 
 def test_options_beyond_the_bound_are_text() -> None:
@@ -101,17 +119,18 @@ def test_a_tag_keeps_its_first_attributes() -> None:
         "<ruby>a<rt>b</ruby>" * 5_000,
         "<img src='data:image/png;base64," + "A/b+" * 50_000 + "'>",
         "<script>" + "a < b; c = 'd' ; " * 10_000 + "</script>",
-        "<b>" * MAX_STYLES + "<p>x" * TRUSTED_TAGS,
+        "<b>" * 16 + "<p>x" * TRUSTED_TAGS,
+        "".join(f"<p><code class='kind {number % 40}'>x</code>" for number in range(3_000)),
     ],
 )
 def test_honest_pages_are_parsed_as_they_are(page: str) -> None:
     assert not read(page).simplified
 
 
-def test_bounds_of_depth_and_styles_are_told_before_they_are_reached() -> None:
-    within = "<div>" * (MAX_DEPTH - MAX_STYLES) + "<b>" * MAX_STYLES + "</x>" * 10_000
+def test_the_bound_of_depth_is_told_before_it_is_reached() -> None:
+    within = "<div>" * MAX_DEPTH + "</x>" * 10_000
     assert not may_exceed(within.encode(), MAX_DEPTH)
     assert flattened(within, MAX_DEPTH) == within
-    for more in ("<b>" + within, "<div>" * MAX_STYLES + "<div>" + within):
-        assert may_exceed(more.encode(), MAX_DEPTH)
-        assert flattened(more, MAX_DEPTH) != more
+    more = "<div>" + within
+    assert may_exceed(more.encode(), MAX_DEPTH)
+    assert flattened(more, MAX_DEPTH) != more

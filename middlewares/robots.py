@@ -134,7 +134,7 @@ class RobotsMiddleware:
             with suppress(InvalidURL):
                 urls.append(normalize(sitemap))
         frontier_scheduler(self._crawler).add_links(
-            urls, depth=1, referrer=robots_url(host), level=DEFAULT_LEVEL
+            urls, depth=1, referrer=robots_url(host), level=DEFAULT_LEVEL, sitemaps=True
         )
 
     async def _fetch(self, url: str) -> RobotsPolicy:

@@ -7,6 +7,7 @@ import zlib
 from contextlib import suppress
 
 from webcrawl.document import Document
+from webcrawl.mime.facts import Facts, SitemapLink
 from webcrawl.mime.sniff import SNIFF_BYTES, is_sitemap
 from webcrawl.page import Page
 from webcrawl.reading import MimePipeline
@@ -18,7 +19,10 @@ _LINES = re.compile(r"sitemap[^/]*\.txt$", re.IGNORECASE)
 
 
 class SitemapPipeline(MimePipeline):
-    """Reads all plain XML, of which only sitemaps have facts, packed ones, and by their names lists of lines."""
+    """Reads all plain XML, of which only sitemaps have facts, packed ones, and lists of lines.
+
+    What is no XML is a sitemap by its name or by who named it: robots.txt, an index or a seed.
+    """
 
     types = _XML | _GZIP | {"text/plain"}
     reader = "webcrawl.mime.sitemap:read"
@@ -26,7 +30,7 @@ class SitemapPipeline(MimePipeline):
     def takes(self, page: Page) -> bool:
         if page.mime_type not in self.types:
             return False
-        if page.mime_type in _XML:
+        if page.mime_type in _XML or page.is_sitemap:
             return True
         path = page.final_url.partition("?")[0]
         if page.mime_type in _GZIP:
@@ -34,8 +38,14 @@ class SitemapPipeline(MimePipeline):
         return _LINES.search(path) is not None
 
     def was_read(self, page: Page) -> bool:
-        # whether lines are those of a sitemap their name tells, which a copy has none of
+        # whether lines are those of a sitemap is not in them, which a copy has none of
         return page.was_read and page.mime_type != "text/plain"
+
+    async def _facts(self, document: Document) -> Facts:
+        facts = await super()._facts(document)
+        if facts.details.get("sitemap") == "sitemapindex":
+            facts.links = [SitemapLink(*link) for link in facts.links]
+        return facts
 
 
 def _packs_a_sitemap(document: Document | None) -> bool:

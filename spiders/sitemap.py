@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+from scrapy import Request
 from scrapy.http import Response
 
 from spiders.base import BroadSpider
 from webcrawl.mime.html import is_html
+from webcrawl.requests import SITEMAP
 from webcrawl.urls import split
 
 
@@ -25,6 +27,11 @@ class Sitemap(BroadSpider):
     def __init__(self, *args: Any, follow: str = "no", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.follow = follow.lower() in ("yes", "true", "1")
+
+    async def start(self) -> AsyncIterator[Request]:
+        async for request in super().start():
+            request.meta[SITEMAP] = True
+            yield request
 
     def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
         page = self.page(response)

@@ -21,6 +21,7 @@ from webcrawl.mime.facts import language
 from webcrawl.mime.html import is_html, robots_metas
 from webcrawl.mime.sniff import sniff
 from webcrawl.page import Meeting, Page
+from webcrawl.requests import SITEMAP
 from webcrawl.responses import (
     BAD_CODING,
     LOST,
@@ -94,6 +95,7 @@ def page_of(response: Response) -> Page:
         processing_error=exchange.problem if exchange else None,
     )
     page.document, page.exchange = document, exchange
+    page.is_sitemap = bool(response.meta.get(SITEMAP))
     page.content_language = _one_language(response.headers.get("Content-Language"))
     if (known := known_of(response)) is not None:
         page.digest = known.digest

@@ -15,7 +15,7 @@ from webcrawl.errors import InvalidURL
 from webcrawl.fetched import meeting_of
 from webcrawl.frontier import DEFAULT_LEVEL
 from webcrawl.links import PageLinks
-from webcrawl.mime.facts import Link
+from webcrawl.mime.facts import Link, SitemapLink
 from webcrawl.page import Page
 from webcrawl.session import Session
 from webcrawl.urls import normalize
@@ -67,16 +67,17 @@ class Outlinks:
         if any(link.modified for link in links):
             links = sorted(links, key=lambda link: link.modified or _LONG_AGO, reverse=True)
         for start in range(0, len(links), _AT_ONCE):
-            urls: dict[int, list[str]] = {DEFAULT_LEVEL - 1: [], DEFAULT_LEVEL: []}
+            urls: dict[tuple[int, bool], list[str]] = {}
             for link in links[start : start + _AT_ONCE]:
                 fresh = link.modified is not None and timedelta() <= now - link.modified <= FRESH
                 with suppress(InvalidURL):
-                    urls[DEFAULT_LEVEL - fresh].append(normalize(link.url))
-            for level, of_level in urls.items():
-                self._add(of_level, depth, referrer, level)
+                    url = normalize(link.url)
+                    urls.setdefault((DEFAULT_LEVEL - fresh, isinstance(link, SitemapLink)), []).append(url)
+            for (level, sitemaps), alike in sorted(urls.items()):
+                self._add(alike, depth, referrer, level, sitemaps)
             await asyncio.sleep(0)
 
-    def _add(self, urls: list[str], depth: int, referrer: str, level: int) -> None:
+    def _add(self, urls: list[str], depth: int, referrer: str, level: int, sitemaps: bool = False) -> None:
         if not urls:
             return
         scheduler = frontier_scheduler(self._crawler)
@@ -84,4 +85,4 @@ class Outlinks:
         if limit and depth > limit:
             scheduler.count("too_deep", len(urls))
             return
-        scheduler.add_links(urls, depth=depth, referrer=referrer, level=level)
+        scheduler.add_links(urls, depth=depth, referrer=referrer, level=level, sitemaps=sitemaps)

@@ -23,6 +23,7 @@ _CARRIED = (
     "frames",
     "is_first",
     "is_frame",
+    "is_sitemap",
     "main_text",
     "meeting",
     "noarchive",
@@ -55,10 +56,10 @@ class Carried:
     `is_first`: once stored, the page stands for its exact copies. `noarchive` keeps a page out of the archive: it says
     so itself, or it is a near-duplicate to be dropped. `main_text` is the part of `text` that the page is about, where
     one stands out, white space as it comes. `frames` are the documents whose text belongs to the page, which are pages
-    too: `is_frame`. `meeting` is where links found in the document are handed over; `nofollow`: nobody will want them.
-    `was_read`: an earlier page with the same bytes was read in the same way, so that this one need not be.
-    `unchanged` is the stored document of which an answer says that it still holds, where that may lead to other pages:
-    nothing else of it is wanted.
+    too: `is_frame`. `is_sitemap`: it was named as one. `meeting` is where links found in the document are handed over;
+    `nofollow`: nobody will want them. `was_read`: an earlier page with the same bytes was read in the same way, so that
+    this one need not be. `unchanged` is the stored document of which an answer says that it still holds, where that may
+    lead to other pages: nothing else of it is wanted.
     """
 
     __slots__ = _CARRIED
@@ -70,6 +71,7 @@ class Carried:
     frames: tuple[Document, ...]
     is_first: bool
     is_frame: bool
+    is_sitemap: bool
     main_text: str | None
     meeting: Meeting | None
     noindex: bool
@@ -99,6 +101,7 @@ class Carried:
         self.frames = ()
         self.is_first = False
         self.is_frame = False
+        self.is_sitemap = False
         self.main_text = None
         self.meeting = None
         self.text = None

@@ -16,6 +16,9 @@ from webcrawl.errors import StoreError
 from webcrawl.frontier import Candidate, LeasedURL, level_of_priority, priority_of_level
 from webcrawl.urls import Canonicalizer, normalize, split
 
+SITEMAP = "sitemap"
+"""Request.meta key of what is a sitemap by who named it: robots.txt, an index or a seed."""
+
 _PASSING_META = frozenset({"depth", "download_latency", "download_slot", "is_start_request", "retry_times"})
 
 _EXTENSIONS: dict[int, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
@@ -97,6 +100,12 @@ def is_plain(request: Request, spider: Spider) -> bool:
         and request.meta.get("referrer") == _referrer(request)
         and not (_own_meta(request, spider).keys() - {"referrer"})
     )
+
+
+def sitemap_extra(spider: Spider) -> bytes:
+    """What the queue entry of a link says when that was named as a sitemap."""
+    record: dict[str, Any] = {"meta": {SITEMAP: True}}
+    return pack(record | {"errback": "errback"} if hasattr(spider, "errback") else record)
 
 
 def to_request(url: LeasedURL, spider: Spider) -> Request:

@@ -31,7 +31,7 @@ from webcrawl.frontier import Candidate, LeasedURL, Settlement
 from webcrawl.held import HeldRequests, ticket_of
 from webcrawl.politeness import Ok
 from webcrawl.postponed import Postponed
-from webcrawl.requests import Unserializable, to_candidate, to_request
+from webcrawl.requests import Unserializable, sitemap_extra, to_candidate, to_request
 from webcrawl.session import Session
 from webcrawl.task import Task
 from webcrawl.urls import split
@@ -111,8 +111,14 @@ class FrontierScheduler(RedisScheduler):
             self._held.forget(candidate.extra)
         return added
 
-    def add_links(self, links: Iterable[str], *, depth: int, referrer: str, level: int) -> None:
-        """Give a page's links (normalised) that pass the filters to the frontier, no requests made of them."""
+    def add_links(
+        self, links: Iterable[str], *, depth: int, referrer: str, level: int, sitemaps: bool = False
+    ) -> None:
+        """Give a page's links (normalised) that pass the filters to the frontier, no requests made of them.
+
+        `sitemaps`: it names them as such.
+        """
+        extra = sitemap_extra(self.spider) if sitemaps else None
         worker, allowed = self.worker, self.session.filters.apply
         fingerprint, recent = self.session.canonicalizer.fingerprint, worker.found.recent.links
         filtered = 0
@@ -125,7 +131,7 @@ class FrontierScheduler(RedisScheduler):
                 filtered += 1
                 continue
             host, path = split(url)
-            worker.add(Candidate(host, path, fingerprint(url), level, depth, referrer))
+            worker.add(Candidate(host, path, fingerprint(url), level, depth, referrer, extra))
             recent.add(link)
         self.count("filtered", filtered)
 

@@ -67,6 +67,35 @@ def test_a_sitemap_of_any_type_and_name_is_read(local_web: StartWeb, run_crawl: 
     ]
 
 
+def test_lines_are_a_sitemap_where_they_are_named_as_one(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    lists = {
+        "/of-robots.txt": "/a",
+        "/of-index.txt": "/b",
+        "/seed.txt": "/c",
+        "/moved.txt": "/d",
+        "/other.txt": "/no",
+    }
+    for path, page in lists.items():
+        lines = f"\ufeff{web.url(SITE, page)}\r\n"
+        web.put(SITE, path, Reply(lines, headers={"Content-Type": "text/plain; charset=utf-8"}))
+        web.put(SITE, page, f"page {page}")
+    named = "".join(
+        f"Sitemap: {path}\n" for path in ("/of-robots.txt", "/index.xml", "/old.txt", "/none.txt")
+    )
+    web.put(SITE, "/robots.txt", f"User-agent: *\n{named}")
+    web.put(SITE, "/old.txt", Reply("", status=301, headers={"Location": "/moved.txt"}))
+    index = sitemap(web.url(SITE, "/of-index.txt"), kind="sitemapindex", entry="sitemap")
+    web.put(SITE, "/index.xml", index)
+    web.put(SITE, "/sitemap.xml", sitemap(web.url(SITE, "/other.txt")))
+    seeds = [web.host(SITE), web.url(SITE, "/seed.txt")]
+    result = run_crawl("sitemap", seeds, arguments={"scope": "host"}, DOWNLOAD_DELAY=0)
+    more = {"/index.xml", "/none.txt", "/old.txt", "/sitemap.xml"}
+    assert set(paths(web)) == {*lists, *lists.values(), *more} - {"/no"}
+    states = {row["url"].removeprefix(web.host(SITE)): row["state"] for row in result.rows()}
+    assert states["/none.txt"] == "missing"
+
+
 def test_links_are_followed_when_that_is_said(local_web: StartWeb, run_crawl: RunCrawl) -> None:
     web = local_web(SITE, OTHER)
     serve(web)

@@ -38,6 +38,12 @@ class Link(NamedTuple):
     modified: datetime | None = None
 
 
+class SitemapLink(Link):
+    """One to what the document says to be a sitemap."""
+
+    __slots__ = ()
+
+
 @dataclass(slots=True, kw_only=True)
 class Facts:
     """What a document says of itself; None where it does not.

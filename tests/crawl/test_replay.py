@@ -11,6 +11,8 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,10 @@ from fastwarc.warc import ArchiveIterator as FastIterator
 from warcio.archiveiterator import ArchiveIterator
 
 from tests.crawls import CHECKOUT, NO_NAMES, CrawlResult, crawl_hosts
+from tests.unit.warcs import NOW, exchange
 from tests.web import LocalWeb, Reply
 from webcrawl.stores.cdxj import surt
+from webcrawl.stores.warc import WarcWriter
 
 SITE = "127.0.1.1"
 LARGE = "<p>" + "word " * 30_000
@@ -233,3 +237,21 @@ def test_a_wacz_without_titles_is_made_only_where_there_is_no_database(
     pages, _ = check_wacz(output)
     # that the copy is HTML is known to the database alone
     assert len(pages) == 6 and not any("title" in page for page in pages)
+
+
+def test_what_a_crawl_found_unchanged_is_told_where_the_body_is_elsewhere(tmp_path: Path) -> None:
+    old, new = exchange("old"), exchange("new", b"<p>new")
+    folder, later = tmp_path / "warc", NOW + timedelta(days=1)
+    with WarcWriter(folder, "first", "x") as writer:
+        writer.write(old)
+    with WarcWriter(folder, "second", "x") as writer:
+        writer.write(new)
+        for one in (old, new):
+            head = b"HTTP/1.1 304 Not Modified\r\n\r\n"
+            unchanged = replace(one, status=304, response_head=head, fetched_at=later)
+            writer.write_unmodified(unchanged, one.url, NOW, one.payload.digest)
+    for crawl, told in (("first", ""), ("second", "1 answers say that a page is unchanged (304)")):
+        said = scrapy("wacz", "-o", tmp_path / f"{crawl}.wacz", crawl, "-s", f"DATA_DIR={tmp_path}")
+        assert told in said and ("304" in said) == bool(told)
+        pages, _ = check_wacz(tmp_path / f"{crawl}.wacz")
+        assert len(pages) == 1

@@ -78,6 +78,13 @@ class Command(SessionCommand):
             f"{packed.pages:,} pages, {packed.records:,} records of {packed.files:,} WARC files "
             f"are in {output}: {output.stat().st_size / 1e6:,.1f} MB."
         )
+        if packed.without_body:
+            print(
+                f"{packed.without_body:,} answers say that a page is unchanged (304), and its body is not among the "
+                "records of that URL here: where another crawl archived it, these pages are not listed, and cannot be "
+                "replayed from this file alone.",
+                file=sys.stderr,
+            )
 
 
 def _of_crawl(archive: Archive, session: Session) -> list[tuple[StoredFile, StoredFile]]:

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import xxhash
 
 from webcrawl.errors import StoreError
+from webcrawl.stores.cdxj import REVISIT
 from webcrawl.stores.warc import StoredFile, WarcPlace
 
 VERSION = "1.1.1"
@@ -50,6 +51,8 @@ class Contents(NamedTuple):
     files: int
     records: int
     pages: int
+    without_body: int
+    """Answers 304 of URLs whose body was archived elsewhere, by another crawl say."""
 
 
 Describe = Callable[[Sequence[Capture]], Iterable[dict[str, Any] | None]]
@@ -73,7 +76,8 @@ def write(
                 package.add(f"archive/{warc.name}", warc.chunks(_CHUNK), warc.size)
             listed = _Pages(describe)
             index = _Index()
-            lines = heapq.merge(*(_lines(cdxj) for _, cdxj in warcs))
+            unmodified = _Unmodified()
+            lines = unmodified.counted(heapq.merge(*(_lines(cdxj) for _, cdxj in warcs)))
             package.add("indexes/index.cdx.gz", index.compressed(listed.taken(lines, pages.write)))
             package.add("indexes/index.idx", index.blocks)
             pages.seek(0)
@@ -84,7 +88,7 @@ def write(
         with suppress(FileNotFoundError):
             unfinished.unlink()
         raise
-    return Contents(len(warcs), index.records, listed.count)
+    return Contents(len(warcs), index.records, listed.count, unmodified.without_body)
 
 
 class _Package:
@@ -179,6 +183,25 @@ class _Pages:
                     write(json.dumps(page, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
                     self.count += 1
             yield from batch
+
+
+class _Unmodified:
+    """Counts answers 304 whose body no earlier record of the same URL has, on the way of the index lines."""
+
+    def __init__(self) -> None:
+        self.without_body = 0
+
+    def counted(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """The same lines, which are sorted by URL and time."""
+        for _, of_url in itertools.groupby(lines, lambda line: line.partition(b" ")[0]):
+            digests: set[str] = set()
+            for line in of_url:
+                facts = json.loads(line.split(b" ", 2)[2])
+                if facts["mime"] != REVISIT:
+                    digests.add(facts["digest"])
+                elif facts["status"] == "304" and facts["digest"] not in digests:
+                    self.without_body += 1
+                yield line
 
 
 def _capture(line: bytes) -> Capture | None:

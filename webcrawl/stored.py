@@ -13,7 +13,7 @@ from webcrawl.mime.trial import StoredTrial
 from webcrawl.stores.archive import open_archive
 from webcrawl.stores.bodies import Bodies
 from webcrawl.stores.metadata import Metadata
-from webcrawl.stores.places import Row, own_place, place_of
+from webcrawl.stores.places import Row, own_place, place_of, place_with_body
 from webcrawl.stores.record import has_body, http_fields
 from webcrawl.stores.warc import WarcPlace
 
@@ -49,9 +49,12 @@ class StoredPages:
         return None if place is None else self.body_at(place)
 
     def body_at(self, place: WarcPlace) -> Body | None:
-        """The decoded body of a record; None when it has none."""
+        """The decoded body of a record, or of the one that it refers to; None when it has none."""
         record, body = self._bodies.read(place)
-        return body if has_body(record) else None
+        if has_body(record):
+            return body
+        referred = place_with_body(place, self._bodies.head, self.metadata.history)
+        return None if referred is None else self._bodies.read(referred)[1]
 
     def location(self, row: Row) -> str | None:
         """Where the answer of a page redirects to, as the server said it; None when it is not in the archive."""

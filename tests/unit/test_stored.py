@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from scrapy.settings import Settings
 from tests.unit.warcs import NOW, exchange
 from webcrawl.config import FetchConfig, StoreConfig
 from webcrawl.errors import StoreError
+from webcrawl.exchange import digest as payload_digest
 from webcrawl.linkcheck import problems
 from webcrawl.mirror import write_mirror
 from webcrawl.page import Page
@@ -42,13 +44,21 @@ class Crawl:
         self.archive = FolderArchive(folder / "warc")
         self.metadata = Metadata(self.stores.metadata)
 
-    def put(self, path: str, payload: bytes, headers: bytes = b"", mime_type: str = "text/html") -> WarcPlace:
+    def put(
+        self,
+        path: str,
+        payload: bytes,
+        headers: bytes = b"",
+        mime_type: str = "text/html",
+        at: datetime = NOW,
+        **more: Any,
+    ) -> WarcPlace:
         """A page, of HTTP where there are headers."""
-        of_http = exchange(path, payload, headers)
+        of_http = replace(exchange(path, payload, headers), fetched_at=at)
         bare = replace(of_http, request_head=b"", response_head=b"", mime_type=mime_type)
-        page = Page(
-            url=HOME + path, host=HOME[:-1], fetched_at=of_http.fetched_at, status=200, mime_type=mime_type
-        )
+        page = Page(url=HOME + path, host=HOME[:-1], fetched_at=at, status=200, mime_type=mime_type)
+        for name, value in more.items():
+            setattr(page, name, value)
         page.exchange = of_http if headers else bare
         place = self.archive.write(page)
         kept = dict(zip(("warc_file", "warc_offset", "warc_length"), place, strict=True))
@@ -65,6 +75,19 @@ class Crawl:
 @pytest.fixture
 def crawl(tmp_path: Path) -> Crawl:
     return Crawl(tmp_path, DOCUMENT_MAXSIZE={"text/html": 100_000, "video/*": 0})
+
+
+def test_a_copy_has_the_body_that_it_was_a_copy_of(crawl: Crawl) -> None:
+    header, digest = b"X: y\r\n", payload_digest(b"<p>the same")
+    crawl.put("first", b"<p>the same", header, digest=digest)
+    copy = {"duplicate_of": HOME + "first", "duplicate_kind": "exact", "duplicate_fetched_at": NOW}
+    crawl.put("copy", b"<p>the same", header, digest=digest, at=NOW + timedelta(seconds=1), **copy)
+    crawl.put("first", b"<p>changed", header, digest="sha1:" + "A" * 32, at=NOW + timedelta(days=1))
+    with crawl.stored() as stored:
+        for path, text in (("first", b"<p>changed"), ("copy", b"<p>the same")):
+            row = stored.get(HOME + path)
+            assert row is not None and (document := stored.document(row)) is not None
+            assert document.body == text
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ class _Attempt:
         self.parsed: futures.Future[Parsed] = futures.Future()
         self.parsed.set_running_or_notify_cancel()
         self._clock: tuple[int, float] | None = None
-        threading.Thread(target=self._parse, args=(document,), daemon=True).start()
+        threading.Thread(target=self._parse, args=(document,), name="parser", daemon=True).start()
 
     def _parse(self, document: Document) -> None:
         # macOS has no such clock

@@ -137,15 +137,15 @@ def test_a_page_that_takes_the_parser_too_long_is_mirrored_as_it_is(
         assert document is not None and document.refused and document.elements == []
         assert write_mirror(stored, tmp_path / "mirror") == (1, 0)
     assert (tmp_path / "mirror" / "www.example.org" / "index.html").read_bytes() == nested
-    # tracemalloc, which comes next, must not be started or stopped while a thread allocates without Python's lock
-    for thread in threading.enumerate():
-        if thread.name == "parser":
-            thread.join(60)
 
 
 def test_a_mirror_takes_no_memory_for_what_is_large(crawl: Crawl, tmp_path: Path) -> None:
     crawl.put("film.mp4", VIDEO, b"Content-Type: video/mp4\r\n", "video/mp4")
     crawl.put("bomb", gzip.compress(PAGE * 10), b"Content-Encoding: gzip\r\n")
+    # tracemalloc must not be started or stopped while a parser that was given up allocates without Python's lock
+    for thread in threading.enumerate():
+        if thread.name == "parser":
+            thread.join(60)
     with crawl.stored() as stored:
         tracemalloc.start()
         try:

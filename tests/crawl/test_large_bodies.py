@@ -126,7 +126,7 @@ def test_a_video_costs_the_worker_no_memory(
     chunked: bool, start_crawl: StartCrawl, request: pytest.FixtureRequest
 ) -> None:
     """With all pipelines: it is in the archive as it was sent, and MediaInfo was asked about it."""
-    megabytes = request.config.getoption("--video-megabytes")
+    megabytes = request.config.getoption("--video-megabytes") // (4 if chunked else 1)
     with video(megabytes, chunked=chunked) as large:
         options: dict[str, Any] = {"DOCUMENT_MAXSIZE": '{"*/*": 0}', "DOWNLOAD_MAXSIZE": 0}
         crawl = start_crawl("broad", [large], DOWNLOAD_TIMEOUT=200, **options)

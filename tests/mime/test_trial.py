@@ -15,8 +15,8 @@ from webcrawl.mime.html import describe
 from webcrawl.mime.readers import Readers
 from webcrawl.mime.trial import BYTES, StoredTrial, Trial, is_large, read
 
-# Twenty seconds for the parser, and told by no count.
-NESTED = "<div><!--</div>-->" * 120_000
+# Seven seconds for the parser, and told by no count.
+NESTED = "<div><!--</div>-->" * 70_000
 LONG = "<title>t</title><a href=/found>x</a>" + "<p>Words of a page that is long. And longer." * (BYTES // 40)
 LATE = "takes the parser more than 3 seconds"
 
@@ -71,7 +71,7 @@ async def test_while_a_page_is_parsed_that_takes_too_long_others_are_tried_by_a_
 
 def test_who_reads_one_after_the_other_goes_on_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webcrawl.mime.trial.SECONDS", 0.3)
-    trial, nested, good = StoredTrial(), Counted(NESTED[: len(NESTED) // 3]), Counted(LONG)
+    trial, nested, good = StoredTrial(), Counted(NESTED[: len(NESTED) // 2]), Counted(LONG)
     small = Counted("<p>")
     trial.parse(nested)
     trial.parse(small)
@@ -79,7 +79,7 @@ def test_who_reads_one_after_the_other_goes_on_too(monkeypatch: pytest.MonkeyPat
     trial.parse(good)
     assert good.refused is None and len(good.threads) == 1 and describe(good).title == "t"
     with pytest.raises(UnreadableDocument, match=LATE):
-        read(Counted(NESTED[: len(NESTED) // 3]))
+        read(Counted(NESTED[: len(NESTED) // 2]))
 
 
 async def test_what_fails_is_an_error_of_the_document() -> None:

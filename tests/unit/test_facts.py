@@ -38,7 +38,7 @@ VALUES = st.recursive(
         st.dictionaries(st.one_of(st.text(), st.integers(), st.none()), inner),
         st.tuples(inner, inner),
     ),
-    max_leaves=60,
+    max_leaves=30,
 )
 
 

@@ -67,13 +67,10 @@ class StoredPages:
 
         It is `refused` where the parser takes too long.
         """
-        place = place_of(row, self.metadata.get)
-        return None if place is None else self.document_at(row, place)
+        body = self.body(row)
+        return None if body is None else self._read(body, row["mime_type"] or "", row["charset"], row["url"])
 
-    def document_at(self, row: Row, place: WarcPlace) -> Document | None:
-        """The same of one of a page's records; None when it has no body."""
-        if (body := self.body_at(place)) is None:
-            return None
-        document = Document(body, row["mime_type"] or "", row["charset"], row["url"])
+    def _read(self, body: Body, mime_type: str, charset: str | None, url: str) -> Document:
+        document = Document(body, mime_type, charset, url)
         self._trial.parse(document)
         return document

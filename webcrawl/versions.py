@@ -12,7 +12,7 @@ from webcrawl.stored import StoredPages
 from webcrawl.stores.bodies import about
 from webcrawl.stores.metadata import Fetch
 from webcrawl.stores.past import UNCHANGED, state
-from webcrawl.stores.places import Row, own_place, place_with_body
+from webcrawl.stores.places import Row, own_place
 from webcrawl.stores.warc import WarcPlace
 
 UNREACHABLE = ("refused", "broken", "failed")
@@ -53,13 +53,10 @@ class Versions(StoredPages):
             return None
 
     def _document_at(self, place: WarcPlace, url: str) -> Document | None:
-        record = self._bodies.head(place)
-        with_body = place_with_body(place, self._bodies.head, self.metadata.history)
-        if with_body is None:
+        body = self.body_at(place)
+        if body is None:
             return None
-        body = self._bodies.read(with_body)[1]
+        record = self._bodies.head(place)
         media = sniff(body=body, **about(record))
         # what came without HTTP may claim what it was before a browser wrote it down
-        document = Document(body, media.mime_type, media.charset if record.http_head else None, url)
-        self._trial.parse(document)
-        return document
+        return self._read(body, media.mime_type, media.charset if record.http_head else None, url)

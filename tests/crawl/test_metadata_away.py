@@ -37,11 +37,11 @@ def database(postgres: PostgresServer) -> str:
 def start(
     start_crawl: Callable[..., Crawl], project: Project, database: str, valkey: Redis, redis_url: str
 ) -> Callable[..., Crawl]:
-    def start(spider: str, source: str, seeds: list[str]) -> Crawl:
+    def start(spider: str, source: str, web: LocalWeb) -> Crawl:
         project.add_spider(spider, source)
         return start_crawl(
             spider,
-            seeds,
+            seeds(web),
             project=project.folder,
             REDIS_URL=redis_url,
             METADATA_URI=database,
@@ -51,6 +51,10 @@ def start(
         )
 
     return start
+
+
+def seeds(web: LocalWeb) -> list[str]:
+    return [web.url(site) for site in SITES]
 
 
 def fetches(database: str, urls: set[str]) -> list[int]:
@@ -66,9 +70,8 @@ def test_pages_wait_for_a_database_that_is_away_and_none_is_lost_or_stored_twice
     start: Callable[..., Crawl], local_web: Callable[..., LocalWeb], postgres: PostgresServer, database: str
 ) -> None:
     web = local_web(*SITES)
-    graph = generated_web(8, web, pages=90)
-    seeds = [web.url(site) for site in SITES]
-    crawl = start("impatient", IMPATIENT, seeds)
+    pages = generated_web(8, web, pages=90).reachable(*seeds(web))
+    crawl = start("impatient", IMPATIENT, web)
     until(lambda: len(web.hits) >= 20, crawl)
     postgres.stop()
     try:
@@ -85,10 +88,10 @@ def test_pages_wait_for_a_database_that_is_away_and_none_is_lost_or_stored_twice
         assert crawl.wait(30).returncode == 0
     finally:
         postgres.start()
-    result = start("impatient", IMPATIENT, seeds).wait(60)
+    result = start("impatient", IMPATIENT, web).wait(60)
     assert (result.summary["finish_reason"], result.summary["dead_letters"]) == ("finished", 0)
     # what was given up when the crawl was stopped was fetched again, but not stored before
-    assert set(fetches(database, graph.reachable(*seeds))) == {1}
+    assert set(fetches(database, pages)) == {1}
     assert "Traceback" not in crawl.stderr + result.stderr
 
 
@@ -96,9 +99,8 @@ def test_a_database_that_refuses_every_row_makes_no_dead_letters(
     start: Callable[..., Crawl], local_web: Callable[..., LocalWeb], postgres: PostgresServer, database: str
 ) -> None:
     web = local_web(*SITES)
-    graph = generated_web(8, web, pages=60)
-    seeds = [web.url(site) for site in SITES]
-    crawl = start("impatient", IMPATIENT, seeds)
+    pages = generated_web(8, web, pages=60).reachable(*seeds(web))
+    crawl = start("impatient", IMPATIENT, web)
     until(lambda: len(web.hits) >= 20, crawl)
     postgres.execute(database, "ALTER TABLE pages RENAME TO elsewhere")
     until(lambda: "The stores take no more for now" in crawl.stderr, crawl)
@@ -106,7 +108,7 @@ def test_a_database_that_refuses_every_row_makes_no_dead_letters(
     postgres.execute(database, "ALTER TABLE elsewhere RENAME TO pages")
     result = crawl.wait(60)
     assert (result.summary["finish_reason"], result.summary["dead_letters"]) == ("finished", 0)
-    assert set(fetches(database, graph.reachable(*seeds))) == {1}
+    assert set(fetches(database, pages)) == {1}
     assert "Traceback" not in result.stderr
 
 
@@ -142,9 +144,8 @@ def test_pages_wait_for_a_database_that_hangs_and_a_crawl_ends_all_the_same(
     start: Callable[..., Crawl], local_web: Callable[..., LocalWeb], postgres: PostgresServer, database: str
 ) -> None:
     web = local_web(*SITES)
-    graph = generated_web(8, web, pages=90)
-    seeds = [web.url(site) for site in SITES]
-    crawl = start("hurried", HURRIED, seeds)
+    pages = generated_web(8, web, pages=90).reachable(*seeds(web))
+    crawl = start("hurried", HURRIED, web)
     until(lambda: len(web.hits) >= 20, crawl)
     postgres.hang()
     try:
@@ -165,10 +166,10 @@ def test_pages_wait_for_a_database_that_hangs_and_a_crawl_ends_all_the_same(
         assert crawl.wait(30).returncode == 0
     finally:
         postgres.go_on()
-    result = start("hurried", HURRIED, seeds).wait(60)
+    result = start("hurried", HURRIED, web).wait(60)
     assert (result.summary["finish_reason"], result.summary["dead_letters"]) == ("finished", 0)
     # what was given up when the crawl was stopped was fetched again; a commit may have come through before
-    assert sum(count > 1 for count in fetches(database, graph.reachable(*seeds))) <= 10
+    assert sum(count > 1 for count in fetches(database, pages)) <= 10
     assert "Traceback" not in crawl.stderr + result.stderr
 
 

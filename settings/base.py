@@ -33,7 +33,7 @@ DEPTH_LIMIT = 0
 REVISIT = False
 CONCURRENT_REQUESTS = 64
 CONCURRENT_ITEMS = 4
-SCRAPER_SLOT_MAX_ACTIVE_SIZE = 1_000_000
+SCRAPER_SLOT_MAX_ACTIVE_SIZE = 3_000_000
 
 # --- The engine and the frontier -------------------------------------------------------------------------------------
 REDIS_URL: str | None = None
@@ -154,6 +154,7 @@ FRAMES_STITCHED = False
 SIMHASH_DISTANCE = 3
 NEAR_DUPLICATES = "mark"
 NEAR_DUPLICATES_FOLLOW = True
+ITEM_PROCESSOR = "webcrawl.processor.ItemProcessor"
 ITEM_PIPELINES = {
     "pipelines.checksum.ChecksumPipeline": 100,
     "pipelines.html.HtmlPipeline": 200,

@@ -12,7 +12,9 @@ from webcrawl.body import Body
 from webcrawl.long_tags import may_have_long_tag, shortened
 from webcrawl.xhtml import expanded
 
-Element: TypeAlias = tuple[str, dict[str, str | None]]
+Attributes: TypeAlias = dict[str, str | None]
+"""Of an element, by name."""
+Element: TypeAlias = tuple[str, Attributes]
 """Name and attributes."""
 Parsed: TypeAlias = tuple[LexborHTMLParser, bool]
 """A page's tree, and whether something was left out of it."""
@@ -47,7 +49,9 @@ class Document:
         "_body",
         "_elements",
         "_html",
+        "_metas",
         "_simplified",
+        "_taken",
         "_text",
         "charset",
         "mime_type",
@@ -64,7 +68,9 @@ class Document:
         self._text: str | None = None
         self._html: LexborHTMLParser | None = None
         self._simplified = False
+        self._taken = False
         self._elements: list[Element] | None = None
+        self._metas: list[Attributes] | None = None
 
     def __len__(self) -> int:
         """The number of bytes."""
@@ -125,6 +131,16 @@ class Document:
     def take(self, parsed: Parsed) -> None:
         """Have what was made of it elsewhere as `html` and `simplified`."""
         self._html, self._simplified = parsed
+        self._taken = True
+
+    def forget(self) -> None:
+        """Let go of what was made of the bytes, which is made again for whoever asks; a tree takes 15 times as much.
+
+        What was made elsewhere is kept: it would take too long here.
+        """
+        self._text = self._elements = self._metas = None
+        if not self._taken:
+            self._html = None
 
     @property
     def simplified(self) -> bool:
@@ -155,6 +171,13 @@ class Document:
         if self._elements is None:
             self._elements = elements(self.html)
         return self._elements
+
+    @property
+    def metas(self) -> list[Attributes]:
+        """The attributes of each <meta content>, in document order."""
+        if self._metas is None:
+            self._metas = [attributes for tag, attributes in self.elements if tag == "meta"]
+        return self._metas
 
 
 def _bounded(markup: bytes) -> bytes:

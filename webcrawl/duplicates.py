@@ -55,32 +55,36 @@ def simhash64(text: str) -> int | None:
     words = _word_hashes(text)
     if len(words) < MIN_WORDS:
         return None
-    shingles = _shingles(words)
-    # what does not come together in so few places is not the same: cheaper than to count each
-    if np.bincount((shingles & _PLACE).view(np.int64)).max() <= MAX_WEIGHT:
-        return int(WeightedHashes((shingles, None)).value)
-    shingles, counts = np.unique(shingles, return_counts=True)
-    return int(WeightedHashes((shingles, np.minimum(counts, MAX_WEIGHT))).value)
+    return int(Hashes(limited(_shingles(words))).value)
 
 
-class WeightedHashes(Simhash):  # type: ignore[misc]
-    """A Simhash of (64-bit hashes, weights) as two arrays; without weights each hash counts as often as it occurs.
+class Hashes(Simhash):  # type: ignore[misc]
+    """A Simhash of 64-bit hashes in an array, each of which counts as often as it occurs.
 
     The package hashes and collects one feature after the other in Python, which takes ten times as long.
     """
 
-    def __init__(self, features: tuple[Numbers, npt.NDArray[np.int64] | None]) -> None:
+    def __init__(self, features: Numbers) -> None:
         super().__init__(features, f=BITS, hashfunc=xxhash.xxh3_64_digest)
 
-    def build_by_features(self, features: tuple[Numbers, npt.NDArray[np.int64] | None]) -> None:
-        hashes, weights = features
-        octets = hashes.astype(">u8").view(np.uint8).reshape(-1, 8)
+    def build_by_features(self, features: Numbers) -> None:
+        octets = features.astype(">u8").view(np.uint8).reshape(-1, 8)
         # how often each byte stands at each place tells how often each bit is set: no matrix of all bits is needed
-        places = (octets + _PLACES).ravel()
-        counts = np.bincount(places, None if weights is None else np.repeat(weights, 8), 8 * 256)
+        counts = np.bincount((octets + _PLACES).ravel(), minlength=8 * 256)
         sums = counts.reshape(8, 256) @ _BITS_OF_BYTE
-        half = (len(hashes) if weights is None else weights.sum()) / 2
-        self.value = int.from_bytes(np.packbits(sums.ravel() > half).tobytes(), "big")
+        self.value = int.from_bytes(np.packbits(sums.ravel() > len(features) / 2).tobytes(), "big")
+
+
+def limited(hashes: Numbers) -> Numbers:
+    """Each of them as often as it occurs, at most `MAX_WEIGHT` times; in some order."""
+    # what does not come together in so few places is not the same: cheaper than to count each
+    places = (hashes & _PLACE).view(np.int64)
+    crowded = np.bincount(places, minlength=int(_PLACE) + 1) > MAX_WEIGHT
+    if not crowded.any():
+        return hashes
+    suspected = crowded[places]
+    alike, counts = np.unique(hashes[suspected], return_counts=True)
+    return np.concatenate((hashes[~suspected], np.repeat(alike, np.minimum(counts, MAX_WEIGHT))))
 
 
 def _word_hashes(text: str) -> Numbers:

@@ -22,6 +22,7 @@ from selectolax.lexbor import LexborHTMLParser
 from webcrawl.coding import codings, pieces, zstd
 from webcrawl.document import Document
 from webcrawl.errors import BadCoding
+from webcrawl.mime.html import describe
 from webcrawl.mime.sniff import MediaType, sniff
 from webcrawl.nesting import TRUSTED_TAGS, flattened, may_exceed
 from webcrawl.page import ROW_FIELDS, Page
@@ -364,6 +365,26 @@ def test_each_element_that_may_hold_a_link_comes_once_and_in_order() -> None:
         *(("base", "/b"), ("meta", None), ("a", "1"), ("a", "2"), ("area", "3")),
         *(("iframe", "5"), ("link", "7"), ("a", "9")),
     ]
+
+
+def test_what_is_forgotten_is_made_again_where_somebody_asks() -> None:
+    markup = '<meta name="a" content="b"><a href="/x">ä</a>'.encode()
+    document = Document(markup, "text/html", "utf-8", "http://a.test/")
+    tree, facts = document.html, describe(document)
+    before = document.text, document.elements, document.metas
+    document.forget()
+    assert document.html is not tree and document.html.html == tree.html
+    assert (document.text, document.elements, document.metas) == before
+    assert before[2] == [{"name": "a", "content": "b"}]
+    document.forget()
+    assert facts.text == "ä"
+
+
+def test_what_was_parsed_elsewhere_is_not_forgotten() -> None:
+    document = Document(b"<p>a", "text/html", "utf-8", "http://a.test/")
+    document.take((tree := LexborHTMLParser(b"<p>b"), True))
+    document.forget()
+    assert document.html is tree and document.simplified
 
 
 def test_what_is_refused_has_an_empty_tree_and_all_its_bytes() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import numpy as np
 from hypothesis import given, strategies as st
 from simhash import Simhash
 
-from webcrawl.duplicates import MAX_WEIGHT, MIN_WORDS, WeightedHashes, blocks, distance, simhash64
+from webcrawl.duplicates import MAX_WEIGHT, MIN_WORDS, Hashes, blocks, distance, limited, simhash64
 from webcrawl.exchange import digest
 
 FINGERPRINTS = st.integers(0, 2**64 - 1)
@@ -46,10 +47,22 @@ def _read_hex(feature: bytes) -> bytes:
 
 @given(st.dictionaries(FINGERPRINTS, st.integers(1, MAX_WEIGHT), min_size=1, max_size=60))
 def test_it_is_what_the_package_computes(weights: dict[int, int]) -> None:
-    hashes = np.array(list(weights), np.uint64), np.array(list(weights.values()))
+    hashes = np.repeat(np.array(list(weights), np.uint64), list(weights.values()))
     features = {f"{value:016x}": weight for value, weight in weights.items()}
     package = Simhash(features, hashfunc=_read_hex)
-    assert WeightedHashes(hashes).value == package.value
+    assert Hashes(hashes).value == package.value
+
+
+@given(
+    st.dictionaries(FINGERPRINTS, st.integers(1, 3 * MAX_WEIGHT), min_size=1, max_size=60),
+    st.sampled_from((1, 1024)),
+)
+def test_what_repeats_counts_only_so_often(weights: dict[int, int], apart: int) -> None:
+    """Also where other hashes have the same low bits."""
+    weights = {value * apart % 2**64: weight for value, weight in weights.items()}
+    hashes = np.repeat(np.array(list(weights), np.uint64), list(weights.values()))
+    expected = Counter({value: min(weight, MAX_WEIGHT) for value, weight in weights.items()})
+    assert Counter(limited(hashes).tolist()) == expected
 
 
 def test_the_order_of_words_counts() -> None:

@@ -109,7 +109,7 @@ def _collect_garbage_seldom() -> None:
     What is there now stays: modules, classes, settings.
     """
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
+    gc.set_threshold(100_000, 20, 20)
 
 
 def _stop_at_eof() -> None:

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import urlsplit
 
 import ada_url
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from webcrawl.document import Document
+from webcrawl.document import Attributes, Document
 from webcrawl.mime.dates import date_in_path, read_date
 from webcrawl.mime.facts import trimmed
 from webcrawl.mime.linked_data import Thing, cleaned, first_text, things
@@ -53,9 +53,6 @@ _MICRODATA = frozenset({"author", "datePublished", "image"})
 _IMAGES = _names("og:image:secure_url og:image og:image:url twitter:image twitter:image:src thumbnail")
 
 
-Attributes: TypeAlias = dict[str, str | None]
-
-
 @dataclass(frozen=True, slots=True)
 class HTMLFacts:
     """What `describe` finds; None where the page does not say.
@@ -76,12 +73,12 @@ class HTMLFacts:
     image_url: str | None
     main_text: str | None
     details: dict[str, Any]
-    tree: LexborHTMLParser = field(compare=False, repr=False)
+    document: Document = field(compare=False, repr=False)
 
     @property
     def text(self) -> str:
         """All that a reader sees, words separated by single spaces; made anew each time."""
-        return visible_text(self.tree)
+        return visible_text(self.document.html)
 
 
 @dataclass(slots=True)
@@ -99,7 +96,7 @@ class _Found:
 def describe(document: Document) -> HTMLFacts:
     """Read an HTML document without changing its tree, which others share."""
     tree = document.html
-    metas = [attributes for tag, attributes in document.elements if tag == "meta"]
+    metas = document.metas
     named = _contents(metas, "name") | _contents(metas, "property")
     found = _search(tree)
     schema = things(found.scripts) if found.scripts else []
@@ -115,7 +112,7 @@ def describe(document: Document) -> HTMLFacts:
         image_url=_image_url(named, schema, found.microdata, base),
         main_text=main_text(tree, found.marked),
         details=trimmed(_details(named, schema, found, robots_metas(document)) | _simplified(document)),
-        tree=tree,
+        document=document,
     )
 
 
@@ -130,9 +127,7 @@ def robots_metas(document: Document) -> list[tuple[str, str]]:
     (name in lower case, content) of `robots` and of every other <meta name> whose content restricts some crawler.
     """
     found: list[tuple[str, str]] = []
-    for tag, attributes in document.elements:
-        if tag != "meta":
-            continue
+    for attributes in document.metas:
         name = (attributes.get("name") or "").strip().lower()
         content = attributes.get("content") or ""
         if name == "robots" or (

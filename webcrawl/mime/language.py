@@ -20,6 +20,7 @@ _LEAST = 60
 """Bytes of UTF-8 of letters: two short words in Latin letters say little, twenty Chinese ones enough."""
 _SURE = 70
 """Per cent of the text that have to be in the language."""
+_NO_ASCII_LETTERS = bytes(byte for byte in range(128) if not chr(byte).isalpha())
 # No language, and scripts that tell nothing of it.
 _NONE = ("un", "xx-")
 # Where CLD2 has tags that are out of date.
@@ -32,8 +33,7 @@ def detected(text: str) -> str | None:
         return None
     start = max(0, len(text) // 2 - _SAMPLE)
     sample = " ".join(text[start : start + 2 * _SAMPLE].split())[:_SAMPLE]
-    letters = "".join(filter(str.isalpha, sample))
-    if len(letters.encode("utf-8", "replace")) < _LEAST:
+    if _letters(sample) < _LEAST:
         return None
     # what is no text in UTF-8 is an error to it: control characters, and halves of surrogate pairs
     if not sample.isprintable():
@@ -41,3 +41,10 @@ def detected(text: str) -> str | None:
     sure, _, (best, *_) = pycld2.detect(sample, isPlainText=True)
     _, tag, percent, _ = best
     return language(_TAGS.get(tag, tag)) if sure and percent >= _SURE and not tag.startswith(_NONE) else None
+
+
+def _letters(text: str) -> int:
+    """How many bytes of UTF-8 its letters are."""
+    if text.isascii():  # a twentieth of the time
+        return len(text.encode().translate(None, _NO_ASCII_LETTERS))
+    return len("".join(filter(str.isalpha, text)).encode("utf-8", "replace"))

@@ -34,6 +34,8 @@ STATUS = "X-Status"
 """The field of a resource that is, say, the page of an error as a browser had it."""
 
 _GZIP = zlib.MAX_WBITS | 16
+_END = b"\r\n\r\n"
+_AT_ONCE = 1 << 20
 _CHUNK = 1 << 16
 _LARGE = 1 << 18
 _WORTH = 0.95
@@ -52,15 +54,18 @@ class Record(NamedTuple):
 
     def member(self, level: int) -> Iterator[bytes]:
         """The record as a gzip member of its own, compressed at `level` (0 to 9), piece by piece."""
+        size = sum(map(len, self.block))
+        head = VERSION + _warc_fields({**self.fields, "Content-Length": str(size)}) + b"\r\n"
         # the same format and size as zlib's, in half the time
+        if size <= _AT_ONCE:  # lets go of Python's lock once, not at each piece, when others wait to take it
+            yield zlib_ng.compress(b"".join((head, *map(bytes, self.block), _END)), level, _GZIP)
+            return
         stream = zlib_ng.compressobj(level, zlib_ng.DEFLATED, _GZIP)
-        fields = {**self.fields, "Content-Length": str(sum(map(len, self.block)))}
-        lines = [f"{name}: {_LINE_BREAKS.sub(' ', value)}\r\n" for name, value in fields.items()]
-        yield stream.compress(VERSION + "".join(lines).encode("utf-8", "replace") + b"\r\n")
+        yield stream.compress(head)
         for part in self.block:
             for chunk in part.chunks() if isinstance(part, Body) else (part,):
                 yield stream.compress(chunk)
-        yield stream.compress(b"\r\n\r\n")
+        yield stream.compress(_END)
         yield stream.flush()
 
 
@@ -322,7 +327,9 @@ def _fields(exchange: Exchange, warc_type: str, warcinfo_id: str) -> dict[str, s
 
 def _warc_fields(lines: Mapping[str, str]) -> bytes:
     """A block of type application/warc-fields."""
-    text = "".join(f"{name}: {_LINE_BREAKS.sub(' ', value)}\r\n" for name, value in lines.items())
+    text = "".join([f"{name}: {value}\r\n" for name, value in lines.items()])
+    if not text.count("\r") == text.count("\n") == len(lines):
+        text = "".join([f"{name}: {_LINE_BREAKS.sub(' ', value)}\r\n" for name, value in lines.items()])
     return text.encode("utf-8", "replace")
 
 

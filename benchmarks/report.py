@@ -71,15 +71,15 @@ def table(results: list[Result]) -> str:
     """Markdown, one line a contender."""
     lines = [
         "| contender | pages/s | CPU ms a page | of it Valkey | peak MB | Valkey MB "
-        "| pages | KB a page | links a page |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| pages | KB a page | links a page | runs |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for one in results:
         got = one.runs[-1].got
         lines.append(
             f"| {one.title} | {one.pages_per_second:.0f} | {one.total_ms:.2f} | {one.engine_ms:.2f} "
             f"| {one.crawler_peak:.0f} | {one.engine_peak:.0f} "
-            f"| {got.pages} | {got.kilobytes:.0f} | {got.links:.0f} |"
+            f"| {got.pages} | {got.kilobytes:.0f} | {got.links:.0f} | {len(one.runs)} |"
         )
     return "\n".join(lines)
 
@@ -157,10 +157,9 @@ def machine() -> dict[str, str | int]:
 def markdown(webs: Mapping[str, list[Result]], date: str) -> str:
     """Everything, for docs/benchmarks.md."""
     on = machine()
-    runs = len(next(iter(webs.values()))[0].runs)
     parts = [
         f"Measured on {date}: {on['cpu']}, {on['cores']} cores, {on['memory_gb']} GB, {on['system']}, "
-        f"Python {on['python']}; medians of {runs}. The web server shares these cores."
+        f"Python {on['python']}; medians of the runs. The web server shares these cores."
     ]
     for web, results in webs.items():
         parts += [f"### {WEBS[web]}", table(results)]

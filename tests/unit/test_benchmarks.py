@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import changed_texts, documentation, long, main_parts, near_index, report, shards
+from benchmarks.compare import in_turn
+from benchmarks.contender import CONTENDERS
 from benchmarks.generated_web import TROUBLES, World
 from benchmarks.long import Point
 from benchmarks.report import Run
@@ -31,6 +33,13 @@ def test_figures_are_medians_less_the_start() -> None:
     assert result.crawler_ms == pytest.approx(3.0)
     assert result.engine_ms == pytest.approx(1.0)
     assert result.total_ms == pytest.approx(4.0)
+
+
+def test_ours_run_before_each_of_the_others() -> None:
+    chosen = [CONTENDERS[name] for name in ("links", "scrapy", "full", "crawlee")]
+    assert [one.name for one in in_turn(chosen)] == ["links", "full", "scrapy", "links", "full", "crawlee"]
+    assert in_turn(chosen[:1]) == chosen[:1]
+    assert in_turn(chosen[1:2]) == chosen[1:2]
 
 
 def test_a_bar_says_whether_it_is_reached() -> None:

@@ -33,7 +33,7 @@ DEPTH_LIMIT = 0
 REVISIT = False
 CONCURRENT_REQUESTS = 64
 CONCURRENT_ITEMS = 4
-SCRAPER_SLOT_MAX_ACTIVE_SIZE = 3_000_000
+SCRAPER_SLOT_MAX_ACTIVE_SIZE = 2_000_000
 
 # --- The engine and the frontier -------------------------------------------------------------------------------------
 REDIS_URL: str | None = None

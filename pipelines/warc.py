@@ -47,9 +47,11 @@ class WarcPipeline:
         self._tending = asyncio.create_task(self._tend())
 
     async def process_item(self, item: Any) -> Any:
-        if isinstance(item, Page) and item.document is not None:
+        if not isinstance(item, Page):
+            return item
+        if item.document is not None:
             item.document.forget()  # from here on a page waits
-        if isinstance(item, Page) and item.exchange is not None and not (item.noarchive or item.noindex):
+        if item.exchange is not None and not (item.noarchive or item.noindex):
             place = await self._session.stored(lambda: self._batches.put(item))
             item.warc_file, item.warc_offset, item.warc_length = place
         return item

@@ -8,36 +8,13 @@ from typing import Any, cast
 from scrapy import Request, signals
 from scrapy.core.downloader import Downloader as ScrapyDownloader
 from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
-from scrapy.core.scraper import Slot
 from scrapy.crawler import Crawler
 from scrapy.exceptions import _InvalidOutput
-from scrapy.http import Response, TextResponse
+from scrapy.http import Response
 from scrapy.utils.defer import ensure_awaitable
-from twisted.internet.defer import Deferred
-from twisted.python.failure import Failure
 
-from webcrawl.responses import SpooledResponse, length_of
+from webcrawl.scraper import Scraper
 from webcrawl.session import Session
-
-
-class _ScraperSlot(Slot):
-    """Counts what of a response will be in memory; Scrapy's own would read its file to learn its length."""
-
-    def add_response_request(self, result: Response | Failure, request: Request) -> Deferred[None]:
-        done: Deferred[None] = Deferred()
-        self.queue.append((result, request, done))
-        self.active_size += self._size(result)
-        return done
-
-    def finish_response(self, result: Response | Failure, request: Request) -> None:
-        self.active.remove(request)
-        self.active_size -= self._size(result)
-
-    def _size(self, result: Response | Failure) -> int:
-        # a page is in memory while it is parsed, wherever its body is; a film is not
-        is_in_memory = isinstance(result, TextResponse) or not isinstance(result, SpooledResponse)
-        size = length_of(result) if isinstance(result, Response) and is_in_memory else 0
-        return max(size, self.MIN_RESPONSE_SIZE)
 
 
 class Downloader(ScrapyDownloader):
@@ -61,7 +38,7 @@ class Downloader(ScrapyDownloader):
 
     def _watch_closing(self) -> None:
         """No signal tells when a spider begins to close, and only this one call begins it."""
-        self.crawler.engine.scraper.slot = _ScraperSlot(self.settings.getint("SCRAPER_SLOT_MAX_ACTIVE_SIZE"))
+        Scraper.adopt(self.crawler.engine.scraper, self.settings.getint("SCRAPER_SLOT_MAX_ACTIVE_SIZE"))
         slot: Any = self.crawler.engine._slot
         close = slot.close
 

@@ -22,11 +22,11 @@ from tests.unit.warcs import NOW, check, one_file, replay
 from webcrawl.body import CHUNK, Body, BodyWriter, Spool
 from webcrawl.coding import codings, pieces, zstd
 from webcrawl.document import Document
-from webcrawl.downloader import _ScraperSlot
 from webcrawl.errors import BadCoding, StoreError
 from webcrawl.exchange import Exchange, digest
 from webcrawl.mime.sizes import Sizes
 from webcrawl.responses import SpooledResponse, body_of, length_of, make_response
+from webcrawl.scraper import Slot
 from webcrawl.stores.warc import WarcWriter, read_record
 
 URL = "https://example.org/"
@@ -208,7 +208,7 @@ def test_a_small_response_is_an_ordinary_one() -> None:
 )
 def test_what_will_be_in_memory_counts(tmp_path: Path, content_type: str, length: int, counted: int) -> None:
     """Else pages of a megabyte would be parsed all at once, at 15 to 30 times their size."""
-    slot, request = _ScraperSlot(10_000), Request(URL)
+    slot, request = Slot(10_000), Request(URL)
     body = written(Spool(tmp_path), b"\1" * length)
     slot.add_response_request(make_response(body, URL, Headers({"Content-Type": content_type})), request)
     assert (slot.active_size, slot.needs_backout()) == (counted, counted > 10_000)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Any
 
 from scrapy import Request, Spider
@@ -104,7 +105,7 @@ class BroadSpider(Spider):
         """The links to follow of a response; none where the page says nofollow or is no HTML."""
         return followed_links(response, obey=self._robots_agent)
 
-    @property
+    @cached_property
     def _robots_agent(self) -> str | None:
         """Whom a page's robots directives must concern, or None when they are not obeyed."""
         settings = self.settings

@@ -8,6 +8,7 @@ on the address that is connected to, at every hop.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from webcrawl.errors import AddressRefused, ConfigurationError
@@ -62,6 +63,8 @@ class AddressGuard:
     ) -> None:
         self._networks = tuple(_network(text) for text in allowed_networks)
         self._hosts = {(_plain(hostname), port) for hostname, port in allowed_hosts}
+        # a host that is named by its address is checked at each request
+        self._refusal_of = lru_cache(maxsize=1024)(self._refusal)
 
     def allow_host(self, hostname: str, port: int) -> None:
         """Let this host through from now on, whatever it resolves to: its operator named it."""
@@ -71,7 +74,7 @@ class AddressGuard:
         """Raise AddressRefused unless a connection to `address` for the sake of `hostname`:`port` is allowed."""
         if (_plain(hostname), port) in self._hosts:
             return
-        reason = self._refusal(address)
+        reason = self._refusal_of(address)
         if reason:
             raise AddressRefused(f"{address} is {reason}: no connection for {hostname}:{port}")
 

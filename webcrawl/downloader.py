@@ -15,6 +15,7 @@ from scrapy.utils.defer import ensure_awaitable
 
 from webcrawl.scraper import Scraper
 from webcrawl.session import Session
+from webcrawl.signalling import send
 
 
 class Downloader(ScrapyDownloader):
@@ -50,14 +51,14 @@ class Downloader(ScrapyDownloader):
 
     async def _enqueue_request(self, request: Request) -> Response:
         """Called by the middlewares' chain to transfer a request; sends the signals that Scrapy's own does."""
-        send, spider = self.signals.send_catch_log, self.crawler.spider
-        send(signal=signals.request_reached_downloader, request=request, spider=spider)
+        crawler, spider = self.crawler, self.crawler.spider
+        send(crawler, signals.request_reached_downloader, request=request, spider=spider)
         try:
             response = await self.handlers.download_request_async(request)
-            send(signal=signals.response_downloaded, response=response, request=request, spider=spider)
+            send(crawler, signals.response_downloaded, response=response, request=request, spider=spider)
             return response
         finally:
-            send(signal=signals.request_left_downloader, request=request, spider=spider)
+            send(crawler, signals.request_left_downloader, request=request, spider=spider)
 
 
 class _Middlewares(DownloaderMiddlewareManager):

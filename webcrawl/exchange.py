@@ -6,6 +6,7 @@ import base64
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 
 from webcrawl.body import Body, base32
 
@@ -45,6 +46,8 @@ def digest(*parts: bytes | Body) -> str:
     return base32(sha1.digest())
 
 
+# who asks for one asks again when the page is stored
+@lru_cache(maxsize=1024)
 def digest_bytes(digest: str) -> bytes:
     """The 20 bytes of what `digest` returns."""
     return base64.b32decode(digest.partition(":")[2])

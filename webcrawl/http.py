@@ -8,7 +8,7 @@ import ipaddress
 import logging
 import ssl
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Self, cast
 from urllib.parse import quote, urlsplit
 from weakref import WeakKeyDictionary
@@ -44,6 +44,7 @@ from webcrawl.mime.sniff import SNIFF_BYTES
 from webcrawl.postponed import Postponed
 from webcrawl.responses import content_type, flags_of, make_response, says_nosniff
 from webcrawl.session import Session
+from webcrawl.signalling import send
 from webcrawl.urls import DEFAULT_PORTS
 from webcrawl.wire import (
     GuardedResolver,
@@ -70,6 +71,8 @@ _MOST_HEADERS = 1000
 
 _exchanges: WeakKeyDictionary[Request, Exchange] = WeakKeyDictionary()
 _checks: WeakKeyDictionary[Request, Callable[[], None]] = WeakKeyDictionary()
+# a host's pages come from one address
+_ip_address = lru_cache(maxsize=1024)(ipaddress.ip_address)
 
 
 def exchange_of(request: Request | None) -> Exchange | None:
@@ -337,7 +340,7 @@ class HTTPDownloadHandler:
             status=received.status,
             flags=flags_of(truncated),
             certificate=received.certificate,
-            ip_address=ipaddress.ip_address(received.peer) if received.peer else None,
+            ip_address=_ip_address(received.peer) if received.peer else None,
             protocol=f"HTTP/{version.major}.{version.minor}" if version else None,
         )
         if stopped is not None:
@@ -348,9 +351,8 @@ class HTTPDownloadHandler:
         return response
 
     def _asked_to_stop(self, signal: object, request: Request, **details: Any) -> StopDownload | None:
-        results = self.crawler.signals.send_catch_log(
-            signal=signal, request=request, spider=self.crawler.spider, dont_log=StopDownload, **details
-        )
+        spider = self.crawler.spider
+        results = send(self.crawler, signal, request=request, spider=spider, dont_log=StopDownload, **details)
         for _, result in results:
             if isinstance(result, Failure) and isinstance(result.value, StopDownload):
                 return result.value

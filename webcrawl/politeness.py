@@ -195,8 +195,8 @@ class HostTurn:
 
     @property
     def _free_at(self) -> float:
-        after_start = self._started + self.gap if self._config.concurrency > 1 else -math.inf
-        return max(self._blocked_until, self._finished + self.gap, after_start)
+        last = max(self._finished, self._started if self._config.concurrency > 1 else -math.inf)
+        return max(self._blocked_until, last + self.gap)
 
     def _back_off(self, now: float, base: float) -> None:
         """Block for base, 2 base, 4 base... by consecutive failures, lengthened at random so that hosts spread out."""

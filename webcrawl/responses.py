@@ -39,11 +39,17 @@ def truncation_of(flags: Collection[str]) -> str | None:
 
 
 def make_response(body: Body, url: str, headers: Headers, **attributes: Any) -> Response:
-    """A response of the class that fits its headers, URL and first bytes, as Scrapy chooses it."""
+    """A response of the class that fits its headers, URL and first bytes, as Scrapy chooses it.
+
+    The headers are its own from then on.
+    """
     response_class = responsetypes.from_args(headers=headers, url=url, body=body.start(_GUESSED_FROM))
-    if not body.is_spooled:
-        return response_class(url, headers=headers, body=bytes(body), **attributes)
-    response: Response = _spooled_class(response_class)(url, headers=headers, body=body, **attributes)
+    response: Response = (
+        _spooled_class(response_class)(url, body=body, **attributes)
+        if body.is_spooled
+        else response_class(url, body=bytes(body), **attributes)
+    )
+    response.headers = headers  # to be given it, it would copy it name by name
     return response
 
 

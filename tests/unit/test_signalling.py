@@ -1,0 +1,52 @@
+"""Signals reach whoever listens, however they came to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydispatch import dispatcher
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.utils.test import get_crawler
+
+from webcrawl.signalling import is_heard, send
+
+SIGNAL = signals.bytes_received
+
+
+@pytest.fixture
+def crawler() -> Crawler:
+    return get_crawler()
+
+
+@pytest.mark.parametrize("signal", [SIGNAL, dispatcher.Any])
+@pytest.mark.parametrize("sender", ["crawler", dispatcher.Any, dispatcher.Anonymous])
+def test_who_is_connected_hears(crawler: Crawler, sender: Any, signal: Any) -> None:
+    """As with Scrapy's own: to one signal of this crawler or to all, or to those of every sender."""
+
+    def listener(data: bytes) -> bytes:
+        return data.upper()
+
+    sender = crawler if sender == "crawler" else sender
+    assert send(crawler, SIGNAL, data=b"a") == []
+    dispatcher.connect(listener, signal=signal, sender=sender)
+    try:
+        expected = crawler.signals.send_catch_log(SIGNAL, data=b"a")
+        assert bool(expected) == (sender is not dispatcher.Anonymous)
+        assert send(crawler, SIGNAL, data=b"a") == expected
+        assert is_heard(crawler, SIGNAL) == bool(expected)
+    finally:
+        dispatcher.disconnect(listener, signal=signal, sender=sender)
+    assert not is_heard(crawler, SIGNAL)
+
+
+def test_of_another_crawler_nothing_is_heard(crawler: Crawler) -> None:
+    other = get_crawler()
+
+    def listener() -> None:
+        raise AssertionError("it was not sent here")
+
+    other.signals.connect(listener, SIGNAL)
+    assert not is_heard(crawler, SIGNAL)
+    assert send(crawler, SIGNAL) == []

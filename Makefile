@@ -68,8 +68,7 @@ bench: .venv/.dev ## Crawl the same pages with this project and with others; ARG
 	@$(BIN)/python -m benchmarks.compare $(ARGS)
 
 bench-micro: .venv/.dev ## Measure each part of the work on a page by itself; ARGS="-k links"
-	@$(BIN)/python -m pytest -o addopts=--import-mode=importlib benchmarks/micro --benchmark-sort=name \
-	--benchmark-columns=median,iqr,rounds $(ARGS)
+	@$(BIN)/python -m benchmarks.parts $(ARGS)
 
 bench-long: .venv/.dev ## Crawl 100,000 pages of a generated web: is memory flat, is the pace the same? ARGS="--pages 20000"
 	@$(BIN)/python -m benchmarks.long $(ARGS)

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import uvloop
 
 from benchmarks.frontier import Bench, _cpu_seconds, fresh_bench
-from benchmarks.report import machine
+from benchmarks.report import machine, put_between
 from webcrawl.duplicate_index import ENTRY, DuplicateIndex, url_id
 from webcrawl.engine import Engine
 from webcrawl.frontier import Keys
@@ -192,6 +192,4 @@ def report_index(count: int, file: Path | None = None, page: Path | None = None)
         what = {"texts": count, "bytes_each": each, "lookups": [asdict(one) for one in figures]}
         file.write_text(json.dumps(place | what, indent=1) + "\n")
     if page:
-        before, _, rest = page.read_text().partition(BEGIN)
-        after = rest.partition(END)[2]
-        page.write_text(f"{before}{BEGIN}\n\n{told}\n\n{END}{after}")
+        put_between(page, BEGIN, END, told)

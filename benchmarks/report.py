@@ -154,12 +154,23 @@ def machine() -> dict[str, str | int]:
     }
 
 
+def named_machine() -> str:
+    """The same in words."""
+    on = machine()
+    return f"{on['cpu']}, {on['cores']} cores, {on['memory_gb']} GB, {on['system']}, Python {on['python']}"
+
+
+def put_between(page: Path, begin: str, end: str, text: str) -> None:
+    """Write `text` into a Markdown page instead of what is between two marks."""
+    before, _, rest = page.read_text().partition(begin)
+    after = rest.partition(end)[2]
+    page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}")
+
+
 def markdown(webs: Mapping[str, list[Result]], date: str) -> str:
     """Everything, for docs/benchmarks.md."""
-    on = machine()
     parts = [
-        f"Measured on {date}: {on['cpu']}, {on['cores']} cores, {on['memory_gb']} GB, {on['system']}, "
-        f"Python {on['python']}; medians of the runs. The web server shares these cores."
+        f"Measured on {date}: {named_machine()}; medians of the runs. The web server shares these cores."
     ]
     for web, results in webs.items():
         parts += [f"### {WEBS[web]}", table(results)]
@@ -174,6 +185,4 @@ def write(webs: Mapping[str, list[Result]], date: str, file: Path | None, page: 
         told = {web: [asdict(one) for one in results] for web, results in webs.items()}
         file.write_text(json.dumps({"date": date, "machine": machine(), "webs": told}, indent=1) + "\n")
     if page:
-        before, _, rest = page.read_text().partition(BEGIN)
-        after = rest.partition(END)[2]
-        page.write_text(f"{before}{BEGIN}\n\n{markdown(webs, date)}\n\n{END}{after}")
+        put_between(page, BEGIN, END, markdown(webs, date))

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
 
 from benchmarks.frontier import Bench, fresh_bench
 
@@ -34,6 +35,12 @@ def made_page(seed: int = 1) -> str:
         )
         parts.append(f"<code>{chance.choice(words)}</code></a> {' '.join(chance.choices(words, k=25))}</p>\n")
     return "".join(parts) + "</body></html>" + "<!-- -->" * ((BYTES - sum(map(len, parts))) // 8)
+
+
+@pytest.fixture(autouse=True)
+def what(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> None:
+    """Each benchmark's description goes beside its figures."""
+    benchmark.extra_info["what"] = " ".join((request.function.__doc__ or "").split()).removesuffix(".")
 
 
 @pytest.fixture(scope="session")

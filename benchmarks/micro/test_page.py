@@ -15,8 +15,9 @@ from webcrawl.duplicates import simhash64
 from webcrawl.exchange import Exchange
 from webcrawl.links import page_links
 from webcrawl.mime.html import describe
+from webcrawl.mime.readable import visible_text
 from webcrawl.stores.warc import WarcWriter
-from webcrawl.urls import Canonicalizer, normalize
+from webcrawl.urls import Canonicalizer, resolve
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"
 
@@ -30,7 +31,7 @@ def links(body: bytes) -> list[str]:
 
 
 def test_parsing(benchmark: BenchmarkFixture, body: bytes) -> None:
-    """A page's tree and what it has of elements that lead elsewhere."""
+    """A page's tree, and one search for the elements that lead elsewhere."""
     assert len(benchmark(lambda: document(body).elements)) == LINKS + 1
 
 
@@ -42,37 +43,45 @@ def test_link_extraction(benchmark: BenchmarkFixture, body: bytes) -> None:
 
 
 def test_normalizing(benchmark: BenchmarkFixture, body: bytes) -> None:
-    """The links of a page, one by one."""
+    """The links of a page, one by one, as WHATWG parses them."""
     urls = links(body)
-    assert benchmark(lambda: [normalize(url) for url in urls]) == urls
+    assert benchmark(lambda: [resolve(url) for url in urls]) == urls
 
 
 def test_canonicalizing(benchmark: BenchmarkFixture, body: bytes) -> None:
+    """Canonical forms of the links of a page."""
     urls, canonicalizer = links(body), Canonicalizer()
     assert len(benchmark(lambda: [canonicalizer.canonical(url) for url in urls])) == len(urls)
 
 
 def test_fingerprints(benchmark: BenchmarkFixture, body: bytes) -> None:
-    """Canonicalizing included."""
+    """Of the links of a page, canonicalizing included."""
     urls, canonicalizer = links(body), Canonicalizer()
     assert len(set(benchmark(lambda: [canonicalizer.fingerprint(url) for url in urls]))) == len(urls)
 
 
-def test_text(benchmark: BenchmarkFixture, body: bytes) -> None:
-    """Title, language and visible text of a page whose tree is there."""
+def test_facts(benchmark: BenchmarkFixture, body: bytes) -> None:
+    """Title, language, headings, main text... of a page whose tree is there."""
     page = document(body)
     assert page.html is not None
     facts = benchmark(lambda: describe(page))
     assert facts.title == "A page" and len(facts.text) > 10_000
 
 
+def test_visible_text(benchmark: BenchmarkFixture, body: bytes) -> None:
+    """All text of a page whose tree is there."""
+    tree = document(body).html
+    assert len(benchmark(lambda: visible_text(tree))) > 10_000
+
+
 def test_simhash(benchmark: BenchmarkFixture, body: bytes) -> None:
+    """Of the text of a page."""
     text = describe(document(body)).text
     assert benchmark(lambda: simhash64(text)) is not None
 
 
 def test_warc_write(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
-    """Response and request of one page, compressed: always another page, or zlib's work would be that of one."""
+    """Response and request of a page, compressed: one of ten pages each time."""
     exchanges = [
         Exchange(
             url=URL,

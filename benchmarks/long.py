@@ -10,6 +10,7 @@ memory grew by more than a fifth or the pace fell by more than a quarter.
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import socket
 import subprocess
@@ -26,9 +27,10 @@ from typing import NamedTuple
 from benchmarks.contender import LINKS, ROOT, options
 from benchmarks.generated_web import ZONE
 from benchmarks.measured import ENGINES, tree
-from benchmarks.report import machine
+from benchmarks.report import machine, named_machine, put_between
 from benchmarks.served import free_port
 
+BEGIN, END = "<!-- bench-long writes from here -->", "<!-- bench-long writes to here -->"
 SEEDS = 300
 WARM_UP = 0.4
 """Share of the pages after which everything that is bounded should be full."""
@@ -171,8 +173,8 @@ def mean_pace(points: Sequence[Point]) -> float:
 
 def table(points: Sequence[Point]) -> str:
     lines = [
-        "| pages | hosts | seconds | pages/s | worker MB | engine MB |",
-        "|---:|---:|---:|---:|---:|---:|",
+        "| pages | hosts | seconds | pages/s | CPU ms a page | worker MB | engine MB |",
+        "|---:|---:|---:|---:|---:|---:|---:|",
     ]
     lines += [
         f"| {one.pages:,} | {one.hosts:,} | {one.seconds:.0f} | {one.pages_per_second:.0f} | {one.cpu_ms:.1f} "
@@ -194,6 +196,9 @@ def main() -> int:
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the crawl"
     )
     parser.add_argument("--json", type=Path, help="write the points into this file")
+    parser.add_argument(
+        "--page", type=Path, help="write the table into this Markdown page, between its marks"
+    )
     said = parser.parse_args()
     settings = {**(LINKS if said.links else {}), **dict(one.split("=", 1) for one in said.set)}
     points = []
@@ -216,8 +221,16 @@ def main() -> int:
             f"no page was asked for in {SILENCE_SECONDS:.0f} s" if ended is None else f"it ended with {ended}"
         )
     print("\n".join(faults) or "memory flat, pace steady")
+    today = datetime.date.today().isoformat()
+    if said.page:
+        put_between(said.page, BEGIN, END, f"Measured on {today}: {named_machine()}.\n\n{table(points)}")
     if said.json:
-        told = {"machine": machine(), "points": [asdict(point) for point in points], "faults": faults}
+        told = {
+            "date": today,
+            "machine": machine(),
+            "points": [asdict(point) for point in points],
+            "faults": faults,
+        }
         said.json.write_text(json.dumps(told, indent=1) + "\n")
     return bool(faults)
 

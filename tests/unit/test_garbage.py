@@ -1,0 +1,42 @@
+"""What a long crawl knows of its hosts is in caches with limits, and what leaves those is freed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+SCRIPT = """
+from collections import deque
+from webcrawl.commands.crawl import _collect_garbage_seldom
+from webcrawl.robots import RobotsPolicy
+
+_collect_garbage_seldom()
+alive = most = 0
+
+
+class Alive:
+    def __init__(self):
+        global alive, most
+        alive += 1
+        most = max(most, alive)
+
+    def __del__(self):
+        global alive
+        alive -= 1
+
+
+kept = deque(maxlen=10_000)
+for number in range(100_000):
+    rules = b"User-agent: *\\nDisallow: /%d\\n" % number
+    policy = RobotsPolicy.from_response(200, rules, url="http://a.example/robots.txt")
+    policy._parsed.alive = Alive()
+    kept.append(policy)
+print(most)
+"""
+
+
+def test_policies_that_are_forgotten_are_freed() -> None:
+    """They are cycles of ten objects each: of those that nobody holds, at most half a million objects may be left."""
+    ran = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=100)
+    assert ran.returncode == 0, ran.stderr
+    assert int(ran.stdout) < 80_000

@@ -12,6 +12,7 @@ from scrapy.http import Response
 
 from webcrawl.config import DuplicatesConfig
 from webcrawl.errors import InvalidURL
+from webcrawl.fetched import forget_tree
 from webcrawl.judged import Judged
 from webcrawl.links import PageLinks
 from webcrawl.outlinks import Outlinks
@@ -57,3 +58,6 @@ class OutlinksMiddleware:
                     page = one
                     self._judged.expect(response)
                 yield one
+        # else a tree of each page that waits for its pipelines would be in memory
+        if not self._session.trees_are_wanted:
+            forget_tree(response)

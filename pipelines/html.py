@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
+
+from scrapy.crawler import Crawler
 
 from webcrawl.mime.html import describe, is_html
 from webcrawl.mime.readable import visible_text
 from webcrawl.page import Page
+from webcrawl.session import Session
 
 
 class HtmlPipeline:
     """Reads HTML pages that no copy was read of; of a page that says noindex nothing is kept but that it exists."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        Session.of(crawler).trees_are_wanted = True
+        return cls()
 
     def process_item(self, item: Any) -> Any:
         if not isinstance(item, Page) or item.document is None or item.was_read:

@@ -62,6 +62,12 @@ def document_of(response: Response) -> Document:
     return document
 
 
+def forget_tree(response: Response) -> None:
+    """Let go of what was made of the body of a response, if anything was; see `Document.forget`."""
+    if (document := _documents.get(response)) is not None:
+        document.forget()
+
+
 def meeting_of(response: Response) -> Meeting:
     """Where the links in the document of a response are handed over."""
     meeting = _meetings.get(response)

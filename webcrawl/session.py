@@ -129,6 +129,8 @@ class Session:
         """What it has a request wait for that goes out once more."""
         self.allows: Callable[[str], Awaitable[bool]] | None = None
         """Where robots.txt is obeyed: whether it lets a page load this."""
+        self.trees_are_wanted = False
+        """A pipeline reads the trees of HTML pages."""
         self.bloom: BloomSeen | None = None
         learn_schemes(settings)
         self._filter_classes = filter_classes(settings)

@@ -27,7 +27,7 @@ from typing import NamedTuple
 from benchmarks.contender import LINKS, ROOT, options
 from benchmarks.generated_web import ZONE
 from benchmarks.measured import ENGINES, tree
-from benchmarks.report import machine, named_machine, put_between
+from benchmarks.report import measured_on, put_between, put_figures
 from benchmarks.served import free_port
 
 BEGIN, END = "<!-- bench-long writes from here -->", "<!-- bench-long writes to here -->"
@@ -223,15 +223,9 @@ def main() -> int:
     print("\n".join(faults) or "memory flat, pace steady")
     today = datetime.date.today().isoformat()
     if said.page:
-        put_between(said.page, BEGIN, END, f"Measured on {today}: {named_machine()}.\n\n{table(points)}")
+        put_between(said.page, BEGIN, END, f"{measured_on(today)}.\n\n{table(points)}")
     if said.json:
-        told = {
-            "date": today,
-            "machine": machine(),
-            "points": [asdict(point) for point in points],
-            "faults": faults,
-        }
-        said.json.write_text(json.dumps(told, indent=1) + "\n")
+        put_figures(said.json, today, points=[asdict(point) for point in points], faults=faults)
     return bool(faults)
 
 

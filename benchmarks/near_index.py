@@ -6,7 +6,6 @@ Run by benchmarks/duplicates.py.
 from __future__ import annotations
 
 import asyncio
-import json
 import multiprocessing
 import os
 import random
@@ -22,7 +21,7 @@ import numpy.typing as npt
 import uvloop
 
 from benchmarks.frontier import Bench, _cpu_seconds, fresh_bench
-from benchmarks.report import machine, put_between
+from benchmarks.report import machine, put_between, put_figures
 from webcrawl.duplicate_index import ENTRY, DuplicateIndex, url_id
 from webcrawl.engine import Engine
 from webcrawl.frontier import Keys
@@ -188,8 +187,7 @@ def report_index(count: int, file: Path | None = None, page: Path | None = None)
     told = table(count, each, figures, date, load)
     print(f"\n{told}\n", flush=True)
     if file:
-        place = {"date": date, "machine": machine(), "load_before": load}
-        what = {"texts": count, "bytes_each": each, "lookups": [asdict(one) for one in figures]}
-        file.write_text(json.dumps(place | what, indent=1) + "\n")
+        lookups = [asdict(one) for one in figures]
+        put_figures(file, date, load_before=load, texts=count, bytes_each=each, lookups=lookups)
     if page:
         put_between(page, BEGIN, END, told)

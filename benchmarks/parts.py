@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.contender import ROOT
-from benchmarks.report import machine, named_machine, put_between
+from benchmarks.report import measured_on, put_between, put_figures
 
 BEGIN, END = "<!-- bench-micro writes from here -->", "<!-- bench-micro writes to here -->"
 
@@ -79,10 +79,9 @@ def main() -> None:
     said = parser.parse_args()
     parts, today = measured(said.chosen), datetime.date.today().isoformat()
     if said.json:
-        told = {"date": today, "machine": machine(), "parts": [asdict(one) for one in parts]}
-        said.json.write_text(json.dumps(told, indent=1) + "\n")
+        put_figures(said.json, today, parts=[asdict(one) for one in parts])
     if said.page:
-        put_between(said.page, BEGIN, END, f"Measured on {today}: {named_machine()}.\n\n{table(parts)}")
+        put_between(said.page, BEGIN, END, f"{measured_on(today)}.\n\n{table(parts)}")
 
 
 if __name__ == "__main__":

@@ -160,6 +160,16 @@ def named_machine() -> str:
     return f"{on['cpu']}, {on['cores']} cores, {on['memory_gb']} GB, {on['system']}, Python {on['python']}"
 
 
+def measured_on(date: str) -> str:
+    """How a page says when and where figures come from."""
+    return f"Measured on {date}: {named_machine()}"
+
+
+def put_figures(file: Path, date: str, **figures: object) -> None:
+    """Write figures as JSON, with the day and the machine."""
+    file.write_text(json.dumps({"date": date, "machine": machine(), **figures}, indent=1) + "\n")
+
+
 def put_between(page: Path, begin: str, end: str, text: str) -> None:
     """Write `text` into a Markdown page instead of what is between two marks."""
     before, _, rest = page.read_text().partition(begin)
@@ -169,9 +179,7 @@ def put_between(page: Path, begin: str, end: str, text: str) -> None:
 
 def markdown(webs: Mapping[str, list[Result]], date: str) -> str:
     """Everything, for docs/benchmarks.md."""
-    parts = [
-        f"Measured on {date}: {named_machine()}; medians of the runs. The web server shares these cores."
-    ]
+    parts = [f"{measured_on(date)}; medians of the runs. The web server shares these cores."]
     for web, results in webs.items():
         parts += [f"### {WEBS[web]}", table(results)]
     if reached := bars(webs):
@@ -183,6 +191,6 @@ def write(webs: Mapping[str, list[Result]], date: str, file: Path | None, page: 
     """As JSON into a file, and into the page between its two marks."""
     if file:
         told = {web: [asdict(one) for one in results] for web, results in webs.items()}
-        file.write_text(json.dumps({"date": date, "machine": machine(), "webs": told}, indent=1) + "\n")
+        put_figures(file, date, webs=told)
     if page:
         put_between(page, BEGIN, END, markdown(webs, date))

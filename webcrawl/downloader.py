@@ -32,14 +32,17 @@ class Downloader(ScrapyDownloader):
         session = Session.of(crawler)
         self._turns = session.turns
         cast("_Middlewares", self.middleware).judge = session.judge
+        crawler.signals.connect(self._adopt_scraper, signals.spider_opened)
         crawler.signals.connect(self._watch_closing, signals.spider_opened)
 
     def needs_backout(self) -> bool:
         return 0 < self.total_concurrency <= len(self.active) - self._turns.waiting
 
+    def _adopt_scraper(self) -> None:
+        Scraper.adopt(self.crawler.engine.scraper, self.settings.getint("SCRAPER_SLOT_MAX_ACTIVE_SIZE"))
+
     def _watch_closing(self) -> None:
         """No signal tells when a spider begins to close, and only this one call begins it."""
-        Scraper.adopt(self.crawler.engine.scraper, self.settings.getint("SCRAPER_SLOT_MAX_ACTIVE_SIZE"))
         slot: Any = self.crawler.engine._slot
         close = slot.close
 

@@ -92,9 +92,8 @@ def merge_middlewares(manager: SpiderMiddlewareManager) -> None:
     run: list[int] = []
     for place, handler in enumerate(manager.methods["process_spider_exception"]):
         middleware = getattr(methods[place], "__self__", None)
-        if (
-            type(middleware) is StartSpiderMiddleware
-        ):  # marks start requests, which are not yielded for a response
+        # it marks start requests, which are not yielded for a response
+        if type(middleware) is StartSpiderMiddleware:
             methods[place] = None
         elif handler is None and getattr(methods[place], "__func__", None) in _ONE_BY_ONE:
             run.append(place)

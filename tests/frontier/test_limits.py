@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.frontier.pages import page, past
 from webcrawl.frontier import Frontier, HostLimits, Lease, Settlement
 
@@ -210,8 +212,12 @@ async def test_crawls_share_a_host_by_their_weights(frontier_of: Frontiers) -> N
     assert 2.4 <= got["heavy"] / got["light"] <= 3.6
 
 
-async def test_a_crawl_that_comes_late_has_nothing_to_make_up_for(frontier_of: Frontiers) -> None:
-    crawls = {name: frontier_of(name) for name in ("first", "late", "later")}
+@pytest.mark.parametrize("order", [("first", "late", "later"), ("later", "first", "late")])
+async def test_a_crawl_that_comes_late_has_nothing_to_make_up_for(
+    frontier_of: Frontiers, order: tuple[str, ...]
+) -> None:
+    """Whether another holds the host when it asks for the first time, or none does."""
+    crawls = {name: frontier_of(name) for name in order}
     for name in ("first", "late"):
         await crawls[name].add([page(f"{HOST}/{n}") for n in range(500)])
     await contest({name: crawls[name] for name in ("first", "late")}, 100)

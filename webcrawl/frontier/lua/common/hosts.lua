@@ -102,9 +102,19 @@ end
 -- record: crawl -> {URLs it had, divided by its weight; when it was last known to want more}. Absent until one waits.
 local WAITING, LONG_AGO = 3000, 60000
 
+-- What this crawl had. Who comes late, or again, starts level with the others: it has nothing to make up for.
+local function share_of(P, shares, now)
+  local ours, least = shares[P], nil
+  if ours and now - ours[2] <= LONG_AGO then return ours[1] end
+  for crawl, share in pairs(shares) do
+    if crawl ~= P and now - share[2] < LONG_AGO then least = math.min(least or share[1], share[1]) end
+  end
+  return math.max(ours and ours[1] or 0, least or 0)
+end
+
 -- Whether a crawl that had less than this one waits for the host, and whether any does.
 local function who_waits(P, shares, now)
-  local ours, before_us, any = (shares[P] or {0})[1], false, false
+  local ours, before_us, any = share_of(P, shares, now), false, false
   for crawl, share in pairs(shares) do
     if crawl ~= P and now - share[2] < WAITING then
       any = true
@@ -115,23 +125,14 @@ local function who_waits(P, shares, now)
 end
 
 local function ask_for_share(P, H, host, shares, now)
-  local ours = shares[P]
-  if not ours or now - ours[2] > LONG_AGO then
-    -- who comes late, or again, starts level with the others: it has nothing to make up for
-    local least = nil
-    for crawl, share in pairs(shares) do
-      if crawl ~= P and now - share[2] < LONG_AGO then least = math.min(least or share[1], share[1]) end
-    end
-    ours = {math.max(ours and ours[1] or 0, least or 0), now}
-  end
-  shares[P] = {ours[1], now}
+  shares[P] = {share_of(P, shares, now), now}
   redis.call('HSET', H .. host, 'shares', cmsgpack.pack(shares))
 end
 
 -- A crawl got so much more, or gives the host back: it goes on wanting it while it has URLs left.
 local function take_share(P, H, host, shares, much, now)
   local left = record_of(P, host).mask ~= 0
-  shares[P] = {(shares[P] or {0})[1] + much, left and now or 0}
+  shares[P] = {share_of(P, shares, now) + much, left and now or 0}
   redis.call('HSET', H .. host, 'shares', cmsgpack.pack(shares))
 end
 

@@ -14,8 +14,8 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
 from webcrawl.errors import EngineUnavailable
-from webcrawl.fetched import document_of
-from webcrawl.links import PageLinks, frame_links
+from webcrawl.fetched import document_of, frames_of
+from webcrawl.links import PageLinks
 from webcrawl.mime.html import is_html
 from webcrawl.page import Page
 from webcrawl.postponed import Postponed
@@ -49,7 +49,7 @@ class FramesMiddleware:
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
         spider: Any = self._crawler.spider
-        addresses = _frame_addresses(response) if hasattr(spider, "links") else []
+        addresses = frames_of(response) if hasattr(spider, "links") else []
         if not addresses:
             async for one in result:
                 yield one
@@ -97,8 +97,3 @@ class FramesMiddleware:
 
 def _without(links: PageLinks, frames: Collection[str]) -> PageLinks:
     return replace(links, links=[url for url in links.links if url not in frames])
-
-
-def _frame_addresses(response: Response) -> list[str]:
-    document = document_of(response)
-    return frame_links(document.elements, response.url) if is_html(document.mime_type) else []

@@ -12,7 +12,7 @@ from scrapy.http import Response
 
 from webcrawl.config import DuplicatesConfig
 from webcrawl.errors import InvalidURL
-from webcrawl.fetched import forget_tree
+from webcrawl.fetched import forget_tree, outline_of
 from webcrawl.judged import Judged
 from webcrawl.links import PageLinks
 from webcrawl.outlinks import Outlinks
@@ -59,5 +59,6 @@ class OutlinksMiddleware:
                     self._judged.expect(response)
                 yield one
         # else a tree of each page that waits for its pipelines would be in memory
-        if not self._session.trees_are_wanted:
+        session = self._session
+        if outline_of(response) or not (session.trees_are_wanted or session.facts_are_wanted):
             forget_tree(response)

@@ -28,15 +28,16 @@ class NearDuplicatesPipeline:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler, Session.of(crawler), DuplicatesConfig.from_settings(crawler.settings))
+        session = Session.of(crawler)
+        session.hashes_are_wanted = True
+        return cls(crawler, session, DuplicatesConfig.from_settings(crawler.settings))
 
     async def process_item(self, item: Any) -> Any:
         if not isinstance(item, Page) or item.status != 200 or self._is_settled(item):
             return item
         if item.truncated not in (None, "length"):  # a part of a page, that another time may be longer
             return item
-        text = item.main_text or item.text
-        item.simhash = simhash = simhash64(text) if text else None
+        item.simhash = simhash = item.text_hash if item.text_hash is not None else _simhash(item)
         if simhash is not None and (first := await self._first(item, simhash)):
             counted = frontier_scheduler(self._crawler).count
             if item.duplicate_kind == "exact":
@@ -68,3 +69,8 @@ class NearDuplicatesPipeline:
             page.is_first = False
             digest, index = digest_bytes(page.digest), self._session.duplicates
             await self._session.patiently(lambda: index.forget_payload(digest, page.url))
+
+
+def _simhash(page: Page) -> int | None:
+    text = page.main_text or page.text
+    return simhash64(text) if text else None

@@ -131,6 +131,7 @@ DOWNLOADER_MIDDLEWARES = {
     "middlewares.robots.RobotsMiddleware": 100,
     # what it stores of a redirect has to be decoded, and parsed in time
     "middlewares.redirect.RedirectMiddleware": 570,
+    "middlewares.outline.OutlineMiddleware": 575,
     "middlewares.trial.TrialMiddleware": 580,
     "middlewares.decoding.DecodingMiddleware": 590,
     "middlewares.stats.DownloaderStatsMiddleware": 850,
@@ -145,6 +146,7 @@ SPIDER_MIDDLEWARES = {
 }
 
 # --- Pages -----------------------------------------------------------------------------------------------------------
+HTML_PROCESS = True
 MIME_PROCESSES = 1
 MIME_TIMEOUT = 20
 MIME_MEMORY = 1_073_741_824

@@ -39,6 +39,9 @@ class BroadSpider(Spider):
     Arguments: `seeds` (URLs separated by commas or white space, or @file), `scope` (host, domain or web).
     """
 
+    reads_trees = False
+    """Whether it wants the tree of each HTML page (`document_of(response).html`), which is then made in the worker."""
+
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
         """Pages of every status reach `parse`, to be stored, unless a spider's own settings say otherwise."""

@@ -36,6 +36,7 @@ class LinkCheck(BroadSpider):
     """
 
     name = "linkcheck"
+    reads_trees = True
     custom_settings = {"FRONTIER_MAX_ATTEMPTS": 2, "FRONTIER_RETRY_DELAY": 5, "POLITENESS_MAX_FAILURES": 2}
 
     def __init__(self, *args: Any, report: str = "", external: str = "yes", **kwargs: Any) -> None:

@@ -26,6 +26,7 @@ class Mirror(BroadSpider):
     """
 
     name = "mirror"
+    reads_trees = True
 
     def __init__(self, *args: Any, to: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

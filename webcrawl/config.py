@@ -30,6 +30,7 @@ DEFAULTS: Mapping[str, Any] = {
     "FRONTIER_SHARDS": 16,
     "HOST_MAX_BYTES": 0,
     "HOST_MAX_PAGES": 0,
+    "HTML_PROCESS": True,
     "LISTENERS_MAXLEN": 0,
     "METADATA_HISTORY": 30,
     "MIME_MEMORY": 1_073_741_824,

@@ -12,13 +12,14 @@ from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from webcrawl.document import Document
+from webcrawl.document import Attributes, Document
 from webcrawl.errors import InvalidURL
 from webcrawl.http import exchange_of
 from webcrawl.linkheader import header_links
-from webcrawl.links import PageLinks, page_links
+from webcrawl.links import PageLinks, frame_links, page_links
 from webcrawl.mime.facts import language
 from webcrawl.mime.html import is_html, robots_metas
+from webcrawl.mime.outline import Outline
 from webcrawl.mime.sniff import sniff
 from webcrawl.page import Meeting, Page
 from webcrawl.requests import SITEMAP
@@ -49,6 +50,7 @@ _FLAWS = {
 }
 
 _documents: WeakKeyDictionary[Response, Document] = WeakKeyDictionary()
+_outlines: WeakKeyDictionary[Response, Outline] = WeakKeyDictionary()
 _meetings: WeakKeyDictionary[Response, Meeting] = WeakKeyDictionary()
 
 
@@ -60,6 +62,16 @@ def document_of(response: Response) -> Document:
         media = sniff(content_type(headers), body, response.url, nosniff=says_nosniff(headers))
         document = _documents[response] = Document(body, media.mime_type, media.charset, response.url)
     return document
+
+
+def outline_of(response: Response) -> Outline | None:
+    """What another process made of a response, if it did."""
+    return _outlines.get(response)
+
+
+def keep_outline(response: Response, outline: Outline) -> None:
+    """Have `outline_of` tell this, so that nobody here has to parse it."""
+    _outlines[response] = outline
 
 
 def forget_tree(response: Response) -> None:
@@ -100,7 +112,7 @@ def page_of(response: Response) -> Page:
         truncated=(exchange.truncated if exchange else None) or truncation_of(response.flags),
         processing_error=exchange.problem if exchange else None,
     )
-    page.document, page.exchange = document, exchange
+    page.document, page.exchange, page.outline = document, exchange, outline_of(response)
     page.is_sitemap = bool(response.meta.get(SITEMAP))
     page.content_language = _one_language(response.headers.get("Content-Language"))
     if (known := known_of(response)) is not None:
@@ -142,8 +154,7 @@ def failed_page(request: Request, error: BaseException | None) -> Page:
 def page_directives(response: Response, user_agent: str) -> Directives:
     """What X-Robots-Tag headers and <meta name="robots"> say of a page."""
     tags = [value.decode("latin-1") for value in response.headers.getlist("X-Robots-Tag")]
-    document = document_of(response)
-    metas = robots_metas(document) if is_html(document.mime_type) else []
+    metas = robots_metas(_metas(response))
     return directives(tags, metas, user_agent) if tags or metas else Directives()
 
 
@@ -158,10 +169,30 @@ def followed_links(response: Response, *, obey: str | None) -> PageLinks:
     if obey is not None and page_directives(response, obey).nofollow:
         return NO_LINKS
     document = document_of(response)
-    links = page_links(document.elements, response.url) if is_html(document.mime_type) else _FOUND_ONLY
+    if not is_html(document.mime_type):
+        links = _FOUND_ONLY
+    elif outline := outline_of(response):
+        links = outline.links
+    else:
+        links = page_links(document.elements, response.url)
     if headers := response.headers.getlist("Link"):
         return _with_headers(links, [value.decode("latin-1") for value in headers], response.url)
     return links
+
+
+def frames_of(response: Response) -> list[str]:
+    """The addresses of the frames of a frameset; see `frame_links`."""
+    if outline := outline_of(response):
+        return outline.frames
+    document = document_of(response)
+    return frame_links(document.elements, response.url) if is_html(document.mime_type) else []
+
+
+def _metas(response: Response) -> list[Attributes]:
+    if outline := outline_of(response):
+        return outline.metas
+    document = document_of(response)
+    return document.metas if is_html(document.mime_type) else []
 
 
 def _with_headers(links: PageLinks, headers: list[str], url: str) -> PageLinks:

@@ -11,6 +11,7 @@ from typing import Any
 from webcrawl.document import Document
 from webcrawl.exchange import Exchange
 from webcrawl.mime.facts import Link
+from webcrawl.mime.outline import Outline
 from webcrawl.plain import plain
 
 # By name: mypy, where it sees the slots of a base, takes a dataclass to have none but its own.
@@ -29,6 +30,8 @@ _CARRIED = (
     "noarchive",
     "nofollow",
     "noindex",
+    "outline",
+    "text_hash",
     "unchanged",
     "was_read",
 )
@@ -51,15 +54,16 @@ class Carried:
 
     They live in a plain base class so that they are no dataclass fields: feed exports, `dataclasses.asdict`
     and comparisons see only what is stored. Set them after construction; an empty value means "not known".
-    `content_language` is the header's, where it names one language.
-    `duplicate_fetched_at` is when `duplicate_of` was fetched, for a revisit record; None while that may be lost yet.
-    `is_first`: once stored, the page stands for its exact copies. `noarchive` keeps a page out of the archive: it says
-    so itself, or it is a near-duplicate to be dropped. `main_text` is the part of `text` that the page is about, where
-    one stands out, white space as it comes. `frames` are the documents whose text belongs to the page, which are pages
-    too: `is_frame`. `is_sitemap`: it was named as one. `meeting` is where links found in the document are handed over;
-    `nofollow`: nobody will want them. `was_read`: an earlier page with the same bytes was read in the same way, so that
-    this one need not be. `unchanged` is the stored document of which an answer says that it still holds, where that may
-    lead to other pages: nothing else of it is wanted.
+    `content_language` is the header's, where it names one language. `duplicate_fetched_at` is when `duplicate_of` was
+    fetched, for a revisit record; None while that may be lost yet. `is_first`: once stored, the page stands for its
+    exact copies. `noarchive` keeps a page out of the archive: it says so itself, or it is a near-duplicate to be
+    dropped. `main_text` is the part of `text` that the page is about, where one stands out, white space as it comes;
+    `text_hash` the SimHash of that, or of `text`, where it is known already. `outline` is what another process made
+    of the document. `frames` are the documents whose text belongs to the page, which are pages too: `is_frame`.
+    `is_sitemap`: it was named as one. `meeting` is where links found in the document are handed over; `nofollow`:
+    nobody will want them. `was_read`: an earlier page with the same bytes was read in the same way, so that this one
+    need not be. `unchanged` is the stored document of which an answer says that it still holds, where that may lead
+    to other pages: nothing else of it is wanted.
     """
 
     __slots__ = _CARRIED
@@ -77,6 +81,8 @@ class Carried:
     noindex: bool
     noarchive: bool
     nofollow: bool
+    outline: Outline | None
+    text_hash: int | None
     was_read: bool
     unchanged: Document | None
     _text: str | Callable[[], str] | None
@@ -108,6 +114,8 @@ class Carried:
         self.noindex = False
         self.noarchive = False
         self.nofollow = False
+        self.outline = None
+        self.text_hash = None
         self.was_read = False
         self.unchanged = None
 

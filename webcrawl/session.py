@@ -42,6 +42,7 @@ from webcrawl.filters import FilterChain, ScopeFilter, URLFilter
 from webcrawl.frontier import Crawl, Frontier, HostLimits, Keys
 from webcrawl.frontier.bloom import BloomSeen
 from webcrawl.frontier.spill import Tails
+from webcrawl.mime.outlines import Outlines
 from webcrawl.mime.readers import Readers
 from webcrawl.mime.sizes import Sizes
 from webcrawl.room import Room
@@ -103,7 +104,9 @@ class Session:
         )
         ignored = settings.get("URL_IGNORED_PARAMETERS")
         self.canonicalizer = Canonicalizer(TRACKING_PARAMETERS if ignored is None else tuple(ignored))
-        self.readers = Readers(ReaderConfig.from_settings(settings))
+        limits = ReaderConfig.from_settings(settings)
+        self.readers = Readers(limits)
+        self.outlines = Outlines(limits) if settings.getbool("HTML_PROCESS", True) else None
         self.renderer: Renderer | None = None
         if settings.getlist("RENDER"):
             self.renderer = _renderer(settings, self)
@@ -130,7 +133,9 @@ class Session:
         self.allows: Callable[[str], Awaitable[bool]] | None = None
         """Where robots.txt is obeyed: whether it lets a page load this."""
         self.trees_are_wanted = False
-        """A pipeline reads the trees of HTML pages."""
+        """A pipeline reads the trees of HTML pages, beyond what `Outline` tells of them."""
+        self.facts_are_wanted = self.hashes_are_wanted = False
+        """A pipeline takes the facts of an `Outline`, or its SimHash."""
         self.bloom: BloomSeen | None = None
         learn_schemes(settings)
         self._filter_classes = filter_classes(settings)
@@ -280,6 +285,8 @@ class Session:
             await self.renderer.close()
         await self.resolver.close()
         await self.readers.close()
+        if self.outlines is not None:
+            await self.outlines.close()
         if self.is_open:
             self.is_open = False
             if self.forgets:

@@ -100,7 +100,7 @@ def test_canonical_url(markup: str, url: str | None) -> None:
 def test_meta_robots() -> None:
     markup = """<meta name=ROBOTS content="noindex, follow"><meta name=ExampleBot content="NoArchive">
         <meta name=viewport content="width=device-width"><meta name=robots content=all>"""
-    assert robots_metas(Document(markup.encode(), "text/html", "utf-8", URL)) == [
+    assert robots_metas(Document(markup.encode(), "text/html", "utf-8", URL).metas) == [
         ("robots", "noindex, follow"),
         ("examplebot", "NoArchive"),
         ("robots", "all"),

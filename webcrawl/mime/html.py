@@ -111,7 +111,7 @@ def describe(document: Document) -> HTMLFacts:
         published_at=_published_at(named, schema, found, document.url),
         image_url=_image_url(named, schema, found.microdata, base),
         main_text=main_text(tree, found.marked),
-        details=trimmed(_details(named, schema, found, robots_metas(document)) | _simplified(document)),
+        details=trimmed(_details(named, schema, found, robots_metas(metas)) | _simplified(document)),
         document=document,
     )
 
@@ -121,13 +121,13 @@ def is_html(mime_type: str | None) -> bool:
     return mime_type in ("text/html", "application/xhtml+xml")
 
 
-def robots_metas(document: Document) -> list[tuple[str, str]]:
-    """What <meta> elements say to crawlers.
+def robots_metas(metas: Iterable[Attributes]) -> list[tuple[str, str]]:
+    """What <meta> elements (`Document.metas`) say to crawlers.
 
     (name in lower case, content) of `robots` and of every other <meta name> whose content restricts some crawler.
     """
     found: list[tuple[str, str]] = []
-    for attributes in document.metas:
+    for attributes in metas:
         name = (attributes.get("name") or "").strip().lower()
         content = attributes.get("content") or ""
         if name == "robots" or (

@@ -51,7 +51,7 @@ class _Process:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            env=_environment(),
+            env=environment(),
         )
         reader = cls(process)
         try:
@@ -112,7 +112,7 @@ class _Process:
             code = await self._process.wait()
             if code == -signal.SIGXCPU:
                 raise TimeoutError from None
-            raise _Ended(_why(code)) from None
+            raise _Ended(why_ended(code)) from None
         except ValueError as error:
             raise _Ended(f"its reader's answer is damaged: {error}") from None
         if not isinstance(answer, dict):
@@ -183,13 +183,14 @@ def _facts(answer: dict[str, Any]) -> Facts | None:
         raise _Ended(f"its reader's answer is none: {error}") from error
 
 
-def _why(code: int) -> str:
+def why_ended(code: int) -> str:
+    """What a process that ended unasked died of."""
     if code < 0:
         return f"its reader died of {signal.Signals(-code).name}: out of memory, or a fault in a library"
     return f"its reader ended with status {code}"
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """As ours, but a child finds what this process finds, and libraries start no threads or arenas by the core."""
     return {
         **os.environ,

@@ -1,0 +1,75 @@
+"""HTML is parsed in a process of its own before its spider has it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Self
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+from scrapy.http import Response
+
+from webcrawl.access import is_robots
+from webcrawl.document import Document
+from webcrawl.errors import UnreadableDocument
+from webcrawl.fetched import answer_of, document_of, keep_outline
+from webcrawl.frontier import RecentCache
+from webcrawl.http import exchange_of
+from webcrawl.mime.html import is_html
+from webcrawl.mime.outlines import Outlines
+from webcrawl.mime.trial import BYTES
+from webcrawl.responses import length_of
+from webcrawl.session import Session
+
+LEAST_BYTES = 4_096
+"""To send a smaller page there takes longer than to parse it."""
+_COPIES = 20_000
+
+
+class OutlineMiddleware:
+    """See `webcrawl.mime.outlines`; a document of which the process dies is `refused`.
+
+    Not where its tree is wanted here all the same. Of a page with bytes that were met lately no facts are asked for: it
+    is a copy, as a rule, of which nobody wants any.
+    """
+
+    def __init__(self, crawler: Crawler, session: Session, outlines: Outlines) -> None:
+        self._crawler = crawler
+        self._session = session
+        self._outlines = outlines
+        self._met: RecentCache[str] = RecentCache(_COPIES)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        session = Session.of(crawler)
+        if session.outlines is None:
+            raise NotConfigured
+        return cls(crawler, session, session.outlines)
+
+    def process_response(self, request: Request, response: Response) -> Response | Awaitable[Response]:
+        answer = answer_of(response)
+        if not LEAST_BYTES <= length_of(answer) <= BYTES or 300 <= answer.status < 400 or is_robots(request):
+            return response
+        if self._session.trees_are_wanted or getattr(self._crawler.spider, "reads_trees", True):
+            return response
+        document = document_of(answer)
+        if not is_html(document.mime_type):
+            return response
+        return self._outlined(request, response, answer, document)
+
+    async def _outlined(
+        self, request: Request, response: Response, answer: Response, document: Document
+    ) -> Response:
+        session, exchange = self._session, exchange_of(request)
+        is_new = exchange is None or self._met.add(exchange.payload.digest)
+        try:
+            outline = await self._outlines.read(
+                document, facts=session.facts_are_wanted and is_new, simhash=session.hashes_are_wanted
+            )
+        except UnreadableDocument as error:
+            document.refused = str(error)
+        else:
+            if outline is not None:
+                keep_outline(answer, outline)
+        return response

@@ -1,0 +1,10 @@
+"""A spider whose pages may break the process that parses them; see tests/mime/breaking_outlines.py."""
+
+from spiders.base import BroadSpider
+from webcrawl.mime import outlines
+
+outlines.CHILD = "tests.mime.breaking_outlines"
+
+
+class Breaking(BroadSpider):
+    name = "breaking"

@@ -1,0 +1,171 @@
+"""HTML that is parsed in a process of its own: the crawl is the same, and what breaks the process costs one page."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crawls import Crawl, CrawlResult, until
+from tests.web import LocalWeb, Reply
+
+StartWeb = Callable[..., LocalWeb]
+RunCrawl = Callable[..., CrawlResult]
+
+SITE = "127.0.1.1"
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+OF_THE_RUN = {
+    *("fetched_at", "first_fetched_at", "tried_at", "latency", "attempts", "referrer", "duplicate_of"),
+    *("warc_file", "warc_offset", "warc_length"),
+}
+
+
+def prose(seed: int, count: int = 900) -> str:
+    """More than what is parsed in the worker."""
+    dice = random.Random(seed)
+    return " ".join(f"w{dice.getrandbits(16)}" for _ in range(count))
+
+
+def fill(web: LocalWeb) -> str:
+    """A site of one page of each kind that is told apart somewhere."""
+    near = prose(5)
+    pages: dict[str, str | Reply] = {
+        "/small": "<title>small</title><a href=/from-small>x</a>",
+        "/from-small": f"<title>from small</title><p>{prose(1)}</p>",
+        "/text": Reply(
+            f"<title>\xe9</title><main>{prose(2)}</main>".encode("latin-1"),
+            headers={"Content-Type": "text/html"},
+        ),
+        "/x": Reply(
+            f"<html xmlns='http://www.w3.org/1999/xhtml'><head><title/></head><body><p>{prose(3)}</p>"
+            "<a href='/from-x'/></body></html>",
+            headers={"Content-Type": "application/xhtml+xml"},
+        ),
+        "/from-x": f"<p>{prose(4)}</p>",
+        "/near-1": f"<title>near</title><p>{near}</p>",
+        "/near-2": Reply(f"<title>near</title><p>{near} more</p>", headers=HTML, delay=0.5),
+        "/copy-1": f"<title>copy</title><p>{prose(6)}</p><a href=from-copy>x</a>",
+        "/below/copy-2": Reply(
+            f"<title>copy</title><p>{prose(6)}</p><a href=from-copy>x</a>", headers=HTML, delay=0.5
+        ),
+        "/from-copy": "1",
+        "/below/from-copy": "2",
+        "/noindex": f"<title>no</title><meta name=robots content=noindex><p>{prose(7)}</p><a href=/from-noindex>x</a>",
+        "/from-noindex": "3",
+        "/nofollow": f"<title>no</title><meta name=robots content=nofollow><p>{prose(8)}</p><a href=/lost>x</a>",
+        "/frames": f"<title>frames</title><!--{prose(9)}--><frameset><frame src=/frame></frameset>",
+        "/frame": f"<title>frame</title><p>{prose(10)}</p><a href=/from-frame>x</a>",
+        "/from-frame": "4",
+        "/gone": Reply(f"<title>gone</title><p>{prose(11)}</p>", status=404, headers=HTML),
+        "/moved": Reply(
+            f"<title>moved</title><p>{prose(12)}</p>", status=301, headers=HTML | {"Location": "/target"}
+        ),
+        "/target": f"<title>target</title><p>{prose(13)}</p>",
+        "/said": "<html lang=de><title>said</title><meta name=author content=Ada><link rel=canonical href=/other>"
+        f"<meta property=og:image content=/i.png><h1>Head</h1><p>{prose(14)}</p>",
+    }
+    linked = [path for path in pages if "from" not in path and path not in ("/frame", "/target")]
+    for path, page in pages.items():
+        web.put(SITE, path, page if isinstance(page, Reply) else Reply(page, headers=HTML))
+    return web.put(SITE, "/", Reply("".join(f"<a href={path}>x</a>" for path in linked), headers=HTML))
+
+
+def told(result: CrawlResult) -> dict[str, dict[str, Any]]:
+    return {
+        row["url"]: {name: value for name, value in row.items() if name not in OF_THE_RUN}
+        for row in result.rows()
+    }
+
+
+@pytest.mark.parametrize("stitched", [False, True])
+def test_the_crawl_is_the_same_with_the_process_and_without(
+    local_web: StartWeb, crawl: RunCrawl, tmp_path: Path, stitched: bool
+) -> None:
+    web = local_web(SITE)
+    seed = fill(web)
+    runs = [
+        crawl([seed], HTML_PROCESS=process, FRAMES_STITCHED=stitched, data_dir=tmp_path / str(process))
+        for process in (True, False)
+    ]
+    beside, within = map(told, runs)
+    assert beside == within
+    paths = {url.removeprefix(web.host(SITE)) for url in beside}
+    assert paths >= {"/from-x", "/from-copy", "/below/from-copy", "/from-noindex", "/from-frame", "/target"}
+    assert "/lost" not in paths
+    rows = {url.removeprefix(web.host(SITE)): row for url, row in beside.items()}
+    assert rows["/said"]["title"] == "said" and rows["/said"]["author"] == "Ada"
+    assert rows["/noindex"]["title"] is None
+    assert {rows["/near-2"]["duplicate_kind"], rows["/below/copy-2"]["duplicate_kind"]} == {"near", "exact"}
+    assert (rows["/frames"]["simhash"] is not None) is stitched
+
+
+def children(crawl: Crawl) -> Iterator[int]:
+    """The processes of a crawl that parse HTML."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                words = (entry / "cmdline").read_text()
+            except OSError:
+                continue
+            if parent == crawl.process.pid and "outline_child" in words:
+                yield int(entry.name)
+
+
+def test_a_process_that_dies_in_a_crawl_costs_no_page(
+    local_web: StartWeb, start_crawl: Callable[..., Crawl]
+) -> None:
+    web = local_web(SITE)
+    count = 60
+    for number in range(count):
+        page = f"<title>{number}</title><p>{prose(number)}</p><a href=/{number + 1}>next</a>"
+        web.put(SITE, f"/{number}", Reply(page, headers=HTML, delay=0.02))
+    web.put(SITE, f"/{count}", "the last one")
+    crawl = start_crawl("broad", [web.url(SITE, "/0")], arguments={"scope": "host"}, DOWNLOAD_DELAY=0)
+    killed: set[int] = set()
+    for least in (5, 20, 40):
+        until(lambda least=least: len(web.paths(SITE)) > least and bool(set(children(crawl)) - killed), crawl)
+        for pid in set(children(crawl)) - killed:
+            killed.add(pid)
+            os.kill(pid, signal.SIGKILL)
+    result = crawl.wait()
+    assert len(killed) == 3
+    rows = {row["url"].removeprefix(web.host(SITE)): row for row in result.rows()}
+    assert {path: (row["title"], row["processing_error"]) for path, row in rows.items()} == {
+        **{f"/{number}": (str(number), None) for number in range(count)},
+        f"/{count}": (None, None),
+    }
+    assert result.returncode == 0
+
+
+def test_a_page_that_breaks_the_parser_is_stored_with_what_it_did(
+    local_web: StartWeb, run_crawl: RunCrawl
+) -> None:
+    web = local_web(SITE)
+    for number in range(20):
+        word = {7: "crash", 13: "fault"}.get(number, "fine")
+        page = f"<title>{number}</title><!--{word}--><p>{prose(number)}</p>"
+        web.put(SITE, f"/{number}", Reply(page, headers=HTML))
+    seed = web.put(SITE, "/", "".join(f"<a href=/{number}>x</a>" for number in range(20)))
+    result = run_crawl(
+        "breaking",
+        [seed],
+        arguments={"scope": "host"},
+        DOWNLOAD_DELAY=0,
+        SPIDER_MODULES="tests.crawl.breaking_spider",
+        timeout=30.0,
+    )
+    rows = {row["url"].removeprefix(web.host(SITE)): row for row in result.rows()}
+    errors = {path: row["processing_error"] for path, row in rows.items() if row["processing_error"]}
+    assert errors == {
+        "/7": "text/html its reader died of SIGSEGV: out of memory, or a fault in a library",
+        "/13": "text/html KeyError: 'ours'",
+    }
+    assert len(rows) == 21 and all(row["warc_file"] for row in rows.values())
+    assert result.summary["types"]["text/html"]["errors"] == 2
+    assert rows["/8"]["title"] == "8" and rows["/7"]["title"] is None

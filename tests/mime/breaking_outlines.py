@@ -1,0 +1,38 @@
+"""A `webcrawl.mime.outline_child` that some pages break: run as a module, with the same arguments."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+
+from webcrawl.document import Document
+from webcrawl.mime import outline_child
+from webcrawl.mime.outline import Outline, outlined
+
+
+def broken_or_outlined(document: Document, *, facts: bool, simhash: bool) -> Outline:
+    text = document.text
+    if "crash" in text:
+        ctypes.string_at(0)
+    elif "leave" in text:
+        os._exit(3)
+    elif "hang" in text:
+        time.sleep(600)
+    elif "grow" in text:
+        held = []
+        while True:
+            held.append(bytes(16_000_000))
+    elif "fault" in text:
+        raise KeyError("ours")
+    elif "rubbish" in text:
+        os.write(3, b"\0\0\0\1\xc0")
+    elif "endless" in text:
+        os.write(3, b"\xff\xff\xff\xff")
+    return outlined(document, facts=facts, simhash=simhash)
+
+
+if __name__ == "__main__":
+    os.dup2(1, 3)
+    outline_child.outlined = broken_or_outlined
+    outline_child.main()

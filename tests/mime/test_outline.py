@@ -1,0 +1,123 @@
+"""What is told of a page by another process is what would have been found here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given, strategies as st
+
+from webcrawl.document import Document
+from webcrawl.duplicates import simhash64
+from webcrawl.errors import UnreadableDocument
+from webcrawl.links import frame_links, page_links
+from webcrawl.mime.html import describe
+from webcrawl.mime.outline import outlined, pack, pack_error, unpack
+
+URL = "http://site.example/folder/page"
+PIECES = [
+    "<title>A title</title>",
+    "<base href='/other/'>",
+    "<meta name=robots content='noindex, nofollow'>",
+    "<meta property=og:published_time content=2024-02-29T12:00:00+02:00>",
+    "<meta name=author content='Ada \N{SNOWMAN}'>",
+    '<script type=application/ld+json>{"@type": "Article", "headline": "\\ud800 x"}</script>',
+    "<link rel=canonical href=/canonical>",
+    "<a href=one>1</a>",
+    "<a href='http://else.example/?q=\N{LATIN SMALL LETTER E WITH ACUTE}' rel=nofollow>2</a>",
+    "<a href='http://[broken'>3</a>",
+    "<a href>4</a>",
+    "<frame src=frame.html>",
+    "<main>" + "words that are many enough to be told from others " * 5 + "</main>",
+    "<p>" + "\N{CJK UNIFIED IDEOGRAPH-4E00} some other words beside the main part of all " * 3,
+    "\0",
+    "\ufffd",
+    "\xff",
+    "<!--",
+]
+pages = st.lists(st.sampled_from(PIECES), max_size=8).map("".join)
+charsets = st.sampled_from(["utf-8", "windows-1252", None])
+
+
+def document(markup: str, charset: str | None = "utf-8") -> Document:
+    return Document(markup.encode("utf-8"), "text/html", charset, URL)
+
+
+@given(pages, charsets, st.booleans(), st.booleans())
+def test_an_outline_says_what_is_found_here_and_comes_as_it_was_sent(
+    markup: str, charset: str | None, facts: bool, simhash: bool
+) -> None:
+    made = outlined(document(markup, charset), facts=facts, simhash=simhash)
+    came = unpack(pack(made), document(markup, charset))
+    assert came == made
+    here = document(markup, charset)
+    assert came.metas == here.metas
+    assert came.links == page_links(here.elements, URL)
+    assert came.frames == frame_links(here.elements, URL)
+    if not facts:
+        assert (came.facts, came.text, came.simhash) == (None, None, None)
+        return
+    found = describe(here)
+    assert came.facts == found
+    assert came.text == (None if found.main_text else found.text)
+    assert came.simhash == (simhash64(found.main_text or found.text) if simhash else None)
+
+
+def changed(place: tuple[int, ...], value: object) -> bytes:
+    markup = PIECES[0] + PIECES[2] + PIECES[7] + PIECES[11] + PIECES[12]
+    plain: Any = msgpack.unpackb(pack(outlined(document(markup), facts=True, simhash=True)), timestamp=3)
+    within = plain
+    for step in place[:-1]:
+        within = within[step]
+    within[place[-1]] = value
+    return bytes(msgpack.packb(plain, datetime=True))
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ((0,), None),
+        ((0, 0), ["name"]),
+        ((0, 0), {"name": 1}),
+        ((1,), []),
+        ((1, 0), "http://site.example/"),
+        ((1, 0), [b"http://site.example/"]),
+        ((1, 0), [{}]),
+        ((1, 1), "1"),
+        ((1, 2), 1),
+        ((1, 3), None),
+        ((1, 4), True),
+        ((2,), [1]),
+        ((3,), [1]),
+        ((3, 0), b"bytes"),
+        ((3, 7), "yesterday"),
+        ((4,), 5),
+        ((5,), -1),
+        ((5,), 2**64 - 1.0),
+    ],
+)
+def test_what_is_no_outline_is_refused(place: tuple[int, ...], value: object) -> None:
+    with pytest.raises(ValueError):
+        unpack(changed(place, value), document(""))
+
+
+def test_details_are_cut_to_their_bounds_on_this_side_too() -> None:
+    deep: Any = []
+    for _ in range(100):
+        deep = [deep, "x"]
+    outline = unpack(changed((3, 8), {"deep": deep, "bytes": b"x", "long": "y" * 100_000}), document(""))
+    assert outline.facts is not None
+    assert len(str(outline.facts.details)) < 20_000
+    assert "bytes" not in outline.facts.details
+
+
+@given(st.binary(max_size=30))
+def test_bytes_of_nobody_are_no_outline(data: bytes) -> None:
+    with pytest.raises((ValueError, UnreadableDocument)):
+        unpack(data, document(""))
+
+
+def test_why_there_is_none_comes_too() -> None:
+    with pytest.raises(UnreadableDocument, match="KeyError"):
+        unpack(pack_error("KeyError: 'x\ud800'"), document(""))

@@ -1,0 +1,242 @@
+"""HTML in a process of its own: every page has its own outline, and one that breaks the process costs no other one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from tests.crawls import CHECKOUT
+from tests.processes import is_alive
+from webcrawl.config import ReaderConfig
+from webcrawl.document import Document
+from webcrawl.errors import UnreadableDocument
+from webcrawl.mime import outlines as outlines_module
+from webcrawl.mime.outlines import Outlines
+
+MEMORY = 512 * 1024 * 1024
+BREAKING = "tests.mime.breaking_outlines"
+ERRORS = {
+    "crash": "its reader died of SIGSEGV: out of memory, or a fault in a library",
+    "leave": "its reader ended with status 3",
+    "grow": "takes more memory than it may",
+    "fault": "KeyError: 'ours'",
+    "rubbish": "its parser answers what it was not asked",
+    "endless": "its parser's answer is too long",
+}
+
+
+def page(text: str) -> Document:
+    return Document(f"<title>{text}</title>".encode(), "text/html", "utf-8", "http://site.example/")
+
+
+@asynccontextmanager
+async def started(*, seconds: float = 20.0) -> AsyncIterator[Outlines]:
+    outlines = Outlines(ReaderConfig(processes=1, seconds=seconds, memory=MEMORY))
+    try:
+        yield outlines
+    finally:
+        await outlines.close()
+
+
+async def title(outlines: Outlines, text: str) -> str | None:
+    """The title that the process finds, or the error."""
+    try:
+        outline = await outlines.read(page(text), facts=True, simhash=True)
+    except UnreadableDocument as error:
+        return str(error)
+    assert outline is not None and outline.facts is not None
+    return outline.facts.title
+
+
+async def titles(outlines: Outlines, *texts: str) -> list[str | None]:
+    return await asyncio.gather(*(title(outlines, text) for text in texts))
+
+
+def pid_of(outlines: Outlines) -> int:
+    assert outlines._process is not None and outlines._process._process is not None
+    return outlines._process._process.pid
+
+
+@pytest.fixture
+def breaking(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outlines_module, "CHILD", BREAKING)
+
+
+async def test_many_pages_at_a_time_each_have_their_own() -> None:
+    texts = [f"number {number}" for number in range(300)]
+    async with started() as outlines:
+        assert await titles(outlines, *texts) == texts
+        pid = pid_of(outlines)
+        assert await titles(outlines, "more") == ["more"]
+        assert pid_of(outlines) == pid != os.getpid()
+    assert not is_alive(pid)
+
+
+async def test_large_pages_and_small_ones_in_turns() -> None:
+    sizes = [1, 400_000, 10, 300_000, 70_000, 1]
+    async with started() as outlines:
+        pages = [
+            Document(
+                f"<title>{size}</title>{'<p>x' * (size // 4)}".encode(),
+                "text/html",
+                "utf-8",
+                "http://a.test/",
+            )
+            for size in sizes
+        ]
+        made = await asyncio.gather(*(outlines.read(one, facts=True, simhash=False) for one in pages))
+        assert [one.facts.title for one in made if one and one.facts] == [str(size) for size in sizes]
+
+
+@pytest.mark.usefixtures("breaking")
+@pytest.mark.parametrize("kind", ERRORS)
+async def test_a_page_that_breaks_the_process_is_refused_and_those_around_it_are_read(kind: str) -> None:
+    async with started() as outlines:
+        texts = ["before", "and before", f"{kind} this", "after", "and after"]
+        assert await titles(outlines, *texts) == [*texts[:2], ERRORS[kind], *texts[3:]]
+        assert await titles(outlines, "later") == ["later"]
+
+
+@pytest.mark.usefixtures("breaking")
+async def test_a_new_process_that_dies_of_its_first_page_died_of_that_page() -> None:
+    async with started() as outlines:
+        assert await titles(outlines, "crash", "after") == [ERRORS["crash"], "after"]
+
+
+@pytest.mark.usefixtures("breaking")
+async def test_a_page_that_takes_too_long_is_refused_at_once() -> None:
+    async with started(seconds=0.5) as outlines:
+        late = "takes the parser longer than 0.5 s"
+        assert await titles(outlines, "before", "hang", "after") == ["before", late, "after"]
+
+
+async def test_a_worker_that_was_held_up_blames_no_page() -> None:
+    async with started(seconds=0.4) as outlines:
+        await titles(outlines, "before")
+        asking = asyncio.ensure_future(titles(outlines, *map(str, range(50))))
+        await asyncio.sleep(0)
+        time.sleep(1.5)
+        assert await asking == list(map(str, range(50)))
+
+
+async def test_a_process_that_died_meanwhile_is_replaced() -> None:
+    async with started() as outlines:
+        await titles(outlines, "before")
+        first = pid_of(outlines)
+        os.kill(first, signal.SIGKILL)
+        assert await titles(outlines, "after") == ["after"]
+        asking = asyncio.ensure_future(titles(outlines, *map(str, range(200))))
+        await asyncio.sleep(0)
+        os.kill(pid_of(outlines), signal.SIGKILL)
+        assert await asking == list(map(str, range(200)))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+async def test_a_signal_to_all_processes_of_a_crawl_is_for_the_crawl(number: signal.Signals) -> None:
+    async with started() as outlines:
+        await titles(outlines, "before")
+        pid = pid_of(outlines)
+        os.kill(pid, number)
+        assert await titles(outlines, "after") == ["after"]
+        assert pid_of(outlines) == pid
+
+
+@pytest.mark.parametrize("child", ["webcrawl.mime.missing", "tests.mime.stubborn"])
+async def test_where_no_process_can_be_had_there_are_no_outlines(
+    child: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(outlines_module, "CHILD", child)
+    async with started() as outlines:
+        asked = [outlines.read(page("page"), facts=True, simhash=True) for _ in range(3)]
+        assert await asyncio.gather(*asked) == [None] * 3
+        assert await outlines.read(page("page"), facts=True, simhash=True) is None
+    assert caplog.text.count("HTML is parsed in the worker") == 1
+
+
+@pytest.mark.usefixtures("breaking")
+async def test_nobody_waits_for_a_process_that_is_given_up() -> None:
+    async with started() as outlines:
+        await titles(outlines, "before")
+        pid = pid_of(outlines)
+        asking = [
+            asyncio.ensure_future(outlines.read(page(one), facts=True, simhash=True)) for one in ("hang", "x")
+        ]
+        await asyncio.sleep(0)
+        await outlines.close()
+        assert await asyncio.gather(*asking) == [None, None]
+        assert not is_alive(pid)
+
+
+async def test_closing_while_it_starts() -> None:
+    async with started() as outlines:
+        asking = asyncio.ensure_future(outlines.read(page("page"), facts=True, simhash=True))
+        await asyncio.sleep(0.05)
+        await outlines.close()
+        assert await asking is None
+
+
+async def test_who_gives_up_leaves_no_answer_for_the_next_one() -> None:
+    async with started() as outlines:
+        await titles(outlines, "before")
+        waiting = asyncio.ensure_future(titles(outlines, "mine"))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        assert await titles(outlines, "next") == ["next"]
+
+
+kinds = st.sampled_from(["fine", *ERRORS])
+steps = st.lists(st.lists(kinds, min_size=1, max_size=4), min_size=1, max_size=3)
+
+
+@pytest.mark.usefixtures("breaking")
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(steps)
+def test_whatever_comes_in_whatever_order_every_page_has_its_own_end(batches: list[list[str]]) -> None:
+    async def run() -> None:
+        number = 0
+        async with started() as outlines:
+            for batch in batches:
+                texts = [f"{kind} {number + place}" for place, kind in enumerate(batch)]
+                number += len(batch)
+                expected = [ERRORS.get(kind, text) for kind, text in zip(batch, texts, strict=True)]
+                assert await titles(outlines, *texts) == expected
+
+    asyncio.run(run())
+
+
+PARENT = """
+import asyncio
+from webcrawl.config import ReaderConfig
+from webcrawl.document import Document
+from webcrawl.mime.outlines import Outlines
+
+async def main():
+    outlines = Outlines(ReaderConfig(processes=1, seconds=60, memory=1 << 29))
+    await outlines.read(Document(b"x", "text/html", "utf-8", "http://a.test/"), facts=True, simhash=True)
+    print(outlines._process._process.pid, flush=True)
+    await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+def test_a_child_ends_with_its_worker() -> None:
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    parent.send_signal(signal.SIGKILL)
+    parent.wait(10)
+    parent.stdout.close()
+    deadline = time.monotonic() + 20
+    while is_alive(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

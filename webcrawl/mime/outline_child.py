@@ -1,0 +1,67 @@
+"""The process that parses HTML for a worker, `python -m webcrawl.mime.outline_child MEMORY`; any page may be its last.
+
+On standard input come pages: two lengths of four bytes each (big-endian), a question in MessagePack, [charset,
+mime_type, url, facts, simhash], where the last two say whether these are wanted, and the body. On standard output, in
+the same order: a length of four bytes and what `webcrawl.mime.outline.pack` makes of the page. The first answer, which
+nobody asked for, is empty: it is ready.
+
+It is shut in as `webcrawl.mime.child` is, and ends with its parent, or where a page takes more memory than it may.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import struct
+import sys
+from typing import BinaryIO
+
+import msgpack
+
+from webcrawl.document import Document
+from webcrawl.mime.child import shut_in
+from webcrawl.mime.outline import outlined, pack, pack_error
+
+HEAD = struct.Struct(">II")
+LENGTH = struct.Struct(">I")
+TOO_MUCH, TOO_MUCH_STATUS = "takes more memory than it may", 77
+
+
+def main() -> None:
+    """Answer until there is nobody to ask."""
+    source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # a library that prints must not be taken for an answer
+    shut_in(int(sys.argv[1]))
+    from webcrawl import duplicates, nesting  # noqa: F401  (the first large page would wait for NumPy)
+
+    # a page makes thousands of objects and no cycles
+    gc.freeze()
+    gc.set_threshold(100_000, 1, 1)
+    _send(sink, b"")
+    while len(head := source.read(HEAD.size)) == HEAD.size:
+        length, size = HEAD.unpack(head)
+        question, body = source.read(length), source.read(size)
+        try:
+            _send(sink, _answer(question, body))
+        except MemoryError:
+            sys.exit(TOO_MUCH_STATUS)
+
+
+def _answer(question: bytes, body: bytes) -> bytes:
+    charset, mime_type, url, facts, simhash = msgpack.unpackb(question)
+    document = Document(body, mime_type, charset, url)
+    try:
+        return pack(outlined(document, facts=facts, simhash=simhash))
+    except MemoryError:
+        raise
+    except Exception as error:  # a fault of ours, which is to cost no more than this page
+        return pack_error(f"{type(error).__name__}: {error}"[:500])
+
+
+def _send(sink: BinaryIO, answer: bytes) -> None:
+    sink.write(LENGTH.pack(len(answer)) + answer)
+    sink.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+"""HTML is parsed in a process of its own: beside the worker, which fetches on, and without danger for it.
+
+Pages are sent without waiting for the one before, and answered in their order. The process is started for the first of
+them; when it dies of one, that one is tried once more in a new process, since those before it may be to blame, and
+refused if it happens again. One that takes too long is refused at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import sys
+from collections import deque
+from contextlib import suppress
+from typing import NamedTuple, Self, cast
+
+import msgpack
+
+from webcrawl.config import ReaderConfig
+from webcrawl.document import Document
+from webcrawl.errors import UnreadableDocument
+from webcrawl.mime.outline import Outline, unpack
+from webcrawl.mime.outline_child import HEAD, LENGTH, TOO_MUCH, TOO_MUCH_STATUS
+from webcrawl.mime.readers import START_SECONDS, environment, why_ended
+
+logger = logging.getLogger(__name__)
+
+CHILD = "webcrawl.mime.outline_child"
+_BUFFER = 1024 * 1024
+_LONGEST_ANSWER = 32 * 1024 * 1024
+_LOOKS = 5
+"""How often a page that takes too long is looked at, so that a worker that was held up itself does not blame it."""
+
+
+class _Question(NamedTuple):
+    """A page that waits for its outline, and the processes that died of it; None where none can be had."""
+
+    document: Document
+    facts: bool
+    simhash: bool
+    answer: asyncio.Future[Outline | None]
+    deaths: list[str]
+
+    def message(self) -> bytes:
+        page = self.document
+        question = msgpack.packb((page.charset, page.mime_type, page.url, self.facts, self.simhash))
+        body = page.body
+        return b"".join((HEAD.pack(len(question), len(body)), question, body))
+
+    def refuse(self, why: str) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(UnreadableDocument(why))
+
+
+class _Process(asyncio.Protocol):
+    """One `CHILD`, which answers the questions of a queue from its left."""
+
+    def __init__(self, waiting: deque[_Question]) -> None:
+        self._waiting = waiting
+        self._received = bytearray()
+        self._transport: asyncio.Transport | None = None
+        self._process: asyncio.subprocess.Process | None = None
+        self._fault: str | None = None
+        loop = asyncio.get_running_loop()
+        self.is_ready: asyncio.Future[None] = loop.create_future()
+        self.has_ended: asyncio.Future[None] = loop.create_future()
+        self.answers = 0
+        self.was_late = False
+        """A page took too long, and there is no doubt which."""
+
+    @classmethod
+    async def start(cls, waiting: deque[_Question], memory: int) -> Self:
+        """Raises OSError, TimeoutError, UnreadableDocument."""
+        own, its = socket.socketpair()
+        with its:
+            for end in (own, its):
+                end.setblocking(end is its)
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
+            self = cls(waiting)
+            await asyncio.get_running_loop().create_connection(lambda: self, sock=own)
+            try:
+                self._process = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-m", CHILD, str(memory)),
+                    stdin=its.fileno(),
+                    stdout=its.fileno(),
+                    stderr=asyncio.subprocess.DEVNULL,
+                    env=environment(),
+                )
+            except BaseException:
+                await self.end()
+                raise
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await asyncio.wait([self.is_ready, self.has_ended], return_when=asyncio.FIRST_COMPLETED)
+        except BaseException:
+            await self.end()
+            raise
+        if not self.is_ready.done():
+            raise UnreadableDocument(await self.end())
+        return self
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is of no such class
+
+    def ask(self, question: _Question) -> None:
+        """Send a question that was put at the end of the queue."""
+        assert self._transport is not None
+        self._transport.write(question.message())
+
+    def data_received(self, data: bytes) -> None:
+        received, position = self._received, 0
+        received += data
+        while len(received) >= (start := position + LENGTH.size):
+            (length,) = LENGTH.unpack_from(received, position)
+            if length > _LONGEST_ANSWER:
+                self.kill("its parser's answer is too long")
+                return
+            if len(received) < start + length:
+                break
+            position = start + length
+            if not self._take(bytes(received[start:position])):
+                self.kill("its parser answers what it was not asked")
+                return
+        del received[:position]
+
+    def _take(self, answer: bytes) -> bool:
+        """Whether an answer is one."""
+        if not self.is_ready.done():
+            self.is_ready.set_result(None)
+            return not answer
+        if not self._waiting:
+            return False
+        question = self._waiting[0]
+        outline: Outline | str
+        try:
+            outline = unpack(answer, question.document)
+        except UnreadableDocument as error:
+            outline = str(error)
+        except ValueError:
+            return False
+        self._waiting.popleft()
+        self.answers += 1
+        if isinstance(outline, str):
+            question.refuse(outline)
+        elif not question.answer.done():
+            question.answer.set_result(outline)
+        return True
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self.has_ended.done():
+            self.has_ended.set_result(None)
+
+    def kill(self, fault: str) -> None:
+        """End it for a fault of its own."""
+        self._fault = self._fault or fault
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def end(self) -> str:
+        """Have it ended, and say what of."""
+        if self._transport is not None:
+            self._transport.abort()
+        if self._process is None:
+            return "no process"
+        # it closes its end as it ends: what it died of is known in a moment, if it was not we who closed
+        with suppress(TimeoutError):
+            if self._fault is None and self.has_ended.done():
+                async with asyncio.timeout(1):
+                    await self._process.wait()
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        code = await self._process.wait()
+        return self._fault or (TOO_MUCH if code == TOO_MUCH_STATUS else why_ended(code))
+
+
+class Outlines:
+    """The process of one worker and the pages that wait for it; its methods are called in one event loop."""
+
+    def __init__(self, limits: ReaderConfig) -> None:
+        self._limits = limits
+        self._waiting: deque[_Question] = deque()
+        self._process: _Process | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self._is_impossible = False
+
+    async def read(self, document: Document, *, facts: bool, simhash: bool) -> Outline | None:
+        """The outline of an HTML document, see `outlined`; None where no process can be had.
+
+        Raises UnreadableDocument.
+        """
+        if self._is_impossible:
+            return None
+        answer: asyncio.Future[Outline | None] = asyncio.get_running_loop().create_future()
+        question = _Question(document, facts, simhash, answer, [])
+        self._waiting.append(question)
+        if self._process is not None:
+            self._process.ask(question)
+        elif self._serving is None:
+            self._serving = asyncio.create_task(self._serve())
+        return await answer
+
+    async def close(self) -> None:
+        """End the process; who still waits for it has nothing."""
+        self._is_impossible = True
+        if self._serving is not None:
+            self._serving.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._serving
+        self._give_up()
+
+    async def _serve(self) -> None:
+        """Have a process as long as there are pages for one."""
+        try:
+            while self._waiting:
+                process = await _Process.start(self._waiting, self._limits.memory)
+                try:
+                    self._process = process
+                    for question in list(self._waiting):
+                        process.ask(question)
+                    await self._watch(process)
+                finally:
+                    self._process = None
+                    why = await process.end()
+                self._blame(why, is_certain=process.was_late or not process.answers)
+        except (OSError, TimeoutError, UnreadableDocument) as error:
+            logger.warning("HTML is parsed in the worker: no process for it could be started: %s", error)
+            self._is_impossible = True
+            self._give_up()
+        finally:
+            self._serving = None
+
+    async def _watch(self, process: _Process) -> None:
+        """Wait for the end of a process, and kill it when a page takes too long."""
+        head, looks = None, 0
+        while not process.has_ended.done():
+            await asyncio.wait([process.has_ended], timeout=self._limits.seconds / _LOOKS)
+            first = self._waiting[0] if self._waiting else None
+            looks = looks + 1 if first is not None and first is head else 0
+            head = first
+            if looks > _LOOKS:
+                process.was_late = True
+                process.kill(f"takes the parser longer than {self._limits.seconds:g} s")
+
+    def _blame(self, why: str, *, is_certain: bool) -> None:
+        """A process died of the first page that waits for it, or of what was before."""
+        if self._waiting:
+            self._waiting[0].deaths.append(why)
+            if is_certain or len(self._waiting[0].deaths) > 1:
+                self._waiting.popleft().refuse(why)
+
+    def _give_up(self) -> None:
+        while self._waiting:
+            question = self._waiting.popleft()
+            if not question.answer.done():
+                question.answer.set_result(None)

@@ -24,7 +24,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from benchmarks.contender import CONTENDERS, ROOT, Contender, Task
-from benchmarks.report import Result, Run, bars, result, table, write
+from benchmarks.report import BEGIN, Result, Run, bars, page_with, result, table, write
 from benchmarks.served import WEBS, Web
 from benchmarks.sites import Site, available
 
@@ -120,7 +120,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--pages", type=int, default=0, help="end each crawl after about so many (0: all)")
     parser.add_argument("--json", type=Path, help="write everything into this file")
     parser.add_argument(
-        "--page", type=Path, help="write the tables into this Markdown page, between its marks"
+        "--page", type=page_with(BEGIN), help="write the tables into this Markdown page, between its marks"
     )
     return parser.parse_args()
 

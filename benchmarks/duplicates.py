@@ -14,7 +14,8 @@ from pathlib import Path
 
 from benchmarks.changed_texts import report_changed_texts
 from benchmarks.main_parts import report_main_parts
-from benchmarks.near_index import report_index
+from benchmarks.near_index import BEGIN, report_index
+from benchmarks.report import page_with
 
 
 def main() -> None:
@@ -24,7 +25,9 @@ def main() -> None:
     parser.add_argument("--texts", type=float, default=1e7, help="how many the index holds")
     parser.add_argument("--only", choices=("index", "texts", "main"))
     parser.add_argument("--json", type=Path, metavar="FILE", help="figures of the index")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="their table, between its marks")
+    parser.add_argument(
+        "--page", type=page_with(BEGIN), metavar="FILE", help="their table, between its marks"
+    )
     options = parser.parse_args()
     if options.only in (None, "texts"):
         report_changed_texts()

@@ -27,7 +27,7 @@ from typing import NamedTuple
 from benchmarks.contender import LINKS, ROOT, options
 from benchmarks.generated_web import ZONE
 from benchmarks.measured import ENGINES, tree
-from benchmarks.report import measured_on, put_between, put_figures
+from benchmarks.report import measured_on, page_with, put_between, put_figures
 from benchmarks.served import free_port
 
 BEGIN, END = "<!-- bench-long writes from here -->", "<!-- bench-long writes to here -->"
@@ -197,7 +197,7 @@ def main() -> int:
     )
     parser.add_argument("--json", type=Path, help="write the points into this file")
     parser.add_argument(
-        "--page", type=Path, help="write the table into this Markdown page, between its marks"
+        "--page", type=page_with(BEGIN), help="write the table into this Markdown page, between its marks"
     )
     said = parser.parse_args()
     settings = {**(LINKS if said.links else {}), **dict(one.split("=", 1) for one in said.set)}

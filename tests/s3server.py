@@ -22,6 +22,8 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from tests.ports import free_ports
+
 START_SECONDS = 30.0
 ACCESS_KEY, SECRET_KEY = "crawler", "not a secret"
 
@@ -37,7 +39,7 @@ class S3Server:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.port, *self._ports = _free_ports(8)
+        self.port, *self._ports = free_ports(8)
 
     @property
     def client(self) -> Any:
@@ -133,7 +135,7 @@ class Line:
     def __init__(self, port: int) -> None:
         self._target = port
         self._listener: socket.socket | None = None
-        self.port = _free_ports(1)[0]
+        self.port = free_ports(1)[0]
         self.carried = 0
         self.garbles = False
         self.drops_after = math.inf
@@ -214,11 +216,3 @@ def _end(connection: socket.socket) -> None:
         pass
     finally:
         connection.close()
-
-
-def _free_ports(number: int) -> list[int]:
-    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [int(listener.getsockname()[1]) for listener in listeners]
-    for listener in listeners:
-        listener.close()
-    return ports

@@ -150,7 +150,7 @@ async def test_a_signal_to_all_processes_of_a_crawl_is_for_the_crawl(number: sig
         assert pid_of(outlines) == pid
 
 
-@pytest.mark.parametrize("child", ["webcrawl.mime.missing", "tests.mime.stubborn"])
+@pytest.mark.parametrize("child", ["webcrawl.mime.missing", "tests.mime.stubborn", "this"])
 async def test_where_no_process_can_be_had_there_are_no_outlines(
     child: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -182,6 +182,21 @@ async def test_closing_while_it_starts() -> None:
         await asyncio.sleep(0.05)
         await outlines.close()
         assert await asking is None
+
+
+async def test_a_body_that_cannot_be_read_is_nobody_elses_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = page("lost")
+
+    def fail(body: object) -> bytes:
+        raise OSError("No such file")
+
+    async with started() as outlines:
+        await titles(outlines, "before")
+        with monkeypatch.context() as patched:
+            patched.setattr("webcrawl.body.Body.__bytes__", fail)
+            with pytest.raises(OSError, match="No such file"):
+                await outlines.read(lost, facts=True, simhash=True)
+        assert await titles(outlines, "after", "and after") == ["after", "and after"]
 
 
 async def test_who_gives_up_leaves_no_answer_for_the_next_one() -> None:

@@ -24,6 +24,7 @@ import pytest
 import scrapy
 
 from tests.crawls import CHECKOUT
+from tests.ports import free_ports
 from tests.web import LocalWeb, generated_web
 
 BUILT_FROM = (
@@ -88,8 +89,7 @@ def egg(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def node(tmp_path_factory: pytest.TempPathFactory, egg: Path) -> Iterator[Node]:
     """A node with the egg deployed."""
     folder = tmp_path_factory.mktemp("node")
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    (port,) = free_ports(1)
     (folder / "scrapyd.conf").write_text(CONFIGURATION.format(port=port))
     ours = ("REDIS_", "STORE_", "METADATA_", "SCRAPY_", "PYTHON", "DATA_DIR")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}

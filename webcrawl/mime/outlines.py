@@ -37,16 +37,9 @@ class _Question(NamedTuple):
     """A page that waits for its outline, None where none can be had, and what the processes died of that had it."""
 
     document: Document
-    facts: bool
-    simhash: bool
+    message: bytes
     answer: asyncio.Future[Outline | None]
     deaths: list[str]
-
-    def message(self) -> bytes:
-        page = self.document
-        question = msgpack.packb((page.charset, page.mime_type, page.url, self.facts, self.simhash))
-        body = page.body
-        return b"".join((HEAD.pack(len(question), len(body)), question, body))
 
     def refuse(self, why: str) -> None:
         if not self.answer.done():
@@ -78,8 +71,8 @@ class _Process(asyncio.Protocol):
                 end.setblocking(end is its)
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
             self = cls(waiting)
-            await asyncio.get_running_loop().create_connection(lambda: self, sock=own)
             try:
+                await asyncio.get_running_loop().create_connection(lambda: self, sock=own)
                 self._process = await asyncio.create_subprocess_exec(
                     *(sys.executable, "-m", CHILD, str(memory)),
                     stdin=its.fileno(),
@@ -89,6 +82,7 @@ class _Process(asyncio.Protocol):
                 )
             except BaseException:
                 await self.end()
+                own.close()
                 raise
         try:
             async with asyncio.timeout(START_SECONDS):
@@ -106,7 +100,7 @@ class _Process(asyncio.Protocol):
     def ask(self, question: _Question) -> None:
         """Send a question that was put at the end of the queue."""
         assert self._transport is not None
-        self._transport.write(question.message())
+        self._transport.write(question.message)
 
     def data_received(self, data: bytes) -> None:
         received, position = self._received, 0
@@ -127,7 +121,8 @@ class _Process(asyncio.Protocol):
     def _take(self, answer: bytes) -> bool:
         """Whether an answer is one."""
         if not self.is_ready.done():
-            self.is_ready.set_result(None)
+            if not answer:
+                self.is_ready.set_result(None)
             return not answer
         if not self._waiting:
             return False
@@ -187,12 +182,12 @@ class Outlines:
     async def read(self, document: Document, *, facts: bool, simhash: bool) -> Outline | None:
         """The outline of an HTML document, see `outlined`; None where no process can be had.
 
-        Raises UnreadableDocument.
+        Raises UnreadableDocument, and OSError where its body cannot be read.
         """
         if self._is_impossible:
             return None
         answer: asyncio.Future[Outline | None] = asyncio.get_running_loop().create_future()
-        question = _Question(document, facts, simhash, answer, [])
+        question = _Question(document, _message(document, facts, simhash), answer, [])
         self._waiting.append(question)
         if self._process is not None:
             self._process.ask(question)
@@ -256,3 +251,8 @@ class Outlines:
             question = self._waiting.popleft()
             if not question.answer.done():
                 question.answer.set_result(None)
+
+
+def _message(page: Document, facts: bool, simhash: bool) -> bytes:
+    question, body = msgpack.packb((page.charset, page.mime_type, page.url, facts, simhash)), page.body
+    return b"".join((HEAD.pack(len(question), len(body)), question, body))

@@ -31,7 +31,7 @@ class OutlineMiddleware:
     """See `webcrawl.mime.outlines`; a document of which the process dies is `refused`.
 
     Not where its tree is wanted here all the same. Of a page with bytes that were met lately no facts are asked for: it
-    is a copy, as a rule, of which nobody wants any.
+    is a copy, as a rule, of which nobody wants any; who does asks for them.
     """
 
     def __init__(self, crawler: Crawler, session: Session, outlines: Outlines) -> None:
@@ -62,7 +62,7 @@ class OutlineMiddleware:
         self, request: Request, response: Response, answer: Response, document: Document
     ) -> Response:
         session, exchange = self._session, exchange_of(request)
-        is_new = exchange is None or self._met.add(exchange.payload.digest)
+        is_new = exchange is None or answer.status != 200 or self._met.add(exchange.payload.digest)
         try:
             outline = await self._outlines.read(
                 document, facts=session.facts_are_wanted and is_new, simhash=session.hashes_are_wanted

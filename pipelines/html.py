@@ -6,6 +6,8 @@ from typing import Any, Self
 
 from scrapy.crawler import Crawler
 
+from webcrawl.document import Document
+from webcrawl.errors import UnreadableDocument
 from webcrawl.mime.html import describe, is_html
 from webcrawl.mime.readable import visible_text
 from webcrawl.page import Page
@@ -15,10 +17,14 @@ from webcrawl.session import Session
 class HtmlPipeline:
     """Reads HTML pages that no copy was read of; of a page that says noindex nothing is kept but that it exists."""
 
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        Session.of(crawler).facts_are_wanted = True
-        return cls()
+        session = Session.of(crawler)
+        session.facts_are_wanted = True
+        return cls(session)
 
     def process_item(self, item: Any) -> Any:
         if not isinstance(item, Page) or item.document is None or item.was_read:
@@ -26,22 +32,41 @@ class HtmlPipeline:
         if is_html(item.mime_type) and item.document.refused is not None:
             item.processing_error = f"{item.mime_type} {item.document.refused}"
         elif is_html(item.mime_type) and not item.noindex:
-            _fill(item)
-            if item.frames or item.is_frame:
-                _stitch(item)
+            if item.outline is not None and item.outline.facts is None:
+                return self._read_elsewhere(item, item.document)
+            _read(item)
         return item
+
+    async def _read_elsewhere(self, page: Page, document: Document) -> Page:
+        """A page that looked like a copy and is none: it is read where others are, since it may break what reads it."""
+        outlines = self._session.outlines
+        assert outlines is not None
+        try:
+            outline = await outlines.read(document, facts=True, simhash=self._session.hashes_are_wanted)
+        except UnreadableDocument as error:
+            page.processing_error = f"{page.mime_type} {error}"
+        else:
+            page.outline = outline or page.outline
+            _read(page)
+        return page
+
+
+def _read(page: Page) -> None:
+    _fill(page)
+    if page.frames or page.is_frame:
+        _stitch(page)
 
 
 def _fill(page: Page) -> None:
     assert page.document is not None
-    outline = page.outline
+    outline, simhash = page.outline, None
     facts = outline.facts if outline else None
     if outline is None or facts is None:
         facts = describe(page.document)
         page.text = lambda: facts.text
     else:
-        page.text = outline.text or (lambda: facts.text)
-        page.text_hash = outline.simhash
+        page.text = outline.text if outline.text is not None else lambda: facts.text
+        simhash = outline.simhash
     page.title = facts.title
     page.description = facts.description
     page.language = facts.language
@@ -51,10 +76,11 @@ def _fill(page: Page) -> None:
     page.image_url = facts.image_url
     page.details = facts.details or None
     page.main_text = facts.main_text
+    page.text_hash = simhash  # of what was set before
 
 
 def _stitch(page: Page) -> None:
     """The text of frames is that of the page that they are in, and none of their own."""
     texts = [document_text for frame in page.frames if (document_text := visible_text(frame.html))]
-    page.main_text = page.text_hash = None
+    page.main_text = None
     page.text = None if page.is_frame else " ".join([page.text or "", *texts]).strip()

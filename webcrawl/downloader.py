@@ -13,6 +13,7 @@ from scrapy.exceptions import _InvalidOutput
 from scrapy.http import Response
 from scrapy.utils.defer import ensure_awaitable
 
+from webcrawl.mime.outlines import MOST_BYTES
 from webcrawl.scraper import Scraper
 from webcrawl.session import Session
 from webcrawl.signalling import send
@@ -31,11 +32,14 @@ class Downloader(ScrapyDownloader):
         self.middleware.__class__ = _Middlewares
         session = Session.of(crawler)
         self._turns = session.turns
+        self._outlines = session.outlines
         cast("_Middlewares", self.middleware).judge = session.judge
         crawler.signals.connect(self._adopt_scraper, signals.spider_opened)
         crawler.signals.connect(self._watch_closing, signals.spider_opened)
 
     def needs_backout(self) -> bool:
+        if self._outlines is not None and self._outlines.bytes > MOST_BYTES:
+            return True
         return 0 < self.total_concurrency <= len(self.active) - self._turns.waiting
 
     def _adopt_scraper(self) -> None:

@@ -16,6 +16,7 @@ from webcrawl.plain import plain
 
 # By name: mypy, where it sees the slots of a base, takes a dataclass to have none but its own.
 _CARRIED = (
+    "_main_text",
     "_text",
     "content_language",
     "document",
@@ -25,7 +26,6 @@ _CARRIED = (
     "is_first",
     "is_frame",
     "is_sitemap",
-    "main_text",
     "meeting",
     "noarchive",
     "nofollow",
@@ -52,18 +52,18 @@ class Meeting:
 class Carried:
     """What a page carries through the pipelines and nobody stores.
 
-    They live in a plain base class so that they are no dataclass fields: feed exports, `dataclasses.asdict`
-    and comparisons see only what is stored. Set them after construction; an empty value means "not known".
+    They live in a plain base class so that they are no dataclass fields: feed exports, `dataclasses.asdict` and
+    comparisons see only what is stored. Set them after construction; an empty value means "not known".
     `content_language` is the header's, where it names one language. `duplicate_fetched_at` is when `duplicate_of` was
     fetched, for a revisit record; None while that may be lost yet. `is_first`: once stored, the page stands for its
     exact copies. `noarchive` keeps a page out of the archive: it says so itself, or it is a near-duplicate to be
     dropped. `main_text` is the part of `text` that the page is about, where one stands out, white space as it comes;
-    `text_hash` the SimHash of that, or of `text`, where it is known already. `outline` is what another process made
-    of the document. `frames` are the documents whose text belongs to the page, which are pages too: `is_frame`.
-    `is_sitemap`: it was named as one. `meeting` is where links found in the document are handed over; `nofollow`:
-    nobody will want them. `was_read`: an earlier page with the same bytes was read in the same way, so that this one
-    need not be. `unchanged` is the stored document of which an answer says that it still holds, where that may lead
-    to other pages: nothing else of it is wanted.
+    `text_hash` the SimHash of that, or of `text`, where it is known already and neither was changed. `outline` is
+    what another process made of the document. `frames` are the documents whose text belongs to the page, which are
+    pages too: `is_frame`. `is_sitemap`: it was named as one. `meeting` is where links found in the document are
+    handed over; `nofollow`: nobody will want them. `was_read`: an earlier page with the same bytes was read in the
+    same way, so that this one need not be. `unchanged` is the stored document of which an answer says that it still
+    holds, where that may lead to other pages: nothing else of it is wanted.
     """
 
     __slots__ = _CARRIED
@@ -76,7 +76,6 @@ class Carried:
     is_first: bool
     is_frame: bool
     is_sitemap: bool
-    main_text: str | None
     meeting: Meeting | None
     noindex: bool
     noarchive: bool
@@ -85,6 +84,7 @@ class Carried:
     text_hash: int | None
     was_read: bool
     unchanged: Document | None
+    _main_text: str | None
     _text: str | Callable[[], str] | None
 
     @property
@@ -97,6 +97,17 @@ class Carried:
     @text.setter
     def text(self, text: str | Callable[[], str] | None) -> None:
         self._text = text
+        self.text_hash = None
+
+    @property
+    def main_text(self) -> str | None:
+        """The part of `text` that the page is about."""
+        return self._main_text
+
+    @main_text.setter
+    def main_text(self, text: str | None) -> None:
+        self._main_text = text
+        self.text_hash = None
 
     def release(self) -> None:
         """Let go of what is carried: how a page begins, and how it is freed from its body once stored."""

@@ -62,6 +62,10 @@ def fill(web: LocalWeb) -> str:
         "/frame": f"<title>frame</title><p>{prose(10)}</p><a href=/from-frame>x</a>",
         "/from-frame": "4",
         "/gone": Reply(f"<title>gone</title><p>{prose(11)}</p>", status=404, headers=HTML),
+        **{
+            f"/gone-{number}": Reply(f"<title>alike</title><p>{prose(15)}</p>", status=404, headers=HTML)
+            for number in (1, 2)
+        },
         "/moved": Reply(
             f"<title>moved</title><p>{prose(12)}</p>", status=301, headers=HTML | {"Location": "/target"}
         ),
@@ -99,6 +103,7 @@ def test_the_crawl_is_the_same_with_the_process_and_without(
     assert "/lost" not in paths
     rows = {url.removeprefix(web.host(SITE)): row for url, row in beside.items()}
     assert rows["/said"]["title"] == "said" and rows["/said"]["author"] == "Ada"
+    assert rows["/gone-1"]["title"] == rows["/gone-2"]["title"] == "alike"
     assert rows["/noindex"]["title"] is None
     assert {rows["/near-2"]["duplicate_kind"], rows["/below/copy-2"]["duplicate_kind"]} == {"near", "exact"}
     assert (rows["/frames"]["simhash"] is not None) is stitched

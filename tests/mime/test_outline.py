@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import msgpack
 import pytest
 from hypothesis import given, strategies as st
+from scrapy.settings import Settings
 
+from pipelines.html import HtmlPipeline
 from webcrawl.document import Document
 from webcrawl.duplicates import simhash64
 from webcrawl.errors import UnreadableDocument
 from webcrawl.links import frame_links, page_links
 from webcrawl.mime.html import describe
-from webcrawl.mime.outline import outlined, pack, pack_error, unpack
+from webcrawl.mime.outline import MAX_LINKS_LENGTH, outlined, pack, pack_error, unpack
+from webcrawl.page import Page
+from webcrawl.session import Session
 
 URL = "http://site.example/folder/page"
 PIECES = [
@@ -100,6 +105,31 @@ def changed(place: tuple[int, ...], value: object) -> bytes:
 def test_what_is_no_outline_is_refused(place: tuple[int, ...], value: object) -> None:
     with pytest.raises(ValueError):
         unpack(changed(place, value), document(""))
+
+
+def test_links_that_together_are_too_long_are_left_out() -> None:
+    markup = f"<base href='http://a.test/{'x' * 4_000}/'>" + "".join(f"<a href={n}>" for n in range(9_000))
+    links = outlined(document(markup), facts=False, simhash=False).links.links
+    assert 1_000 < len(links) < 9_000
+    assert sum(map(len, links)) <= MAX_LINKS_LENGTH
+    assert [link.rpartition("/")[2] for link in links] == [str(n) for n in range(len(links))]
+
+
+async def test_a_page_without_visible_text_is_not_parsed_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = document("<title>shell</title><script>run()</script>")
+    item = Page(url=URL, host="http://site.example", fetched_at=datetime.now(UTC), mime_type="text/html")
+    item.document, item.outline = here, outlined(here, facts=True, simhash=True)
+    monkeypatch.setattr(Document, "html", property(lambda _: pytest.fail("it is parsed")))
+    HtmlPipeline(Session(Settings(), "broad")).process_item(item)
+    assert (item.title, item.text, item.main_text, item.text_hash) == ("shell", "", None, None)
+
+
+def test_the_hash_of_a_text_that_was_changed_is_forgotten() -> None:
+    item = Page(url=URL, host="http://site.example", fetched_at=datetime.now(UTC))
+    for name in ("text", "main_text"):
+        item.text_hash = 7
+        setattr(item, name, "another")
+        assert item.text_hash is None
 
 
 def test_details_are_cut_to_their_bounds_on_this_side_too() -> None:

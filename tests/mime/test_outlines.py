@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
+import uvloop
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tests.crawls import CHECKOUT
@@ -206,6 +208,71 @@ async def test_who_gives_up_leaves_no_answer_for_the_next_one() -> None:
         await asyncio.sleep(0)
         waiting.cancel()
         assert await titles(outlines, "next") == ["next"]
+
+
+def test_pages_that_come_while_a_process_ends_have_the_next_one() -> None:
+    """In uvloop, where a transport that is closed raises when it is written to."""
+
+    async def run() -> None:
+        async with started() as outlines, asyncio.timeout(30):
+            await titles(outlines, "before")
+            os.kill(pid_of(outlines), signal.SIGKILL)
+            asking = []
+            for number in range(100):
+                asking.append(asyncio.ensure_future(title(outlines, str(number))))
+                await asyncio.sleep(0.001)
+            assert await asyncio.gather(*asking) == list(map(str, range(100)))
+
+    uvloop.run(run())
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_process_that_ends_when_it_is_ready_is_no_reason_to_wait(
+    run: Callable[[Coroutine[Any, Any, None]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outlines_module, "CHILD", "tests.mime.gone_when_ready")
+
+    async def ask() -> None:
+        async with started() as outlines, asyncio.timeout(30):
+            assert await titles(outlines, "one", "two") == ["its reader ended with status 0"] * 2
+
+    run(ask())
+
+
+@pytest.mark.usefixtures("breaking")
+async def test_what_killed_a_process_is_not_for_the_worker_when_no_other_can_be_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(outlines_module, "_PAUSES", (0.01, 0.01))
+    async with started() as outlines:
+        await titles(outlines, "before")
+        monkeypatch.setattr(outlines_module, "CHILD", "webcrawl.mime.missing")
+        asked = [outlines.read(page(text), facts=True, simhash=True) for text in ("crash", "after")]
+        crashed, after = await asyncio.gather(*asked, return_exceptions=True)
+        assert str(crashed) == ERRORS["crash"] and after is None
+
+
+async def test_a_process_that_cannot_be_started_for_a_while_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(outlines_module, "_PAUSES", (0.3, 0.3, 0.3))
+    async with started() as outlines:
+        await titles(outlines, "before")
+        with monkeypatch.context() as patched:
+            patched.setattr(outlines_module, "CHILD", "webcrawl.mime.missing")
+            os.kill(pid_of(outlines), signal.SIGKILL)
+            asking = asyncio.ensure_future(titles(outlines, "after"))
+            await asyncio.sleep(0.3)
+        assert await asking == ["after"]
+
+
+async def test_whoever_kills_a_new_process_does_not_make_its_first_page_a_culprit() -> None:
+    async with started() as outlines:
+        asking = asyncio.ensure_future(title(outlines, "innocent"))
+        while outlines._process is None:
+            await asyncio.sleep(0)
+        os.kill(pid_of(outlines), signal.SIGKILL)
+        assert await asking == "innocent"
 
 
 kinds = st.sampled_from(["fine", *ERRORS])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 import msgpack
@@ -11,12 +12,23 @@ import msgpack
 from webcrawl.document import Attributes, Document
 from webcrawl.errors import UnreadableDocument
 from webcrawl.links import PageLinks, frame_links, page_links
-from webcrawl.mime.facts import trimmed
-from webcrawl.mime.html import HTMLFacts, describe
+from webcrawl.mime.facts import MAX_TEXT, trimmed
+from webcrawl.mime.html import MAX_AUTHOR, MAX_DESCRIPTION, MAX_TITLE, MAX_URL, HTMLFacts, describe
 
+_MOST_VALUES = 500_000
 Told: TypeAlias = str | None
 
-_STRINGS = ("title", "description", "language", "canonical_url", "author", "image_url", "main_text")
+MAX_LINKS_LENGTH = 8_000_000
+"""Characters of a page's links together; those beyond are left out."""
+_STRINGS = {
+    "title": MAX_TITLE,
+    "description": MAX_DESCRIPTION,
+    "language": 3,
+    "canonical_url": MAX_URL,
+    "author": MAX_AUTHOR,
+    "image_url": MAX_URL,
+    "main_text": MAX_TEXT,
+}
 _FACTS = (*_STRINGS, "published_at", "details")
 assert {*_FACTS, "document"} == {one.name for one in fields(HTMLFacts)}
 
@@ -44,7 +56,7 @@ class Outline:
 def outlined(document: Document, *, facts: bool, simhash: bool) -> Outline:
     """Read an HTML document: for its spider, for HtmlPipeline (`facts`) and for NearDuplicatesPipeline (`simhash`)."""
     elements = document.elements
-    links, frames = page_links(elements, document.url), frame_links(elements, document.url)
+    links, frames = _bounded(page_links(elements, document.url)), frame_links(elements, document.url)
     if not facts:
         return Outline(document.metas, links, frames)
     found = describe(document)
@@ -55,6 +67,15 @@ def outlined(document: Document, *, facts: bool, simhash: bool) -> Outline:
 
         number = simhash64(text)
     return Outline(document.metas, links, frames, found, None if found.main_text else text, number)
+
+
+def _bounded(links: PageLinks) -> PageLinks:
+    """A page may have a base of 8,000 characters, and thousands of links of five."""
+    if sum(map(len, links.links)) <= MAX_LINKS_LENGTH:
+        return links
+    lengths = accumulate(map(len, links.links))
+    kept = [link for link, length in zip(links.links, lengths, strict=True) if length <= MAX_LINKS_LENGTH]
+    return replace(links, links=kept)
 
 
 def pack(outline: Outline) -> bytes:
@@ -85,7 +106,7 @@ def unpack(data: bytes, document: Document) -> Outline:
     Raises ValueError when it is neither's, for who wrote it may have been taken over.
     """
     try:
-        plain = msgpack.unpackb(data, timestamp=3)
+        plain = msgpack.unpackb(data, timestamp=3, max_array_len=_MOST_VALUES, max_map_len=_MOST_VALUES)
     except Exception as error:
         raise ValueError(f"no outline: {error}") from error
     if isinstance(plain, str):
@@ -134,5 +155,6 @@ def _are_strings(many: Any) -> bool:
 
 def _are_facts(facts: HTMLFacts) -> bool:
     return isinstance(facts.published_at, datetime | None) and all(
-        isinstance(getattr(facts, name), Told) for name in _STRINGS
+        isinstance(said := getattr(facts, name), Told) and len(said or "") <= most
+        for name, most in _STRINGS.items()
     )

@@ -2,18 +2,20 @@
 
 Pages are sent without waiting for the one before, and answered in their order. The process is started for the first of
 them; when it dies of one, that one is tried once more in a new process, since those before it may be to blame, and
-refused if it happens again. One that takes too long is refused at once.
+refused if it happens again. One that takes too long is refused at once, and so is the first that a process gets.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import socket
 import sys
 from collections import deque
 from contextlib import suppress
-from typing import NamedTuple, Self, cast
+from dataclasses import dataclass, field
+from typing import Self, cast
 
 import msgpack
 
@@ -29,17 +31,27 @@ logger = logging.getLogger(__name__)
 CHILD = "webcrawl.mime.outline_child"
 _BUFFER = 1024 * 1024
 _LONGEST_ANSWER = 32 * 1024 * 1024
+MOST_BYTES = 16 * 1024 * 1024
+"""With so many bytes of pages that wait no more should be fetched."""
+_MOST_DEATHS = 2
+_PAUSES = (0.5, 2.0, 8.0)
+"""Seconds between attempts to start it anew."""
 _LOOKS = 5
 """How often a page that takes too long is looked at, so that a worker that was held up itself does not blame it."""
 
 
-class _Question(NamedTuple):
-    """A page that waits for its outline, None where none can be had, and what the processes died of that had it."""
+@dataclass(eq=False, slots=True)
+class _Question:
+    """A page that waits for its outline, None where none can be had.
+
+    `asked_of` is the process that it was sent to last, `deaths` are what processes died of with it before them.
+    """
 
     document: Document
     message: bytes
     answer: asyncio.Future[Outline | None]
-    deaths: list[str]
+    asked_of: _Process | None = None
+    deaths: list[str] = field(default_factory=list)
 
     def refuse(self, why: str) -> None:
         if not self.answer.done():
@@ -61,6 +73,8 @@ class _Process(asyncio.Protocol):
         self.answers = 0
         self.was_late = False
         """A page took too long, and there is no doubt which."""
+        self.was_killed = False
+        """By somebody else, as a system does that runs out of memory."""
 
     @classmethod
     async def start(cls, waiting: deque[_Question], memory: int) -> Self:
@@ -100,7 +114,9 @@ class _Process(asyncio.Protocol):
     def ask(self, question: _Question) -> None:
         """Send a question that was put at the end of the queue."""
         assert self._transport is not None
-        self._transport.write(question.message)
+        if not self._transport.is_closing():  # else it is sent to the next one
+            question.asked_of = self
+            self._transport.write(question.message)
 
     def data_received(self, data: bytes) -> None:
         received, position = self._received, 0
@@ -166,6 +182,7 @@ class _Process(asyncio.Protocol):
         with suppress(ProcessLookupError):
             self._process.kill()
         code = await self._process.wait()
+        self.was_killed = self._fault is None and code == -signal.SIGKILL
         return self._fault or (TOO_MUCH if code == TOO_MUCH_STATUS else why_ended(code))
 
 
@@ -177,7 +194,10 @@ class Outlines:
         self._waiting: deque[_Question] = deque()
         self._process: _Process | None = None
         self._serving: asyncio.Task[None] | None = None
+        self.bytes = 0
+        """Of the pages that wait."""
         self._is_impossible = False
+        self._has_started = False
 
     async def read(self, document: Document, *, facts: bool, simhash: bool) -> Outline | None:
         """The outline of an HTML document, see `outlined`; None where no process can be had.
@@ -187,13 +207,17 @@ class Outlines:
         if self._is_impossible:
             return None
         answer: asyncio.Future[Outline | None] = asyncio.get_running_loop().create_future()
-        question = _Question(document, _message(document, facts, simhash), answer, [])
-        self._waiting.append(question)
-        if self._process is not None:
-            self._process.ask(question)
-        elif self._serving is None:
-            self._serving = asyncio.create_task(self._serve())
-        return await answer
+        question = _Question(document, _message(document, facts, simhash), answer)
+        self.bytes += len(question.message)
+        try:
+            self._waiting.append(question)
+            if self._process is not None:
+                self._process.ask(question)
+            elif self._serving is None:
+                self._serving = asyncio.create_task(self._serve())
+            return await answer
+        finally:
+            self.bytes -= len(question.message)
 
     async def close(self) -> None:
         """End the process; who still waits for it has nothing."""
@@ -208,7 +232,7 @@ class Outlines:
         """Have a process as long as there are pages for one."""
         try:
             while self._waiting:
-                process = await _Process.start(self._waiting, self._limits.memory)
+                process = await self._started()
                 try:
                     self._process = process
                     for question in list(self._waiting):
@@ -217,13 +241,27 @@ class Outlines:
                 finally:
                     self._process = None
                     why = await process.end()
-                self._blame(why, is_certain=process.was_late or not process.answers)
+                self._blame(process, why)
         except (OSError, TimeoutError, UnreadableDocument) as error:
             logger.warning("HTML is parsed in the worker: no process for it could be started: %s", error)
             self._is_impossible = True
             self._give_up()
+        except Exception:
+            logger.exception("HTML is parsed in the worker: the process for it cannot be spoken with")
+            self._is_impossible = True
+            self._give_up()
         finally:
             self._serving = None
+
+    async def _started(self) -> _Process:
+        """A new process; tried again where there was one before, as a system may be short of memory for a while."""
+        for pause in _PAUSES if self._has_started else ():
+            with suppress(OSError, TimeoutError, UnreadableDocument):
+                return await _Process.start(self._waiting, self._limits.memory)
+            await asyncio.sleep(pause)
+        process = await _Process.start(self._waiting, self._limits.memory)
+        self._has_started = True
+        return process
 
     async def _watch(self, process: _Process) -> None:
         """Wait for the end of a process, and kill it when a page takes too long."""
@@ -233,23 +271,29 @@ class Outlines:
             first = self._waiting[0] if self._waiting else None
             looks = looks + 1 if first is not None and first is head else 0
             head = first
-            if looks > _LOOKS:
+            if looks >= _LOOKS:
                 process.was_late = True
                 process.kill(f"takes the parser longer than {self._limits.seconds:g} s")
 
-    def _blame(self, why: str, *, is_certain: bool) -> None:
+    def _blame(self, process: _Process, why: str) -> None:
         """A process died of the first page that waits for it, or of what was before."""
-        if self._waiting:
-            first = self._waiting[0]
-            logger.warning("The process that parses HTML ended with %s: %s", first.document.url, why)
-            first.deaths.append(why)
-            if is_certain or len(first.deaths) > 1:
-                self._waiting.popleft().refuse(why)
+        first = self._waiting[0] if self._waiting else None
+        if first is None or first.asked_of is not process:
+            logger.warning("The process that parses HTML ended: %s", why)
+            return
+        logger.warning("The process that parses HTML ended with %s: %s", first.document.url, why)
+        first.deaths.append(why)
+        is_certain = process.was_late or not (process.answers or process.was_killed)
+        if is_certain or len(first.deaths) >= _MOST_DEATHS:
+            self._waiting.popleft().refuse(why)
 
     def _give_up(self) -> None:
+        """Nobody has an answer any more; what a process died of is not for the worker."""
         while self._waiting:
             question = self._waiting.popleft()
-            if not question.answer.done():
+            if question.deaths:
+                question.refuse(question.deaths[-1])
+            elif not question.answer.done():
                 question.answer.set_result(None)
 
 

@@ -104,9 +104,8 @@ class Session:
         )
         ignored = settings.get("URL_IGNORED_PARAMETERS")
         self.canonicalizer = Canonicalizer(TRACKING_PARAMETERS if ignored is None else tuple(ignored))
-        limits = ReaderConfig.from_settings(settings)
-        self.readers = Readers(limits)
-        self.outlines = Outlines(limits) if settings.getbool("HTML_PROCESS", True) else None
+        self.readers = Readers(ReaderConfig.from_settings(settings))
+        self.outlines = Outlines(self.readers.limits) if settings.getbool("HTML_PROCESS", True) else None
         self.renderer: Renderer | None = None
         if settings.getlist("RENDER"):
             self.renderer = _renderer(settings, self)

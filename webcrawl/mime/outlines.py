@@ -221,7 +221,7 @@ class Outlines:
 
     async def close(self) -> None:
         """End the process; who still waits for it has nothing."""
-        self._is_impossible = True
+        self._is_impossible = True  # who comes meanwhile does not wait for it
         if self._serving is not None:
             self._serving.cancel()
             with suppress(asyncio.CancelledError):
@@ -244,11 +244,9 @@ class Outlines:
                 self._blame(process, why)
         except (OSError, TimeoutError, UnreadableDocument) as error:
             logger.warning("HTML is parsed in the worker: no process for it could be started: %s", error)
-            self._is_impossible = True
             self._give_up()
         except Exception:
             logger.exception("HTML is parsed in the worker: the process for it cannot be spoken with")
-            self._is_impossible = True
             self._give_up()
         finally:
             self._serving = None
@@ -289,6 +287,7 @@ class Outlines:
 
     def _give_up(self) -> None:
         """Nobody has an answer any more; what a process died of is not for the worker."""
+        self._is_impossible = True
         while self._waiting:
             question = self._waiting.popleft()
             if question.deaths:

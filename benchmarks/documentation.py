@@ -148,7 +148,7 @@ def engine_processes(data: Path) -> list[int]:
                 line = (entry / "cmdline").read_bytes()
             except OSError:
                 continue
-            if own in line and (b"webcrawl.keeper" in line or b"valkey-server" in line):
+            if own in line and (b"webcrawl.engine.keeper" in line or b"valkey-server" in line):
                 found.append(int(entry.name))
     return found
 

@@ -32,11 +32,12 @@ import redis
 import uvloop
 
 from webcrawl.config import DEFAULTS
-from webcrawl.embedded import answers, server_binary, socket_path
-from webcrawl.engine import Engine
-from webcrawl.frontier import Candidate, Crawl, Frontier, Keys, Lease, Report, Settlement
-from webcrawl.frontier.spill import Tails
-from webcrawl.keeper import server_arguments
+from webcrawl.engine.client import Engine
+from webcrawl.engine.embedded import answers, server_binary, socket_path
+from webcrawl.engine.keeper import server_arguments
+from webcrawl.engine.keys import Keys
+from webcrawl.frontier import Candidate, Crawl, Frontier, Lease, Report, Settlement
+from webcrawl.frontier.tails import Tails
 
 SHARDS = 16
 BATCH = 2000

@@ -8,7 +8,7 @@ from collections import Counter
 from redis import Redis
 from redis.exceptions import BusyLoadingError, ConnectionError
 
-from webcrawl.frontier import Keys
+from webcrawl.engine.keys import Keys
 
 
 class Leases:

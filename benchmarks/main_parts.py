@@ -16,9 +16,9 @@ from selectolax.lexbor import LexborHTMLParser
 
 from benchmarks.changed_texts import links, some_words
 from benchmarks.sites import available
-from webcrawl.document import Document
-from webcrawl.mime.html import describe
-from webcrawl.mime.readable import visible_text
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.facts import describe
+from webcrawl.documents.html.main_text import visible_text
 
 PAGES_OF_A_SITE = 60
 LEAST_WORDS = 50

@@ -22,9 +22,9 @@ import uvloop
 
 from benchmarks.frontier import Bench, _cpu_seconds, fresh_bench
 from benchmarks.report import machine, put_between, put_figures
-from webcrawl.duplicate_index import ENTRY, DuplicateIndex, url_id
-from webcrawl.engine import Engine
-from webcrawl.frontier import Keys
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
+from webcrawl.stores.duplicate_index import ENTRY, DuplicateIndex, url_id
 
 BEGIN, END = "<!-- bench-duplicates writes from here -->", "<!-- bench-duplicates writes to here -->"
 KEYS = Keys("duplicates", 16)

@@ -12,11 +12,8 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.http import Response
 
-from webcrawl.access import frontier_scheduler, is_robots
-from webcrawl.body import Body, BodyWriter
-from webcrawl.coding import codings, pieces
-from webcrawl.errors import BadCoding
-from webcrawl.responses import (
+from webcrawl.crawler.access import frontier_scheduler, is_robots
+from webcrawl.crawler.responses import (
     BAD_CODING,
     TRUNCATED,
     UNFINISHED,
@@ -27,7 +24,10 @@ from webcrawl.responses import (
     says_nosniff,
     truncation_of,
 )
-from webcrawl.session import Session
+from webcrawl.crawler.session import Session
+from webcrawl.documents.body import Body, BodyWriter
+from webcrawl.documents.content_coding import codings, pieces
+from webcrawl.errors import BadCoding
 
 
 class DecodingMiddleware:

@@ -8,12 +8,12 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CannotResolveHostError
 
-from webcrawl.access import frontier_scheduler, host_of
-from webcrawl.dns import Answer
+from webcrawl.crawler.access import frontier_scheduler, host_of
+from webcrawl.crawler.download.http import RequestRefused
+from webcrawl.crawler.session import Session
 from webcrawl.errors import AddressRefused, NameNotResolved
-from webcrawl.http import RequestRefused
-from webcrawl.session import Session
-from webcrawl.urls import hostname, normalize, port
+from webcrawl.hosts.dns import Answer
+from webcrawl.urls.canonical import hostname, normalize, port
 
 
 class DnsMiddleware:

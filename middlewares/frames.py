@@ -13,14 +13,14 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
+from webcrawl.crawler.errors import Postponed
+from webcrawl.crawler.pages.from_response import document_of, frames_of
+from webcrawl.crawler.session import Session
+from webcrawl.documents.html.facts import is_html
+from webcrawl.documents.html.links import PageLinks
 from webcrawl.errors import EngineUnavailable
-from webcrawl.fetched import document_of, frames_of
-from webcrawl.links import PageLinks
-from webcrawl.mime.html import is_html
 from webcrawl.page import Page
-from webcrawl.postponed import Postponed
-from webcrawl.session import Session
-from webcrawl.urls import normalize, split
+from webcrawl.urls.canonical import normalize, split
 
 logger = logging.getLogger(__name__)
 

@@ -10,17 +10,17 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
-from webcrawl.access import is_robots
-from webcrawl.document import Document
+from webcrawl.crawler.access import is_robots
+from webcrawl.crawler.download.http import exchange_of
+from webcrawl.crawler.pages.from_response import answer_of, document_of, keep_outline
+from webcrawl.crawler.responses import length_of
+from webcrawl.crawler.session import Session
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.facts import is_html
+from webcrawl.documents.html.outline_process import Outlines
+from webcrawl.documents.html.timed_parse import BYTES
 from webcrawl.errors import UnreadableDocument
-from webcrawl.fetched import answer_of, document_of, keep_outline
 from webcrawl.frontier import RecentCache
-from webcrawl.http import exchange_of
-from webcrawl.mime.html import is_html
-from webcrawl.mime.outlines import Outlines
-from webcrawl.mime.trial import BYTES
-from webcrawl.responses import length_of
-from webcrawl.session import Session
 
 LEAST_BYTES = 4_096
 """A smaller page takes 0.1 to 0.3 ms here; to send it there, and take the answer, takes half of that."""
@@ -28,7 +28,7 @@ _COPIES = 20_000
 
 
 class OutlineMiddleware:
-    """See `webcrawl.mime.outlines`; a document of which the process dies is `refused`.
+    """See `webcrawl.documents.html.outline_process`; a document of which the process dies is `refused`.
 
     Not where its tree is wanted here all the same. Of a page with bytes that were met lately no facts are asked for: it
     is a copy, as a rule, of which nobody wants any; who does asks for them.

@@ -11,17 +11,17 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 
 from webcrawl.config import DuplicatesConfig
+from webcrawl.crawler.pages.from_response import forget_tree, outline_of
+from webcrawl.crawler.pages.item_completion import Judged
+from webcrawl.crawler.pages.outlinks import Outlinks
+from webcrawl.crawler.session import Session
+from webcrawl.documents.html.links import PageLinks
 from webcrawl.errors import InvalidURL
-from webcrawl.fetched import forget_tree, outline_of
-from webcrawl.judged import Judged
-from webcrawl.links import PageLinks
-from webcrawl.outlinks import Outlinks
 from webcrawl.page import Page
-from webcrawl.session import Session
 
 
 class OutlinksMiddleware:
-    """Takes the `PageLinks` that a spider yields: see webcrawl.outlinks.
+    """Takes the `PageLinks` that a spider yields: see webcrawl.crawler.pages.outlinks.
 
     With NEAR_DUPLICATES_FOLLOW off they wait for the page that was yielded before them to be judged.
     Start requests pass through it too: their hosts are the operator's choice, which the address guard respects.

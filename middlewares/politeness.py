@@ -11,14 +11,14 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DownloadCancelledError, IgnoreRequest, NotSupported
 from scrapy.http import Response
 
-from webcrawl.access import frontier_scheduler, host_of, is_robots
+from webcrawl.crawler.access import frontier_scheduler, host_of, is_robots
+from webcrawl.crawler.download.http import KeptConnectionClosed, MalformedAnswer, check_before_sending
+from webcrawl.crawler.errors import Postponed, RenderingFailed
+from webcrawl.crawler.responses import TIMED_OUT, length_of
+from webcrawl.crawler.session import Session
 from webcrawl.errors import StoreError
-from webcrawl.http import KeptConnectionClosed, MalformedAnswer, check_before_sending
-from webcrawl.politeness import Failed, HostTurn, Ok, Outcome, Throttled, parse_retry_after
-from webcrawl.postponed import Postponed, RenderingFailed
-from webcrawl.responses import TIMED_OUT, length_of
-from webcrawl.session import Session
-from webcrawl.turns import Abandoned, LeaseLost
+from webcrawl.hosts.politeness import Failed, HostTurn, Ok, Outcome, Throttled, parse_retry_after
+from webcrawl.hosts.turns import Abandoned, LeaseLost
 
 _THROTTLING = (429, 503)
 # What is refused or cancelled on our side says nothing about the host, nor does the end of a connection that it kept;

@@ -9,11 +9,11 @@ from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.redirect import RedirectMiddleware as ScrapyRedirectMiddleware
 from scrapy.http import Response
 
-from webcrawl.access import frontier_scheduler, is_robots
+from webcrawl.crawler.access import frontier_scheduler, is_robots
+from webcrawl.crawler.session import Session
 from webcrawl.errors import EngineUnavailable
 from webcrawl.page import Page
-from webcrawl.session import Session
-from webcrawl.urls import normalize
+from webcrawl.urls.canonical import normalize
 
 
 class RedirectMiddleware:

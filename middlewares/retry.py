@@ -10,12 +10,12 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CannotResolveHostError, DownloadCancelledError, IgnoreRequest, NotSupported
 from scrapy.http import Response
 
-from webcrawl.access import RobotsUnreachable, frontier_scheduler, is_robots
+from webcrawl.crawler.access import RobotsUnreachable, frontier_scheduler, is_robots
+from webcrawl.crawler.download.http import KeptConnectionClosed, RequestRefused
+from webcrawl.crawler.errors import Postponed
+from webcrawl.crawler.responses import LOST, TIMED_OUT, refusal_of
+from webcrawl.crawler.session import Session
 from webcrawl.errors import EngineUnavailable, NameNotResolved, StoreUnavailable
-from webcrawl.http import KeptConnectionClosed, RequestRefused
-from webcrawl.postponed import Postponed
-from webcrawl.responses import LOST, TIMED_OUT, refusal_of
-from webcrawl.session import Session
 
 _THROTTLING = (429, 503)
 # Of what another try may bring whole, a part is kept only when it was the last one.

@@ -10,14 +10,14 @@ from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
-from webcrawl.access import frontier_scheduler, is_robots
-from webcrawl.batches import Batches
-from webcrawl.body import Body
+from webcrawl.crawler.access import frontier_scheduler, is_robots
+from webcrawl.crawler.pages.revisits import UNCHANGED, Known, asked, remember_stored
+from webcrawl.crawler.session import Session
+from webcrawl.documents.body import Body
 from webcrawl.errors import StoreError
-from webcrawl.revisits import UNCHANGED, Known, asked, remember_stored
-from webcrawl.session import Session
 from webcrawl.stores.archive import Archive, open_archive
 from webcrawl.stores.bodies import Bodies
+from webcrawl.stores.group_commit import Batches
 from webcrawl.stores.record import StoredRecord
 
 if TYPE_CHECKING:

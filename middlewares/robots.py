@@ -12,16 +12,16 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CannotResolveHostError, IgnoreRequest, NotConfigured
 from scrapy.http import Response
 
-from webcrawl.access import ROBOTS, RobotsUnreachable, frontier_scheduler, host_of
-from webcrawl.engine import AWAY
+from webcrawl.crawler.access import ROBOTS, RobotsUnreachable, frontier_scheduler, host_of
+from webcrawl.crawler.download.http import TRUNCATE
+from webcrawl.crawler.errors import Postponed
+from webcrawl.crawler.responses import TIMED_OUT, refusal_of
+from webcrawl.crawler.session import Session
+from webcrawl.engine.client import AWAY
 from webcrawl.errors import InvalidURL, StoreError
 from webcrawl.frontier import DEFAULT_LEVEL
-from webcrawl.http import TRUNCATE
-from webcrawl.postponed import Postponed
-from webcrawl.responses import TIMED_OUT, refusal_of
-from webcrawl.robots import RobotsCache, RobotsPolicy, robots_url
-from webcrawl.session import Session
-from webcrawl.urls import normalize, split
+from webcrawl.hosts.robots import RobotsCache, RobotsPolicy, robots_url
+from webcrawl.urls.canonical import normalize, split
 
 logger = logging.getLogger(__name__)
 

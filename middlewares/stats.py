@@ -6,7 +6,7 @@ from scrapy import Request, Spider
 from scrapy.downloadermiddlewares.stats import DownloaderStats, get_header_size, get_status_size
 from scrapy.http import Response
 
-from webcrawl.responses import length_of
+from webcrawl.crawler.responses import length_of
 
 
 class DownloaderStatsMiddleware(DownloaderStats):

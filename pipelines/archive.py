@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webcrawl.reading import MimePipeline
+from webcrawl.crawler.pages.mime_pipeline import MimePipeline
 
 
 class ArchivePipeline(MimePipeline):
@@ -27,4 +27,4 @@ class ArchivePipeline(MimePipeline):
             "x-rar-compressed",
         ]
     )
-    reader = "webcrawl.mime.archive:read"
+    reader = "webcrawl.documents.mime.archive:read"

@@ -6,10 +6,10 @@ from typing import Any, Self
 
 from scrapy.crawler import Crawler
 
-from webcrawl.access import frontier_scheduler
-from webcrawl.exchange import digest_bytes
+from webcrawl.crawler.access import frontier_scheduler
+from webcrawl.crawler.session import Session
+from webcrawl.documents.exchange import digest_bytes
 from webcrawl.page import Page
-from webcrawl.session import Session
 
 
 class ChecksumPipeline:

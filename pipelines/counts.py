@@ -6,8 +6,8 @@ from typing import Any, Self
 
 from scrapy.crawler import Crawler
 
-from webcrawl.access import frontier_scheduler
-from webcrawl.mime.sniff import known_types
+from webcrawl.crawler.access import frontier_scheduler
+from webcrawl.documents.mime.sniff import known_types
 from webcrawl.page import Page
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from webcrawl.reading import MimePipeline
+from webcrawl.crawler.pages.mime_pipeline import MimePipeline
 
 
 class FeedPipeline(MimePipeline):
     """Reads feeds."""
 
     types = frozenset({"application/rss+xml", "application/atom+xml", "application/rdf+xml"})
-    reader = "webcrawl.mime.feed:read"
+    reader = "webcrawl.documents.mime.feed:read"

@@ -6,12 +6,12 @@ from typing import Any, Self
 
 from scrapy.crawler import Crawler
 
-from webcrawl.document import Document
+from webcrawl.crawler.session import Session
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.facts import describe, is_html
+from webcrawl.documents.html.main_text import visible_text
 from webcrawl.errors import UnreadableDocument
-from webcrawl.mime.html import describe, is_html
-from webcrawl.mime.readable import visible_text
 from webcrawl.page import Page
-from webcrawl.session import Session
 
 
 class HtmlPipeline:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webcrawl.reading import MimePipeline
+from webcrawl.crawler.pages.mime_pipeline import MimePipeline
 
 
 class ImagePipeline(MimePipeline):
@@ -31,4 +31,4 @@ class ImagePipeline(MimePipeline):
             ]
         )
     )
-    reader = "webcrawl.mime.image:read"
+    reader = "webcrawl.documents.mime.image:read"

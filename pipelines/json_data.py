@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from webcrawl.reading import MimePipeline
+from webcrawl.crawler.pages.mime_pipeline import MimePipeline
 
 
 class JsonDataPipeline(MimePipeline):
     """Reads JSON; that of a usual size in the worker."""
 
     types = frozenset({"application/json", "application/ld+json", "application/feed+json", "text/json"})
-    reader = "webcrawl.mime.jsondata:read"
+    reader = "webcrawl.documents.mime.json_data:read"
     inline_bytes = 65_536

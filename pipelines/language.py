@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from webcrawl.mime.language import detected
+from webcrawl.documents.mime.language import detected
 from webcrawl.page import Page
 
 

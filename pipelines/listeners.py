@@ -9,11 +9,11 @@ from typing import Any, Self
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
-from webcrawl.access import frontier_scheduler
+from webcrawl.crawler.access import frontier_scheduler
+from webcrawl.crawler.session import Session
 from webcrawl.errors import EngineUnavailable
-from webcrawl.listeners import Publisher
 from webcrawl.page import Page
-from webcrawl.session import Session
+from webcrawl.stores.listeners import Publisher
 
 logger = logging.getLogger(__name__)
 

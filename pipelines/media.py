@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from webcrawl.crawler.pages.mime_pipeline import MimePipeline
 from webcrawl.page import Page
-from webcrawl.reading import MimePipeline
 
 # lists of what to play, not media
 _LISTS = frozenset({"audio/x-mpegurl", "audio/mpegurl", "audio/x-scpls"})
@@ -12,7 +12,7 @@ _LISTS = frozenset({"audio/x-mpegurl", "audio/mpegurl", "audio/x-scpls"})
 class MediaPipeline(MimePipeline):
     """Reads all audio and video, from what the file says of itself."""
 
-    reader = "webcrawl.mime.media:read"
+    reader = "webcrawl.documents.mime.media:read"
 
     def takes(self, page: Page) -> bool:
         mime_type = page.mime_type or ""

@@ -8,12 +8,12 @@ from typing import Any, Self
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
-from webcrawl.batches import Batches
 from webcrawl.config import whole
+from webcrawl.crawler.session import Session
+from webcrawl.documents.exchange import digest_bytes
 from webcrawl.errors import ConfigurationError, EngineUnavailable, StoreError, StoreUnavailable
-from webcrawl.exchange import digest_bytes
 from webcrawl.page import Page
-from webcrawl.session import Session
+from webcrawl.stores.group_commit import Batches
 
 
 class MetadataPipeline:

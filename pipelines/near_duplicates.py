@@ -6,12 +6,12 @@ from typing import Any, Self
 
 from scrapy.crawler import Crawler
 
-from webcrawl.access import frontier_scheduler
 from webcrawl.config import DuplicatesConfig
-from webcrawl.duplicates import simhash64
-from webcrawl.exchange import digest_bytes
+from webcrawl.crawler.access import frontier_scheduler
+from webcrawl.crawler.session import Session
+from webcrawl.documents.exchange import digest_bytes
+from webcrawl.documents.simhash import simhash64
 from webcrawl.page import Page
-from webcrawl.session import Session
 
 
 class NearDuplicatesPipeline:

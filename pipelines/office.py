@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webcrawl.reading import MimePipeline
+from webcrawl.crawler.pages.mime_pipeline import MimePipeline
 
 _OOXML = "application/vnd.openxmlformats-officedocument"
 _ODF = "application/vnd.oasis.opendocument"
@@ -26,4 +26,4 @@ class OfficePipeline(MimePipeline):
             "application/x-ole-storage",
         }
     )
-    reader = "webcrawl.mime.office:read"
+    reader = "webcrawl.documents.mime.office:read"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from webcrawl.reading import MimePipeline
+from webcrawl.crawler.pages.mime_pipeline import MimePipeline
 
 
 class PdfPipeline(MimePipeline):
     """Reads PDF."""
 
     types = frozenset({"application/pdf", "application/x-pdf"})
-    reader = "webcrawl.mime.pdf:read"
+    reader = "webcrawl.documents.mime.pdf:read"

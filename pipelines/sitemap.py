@@ -6,11 +6,11 @@ import re
 import zlib
 from contextlib import suppress
 
-from webcrawl.document import Document
-from webcrawl.mime.facts import Facts, SitemapLink
-from webcrawl.mime.sniff import SNIFF_BYTES, is_sitemap
+from webcrawl.crawler.pages.mime_pipeline import MimePipeline
+from webcrawl.documents.document import Document
+from webcrawl.documents.mime.facts import Facts, SitemapLink
+from webcrawl.documents.mime.sniff import SNIFF_BYTES, is_sitemap
 from webcrawl.page import Page
-from webcrawl.reading import MimePipeline
 
 _XML = frozenset({"application/xml", "text/xml"})
 _GZIP = frozenset({"application/gzip", "application/x-gzip"})
@@ -25,7 +25,7 @@ class SitemapPipeline(MimePipeline):
     """
 
     types = _XML | _GZIP | {"text/plain"}
-    reader = "webcrawl.mime.sitemap:read"
+    reader = "webcrawl.documents.mime.sitemap:read"
 
     def takes(self, page: Page) -> bool:
         if page.mime_type not in self.types:

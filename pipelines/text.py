@@ -6,19 +6,19 @@ from typing import Self
 
 from scrapy.crawler import Crawler
 
-from webcrawl.reading import MimePipeline
+from webcrawl.crawler.pages.mime_pipeline import MimePipeline
 
 
 class TextPipeline(MimePipeline):
     """Reads plain text; that of a usual size in the worker. TEXT_LINKS: URLs in it are links."""
 
     types = frozenset({"text/plain", "text/markdown", "text/x-markdown", "text/csv", "text/x-rst"})
-    reader = "webcrawl.mime.text:read"
+    reader = "webcrawl.documents.mime.text:read"
     inline_bytes = 65_536
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         pipeline = super().from_crawler(crawler)
         if crawler.settings.getbool("TEXT_LINKS"):
-            pipeline.reader = "webcrawl.mime.text:read_with_links"
+            pipeline.reader = "webcrawl.documents.mime.text:read_with_links"
         return pipeline

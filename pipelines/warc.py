@@ -9,14 +9,14 @@ from typing import Any, Self
 from scrapy.crawler import Crawler
 
 import webcrawl
-from webcrawl.batches import Batches
+from webcrawl.crawler.session import Session
+from webcrawl.documents.disk import shortage
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.page import Page
-from webcrawl.room import LOOK_SECONDS
-from webcrawl.session import Session
-from webcrawl.space import shortage
 from webcrawl.stores.archive import open_archive
+from webcrawl.stores.group_commit import Batches
 from webcrawl.stores.warc import WarcPlace
+from webcrawl.worker.backpressure import LOOK_SECONDS
 
 logger = logging.getLogger(__name__)
 

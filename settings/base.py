@@ -74,12 +74,12 @@ ALLOWED_NETWORKS: list[str] = []
 
 # --- URLs ------------------------------------------------------------------------------------------------------------
 URL_FILTERS = {
-    "webcrawl.filters.SchemeFilter": 100,
-    "webcrawl.filters.LengthFilter": 200,
-    "webcrawl.filters.QueryFilter": 300,
-    "webcrawl.filters.RepeatedSegmentsFilter": 400,
-    "webcrawl.filters.ExtensionFilter": 500,
-    "webcrawl.filters.PatternFilter": 600,
+    "webcrawl.urls.filters.SchemeFilter": 100,
+    "webcrawl.urls.filters.LengthFilter": 200,
+    "webcrawl.urls.filters.QueryFilter": 300,
+    "webcrawl.urls.filters.RepeatedSegmentsFilter": 400,
+    "webcrawl.urls.filters.ExtensionFilter": 500,
+    "webcrawl.urls.filters.PatternFilter": 600,
 }
 URLLENGTH_LIMIT = 2083
 URL_ALLOW: list[str] = []
@@ -90,13 +90,13 @@ URL_MAX_REPEATED_SEGMENTS = 3
 URL_IGNORED_PARAMETERS = None
 
 # --- Fetching --------------------------------------------------------------------------------------------------------
-DOWNLOADER = "webcrawl.downloader.Downloader"
+DOWNLOADER = "webcrawl.crawler.download.downloader.Downloader"
 DOWNLOAD_HANDLERS = {
-    "http": "webcrawl.http.HTTPDownloadHandler",
-    "https": "webcrawl.http.HTTPDownloadHandler",
+    "http": "webcrawl.crawler.download.http.HTTPDownloadHandler",
+    "https": "webcrawl.crawler.download.http.HTTPDownloadHandler",
     "file": None,
     "data": None,
-    "ftp": "webcrawl.ftp.FTPDownloadHandler",
+    "ftp": "webcrawl.crawler.download.ftp.FTPDownloadHandler",
     "s3": None,
 }
 RENDER: list[str] = []
@@ -132,7 +132,7 @@ DOWNLOADER_MIDDLEWARES = {
     # what it stores of a redirect has to be decoded, and parsed in time
     "middlewares.redirect.RedirectMiddleware": 570,
     "middlewares.outline.OutlineMiddleware": 575,
-    "middlewares.trial.TrialMiddleware": 580,
+    "middlewares.large_html.LargeHTMLMiddleware": 580,
     "middlewares.decoding.DecodingMiddleware": 590,
     "middlewares.stats.DownloaderStatsMiddleware": 850,
     "middlewares.revisit.RevisitMiddleware": 930,
@@ -156,7 +156,7 @@ FRAMES_STITCHED = False
 SIMHASH_DISTANCE = 3
 NEAR_DUPLICATES = "mark"
 NEAR_DUPLICATES_FOLLOW = True
-ITEM_PROCESSOR = "webcrawl.processor.ItemProcessor"
+ITEM_PROCESSOR = "webcrawl.crawler.pages.processor.ItemProcessor"
 ITEM_PIPELINES = {
     "pipelines.checksum.ChecksumPipeline": 100,
     "pipelines.html.HtmlPipeline": 200,
@@ -177,19 +177,19 @@ ITEM_PIPELINES = {
     "pipelines.listeners.ListenersPipeline": 950,
 }
 LISTENERS_MAXLEN = 0
-FEED_EXPORTERS = {"csv": "webcrawl.feeds.PageCsvExporter"}
+FEED_EXPORTERS = {"csv": "webcrawl.crawler.feeds.PageCsvExporter"}
 
 # --- What a person sees ----------------------------------------------------------------------------------------------
 PROGRESS = "auto"
 PROGRESS_INTERVAL = 10
 LOG_LEVEL = "WARNING"
-LOG_FORMATTER = "webcrawl.logs.QuietLogFormatter"
+LOG_FORMATTER = "webcrawl.crawler.logs.QuietLogFormatter"
 STATS_DUMP = False
 DOWNLOADER_STATS = False
 LOGSTATS_INTERVAL = 0
 EXTENSIONS = {
-    "webcrawl.progress.Progress": 0,
-    "webcrawl.summary.Summary": 0,
+    "webcrawl.crawler.progress.Progress": 0,
+    "webcrawl.crawler.summary.Summary": 0,
     "scrapy.extensions.telnet.TelnetConsole": None,
     "scrapy.extensions.remote_control.RemoteControl": None,
     "scrapy.extensions.throttle.AutoThrottle": None,

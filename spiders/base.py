@@ -15,13 +15,19 @@ from scrapy.http import Response
 from scrapy.settings import BaseSettings
 from twisted.python.failure import Failure
 
+from webcrawl.crawler.pages.from_response import (
+    failed_page,
+    failed_request,
+    followed_links,
+    page_directives,
+    page_of,
+)
+from webcrawl.crawler.session import Session
+from webcrawl.documents.html.links import PageLinks
 from webcrawl.errors import ConfigurationError, CrawlError, InvalidURL
-from webcrawl.fetched import failed_page, failed_request, followed_links, page_directives, page_of
-from webcrawl.links import PageLinks
 from webcrawl.page import Page
-from webcrawl.scope import Scope, ScopeKind
-from webcrawl.seeds import read_seeds, seed_url
-from webcrawl.session import Session
+from webcrawl.urls.scope import Scope, ScopeKind
+from webcrawl.urls.seeds import read_seeds, seed_url
 
 logger = logging.getLogger(__name__)
 

@@ -12,16 +12,16 @@ from scrapy import Request
 from scrapy.http import Response
 
 from spiders.base import BroadSpider
-from webcrawl.engine import AWAY
+from webcrawl.crawler.download.http import TRUNCATE
+from webcrawl.crawler.pages.from_response import answer_of, document_of
+from webcrawl.crawler.session import Session
+from webcrawl.documents.html.facts import is_html
+from webcrawl.engine.client import AWAY
 from webcrawl.errors import EngineUnavailable
-from webcrawl.fetched import answer_of, document_of
-from webcrawl.http import TRUNCATE
-from webcrawl.mime.html import is_html
 from webcrawl.page import Page
-from webcrawl.references import references
-from webcrawl.rewriting import loaded
-from webcrawl.session import Session
-from webcrawl.urls import normalize
+from webcrawl.results.references import references
+from webcrawl.results.rewriting import loaded
+from webcrawl.urls.canonical import normalize
 
 _START_OF_A_BODY = 65_536
 _MOST_HOPS = 10
@@ -72,8 +72,8 @@ class LinkCheck(BroadSpider):
     def _report(self, lost: Mapping[str, str]) -> bool:
         """Write and print it; whether a link is broken."""
         # what reads databases is slow to import, and a spider is imported by every command
-        from webcrawl.linkcheck import BROKEN, problems, table, write
-        from webcrawl.stored import StoredPages
+        from webcrawl.results.linkcheck import BROKEN, problems, table, write
+        from webcrawl.stores.stored_pages import StoredPages
 
         session = Session.of(self.crawler)
         path = Path(self.report or session.stores.data_dir / "linkcheck.jsonl")

@@ -11,9 +11,9 @@ from scrapy import Request
 from scrapy.http import Response
 
 from spiders.base import BroadSpider
-from webcrawl.fetched import answer_of, document_of
-from webcrawl.rewriting import loaded
-from webcrawl.session import Session
+from webcrawl.crawler.pages.from_response import answer_of, document_of
+from webcrawl.crawler.session import Session
+from webcrawl.results.rewriting import loaded
 
 _MOST_HOPS = 3
 """Style sheets that load each other."""
@@ -56,8 +56,8 @@ class Mirror(BroadSpider):
 
     def _write(self) -> None:
         # what reads databases is slow to import, and a spider is imported by every command
-        from webcrawl.mirror import write_mirror
-        from webcrawl.stored import StoredPages
+        from webcrawl.results.mirror import write_mirror
+        from webcrawl.stores.stored_pages import StoredPages
 
         session = Session.of(self.crawler)
         folder = Path(self.to or session.stores.data_dir / "mirror")

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from spiders.base import BroadSpider
-from webcrawl.engine import AWAY
+from webcrawl.crawler.session import Session
+from webcrawl.engine.client import AWAY
 from webcrawl.errors import ConfigurationError
-from webcrawl.session import Session
 
 _DECIDING = (
     "DEPTH_LIMIT",
@@ -87,8 +87,8 @@ class Monitor(BroadSpider):
 
     def _report(self, lost: list[str] | None, cut: bool) -> None:
         # what reads databases is slow to import, and a spider is imported by every command
-        from webcrawl.monitor import Run, Told, changes, doubt_of, write
-        from webcrawl.versions import Versions
+        from webcrawl.results.monitor import Run, Told, changes, doubt_of, write
+        from webcrawl.results.versions import Versions
 
         session, past = Session.of(self.crawler), self._past()
         path = Path(self.report or self._folder / "monitor.jsonl")

@@ -9,9 +9,9 @@ from scrapy import Request
 from scrapy.http import Response
 
 from spiders.base import BroadSpider
-from webcrawl.mime.html import is_html
-from webcrawl.requests import SITEMAP
-from webcrawl.urls import split
+from webcrawl.crawler.scheduling.requests import SITEMAP
+from webcrawl.documents.html.facts import is_html
+from webcrawl.urls.canonical import split
 
 
 class Sitemap(BroadSpider):

@@ -15,10 +15,10 @@ from scrapy.settings import Settings
 from scrapy.statscollectors import StatsCollector
 
 from tests.nameserver import Nameserver, Record
-from webcrawl.exchange import Exchange
-from webcrawl.ftp import FTPDownloadHandler
-from webcrawl.http import HTTPDownloadHandler, exchange_of
-from webcrawl.session import Session
+from webcrawl.crawler.download.ftp import FTPDownloadHandler
+from webcrawl.crawler.download.http import HTTPDownloadHandler, exchange_of
+from webcrawl.crawler.session import Session
+from webcrawl.documents.exchange import Exchange
 
 LOOPBACK = {"ALLOWED_NETWORKS": ["127.0.0.0/8"]}
 CLOSED = "127.0.0.1:9"

@@ -9,8 +9,8 @@ import time
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
-from webcrawl.politeness import Ok, Outcome, PolitenessConfig
-from webcrawl.turns import Turns
+from webcrawl.hosts.politeness import Ok, Outcome, PolitenessConfig
+from webcrawl.hosts.turns import Turns
 
 HOST, OTHER = "http://a.example", "http://b.example"
 FAST = PolitenessConfig(delay=0)

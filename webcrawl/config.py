@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
-from webcrawl.body import Spool
+from webcrawl.documents.body import Spool
 from webcrawl.errors import ConfigurationError
-from webcrawl.politeness import PolitenessConfig
+from webcrawl.hosts.politeness import PolitenessConfig
 
 DEFAULTS: Mapping[str, Any] = {
     "CRAWL_MAX_BYTES": 0,

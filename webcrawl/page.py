@@ -8,11 +8,11 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
-from webcrawl.document import Document
-from webcrawl.exchange import Exchange
-from webcrawl.mime.facts import Link
-from webcrawl.mime.outline import Outline
-from webcrawl.plain import plain
+from webcrawl.documents.document import Document
+from webcrawl.documents.exchange import Exchange
+from webcrawl.documents.html.outline import Outline
+from webcrawl.documents.mime.facts import Link
+from webcrawl.documents.values import plain
 
 # By name: mypy, where it sees the slots of a base, takes a dataclass to have none but its own.
 _CARRIED = (

@@ -1,6 +1,7 @@
 """The Scrapy scheduler over the frontier: a drop-in for scrapy-redis's.
 
-`next_request` never waits for the network: webcrawl.worker leases ahead and wakes the engine. A request's work is done,
+`next_request` never waits for the network: webcrawl.worker.worker leases ahead and wakes the engine. A
+request's work is done,
 and its URL acknowledged, when Scrapy takes the request off its list of those in progress: after the download, the
 callback and the item pipelines.
 """
@@ -24,18 +25,18 @@ from scrapy_redis.scheduler import Scheduler as RedisScheduler
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from webcrawl.engine import AWAY
+from webcrawl.crawler.errors import Postponed
+from webcrawl.crawler.scheduling.requests import Unserializable, sitemap_extra, to_candidate, to_request
+from webcrawl.crawler.scheduling.start_urls import Feeding, is_fed
+from webcrawl.crawler.scheduling.tasks import Task
+from webcrawl.crawler.scheduling.unserializable import HeldRequests, ticket_of
+from webcrawl.crawler.session import Session
+from webcrawl.engine.client import AWAY
 from webcrawl.errors import CrawlError, EngineUnavailable, InvalidURL, StoreError, StoreUnavailable
-from webcrawl.feeding import Feeding, is_fed
 from webcrawl.frontier import Candidate, LeasedURL, Settlement
-from webcrawl.held import HeldRequests, ticket_of
-from webcrawl.politeness import Ok
-from webcrawl.postponed import Postponed
-from webcrawl.requests import Unserializable, sitemap_extra, to_candidate, to_request
-from webcrawl.session import Session
-from webcrawl.task import Task
-from webcrawl.urls import split
-from webcrawl.worker import Worker
+from webcrawl.hosts.politeness import Ok
+from webcrawl.urls.canonical import split
+from webcrawl.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
 

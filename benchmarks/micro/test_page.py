@@ -9,15 +9,15 @@ from pathlib import Path
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from benchmarks.micro.conftest import LINKS, URL, made_page
-from webcrawl.body import Body
-from webcrawl.document import Document
-from webcrawl.duplicates import simhash64
-from webcrawl.exchange import Exchange
-from webcrawl.links import page_links
-from webcrawl.mime.html import describe
-from webcrawl.mime.readable import visible_text
+from webcrawl.documents.body import Body
+from webcrawl.documents.document import Document
+from webcrawl.documents.exchange import Exchange
+from webcrawl.documents.html.facts import describe
+from webcrawl.documents.html.links import page_links
+from webcrawl.documents.html.main_text import visible_text
+from webcrawl.documents.simhash import simhash64
 from webcrawl.stores.warc import WarcWriter
-from webcrawl.urls import Canonicalizer, resolve
+from webcrawl.urls.canonical import Canonicalizer, resolve
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"
 

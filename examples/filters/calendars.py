@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Self
 
 from webcrawl.errors import ConfigurationError
-from webcrawl.filters import URLFilter
+from webcrawl.urls.filters import URLFilter
 
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 

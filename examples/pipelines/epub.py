@@ -7,13 +7,13 @@ from urllib.parse import unquote
 
 from selectolax.lexbor import LexborHTMLParser
 
-from webcrawl.document import Document
-from webcrawl.mime.facts import Facts, Link, absolute, language
-from webcrawl.mime.readable import visible_text
-from webcrawl.mime.sitemap import w3c_time
-from webcrawl.mime.zipped import Zipped, first_texts, local
-from webcrawl.reading import MimePipeline
-from webcrawl.xhtml import expanded
+from webcrawl.crawler.pages.mime_pipeline import MimePipeline
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.main_text import visible_text
+from webcrawl.documents.mime.facts import Facts, Link, absolute, language
+from webcrawl.documents.mime.sitemap import w3c_time
+from webcrawl.documents.mime.zipped import Zipped, first_texts, local
+from webcrawl.documents.xhtml import expanded
 
 
 class EpubPipeline(MimePipeline):

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import quote, unquote_to_bytes
 
-from webcrawl.protocol import Answer, Protocol
-from webcrawl.urls import port, split
+from webcrawl.crawler.download.protocol import Answer, Protocol
+from webcrawl.urls.canonical import port, split
 
 _MENUS = (b"", b"1", b"7")
 

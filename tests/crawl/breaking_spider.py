@@ -1,9 +1,9 @@
 """A spider whose pages may break the process that parses them; see tests/mime/breaking_outlines.py."""
 
 from spiders.base import BroadSpider
-from webcrawl.mime import outlines
+from webcrawl.documents.html import outline_process
 
-outlines.CHILD = "tests.mime.breaking_outlines"
+outline_process.CHILD = "tests.mime.breaking_outlines"
 
 
 class Breaking(BroadSpider):

@@ -9,7 +9,7 @@ import pytest
 from tests.cluster import LocalCluster
 from tests.crawls import Crawl, until
 from tests.web import LocalWeb
-from webcrawl.frontier import Keys
+from webcrawl.engine.keys import Keys
 
 SITES = [f"127.0.2.{n}" for n in range(1, 13)]
 PAGES = 25

@@ -18,9 +18,9 @@ from rich.console import Console
 
 from tests.crawls import CHECKOUT, NO_NAMES, CrawlResult
 from tests.web import LocalWeb, Reply
-from webcrawl.figures import Figures
-from webcrawl.progress import panel, plain_line
-from webcrawl.summary import text
+from webcrawl.crawler.progress import panel, plain_line
+from webcrawl.crawler.summary import text
+from webcrawl.frontier.figures import Figures
 
 RunCrawl = Callable[..., CrawlResult]
 StartWeb = Callable[..., LocalWeb]

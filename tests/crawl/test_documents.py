@@ -30,7 +30,7 @@ from tests.documents import (
 )
 from tests.processes import cpu_ticks, is_alive
 from tests.web import LocalWeb, Reply
-from webcrawl.duplicates import simhash64
+from webcrawl.documents.simhash import simhash64
 
 RunCrawl = Callable[..., CrawlResult]
 StartWeb = Callable[..., LocalWeb]
@@ -232,7 +232,9 @@ def readers_of(worker: int) -> list[int]:
     """The processes in which a worker reads documents; Linux alone lists them."""
     children = Path(f"/proc/{worker}/task/{worker}/children").read_text().split()
     return [
-        int(pid) for pid in children if b"webcrawl.mime.child" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        int(pid)
+        for pid in children
+        if b"webcrawl.documents.mime.reader_child" in Path(f"/proc/{pid}/cmdline").read_bytes()
     ]
 
 

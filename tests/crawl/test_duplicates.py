@@ -18,10 +18,10 @@ from tests.crawls import Crawl, CrawlResult
 from tests.documents import rss
 from tests.web import LocalWeb, Reply
 from webcrawl.config import DEFAULTS, FetchConfig, StoreConfig
-from webcrawl.duplicate_index import DuplicateIndex
-from webcrawl.engine import Engine
-from webcrawl.frontier.keys import Keys
-from webcrawl.stored import StoredPages
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
+from webcrawl.stores.duplicate_index import DuplicateIndex
+from webcrawl.stores.stored_pages import StoredPages
 
 StartWeb = Callable[..., LocalWeb]
 RunCrawl = Callable[..., CrawlResult]

@@ -97,7 +97,7 @@ def test_links_lead_from_http_to_ftp_unless_it_is_off(
         options = {"arguments": {"scope": "web"}, "DOWNLOAD_DELAY": 0, "ALLOWED_NETWORKS": "127.0.0.0/8"}
         result = run_crawl("broad", [home], DEPTH_LIMIT=1, **options)
         assert {row["url"] for row in result.rows()} == {home, there}
-        off = '{"ftp": null, "http": "webcrawl.http.HTTPDownloadHandler"}'
+        off = '{"ftp": null, "http": "webcrawl.crawler.download.http.HTTPDownloadHandler"}'
         result = run_crawl("broad", [home], CRAWL_ID="off", DOWNLOAD_HANDLERS=off, **options)
         assert result.summary["seen_urls"] == 1
 

@@ -21,7 +21,7 @@ from tests.crawls import CHECKOUT, Crawl, until
 from tests.s3server import Line, S3Server, weed_binary
 from tests.stores.buckets import archived, environment, files
 from tests.web import LocalWeb, Reply
-from webcrawl.space import occupied
+from webcrawl.documents.disk import occupied
 
 SITES = tuple(f"127.0.1.{n}" for n in range(1, 5))
 PAGES = 20

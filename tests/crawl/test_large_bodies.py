@@ -18,7 +18,7 @@ import pytest
 from tests.crawl.archive import check, record_at
 from tests.crawls import Crawl, CrawlResult, until
 from tests.web import LocalWeb, Reply
-from webcrawl.body import base32
+from webcrawl.documents.body import base32
 from webcrawl.stores.record import members, parse
 
 SITE = "127.0.1.1"

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.crawls import CrawlResult
 from tests.web import LocalWeb, Reply
-from webcrawl.linkcheck import Problem, table
+from webcrawl.results.linkcheck import Problem, table
 
 SITE, OTHER = "127.0.1.1", "127.0.1.2"
 StartWeb = Callable[..., LocalWeb]

@@ -16,11 +16,11 @@ from webcrawl.stores.metadata import Metadata
 
 SITES = tuple(f"127.0.1.{n}" for n in range(1, 7))
 IMPATIENT = """
-import webcrawl.room
+import webcrawl.worker.backpressure
 from spiders.broad import BroadSpider
 
 # ten seconds would be long for a test
-webcrawl.room.PATIENCE_AT_THE_END = 0.5
+webcrawl.worker.backpressure.PATIENCE_AT_THE_END = 0.5
 
 
 class Impatient(BroadSpider):
@@ -125,12 +125,12 @@ def test_urls_that_are_too_long_for_the_database_are_refused_before_anything_sta
 
 
 HURRIED = """
-import webcrawl.room
+import webcrawl.worker.backpressure
 from spiders.broad import BroadSpider
 from webcrawl.stores import answering, database
 
 # half a minute would be long for a test
-webcrawl.room.PATIENCE_AT_THE_END = 0.5
+webcrawl.worker.backpressure.PATIENCE_AT_THE_END = 0.5
 answering.ANSWER_SECONDS = 1.0
 database.CONNECT_SECONDS = 2
 

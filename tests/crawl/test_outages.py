@@ -22,11 +22,11 @@ from tests.web import LocalWeb, Reply, generated_web
 SITES = tuple(f"127.0.1.{n}" for n in range(1, 9))
 DELAY = 0.05
 IMPATIENT = """
-import webcrawl.engine
+import webcrawl.engine.client
 from spiders.broad import BroadSpider
 
 # a minute would be too long for a test
-webcrawl.engine._PATIENCE_SECONDS = 0.5
+webcrawl.engine.client._PATIENCE_SECONDS = 0.5
 
 
 class Impatient(BroadSpider):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tests.crawls import CrawlResult
 from tests.web import LocalWeb, Reply
-from webcrawl.mime.trial import BYTES
+from webcrawl.documents.html.timed_parse import BYTES
 
 RunCrawl = Callable[..., CrawlResult]
 StartWeb = Callable[..., LocalWeb]

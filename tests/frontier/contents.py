@@ -12,7 +12,8 @@ from typing import Any
 import msgpack
 from redis import Redis
 
-from webcrawl.frontier import LEVELS, Keys
+from webcrawl.engine.keys import Keys
+from webcrawl.frontier import LEVELS
 
 HASHES = (b"queued", b"dead", b"n", b"parked", b"limits", b"spent", b"conf", b"tails", b"segments", b"turns")
 

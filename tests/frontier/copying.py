@@ -13,9 +13,9 @@ from redis import Redis
 from tests.frontier.contents import Contents
 from tests.frontier.pages import all_done, hash_of, page
 from webcrawl.frontier import Crawl, Frontier, Lease, Settlement
-from webcrawl.frontier.checkpoint import Exporter, Record
-from webcrawl.frontier.restore import Importer
-from webcrawl.frontier.spill import Tails
+from webcrawl.frontier.checkpoint.export import Exporter, Record
+from webcrawl.frontier.checkpoint.restore import Importer
+from webcrawl.frontier.tails import Tails
 
 Frontiers = Callable[..., Frontier]
 Step = tuple[str, int]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from webcrawl.engine import Call, Engine
+from webcrawl.engine.client import Call, Engine
 from webcrawl.errors import EngineUnavailable
 
 
 class Losing(Engine):
     """What its scripts do is done, but the replies of some calls are lost: every `every`-th of these scripts."""
 
-    scripts: tuple[str, ...] = ("tally", "permit", "acknowledge")
+    scripts: tuple[str, ...] = ("heartbeat", "permit", "acknowledge")
     every = 2
     calls = 0
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from webcrawl.engine import Engine
+from webcrawl.engine.client import Engine
 from webcrawl.frontier import Candidate, Frontier, Lease, Settlement
 
 

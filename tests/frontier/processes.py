@@ -10,12 +10,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from webcrawl.embedded import command, socket_path
+from webcrawl.engine.embedded import command, socket_path
 
 USER = """
 import sys
 from pathlib import Path
-from webcrawl.embedded import EmbeddedEngine
+from webcrawl.engine.embedded import EmbeddedEngine
 engine = EmbeddedEngine(Path(sys.argv[1]))
 print(engine.start(), engine.first, flush=True)
 sys.stdin.read()

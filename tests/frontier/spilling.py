@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.frontier.pages import all_done, urls_of
 from webcrawl.frontier import Crawl, Frontier
-from webcrawl.frontier.spill import Tails
+from webcrawl.frontier.tails import Tails
 
 HOST = "http://long.test"
 OTHER = "http://short.test"

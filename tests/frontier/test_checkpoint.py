@@ -26,9 +26,10 @@ from tests.frontier.copying import (
     restore,
 )
 from tests.frontier.pages import all_done, page
-from webcrawl.duplicate_index import DuplicateIndex
+from webcrawl.engine.keys import Keys
 from webcrawl.errors import StoreError
-from webcrawl.frontier import Crawl, Frontier, HostLimits, Keys, Settlement
+from webcrawl.frontier import Crawl, Frontier, HostLimits, Settlement
+from webcrawl.stores.duplicate_index import DuplicateIndex
 
 verbs = st.tuples(st.sampled_from(VERBS), st.integers(0, 60))
 

@@ -14,11 +14,12 @@ from redis import Redis
 from tests.frontier.contents import Contents
 from tests.frontier.copying import exporter_of
 from tests.frontier.pages import page
-from webcrawl.checkpointing import load, save
+from webcrawl.engine.keys import Keys
 from webcrawl.errors import ConfigurationError, StoreError
-from webcrawl.frontier import Crawl, Frontier, Keys
-from webcrawl.frontier.restore import Importer
-from webcrawl.stores.checkpoints import FolderPlace, open_place
+from webcrawl.frontier import Crawl, Frontier
+from webcrawl.frontier.checkpoint.files import FolderPlace, open_place
+from webcrawl.frontier.checkpoint.restore import Importer
+from webcrawl.frontier.checkpoint.save import load, save
 
 Frontiers = Callable[..., Frontier]
 

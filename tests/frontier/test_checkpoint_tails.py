@@ -26,7 +26,7 @@ from tests.frontier.copying import (
     serve,
 )
 from tests.frontier.pages import page
-from webcrawl.frontier import Keys
+from webcrawl.engine.keys import Keys
 
 ORDERS = ("breadth-first", "depth-first", "random")
 EVERY_STEP = (("lease", "random"), ("serve", "breadth-first"))

@@ -12,7 +12,8 @@ from tests.frontier.clock import Clock, ClockedEngine
 from tests.frontier.consumer import Consumer, page_with
 from tests.frontier.copying import exporter_of, records_of, restore
 from tests.frontier.pages import all_done, page
-from webcrawl.frontier import Crawl, Frontier, Keys, Settlement
+from webcrawl.engine.keys import Keys
+from webcrawl.frontier import Crawl, Frontier, Settlement
 
 HOST = "http://a.test"
 HOUR = 3_600_000

@@ -26,12 +26,13 @@ from tests.frontier.pages import all_done, page, tree
 from tests.frontier.spilling import serve, spilling
 from tests.frontier.test_machine import FrontierMachine
 from webcrawl.dupefilter import CompactDupeFilter
-from webcrawl.duplicate_index import DuplicateIndex
-from webcrawl.engine import Call, Engine, script_source
+from webcrawl.engine.client import Call, Engine, script_source
+from webcrawl.engine.keys import Keys
 from webcrawl.errors import EngineError, EngineUnavailable
-from webcrawl.frontier import Crawl, Frontier, Keys, Lease, LeasedURL, Settlement
+from webcrawl.frontier import Crawl, Frontier, Lease, LeasedURL, Settlement
 from webcrawl.frontier.records import HostLimits, Report
-from webcrawl.listeners import Publisher
+from webcrawl.stores.duplicate_index import DuplicateIndex
+from webcrawl.stores.listeners import Publisher
 
 HOST = "http://a.test"
 HOSTS = [f"http://h{n}.test" for n in range(40)]

@@ -12,12 +12,13 @@ import pytest
 from tests.cluster import LocalCluster
 from tests.frontier.copying import exporter_of
 from tests.frontier.pages import page
-from webcrawl.checkpointing import load, save
+from webcrawl.engine.keys import Keys
 from webcrawl.errors import StoreError
-from webcrawl.frontier import Crawl, Frontier, Keys
-from webcrawl.frontier.checkpoint import Exporter, Record
-from webcrawl.frontier.restore import Importer
-from webcrawl.stores.checkpoints import FolderPlace
+from webcrawl.frontier import Crawl, Frontier
+from webcrawl.frontier.checkpoint.export import Exporter, Record
+from webcrawl.frontier.checkpoint.files import FolderPlace
+from webcrawl.frontier.checkpoint.restore import Importer
+from webcrawl.frontier.checkpoint.save import load, save
 
 SHARD = 7
 """The one before which the accident happens."""

@@ -13,11 +13,11 @@ from redis import Redis
 from tests.frontier.draws import sent
 from tests.frontier.losing import Losing
 from tests.frontier.pages import past
-from webcrawl.engine import AWAY, Engine
+from webcrawl.engine.client import AWAY, Engine
+from webcrawl.engine.keys import FORMAT, Keys
 from webcrawl.errors import ConfigurationError
-from webcrawl.frontier import Crawl, Keys
-from webcrawl.frontier.keys import FORMAT
-from webcrawl.permits import Permits
+from webcrawl.frontier import Crawl
+from webcrawl.worker.permits import Permits
 
 Crawls = Callable[..., Crawl]
 

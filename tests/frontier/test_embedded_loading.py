@@ -13,8 +13,8 @@ import pytest
 import redis
 
 from tests.frontier.processes import User, is_gone, process_of, until
-from webcrawl import embedded
-from webcrawl.embedded import EmbeddedEngine, command, socket_path
+from webcrawl.engine import embedded
+from webcrawl.engine.embedded import EmbeddedEngine, command, socket_path
 from webcrawl.errors import EngineUnavailable
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="nothing else lists processes")

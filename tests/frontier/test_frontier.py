@@ -11,8 +11,9 @@ from hypothesis import given, settings, strategies as st
 from redis import Redis
 
 from tests.frontier.pages import all_done, hash_of, page, past, silence_over, urls_of
+from webcrawl.engine.keys import Keys
 from webcrawl.errors import ConfigurationError
-from webcrawl.frontier import Frontier, Keys, Lease, Settlement
+from webcrawl.frontier import Frontier, Lease, Settlement
 from webcrawl.frontier.recent import RecentCache
 
 HOST = "http://a.test"

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from tests.frontier.consumer import Consumer, page_with
-from webcrawl.figures import figures
+from webcrawl.crawler.progress import plain_line
 from webcrawl.frontier import Crawl, Frontier
-from webcrawl.membership import Membership
-from webcrawl.progress import plain_line
-from webcrawl.room import Room
+from webcrawl.frontier.figures import figures
+from webcrawl.worker.backpressure import Room
+from webcrawl.worker.membership import Membership
 
 PAGES = [f"http://h{n % 5}.test/{n}" for n in range(400)]
 FULL = "0 MB are free"

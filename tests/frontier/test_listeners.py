@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import redis
 
-from webcrawl.engine import Engine
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
 from webcrawl.errors import StoreError
-from webcrawl.frontier import Keys
-from webcrawl.listeners import MOST_BYTES, Heard, Listener, Publisher, encoded
 from webcrawl.page import Page
+from webcrawl.stores.listeners import MOST_BYTES, Heard, Listener, Publisher, encoded
 
 KEYS = Keys("listened", 4)
 STREAM = KEYS.own("pages")

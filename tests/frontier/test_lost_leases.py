@@ -10,8 +10,9 @@ import pytest
 from tests.frontier.consumer import Consumer, page_with
 from tests.frontier.losing import Losing
 from tests.frontier.pages import page, tree
+from webcrawl.engine.keys import Keys
 from webcrawl.errors import EngineUnavailable
-from webcrawl.frontier import Frontier, Keys
+from webcrawl.frontier import Frontier
 
 NEVER = 10**9
 HOSTS = [f"http://h{n}.test" for n in range(6)]

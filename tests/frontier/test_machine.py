@@ -13,7 +13,7 @@ from tests.frontier.machine import CRAWLS, milliseconds
 from tests.frontier.machine_workers import Working
 from tests.model import Entry, Limits
 from webcrawl.frontier import Candidate, HostLimits
-from webcrawl.frontier.spill import Plan
+from webcrawl.frontier.tails import Plan
 
 
 class FrontierMachine(Working):

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from redis import Redis
 
 from tests.frontier.pages import page
-from webcrawl.frontier import Candidate, Frontier, Keys
+from webcrawl.engine.keys import Keys
+from webcrawl.frontier import Candidate, Frontier
 
 HOST = "http://a.test"
 LEAST, MOST = -(2**63), 2**63 - 1

@@ -20,10 +20,10 @@ from middlewares.redirect import RedirectMiddleware
 from spiders.base import BroadSpider
 from tests.crawls import NO_NAMES
 from tests.frontier.pages import page
+from webcrawl.crawler.download.http import RequestRefused
+from webcrawl.crawler.session import Session
 from webcrawl.errors import ConfigurationError
-from webcrawl.http import RequestRefused
-from webcrawl.scope import Scope
-from webcrawl.session import Session
+from webcrawl.urls.scope import Scope
 
 Crawlers = Callable[..., Crawler]
 

@@ -12,9 +12,9 @@ from redis import Redis
 from tests.frontier.pages import page, urls_of
 from tests.frontier.spilling import HOST, OTHER, fetch, numbered, serve, spilling
 from webcrawl.commands.deadletters import requeue
+from webcrawl.crawler.session import Session
 from webcrawl.frontier import Frontier
-from webcrawl.frontier.graves import Graves
-from webcrawl.session import Session
+from webcrawl.frontier.spilled_dead_letters import Graves
 
 
 async def test_condemned_urls_in_the_store_become_dead_letters(frontier: Frontier, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.frontier.contents import Contents
 from tests.frontier.pages import past
 from tests.frontier.spilling import fetch, numbered, serve
 from webcrawl.frontier import Crawl, Frontier
-from webcrawl.frontier.spill import Tails
+from webcrawl.frontier.tails import Tails
 
 URLS = 12_000
 SHARDS = 2
@@ -26,9 +26,10 @@ WORKER = """
 import asyncio, itertools, sys
 from pathlib import Path
 from tests.frontier.pages import all_done, page
-from webcrawl.engine import Engine
-from webcrawl.frontier import Crawl, Frontier, Keys
-from webcrawl.frontier.spill import Tails
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
+from webcrawl.frontier import Crawl, Frontier
+from webcrawl.frontier.tails import Tails
 
 async def work(url, folder, name, hosts, urls, shards):
     engine = Engine(url)

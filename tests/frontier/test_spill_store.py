@@ -18,7 +18,7 @@ from tests.frontier.pages import all_done, page
 from tests.frontier.spilling import HOST, OTHER, fetch, numbered, serve, spilling
 from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.frontier import Crawl, Frontier
-from webcrawl.frontier.spill import Plan, Tails
+from webcrawl.frontier.tails import Plan, Tails
 
 Frontiers = Callable[..., Frontier]
 
@@ -118,7 +118,7 @@ async def test_hosts_wait_while_the_store_is_away_and_others_do_not(
         (tmp_path / "away").rename(store)
         assert await consumer.end() == "finished"
     assert consumer.fetched == Counter(links.keys())
-    told = [one.message for one in caplog.records if one.name == "webcrawl.frontier.spill"]
+    told = [one.message for one in caplog.records if one.name == "webcrawl.frontier.tails"]
     assert len(told) == 2, told
     assert Contents.read(valkey, frontier.keys, store).queues == {}
 

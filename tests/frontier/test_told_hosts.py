@@ -11,7 +11,7 @@ from redis import Redis
 from tests.frontier.consumer import Consumer, page_with
 from tests.frontier.pages import all_done, page, past
 from webcrawl.frontier import Frontier
-from webcrawl.politeness import PolitenessConfig
+from webcrawl.hosts.politeness import PolitenessConfig
 
 Frontiers = Callable[..., Frontier]
 

@@ -16,10 +16,11 @@ from redis import Redis
 
 from tests.frontier.consumer import Consumer, page_with
 from tests.frontier.pages import hash_of, page, past, silence_over, tree
-from webcrawl.frontier import Candidate, Crawl, Frontier, Keys, Lease, LeasedURL, Settlement
-from webcrawl.leased import LeasedHosts
-from webcrawl.politeness import Failed, Ok, PolitenessConfig, Throttled
-from webcrawl.turns import Turns
+from webcrawl.engine.keys import Keys
+from webcrawl.frontier import Candidate, Crawl, Frontier, Lease, LeasedURL, Settlement
+from webcrawl.hosts.politeness import Failed, Ok, PolitenessConfig, Throttled
+from webcrawl.hosts.turns import Turns
+from webcrawl.worker.leased_hosts import LeasedHosts
 
 Frontiers = Callable[..., Frontier]
 

@@ -1,4 +1,4 @@
-"""A `webcrawl.mime.outline_child` that some pages break: run as a module, with the same arguments."""
+"""A `webcrawl.documents.html.outline_child` that some pages break: run as a module, with the same arguments."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import ctypes
 import os
 import time
 
-from webcrawl.document import Document
-from webcrawl.mime import outline_child
-from webcrawl.mime.outline import Outline, outlined
+from webcrawl.documents.document import Document
+from webcrawl.documents.html import outline_child
+from webcrawl.documents.html.outline import Outline, outlined
 
 
 def broken_or_outlined(document: Document, *, facts: bool, simhash: bool) -> Outline:

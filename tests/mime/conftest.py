@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from webcrawl.config import ReaderConfig
-from webcrawl.document import Document
-from webcrawl.mime.facts import Facts
-from webcrawl.mime.readers import Readers
+from webcrawl.documents.document import Document
+from webcrawl.documents.mime.facts import Facts
+from webcrawl.documents.mime.reader_processes import Readers
 
 MEMORY = 1024 * 1024 * 1024
 BASE = "http://site.example/folder/file"
@@ -31,7 +31,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.fixture(scope="module")
 def read() -> Iterator[Read]:
-    """`read("webcrawl.mime.pdf:read", body, "application/pdf")`: its facts, or UnreadableDocument."""
+    """`read("webcrawl.documents.mime.pdf:read", body, "application/pdf")`: its facts, or UnreadableDocument."""
     with asyncio.Runner() as runner:
         readers = Readers(ReaderConfig(processes=1, seconds=20, memory=MEMORY))
 

@@ -1,4 +1,4 @@
-"""A `webcrawl.mime.outline_child` that says that it is ready, and ends."""
+"""A `webcrawl.documents.html.outline_child` that says that it is ready, and ends."""
 
 import os
 

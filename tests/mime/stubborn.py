@@ -10,9 +10,9 @@ import sys
 import time
 from pathlib import Path
 
-from webcrawl.document import Document
+from webcrawl.documents.document import Document
+from webcrawl.documents.mime.facts import Facts, Link
 from webcrawl.errors import UnreadableDocument
-from webcrawl.mime.facts import Facts, Link
 
 
 def title(document: Document) -> Facts:

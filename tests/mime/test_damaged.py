@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.documents import MORE_SAMPLES, SAMPLES
+from webcrawl.documents.mime.facts import Facts
 from webcrawl.errors import UnreadableDocument
-from webcrawl.mime.facts import Facts
 
 Read = Callable[..., Facts]
 EXAMPLES = 25
@@ -26,7 +26,7 @@ ALL = [
 
 @pytest.mark.parametrize(("name", "mime_type", "body"), ALL)
 def test_a_good_document_has_facts(name: str, mime_type: str, body: bytes, read: Read) -> None:
-    facts = read(f"webcrawl.mime.{name}:read", body, mime_type)
+    facts = read(f"webcrawl.documents.mime.{name}:read", body, mime_type)
     assert facts.details
     assert "broken" not in facts.details
 
@@ -41,7 +41,7 @@ def test_a_damaged_document_is_read_or_refused(name: str, mime_type: str, body: 
             damaged[place] = data.draw(st.integers(0, 255))
         length = data.draw(st.one_of(st.just(len(body)), st.integers(0, len(body))))
         try:
-            read(f"webcrawl.mime.{name}:read", bytes(damaged[:length]), mime_type)
+            read(f"webcrawl.documents.mime.{name}:read", bytes(damaged[:length]), mime_type)
         except UnreadableDocument as error:
             assert not any(word in str(error) for word in WORSE), str(error)
 

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.documents import atom, entity_bomb, rss
+from webcrawl.documents.mime.facts import Facts
 from webcrawl.errors import UnreadableDocument
-from webcrawl.mime.facts import Facts
 
 Read = Callable[..., Facts]
-READER, RSS, ATOM = "webcrawl.mime.feed:read", "application/rss+xml", "application/atom+xml"
+READER, RSS, ATOM = "webcrawl.documents.mime.feed:read", "application/rss+xml", "application/atom+xml"
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 

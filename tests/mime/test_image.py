@@ -10,13 +10,13 @@ import pytest
 from PIL import Image
 
 from tests.documents import entity_bomb, image, png_bomb
-from webcrawl.document import Document
+from webcrawl.documents.document import Document
+from webcrawl.documents.mime.facts import Facts
+from webcrawl.documents.mime.reader import call
 from webcrawl.errors import UnreadableDocument
-from webcrawl.mime.facts import Facts
-from webcrawl.mime.reader import call
 
 Read = Callable[..., Facts]
-READER = "webcrawl.mime.image:read"
+READER = "webcrawl.documents.mime.image:read"
 
 
 @pytest.mark.parametrize("format", ["PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "HEIF"])

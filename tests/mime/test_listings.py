@@ -10,14 +10,14 @@ import pytest
 
 from tests.documents import SEVEN_ZIP, rar, rar4
 from tests.documents.packed import SEVEN_ZIP_ENCRYPTED, SEVEN_ZIP_LOCKED, rar_locked
-from webcrawl.document import Document
+from webcrawl.documents.document import Document
+from webcrawl.documents.mime import archive, seven_zip
+from webcrawl.documents.mime.facts import Facts
+from webcrawl.documents.mime.reader import call
 from webcrawl.errors import UnreadableDocument
-from webcrawl.mime import archive, seven_zip
-from webcrawl.mime.facts import Facts
-from webcrawl.mime.reader import call
 
 Read = Callable[..., Facts]
-ARCHIVE = "webcrawl.mime.archive:read"
+ARCHIVE = "webcrawl.documents.mime.archive:read"
 RAR, SEVEN = "application/vnd.rar", "application/x-7z-compressed"
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from tests.documents import mp3, mp4, wav, webm
+from webcrawl.documents.mime.facts import Facts
 from webcrawl.errors import UnreadableDocument
-from webcrawl.mime.facts import Facts
 
 Read = Callable[..., Facts]
-READER = "webcrawl.mime.media:read"
+READER = "webcrawl.documents.mime.media:read"
 VIDEO = {"kind": "video", "width": 320, "height": 240}
 
 

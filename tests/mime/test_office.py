@@ -10,11 +10,11 @@ from io import BytesIO
 import pytest
 
 from tests.documents import docx, entity_bomb, odt, ole, ooxml, zip_bomb, zipped
+from webcrawl.documents.mime.facts import Facts
 from webcrawl.errors import UnreadableDocument
-from webcrawl.mime.facts import Facts
 
 Read = Callable[..., Facts]
-READER, TYPE = "webcrawl.mime.office:read", "application/zip"
+READER, TYPE = "webcrawl.documents.mime.office:read", "application/zip"
 
 
 def test_word(read: Read) -> None:

@@ -11,14 +11,14 @@ from hypothesis import given, strategies as st
 from scrapy.settings import Settings
 
 from pipelines.html import HtmlPipeline
-from webcrawl.document import Document
-from webcrawl.duplicates import simhash64
+from webcrawl.crawler.session import Session
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.facts import describe
+from webcrawl.documents.html.links import frame_links, page_links
+from webcrawl.documents.html.outline import MAX_LINKS_LENGTH, outlined, pack, pack_error, unpack
+from webcrawl.documents.simhash import simhash64
 from webcrawl.errors import UnreadableDocument
-from webcrawl.links import frame_links, page_links
-from webcrawl.mime.html import describe
-from webcrawl.mime.outline import MAX_LINKS_LENGTH, outlined, pack, pack_error, unpack
 from webcrawl.page import Page
-from webcrawl.session import Session
 
 URL = "http://site.example/folder/page"
 PIECES = [

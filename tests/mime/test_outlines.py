@@ -19,10 +19,10 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from tests.crawls import CHECKOUT
 from tests.processes import is_alive
 from webcrawl.config import ReaderConfig
-from webcrawl.document import Document
+from webcrawl.documents.document import Document
+from webcrawl.documents.html import outline_process
+from webcrawl.documents.html.outline_process import Outlines
 from webcrawl.errors import UnreadableDocument
-from webcrawl.mime import outlines as outlines_module
-from webcrawl.mime.outlines import Outlines
 
 MEMORY = 512 * 1024 * 1024
 BREAKING = "tests.mime.breaking_outlines"
@@ -70,7 +70,7 @@ def pid_of(outlines: Outlines) -> int:
 
 @pytest.fixture
 def breaking(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outlines_module, "CHILD", BREAKING)
+    monkeypatch.setattr(outline_process, "CHILD", BREAKING)
 
 
 async def test_many_pages_at_a_time_each_have_their_own() -> None:
@@ -152,11 +152,11 @@ async def test_a_signal_to_all_processes_of_a_crawl_is_for_the_crawl(number: sig
         assert pid_of(outlines) == pid
 
 
-@pytest.mark.parametrize("child", ["webcrawl.mime.missing", "tests.mime.stubborn", "this"])
+@pytest.mark.parametrize("child", ["webcrawl.documents.mime.missing", "tests.mime.stubborn", "this"])
 async def test_where_no_process_can_be_had_there_are_no_outlines(
     child: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(outlines_module, "CHILD", child)
+    monkeypatch.setattr(outline_process, "CHILD", child)
     async with started() as outlines:
         asked = [outlines.read(page("page"), facts=True, simhash=True) for _ in range(3)]
         assert await asyncio.gather(*asked) == [None] * 3
@@ -195,7 +195,7 @@ async def test_a_body_that_cannot_be_read_is_nobody_elses_fault(monkeypatch: pyt
     async with started() as outlines:
         await titles(outlines, "before")
         with monkeypatch.context() as patched:
-            patched.setattr("webcrawl.body.Body.__bytes__", fail)
+            patched.setattr("webcrawl.documents.body.Body.__bytes__", fail)
             with pytest.raises(OSError, match="No such file"):
                 await outlines.read(lost, facts=True, simhash=True)
         assert await titles(outlines, "after", "and after") == ["after", "and after"]
@@ -230,7 +230,7 @@ def test_pages_that_come_while_a_process_ends_have_the_next_one() -> None:
 def test_a_process_that_ends_when_it_is_ready_is_no_reason_to_wait(
     run: Callable[[Coroutine[Any, Any, None]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outlines_module, "CHILD", "tests.mime.gone_when_ready")
+    monkeypatch.setattr(outline_process, "CHILD", "tests.mime.gone_when_ready")
 
     async def ask() -> None:
         async with started() as outlines, asyncio.timeout(30):
@@ -243,10 +243,10 @@ def test_a_process_that_ends_when_it_is_ready_is_no_reason_to_wait(
 async def test_what_killed_a_process_is_not_for_the_worker_when_no_other_can_be_had(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(outlines_module, "_PAUSES", (0.01, 0.01))
+    monkeypatch.setattr(outline_process, "_PAUSES", (0.01, 0.01))
     async with started() as outlines:
         await titles(outlines, "before")
-        monkeypatch.setattr(outlines_module, "CHILD", "webcrawl.mime.missing")
+        monkeypatch.setattr(outline_process, "CHILD", "webcrawl.documents.mime.missing")
         asked = [outlines.read(page(text), facts=True, simhash=True) for text in ("crash", "after")]
         crashed, after = await asyncio.gather(*asked, return_exceptions=True)
         assert str(crashed) == ERRORS["crash"] and after is None
@@ -255,11 +255,11 @@ async def test_what_killed_a_process_is_not_for_the_worker_when_no_other_can_be_
 async def test_a_process_that_cannot_be_started_for_a_while_is_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(outlines_module, "_PAUSES", (0.3, 0.3, 0.3))
+    monkeypatch.setattr(outline_process, "_PAUSES", (0.3, 0.3, 0.3))
     async with started() as outlines:
         await titles(outlines, "before")
         with monkeypatch.context() as patched:
-            patched.setattr(outlines_module, "CHILD", "webcrawl.mime.missing")
+            patched.setattr(outline_process, "CHILD", "webcrawl.documents.mime.missing")
             os.kill(pid_of(outlines), signal.SIGKILL)
             asking = asyncio.ensure_future(titles(outlines, "after"))
             await asyncio.sleep(0.3)
@@ -298,8 +298,8 @@ def test_whatever_comes_in_whatever_order_every_page_has_its_own_end(batches: li
 PARENT = """
 import asyncio
 from webcrawl.config import ReaderConfig
-from webcrawl.document import Document
-from webcrawl.mime.outlines import Outlines
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.outline_process import Outlines
 
 async def main():
     outlines = Outlines(ReaderConfig(processes=1, seconds=60, memory=1 << 29))

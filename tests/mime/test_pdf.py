@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from tests.documents import pdf, pdf_of
+from webcrawl.documents.mime.facts import Facts
 from webcrawl.errors import UnreadableDocument
-from webcrawl.mime.facts import Facts
 
 Read = Callable[..., Facts]
-READER, TYPE = "webcrawl.mime.pdf:read", "application/pdf"
+READER, TYPE = "webcrawl.documents.mime.pdf:read", "application/pdf"
 PAGE = "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] >>"
 
 
@@ -103,7 +103,7 @@ def test_what_goes_in_circles_ends(read: Read) -> None:
 
 
 def test_dates() -> None:
-    from webcrawl.mime.pdf import pdf_date
+    from webcrawl.documents.mime.pdf import pdf_date
 
     assert pdf_date("D:2026") == datetime(2026, 1, 1, tzinfo=UTC)
     assert pdf_date("20261121101500Z") == datetime(2026, 11, 21, 10, 15, tzinfo=UTC)

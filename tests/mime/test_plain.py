@@ -11,16 +11,20 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.documents import tar, zip_bomb, zipped
-from webcrawl.document import Document
+from webcrawl.documents.document import Document
+from webcrawl.documents.mime import archive
+from webcrawl.documents.mime.facts import Facts
+from webcrawl.documents.mime.reader import call
+from webcrawl.documents.mime.text import trimmed
+from webcrawl.documents.values import shown
 from webcrawl.errors import UnreadableDocument
-from webcrawl.mime import archive
-from webcrawl.mime.facts import Facts
-from webcrawl.mime.reader import call
-from webcrawl.mime.text import trimmed
-from webcrawl.plain import shown
 
 Read = Callable[..., Facts]
-JSON, TEXT, ARCHIVE = "webcrawl.mime.jsondata:read", "webcrawl.mime.text:read", "webcrawl.mime.archive:read"
+JSON, TEXT, ARCHIVE = (
+    "webcrawl.documents.mime.json_data:read",
+    "webcrawl.documents.mime.text:read",
+    "webcrawl.documents.mime.archive:read",
+)
 
 
 def read_here(reader: str, body: bytes, mime_type: str = "text/plain") -> Facts:
@@ -85,7 +89,7 @@ def test_broken_and_deep_json(body: bytes, error: str) -> None:
 def test_text_and_its_links() -> None:
     body = "See http://a.example/x(1), (https://b.example/y). Not ftp://c.example nor a.example.\nhttp://["
     assert read_here(TEXT, body.encode()) == Facts(text=body, details={"lines": 2})
-    facts = read_here("webcrawl.mime.text:read_with_links", body.encode())
+    facts = read_here("webcrawl.documents.mime.text:read_with_links", body.encode())
     assert [link.url for link in facts.links] == ["http://a.example/x(1)", "https://b.example/y"]
     assert read_here(TEXT, b"").details == {"lines": 0}
 

@@ -18,13 +18,13 @@ import pytest
 
 from tests.crawls import CHECKOUT
 from tests.processes import cpu_ticks, is_alive
-from webcrawl.body import BodyWriter, Spool
 from webcrawl.config import ReaderConfig
-from webcrawl.document import Document
+from webcrawl.documents.body import BodyWriter, Spool
+from webcrawl.documents.document import Document
+from webcrawl.documents.mime import reader_processes
+from webcrawl.documents.mime.facts import MAX_LINKS, MAX_TEXT, MAX_TITLE, Facts, pack, unpack
+from webcrawl.documents.mime.reader_processes import Readers
 from webcrawl.errors import UnreadableDocument
-from webcrawl.mime import readers as readers_module
-from webcrawl.mime.facts import MAX_LINKS, MAX_TEXT, MAX_TITLE, Facts, pack, unpack
-from webcrawl.mime.readers import Readers
 
 MEMORY = 512 * 1024 * 1024
 
@@ -175,7 +175,7 @@ async def test_facts_are_cut_to_their_bounds() -> None:
 
 
 async def test_a_process_is_replaced_after_many_documents(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers_module, "MOST_DOCUMENTS", 3)
+    monkeypatch.setattr(reader_processes, "MOST_DOCUMENTS", 3)
     async with started() as readers:
         pids = [(await read(readers, "title")).details["pid"] for _ in range(7)]
         assert [len({*pids[start : start + 3]}) for start in (0, 3)] == [1, 1]
@@ -215,8 +215,8 @@ def test_an_answer_that_a_reader_of_ours_would_not_give_is_refused() -> None:
 PARENT = """
 import asyncio, sys
 from webcrawl.config import ReaderConfig
-from webcrawl.document import Document
-from webcrawl.mime.readers import Readers
+from webcrawl.documents.document import Document
+from webcrawl.documents.mime.reader_processes import Readers
 
 async def main():
     readers = Readers(ReaderConfig(processes=1, seconds=60, memory=1 << 29))

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.documents import WEB, entity_bomb, gzip_bomb, sitemap_index, urlset
+from webcrawl.documents.mime.facts import MAX_LINKS, Facts
+from webcrawl.documents.mime.sitemap import MOST_BYTES
 from webcrawl.errors import UnreadableDocument
-from webcrawl.mime.facts import MAX_LINKS, Facts
-from webcrawl.mime.sitemap import MOST_BYTES
 
 Read = Callable[..., Facts]
-READER, XML, GZIP = "webcrawl.mime.sitemap:read", "application/xml", "application/gzip"
+READER, XML, GZIP = "webcrawl.documents.mime.sitemap:read", "application/xml", "application/gzip"
 
 
 def test_addresses_and_their_dates(read: Read) -> None:

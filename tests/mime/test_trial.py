@@ -8,12 +8,12 @@ import threading
 import pytest
 
 from webcrawl.config import ReaderConfig
-from webcrawl.document import Document, Parsed
+from webcrawl.documents.document import Document, Parsed
+from webcrawl.documents.html.facts import describe
+from webcrawl.documents.html.timed_parse import BYTES, StoredTrial, Trial, is_large, read
+from webcrawl.documents.mime.facts import Facts
+from webcrawl.documents.mime.reader_processes import Readers
 from webcrawl.errors import UnreadableDocument
-from webcrawl.mime.facts import Facts
-from webcrawl.mime.html import describe
-from webcrawl.mime.readers import Readers
-from webcrawl.mime.trial import BYTES, StoredTrial, Trial, is_large, read
 
 # Seven seconds for the parser, and told by no count.
 NESTED = "<div><!--</div>-->" * 70_000
@@ -70,7 +70,7 @@ async def test_while_a_page_is_parsed_that_takes_too_long_others_are_tried_by_a_
 
 
 def test_who_reads_one_after_the_other_goes_on_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webcrawl.mime.trial.SECONDS", 0.3)
+    monkeypatch.setattr("webcrawl.documents.html.timed_parse.SECONDS", 0.3)
     trial, nested, good = StoredTrial(), Counted(NESTED[: len(NESTED) // 2]), Counted(LONG)
     small = Counted("<p>")
     trial.parse(nested)

@@ -54,5 +54,5 @@ def test_a_crawl_imports_no_client_that_it_does_not_use(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, "crawl", "broad", "-a", "seeds=nonsense", *settings]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=True)
     imported = set(done.stderr.split())
-    assert {"webcrawl.embedded", "aiohttp"} <= imported
+    assert {"webcrawl.engine.embedded", "aiohttp"} <= imported
     assert not imported & OF_NO_USE

@@ -18,9 +18,9 @@ from settings import base
 from spiders.broad import Broad
 from tests.crawls import CHECKOUT
 from webcrawl.config import DEFAULTS
+from webcrawl.crawler.progress import Progress
+from webcrawl.crawler.session import Session
 from webcrawl.errors import ConfigurationError
-from webcrawl.progress import Progress
-from webcrawl.session import Session
 
 SCRAPYS_OWN = {"LOGSTATS_INTERVAL"}
 """A number that no code of ours reads: its extension is off."""
@@ -120,8 +120,8 @@ def test_a_wrong_number_is_named(name: str, value: object) -> None:
         ("STORE_URI", "ftp://server/folder"),
         ("URL_ALLOW", ["("]),
         ("URL_DENY", [")"]),
-        ("URL_FILTERS", {"webcrawl.filters.NoFilter": 1}),
-        ("URL_FILTERS", {"webcrawl.scope.Scope": 1}),
+        ("URL_FILTERS", {"webcrawl.urls.filters.NoFilter": 1}),
+        ("URL_FILTERS", {"webcrawl.urls.scope.Scope": 1}),
     ],
 )
 def test_another_wrong_value_is_named(name: str, value: object) -> None:

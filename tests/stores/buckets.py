@@ -15,8 +15,8 @@ from typing import Any
 from warcio.archiveiterator import ArchiveIterator
 
 from tests.s3server import ACCESS_KEY, SECRET_KEY, Line
-from webcrawl.body import Body
-from webcrawl.exchange import Exchange
+from webcrawl.documents.body import Body
+from webcrawl.documents.exchange import Exchange
 from webcrawl.page import Page
 from webcrawl.stores.s3 import S3Archive
 

@@ -11,12 +11,13 @@ from redis import Redis
 from tests.frontier.copying import exporter_of
 from tests.frontier.pages import page
 from tests.s3server import Line
-from webcrawl.checkpointing import load, save
-from webcrawl.engine import Engine
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
 from webcrawl.errors import StoreError
-from webcrawl.frontier import Crawl, Frontier, Keys
-from webcrawl.frontier.restore import Importer
-from webcrawl.stores.checkpoints import open_place
+from webcrawl.frontier import Crawl, Frontier
+from webcrawl.frontier.checkpoint.files import open_place
+from webcrawl.frontier.checkpoint.restore import Importer
+from webcrawl.frontier.checkpoint.save import load, save
 
 URLS = [f"http://{letter}.test/{n}" for letter in "abc" for n in range(9)]
 

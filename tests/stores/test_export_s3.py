@@ -11,9 +11,9 @@ import pytest
 from tests.s3server import Line, weed_binary
 from tests.stores.buckets import NOW
 from webcrawl.errors import StoreError
-from webcrawl.exports.export import export
-from webcrawl.exports.parts import JsonLinesPart
-from webcrawl.exports.places import MANIFEST, open_place
+from webcrawl.results.exports.export import export
+from webcrawl.results.exports.parts import JsonLinesPart
+from webcrawl.results.exports.places import MANIFEST, open_place
 from webcrawl.stores.columns import pages
 
 pytestmark = pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")

@@ -10,10 +10,11 @@ import pytest
 from tests.frontier.pages import page
 from tests.frontier.spilling import fetch, numbered, serve
 from tests.s3server import Line
-from webcrawl.engine import Engine
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
 from webcrawl.errors import ConfigurationError, StoreError
-from webcrawl.frontier import Crawl, Frontier, Keys
-from webcrawl.frontier.spill import Tails
+from webcrawl.frontier import Crawl, Frontier
+from webcrawl.frontier.tails import Tails
 
 
 def test_tails_in_a_bucket_come_back_in_order_and_are_deleted(

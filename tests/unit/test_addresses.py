@@ -7,8 +7,8 @@ from ipaddress import IPv4Address, IPv6Address
 import pytest
 from hypothesis import given, strategies as st
 
-from webcrawl.addresses import AddressGuard
 from webcrawl.errors import AddressRefused, ConfigurationError
+from webcrawl.hosts.address_guard import AddressGuard
 
 
 def lets_through(

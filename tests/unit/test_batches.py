@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from webcrawl.batches import Batches
+from webcrawl.stores.group_commit import Batches
 
 
 def run(coroutine: Coroutine[Any, Any, None], seconds: float = 20.0) -> None:

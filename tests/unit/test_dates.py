@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given, strategies as st
 
-from webcrawl.mime.dates import date_in_path, read_date
+from webcrawl.documents.mime.dates import date_in_path, read_date
 
 NOON = datetime(2024, 5, 17, 12, 30, tzinfo=UTC)
 DAY = datetime(2024, 5, 17, tzinfo=UTC)

@@ -14,7 +14,7 @@ from scrapy.http import HtmlResponse, Response
 
 from middlewares.decoding import DecodingMiddleware
 from tests.downloads import Client, run
-from webcrawl.access import ROBOTS
+from webcrawl.crawler.access import ROBOTS
 
 PAGE = b"<title>Gr\xc3\xbc\xc3\x9fe</title>" + b"<p>words" * 1000
 

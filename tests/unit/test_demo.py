@@ -7,7 +7,7 @@ import re
 from urllib.parse import urljoin, urlsplit
 
 from webcrawl.demo import SLOW_SECONDS, Answer, demo_pages, demo_web
-from webcrawl.duplicates import distance, simhash64
+from webcrawl.documents.simhash import distance, simhash64
 
 # not the ports of the command: somebody may be looking at the demo while the tests run
 FIRST_PORT = 18771

@@ -11,8 +11,8 @@ from contextlib import suppress
 import pytest
 
 from tests.nameserver import Nameserver, Record, Trouble
-from webcrawl.dns import FAILURE_TTL, Answer, Resolver
 from webcrawl.errors import ConfigurationError, NameNotResolved
+from webcrawl.hosts.dns import FAILURE_TTL, Answer, Resolver
 
 
 @pytest.fixture

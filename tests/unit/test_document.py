@@ -19,12 +19,12 @@ from itemadapter import ItemAdapter
 from scrapy.exporters import JsonLinesItemExporter
 from selectolax.lexbor import LexborHTMLParser
 
-from webcrawl.coding import codings, pieces, zstd
-from webcrawl.document import Document
+from webcrawl.documents.content_coding import codings, pieces, zstd
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.facts import describe
+from webcrawl.documents.markup_bounds import TRUSTED_TAGS, flattened, may_exceed
+from webcrawl.documents.mime.sniff import MediaType, sniff
 from webcrawl.errors import BadCoding
-from webcrawl.mime.html import describe
-from webcrawl.mime.sniff import MediaType, sniff
-from webcrawl.nesting import TRUSTED_TAGS, flattened, may_exceed
 from webcrawl.page import ROW_FIELDS, Page
 
 URL = "https://example.org/"

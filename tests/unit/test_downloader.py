@@ -11,7 +11,7 @@ from scrapy.exceptions import _InvalidOutput
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
-from webcrawl.downloader import _Middlewares
+from webcrawl.crawler.download.downloader import _Middlewares
 
 URL = "http://example.com/"
 

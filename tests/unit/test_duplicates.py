@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given, strategies as st
 from simhash import Simhash
 
-from webcrawl.duplicates import MAX_WEIGHT, MIN_WORDS, Hashes, blocks, distance, limited, simhash64
-from webcrawl.exchange import digest
+from webcrawl.documents.exchange import digest
+from webcrawl.documents.simhash import MAX_WEIGHT, MIN_WORDS, Hashes, blocks, distance, limited, simhash64
 
 FINGERPRINTS = st.integers(0, 2**64 - 1)
 WORDS = [f"word{number}" for number in range(5_000)]

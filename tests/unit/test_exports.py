@@ -18,14 +18,14 @@ import pytest
 
 from tests.crawls import CHECKOUT
 from tests.processes import scrapy_peak
+from webcrawl.documents.values import weight
 from webcrawl.errors import ConfigurationError, StoreError
-from webcrawl.exports import export as module
-from webcrawl.exports.export import export
-from webcrawl.exports.fields import FIELDS
-from webcrawl.exports.parts import FORMATS, ParquetPart
-from webcrawl.exports.places import MANIFEST, open_place
 from webcrawl.page import Page
-from webcrawl.plain import weight
+from webcrawl.results.exports import export as module
+from webcrawl.results.exports.export import export
+from webcrawl.results.exports.fields import FIELDS
+from webcrawl.results.exports.parts import FORMATS, ParquetPart
+from webcrawl.results.exports.places import MANIFEST, open_place
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.selection import of_crawl, of_type, since, with_status
 

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 
 from hypothesis import given, strategies as st
 
-from webcrawl.mime.facts import (
+from webcrawl.documents.mime.facts import (
     MAX_DETAILS,
     Facts,
     Link,

@@ -10,9 +10,9 @@ from typing import Any, cast
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 
-from webcrawl.feeding import Feeding
-from webcrawl.session import Session
-from webcrawl.worker import Worker
+from webcrawl.crawler.scheduling.start_urls import Feeding
+from webcrawl.crawler.session import Session
+from webcrawl.worker.worker import Worker
 
 
 class Listed(Spider):

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from webcrawl import filters
 from webcrawl.errors import ConfigurationError
-from webcrawl.filters import FilterChain, URLFilter, Verdict
-from webcrawl.scope import Scope
+from webcrawl.urls import filters
+from webcrawl.urls.filters import FilterChain, URLFilter, Verdict
+from webcrawl.urls.scope import Scope
 
 SCOPE = Scope("host", ["http://h/"])
 FILTERS = [each for each in vars(filters).values() if isinstance(each, type) and issubclass(each, URLFilter)]

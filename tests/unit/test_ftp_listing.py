@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from webcrawl.ftp_listing import Entry, Listing, list_entry, mlsd_entry
+from webcrawl.crawler.download.ftp_listing import Entry, Listing, list_entry, mlsd_entry
 
 CITTÀ = "città".encode()
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.downloads import FTPClient, run
 from tests.ftpserver import Script, vsftpd
-from webcrawl import ftp
+from webcrawl.crawler.download import ftp
 
 EPSV = {"EPSV": "229 Entering (|||{port}|)"}
 KEPT = {

@@ -8,7 +8,7 @@ import sys
 SCRIPT = """
 from collections import deque
 from webcrawl.commands.crawl import _collect_garbage_seldom
-from webcrawl.robots import RobotsPolicy
+from webcrawl.hosts.robots import RobotsPolicy
 
 _collect_garbage_seldom()
 alive = most = 0

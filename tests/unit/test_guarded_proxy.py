@@ -9,9 +9,9 @@ import pytest
 
 from tests.downloads import names, run
 from tests.wire import Wire, plain
-from webcrawl.addresses import AddressGuard
-from webcrawl.dns import Resolver
-from webcrawl.guarded_proxy import GuardedProxy
+from webcrawl.crawler.render.guarded_proxy import GuardedProxy
+from webcrawl.hosts.address_guard import AddressGuard
+from webcrawl.hosts.dns import Resolver
 
 NOWHERE = ["127.0.0.1:9"]
 

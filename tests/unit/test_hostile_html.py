@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from webcrawl.document import Document
-from webcrawl.long_tags import MOST_ATTRIBUTES
-from webcrawl.mime.html import describe
-from webcrawl.nesting import MAX_DEPTH, MOST_OF, TRUSTED_TAGS, flattened, may_exceed
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.facts import describe
+from webcrawl.documents.long_tags import MOST_ATTRIBUTES
+from webcrawl.documents.markup_bounds import MAX_DEPTH, MOST_OF, TRUSTED_TAGS, flattened, may_exceed
 
 MEGABYTES = 600
 SECONDS = 30
@@ -41,9 +41,9 @@ PARSER = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_CPU, (%d, %d))
 resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
-from webcrawl.document import Document
-from webcrawl.links import page_links
-from webcrawl.mime.html import describe
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.links import page_links
+from webcrawl.documents.html.facts import describe
 document = Document((%s).encode(), "text/html", "utf-8", "http://h/")
 facts = describe(document)
 facts.text, page_links(document.elements, "http://h/")

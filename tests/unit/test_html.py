@@ -9,9 +9,8 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given, strategies as st
 
-from webcrawl.document import Document
-from webcrawl.mime.facts import MAX_DETAILS
-from webcrawl.mime.html import (
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.facts import (
     MAX_HEADING,
     MAX_HEADINGS,
     MAX_OPEN_GRAPH,
@@ -20,7 +19,8 @@ from webcrawl.mime.html import (
     describe,
     robots_metas,
 )
-from webcrawl.mime.linked_data import KEPT
+from webcrawl.documents.html.linked_data import KEPT
+from webcrawl.documents.mime.facts import MAX_DETAILS
 
 URL = "https://example.org/folder/page"
 

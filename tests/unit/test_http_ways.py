@@ -28,7 +28,7 @@ from scrapy.http import TextResponse
 from tests.downloads import Client, names, run
 from tests.nameserver import Nameserver, Record, Trouble
 from tests.wire import Proxy, Wire, plain
-from webcrawl.http import RequestRefused, exchange_of
+from webcrawl.crawler.download.http import RequestRefused, exchange_of
 
 
 class Authority:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pipelines.language import LanguagePipeline
-from webcrawl.mime.language import detected
+from webcrawl.documents.mime.language import detected
 from webcrawl.page import Page
 
 SENTENCES = {
@@ -158,7 +158,7 @@ def test_a_declared_language_does_not_make_the_text() -> None:
 
 def test_without_the_detector_nothing_is_said(tmp_path: Path) -> None:
     (tmp_path / "pycld2.py").write_text("raise ImportError")
-    program = f"from webcrawl.mime.language import detected; print(detected({SENTENCES['de']!r}))"
+    program = f"from webcrawl.documents.mime.language import detected; print(detected({SENTENCES['de']!r}))"
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},

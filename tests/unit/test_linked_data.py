@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from webcrawl.mime.linked_data import MAX_BYTES, MAX_CHARS, MAX_OBJECTS, MAX_VALUES, first_text, things
+from webcrawl.documents.html.linked_data import (
+    MAX_BYTES,
+    MAX_CHARS,
+    MAX_OBJECTS,
+    MAX_VALUES,
+    first_text,
+    things,
+)
 
 
 def one(**properties: Any) -> dict[str, Any]:

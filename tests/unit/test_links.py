@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
-from webcrawl.document import elements
+from webcrawl.documents.document import elements
+from webcrawl.documents.html.links import PageLinks, frame_links, page_links, refresh_address
 from webcrawl.errors import InvalidURL
-from webcrawl.links import PageLinks, frame_links, page_links, refresh_address
-from webcrawl.urls import resolve
+from webcrawl.urls.canonical import resolve
 
 URL = "http://example.org/dir/page.html?x=1"
 

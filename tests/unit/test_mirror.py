@@ -7,11 +7,11 @@ from pathlib import PurePosixPath
 import pytest
 from hypothesis import given, strategies as st
 
-from webcrawl.document import Document
+from webcrawl.documents.document import Document
 from webcrawl.errors import InvalidURL
-from webcrawl.mirror import local_path, paths
-from webcrawl.rewriting import loaded, rewritten_page, rewritten_sheet, rewritten_style, source_set
-from webcrawl.urls import normalize
+from webcrawl.results.mirror import local_path, paths
+from webcrawl.results.rewriting import loaded, rewritten_page, rewritten_sheet, rewritten_style, source_set
+from webcrawl.urls.canonical import normalize
 
 URL = "https://a.example/docs/page"
 HTML = "text/html"

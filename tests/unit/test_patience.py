@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from webcrawl.patience import Patience
+from webcrawl.engine.backoff import Patience
 
 
 async def attempts(patience: Patience) -> int:

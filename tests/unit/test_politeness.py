@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from webcrawl.errors import ConfigurationError
-from webcrawl.politeness import (
+from webcrawl.hosts.politeness import (
     Failed,
     HostTurn,
     Ok,

@@ -11,7 +11,7 @@ from scrapy.exceptions import DropItem
 from scrapy.pipelines import ItemPipelineManager
 from scrapy.utils.test import get_crawler
 
-from webcrawl.processor import ItemProcessor
+from webcrawl.crawler.pages.processor import ItemProcessor
 
 
 class Pipeline:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
-from webcrawl.document import Document
-from webcrawl.duplicates import distance, simhash64
-from webcrawl.mime.html import describe
-from webcrawl.mime.readable import MARKED, main_text, visible_text
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.facts import describe
+from webcrawl.documents.html.main_text import MARKED, main_text, visible_text
+from webcrawl.documents.simhash import distance, simhash64
 
 WORDS = re.findall(
     r"\w+", "the of and to in is it you that he was for on are with as his they be at one have this from"

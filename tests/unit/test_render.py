@@ -14,13 +14,13 @@ from scrapy import Request
 from tests.crawl import test_render
 from tests.downloads import Client, run
 from tests.wire import Wire, plain
-from webcrawl import rendered
+from webcrawl.crawler.download.http import check_before_sending
+from webcrawl.crawler.errors import Postponed
+from webcrawl.crawler.render import rules
 from webcrawl.errors import ConfigurationError
-from webcrawl.http import check_before_sending
-from webcrawl.politeness import Ok
-from webcrawl.postponed import Postponed
+from webcrawl.hosts.politeness import Ok
 
-render = pytest.importorskip("webcrawl.render", reason="needs the extra 'render'")
+render = pytest.importorskip("webcrawl.crawler.render.render", reason="needs the extra 'render'")
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ render = pytest.importorskip("webcrawl.render", reason="needs the extra 'render'
     ],
 )
 def test_rules(rule: str, url: str, applies: bool) -> None:
-    assert rendered.Rules([rule]).apply(url) == applies
-    assert rendered.Rules(["other.example", rule, "https://x/*"]).apply(url) == applies
+    assert rules.Rules([rule]).apply(url) == applies
+    assert rules.Rules(["other.example", rule, "https://x/*"]).apply(url) == applies
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_rules(rule: str, url: str, applies: bool) -> None:
 )
 def test_rules_that_would_never_apply_are_refused(rule: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(f"RENDER {rule!r}: ")):
-        rendered.Rules(["example.org", rule])
+        rules.Rules(["example.org", rule])
 
 
 @test_render.pytestmark

@@ -14,10 +14,10 @@ from scrapy.http import HtmlResponse
 from tests.crawl import test_render
 from tests.downloads import Client, run
 from tests.web import LocalWeb, Reply
+from webcrawl.crawler.errors import Postponed, RenderingFailed
 from webcrawl.errors import ConfigurationError
-from webcrawl.postponed import Postponed, RenderingFailed
 
-pytest.importorskip("webcrawl.render", reason="needs the extra 'render'")
+pytest.importorskip("webcrawl.crawler.render.render", reason="needs the extra 'render'")
 from scrapy_playwright.page import PageMethod
 
 pytestmark = test_render.pytestmark

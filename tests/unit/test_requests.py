@@ -13,10 +13,10 @@ from scrapy import FormRequest, Request, Spider
 from scrapy.http import JsonRequest
 from scrapy.settings import Settings
 
+from webcrawl.crawler.scheduling.requests import Unserializable, pack, to_candidate, to_request
 from webcrawl.errors import InvalidURL
 from webcrawl.frontier import Candidate, LeasedURL
-from webcrawl.requests import Unserializable, pack, to_candidate, to_request
-from webcrawl.urls import Canonicalizer
+from webcrawl.urls.canonical import Canonicalizer
 
 URL = "https://example.org/a/b.html?x=1"
 canonicalizer = Canonicalizer()

@@ -15,9 +15,9 @@ from hypothesis import example, given, strategies as st
 from scrapy import Request, Spider
 
 from tests.crawls import CHECKOUT
+from webcrawl.crawler.scheduling.requests import Unserializable, pack, to_request, unpack
 from webcrawl.errors import StoreError
 from webcrawl.frontier import LeasedURL
-from webcrawl.requests import Unserializable, pack, to_request, unpack
 
 
 class MySpider(Spider):
@@ -118,7 +118,7 @@ def test_no_bytes_import_a_module(tmp_path: Path) -> None:
         from scrapy import Spider
         from webcrawl.errors import StoreError
         from webcrawl.frontier import Candidate, LeasedURL
-        from webcrawl.requests import pack, to_request
+        from webcrawl.crawler.scheduling.requests import pack, to_request
         before = set(sys.modules)
         for name in ("trap.Trap", "turtle.Turtle", "antigravity.x", "tests.trap.Trap"):
             extra = pack({"_class": name})

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from webcrawl.errors import StoreError
-from webcrawl.robots import (
+from webcrawl.hosts.robots import (
     MAX_BYTES,
     Directives,
     RobotsCache,

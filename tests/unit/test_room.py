@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from webcrawl import space
+from webcrawl.documents import disk
 from webcrawl.errors import StoreError, StoreUnavailable
-from webcrawl.room import Room
+from webcrawl.worker.backpressure import Room
 
 
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webcrawl.room.LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("webcrawl.worker.backpressure.LOOK_SECONDS", 0.2)
 
 
 def test_how_full_a_disk_is(tmp_path: Path) -> None:
-    assert space.shortage(tmp_path, 1) == ""
-    assert f"the disk of {tmp_path}" in space.shortage(tmp_path, 1 << 60)
-    assert space.shortage(tmp_path / "not yet there", 1 << 60) == ""
+    assert disk.shortage(tmp_path, 1) == ""
+    assert f"the disk of {tmp_path}" in disk.shortage(tmp_path, 1 << 60)
+    assert disk.shortage(tmp_path / "not yet there", 1 << 60) == ""
 
 
 def test_what_a_folder_holds(tmp_path: Path) -> None:
@@ -31,14 +31,14 @@ def test_what_a_folder_holds(tmp_path: Path) -> None:
     (tmp_path / "other crawl").mkdir()
     (tmp_path / "other crawl" / "c").write_bytes(b"1")
     (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
-    assert space.occupied(tmp_path) == 6
+    assert disk.occupied(tmp_path) == 6
 
 
 def test_a_full_disk_is_no_room_and_another_failure_is_not(tmp_path: Path) -> None:
-    full = space.failure("write", tmp_path, OSError(errno.ENOSPC, "No space left on device"))
+    full = disk.failure("write", tmp_path, OSError(errno.ENOSPC, "No space left on device"))
     assert isinstance(full, StoreUnavailable)
     assert str(full) == f"cannot write {tmp_path}: No space left on device"
-    assert type(space.failure("write", tmp_path, OSError(errno.EIO, "broken"))) is StoreError
+    assert type(disk.failure("write", tmp_path, OSError(errno.EIO, "broken"))) is StoreError
 
 
 def test_who_stores_waits_until_there_is_room() -> None:
@@ -86,7 +86,7 @@ def test_one_store_that_takes_more_does_not_hide_another_that_does_not() -> None
 
 
 def test_what_was_refused_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webcrawl.room._REFUSED_SECONDS", 0.05)
+    monkeypatch.setattr("webcrawl.worker.backpressure._REFUSED_SECONDS", 0.05)
     room = Room()
     room.refuse("no room for a body")
     assert room.lacking == "no room for a body"
@@ -114,5 +114,5 @@ def test_the_end_of_a_crawl_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPat
         with pytest.raises(StoreUnavailable):
             await asyncio.wait_for(storing, 10)
 
-    monkeypatch.setattr("webcrawl.room.PATIENCE_AT_THE_END", 0.1)
+    monkeypatch.setattr("webcrawl.worker.backpressure.PATIENCE_AT_THE_END", 0.1)
     asyncio.run(main())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from webcrawl.errors import ConfigurationError, InvalidURL
-from webcrawl.scope import Scope
+from webcrawl.urls.scope import Scope
 
 SEEDS = ["HTTP://Www.Example.co.uk/a/b", "http://example.org:8080/", "http://127.0.1.1/", "http://[::1]:81/"]
 SEEDS += ["http://localhost:9000", "http://intranet.:81/"]

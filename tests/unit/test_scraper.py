@@ -20,7 +20,7 @@ from scrapy.spidermiddlewares.referer import RefererMiddleware
 from scrapy.spidermiddlewares.start import StartSpiderMiddleware
 from scrapy.utils.test import get_crawler
 
-from webcrawl.scraper import Scraper, merge_middlewares
+from webcrawl.crawler.pages.scraper import Scraper, merge_middlewares
 
 URL = "http://example.com/"
 

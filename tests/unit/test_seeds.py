@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from webcrawl.errors import ConfigurationError, CrawlError, InvalidURL
-from webcrawl.seeds import read_seeds, seed_url
+from webcrawl.urls.seeds import read_seeds, seed_url
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.utils.test import get_crawler
 
-from webcrawl.signalling import is_heard, send
+from webcrawl.crawler.signals import is_heard, send
 
 SIGNAL = signals.bytes_received
 

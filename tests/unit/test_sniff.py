@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tests.documents import docx, epub, odt, ooxml, tar, zipped
-from webcrawl.body import BodyWriter, Spool
-from webcrawl.mime.charset import detected
-from webcrawl.mime.signatures import signature
-from webcrawl.mime.sniff import SNIFF_BYTES, sniff
+from webcrawl.documents.body import BodyWriter, Spool
+from webcrawl.documents.mime.charset import detected
+from webcrawl.documents.mime.signatures import signature
+from webcrawl.documents.mime.sniff import SNIFF_BYTES, sniff
 
 OOXML = "application/vnd.openxmlformats-officedocument"
 

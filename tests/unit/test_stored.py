@@ -19,17 +19,17 @@ from scrapy.settings import Settings
 
 from tests.unit.warcs import NOW, exchange
 from webcrawl.config import FetchConfig, StoreConfig
+from webcrawl.documents.exchange import digest as payload_digest
 from webcrawl.errors import StoreError
-from webcrawl.exchange import digest as payload_digest
-from webcrawl.linkcheck import problems
-from webcrawl.mirror import write_mirror
 from webcrawl.page import Page
-from webcrawl.stored import StoredPages
+from webcrawl.results.linkcheck import problems
+from webcrawl.results.mirror import write_mirror
 from webcrawl.stores.bodies import Bodies
 from webcrawl.stores.folder import FolderArchive
 from webcrawl.stores.metadata import Metadata
+from webcrawl.stores.stored_pages import StoredPages
 from webcrawl.stores.warc import WarcPlace
-from webcrawl.urls import Canonicalizer
+from webcrawl.urls.canonical import Canonicalizer
 
 HOME = "http://www.example.org/"
 VIDEO = hashlib.shake_128(b"noise").digest(1 << 20) * 40
@@ -127,8 +127,8 @@ def test_pages_that_came_without_http_are_checked(crawl: Crawl) -> None:
 def test_a_page_that_takes_the_parser_too_long_is_mirrored_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webcrawl.mime.trial.SECONDS", 0.1)
-    monkeypatch.setattr("webcrawl.mime.trial.BYTES", 100_000)
+    monkeypatch.setattr("webcrawl.documents.html.timed_parse.SECONDS", 0.1)
+    monkeypatch.setattr("webcrawl.documents.html.timed_parse.BYTES", 100_000)
     crawl = Crawl(tmp_path)
     nested = b"<a href=/lost>" + b"<div><!--</div>-->" * 15_000
     crawl.put("", nested)

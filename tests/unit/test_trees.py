@@ -14,8 +14,8 @@ from scrapy.settings import Settings
 from middlewares.outlinks import OutlinksMiddleware
 from pipelines.html import HtmlPipeline
 from spiders.broad import Broad
-from webcrawl.document import Document
-from webcrawl.fetched import document_of, page_of
+from webcrawl.crawler.pages.from_response import document_of, page_of
+from webcrawl.documents.document import Document
 from webcrawl.page import Page
 
 URL = "http://example.com/"

@@ -12,10 +12,10 @@ from collections import defaultdict
 import pytest
 from hypothesis import given, settings, strategies as st
 
-import webcrawl.turns
+import webcrawl.hosts.turns
 from tests.pacing import FAST, HOST, OTHER, Log, most_at_once, opened, request, run, shortest_gap
-from webcrawl.politeness import Failed, Ok, Outcome, PolitenessConfig, Throttled
-from webcrawl.turns import LeaseLost, Turns
+from webcrawl.hosts.politeness import Failed, Ok, Outcome, PolitenessConfig, Throttled
+from webcrawl.hosts.turns import LeaseLost, Turns
 
 
 def test_one_at_a_time_and_a_gap_after_each_however_many_ask() -> None:
@@ -323,7 +323,7 @@ def test_a_host_without_an_address_has_failed() -> None:
 
 
 def test_hosts_without_a_lease_are_forgotten_one_day(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webcrawl.turns, "_IDLE_HOSTS_KEPT", 3)
+    monkeypatch.setattr(webcrawl.hosts.turns, "_IDLE_HOSTS_KEPT", 3)
     turns = Turns(FAST)
     first = turns.turn("http://0.example")
     for number in range(1, 4):

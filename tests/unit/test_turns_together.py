@@ -8,8 +8,8 @@ from collections import defaultdict
 import pytest
 
 from tests.pacing import FAST, HOST, OTHER, Log, most_at_once, opened, request, run, shortest_gap
-from webcrawl.politeness import Ok, PolitenessConfig, Throttled
-from webcrawl.turns import Abandoned, LeaseLost, Turns
+from webcrawl.hosts.politeness import Ok, PolitenessConfig, Throttled
+from webcrawl.hosts.turns import Abandoned, LeaseLost, Turns
 
 # --- all hosts together ---
 

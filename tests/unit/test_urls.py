@@ -13,9 +13,9 @@ import pytest
 from hypothesis import assume, example, given, settings, strategies as st
 from w3lib.url import canonicalize_url
 
-from webcrawl import urls
 from webcrawl.errors import ConfigurationError, InvalidURL
-from webcrawl.urls import Base, Canonicalizer, normalize, registered_domain, resolve
+from webcrawl.urls import canonical
+from webcrawl.urls.canonical import Base, Canonicalizer, normalize, registered_domain, resolve
 
 BASE = "http://example.org/foo/bar"
 
@@ -175,17 +175,17 @@ def test_normalize_returns_or_raises(written: str) -> None:
 @given(written_urls())
 def test_a_url_is_its_host_and_its_path(written: str) -> None:
     url = normalized(written)
-    host, path = urls.split(url)
+    host, path = canonical.split(url)
     assert path.startswith("/")
     assert host + path == url
-    assert urls.split(host + "/")[0] == host
-    assert urls.port(host) == urls.port(url)
-    assert urls.hostname(host) == urls.hostname(url)
+    assert canonical.split(host + "/")[0] == host
+    assert canonical.port(host) == canonical.port(url)
+    assert canonical.hostname(host) == canonical.hostname(url)
 
 
 def test_split_refuses_what_is_no_url() -> None:
     with pytest.raises(InvalidURL, match="'example.org'"):
-        urls.split("example.org")
+        canonical.split("example.org")
 
 
 @pytest.mark.parametrize(
@@ -199,11 +199,11 @@ def test_split_refuses_what_is_no_url() -> None:
     ],
 )
 def test_parts(url: str, host: str, authority: str, hostname: str, port: int) -> None:
-    assert urls.split(url)[0] == host
+    assert canonical.split(url)[0] == host
     for either in (url, host):
-        assert urls.authority(either) == authority
-        assert urls.hostname(either) == hostname
-        assert urls.port(either) == port
+        assert canonical.authority(either) == authority
+        assert canonical.hostname(either) == hostname
+        assert canonical.port(either) == port
 
 
 @pytest.mark.parametrize(

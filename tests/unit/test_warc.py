@@ -21,9 +21,9 @@ from warcio.archiveiterator import ArchiveIterator
 
 from tests.crawls import CHECKOUT
 from tests.unit.warcs import HEAD, NOW, check, exchange, one_file, replay, warcs
-from webcrawl.body import Body
+from webcrawl.documents.body import Body
+from webcrawl.documents.exchange import Exchange
 from webcrawl.errors import StoreError
-from webcrawl.exchange import Exchange
 from webcrawl.stores.cdxj import surt
 from webcrawl.stores.record import has_body, http_field, parse
 from webcrawl.stores.warc import WarcPlace, WarcWriter, read_record, repair

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from webcrawl.document import Document
-from webcrawl.rewriting import rewritten_page
-from webcrawl.xhtml import expanded
+from webcrawl.documents.document import Document
+from webcrawl.documents.xhtml import expanded
+from webcrawl.results.rewriting import rewritten_page
 
 XHTML = "application/xhtml+xml"
 

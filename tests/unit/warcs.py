@@ -9,8 +9,8 @@ from pathlib import Path
 
 from warcio.archiveiterator import ArchiveIterator
 
-from webcrawl.body import Body
-from webcrawl.exchange import Exchange
+from webcrawl.documents.body import Body
+from webcrawl.documents.exchange import Exchange
 
 NOW = datetime(2026, 2, 3, 4, 5, 6, 789, tzinfo=UTC)
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n"

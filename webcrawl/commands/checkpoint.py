@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.command import DEFAULT_CRAWL, SessionCommand, check_crawl
+from webcrawl.crawler.command import DEFAULT_CRAWL, SessionCommand, check_crawl
 from webcrawl.errors import ConfigurationError, StoreError
 
 if TYPE_CHECKING:
-    from webcrawl.session import Session
+    from webcrawl.crawler.session import Session
 
 
 class Command(SessionCommand):
@@ -35,9 +35,9 @@ class Command(SessionCommand):
         return args[1] if len(args) > 1 else DEFAULT_CRAWL
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
-        from webcrawl.checkpointing import save
-        from webcrawl.frontier.checkpoint import Exporter
-        from webcrawl.stores.checkpoints import open_place
+        from webcrawl.frontier.checkpoint.export import Exporter
+        from webcrawl.frontier.checkpoint.files import open_place
+        from webcrawl.frontier.checkpoint.save import save
 
         if not 1 <= len(args) <= 2:
             raise UsageError("name a folder or s3://bucket/prefix, and a crawl if it is not the default one")

@@ -6,15 +6,15 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any, cast
 
-from webcrawl.command import DEFAULT_CRAWL, SessionCommand
+from webcrawl.crawler.command import DEFAULT_CRAWL, SessionCommand
 from webcrawl.errors import StoreError
-from webcrawl.robots import RobotsPolicy, robots_url
-from webcrawl.scope import Scope, ScopeKind
-from webcrawl.seeds import seed_url
-from webcrawl.urls import normalize, split
+from webcrawl.hosts.robots import RobotsPolicy, robots_url
+from webcrawl.urls.canonical import normalize, split
+from webcrawl.urls.scope import Scope, ScopeKind
+from webcrawl.urls.seeds import seed_url
 
 if TYPE_CHECKING:
-    from webcrawl.session import Session
+    from webcrawl.crawler.session import Session
 
 
 class Command(SessionCommand):

@@ -19,8 +19,8 @@ from scrapy import Request, Spider, signals
 from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.exceptions import UsageError
 
-from webcrawl.command import crawl_settings
 from webcrawl.config import data_dir
+from webcrawl.crawler.command import crawl_settings
 from webcrawl.errors import ConfigurationError, CrawlError
 
 logger = logging.getLogger(__name__)

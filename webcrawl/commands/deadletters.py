@@ -11,14 +11,14 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from webcrawl.command import SessionCommand, check_crawl, host_named
-from webcrawl.plain import shown
-from webcrawl.urls import split
+from webcrawl.crawler.command import SessionCommand, check_crawl, host_named
+from webcrawl.documents.values import shown
+from webcrawl.urls.canonical import split
 
 if TYPE_CHECKING:
+    from webcrawl.crawler.session import Session
     from webcrawl.frontier import DeadLetter
-    from webcrawl.frontier.graves import Graves
-    from webcrawl.session import Session
+    from webcrawl.frontier.spilled_dead_letters import Graves
 
 _BATCH = 1000
 
@@ -87,7 +87,7 @@ async def _all(session: Session, host: str | None, reason: str) -> AsyncIterator
 
 
 def _graves(session: Session) -> Graves:
-    from webcrawl.frontier.graves import Graves  # no other command needs what it imports
+    from webcrawl.frontier.spilled_dead_letters import Graves  # no other command needs what it imports
 
     return Graves(session.frontier, session.tails)
 

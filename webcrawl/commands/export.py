@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.command import DEFAULT_CRAWL, SessionCommand
+from webcrawl.crawler.command import DEFAULT_CRAWL, SessionCommand
 
 if TYPE_CHECKING:
-    from webcrawl.session import Session
+    from webcrawl.crawler.session import Session
 
 
 class Command(SessionCommand):
@@ -49,10 +49,10 @@ class Command(SessionCommand):
         return DEFAULT_CRAWL
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
-        from webcrawl.command import existing_metadata, host_named
-        from webcrawl.exports.export import export
-        from webcrawl.exports.parts import FORMATS
-        from webcrawl.exports.places import open_place
+        from webcrawl.crawler.command import existing_metadata, host_named
+        from webcrawl.results.exports.export import export
+        from webcrawl.results.exports.parts import FORMATS
+        from webcrawl.results.exports.places import open_place
         from webcrawl.stores.selection import of_crawl, of_type, since, with_status
 
         if args or not opts.output:

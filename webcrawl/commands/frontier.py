@@ -7,10 +7,10 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.command import SessionCommand, check_crawl
+from webcrawl.crawler.command import SessionCommand, check_crawl
 
 if TYPE_CHECKING:
-    from webcrawl.session import Session
+    from webcrawl.crawler.session import Session
 
 
 class Command(SessionCommand):
@@ -28,7 +28,7 @@ class Command(SessionCommand):
         parser.add_argument("--hosts", type=int, default=10, metavar="N", help="how many hosts (default: 10)")
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
-        from webcrawl.figures import figures
+        from webcrawl.frontier.figures import figures
 
         await check_crawl(session)
         report: dict[str, Any] = {"crawl": session.keys.crawl}

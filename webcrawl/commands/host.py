@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.command import SessionCommand, check_crawl, host_named
+from webcrawl.crawler.command import SessionCommand, check_crawl, host_named
 
 if TYPE_CHECKING:
-    from webcrawl.session import Session
+    from webcrawl.crawler.session import Session
 
 
 class Command(SessionCommand):

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.command import SessionCommand, check_crawl
-from webcrawl.plain import shown
+from webcrawl.crawler.command import SessionCommand, check_crawl
+from webcrawl.documents.values import shown
 
 if TYPE_CHECKING:
-    from webcrawl.listeners import Listener
-    from webcrawl.session import Session
+    from webcrawl.crawler.session import Session
+    from webcrawl.stores.listeners import Listener
 
 
 class Command(SessionCommand):
@@ -49,7 +49,7 @@ class Command(SessionCommand):
             super().run(args, opts)
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
-        from webcrawl.listeners import Listener
+        from webcrawl.stores.listeners import Listener
 
         if opts.reader and not opts.group:
             raise UsageError("--reader is a name in a --group")

@@ -8,16 +8,16 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from webcrawl.command import DEFAULT_CRAWL, SessionCommand
+from webcrawl.crawler.command import DEFAULT_CRAWL, SessionCommand
+from webcrawl.documents.values import shown
 from webcrawl.errors import StoreError
-from webcrawl.plain import shown
-from webcrawl.seeds import seed_url
+from webcrawl.urls.seeds import seed_url
 
 if TYPE_CHECKING:
-    from webcrawl.session import Session
+    from webcrawl.crawler.session import Session
     from webcrawl.stores.bodies import Bodies
+    from webcrawl.stores.locations import Row
     from webcrawl.stores.metadata import Metadata
-    from webcrawl.stores.places import Row
     from webcrawl.stores.warc import WarcPlace
 
 _LIMITS = "the limit of DOCUMENT_MAXSIZE for its type, or DOWNLOAD_MAXSIZE"
@@ -46,8 +46,8 @@ class Command(SessionCommand):
         return DEFAULT_CRAWL
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
-        from webcrawl.command import existing_metadata
-        from webcrawl.stores.places import own_place
+        from webcrawl.crawler.command import existing_metadata
+        from webcrawl.stores.locations import own_place
 
         if len(args) != 1:
             raise StoreError("name one URL")
@@ -72,7 +72,7 @@ class Command(SessionCommand):
 
 def _print_body(session: Session, row: Row, metadata: Metadata) -> None:
     """Piece by piece, whatever its size; what is missing is told on standard error."""
-    from webcrawl.stores.places import place_of, place_with_body
+    from webcrawl.stores.locations import place_of, place_with_body
 
     bodies, own = _bodies(session), _archived(row, place_of(row, metadata.get))
     place = place_with_body(own, bodies.head, metadata.history)

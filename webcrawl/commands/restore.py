@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.command import SessionCommand
+from webcrawl.crawler.command import SessionCommand
 from webcrawl.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from webcrawl.session import Session
+    from webcrawl.crawler.session import Session
 
 
 class Command(SessionCommand):
@@ -30,7 +30,7 @@ class Command(SessionCommand):
         parser.add_argument("--force", action="store_true", help="first forget the crawl that is there")
 
     def crawl_id(self, args: list[str]) -> str:
-        from webcrawl.stores.checkpoints import load_manifest, open_place
+        from webcrawl.frontier.checkpoint.files import load_manifest, open_place
 
         if not 1 <= len(args) <= 2:
             raise UsageError(
@@ -45,9 +45,9 @@ class Command(SessionCommand):
         return args[1] if len(args) > 1 else str(self.settings.get("CRAWL_ID") or crawl)
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
-        from webcrawl.checkpointing import load
-        from webcrawl.frontier.restore import Importer
-        from webcrawl.stores.checkpoints import open_place
+        from webcrawl.frontier.checkpoint.files import open_place
+        from webcrawl.frontier.checkpoint.restore import Importer
+        from webcrawl.frontier.checkpoint.save import load
 
         if session.config.bloom:
             raise ConfigurationError(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from webcrawl.command import SessionCommand, check_crawl
+from webcrawl.crawler.command import SessionCommand, check_crawl
 
 if TYPE_CHECKING:
-    from webcrawl.session import Session
+    from webcrawl.crawler.session import Session
 
 
 class Command(SessionCommand):

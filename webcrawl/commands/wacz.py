@@ -11,11 +11,11 @@ from urllib.parse import unquote, urlsplit
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.command import DEFAULT_CRAWL, SessionCommand
+from webcrawl.crawler.command import DEFAULT_CRAWL, SessionCommand
 from webcrawl.errors import StoreError
 
 if TYPE_CHECKING:
-    from webcrawl.session import Session
+    from webcrawl.crawler.session import Session
     from webcrawl.stores.archive import Archive
     from webcrawl.stores.bodies import Bodies
     from webcrawl.stores.metadata import Metadata
@@ -46,7 +46,7 @@ class Command(SessionCommand):
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         import webcrawl
-        from webcrawl.command import metadata_if_any
+        from webcrawl.crawler.command import metadata_if_any
         from webcrawl.stores import wacz
         from webcrawl.stores.archive import open_archive
         from webcrawl.stores.bodies import Bodies
@@ -114,7 +114,7 @@ class _Describe:
     """Says of captures which are pages, with what the metadata database knows of them."""
 
     def __init__(self, bodies: Bodies, metadata: Metadata | None, text: bool) -> None:
-        from webcrawl.mime.trial import StoredTrial
+        from webcrawl.documents.html.timed_parse import StoredTrial
 
         self._bodies = bodies
         self._metadata = metadata
@@ -128,7 +128,7 @@ class _Describe:
     def _each(
         self, captures: Sequence[Capture], rows: dict[str, dict[str, Any]]
     ) -> Iterator[dict[str, Any] | None]:
-        from webcrawl.mime.html import is_html
+        from webcrawl.documents.html.facts import is_html
         from webcrawl.stores.cdxj import REVISIT
 
         for capture in captures:
@@ -142,8 +142,8 @@ class _Describe:
             yield facts
 
     def _text_of(self, capture: Capture, row: dict[str, Any]) -> str:
-        from webcrawl.document import Document
-        from webcrawl.mime.html import describe
+        from webcrawl.documents.document import Document
+        from webcrawl.documents.html.facts import describe
 
         _, body = self._bodies.read(capture.place)
         document = Document(body, "text/html", row.get("charset"), capture.url)

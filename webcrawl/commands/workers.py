@@ -18,8 +18,8 @@ from scrapy.exceptions import UsageError
 from scrapy.spiderloader import get_spider_loader
 from scrapy.utils.python import global_object_name
 
-from webcrawl.command import crawl_settings
 from webcrawl.config import data_dir
+from webcrawl.crawler.command import crawl_settings
 from webcrawl.errors import ConfigurationError, CrawlError
 
 if TYPE_CHECKING:

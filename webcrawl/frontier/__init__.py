@@ -10,7 +10,6 @@ from webcrawl.frontier.entry import (
     priority_of_level,
 )
 from webcrawl.frontier.frontier import Frontier
-from webcrawl.frontier.keys import Keys
 from webcrawl.frontier.recent import RecentCache
 from webcrawl.frontier.records import (
     Counts,
@@ -34,7 +33,6 @@ __all__ = [
     "HostLimits",
     "HostQueue",
     "HostState",
-    "Keys",
     "Lease",
     "LeasedURL",
     "RecentCache",

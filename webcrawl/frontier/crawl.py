@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from webcrawl.engine import Call, Engine
+from webcrawl.engine.client import Call, Engine
+from webcrawl.engine.keys import CRAWLS, FORMAT, Keys
 from webcrawl.errors import ConfigurationError
-from webcrawl.frontier.keys import CRAWLS, FORMAT, Keys
 from webcrawl.frontier.operations import BATCH
 from webcrawl.frontier.records import HostLimits
 
@@ -54,7 +54,7 @@ class Crawl:
             # first: a crawl that is listed has its format, even when its beginner is killed in between
             about = ("format", FORMAT, *(("restoring", restoring) if restoring else ()))
             await self.engine.change(self.keys.own("info"), "HSET", *about)
-        call = Call("enter", [CRAWLS], (self.keys.crawl, self.keys.shards))
+        call = Call("register_crawl", [CRAWLS], (self.keys.crawl, self.keys.shards))
         crawl, begun, new = await self.engine.run(call)
         if int(begun) != self.keys.shards:
             raise ConfigurationError(
@@ -176,7 +176,7 @@ class Crawl:
         """Count hosts that answered, each once however often it is met (a HyperLogLog: within 1%)."""
         hosts = list(hosts)
         for start in range(0, len(hosts), BATCH):
-            await self.engine.run(Call("meet", [self.keys.own("hosts")], hosts[start : start + BATCH]))
+            await self.engine.run(Call("count_hosts", [self.keys.own("hosts")], hosts[start : start + BATCH]))
 
     async def hosts_met(self) -> int:
         return int(await self.engine.client.pfcount(self.keys.own("hosts")))
@@ -246,4 +246,4 @@ class Crawl:
         ]
         for name, amount in counted.items():
             arguments += [name, amount]
-        return Call("tally", [self.keys.own()], arguments)
+        return Call("heartbeat", [self.keys.own()], arguments)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from webcrawl.engine import Call
+from webcrawl.engine.client import Call
 from webcrawl.frontier.entry import Candidate, LeasedURL
 from webcrawl.frontier.operations import BATCH, Operations, milliseconds
 from webcrawl.frontier.records import Counts, HostLimits, Lease, Report, Settlement
@@ -22,7 +22,7 @@ class Frontier(Operations):
     """The frontier of one crawl.
 
     Times given and returned are seconds; the only clock is the server's. Every verb may raise redis-py's connection
-    errors (webcrawl.engine.AWAY), after which it can be called again: no verb loses anything when repeated.
+    errors (webcrawl.engine.client.AWAY), after which it can be called again: no verb loses anything when repeated.
     """
 
     worker: str

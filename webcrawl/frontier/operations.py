@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import msgpack
 
-from webcrawl.engine import Call, Engine
-from webcrawl.frontier.keys import Keys, host_of
+from webcrawl.engine.client import Call, Engine
+from webcrawl.engine.keys import Keys, host_of
 from webcrawl.frontier.records import DeadLetter, HostLimits, HostQueue, HostState
 
 BATCH = 1000

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
-from webcrawl.body import Body, BodyWriter
-from webcrawl.coding import codings, pieces
 from webcrawl.config import FetchConfig
+from webcrawl.documents.body import Body, BodyWriter
+from webcrawl.documents.content_coding import codings, pieces
+from webcrawl.documents.mime.sizes import Sizes
+from webcrawl.documents.mime.sniff import SNIFF_BYTES
 from webcrawl.errors import BadCoding, StoreError, StoreUnavailable
-from webcrawl.mime.sizes import Sizes
-from webcrawl.mime.sniff import SNIFF_BYTES
 from webcrawl.stores.archive import Archive
 from webcrawl.stores.record import StoredRecord, begun, http_fields
 from webcrawl.stores.warc import WarcPlace

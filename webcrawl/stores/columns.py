@@ -28,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.types import TypeEngine
 
-from webcrawl.plain import clean, plain
+from webcrawl.documents.values import clean, plain
 
 LONGEST_KEY = 2_684
 """Bytes of a URL for which PostgreSQL has room in a primary key, a third of a page, beside the time of a fetch."""

@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from webcrawl.documents.disk import shortage
+from webcrawl.documents.exchange import Exchange
 from webcrawl.errors import StoreError, StoreUnavailable
-from webcrawl.exchange import Exchange
 from webcrawl.page import Page
-from webcrawl.space import shortage
 from webcrawl.stores.record import StoredRecord
 from webcrawl.stores.warc import (
     StoredFile,

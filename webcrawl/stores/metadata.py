@@ -34,11 +34,11 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql import bindparam
 
-from webcrawl.plain import clean, weight
+from webcrawl.documents.values import clean, weight
 from webcrawl.stores.columns import fetches, pages
 from webcrawl.stores.compiled import Reading, Writing
 from webcrawl.stores.database import Database
-from webcrawl.stores.past import PAST_COLUMNS, UNCHANGED, described, follow
+from webcrawl.stores.history import PAST_COLUMNS, UNCHANGED, described, follow
 from webcrawl.stores.schema import prepare
 
 SCAN_BATCH = 1_000

@@ -22,10 +22,10 @@ from typing import Any, BinaryIO, NamedTuple
 
 from zlib_ng import zlib_ng
 
-from webcrawl.body import Body
-from webcrawl.coding import inflate
+from webcrawl.documents.body import Body
+from webcrawl.documents.content_coding import inflate
+from webcrawl.documents.exchange import Exchange, digest
 from webcrawl.errors import StoreError
-from webcrawl.exchange import Exchange, digest
 
 VERSION = b"WARC/1.1\r\n"
 REVISIT_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"

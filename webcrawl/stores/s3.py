@@ -18,11 +18,11 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from webcrawl.documents.disk import occupied
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.page import Page
-from webcrawl.space import occupied
 from webcrawl.stores.bucket import FAILURES, UNREACHABLE, Bucket
-from webcrawl.stores.claim import claimed
+from webcrawl.stores.file_lock import claimed
 from webcrawl.stores.folder import FolderArchive
 from webcrawl.stores.record import StoredRecord, inflated, parse
 from webcrawl.stores.warc import FINISHED, OPEN, StoredFile, WarcPlace, index_name, read_member, read_record

@@ -18,11 +18,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from webcrawl.documents.disk import failure
+from webcrawl.documents.exchange import Exchange
 from webcrawl.errors import StoreError
-from webcrawl.exchange import Exchange
-from webcrawl.space import failure
 from webcrawl.stores import cdxj
-from webcrawl.stores.claim import claimed, lock
+from webcrawl.stores.file_lock import claimed, lock
 from webcrawl.stores.record import (
     Record,
     StoredRecord,

@@ -4,7 +4,7 @@
 -- ARGV    most entries, hosts
 -- reply   per host, as many as there is room for and one at least: {host, {queue...}}. A queue is {level, {part...},
 --         {entry...}, {entry...}}: its parts in the store, its hot list, its outbox; or {level, {part...}}, when the lists
---         are too long. They are to be read by piece.lua, and until then nothing moves from them to the store.
+--         are too long. They are to be read by copy_piece.lua, and until then nothing moves from them to the store.
 local P, room, reply = KEYS[1], tonumber(ARGV[1]), {}
 
 local function all_of(key) return redis.call('LRANGE', key, 0, -1) end

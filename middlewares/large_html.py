@@ -1,0 +1,39 @@
+"""Large HTML is parsed in a thread before anybody asks for its tree here."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Self
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+
+from webcrawl.crawler.access import is_robots
+from webcrawl.crawler.pages.from_response import answer_of, document_of
+from webcrawl.crawler.responses import length_of
+from webcrawl.crawler.session import Session
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.timed_parse import BYTES, Trial, is_large
+
+
+class LargeHTMLMiddleware:
+    """See `webcrawl.documents.html.timed_parse`; a document that does not stand its trial is `refused`."""
+
+    def __init__(self, session: Session) -> None:
+        self._trial = Trial(session.readers)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(Session.of(crawler))
+
+    def process_response(self, request: Request, response: Response) -> Response | Awaitable[Response]:
+        answer = answer_of(response)
+        if length_of(answer) <= BYTES or is_robots(request):
+            return response
+        document = document_of(answer)
+        return self._parsed(document, response) if is_large(document) else response
+
+    async def _parsed(self, document: Document, response: Response) -> Response:
+        await self._trial.parse(document)
+        return response

@@ -1,0 +1,215 @@
+"""From a Scrapy response to what the project works with: the page, its document, its links."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import cast
+from weakref import WeakKeyDictionary
+
+from scrapy import Request
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from webcrawl.crawler.download.http import exchange_of
+from webcrawl.crawler.pages.revisits import known_of, stored_answer
+from webcrawl.crawler.responses import (
+    BAD_CODING,
+    LOST,
+    TIMED_OUT,
+    TRUNCATED,
+    UNFINISHED,
+    body_of,
+    content_type,
+    says_nosniff,
+    truncation_of,
+)
+from webcrawl.crawler.scheduling.requests import SITEMAP
+from webcrawl.documents.document import Attributes, Document
+from webcrawl.documents.html.facts import is_html, robots_metas
+from webcrawl.documents.html.link_header import header_links
+from webcrawl.documents.html.links import PageLinks, frame_links, page_links
+from webcrawl.documents.html.outline import Outline
+from webcrawl.documents.mime.facts import language
+from webcrawl.documents.mime.sniff import sniff
+from webcrawl.errors import InvalidURL
+from webcrawl.hosts.robots import Directives, directives
+from webcrawl.page import Meeting, Page
+from webcrawl.urls.canonical import normalize, resolve, split
+
+NO_LINKS = PageLinks(links=[], nofollow=0, canonical=None, base="", malformed=0)
+_FOUND_ONLY = replace(NO_LINKS, also_found=True)
+
+_FLAWS = {
+    LOST: "the connection broke before the end of the body",
+    TIMED_OUT: "the time was up before the end of the body",
+    TRUNCATED: "the body was cut off at the limit of its type",
+    UNFINISHED: "the body ends before its Content-Encoding does",
+    BAD_CODING: "the body cannot be decoded as its Content-Encoding says",
+}
+
+_documents: WeakKeyDictionary[Response, Document] = WeakKeyDictionary()
+_outlines: WeakKeyDictionary[Response, Outline] = WeakKeyDictionary()
+_meetings: WeakKeyDictionary[Response, Meeting] = WeakKeyDictionary()
+
+
+def document_of(response: Response) -> Document:
+    """The document of a response; the same for everybody who asks, so that it is parsed once."""
+    document = _documents.get(response)
+    if document is None:
+        body, headers = body_of(response), response.headers
+        media = sniff(content_type(headers), body, response.url, nosniff=says_nosniff(headers))
+        document = _documents[response] = Document(body, media.mime_type, media.charset, response.url)
+    return document
+
+
+def outline_of(response: Response) -> Outline | None:
+    """What another process made of a response, if it did."""
+    return _outlines.get(response)
+
+
+def keep_outline(response: Response, outline: Outline) -> None:
+    """Have `outline_of` tell this, so that nobody here has to parse it."""
+    _outlines[response] = outline
+
+
+def forget_tree(response: Response) -> None:
+    """Let go of what was made of the body of a response, if anything was; see `Document.forget`."""
+    if (document := _documents.get(response)) is not None:
+        document.forget()
+
+
+def meeting_of(response: Response) -> Meeting:
+    """Where the links in the document of a response are handed over."""
+    meeting = _meetings.get(response)
+    if meeting is None:
+        meeting = _meetings[response] = Meeting()
+    return meeting
+
+
+def page_of(response: Response) -> Page:
+    """The page that a response brought, not yet processed."""
+    document, exchange = document_of(response), exchange_of(response.request)
+    page = Page(
+        url=response.request.url if response.request else response.url,
+        final_url=response.url,
+        host=split(normalize(response.url))[0],
+        status=response.status,
+        fetched_at=exchange.fetched_at if exchange else datetime.now(UTC),
+        depth=response.meta.get("depth", 0),
+        referrer=response.meta.get("referrer"),
+        attempts=response.meta.get("retry_times", 0) + 1,
+        mime_type=document.mime_type,
+        charset=document.charset,
+        length=len(document),
+        digest=(exchange.payload if exchange else body_of(response)).digest,
+        etag=_text(response.headers.get("ETag")),
+        last_modified=_text(response.headers.get("Last-Modified")),
+        error=next((_FLAWS[flag] for flag in response.flags if flag in _FLAWS), None),
+        latency=response.meta.get("download_latency"),
+        redirects=response.meta.get("redirect_urls"),
+        truncated=(exchange.truncated if exchange else None) or truncation_of(response.flags),
+        processing_error=exchange.problem if exchange else None,
+    )
+    page.document, page.exchange, page.outline = document, exchange, outline_of(response)
+    page.is_sitemap = bool(response.meta.get(SITEMAP))
+    page.content_language = _one_language(response.headers.get("Content-Language"))
+    if (known := known_of(response)) is not None:
+        page.digest = known.digest
+        page.etag, page.last_modified = known.validators(page.etag, page.last_modified)
+        first, page.duplicate_fetched_at = known.original
+        page.duplicate_of = first if first != page.url else None
+        if (stored := stored_answer(response)) and not is_html(document_of(stored).mime_type):
+            page.unchanged = document_of(stored)
+            page.mime_type = page.unchanged.mime_type
+    if page.unchanged or not is_html(document.mime_type):
+        page.meeting = meeting_of(response)
+    return page
+
+
+def answer_of(response: Response) -> Response:
+    """The answer that a response stands for: the stored one of which it says that it holds, or itself."""
+    return stored_answer(response) or response
+
+
+def failed_request(failure: Failure) -> Request:
+    """The request of a failure that Scrapy gives to an errback, where it is an attribute without a type."""
+    return cast("Request", vars(failure)["request"])
+
+
+def failed_page(request: Request, error: BaseException | None) -> Page:
+    """The row of a URL that brought no response."""
+    return Page(
+        url=request.url,
+        host=split(normalize(request.url))[0],
+        fetched_at=datetime.now(UTC),
+        depth=request.meta.get("depth", 0),
+        referrer=request.meta.get("referrer"),
+        attempts=request.meta.get("retry_times", 0) + 1,
+        error=f"{type(error).__name__}: {error}"[:1000],
+    )
+
+
+def page_directives(response: Response, user_agent: str) -> Directives:
+    """What X-Robots-Tag headers and <meta name="robots"> say of a page."""
+    tags = [value.decode("latin-1") for value in response.headers.getlist("X-Robots-Tag")]
+    metas = robots_metas(_metas(response))
+    return directives(tags, metas, user_agent) if tags or metas else Directives()
+
+
+def followed_links(response: Response, *, obey: str | None) -> PageLinks:
+    """The links of a page: of HTML and Link headers, and of other types those that a pipeline will find.
+
+    None when it says nofollow to the user agent `obey` (None: it is not asked).
+    """
+    response = answer_of(response)
+    if not 200 <= response.status < 300:
+        return NO_LINKS
+    if obey is not None and page_directives(response, obey).nofollow:
+        return NO_LINKS
+    document = document_of(response)
+    if not is_html(document.mime_type):
+        links = _FOUND_ONLY
+    elif outline := outline_of(response):
+        links = outline.links
+    else:
+        links = page_links(document.elements, response.url)
+    if headers := response.headers.getlist("Link"):
+        return _with_headers(links, [value.decode("latin-1") for value in headers], response.url)
+    return links
+
+
+def frames_of(response: Response) -> list[str]:
+    """The addresses of the frames of a frameset; see `frame_links`."""
+    if outline := outline_of(response):
+        return outline.frames
+    document = document_of(response)
+    return frame_links(document.elements, response.url) if is_html(document.mime_type) else []
+
+
+def _metas(response: Response) -> list[Attributes]:
+    if outline := outline_of(response):
+        return outline.metas
+    document = document_of(response)
+    return document.metas if is_html(document.mime_type) else []
+
+
+def _with_headers(links: PageLinks, headers: list[str], url: str) -> PageLinks:
+    found, canonical = dict.fromkeys(links.links), links.canonical
+    for link in header_links(headers):
+        with suppress(InvalidURL):
+            if target := resolve(link.address, url):
+                found[target] = None
+                if link.canonical:
+                    canonical = canonical or target
+    return replace(links, links=list(found), canonical=canonical)
+
+
+def _one_language(value: bytes | None) -> str | None:
+    """What the header Content-Language says, unless the page is for readers of several languages."""
+    return None if value is None or b"," in value else language(_text(value))
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("latin-1")

@@ -1,0 +1,88 @@
+"""Links on their way into the frontier, without becoming requests: depth limit, URL filters, scope."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+
+from webcrawl.crawler.access import frontier_scheduler
+from webcrawl.crawler.pages.from_response import meeting_of
+from webcrawl.crawler.session import Session
+from webcrawl.documents.html.links import PageLinks
+from webcrawl.documents.mime.facts import Link, SitemapLink
+from webcrawl.errors import InvalidURL
+from webcrawl.frontier import DEFAULT_LEVEL
+from webcrawl.page import Page
+from webcrawl.urls.canonical import normalize
+
+FRESH = timedelta(days=7)
+"""What a sitemap or feed says to have changed so lately goes before what was found by links."""
+_AT_ONCE = 500
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+class Outlinks:
+    """Takes the links of a response from its spider, and those of its document from the pipeline that read it.
+
+    A document's links are followed when the spider asked for the links of its response. Which of the two comes first is
+    open, so they leave word for each other (`Meeting`); the second one adds the links, in any case before the page is
+    acknowledged, which waits for both.
+    """
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        self._crawler = crawler
+        self._session = session
+
+    async def asked(self, response: Response, links: PageLinks) -> None:
+        """The spider wants these links of a response to be followed, and those in its document if they say so."""
+        # a page outside the scope was admitted by another worker
+        await self._session.learn_scope(normalize(response.url))
+        depth = response.meta.get("depth", 0) + 1
+        self._add(links.links, depth, response.url, DEFAULT_LEVEL)
+        if links.also_found:
+            meeting = meeting_of(response)
+            meeting.wanted = True
+            found, meeting.found = meeting.found, []
+            await self._follow(found, depth, response.url)
+
+    async def found(self, page: Page, links: Sequence[Link]) -> None:
+        """A pipeline found these in the document of a page."""
+        meeting = page.meeting
+        if meeting is None or not links:
+            return
+        if meeting.wanted:
+            await self._session.learn_scope(normalize(page.final_url))
+            await self._follow(links, page.depth + 1, page.final_url)
+        else:
+            meeting.found.extend(links)
+
+    async def _follow(self, links: Sequence[Link], depth: int, referrer: str) -> None:
+        """Add links, those changed last first. A sitemap has up to 50,000: others have their turn in between."""
+        now = datetime.now(UTC)
+        if any(link.modified for link in links):
+            links = sorted(links, key=lambda link: link.modified or _LONG_AGO, reverse=True)
+        for start in range(0, len(links), _AT_ONCE):
+            urls: dict[tuple[int, bool], list[str]] = {}
+            for link in links[start : start + _AT_ONCE]:
+                fresh = link.modified is not None and timedelta() <= now - link.modified <= FRESH
+                with suppress(InvalidURL):
+                    url = normalize(link.url)
+                    urls.setdefault((DEFAULT_LEVEL - fresh, isinstance(link, SitemapLink)), []).append(url)
+            for (level, sitemaps), alike in sorted(urls.items()):
+                self._add(alike, depth, referrer, level, sitemaps)
+            await asyncio.sleep(0)
+
+    def _add(self, urls: list[str], depth: int, referrer: str, level: int, sitemaps: bool = False) -> None:
+        if not urls:
+            return
+        scheduler = frontier_scheduler(self._crawler)
+        limit = self._session.config.depth_limit
+        if limit and depth > limit:
+            scheduler.count("too_deep", len(urls))
+            return
+        scheduler.add_links(urls, depth=depth, referrer=referrer, level=level, sitemaps=sitemaps)

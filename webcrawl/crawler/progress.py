@@ -1,0 +1,213 @@
+"""What a person sees while a crawl runs: a live panel in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+from scrapy.utils.log import get_scrapy_root_handler
+
+from webcrawl.config import number
+from webcrawl.crawler.session import Session
+from webcrawl.engine.client import AWAY
+from webcrawl.errors import ConfigurationError
+from webcrawl.frontier.figures import Figures, figures
+
+_LIVE_SECONDS = 0.5
+_FRAME = 4
+"""Characters that a panel needs besides its contents."""
+_KINDS = ("auto", "live", "plain", "off")
+
+
+class Progress:
+    """Extension: PROGRESS says which kind, PROGRESS_INTERVAL how often a plain line is printed."""
+
+    def __init__(self, session: Session, title: str, kind: str, interval: float) -> None:
+        self._session = session
+        self._display: _Display = _LivePanel(title) if kind == "live" else _PlainLines()
+        self._interval = _LIVE_SECONDS if kind == "live" else interval
+        self._task: asyncio.Task[None] | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        kind = str(crawler.settings.get("PROGRESS"))
+        if kind not in _KINDS:
+            raise ConfigurationError(f"PROGRESS {kind!r}: use one of {', '.join(_KINDS)}")
+        if kind == "off":
+            raise NotConfigured
+        if kind == "auto":
+            kind = "live" if sys.stderr.isatty() else "plain"
+        session = Session.of(crawler)
+        interval = number(crawler.settings, "PROGRESS_INTERVAL", least=0.1)
+        extension = cls(session, session.keys.crawl, kind, interval)
+        crawler.signals.connect(extension.spider_opened, signals.spider_opened)
+        crawler.signals.connect(extension.spider_closed, signals.spider_closed)
+        return extension
+
+    def spider_opened(self) -> None:
+        if self._session.is_open:
+            if self._session.resumed:
+                paused = " It is paused: scrapy resume lets it go on." if self._session.was_paused else ""
+                print(
+                    f"Going on with crawl {self._session.keys.crawl!r}.{paused}", file=sys.stderr, flush=True
+                )
+            self._task = asyncio.create_task(self._show())
+
+    async def spider_closed(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _show(self) -> None:
+        """Until cancelled: by the end of the spider, or with all other tasks by a second Ctrl-C."""
+        self._display.begin()
+        try:
+            while True:
+                await asyncio.sleep(self._interval)
+                try:
+                    self._display.update(await figures(self._session.frontier, self._session.crawl))
+                except AWAY:
+                    continue
+        finally:
+            self._display.end()
+
+
+class _Display:
+    """One way to show figures."""
+
+    def begin(self) -> None:
+        self._pages: list[tuple[float, int]] = []
+
+    def update(self, now: Figures) -> None:
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """Leave the terminal as it was."""
+
+    def _speed(self, pages: int) -> float:
+        """Pages a second over the last ten seconds or so."""
+        self._pages = [*self._pages[-20:], (time.monotonic(), pages)]
+        (began, first), (ended, last) = self._pages[0], self._pages[-1]
+        return (last - first) / (ended - began) if ended > began else 0.0
+
+
+class _PlainLines(_Display):
+    def update(self, now: Figures) -> None:
+        print(plain_line(now, self._speed(now.pages)), file=sys.stderr, flush=True)
+
+
+class _LivePanel(_Display):
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._live = Live(console=Console(stderr=True), transient=True, refresh_per_second=4)
+        self._stream: Any = None
+
+    def begin(self) -> None:
+        super().begin()
+        self._live.start()
+        # log lines go above the panel instead of through it
+        handler = get_scrapy_root_handler()
+        if isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler):
+            self._stream = handler.setStream(sys.stderr)
+
+    def update(self, now: Figures) -> None:
+        self._live.update(panel(self._live.console, self._title, now, self._speed(now.pages)))
+
+    def end(self) -> None:
+        handler = get_scrapy_root_handler()
+        self._live.stop()
+        if isinstance(handler, logging.StreamHandler) and self._stream is not None:
+            handler.setStream(self._stream)
+
+
+def plain_line(now: Figures, speed: float) -> str:
+    """One line for a log."""
+    state = "paused, " if now.paused else ""
+    return f"{state}{_holding(now)}" + (
+        f"{now.pages:,} pages ({speed:.1f}/s), {size(now.bytes)}, {now.queued + now.leased:,} queued, "
+        f"{now.hosts:,} hosts, {http_errors(now):,} HTTP errors, {now.failed:,} failed, {duplicates(now):,} duplicates"
+    )
+
+
+def _holding(now: Figures) -> str:
+    """That workers have no room to store more, and what one of them lacks."""
+    if not now.holding:
+        return ""
+    who = (
+        "holding" if len(now.holding) >= now.workers else f"{len(now.holding)} of {now.workers} workers hold"
+    )
+    return f"{who}: {next(iter(now.holding.values()))}; "
+
+
+def http_errors(now: Figures) -> int:
+    """Responses of status 400 and above. What brought no response is no such error: it failed."""
+    return sum(count for status, count in now.responses.items() if status >= "400")
+
+
+def duplicates(now: Figures) -> int:
+    """Pages that are the same as an earlier one, exactly or nearly."""
+    return now.exact_duplicates + now.near_duplicates
+
+
+def size(number_of_bytes: float) -> str:
+    """Bytes as people read them."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if number_of_bytes < 1000:
+            return f"{number_of_bytes:.0f} {unit}" if unit == "B" else f"{number_of_bytes:.1f} {unit}"
+        number_of_bytes /= 1000
+    return f"{number_of_bytes:.1f} TB"
+
+
+def panel(console: Console, title: str, now: Figures, speed: float) -> Panel:
+    """The figures side by side in three columns, or in as many as the console has room for."""
+    cells = [
+        ("pages", f"{now.pages:,}"),
+        ("pages/s", f"{speed:.1f}"),
+        ("bytes", size(now.bytes)),
+        ("hosts", f"{now.hosts:,}"),
+        ("duplicates", f"{duplicates(now):,}"),
+        ("queued", f"{now.queued:,}"),
+        ("in work", f"{now.leased:,}"),
+        ("seen", f"{now.seen_urls:,}"),
+        ("retries", f"{now.retried:,}"),
+        ("workers", f"{now.workers}"),
+        ("HTTP errors", f"{http_errors(now):,}"),
+        ("failed", f"{now.failed:,}"),
+        ("dead letters", f"{now.dead_letters:,}"),
+        ("robots.txt", f"{now.robots_denied:,}"),
+        ("refused", f"{now.addresses_refused:,}"),
+    ]
+    for columns in (3, 2, 1):
+        table = _table(cells, columns)
+        if (width := console.measure(table).maximum + _FRAME) <= console.width:
+            break
+    subtitle = "Ctrl-C stops; the same command goes on"
+    state = " (paused)" if now.paused else " (holding: no room to store more)" if now.holding else ""
+    return Panel.fit(
+        table,
+        title=f"crawl {title}{state}",
+        subtitle=subtitle if len(subtitle) + _FRAME < width else "Ctrl-C stops",
+    )
+
+
+def _table(cells: Sequence[tuple[str, str]], columns: int) -> Table:
+    """Name and number, one below the other in so many columns."""
+    table = Table.grid(padding=(0, 2))
+    for _ in range(columns):
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column(justify="right", min_width=8, no_wrap=True)
+    height = -(-len(cells) // columns)
+    for row in range(height):
+        table.add_row(*(word for cell in cells[row::height] for word in cell))
+    return table

@@ -1,0 +1,168 @@
+"""Pages that a browser renders: which they are, and what becomes of one.
+
+A rendered page is the tree that its scripts left after the network came to rest, and is archived as a resource, since
+no server sent it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+from playwright.async_api import Error, TimeoutError as Late
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.exceptions import DownloadFailedError, DownloadTimeoutError
+from scrapy.http import Headers, Response, TextResponse
+from scrapy.settings import BaseSettings
+
+from webcrawl.config import FetchConfig
+from webcrawl.crawler.errors import RenderingFailed
+from webcrawl.crawler.render.browser import Allows, PlaywrightPages, Visit
+from webcrawl.crawler.render.guarded_proxy import GuardedProxy
+from webcrawl.crawler.render.rules import Rules
+from webcrawl.crawler.responses import TRUNCATED, make_response
+from webcrawl.documents.body import BodyWriter
+from webcrawl.documents.exchange import Exchange
+from webcrawl.documents.mime.sizes import Sizes
+from webcrawl.errors import ConfigurationError
+from webcrawl.hosts.address_guard import AddressGuard
+from webcrawl.hosts.dns import Resolver
+
+# The first takes a sixth of the time of the others, which are whole browsers.
+_BROWSERS = (
+    "chromium-headless-shell",
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+)
+_MOST_BYTES = 1 << 28
+_GONE = frozenset({"content-length", "content-encoding", "transfer-encoding", "content-type", "connection"})
+# Each would take the browser from behind the guard, or be of no effect.
+_NOT_OURS = (
+    "PLAYWRIGHT_BROWSER_PROVIDER",
+    "PLAYWRIGHT_BROWSER_TYPE",
+    "PLAYWRIGHT_CDP_URL",
+    "PLAYWRIGHT_CONNECT_URL",
+    "PLAYWRIGHT_LAUNCH_OPTIONS",
+    "PLAYWRIGHT_MAX_CONTEXTS",
+)
+
+
+Rendered: TypeAlias = tuple[Response, Exchange | None]
+"""The page, and what is archived of it; a redirect leaves nothing."""
+
+
+class Renderer:
+    """One browser for the pages of one crawl, each in a context of its own: no cookies, no cache, no storage.
+
+    Who renders holds one of its `places`. Raises ConfigurationError for settings that cannot be.
+    """
+
+    def __init__(
+        self, settings: BaseSettings, resolver: Resolver, guard: AddressGuard, fetch: FetchConfig
+    ) -> None:
+        for name in _NOT_OURS:
+            if settings.get(name):
+                raise ConfigurationError(f"{name} cannot be set: the crawl starts its browser itself")
+        self.rules = Rules(settings.getlist("RENDER"))
+        self._proxy = GuardedProxy(resolver, guard)
+        self._spool = fetch.spool
+        self._most = int(min(Sizes(fetch.sizes).of("text/html"), _MOST_BYTES))
+        self._executable = _executable(settings.get("RENDER_BROWSER"))
+        self._user_agent = settings.get("USER_AGENT")
+        self.places = asyncio.Semaphore(os.cpu_count() or 1)
+        self._pages: PlaywrightPages | None = None
+
+    async def close(self) -> None:
+        if self._pages is not None:
+            await self._pages.close()
+
+    async def render(
+        self,
+        request: Request,
+        crawler: Crawler,
+        timeout: float,
+        check: Callable[[], None] = lambda: None,
+        allows: Allows | None = None,
+    ) -> Rendered | None:
+        """The rendered page, or the redirect that the host answered; None for what is no HTML.
+
+        `check` is called right before the request goes out and may raise to keep it; `allows` is asked for what the
+        page loads. Raises Scrapy's exceptions of downloads, and RenderingFailed.
+        """
+        if self._pages is None:
+            self._pages = PlaywrightPages(crawler, self._executable, self._proxy, self._most + 1)
+        assert crawler.spider is not None
+        visit = Visit(request.url, check, None if request.meta.get("dont_obey_robotstxt") else allows)
+        agent = _agent(request) or self._user_agent
+        try:
+            await self._pages.start()
+            async with asyncio.timeout(timeout):
+                response = await self._pages.download(request, visit, crawler.spider, agent)
+        except TimeoutError as error:
+            kind: type[Exception] = RenderingFailed if visit.answered else DownloadTimeoutError
+            raise kind(f"Rendering {request.url} took longer than {timeout} seconds.") from error
+        except Error as error:
+            if visit.redirect is not None:
+                status, location = visit.redirect
+                return Response(request.url, status=status, headers={"Location": location}), None
+            if visit.other:
+                return None
+            kind = DownloadTimeoutError if isinstance(error, Late) else DownloadFailedError
+            kind = RenderingFailed if visit.answered else kind
+            raise visit.ended or kind(f"rendering failed: {error.message.splitlines()[0]}") from error
+        except Exception as error:
+            if not visit.answered:
+                raise
+            # of a page method, or of a handler of the spider's
+            raise RenderingFailed(f"{type(error).__name__}: {error}") from error
+        if visit.ended:
+            raise visit.ended
+        return self._rendered(request, response) if visit.answered else None
+
+    def _rendered(self, request: Request, response: Response) -> Rendered:
+        """The page in UTF-8, cut off where it is too long, and what is archived of it."""
+        tree = response.text.encode() if isinstance(response, TextResponse) else response.body
+        writer = BodyWriter(self._spool, digests=True)
+        writer.add(tree[: self._most])
+        body, truncated = writer.finish(), "length" if len(tree) > self._most else None
+        exchange = Exchange(
+            url=request.url,
+            method="GET",
+            request_head=b"",
+            request_body=b"",
+            status=response.status,
+            response_head=b"",
+            payload=body,
+            ip_address=None,
+            fetched_at=datetime.now(UTC),
+            truncated=truncated,
+            mime_type="text/html",
+        )
+        headers = Headers({"Content-Type": "text/html; charset=utf-8"})
+        for name, values in response.headers.items():
+            if name.decode().lower() not in _GONE:
+                headers[name] = [line for value in values for line in value.split(b"\n")]
+        flags = ["rendered", *([TRUNCATED] if truncated else [])]
+        return make_response(body, request.url, headers, status=response.status, flags=flags), exchange
+
+
+def _agent(request: Request) -> str | None:
+    value = request.headers.get("User-Agent")
+    return None if value is None else value.decode("latin-1")
+
+
+def _executable(browser: str | None) -> str | None:
+    """The browser that is named, else that of the system, else None: the one that Playwright has installed."""
+    for name in [browser] if browser else _BROWSERS:
+        if path := shutil.which(name):
+            return path
+    if browser:
+        raise ConfigurationError(f"RENDER_BROWSER {browser!r}: there is no such program")
+    return None

@@ -1,0 +1,86 @@
+"""RENDER: which pages a browser renders, by their hosts and by patterns of their URLs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+
+from webcrawl.errors import ConfigurationError, InvalidURL
+from webcrawl.urls.canonical import DEFAULT_PORTS, authority, hostname, is_address, normalize, port, split
+
+_SCHEMES = ("http", "https")
+_HOST = re.compile(r"(?P<name>\[[^\]]*\]|[^:\[\]@#?\\\s]+)(?::(?P<port>[0-9*]*))?")
+
+
+class Rules:
+    """Hosts ("example.org", with all below it, "*.example.org", "example.org:8080") and patterns of URLs.
+
+    In a pattern ("https://example.org/app/*") only "*" is special, which stands for anything. Both may be written as
+    people do: in capitals, with letters that URLs encode. Raises ConfigurationError for what could match no URL.
+    """
+
+    def __init__(self, rules: Iterable[str]) -> None:
+        wanted = [rule.strip() for rule in rules if rule.strip()]
+        self._hosts = {_host(rule) for rule in wanted if "/" not in rule}
+        patterns = [pattern for rule in wanted if "/" in rule for pattern in _patterns(rule)]
+        self._patterns = re.compile("|".join(patterns)) if patterns else None
+
+    def apply(self, url: str) -> bool:
+        """Whether a URL is to be rendered."""
+        if self._patterns and self._patterns.fullmatch(url):
+            return True
+        name, before = hostname(url).removesuffix("."), [""]
+        after = ["", f":{port(url)}"]
+        while name:
+            if any(f"{one}{name}{other}" in self._hosts for one in before for other in after):
+                return True
+            name, before = name.partition(".")[2], ["", "*."]
+        return False
+
+
+def _host(rule: str) -> str:
+    below = "*." if rule.startswith("*.") else ""
+    is_ipv6 = rule.count(":") > 1 and not rule.startswith("[")
+    found = _HOST.fullmatch(f"[{rule}]" if is_ipv6 else rule.removeprefix("*."))
+    if found is None or "*" in found[0]:
+        raise _refused(rule, "neither a host nor a pattern of URLs, such as 'https://example.org/app/*'")
+    name = hostname(f"http://{_name(rule, found['name'])}/")
+    if below and is_address(name):
+        raise _refused(rule, "nothing is below an address")
+    return f"{below}{name}:{int(found['port'])}" if found["port"] else below + name
+
+
+def _patterns(rule: str) -> Iterator[str]:
+    """The expressions of a pattern, one for each scheme that it is for."""
+    start, mark, rest = rule.partition("://")
+    schemes = [scheme for scheme in _SCHEMES if mark and fnmatchcase(scheme, start.lower())]
+    host, slash, path = rest.partition("/")
+    found = _HOST.fullmatch(host)
+    if not schemes or found is None:
+        raise _refused(rule, "a pattern begins with scheme and host, such as '*://*.example.org/'")
+    if not slash and not host.endswith("*"):
+        raise _refused(rule, f"of no page; all of this host are {rule + '/*'!r}")
+    if "#" in path:
+        raise _refused(rule, "no URL is fetched with what is behind '#'")
+    for scheme in schemes:
+        name, number = _name(rule, found["name"]), found["port"]
+        name += f":{number}" if number and number != str(DEFAULT_PORTS[scheme]) else ""
+        rest = split(normalize(f"{scheme}://host/{path}"))[1] if slash else ""
+        yield re.escape(f"{scheme}://{name}{rest}").replace(r"\*", ".*")
+
+
+def _name(rule: str, name: str) -> str:
+    """A host as URLs have it; only one in ASCII may have a "*"."""
+    if "*" in name and name.isascii():
+        return name.lower()
+    try:
+        if "*" not in name:
+            return authority(normalize(f"http://{name}/")).removesuffix(".")
+    except InvalidURL:
+        pass
+    raise _refused(rule, f"{name!r} is no host")
+
+
+def _refused(rule: str, why: str) -> ConfigurationError:
+    return ConfigurationError(f"RENDER {rule!r}: {why}")

@@ -1,0 +1,208 @@
+"""A Scrapy request's way into a queue entry and out again: MessagePack, never pickle."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgpack
+from scrapy import Request, Spider
+
+from webcrawl.errors import StoreError
+from webcrawl.frontier import Candidate, LeasedURL, level_of_priority, priority_of_level
+from webcrawl.urls.canonical import Canonicalizer, normalize, split
+
+SITEMAP = "sitemap"
+"""Request.meta key of what is a sitemap by who named it: robots.txt, an index or a seed."""
+
+_PASSING_META = frozenset({"depth", "download_latency", "download_slot", "is_start_request", "retry_times"})
+
+_EXTENSIONS: dict[int, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    # code: type, to something MessagePack knows, back
+    1: (tuple, list, tuple),
+    2: (set, list, set),
+    3: (frozenset, list, frozenset),
+    4: (datetime.datetime, datetime.datetime.isoformat, datetime.datetime.fromisoformat),
+    5: (datetime.date, datetime.date.isoformat, datetime.date.fromisoformat),
+    6: (decimal.Decimal, str, decimal.Decimal),
+}
+
+_TARGET = re.compile(r"[^:]*:[/\\]*[^/\\?#]*([^#]*)(?:#.*)?", re.DOTALL)
+
+_DEEPEST = 50
+"""Tuples and sets within each other: the parser runs once for each, all on the C stack, which ends at about 200."""
+
+
+class Unserializable(Exception):
+    """A request that carries something which cannot leave the process, such as a lambda or an open file."""
+
+
+def pack(value: Any) -> bytes:
+    """MessagePack of plain data, tuples, sets, dates and decimals; raises Unserializable."""
+    return _pack(value, 0)
+
+
+def unpack(data: bytes) -> Any:
+    """The reverse of `pack`; raises StoreError when the data is damaged."""
+    try:
+        return _unpack(data, 0)
+    except Exception as error:
+        raise StoreError(f"a request in the frontier cannot be read: {error}") from error
+
+
+def to_candidate(
+    request: Request, spider: Spider, canonicalizer: Canonicalizer, level: int | None = None
+) -> Candidate:
+    """The queue entry of a request; raises InvalidURL, or Unserializable when only this process can hold it."""
+    url = normalize(request.url)
+    host, path = split(url)
+    if verbatim := request.meta.get("verbatim_url"):
+        url = host + _target(request.url)
+    fingerprint = canonicalizer.request_fingerprint(request.method, url, request.body)
+    extra = None if is_plain(request, spider) and not verbatim else pack(_record(request, spider, url))
+    return Candidate(
+        host,
+        path,
+        fingerprint,
+        level_of_priority(request.priority) if level is None else level,
+        _depth(request),
+        _referrer(request),
+        extra,
+        anyway=request.dont_filter,
+    )
+
+
+def _depth(request: Request) -> int:
+    depth = request.meta.get("depth", 0)
+    return min(max(depth, 0), 2**31) if isinstance(depth, int) else 0
+
+
+def _referrer(request: Request) -> str | None:
+    """The page that led to a request; a user may keep something else of that name in its meta."""
+    referrer = request.meta.get("referrer")
+    return referrer if isinstance(referrer, str) and referrer.isprintable() else None
+
+
+def is_plain(request: Request, spider: Spider) -> bool:
+    """Whether host, path, priority, depth and referrer say everything about a request."""
+    return (
+        type(request) is Request
+        and request.method == "GET"
+        and request.encoding == "utf-8"
+        and not (request.callback or request.body or request.headers or request.cookies or request.flags)
+        and not (request.cb_kwargs or request.dont_filter)
+        and priority_of_level(level_of_priority(request.priority)) == request.priority
+        and request.errback in (None, getattr(spider, "errback", None))
+        and request.meta.get("referrer") == _referrer(request)
+        and not (_own_meta(request, spider).keys() - {"referrer"})
+    )
+
+
+def sitemap_extra(spider: Spider) -> bytes:
+    """What the queue entry of a link says when that was named as a sitemap."""
+    record: dict[str, Any] = {"meta": {SITEMAP: True}}
+    return pack(record | {"errback": "errback"} if hasattr(spider, "errback") else record)
+
+
+def to_request(url: LeasedURL, spider: Spider) -> Request:
+    """The request of a leased URL; raises StoreError when its entry names what the spider does not have."""
+    meta: dict[str, Any] = {"depth": url.depth}
+    if url.attempts:
+        meta["retry_times"] = url.attempts
+    if url.referrer:
+        meta["referrer"] = url.referrer
+    if url.extra is None:
+        errback = getattr(spider, "errback", None)
+        return Request(url.url, errback=errback, meta=meta, priority=priority_of_level(url.level))
+    record = unpack(url.extra)
+    try:
+        kind = _request_class(record["_class"]) if "_class" in record else Request
+        arguments = {"url": url.url} | {key: record[key] for key in record.keys() & set(kind.attributes)}
+        arguments["meta"] = {**record.get("meta", {}), **meta}
+        for name in arguments.keys() & {"callback", "errback"}:
+            arguments[name] = _method(spider, arguments[name])
+        return kind(**arguments)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise StoreError(f"the queued request for {url.url} cannot be made again: {error}") from error
+
+
+def _request_class(name: str) -> type[Request]:
+    """A class by its full name, among the subclasses of Request that exist: data must not import anything."""
+    waiting = [Request]
+    while waiting:
+        kind = waiting.pop()
+        if f"{kind.__module__}.{kind.__name__}" == name:
+            return kind
+        waiting += kind.__subclasses__()
+    raise StoreError(f"{name!r} is no Request class that the spider has imported")
+
+
+def _method(spider: Spider, name: str) -> Callable[..., Any]:
+    method = getattr(spider, name, None)
+    if not inspect.ismethod(method):
+        raise StoreError(f"the spider has no method {name!r}")
+    return method
+
+
+def _target(url: str) -> str:
+    """Path and query of a URL, letter by letter. Its host is not kept so: it has to be that of the host's turn."""
+    match = _TARGET.fullmatch(url)
+    target = match[1] if match else ""
+    return target if target.startswith("/") else f"/{target}"
+
+
+def _own_meta(request: Request, spider: Spider) -> dict[str, Any]:
+    """What the meta of a request says beyond what the entry says and what Scrapy puts into every one it sends."""
+    own = {key: value for key, value in request.meta.items() if key not in _PASSING_META}
+    if "download_timeout" in own:
+        usual = spider.settings.getfloat("DOWNLOAD_TIMEOUT") if hasattr(spider, "settings") else None
+        if own["download_timeout"] == usual:
+            del own["download_timeout"]
+    return own
+
+
+def _record(request: Request, spider: Spider, url: str) -> dict[str, Any]:
+    """What `Request.to_dict` says, without what is default, empty or kept in the entry anyway."""
+    try:
+        record = request.to_dict(spider=spider)
+    except ValueError as error:
+        raise Unserializable(str(error)) from error
+    record["meta"] = _own_meta(request, spider)
+    # crawled in its normalised form, like every other URL: without a fragment, among others
+    del record["url"]
+    if request.meta.get("verbatim_url"):
+        record["url"] = url
+    # a class of its own may have other defaults
+    kept = {"url", "method", "_class", "dont_filter"} if "_class" in record else {"url"}
+    slim = {key: value for key, value in record.items() if value or key in kept}
+    if "_class" not in slim and slim["method"] == "GET":
+        del slim["method"]
+    if slim.get("encoding") == "utf-8":
+        del slim["encoding"]
+    return slim
+
+
+def _pack(value: Any, depth: int) -> bytes:
+    def encode(inner: Any) -> msgpack.ExtType:
+        for code, (kind, plain, _) in _EXTENSIONS.items():
+            if type(inner) is kind and depth < _DEEPEST:
+                return msgpack.ExtType(code, _pack(plain(inner), depth + 1))
+        raise TypeError(f"{type(inner).__name__} cannot be serialised" + " so deep" * (depth >= _DEEPEST))
+
+    try:
+        return bytes(msgpack.packb(value, default=encode, strict_types=True))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise Unserializable(str(error)) from error
+
+
+def _unpack(data: bytes, depth: int) -> Any:
+    def decode(code: int, inner: bytes) -> Any:
+        if code not in _EXTENSIONS or depth >= _DEEPEST:
+            raise ValueError(f"extension type {code} at depth {depth}")
+        return _EXTENSIONS[code][2](_unpack(inner, depth + 1))
+
+    return msgpack.unpackb(data, ext_hook=decode, strict_map_key=False)

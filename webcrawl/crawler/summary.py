@@ -1,0 +1,122 @@
+"""The end of a crawl: a summary for people, and `DATA_DIR/summary.json` for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any, Self
+
+from scrapy import Spider, signals
+from scrapy.crawler import Crawler
+
+from webcrawl.crawler.progress import http_errors, size
+from webcrawl.crawler.session import Session
+from webcrawl.engine.client import AWAY
+from webcrawl.frontier.figures import Figures, figures
+
+_LOOKS = 3
+"""While others work on the figures change all the time, and the last to end writes last."""
+_SHOWN_TYPES = 12
+_NEVER_BEGAN = ("cannot_start", "no_seeds")
+_NOTHING_LEFT = (
+    "Nothing was left to crawl. To crawl anew, set another CRAWL_ID or DATA_DIR. The earlier runs:"
+)
+_REASONS = {
+    "finished": "finished: there is nothing left to crawl",
+    "shutdown": "stopped",
+    "max_pages": "stopped at CRAWL_MAX_PAGES",
+    "closespider_pagecount": "stopped at CLOSESPIDER_PAGECOUNT",
+}
+
+
+class Summary:
+    """Extension: written when the spider is closed, with the figures of all workers and runs of the crawl."""
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        self._crawler = crawler
+        self._session = session
+        self._print = crawler.settings.get("PROGRESS") != "off"
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        extension = cls(crawler, Session.of(crawler))
+        crawler.signals.connect(extension.spider_closed, signals.spider_closed)
+        return extension
+
+    async def spider_closed(self, spider: Spider, reason: str) -> None:
+        if not self._session.is_open or reason in _NEVER_BEGAN:
+            return
+        folder = self._session.stores.data_dir
+        try:
+            now = await self._write(folder / "summary.json", reason)
+        except AWAY as error:
+            print(f"No summary: the engine is away ({error}).", file=sys.stderr)
+            return
+        if self._print:
+            asked = self._crawler.stats.get_value("downloader/request_count")
+            idle = self._session.was_finished and not asked
+            print(text(now, reason, folder, idle=idle), file=sys.stderr, flush=True)
+
+    async def _write(self, path: Path, reason: str) -> Figures:
+        """Write the figures, and again when they are others by then: a worker that ended in between knew better."""
+        now = await figures(self._session.frontier, self._session.crawl)
+        for _ in range(_LOOKS):
+            write_summary(path, {**now.as_dict(), "finish_reason": reason})
+            before, now = now, await figures(self._session.frontier, self._session.crawl)
+            if now == before:
+                break
+        return now
+
+
+def write_summary(path: Path, summary: dict[str, Any]) -> None:
+    """Replace the file at once, so that nobody reads half of it, and several workers may write it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(f".{os.getpid()}")
+    temporary.write_text(json.dumps(summary, indent=2) + "\n")
+    temporary.replace(path)
+
+
+def text(now: Figures, reason: str, folder: Path, *, idle: bool = False) -> str:
+    """The summary for people; `idle`: this run found nothing to do, so that all of it is about earlier ones."""
+    statuses = ", ".join(f"{number:,} x {status}" for status, number in now.responses.items()) or "none"
+    left = now.queued + now.leased
+    errors = f"{http_errors(now):,} answers 4xx or 5xx, {now.failed:,} fetches failed"
+    speed = f" in {now.seconds:,.1f} s ({now.pages_per_second:,.1f}/s)"
+    lines = [
+        _NOTHING_LEFT if idle else f"Crawl {_REASONS.get(reason, reason)}.",
+        f"  pages       {now.pages:,} from {now.hosts:,} hosts{'' if idle else speed}",
+        f"  responses   {statuses}; {size(now.bytes)}",
+        *_types(now.types),
+        f"  duplicates  {now.exact_duplicates:,} exact, {now.near_duplicates:,} near",
+        f"  URLs        {now.seen_urls:,} seen, {left:,} queued, {now.dead_letters:,} dead letters",
+        f"  left out    {now.robots_denied:,} by robots.txt, {now.addresses_refused:,} by the address guard",
+        f"  errors      {errors}, {now.retried:,} retries",
+        f"  results in  {folder}: summary.json, warc/, metadata.db",
+    ]
+    if now.paused:
+        lines.append("It is paused: scrapy resume lets it go on.")
+    elif left and left == now.parked:
+        lines.append("What is queued is of hosts that are blocked or at their limit: see scrapy host.")
+    elif left and reason == "max_pages":
+        lines.append("The same command with a higher CRAWL_MAX_PAGES goes on where this one stopped.")
+    elif left:
+        lines.append("The same command goes on where this one stopped.")
+    return "\n".join(lines)
+
+
+def _types(types: dict[str, dict[str, int]]) -> list[str]:
+    """A line for each of the types with the most pages, unless all are HTML and good."""
+    if types.keys() <= {"text/html"} and not any(one["errors"] for one in types.values()):
+        return []
+    shown = list(types.items())[:_SHOWN_TYPES]
+    width = max(len(name) for name, _ in shown)
+    lines = [
+        f"{name:<{width}}  {one['pages']:>9,}  {size(one['bytes']):>9}"
+        + (f"  {one['errors']:,} not readable" if one["errors"] else "")
+        for name, one in shown
+    ]
+    if len(types) > len(shown):
+        lines.append(f"and {len(types) - len(shown)} more: see summary.json")
+    return [f"  {'' if number else 'types':<10}  {line}" for number, line in enumerate(lines)]

@@ -1,0 +1,1 @@
+"""What a fetched body is: its bytes, type, tree, text and digests."""

@@ -1,0 +1,240 @@
+"""The bytes of a document as several read them in turn: in memory while they are few, above that in a file.
+
+The file has no name (O_TMPFILE, or removed as soon as it is made): nothing has to be cleaned up, because it is gone
+with the last who has it open, also when that one is killed.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Self
+
+from webcrawl.documents.disk import failure
+from webcrawl.errors import StoreError
+
+CHUNK = 256 * 1024
+"""Bytes that are written to a file, or read from it, at a time."""
+
+_DESCRIPTORS = Path("/proc/self/fd")
+
+
+@dataclass(frozen=True, slots=True)
+class Spool:
+    """Bodies of more than `memory` bytes are kept in files without name on the disk of `folder`."""
+
+    folder: Path
+    memory: int = 65_536
+
+
+class _File:
+    """A file without name: gone with the last reference to it."""
+
+    __slots__ = ("descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    @classmethod
+    def new(cls, folder: Path) -> Self:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+            return cls(os.dup(file.fileno()))
+
+    def __del__(self) -> None:
+        if hasattr(self, "descriptor"):
+            os.close(self.descriptor)
+
+    def read(self, size: int, position: int) -> bytes:
+        """Up to `size` bytes; fewer at the end."""
+        return os.pread(self.descriptor, size, position)
+
+    def append(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(self.descriptor, rest) :]
+
+
+class Body:
+    """Bytes that do not change; `bytes(body)` has all of them in memory, the rest does without.
+
+    Made of bytes, or by a `BodyWriter`. It may be read by several threads at a time.
+    """
+
+    __slots__ = ("_data", "_digest", "_file", "_size")
+
+    def __init__(self, data: bytes = b"") -> None:
+        self._data: bytes | None = data
+        self._file: _File | None = None
+        self._size = len(data)
+        self._digest: str | None = None
+
+    @classmethod
+    def at(cls, path: str) -> Self:
+        """The body that another process has at `path` (see `Body.path`); raises OSError."""
+        body = cls()
+        body._data, body._file = None, _File(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        body._size = os.fstat(body._file.descriptor).st_size
+        return body
+
+    def __len__(self) -> int:
+        """The number of bytes."""
+        return self._size
+
+    def __bool__(self) -> bool:
+        """True even when empty."""
+        return True
+
+    def __bytes__(self) -> bytes:
+        return self._data if self._data is not None else b"".join(self.chunks())
+
+    def __repr__(self) -> str:
+        return f"<Body {self._size} bytes in {'memory' if self._file is None else 'a file'}>"
+
+    def start(self, size: int) -> bytes:
+        """The first `size` bytes, or all there are."""
+        if self._data is not None:
+            return self._data if self._size <= size else self._data[:size]
+        return b"".join(self._read(0, min(size, self._size)))
+
+    def chunks(self) -> Iterator[bytes]:
+        """All bytes in turn, at most `CHUNK` at a time where they are in a file."""
+        return iter((self._data,)) if self._data is not None else self._read(0, self._size)
+
+    def open(self) -> BinaryIO:
+        """A new stream, at its start; independent of every other one."""
+        return io.BytesIO(self._data) if self._data is not None else io.BufferedReader(_Reader(self))
+
+    @property
+    def path(self) -> str | None:
+        """Where other processes of this user on this machine can open the body, as long as it lives.
+
+        None when it is in memory, and on systems without /proc (macOS): then its bytes have to be sent.
+        """
+        if self._file is None or not _DESCRIPTORS.is_dir():
+            return None
+        return f"/proc/{os.getpid()}/fd/{self._file.descriptor}"
+
+    @property
+    def is_spooled(self) -> bool:
+        """Whether it is in a file."""
+        return self._file is not None
+
+    @property
+    def digest(self) -> str:
+        """The SHA-1 as WARC files write it: "sha1:" and 32 Base32 characters; computed once."""
+        if self._digest is None:
+            sha1 = hashlib.sha1(usedforsecurity=False)
+            for chunk in self.chunks():
+                sha1.update(chunk)
+            self._digest = base32(sha1.digest())
+        return self._digest
+
+    def _read(self, position: int, end: int) -> Iterator[bytes]:
+        assert self._file is not None
+        while position < end:
+            chunk = self._file.read(min(CHUNK, end - position), position)
+            if not chunk:
+                raise StoreError(f"a spooled body of {self._size} bytes ends after {position}")
+            yield chunk
+            position += len(chunk)
+
+
+class BodyWriter:
+    """Takes a body as it comes: `add` never blocks, `spill` and `finish` may write to the disk.
+
+    Whoever adds has to call `spill`, in any thread, when `is_full`: so little more than `CHUNK` is in memory. With
+    `digests` the SHA-1 is computed on the way. Raises StoreUnavailable when the disk is full, StoreError when
+    it takes nothing.
+    """
+
+    def __init__(self, spool: Spool, *, digests: bool = False) -> None:
+        self._spool = spool
+        self._sha1 = hashlib.sha1(usedforsecurity=False) if digests else None
+        self._chunks: list[bytes] = []
+        self._held = 0
+        self._file: _File | None = None
+        self.size = 0
+        """Bytes added."""
+
+    @property
+    def is_full(self) -> bool:
+        return self._held >= CHUNK
+
+    def add(self, data: bytes) -> None:
+        self._chunks.append(data)
+        self._held += len(data)
+        self.size += len(data)
+
+    def start(self, size: int) -> bytes:
+        """The first `size` bytes of what was added."""
+        if self._file is not None:
+            return self._file.read(size, 0)
+        return b"".join(self._chunks)[:size]
+
+    def spill(self) -> None:
+        """Write what is in memory to the file."""
+        data = b"".join(self._chunks)
+        if self._sha1 is not None:
+            self._sha1.update(data)
+        try:
+            if self._file is None:
+                self._file = _File.new(self._spool.folder)
+            self._file.append(data)
+        except OSError as error:
+            raise failure("spool a body in", self._spool.folder, error) from error
+        self._chunks.clear()
+        self._held = 0
+
+    def finish(self) -> Body:
+        """What was added."""
+        if self._file is None and self.size <= self._spool.memory:
+            return Body(b"".join(self._chunks))
+        if self._held:
+            self.spill()
+        body = Body()
+        body._data, body._file, body._size = None, self._file, self.size
+        if self._sha1 is not None:
+            body._digest = base32(self._sha1.digest())
+        return body
+
+
+class _Reader(io.RawIOBase):
+    def __init__(self, body: Body) -> None:
+        self._body = body
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        file = self._body._file
+        assert file is not None
+        data = file.read(len(buffer), self._position)
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: len(self._body)}[whence]
+        if base + offset < 0:
+            raise ValueError(f"negative position {base + offset}")
+        self._position = base + offset
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+
+def base32(sha1: bytes) -> str:
+    """A SHA-1 as WARC files write it."""
+    return "sha1:" + base64.b32encode(sha1).decode("ascii")

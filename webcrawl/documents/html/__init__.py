@@ -1,0 +1,1 @@
+"""HTML: links, facts, main text, and the process that parses it."""

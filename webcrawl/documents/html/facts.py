@@ -1,0 +1,293 @@
+"""Facts of an HTML page: what it says of itself, its headings, its visible text and the main part of that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import ada_url
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from webcrawl.documents.document import Attributes, Document
+from webcrawl.documents.html.linked_data import Thing, cleaned, first_text, things
+from webcrawl.documents.html.main_text import MARKED, main_text, visible_text
+from webcrawl.documents.mime.dates import date_in_path, read_date
+from webcrawl.documents.mime.facts import trimmed
+
+MAX_TITLE = 1_000
+MAX_DESCRIPTION = 5_000
+MAX_AUTHOR = 300
+MAX_URL = 8_192
+MAX_HEADINGS = 50
+MAX_HEADING = 200
+MAX_OPEN_GRAPH = 30
+_MAX_MARKED = 100
+
+_LANGUAGE = re.compile(r"\s*([a-zA-Z]{2,3})(?=[-_,;\s]|$)")
+_RESTRICTIONS = frozenset({"noindex", "nofollow", "noarchive", "none"})
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+# One search through the tree for what is read of single elements.
+_ELEMENTS = f"h1,h2,h3,time[datetime],[itemprop],[itemtype],script[type='application/ld+json'],{MARKED}"
+_HEADINGS = frozenset({"h1", "h2", "h3"})
+_PUBLISHED = _names(
+    "article:published_time og:published_time citation_publication_date citation_date dc.date.issued dcterms.issued"
+    " dc.date dcterms.date dcterms.created dc.date.created date pubdate publishdate publish-date publication_date"
+    " sailthru.date parsely-pub-date"
+)
+_MODIFIED = _names(
+    "article:modified_time og:updated_time dcterms.modified dc.date.modified last-modified revised"
+)
+_AUTHORS = _names(
+    "author article:author dc.creator dcterms.creator citation_author parsely-author sailthru.author"
+)
+_MICRODATA = frozenset({"author", "datePublished", "image"})
+_IMAGES = _names("og:image:secure_url og:image og:image:url twitter:image twitter:image:src thumbnail")
+
+
+@dataclass(frozen=True, slots=True)
+class HTMLFacts:
+    """What `describe` finds; None where the page does not say.
+
+    `title`, `description` and `author` have their white space collapsed and are cut at 1,000, 5,000 and 300
+    characters. `language` is the primary subtag of a BCP 47 tag in lower case ("en" of "en-GB"), as declared.
+    `canonical_url` and `image_url` (the picture that stands for the page) are absolute. `published_at` is in UTC.
+    `main_text` is the text of what the page is about, without menus, margins and comments, white space as it comes;
+    None where nothing stands out. `details` are those of `Page.details`.
+    """
+
+    title: str | None
+    description: str | None
+    language: str | None
+    canonical_url: str | None
+    author: str | None
+    published_at: datetime | None
+    image_url: str | None
+    main_text: str | None
+    details: dict[str, Any]
+    document: Document = field(compare=False, repr=False)
+
+    @property
+    def text(self) -> str:
+        """All that a reader sees, words separated by single spaces; made anew each time."""
+        return visible_text(self.document.html)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What one search through the tree brings, by what it is for."""
+
+    headings: dict[str, list[str]] = field(default_factory=dict)
+    scripts: list[str] = field(default_factory=list)
+    times: list[str | None] = field(default_factory=list)
+    microdata: dict[str, str] = field(default_factory=dict)
+    types: list[str] = field(default_factory=list)
+    marked: list[LexborNode] = field(default_factory=list)
+
+
+def describe(document: Document) -> HTMLFacts:
+    """Read an HTML document without changing its tree, which others share."""
+    tree = document.html
+    metas = document.metas
+    named = _contents(metas, "name") | _contents(metas, "property")
+    found = _search(tree)
+    schema = things(found.scripts) if found.scripts else []
+    base = _base(tree, document.url)
+    description = named.get("description") or named.get("og:description")
+    return HTMLFacts(
+        title=_title(tree),
+        description=_collapsed(description, MAX_DESCRIPTION),
+        language=_language(tree, _contents(metas, "http-equiv"), named.get("og:locale")),
+        canonical_url=_canonical_url(tree, base),
+        author=_author(named, schema, found.microdata),
+        published_at=_published_at(named, schema, found, document.url),
+        image_url=_image_url(named, schema, found.microdata, base),
+        main_text=main_text(tree, found.marked),
+        details=trimmed(_details(named, schema, found, robots_metas(metas)) | _simplified(document)),
+        document=document,
+    )
+
+
+def is_html(mime_type: str | None) -> bool:
+    """Whether a body of this type is read as HTML."""
+    return mime_type in ("text/html", "application/xhtml+xml")
+
+
+def robots_metas(metas: Iterable[Attributes]) -> list[tuple[str, str]]:
+    """What <meta> elements (`Document.metas`) say to crawlers.
+
+    (name in lower case, content) of `robots` and of every other <meta name> whose content restricts some crawler.
+    """
+    found: list[tuple[str, str]] = []
+    for attributes in metas:
+        name = (attributes.get("name") or "").strip().lower()
+        content = attributes.get("content") or ""
+        if name == "robots" or (
+            name and {word.strip() for word in content.lower().split(",")} & _RESTRICTIONS
+        ):
+            found.append((name, content))
+    return found
+
+
+def _search(tree: LexborHTMLParser) -> _Found:
+    found = _Found()
+    headings = 0
+    for node in tree.css(_ELEMENTS):
+        tag = node.tag or ""
+        if tag in _HEADINGS:
+            headings += 1
+            text = _collapsed(node.text(), MAX_HEADING) if headings <= MAX_HEADINGS else None
+            if text:
+                found.headings.setdefault(tag, []).append(text)
+        elif tag == "script":
+            found.scripts.append(node.text())
+            continue
+        attributes = node.attributes
+        if tag == "time" and "itemprop" not in attributes:
+            found.times.append(attributes.get("datetime"))
+        elif len(found.marked) < _MAX_MARKED and (
+            tag in ("article", "main") or attributes.get("role") == "main"
+        ):
+            found.marked.append(node)
+        if attributes and ("itemprop" in attributes or "itemtype" in attributes):
+            _take_microdata(node, attributes, found)
+    return found
+
+
+def _take_microdata(node: LexborNode, attributes: Attributes, found: _Found) -> None:
+    kind = cleaned((attributes.get("itemtype") or "").strip().rstrip("/").rpartition("/")[2])
+    if kind and kind not in found.types and len(found.types) < 20:
+        found.types.append(kind)
+    for name in (attributes.get("itemprop") or "").split()[:5]:
+        if name == "articleBody":
+            if len(found.marked) < _MAX_MARKED and node not in found.marked:
+                found.marked.append(node)
+        elif name in _MICRODATA and name not in found.microdata:
+            values = map(attributes.get, ("content", "datetime", "href", "src"))
+            found.microdata[name] = next(filter(None, values), None) or cleaned(node.text())
+
+
+def _details(
+    named: dict[str, str], schema: list[Thing], found: _Found, robots: list[tuple[str, str]]
+) -> dict[str, Any]:
+    graph = [(name[3:], cleaned(value)) for name, value in named.items() if name.startswith("og:")]
+    modified = read_date(_first(named, _MODIFIED) or first_text(schema, "dateModified"))
+    # what is small comes first: there is room for it
+    return {
+        "modified": modified.isoformat() if modified else None,
+        "generator": _collapsed(named.get("generator"), MAX_HEADING),
+        "keywords": _collapsed(named.get("keywords"), 1_000),
+        "robots": {cleaned(name): cleaned(content) for name, content in robots[:10]},
+        "microdata": found.types,
+        "headings": found.headings,
+        "open_graph": dict([pair for pair in graph if pair[1]][:MAX_OPEN_GRAPH]),
+        "schema": schema,
+    }
+
+
+def _simplified(document: Document) -> dict[str, bool]:
+    return {"simplified": True} if document.simplified else {}
+
+
+def _author(named: dict[str, str], schema: list[Thing], microdata: dict[str, str]) -> str | None:
+    candidates = (*map(named.get, _AUTHORS), first_text(schema, "author", "creator"), microdata.get("author"))
+    for author in candidates:
+        # Facebook asks for the address of a profile there, which is nobody's name
+        if author and (name := _collapsed(author, MAX_AUTHOR)) and "://" not in name:
+            return name
+    return None
+
+
+def _published_at(named: dict[str, str], schema: list[Thing], found: _Found, url: str) -> datetime | None:
+    said = [first_text(schema, "datePublished", "uploadDate", "dateCreated"), *map(named.get, _PUBLISHED)]
+    said += [found.microdata.get("datePublished"), *(found.times if len(found.times) == 1 else ())]
+    for text in said:
+        if text and (moment := read_date(text)):
+            return moment
+    return date_in_path(urlsplit(url).path)
+
+
+def _image_url(
+    named: dict[str, str], schema: list[Thing], microdata: dict[str, str], base: str
+) -> str | None:
+    said = [*map(named.get, _IMAGES), first_text(schema, "image"), microdata.get("image")]
+    for address in said:
+        if address and (joined := _joined(base, address)):
+            return joined
+    return None
+
+
+def _first(named: dict[str, str], names: Iterable[str]) -> str | None:
+    return next(filter(None, map(named.get, names)), None)
+
+
+def _title(tree: LexborHTMLParser) -> str | None:
+    head = tree.head
+    for node in head.css("title") if head is not None else []:
+        return _collapsed(node.text(), MAX_TITLE)
+    for node in tree.css("title"):  # misplaced into the body, where a drawing may have titles too
+        if not _is_inside_svg(node):
+            return _collapsed(node.text(), MAX_TITLE)
+    return None
+
+
+def _is_inside_svg(node: LexborNode) -> bool:
+    parent = node.parent
+    while parent is not None and parent.tag != "svg":
+        parent = parent.parent
+    return parent is not None
+
+
+def _contents(metas: list[Attributes], attribute: str) -> dict[str, str]:
+    """The first content of each <meta> by the lower-cased value of one of its attributes."""
+    found: dict[str, str] = {}
+    for meta in metas:
+        if name := meta.get(attribute):
+            found.setdefault(name.strip().lower(), meta.get("content") or "")
+    return found
+
+
+def _language(tree: LexborHTMLParser, pragmas: dict[str, str], locale: str | None) -> str | None:
+    root = tree.root
+    attributes = root.attributes if root is not None else {}
+    said = attributes.get("lang"), attributes.get("xml:lang"), pragmas.get("content-language"), locale
+    for value in said:
+        if value and (match := _LANGUAGE.match(value)):
+            return match[1].lower()
+    return None
+
+
+def _base(tree: LexborHTMLParser, url: str) -> str:
+    """What the page's own addresses are joined to."""
+    base = tree.head.css_first("base[href]") if tree.head is not None else None
+    return (_joined(url, base.attributes.get("href") or "") if base is not None else None) or url
+
+
+def _canonical_url(tree: LexborHTMLParser, base: str) -> str | None:
+    """Only a <link> in the head counts: elsewhere it may come from a visitor's comment."""
+    head = tree.head
+    for node in head.css("link[rel][href]") if head is not None else ():
+        attributes = node.attributes
+        if "canonical" in (attributes.get("rel") or "").lower().split():
+            return _joined(base, attributes.get("href") or "")
+    return None
+
+
+def _joined(base: str, href: str) -> str | None:
+    try:
+        joined: str = ada_url.join_url(base, href.strip())
+    except ValueError:
+        return None
+    return joined if joined.startswith(("http://", "https://")) and len(joined) <= MAX_URL else None
+
+
+def _collapsed(text: str | None, limit: int) -> str | None:
+    return cleaned(text, limit) or None if text else None

@@ -1,0 +1,160 @@
+"""What is wanted of an HTML page at once, made while its tree is there, so that the tree need not stay nor be sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from itertools import accumulate
+from typing import Any, TypeAlias
+
+import msgpack
+
+from webcrawl.documents.document import Attributes, Document
+from webcrawl.documents.html.facts import MAX_AUTHOR, MAX_DESCRIPTION, MAX_TITLE, MAX_URL, HTMLFacts, describe
+from webcrawl.documents.html.links import PageLinks, frame_links, page_links
+from webcrawl.documents.mime.facts import MAX_TEXT, trimmed
+from webcrawl.errors import UnreadableDocument
+
+_MOST_VALUES = 500_000
+Told: TypeAlias = str | None
+
+MAX_LINKS_LENGTH = 8_000_000
+"""Characters of a page's links together; those beyond are left out."""
+_STRINGS = {
+    "title": MAX_TITLE,
+    "description": MAX_DESCRIPTION,
+    "language": 3,
+    "canonical_url": MAX_URL,
+    "author": MAX_AUTHOR,
+    "image_url": MAX_URL,
+    "main_text": MAX_TEXT,
+}
+_FACTS = (*_STRINGS, "published_at", "details")
+assert {*_FACTS, "document"} == {one.name for one in fields(HTMLFacts)}
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What a page's spider and the first pipelines ask for.
+
+    metas    the attributes of each <meta content>, in document order
+    links    where the page leads to
+    frames   the addresses of a frameset's frames, in document order, each once
+    facts    what `describe` finds, where it was asked for
+    text     all text, where facts were asked for and no main part of it stands out
+    simhash  of the main part of the text or of all of it, where it was asked for and there are enough words
+    """
+
+    metas: list[Attributes]
+    links: PageLinks
+    frames: list[str]
+    facts: HTMLFacts | None = None
+    text: str | None = None
+    simhash: int | None = None
+
+
+def outlined(document: Document, *, facts: bool, simhash: bool) -> Outline:
+    """Read an HTML document: for its spider, for HtmlPipeline (`facts`) and for NearDuplicatesPipeline (`simhash`)."""
+    elements = document.elements
+    links, frames = _bounded(page_links(elements, document.url)), frame_links(elements, document.url)
+    if not facts:
+        return Outline(document.metas, links, frames)
+    found = describe(document)
+    text = found.main_text or found.text
+    number = None
+    if simhash and text:
+        from webcrawl.documents.simhash import simhash64  # NumPy is slow to import
+
+        number = simhash64(text)
+    return Outline(document.metas, links, frames, found, None if found.main_text else text, number)
+
+
+def _bounded(links: PageLinks) -> PageLinks:
+    """A page may have a base of 8,000 characters, and thousands of links of five."""
+    if sum(map(len, links.links)) <= MAX_LINKS_LENGTH:
+        return links
+    lengths = accumulate(map(len, links.links))
+    kept = [link for link, length in zip(links.links, lengths, strict=True) if length <= MAX_LINKS_LENGTH]
+    return replace(links, links=kept)
+
+
+def pack(outline: Outline) -> bytes:
+    """An outline as MessagePack."""
+    links, facts = outline.links, outline.facts
+    plain = (
+        outline.metas,
+        (links.links, links.nofollow, links.canonical, links.base, links.malformed),
+        outline.frames,
+        [getattr(facts, name) for name in _FACTS] if facts else None,
+        outline.text,
+        outline.simhash,
+    )
+    try:
+        return bytes(msgpack.packb(plain, datetime=True))
+    except UnicodeEncodeError:  # halves of surrogate pairs, which no store takes either
+        return bytes(msgpack.packb(plain, datetime=True, unicode_errors="replace"))
+
+
+def pack_error(why: str) -> bytes:
+    """Why there is none."""
+    return bytes(msgpack.packb(why, unicode_errors="replace"))
+
+
+def unpack(data: bytes, document: Document) -> Outline:
+    """The reverse; raises UnreadableDocument where `pack_error` was used.
+
+    Raises ValueError when it is neither's, for who wrote it may have been taken over.
+    """
+    try:
+        plain = msgpack.unpackb(data, timestamp=3, max_array_len=_MOST_VALUES, max_map_len=_MOST_VALUES)
+    except Exception as error:
+        raise ValueError(f"no outline: {error}") from error
+    if isinstance(plain, str):
+        raise UnreadableDocument(plain[:500])
+    try:
+        metas, links, frames, facts, text, simhash = plain
+        addresses, nofollow, canonical, base, malformed = links
+        found = None
+        if facts:
+            said = dict(zip(_FACTS, facts, strict=True))
+            found = HTMLFacts(**said | {"details": trimmed(said["details"])}, document=document)
+        joined = PageLinks(addresses, nofollow, canonical, base, malformed)
+        outline = Outline(metas, joined, frames, found, text, simhash)
+    except Exception as error:
+        raise ValueError(f"no outline: {error}") from error
+    if not _is_one(outline):
+        raise ValueError("no outline")
+    return outline
+
+
+def _is_one(outline: Outline) -> bool:
+    links = outline.links
+    return (
+        isinstance(outline.metas, list)
+        and all(map(_are_attributes, outline.metas))
+        and _are_strings(links.links)
+        and _are_strings(outline.frames)
+        and type(links.nofollow) is type(links.malformed) is int
+        and type(links.base) is str
+        and isinstance(links.canonical, Told)
+        and isinstance(outline.text, Told)
+        and (outline.simhash is None or type(outline.simhash) is int and 0 <= outline.simhash < 2**64)
+        and (outline.facts is None or _are_facts(outline.facts))
+    )
+
+
+def _are_attributes(one: Any) -> bool:
+    return isinstance(one, dict) and all(
+        isinstance(name, str) and isinstance(value, Told) for name, value in one.items()
+    )
+
+
+def _are_strings(many: Any) -> bool:
+    return isinstance(many, list) and set(map(type, many)) <= {str}
+
+
+def _are_facts(facts: HTMLFacts) -> bool:
+    return isinstance(facts.published_at, datetime | None) and all(
+        isinstance(said := getattr(facts, name), Told) and len(said or "") <= most
+        for name, most in _STRINGS.items()
+    )

@@ -1,0 +1,133 @@
+"""Large HTML is parsed in a thread: what takes the parser too long neither holds up the crawl nor is waited for.
+
+What `webcrawl.documents.markup_bounds` leaves out is told from counts; this bounds what no count tells,
+whatever it is. The parser
+cannot be told to stop. A thread that nobody waits for any more runs to its end, or to that of the process; as long as
+there is one, a reader tries each large page first, which can be killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from concurrent import futures
+
+from webcrawl.documents.document import Document, Parsed
+from webcrawl.documents.html.facts import is_html
+from webcrawl.documents.mime.facts import Facts
+from webcrawl.documents.mime.reader import TooMuch
+from webcrawl.documents.mime.reader_processes import Readers
+from webcrawl.errors import UnreadableDocument
+
+BYTES = 512 * 1024
+"""As much of the worst that is known takes the parser a second. A thread costs an honest page 2 to 8 ms more, of 80."""
+SECONDS = 3.0
+"""Of processor time; 8 MiB of usual markup take 0.3 s."""
+_LATE = f"takes the parser more than {SECONDS:g} seconds"
+
+
+def is_large(document: Document) -> bool:
+    """Whether it is HTML that had better be parsed here."""
+    return len(document) > BYTES and is_html(document.mime_type)
+
+
+class Trial:
+    """The large pages of one worker, one after the other; its methods are called in one event loop."""
+
+    def __init__(self, readers: Readers) -> None:
+        self._readers = readers
+        self._turn = asyncio.Lock()
+        self._late = 0
+
+    async def parse(self, document: Document) -> None:
+        """Give a document its tree, or have it say why it is `refused`."""
+        try:
+            async with self._turn:
+                if not self._late:
+                    document.take(await self._parsed(document))
+                    return
+            await self._readers.read("webcrawl.documents.html.timed_parse:read", document)
+            document.take(await self._parsed(document))
+        except UnreadableDocument as error:
+            document.refused = str(error)
+
+    async def _parsed(self, document: Document) -> Parsed:
+        attempt = _Attempt(document)
+        parsed = asyncio.wrap_future(attempt.parsed)
+        while (seconds := attempt.left()) > 0:
+            await asyncio.wait([parsed], timeout=seconds)
+        if attempt.parsed.done():
+            return await parsed
+        self._late += 1
+        parsed.add_done_callback(self._ended)
+        raise UnreadableDocument(_LATE)
+
+    def _ended(self, parsed: asyncio.Future[Parsed]) -> None:
+        self._late -= 1
+        parsed.exception()  # asked for, so that asyncio does not log it
+
+
+class StoredTrial:
+    """The large pages of who reads one after the other, and has no event loop."""
+
+    def __init__(self) -> None:
+        self._last: _Attempt | None = None
+
+    def parse(self, document: Document) -> None:
+        """See `Trial.parse`; nothing if it is not large. Waits for the end of one that took too long before."""
+        if not is_large(document):
+            return
+        if self._last is not None:
+            futures.wait([self._last.parsed])
+        self._last = _Attempt(document)
+        try:
+            document.take(self._last.result())
+        except UnreadableDocument as error:
+            document.refused = str(error)
+
+
+def read(document: Document) -> Facts:
+    """A reader that finds nothing; raises UnreadableDocument where the parser takes too long."""
+    _Attempt(document).result()
+    return Facts()
+
+
+class _Attempt:
+    """A document's tree, which a thread makes that ends with the process."""
+
+    def __init__(self, document: Document) -> None:
+        self.parsed: futures.Future[Parsed] = futures.Future()
+        self.parsed.set_running_or_notify_cancel()
+        self._clock: tuple[int, float] | None = None
+        threading.Thread(target=self._parse, args=(document,), name="parser", daemon=True).start()
+
+    def _parse(self, document: Document) -> None:
+        # macOS has no such clock
+        own = hasattr(time, "pthread_getcpuclockid")
+        clock = time.pthread_getcpuclockid(threading.get_ident()) if own else time.CLOCK_MONOTONIC
+        self._clock = clock, time.clock_gettime(clock)
+        try:
+            self.parsed.set_result(document.parsed())
+        except Exception as error:
+            self.parsed.set_exception(UnreadableDocument(f"{type(error).__name__}: {error}"[:500]))
+
+    def left(self) -> float:
+        """Seconds of processor time that it may still take; none if it is done."""
+        if self.parsed.done():
+            return 0.0
+        if self._clock is None:
+            return SECONDS
+        clock, start = self._clock
+        try:
+            return start + SECONDS - time.clock_gettime(clock)
+        except OSError:  # the thread has ended meanwhile
+            return 0.0
+
+    def result(self) -> Parsed:
+        """Wait for it; raises UnreadableDocument, and TooMuch when it takes too long."""
+        while (seconds := self.left()) > 0:
+            futures.wait([self.parsed], seconds)
+        if not self.parsed.done():
+            raise TooMuch(_LATE)
+        return self.parsed.result()

@@ -1,0 +1,120 @@
+"""Archives: what is in them, by their tables of contents; nothing is unpacked but what leads to the next entry."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable
+from typing import Any, BinaryIO, cast
+
+from webcrawl.documents.document import Document
+from webcrawl.documents.mime import seven_zip
+from webcrawl.documents.mime.facts import Facts
+from webcrawl.errors import UnreadableDocument
+
+MOST_MEMBERS = 20_000
+SHOWN_MEMBERS = 100
+MOST_BYTES = 1024 * 1024 * 1024
+"""Of a packed tar archive, which has no table of contents: so much is unpacked to find its entries."""
+
+_TAR_AT = 257
+_BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, OSError)
+_OPENERS: dict[bytes, tuple[str, Callable[[BinaryIO], Any]]] = {
+    b"\x1f\x8b": ("gzip", lambda file: gzip.GzipFile(fileobj=file)),
+    b"BZh": ("bzip2", bz2.BZ2File),
+    b"\xfd7zXZ\x00": ("xz", lzma.LZMAFile),
+}
+
+
+def read(document: Document) -> Facts:
+    """Raises UnreadableDocument."""
+    try:
+        return Facts(details=_contents(document))
+    except (*_BROKEN, seven_zip.Broken, struct.error) as error:
+        raise UnreadableDocument(f"is broken: {error}") from error
+
+
+def _contents(document: Document) -> dict[str, Any]:
+    start = document.start(512)
+    if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _zip(document)
+    if start.startswith(seven_zip.SIGNATURE):
+        return seven_zip.contents(document.open(), SHOWN_MEMBERS)
+    if start.startswith(b"Rar!\x1a\x07"):
+        from webcrawl.documents.mime import rar  # few archives need its library
+
+        return rar.contents(document.open(), SHOWN_MEMBERS, MOST_MEMBERS)
+    if start[_TAR_AT : _TAR_AT + 5] == b"ustar":
+        return _tar(document.open(), "tar")
+    for magic, (name, opened) in _OPENERS.items():
+        if start.startswith(magic):
+            with opened(document.open()) as stream:
+                head = stream.read(512)
+            if head[_TAR_AT : _TAR_AT + 5] != b"ustar":
+                return {"format": name}
+            with opened(document.open()) as stream:
+                return _tar(cast("BinaryIO", _Bounded(stream)), f"tar, {name}")
+    if document.mime_type == "application/x-tar":  # the oldest ones have no magic
+        return _tar(document.open(), "tar")
+    raise UnreadableDocument("is broken, or an archive of another kind")
+
+
+def _zip(document: Document) -> dict[str, Any]:
+    with zipfile.ZipFile(document.open()) as archive:
+        members = archive.infolist()
+    return {
+        "format": "zip",
+        "members": len(members),
+        "unpacked": sum(member.file_size for member in members),
+        "names": [member.filename for member in members[:SHOWN_MEMBERS]],
+        "encrypted": any(member.flag_bits & 1 for member in members) or None,
+    }
+
+
+def _tar(stream: BinaryIO, name: str) -> dict[str, Any]:
+    details: dict[str, Any] = {"format": name, "members": 0, "unpacked": 0, "names": []}
+    try:
+        with tarfile.open(fileobj=stream, mode="r|") as archive:
+            for member in archive:
+                details["members"] += 1
+                details["unpacked"] += member.size
+                if len(details["names"]) < SHOWN_MEMBERS:
+                    details["names"].append(member.name)
+                if details["members"] == MOST_MEMBERS:
+                    details["cut"] = True
+                    break
+    except _TooMuch:
+        details["cut"] = True
+    except _BROKEN:
+        if not details["members"]:
+            raise
+        details["broken"] = True
+    return details
+
+
+class _TooMuch(Exception):
+    """More than is unpacked has been unpacked."""
+
+
+class _Bounded(io.RawIOBase):
+    """What an archive unpacks to, up to `MOST_BYTES`."""
+
+    def __init__(self, source: BinaryIO) -> None:
+        self._source = source
+        self._left = MOST_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._source.read(size)
+        self._left -= len(data)
+        if self._left < 0:
+            raise _TooMuch
+        return data

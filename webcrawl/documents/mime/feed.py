@@ -1,0 +1,122 @@
+"""RSS, Atom and RDF feeds by feedparser: what the feed says of itself, its entries and where they lead."""
+
+from __future__ import annotations
+
+import calendar
+import io
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import feedparser
+from selectolax.lexbor import LexborHTMLParser
+
+from webcrawl.documents.document import Document
+from webcrawl.documents.mime.facts import Facts, Link, collapsed, join, language
+from webcrawl.errors import UnreadableDocument
+
+MOST_BYTES = 20_000_000
+MOST_ENTRIES = 5_000
+SHOWN_ENTRIES = 50
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Feeds have no need of a DOCTYPE that defines entities, and entities can grow a thousandfold. Past what stands before
+# the DOCTYPE and, in it, before the first entity; an article that shows how to define one is none.
+_ENTITIES = re.compile(
+    rb"""(?:[^<]|<\?.*?\?>|<!--.*?-->)*+<!DOCTYPE(?:[^>\["']|"[^"]*"|'[^']*')*+\["""
+    rb"""(?:[^\]<"']|"[^"]*"|'[^']*'|<\?.*?\?>|<!--.*?-->|<!(?!ENTITY|--))*+<!ENTITY""",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def read(document: Document) -> Facts:
+    """At most 5,000 entries, of which details show the first 50; links carry the entries' dates."""
+    if len(document) > MOST_BYTES:
+        raise UnreadableDocument(f"has {len(document):,} bytes, more than any feed needs")
+    if _ENTITIES.match(document.body):
+        raise UnreadableDocument("defines entities, which no feed needs")
+    parsed = feedparser.parse(
+        io.BytesIO(document.body),
+        response_headers={"content-location": document.url, "content-type": _content_type(document)},
+        resolve_relative_uris=False,
+        sanitize_html=False,
+    )
+    feed, entries = parsed.feed, parsed.entries[:MOST_ENTRIES]
+    version = parsed.get("version")  # missing where there was nothing to read
+    if not version and not entries:
+        raise UnreadableDocument(f"is no feed: {parsed.get('bozo_exception', 'it has no entries')}")
+    links = _links(feed, entries, document.url)
+    return Facts(
+        title=_plain(feed.get("title")),
+        description=_plain(feed.get("subtitle")),
+        language=language(feed.get("language")),
+        author=_plain(feed.get("author")),
+        published=_time(feed, "published"),
+        modified=_time(feed, "updated") or max(filter(None, links.values()), default=None),
+        text=" ".join(_text(entry) for entry in entries) or None,
+        links=[Link(url, modified) for url, modified in links.items()],
+        details={
+            "format": version or None,
+            "entries": len(parsed.entries),
+            "items": [_shown(entry, document.url) for entry in entries[:SHOWN_ENTRIES]],
+            "broken": bool(parsed.bozo) or None,
+        },
+    )
+
+
+def _content_type(document: Document) -> str:
+    return f"{document.mime_type}; charset={document.charset or 'utf-8'}"
+
+
+def _links(
+    feed: Mapping[str, Any], entries: list[Mapping[str, Any]], base: str
+) -> dict[str, datetime | None]:
+    """Where a feed and its entries lead, without what is attached to them; the time is that of the last change."""
+    found: dict[str, datetime | None] = {}
+    for entry in entries:
+        changed = _time(entry, "updated") or _time(entry, "published")
+        addresses = [link.get("href") for link in entry.get("links", []) if _leads_on(link)]
+        for address in addresses or [entry.get("link")]:
+            if address and (url := join(base, address)):
+                found[url] = changed
+    for link in feed.get("links", []):
+        # "next" and its like are other pages of the feed (RFC 5005)
+        if link.get("href") and _leads_on(link) and (url := join(base, link["href"])):
+            found.setdefault(url, None)
+    return found
+
+
+def _leads_on(link: Mapping[str, Any]) -> bool:
+    return link.get("rel", "alternate") in ("alternate", "next", "prev-archive", "next-archive", "related")
+
+
+def _shown(entry: Mapping[str, Any], base: str) -> dict[str, Any]:
+    return {
+        "title": _plain(entry.get("title")),
+        "url": join(base, entry.get("link") or ""),
+        "published": _time(entry, "published") or _time(entry, "updated"),
+        "author": _plain(entry.get("author")),
+        "enclosures": [link.get("href") for link in entry.get("links", []) if link.get("rel") == "enclosure"],
+    }
+
+
+def _text(entry: Mapping[str, Any]) -> str:
+    contents = [content.get("value") for content in entry.get("content", [])]
+    parts = [entry.get("title"), *(contents or [entry.get("summary")])]
+    return " ".join(filter(None, (_plain(part, 100_000) for part in parts)))
+
+
+def _plain(markup: object, limit: int = 5_000) -> str | None:
+    """Text of what may be HTML."""
+    if not isinstance(markup, str) or not ("<" in markup or "&" in markup):
+        return collapsed(markup, limit)
+    body = LexborHTMLParser(markup[: 10 * limit]).body
+    return collapsed(body.text(separator=" "), limit) if body is not None else None
+
+
+def _time(said: Mapping[str, Any], name: str) -> datetime | None:
+    parsed = said.get(f"{name}_parsed")
+    try:
+        return _EPOCH + timedelta(seconds=calendar.timegm(parsed)) if parsed else None
+    except (OverflowError, ValueError, TypeError):
+        return None

@@ -1,0 +1,74 @@
+"""JSON: what it is at the top, JSON-LD and JSON feeds."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from webcrawl.documents.document import Document
+from webcrawl.documents.mime.facts import MAX_DESCRIPTION, MAX_TITLE, Facts, Link, collapsed, join, language
+from webcrawl.documents.mime.sitemap import w3c_time
+from webcrawl.errors import UnreadableDocument
+
+SHOWN_KEYS = 50
+_TITLES = ("title", "name", "headline")
+_FEED = "https://jsonfeed.org/version/"
+
+
+def read(document: Document) -> Facts:
+    """Raises UnreadableDocument where it is no JSON; what nests too deep raises RecursionError."""
+    try:
+        value = json.loads(document.text)
+    except json.JSONDecodeError as error:
+        raise UnreadableDocument(f"is broken: {error}") from error
+    if isinstance(value, list):
+        first = value[0] if value else None
+        return Facts(details={"kind": "array", "items": len(value), **_keys(first)})
+    if not isinstance(value, dict):
+        return Facts(details={"kind": type(value).__name__})
+    details: dict[str, Any] = {"kind": "object", **_keys(value), "types": _types(value)}
+    links = _feed_links(value, document.url)
+    if str(value.get("version", "")).startswith(_FEED):
+        details |= {"format": "json feed", "entries": len(links)}
+    return Facts(
+        title=next((text for key in _TITLES if (text := collapsed(value.get(key), MAX_TITLE))), None),
+        description=collapsed(value.get("description"), MAX_DESCRIPTION),
+        language=language(value.get("language") or value.get("inLanguage")),
+        published=_time(value.get("datePublished")),
+        modified=_time(value.get("dateModified")),
+        text=collapsed(value.get("articleBody"), 1_000_000),
+        links=links,
+        details=details,
+    )
+
+
+def _keys(value: object) -> dict[str, Any]:
+    return {"keys": list(value)[:SHOWN_KEYS]} if isinstance(value, dict) else {}
+
+
+def _types(value: dict[str, Any]) -> list[str]:
+    """JSON-LD: the types of the thing, or of the things in its graph."""
+    things = value["@graph"] if isinstance(value.get("@graph"), list) else [value]
+    found: dict[str, None] = {}
+    for thing in things[:SHOWN_KEYS]:
+        types = thing.get("@type") if isinstance(thing, dict) else None
+        for name in types if isinstance(types, list) else [types]:
+            if isinstance(name, str):
+                found[name] = None
+    return list(found)
+
+
+def _feed_links(value: dict[str, Any], base: str) -> list[Link]:
+    """Where a JSON feed (https://www.jsonfeed.org/version/1.1/) leads; nothing else says which strings are links."""
+    items = value.get("items")
+    if not str(value.get("version", "")).startswith(_FEED) or not isinstance(items, list):
+        return []
+    found: dict[str, Link] = {}
+    for item in items:
+        if isinstance(item, dict) and isinstance(item.get("url"), str) and (url := join(base, item["url"])):
+            found[url] = Link(url, _time(item.get("date_modified") or item.get("date_published")))
+    return list(found.values())
+
+
+def _time(text: object) -> Any:
+    return w3c_time(text) if isinstance(text, str) else None

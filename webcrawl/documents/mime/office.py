@@ -1,0 +1,234 @@
+"""Office documents: text and links of OOXML and OpenDocument, of the older binary ones what they say of themselves."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+import olefile
+from lxml import etree
+
+from webcrawl.documents.document import Document
+from webcrawl.documents.mime.facts import MAX_TEXT, Facts, Link, absolute, language
+from webcrawl.documents.mime.sitemap import w3c_time
+from webcrawl.documents.mime.zipped import Zipped, first_texts, local, parse
+from webcrawl.errors import UnreadableDocument
+
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+# The main part of an OOXML document, where no relation names it, and where Excel and PowerPoint keep their text.
+_MAIN_PARTS = ("word/document.xml", "xl/workbook.xml", "ppt/presentation.xml")
+_TEXTS = re.compile(r"xl/sharedStrings\.xml|ppt/slides/slide(\d+)\.xml")
+_SHEETS = re.compile(r"xl/worksheets/sheet(\d+)\.xml")
+# Elements by their local names: those that end a line, those that stand for a character, and those whose text nobody
+# sees: deletions that are tracked, codes of fields, formats, readings of characters.
+_PARAGRAPHS = frozenset({"p", "si", "is", "h", "table-cell"})
+_CHARACTERS = {**dict.fromkeys(("br", "cr", "tab", "ptab", "line-break", "s"), " "), "noBreakHyphen": "-"}
+_UNSEEN = frozenset(
+    {"del", "delText", "moveFrom", "tracked-changes", "instrText", "delInstrText", "automatic-styles", "rPh"}
+)
+_HYPERLINK = re.compile(r"""\bHYPERLINK\s+(?:"([^"\n]+)"|([^\s"\\]+))""")
+_STATISTICS = ("Pages", "Words", "Slides", "Application", "Company")
+
+
+def read(document: Document) -> Facts:
+    """Raises UnreadableDocument: it is broken, locked, or too much to unpack."""
+    if document.start(len(_OLE)) == _OLE:
+        return _read_ole(document)
+    if document.start(2) != b"PK":
+        raise UnreadableDocument("is broken, or no office document")
+    office = Zipped(document)
+    if "[Content_Types].xml" in office:
+        return _read_ooxml(office, document.url)
+    if "content.xml" in office:
+        return _read_odf(office, document.url)
+    raise UnreadableDocument("is broken: it is a zip file, but of no office document")
+
+
+def _read_ooxml(office: Zipped, base: str) -> Facts:
+    said = first_texts(office.xml("docProps/core.xml")) if "docProps/core.xml" in office else {}
+    counted = first_texts(office.xml("docProps/app.xml")) if "docProps/app.xml" in office else {}
+    relations = {name: office.xml(name) for name in office.names if name.endswith(".rels")}
+    name = _main_part(office, relations.get("_rels/.rels"))
+    main = office.xml(name) if name else None
+    kind = local(main) if main is not None else ""
+    addresses = _relations(relations.values())
+    if main is not None and kind == "document":
+        text = _text([main])
+        addresses += _fields(main)
+    else:
+        text = _text(_parts(office))
+    return Facts(
+        title=said.get("title"),
+        description=said.get("description") or said.get("subject"),
+        author=said.get("creator"),
+        language=language(said.get("language")),
+        published=w3c_time(said.get("created", "")),
+        modified=w3c_time(said.get("modified", "")),
+        text=text,
+        links=[Link(url) for url in absolute(addresses, base)],
+        details={
+            **{name.lower(): _number(counted.get(name.lower())) for name in _STATISTICS},
+            "keywords": said.get("keywords"),
+            "sheets": [one.get("name") for one in main.iter("{*}sheet")]
+            if main is not None and kind == "workbook"
+            else None,
+        },
+    )
+
+
+def _main_part(office: Zipped, relations: etree._Element | None) -> str | None:
+    """The name of the part that the others belong to: Word's need not be word/document.xml."""
+    for relation in relations if relations is not None else ():
+        if str(relation.get("Type")).endswith("/officeDocument"):
+            name = posixpath.normpath(str(relation.get("Target") or "")).lstrip("/")
+            if name in office:
+                return name
+    return next((name for name in _MAIN_PARTS if name in office), None)
+
+
+def _parts(office: Zipped) -> Iterator[etree._Element]:
+    """What holds the text of slides or sheets; these have it in cells where there is no table of strings."""
+    if texts := _numbered(office, _TEXTS):
+        yield from map(office.xml, texts)
+        return
+    for name in _numbered(office, _SHEETS):
+        if b"inlineStr" in (data := office.read(name)):
+            yield from parse(data).iter("{*}is")
+
+
+def _numbered(office: Zipped, pattern: re.Pattern[str]) -> list[str]:
+    found = ((int(match[1] or 0), name) for name in office.names if (match := pattern.fullmatch(name)))
+    return [name for _, name in sorted(found)]
+
+
+def _read_odf(office: Zipped, base: str) -> Facts:
+    meta = office.xml("meta.xml") if "meta.xml" in office else None
+    said = first_texts(meta) if meta is not None else {}
+    content = office.xml("content.xml")
+    counts = {
+        etree.QName(name).localname.removesuffix("-count") + "s": _number(value)
+        for element in (meta.iter() if meta is not None else ())
+        if local(element) == "document-statistic"
+        for name, value in element.attrib.items()
+    }
+    addresses = filter(None, (_attribute(element, "href") for element in content.iter("{*}a")))
+    return Facts(
+        title=said.get("title"),
+        description=said.get("description") or said.get("subject"),
+        author=said.get("creator") or said.get("initial-creator"),
+        language=language(said.get("language")),
+        published=w3c_time(said.get("creation-date", "")),
+        modified=w3c_time(said.get("date", "")),
+        text=_text([content]),
+        links=[Link(url) for url in absolute(addresses, base)],
+        details={"application": said.get("generator"), **counts},
+    )
+
+
+def _read_ole(document: Document) -> Facts:
+    try:
+        with olefile.OleFileIO(document.open()) as file:
+            said = file.get_metadata()
+            streams = {stream[0] for stream in file.listdir()}
+    except Exception as error:  # olefile raises whatever it stumbles over
+        raise UnreadableDocument(f"is broken: {error}") from error
+    if "EncryptedPackage" in streams:
+        raise UnreadableDocument("is protected by a password")
+    details: dict[str, Any] = {
+        "pages": said.num_pages,
+        "words": said.num_words,
+        "slides": said.slides,
+        "application": _decoded(said.creating_application),
+        "company": _decoded(said.company),
+        "keywords": _decoded(said.keywords),
+    }
+    return Facts(
+        title=_decoded(said.title),
+        description=_decoded(said.subject),
+        author=_decoded(said.author),
+        published=said.create_time if isinstance(said.create_time, datetime) else None,
+        modified=said.last_saved_time if isinstance(said.last_saved_time, datetime) else None,
+        details={name: value for name, value in details.items() if value},
+    )
+
+
+def _text(roots: Iterable[etree._Element]) -> str | None:
+    """What is written, with a space after each paragraph."""
+    pieces: list[str] = []
+    length = 0
+    for root in roots:
+        for piece in _pieces(root):
+            pieces.append(piece)
+            length += len(piece)
+            if length > MAX_TEXT:
+                return "".join(pieces)
+    return "".join(pieces) or None
+
+
+def _pieces(root: etree._Element) -> Iterator[str]:
+    walk = etree.iterwalk(root, events=("start", "end"))
+    for event, element in walk:
+        name = local(element)
+        if event == "end":
+            if name in _PARAGRAPHS:
+                yield " "
+            yield element.tail or ""
+        elif name in _UNSEEN or _is_other_version(name, element):
+            walk.skip_subtree()
+        else:
+            yield _CHARACTERS.get(name, "")
+            yield element.text or ""
+
+
+def _is_other_version(name: str, element: etree._Element) -> bool:
+    """Whether the same, for other programs, stands before it: the first version is as good as any."""
+    return name in ("Choice", "Fallback") and element.getprevious() is not None
+
+
+def _relations(roots: Iterable[etree._Element]) -> list[str]:
+    """Where hyperlinks lead that the parts of a document have a table of."""
+    return [
+        str(relation.get("Target") or "")
+        for root in roots
+        for relation in root.iter()
+        if relation.get("TargetMode") == "External" and str(relation.get("Type")).endswith("/hyperlink")
+    ]
+
+
+def _fields(root: etree._Element) -> list[str]:
+    """Where hyperlinks lead that are fields, whose code may be cut in pieces."""
+    codes = []
+    for element in root.iter("{*}instrText", "{*}fldChar", "{*}fldSimple"):
+        if local(element) == "instrText":
+            codes.append((element.text or "").replace("\n", " "))
+        else:
+            codes.append(f"\n{_attribute(element, 'instr') or ''}\n")
+    return [quoted or bare for quoted, bare in _HYPERLINK.findall("".join(codes))]
+
+
+def _attribute(element: etree._Element, name: str) -> str | None:
+    """The value of an attribute by its name without namespace."""
+    return next(
+        (str(value) for key, value in element.attrib.items() if etree.QName(key).localname == name), None
+    )
+
+
+def _number(text: object) -> int | str | None:
+    return (
+        int(text)
+        if isinstance(text, str) and text.isdecimal() and len(text) < 12
+        else str(text or "") or None
+    )
+
+
+def _decoded(value: object) -> str | None:
+    """Text of a property, whose code page olefile leaves to us."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError:
+            return value.decode("cp1252", "replace")
+    return value if isinstance(value, str) else None

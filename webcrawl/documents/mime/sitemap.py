@@ -1,0 +1,170 @@
+"""Sitemaps (https://www.sitemaps.org/protocol.html): index or list, as XML, gzip of it, or a list of lines."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import BinaryIO
+
+from lxml import etree
+
+from webcrawl.documents.document import Document
+from webcrawl.documents.mime.facts import MAX_LINKS, Facts, Link, join
+from webcrawl.documents.mime.xml import HARMLESS
+from webcrawl.errors import UnreadableDocument
+
+MOST_BYTES = 50 * 1024 * 1024
+"""What the protocol allows, unpacked; as it allows 50,000 URLs (`MAX_LINKS`). What is beyond is left."""
+
+_ROOTS = ("urlset", "sitemapindex")
+_ENTRIES = ("url", "sitemap")
+
+
+def read(document: Document) -> Facts:
+    """Links with the times of their last change; XML that is no sitemap has no facts. Raises UnreadableDocument."""
+    with document.open() as stream:
+        unpacked = _Unpacked(stream) if document.start(2) == b"\x1f\x8b" else _Bounded(stream)
+        if document.mime_type == "text/plain":
+            return _read_lines(unpacked, document.url)
+        return _read_xml(unpacked, document.url)
+
+
+def _read_lines(stream: _Bounded, base: str) -> Facts:
+    lines = io.TextIOWrapper(io.BufferedReader(stream), "utf-8-sig", "replace")
+    found: dict[str, datetime | None] = {}
+    for line in map(str.strip, lines):
+        if "://" in line[:10] and (url := join(base, line)) and not _note(found, url, None):
+            return _facts("text", found, cut=True)
+    return _facts("text", found, cut=stream.cut)
+
+
+def _note(found: dict[str, datetime | None], url: str, changed: datetime | None) -> bool:
+    """Add an entry; False when there are as many already as are taken."""
+    if len(found) == MAX_LINKS and url not in found:
+        return False
+    found[url] = changed
+    return True
+
+
+def _read_xml(stream: _Bounded, base: str) -> Facts:
+    found: dict[str, datetime | None] = {}
+    kind: str | None = None
+    try:
+        for event, element in _events(stream):
+            name = _local(element)
+            if event == "start":
+                if kind is None and name not in _ROOTS:
+                    return Facts()
+                kind = kind or name
+            elif name in _ENTRIES:
+                url, changed = _entry(element, base)
+                if url and not _note(found, url, changed):
+                    return _facts(kind, found, cut=True)
+                element.clear()
+                while element.getprevious() is not None:
+                    del element.getparent()[0]
+    except etree.XMLSyntaxError as error:
+        if not found:
+            raise UnreadableDocument(f"is broken: {error}") from error
+        # what could be read is good, as every entry stands for itself
+        return _facts(kind, found, cut=stream.cut, broken=True)
+    return _facts(kind, found, cut=stream.cut)
+
+
+def _events(stream: _Bounded) -> Iterator[tuple[str, etree._Element]]:
+    """Starts and ends of elements; nothing is fetched, and no entity of the document's own is replaced."""
+    events: Iterator[tuple[str, etree._Element]] = etree.iterparse(
+        stream, events=("start", "end"), **HARMLESS
+    )
+    return events
+
+
+def _entry(element: etree._Element, base: str) -> tuple[str | None, datetime | None]:
+    url, changed = None, None
+    for child in element:
+        name = _local(child)
+        if name == "loc":
+            url = join(base, child.text or "")
+        elif name == "lastmod":
+            changed = w3c_time((child.text or "").strip())
+    return url, changed
+
+
+def _local(element: etree._Element) -> str:
+    tag = element.tag
+    return tag.rpartition("}")[2].lower() if isinstance(tag, str) else ""
+
+
+def w3c_time(text: str) -> datetime | None:
+    """A W3C date and time ("2004", "2004-12", "2004-12-23", "2004-12-23T18:00:15+00:00"); None when it is none."""
+    if text.isdigit() and len(text) == 4:
+        text += "-01-01"
+    elif len(text) == 7:
+        text += "-01"
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _facts(kind: str | None, found: dict[str, datetime | None], *, cut: bool, broken: bool = False) -> Facts:
+    return Facts(
+        modified=max(filter(None, found.values()), default=None),
+        links=[Link(url, changed) for url, changed in found.items()],
+        details={
+            "sitemap": kind,
+            "entries": len(found),
+            "cut": cut or None,
+            "broken": broken or None,
+        },
+    )
+
+
+class _Bounded(io.RawIOBase):
+    """A stream that ends after 50 MB: what is behind is no sitemap's."""
+
+    def __init__(self, source: BinaryIO) -> None:
+        self._source = source
+        self._left = MOST_BYTES
+        self.cut = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        if not self._left:
+            self.cut = self.cut or bool(self._more(1))
+            return 0
+        data = self._more(min(len(buffer), self._left))
+        self._left -= len(data)
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _more(self, most: int) -> bytes:
+        return self._source.read(most)
+
+
+class _Unpacked(_Bounded):
+    """The same of what gzip packed, in any number of members one after the other; where that is damaged it ends."""
+
+    def __init__(self, source: BinaryIO) -> None:
+        super().__init__(source)
+        self._inflate = zlib.decompressobj(wbits=31)
+
+    def _more(self, most: int) -> bytes:
+        while most:
+            packed = self._inflate.unconsumed_tail or self._inflate.unused_data or self._source.read(65_536)
+            if self._inflate.eof:
+                # zeros may follow a member
+                packed = packed.lstrip(b"\0") or self._source.read(65_536).lstrip(b"\0")
+                self._inflate = zlib.decompressobj(wbits=31)
+            try:
+                data = self._inflate.decompress(packed, most)
+            except zlib.error:
+                return b""
+            if data or not packed:
+                return data
+        return b""

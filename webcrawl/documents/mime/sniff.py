@@ -1,0 +1,212 @@
+"""What a body is: its MIME type, from the header, the first bytes and the URL.
+
+After the WHATWG MIME Sniffing standard (https://mimesniff.spec.whatwg.org/, section 7), with a crawler's liberties: a
+binary signature is believed where the header says text, `application/octet-stream` is looked at, even with `nosniff`,
+what no signature tells is told by the URL's extension, feeds and XHTML get types of their own, and a sitemap is XML
+whatever the header says, since many servers send theirs as HTML or plain text.
+"""
+
+from __future__ import annotations
+
+import mimetypes
+import re
+from pathlib import PurePosixPath
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from w3lib.encoding import read_bom
+
+from webcrawl.documents.body import Body
+from webcrawl.documents.mime.charset import CHARSET_BYTES, charset_of
+from webcrawl.documents.mime.signatures import TYPES, is_binary, signature
+
+# Bytes looked at, as in the standard ("resource header").
+SNIFF_BYTES = 1445
+
+_TYPE = re.compile(r"\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*(?:;|$)")
+_HTML = re.compile(
+    rb"\s*(?:<!--|<(?:!DOCTYPE\s+HTML|HTML|HEAD|SCRIPT|IFRAME|H1|DIV|FONT|TABLE|A|STYLE|TITLE|BODY|BR|B|P)[\s/>])",
+    re.IGNORECASE,
+)
+# The root element of XML, past its declaration, comments, processing instructions and DOCTYPE. Each of these is matched
+# in one way only: otherwise a few hundred bytes of them take hours.
+_XML_ROOT = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*+(?:(?><\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*+(?:\[.*?\])?\s*+>)\s*+)*+"
+    rb"<(?:[\w.-]++:)?([\w.-]++)",
+    re.DOTALL,
+)
+_SITEMAP_ROOTS = frozenset({b"urlset", b"sitemapindex"})
+_ROOT_TYPES = {
+    b"rss": "application/rss+xml",
+    b"RDF": "application/rss+xml",  # RSS 1.0 where it is served as plain XML
+    b"feed": "application/atom+xml",
+    b"html": "application/xhtml+xml",
+    b"svg": "image/svg+xml",
+}
+# Types that say nothing, so that content and extension decide alone.
+_UNKNOWN = frozenset({"", "*/*", "unknown/unknown", "application/unknown"})
+_UNTYPED_BINARY = frozenset({"application/octet-stream", "binary/octet-stream", "application/force-download"})
+# Containers whose contents only the header or the extension can tell (office documents, books, packages).
+_CONTAINERS = frozenset(
+    {"application/zip", "application/x-ole-storage", "application/gzip", "application/ogg"}
+)
+_CONTAINED = {
+    "application/ogg": ("ogg", "opus", "vorbis", "theora", "flac"),
+    "video/mp4": ("mp4", "m4a", "m4v", "aac", "quicktime", "3gp"),
+    "audio/mp4": ("mp4", "m4a", "aac"),
+    "video/webm": ("webm", "matroska"),
+    "video/x-matroska": ("webm", "matroska"),
+    "audio/mpeg": ("mpeg", "mp3"),
+}
+_SCRIPTABLE = frozenset(
+    {"text/html", "application/xhtml+xml", "text/xml", "application/xml", "image/svg+xml"}
+)
+_ZIP = frozenset({"application/zip", "application/x-zip-compressed"})
+_PLAIN_XML = frozenset({"text/xml", "application/xml"})
+# The table inside Python, not the one of this machine: the same answer everywhere.
+_EXTENSIONS = {
+    **mimetypes.MimeTypes().types_map[1],
+    ".apk": "application/vnd.android.package-archive",
+    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    ".epub": "application/epub+zip",
+    ".md": "text/markdown",
+    ".odp": "application/vnd.oasis.opendocument.presentation",
+    ".ods": "application/vnd.oasis.opendocument.spreadsheet",
+    ".odt": "application/vnd.oasis.opendocument.text",
+    ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    ".woff2": "font/woff2",
+    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+}
+
+
+def known_types() -> frozenset[str]:
+    """The types that a name or content can tell; any other was only declared, as anybody may declare anything."""
+    return TYPES | {
+        *_EXTENSIONS.values(),
+        *_ROOT_TYPES.values(),
+        *_PLAIN_XML,
+        *_UNTYPED_BINARY,
+        "text/html",
+        "text/plain",
+    }
+
+
+class MediaType(NamedTuple):
+    """A MIME type in lower case without parameters, and the name of a Python codec where the body is text."""
+
+    mime_type: str
+    charset: str | None
+
+
+def sniff(content_type: str | None, body: Body | bytes, url: str, *, nosniff: bool = False) -> MediaType:
+    """The media type of a decoded body; `content_type` is the header's value as received. Never raises.
+
+    `nosniff`: X-Content-Type-Options says that the header is right.
+    """
+    body = body if isinstance(body, Body) else Body(body)
+    mime_type = mime_type_of(content_type, body.start(SNIFF_BYTES), url, nosniff=nosniff)
+    if not is_text(mime_type):
+        return MediaType(mime_type, None)
+    return MediaType(mime_type, charset_of(content_type, body.start(CHARSET_BYTES), mime_type))
+
+
+def is_text(mime_type: str) -> bool:
+    """Whether bodies of this type are characters."""
+    kind, _, name = mime_type.partition("/")
+    return kind == "text" or name.endswith(
+        ("xml", "json", "javascript", "ecmascript", "x-www-form-urlencoded")
+    )
+
+
+def mime_type_of(content_type: str | None, body: bytes, url: str, *, nosniff: bool = False) -> str:
+    """The MIME type: declared, corrected by what the first bytes are, completed by the URL's extension."""
+    declared = _declared(content_type)
+    start = body[:SNIFF_BYTES]
+    if is_sitemap(start):
+        return "application/xml"
+    if declared in _UNKNOWN:
+        return _guess(start, url, scriptable=not nosniff)
+    if nosniff and declared not in _UNTYPED_BINARY:
+        return _xml_type(start, declared) if declared in _PLAIN_XML else declared
+    found = signature(start)
+    if declared in _UNTYPED_BINARY:
+        return _refined(found, url) if found else _by_extension(url) or declared
+    if found:
+        return _corrected(declared, found, url)
+    if declared in _PLAIN_XML or declared == "text/html":
+        return _xml_type(start, declared)
+    if declared == "text/plain" and is_binary(start) and read_bom(start)[0] is None:
+        return _by_extension(url) or "application/octet-stream"
+    return declared
+
+
+def is_sitemap(start: bytes) -> bool:
+    """Whether some bytes begin as the XML of a list of URLs or of an index of such lists does."""
+    return _root(start) in _SITEMAP_ROOTS
+
+
+def _root(start: bytes) -> bytes:
+    """The local name of the root element; empty where these bytes are none of XML."""
+    root = _XML_ROOT.match(start)
+    return root[1] if root else b""
+
+
+def _declared(content_type: str | None) -> str:
+    """The last type of a header that is one ("extract a MIME type" in the Fetch standard); empty where none is."""
+    matches = (_TYPE.match(part) for part in reversed((content_type or "").split(",")))
+    return next((match[1].lower() for match in matches if match and match[1] != "*/*"), "")
+
+
+def _guess(start: bytes, url: str, *, scriptable: bool) -> str:
+    """Section 7.1, completed by the extension; without `scriptable` never what could run as a script."""
+    found = signature(start)
+    if found and (scriptable or found != "application/pdf"):
+        return _refined(found, url)
+    if scriptable and _HTML.match(start):
+        return "text/html"
+    if scriptable and start.lstrip()[:5] == b"<?xml":
+        return _xml_type(start, "text/xml")
+    by_extension = _by_extension(url)
+    if is_binary(start) and read_bom(start)[0] is None:
+        return by_extension if by_extension and not is_text(by_extension) else "application/octet-stream"
+    if not scriptable and by_extension in _SCRIPTABLE:
+        return "text/plain"
+    return by_extension if by_extension and is_text(by_extension) else "text/plain"
+
+
+def _corrected(declared: str, found: str, url: str) -> str:
+    """A declared type that a binary signature may contradict."""
+    if is_text(declared):
+        return (
+            declared if declared == "image/svg+xml" and found.startswith("image/") else _refined(found, url)
+        )
+    if declared in _ZIP and found.startswith(("application/vnd.", "application/epub")):
+        return found
+    kind, _, name = declared.partition("/")
+    if kind in ("image", "font") and found.startswith(kind):
+        return found
+    if kind in ("audio", "video") and found.startswith(("audio/", "video/", "application/ogg")):
+        # of one container the header knows better what is in it
+        return declared if any(word in name for word in _CONTAINED.get(found, ())) else found
+    return declared
+
+
+def _refined(found: str, url: str) -> str:
+    by_extension = _by_extension(url) if found in _CONTAINERS else None
+    return by_extension if by_extension and not is_text(by_extension) else found
+
+
+def _xml_type(start: bytes, declared: str) -> str:
+    """Plain XML by its root element; HTML that is really a feed. Real HTML stays HTML, XHTML included."""
+    by_root = _ROOT_TYPES.get(_root(start))
+    if declared == "text/html":
+        return by_root if by_root in {"application/rss+xml", "application/atom+xml"} else declared
+    return by_root or declared
+
+
+def _by_extension(url: str) -> str | None:
+    try:
+        path = urlsplit(url).path
+    except ValueError:
+        return None
+    return _EXTENSIONS.get(PurePosixPath(path).suffix.lower())

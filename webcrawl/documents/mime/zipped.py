@@ -1,0 +1,85 @@
+"""Documents that are zip files of XML (office documents, books), unpacked no further than is good for us."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterator
+
+from lxml import etree
+
+from webcrawl.documents.document import Document
+from webcrawl.documents.mime.xml import HARMLESS
+from webcrawl.errors import UnreadableDocument
+
+MOST_BYTES = 64 * 1024 * 1024
+"""Of all members that are read, unpacked."""
+MOST_MEMBERS = 10_000
+_AT_ONCE = 65_536
+
+
+class Zipped:
+    """The members of a zip file. All methods raise UnreadableDocument: it is broken, or too much to unpack."""
+
+    def __init__(self, document: Document) -> None:
+        try:
+            self._zip = zipfile.ZipFile(document.open())
+            self.names = self._zip.namelist()
+        except (zipfile.BadZipFile, zipfile.LargeZipFile, ValueError, NotImplementedError, OSError) as error:
+            raise UnreadableDocument(f"is broken: {error}") from error
+        if len(self.names) > MOST_MEMBERS:
+            raise UnreadableDocument(f"has {len(self.names):,} members, more than are looked at")
+        self._left = MOST_BYTES
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._zip.NameToInfo
+
+    def read(self, name: str) -> bytes:
+        """A member as a whole."""
+        return b"".join(self._pieces(name))
+
+    def xml(self, name: str) -> etree._Element:
+        """A member's root element; see `parse`."""
+        return parse(self.read(name))
+
+    def _pieces(self, name: str) -> Iterator[bytes]:
+        try:
+            with self._zip.open(name) as member:
+                while piece := member.read(_AT_ONCE):
+                    self._left -= len(piece)
+                    if self._left < 0:
+                        raise UnreadableDocument(f"is larger than {MOST_BYTES:,} bytes when unpacked")
+                    yield piece
+        except KeyError:
+            raise UnreadableDocument(f"is broken: it has no {name}") from None
+        except RuntimeError as error:
+            raise UnreadableDocument("is protected by a password") from error
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, OSError) as error:
+            raise UnreadableDocument(f"is broken: {error}") from error
+
+
+def parse(data: bytes) -> etree._Element:
+    """The root of some XML: nothing is fetched, no entity replaced; raises UnreadableDocument."""
+    parser = etree.XMLParser(**HARMLESS)
+    try:
+        root = etree.fromstring(data, parser)
+    except (etree.XMLSyntaxError, ValueError) as error:
+        raise UnreadableDocument(f"is broken: {error}") from error
+    if root is None:
+        raise UnreadableDocument("is broken: it holds XML without an element")
+    return root
+
+
+def local(element: etree._Element) -> str:
+    """An element's name without its namespace."""
+    tag = element.tag
+    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
+
+
+def first_texts(root: etree._Element) -> dict[str, str]:
+    """The text of each element below `root`, by its local name in lower case; the first of a name counts."""
+    found: dict[str, str] = {}
+    for element in root.iter():
+        if element.text and (text := element.text.strip()):
+            found.setdefault(local(element).lower(), text)
+    return found

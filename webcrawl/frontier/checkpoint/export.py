@@ -1,0 +1,255 @@
+"""A logical copy of a crawl, taken while workers go on; see webcrawl.frontier.checkpoint.restore for the way back.
+
+The copy is of the moment at which `Exporter.begin` returned: every URL that had been added and was not settled then
+comes out of it, and none that was settled. What was found later may be in it or not, and what was fetched since then is
+fetched again. To that end:
+
+- From `begin` on, the scripts write every entry that leaves its place (queue, lease, sorted set, dead letters) into a
+  journal of its shard. All shards begin before the first is read.
+- An entry that does not leave its place until all places of the shard have been read is found there, whenever that
+  place is read: a scan gives everything that is there from its beginning to its end, long queues are read against the
+  direction in which entries leave. One that does is in the journal, which is read last. So the order in which places
+  are read does not matter, but for the seen set.
+- Queues that are continued in the store are no exception: what moves between the hot list, the outbox and the store
+  is in the journal, but for what goes from the outbox to the store. A queue is read in one step: what has gone there
+  before is found in the store, what goes there later was found in the outbox. Parts that are condemned go from the
+  queue to a list that is read later, and from there, if at all, by way of the journal to the dead letters. How it is
+  with queues that are too long for one step is told in webcrawl.frontier.checkpoint.queue_copy.
+- A URL added while the seen set is read may be in the copy as seen. It must then be in it as queued too: queues are
+  read after the seen set. The seen set is read in ascending order of buckets, since a split moves marks only upwards.
+- A page settled after `begin` is in the journal and fetched again, so it does not matter whether the copy of another
+  shard, taken earlier or later, has the links that were found on it.
+
+At the restore, what is in the journal is queued once, whatever copies of it were found elsewhere.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from webcrawl.engine.client import Call, Engine
+from webcrawl.engine.keys import Keys, host_of
+from webcrawl.errors import StoreError
+from webcrawl.frontier.checkpoint.queue_copy import QueueCopy
+from webcrawl.frontier.operations import BATCH
+from webcrawl.frontier.tails import Tails
+
+Record = list[Any]
+"""A kind and what belongs to it; see Exporter. Made of lists, bytes, texts and integers only."""
+
+HOLD_SECONDS = 60.0
+"""How long a shard stays held after `begin` or `renew`."""
+
+HASHES = ("limits", "spent", "parked")
+"""Hashes of a shard that tell something of hosts."""
+WAITING = ("later", "scheduled")
+
+_BUCKETS_AT_ONCE = 64
+_HOSTS_AT_ONCE = 200
+
+
+@dataclass(slots=True)
+class Exporter:
+    """Reads a crawl. `name` tells this checkpoint from others, `batch` is about how many entries are read at once.
+
+    Everything may raise redis-py's connection errors: then this checkpoint is void, since the engine may have gone back
+    by a moment. Records of a shard, in this order:
+
+        [name of a hash, [host, value, host, value...]]
+        ["dead", [[URL, its letters], ...]]
+        ["later" or "scheduled", [[due ms, member], ...]]
+        ["seen", marks as little-endian int64]
+        ["queue", [[host, [entry, ...]], ...]]      a host may come again, with later entries of a level
+        ["bury", host, reason, [entry, ...]]        dead letters that are not among the others yet
+        ["leased", [[host, [entry, ...]], ...]]     what workers had in hand, in the order in which they were given it
+        ["moved", [host LF entry, ...]]             the journal
+    """
+
+    engine: Engine
+    keys: Keys
+    name: str
+    tails: Tails
+    batch: int = BATCH
+    lost: int = 0
+    """URLs in the store that are damaged or missing: they are in no checkpoint, and for no worker."""
+    _servers: list[str] = field(default_factory=list)
+    _ahead: list[int] = field(default_factory=list)
+    """By how many ms the times of each shard are ahead of its server's clock: in a checkpoint they are by the clock."""
+
+    async def begin(self) -> None:
+        """Hold all shards; raises StoreError when somebody else writes a checkpoint of this crawl."""
+        self._servers = await self.engine.servers()
+        noted = await self._pipelined("get", [self.keys.clock(shard) for shard in range(self.keys.shards)])
+        self._ahead = [int(one.split()[1]) if one else 0 for one in noted]
+        holders = await self._hold("begin", range(self.keys.shards))
+        for holder in holders:
+            if holder != self.name:
+                await self._hold("end", range(self.keys.shards))
+                raise StoreError(
+                    f"another checkpoint of crawl {self.keys.crawl!r} is being written ({holder}); "
+                    f"one that was killed counts for {HOLD_SECONDS:.0f} seconds"
+                )
+
+    async def renew(self) -> None:
+        """To be called more often than every HOLD_SECONDS."""
+        await self._hold("renew", range(self.keys.shards))
+
+    async def end(self, shards: Sequence[int] | None = None) -> None:
+        """Let shards go, all by default; raises StoreError when one was not held all the time."""
+        chosen = range(self.keys.shards) if shards is None else shards
+        holders = await self._hold("end", chosen)
+        if shards is not None and any(holder != self.name for holder in holders):
+            raise StoreError(
+                "this checkpoint took too long to be heard of, or the crawl was cleared: begin anew"
+            )
+        if await self.engine.servers() != self._servers:
+            raise StoreError(
+                "a server of the engine was started or replaced meanwhile: begin the checkpoint anew"
+            )
+
+    async def crawl(self) -> AsyncIterator[Record]:
+        """What belongs to no shard, and what is known of hosts and duplicates:
+
+        ["counters", {name: number}], ["info" | "totals", {name: value}], ["set", "seeds" | "scope", [member, ...]],
+        ["met", HyperLogLog], ["hosts", [[host, {field: value}], ...]], ["sums", [[checksum, value], ...]],
+        ["texts", [[id of a URL, its SimHash and the URL], ...]], ["like", [[block in hexadecimal, its texts], ...]]
+        """
+        client = self.engine.client
+        yield ["counters", await self._counters()]
+        for name in ("info", "totals"):
+            yield [name, await client.hgetall(self.keys.own(name))]
+        for name in ("seeds", "scope"):
+            async for members in self._scan(client.sscan, self.keys.own(name)):
+                yield ["set", name, members]
+        yield ["met", await client.get(self.keys.own("hosts")) or b""]
+        async for names, hashes in self._hashes("wc:{s*}:host:*"):
+            yield ["hosts", [self._host_record(name, one) for name, one in zip(names, hashes, strict=True)]]
+        async for _, hashes in self._hashes(f"wc:{{s*}}:c:{self.keys.crawl}:sum:*"):
+            yield ["sums", [[digest, first] for one in hashes for digest, first in one.items()]]
+        async for _, hashes in self._hashes(f"wc:{{s*}}:c:{self.keys.crawl}:text:*"):
+            yield ["texts", [[url_id, text] for one in hashes for url_id, text in one.items()]]
+        async for names, texts in self._values("get", f"wc:{{s*}}:c:{self.keys.crawl}:like:*"):
+            blocks = [name.rsplit(b":", 1)[1] for name in names]
+            yield ["like", [[block, one or b""] for block, one in zip(blocks, texts, strict=True)]]
+
+    async def shard(self, shard: int) -> AsyncIterator[Record]:
+        """One shard; when all its records have been taken, it is held no longer."""
+        client, prefix = self.engine.client, self.keys.queue(shard)[0]
+        for name in HASHES:
+            async for found in self._scan(client.hscan, prefix + name):
+                yield [name, [part for pair in found.items() for part in pair]]
+        async for found in self._scan(client.hscan, prefix + "dead"):
+            yield ["dead", [[url, letters] for url, letters in found.items()]]
+        for name in WAITING:
+            async for members in self._scan(client.zscan, prefix + name):
+                yield [name, [[int(due) - self._ahead[shard], member] for member, due in members]]
+        async for record in self._seen(prefix):
+            yield record
+        async for record in self._queues(shard, prefix):
+            yield record
+        known: set[bytes] = set()
+        async for found in self._scan(client.zscan, prefix + "leases"):
+            yield ["leased", await self._leases(prefix, _news(dict(found), known))]
+        async for record in self._journal(prefix):
+            yield record
+        await self.end([shard])
+
+    def _host_record(self, key: bytes, fields: dict[bytes, bytes]) -> list[Any]:
+        """What is known of a host, without what crawls that are at work on it tell each other."""
+        host = key.split(b":host:", 1)[1]
+        record = {
+            name: value for name, value in fields.items() if name not in (b"held", b"holder", b"shares")
+        }
+        for name in (b"until", b"forgiven"):
+            if name in record:
+                record[name] = b"%d" % (int(record[name]) - self._ahead[self.keys.shard(host.decode())])
+        return [host, record]
+
+    async def _seen(self, prefix: str) -> AsyncIterator[Record]:
+        bucket, buckets = 0, 1
+        while True:
+            bits, split = await self.engine.client.hmget(prefix + "n", "bits", "split")
+            buckets = 2 ** int(bits or 0) + int(split or 0)
+            if bucket >= buckets:
+                return
+            chosen = range(bucket, min(bucket + _BUCKETS_AT_ONCE, buckets))
+            sets = await self._pipelined("smembers", [f"{prefix}seen:{one}" for one in chosen])
+            marks = [int(mark) for one in sets for mark in one]
+            yield ["seen", struct.pack(f"<{len(marks)}q", *marks)]
+            bucket = chosen.stop
+
+    async def _queues(self, shard: int, prefix: str) -> AsyncIterator[Record]:
+        known: set[bytes] = set()
+        queues = QueueCopy(self.engine, self.keys, self.tails, shard, self.batch)
+        async for names in self._scan(self.engine.client.hscan, prefix + "queued"):
+            async for found in queues.hosts([host_of(name) for name in _news(names, known)]):
+                yield ["queue", found]
+        async for condemned in queues.condemned():
+            yield ["bury", *condemned]
+        self.lost += queues.lost
+
+    async def _leases(self, prefix: str, hosts: list[bytes]) -> list[list[Any]]:
+        found = []
+        leases = await self._pipelined("hgetall", [prefix.encode() + b"lease:" + host for host in hosts])
+        for host, lease in zip(hosts, leases, strict=True):
+            entries = {int(index): entry for index, entry in lease.items() if index.isdigit()}
+            found.append([host, [entries[index] for index in sorted(entries)]])
+        return found
+
+    async def _journal(self, prefix: str) -> AsyncIterator[Record]:
+        # what leaves its place from now on was found there: a busy crawl cannot keep the checkpoint from its end
+        length = await self.engine.client.llen(prefix + "moved")
+        for start in range(0, length, self.batch):
+            end = min(start + self.batch, length) - 1
+            yield ["moved", await self.engine.client.lrange(prefix + "moved", start, end)]
+
+    async def _counters(self) -> dict[str, int]:
+        totals: dict[str, int] = {}
+        for shard in range(self.keys.shards):
+            for name, value in (await self.engine.client.hgetall(self.keys.counters(shard))).items():
+                totals[name.decode()] = totals.get(name.decode(), 0) + int(value)
+        return totals
+
+    def _hashes(self, pattern: str) -> AsyncIterator[tuple[list[bytes], list[dict[bytes, bytes]]]]:
+        return self._values("hgetall", pattern)
+
+    async def _values(self, command: str, pattern: str) -> AsyncIterator[tuple[list[bytes], list[Any]]]:
+        """The keys that a pattern means, and what is in them."""
+        names: list[bytes] = []
+        async for name in self.engine.client.scan_iter(match=pattern, count=BATCH):
+            names.append(name)
+            if len(names) >= _HOSTS_AT_ONCE:
+                yield names, await self._pipelined(command, names)
+                names = []
+        yield names, await self._pipelined(command, names)
+
+    async def _scan(self, command: Callable[..., Awaitable[Any]], key: str) -> AsyncIterator[Any]:
+        """What one key of many members holds, in batches."""
+        cursor = 0
+        while True:
+            cursor, found = await command(key, cursor=cursor, count=self.batch)
+            if found:
+                yield found
+            if not cursor:
+                return
+
+    async def _pipelined(self, command: str, keys: Sequence[str | bytes]) -> list[Any]:
+        pipeline = self.engine.client.pipeline(transaction=False)
+        for key in keys:
+            getattr(pipeline, command)(key)
+        return list(await pipeline.execute()) if keys else []
+
+    async def _hold(self, step: str, shards: Sequence[int]) -> list[str]:
+        arguments = (step, self.name, int(HOLD_SECONDS * 1000))
+        calls = [Call("hold_for_copy", self.keys.queue(shard), arguments) for shard in shards]
+        return [holder.decode() for holder in await self.engine.run_all(calls)]
+
+
+def _news(found: Iterable[bytes], known: set[bytes]) -> list[bytes]:
+    """What is found for the first time: a scan may give something twice."""
+    news = [one for one in found if one not in known]
+    known.update(news)
+    return news

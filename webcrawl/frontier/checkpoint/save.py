@@ -1,0 +1,218 @@
+"""Writing a checkpoint of a crawl into files, and reading it back."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from functools import partial
+
+import webcrawl
+from webcrawl.engine.client import AWAY
+from webcrawl.engine.keys import CRAWLS
+from webcrawl.errors import StoreError
+from webcrawl.frontier import Crawl
+from webcrawl.frontier.checkpoint.export import HOLD_SECONDS, Exporter, Record
+from webcrawl.frontier.checkpoint.files import (
+    CheckpointPlace,
+    FileWriter,
+    Manifest,
+    StoredFile,
+    check,
+    load_manifest,
+    records,
+)
+from webcrawl.frontier.checkpoint.restore import Importer
+
+_RENEW_SECONDS = HOLD_SECONDS / 4
+
+
+async def save(exporter: Exporter, place: CheckpointPlace, *, force: bool) -> Manifest:
+    """Write a checkpoint; raises StoreError when there is one already, unless it may be replaced (`force`)."""
+    old = place.read_manifest()
+    if old is not None and not force:
+        raise StoreError(f"there is a checkpoint at {place.uri} already: --force replaces it")
+    saving = _Saving(exporter, place)
+    try:
+        await exporter.begin()
+        async with _renewed(exporter.renew):
+            manifest = await saving.run()
+    except BaseException as error:
+        with suppress(*AWAY, StoreError):
+            await exporter.end()
+        saving.undo()
+        if isinstance(error, AWAY):
+            raise StoreError(f"the engine went away ({error}): begin the checkpoint anew") from error
+        raise
+    if old is not None:
+        with suppress(StoreError):  # a damaged one names no files
+            for file in Manifest.decoded(old, place.uri).files:
+                place.remove(file.name)
+    return manifest
+
+
+class _Saving:
+    """A checkpoint being written. Its files have names of their own: an older one stays whole until the end."""
+
+    def __init__(self, exporter: Exporter, place: CheckpointPlace) -> None:
+        self._exporter = exporter
+        self._place = place
+        self._id = uuid.uuid4().hex[:8]
+        self._line = _Line()
+        self._counts: dict[str, int] = {}
+        self._names: list[str] = []
+
+    def undo(self) -> None:
+        """Leave nothing behind."""
+        self._line.clear()
+        with suppress(StoreError):
+            for name in self._names:
+                self._place.remove(name)
+
+    async def run(self) -> Manifest:
+        keys = self._exporter.keys
+        begun = _now()
+        files = [await self._file("crawl", self._exporter.crawl())]
+        for shard in range(keys.shards):
+            self._line.show(f"shard {shard + 1} of {keys.shards}")
+            files.append(await self._file(f"shard-{shard:05}", self._exporter.shard(shard)))
+        self._line.clear()
+        manifest = Manifest(
+            keys.crawl,
+            keys.shards,
+            begun,
+            _now(),
+            webcrawl.__version__,
+            {**self._counts, "lost": self._exporter.lost},
+            tuple(files),
+        )
+        await asyncio.to_thread(self._place.write_manifest, manifest.encoded())
+        return manifest
+
+    async def _file(self, what: str, found: AsyncIterator[Record]) -> StoredFile:
+        self._names.append(f"{what}-{self._id}.wcf.gz")
+        with FileWriter(self._place.folder, self._names[-1]) as writer:
+            async for record in found:
+                writer.write(record)
+                if record[0] == "counters":
+                    self._counts = _counts(record[1])
+            stored = await asyncio.to_thread(writer.close)
+            await asyncio.to_thread(self._place.keep, writer.path)
+        return stored
+
+
+async def load(
+    importer: Importer,
+    place: CheckpointPlace,
+    crawl: Crawl,
+    clear: Callable[[], Awaitable[None]],
+    begun: Callable[[], Awaitable[None]],
+    *,
+    force: bool,
+) -> None:
+    """Restore a crawl that does not exist, or with `force` first `clear` it. `begun` is called before it is filled.
+
+    Raises StoreError, ConfigurationError. A damaged checkpoint touches nothing.
+    """
+    manifest = load_manifest(place)
+    for file in manifest.files:
+        await asyncio.to_thread(check, await asyncio.to_thread(place.fetch, file), file)
+    await _check_shards(crawl)
+    await importer.hold()
+    try:
+        if await crawl.exists():
+            await _check_replaceable(crawl, force=force)
+            await clear()
+            await importer.hold()  # this was cleared too
+        async with _renewed(importer.hold):
+            await crawl.begin(restoring=importer.name)
+            await begun()
+            await _fill(importer, place, manifest)
+        await importer.finish()
+    except AWAY as error:
+        raise StoreError(f"the engine went away ({error}): run scrapy restore again") from error
+    finally:
+        with suppress(*AWAY):
+            await importer.let_go()
+
+
+async def _fill(importer: Importer, place: CheckpointPlace, manifest: Manifest) -> None:
+    line = _Line()
+    for number, file in enumerate(manifest.files, 1):
+        line.show(f"file {number} of {len(manifest.files)}, {importer.urls:,} URLs")
+        path = await asyncio.to_thread(place.fetch, file)
+        await importer.load(partial(records, path))
+    line.clear()
+
+
+async def _check_shards(crawl: Crawl) -> None:
+    """Before anything is cleared for nothing."""
+    for name, shards in (await crawl.engine.client.hgetall(CRAWLS)).items():
+        if name.decode() != crawl.keys.crawl and int(shards) != crawl.keys.shards:
+            raise StoreError(
+                f"crawl {name.decode()!r} of this engine has FRONTIER_SHARDS {int(shards)}, and all crawls of an "
+                f"engine have the same: restore with -s FRONTIER_SHARDS={int(shards)}"
+            )
+
+
+async def _check_replaceable(crawl: Crawl, *, force: bool) -> None:
+    name = crawl.keys.crawl
+    if working := await crawl.working():
+        raise StoreError(
+            f"{working} workers are at work on crawl {name!r}: stop them first (one that was killed counts for "
+            f"{crawl.worker_seconds:.0f} seconds)"
+        )
+    if not force and not await crawl.restoring():
+        raise StoreError(
+            f"there is a crawl {name!r} already: --force forgets it first, or restore under another name"
+        )
+
+
+@asynccontextmanager
+async def _renewed(renew: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Call something again and again meanwhile."""
+
+    async def again() -> None:
+        while True:
+            await asyncio.sleep(_RENEW_SECONDS)
+            await renew()
+
+    task = asyncio.create_task(again())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError, StoreError, *AWAY):
+            await task
+
+
+class _Line:
+    """A line on a terminal that says how far it has come; nothing where there is none."""
+
+    def __init__(self) -> None:
+        self._shown = 0.0
+
+    def show(self, text: str) -> None:
+        if sys.stderr.isatty() and time.monotonic() - self._shown > 0.2:
+            self._shown = time.monotonic()
+            print(f"\r{text:<60}", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if self._shown:
+            print(f"\r{'':<60}\r", end="", file=sys.stderr, flush=True)
+
+
+def _counts(counters: dict[str, int]) -> dict[str, int]:
+    waiting = sum(counters.get(name, 0) for name in ("queued", "leased", "later"))
+    return {
+        "open": waiting - counters.get("parked", 0),
+        **{name: counters.get(name, 0) for name in ("seen", "done", "dead")},
+    }
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,254 @@
+"""Tails of queues: what is too long for the engine goes to the store, and comes back when its turn is near.
+
+Several workers may do this for one shard, and each may die anywhere. What leaves an outbox is compared with what was
+written; what enters a hot list must be the part that is next. So whatever is done late or twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from webcrawl.engine.client import AWAY, Call, Engine
+from webcrawl.engine.keys import Keys
+from webcrawl.errors import ConfigurationError, StoreError
+from webcrawl.frontier.crawl import Crawl
+from webcrawl.frontier.segments import Part, PartLost, SegmentStore, open_store, pack, unpack
+
+logger = logging.getLogger(__name__)
+
+KEPT_SECONDS = 600.0
+"""How long a segment that is not used is kept: an engine that has lost its last moments may believe it still is."""
+
+_SEGMENT_URLS = 1000
+_READS_AT_ONCE = 16
+_IDLE_SECONDS = 0.25
+_LONGEST_HOLD = 5.0
+_MARKER = "segments of one crawl"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What there is to do in a shard; see plan_spill.lua. It may be carried out late, twice or never."""
+
+    shard: int
+    segment: str
+    writes: Sequence[tuple[bytes, list[bytes]]]
+    """Queue and entries, a part each."""
+    reads: Sequence[tuple[bytes, bytes]]
+    """Queue and descriptor of its next part."""
+    burials: Sequence[tuple[bytes, bytes]]
+    """Letter and descriptor."""
+    unused: Sequence[bytes]
+
+    def __bool__(self) -> bool:
+        return bool(self.writes or self.reads or self.burials or self.unused)
+
+
+class Tails:
+    """The store's side of one crawl's queues. `uri` is a folder (file:///...) or a bucket (s3://...), None is neither.
+
+    The verbs raise StoreError while the store is away, and what `AWAY` names while the engine is.
+    """
+
+    def __init__(
+        self, engine: Engine, keys: Keys, crawl: Crawl, uri: str | None, *, kept_seconds: float = KEPT_SECONDS
+    ) -> None:
+        self._engine = engine
+        self._keys = keys
+        self._crawl = crawl
+        self._uri = uri
+        self._kept_ms = int(kept_seconds * 1000)
+        self._opened: SegmentStore | None = None
+        self._serving: asyncio.Task[None] | None = None
+
+    async def check(self) -> None:
+        """Raise StoreError for a store that cannot be used, ConfigurationError when it is not the crawl's.
+
+        A worker that looked for segments in another place than they are in would take them for lost.
+        """
+        if self._uri is None:
+            if await self._has_segments():
+                raise ConfigurationError(
+                    f"the queues of crawl {self._keys.crawl!r} have tails in a store: set FRONTIER_SPILL_URI to it"
+                )
+            return
+        store, folder = await self._store(), await self._crawl.tails()
+        try:
+            if folder is None or await asyncio.to_thread(store.exists, f"{folder}/{_MARKER}"):
+                return
+            if not await self._has_segments():
+                await asyncio.to_thread(store.write, f"{folder}/{_MARKER}", b"")
+                return
+        except StoreError as error:
+            logger.warning("FRONTIER_SPILL_URI %s: %s; hosts with long queues wait", store.uri(), error)
+            return
+        raise ConfigurationError(
+            f"FRONTIER_SPILL_URI {store.uri()}: the tails of the queues of crawl {self._keys.crawl!r} are in a "
+            f"folder {folder!r}, which is not there: all workers need the same store"
+        )
+
+    async def clear(self, folder: str | None) -> None:
+        """Delete the segments of a crawl that has been forgotten; says what stays when it cannot."""
+        if folder is None or self._uri is None:
+            return
+        try:
+            store = await self._store()
+            await asyncio.to_thread(store.clear, folder)
+        except StoreError as error:
+            logger.warning("The segments in %s of %s stay: %s", folder, self._uri, error)
+
+    async def read(self, shard: int, descriptor: bytes) -> list[bytes]:
+        """The entries of a part; raises PartLost when it is damaged or not there any more."""
+        return await self._part(f"{await self._folder()}/{shard:04}", descriptor)
+
+    async def bury(self, shard: int, letter: bytes, descriptor: bytes) -> list[bytes]:
+        """Make dead letters in the engine of a part that was condemned; returns its entries, none when it is lost."""
+        place = f"{await self._folder()}/{shard:04}"
+        found, *entries = await self._read(place, descriptor, b"a host that was given up")
+        await self._engine.run(Call("bury_part", self._keys.queue(shard), (letter, found, *entries)))
+        return entries
+
+    async def plan(self, shards: Sequence[int]) -> list[Plan]:
+        """What there is to do in these shards."""
+        names = [uuid.uuid4().hex[:16] for _ in shards]
+        calls = [
+            Call("plan_spill", self._keys.queue(shard), (name, _SEGMENT_URLS, _READS_AT_ONCE, self._kept_ms))
+            for shard, name in zip(shards, names, strict=True)
+        ]
+        replies = await self._engine.run_all(calls)
+        return [
+            Plan(shard, name, _pairs(reply[0]), _pairs(reply[1]), _pairs(reply[2]), reply[3])
+            for shard, name, reply in zip(shards, names, replies, strict=True)
+        ]
+
+    async def carry_out(self, plan: Plan) -> None:
+        """Read what hosts wait for, write what is too much, delete what is not used."""
+        folder = await self._folder()
+        place = f"{folder}/{plan.shard:04}"
+        await _all(self._refill(plan.shard, place, *one) for one in plan.reads)
+        await _all(self.bury(plan.shard, *one) for one in plan.burials)
+        if plan.writes:
+            await self._write(plan, place)
+        if plan.unused:
+            store = await self._store()
+            await _all(asyncio.to_thread(store.delete, f"{place}/{name.decode()}") for name in plan.unused)
+            await self._engine.change(f"{self._keys.queue(plan.shard)[0]}unused", "ZREM", *plan.unused)
+
+    def start(self, shards: Callable[[], Sequence[int]]) -> None:
+        """Care for the tails of these shards from now on, beside whatever else is done: a store may be slow."""
+        if self._uri is not None:
+            self._serving = asyncio.create_task(self._serve(shards))
+
+    async def stop(self) -> None:
+        """What is not finished is left as it is: somebody will do it again."""
+        while self._serving is not None and not self._serving.done():
+            # again and again: one that comes at a bad moment is lost in the engine's client
+            self._serving.cancel()
+            await asyncio.wait([self._serving], timeout=0.1)
+
+    async def _serve(self, shards: Callable[[], Sequence[int]]) -> None:
+        """Goes on until cancelled, whatever goes wrong."""
+        hold = 0.0
+        while True:
+            try:
+                plans = [plan for plan in await self.plan(shards()) if plan]
+                await _all(self.carry_out(plan) for plan in plans)
+                if hold and plans:
+                    logger.warning("The store of queues answers again: going on.")
+                    hold = 0.0
+                await asyncio.sleep(0.0 if plans else _IDLE_SECONDS)
+            except AWAY:
+                # the worker says so
+                await asyncio.sleep(_LONGEST_HOLD / 5)
+            except StoreError as error:
+                if not hold:
+                    logger.warning(
+                        "The store of queues is away (%s): hosts with long queues wait, nothing is lost.",
+                        error,
+                    )
+                hold = min(_LONGEST_HOLD, hold * 2 or 0.5)
+                await asyncio.sleep(hold)
+            except Exception:
+                logger.exception("The tails of queues cannot be served: trying again")
+                await asyncio.sleep(_LONGEST_HOLD)
+
+    async def _write(self, plan: Plan, place: str) -> None:
+        store = await self._store()
+        await self._be_there(store, place)
+        data, parts = pack(plan.segment, [entries for _, entries in plan.writes])
+        await asyncio.to_thread(store.write, f"{place}/{plan.segment}", data)
+        arguments: list[str | bytes | int] = [plan.segment]
+        for (queue, _), part in zip(plan.writes, parts, strict=True):
+            arguments += [queue, part.offset, part.length, part.urls, part.checksum]
+        await self._engine.run(Call("confirm_segment", self._keys.queue(plan.shard), arguments))
+
+    async def _refill(self, shard: int, place: str, queue: bytes, descriptor: bytes) -> None:
+        host, _, level = queue.rpartition(b" ")
+        found = await self._read(place, descriptor, host)
+        call = Call("refill", self._keys.queue(shard), (host, level, descriptor, *found))
+        await self._engine.run(call)
+
+    async def _read(self, place: str, descriptor: bytes, whose: bytes) -> list[bytes]:
+        """What refill.lua and bury_part.lua take: "found" and the entries, or "lost"."""
+        try:
+            return [b"found", *await self._part(place, descriptor)]
+        except PartLost as error:
+            part, store = Part.parse(descriptor), await self._store()
+            logger.error(
+                "%d URLs of %s are lost: segment %s at byte %d: %s",
+                *(part.urls, whose.decode(), store.uri(f"{place}/{part.segment}"), part.offset, error),
+            )
+            return [b"lost"]
+
+    async def _part(self, place: str, descriptor: bytes) -> list[bytes]:
+        store, part = await self._store(), Part.parse(descriptor)
+        try:
+            raw = await asyncio.to_thread(store.read, f"{place}/{part.segment}", part.offset, part.length)
+            return unpack(raw, part)
+        except PartLost:
+            await self._be_there(store, place)
+            raise
+
+    @staticmethod
+    async def _be_there(store: SegmentStore, place: str) -> None:
+        """Raise StoreError when the crawl's folder is not there: a disk that is not mounted has lost nothing."""
+        folder = place.partition("/")[0]
+        if not await asyncio.to_thread(store.exists, f"{folder}/{_MARKER}"):
+            raise StoreError(f"{store.uri(folder)} is not there")
+
+    async def _folder(self) -> str:
+        """The crawl's folder in the store. Its name is no one else's, also when two engines share the store."""
+        if folder := await self._crawl.tails():
+            return folder
+        folder = f"{self._keys.crawl}-{uuid.uuid4().hex[:8]}"
+        store = await self._store()
+        # first: whoever finds the folder's name must find the folder
+        await asyncio.to_thread(store.write, f"{folder}/{_MARKER}", b"")
+        return await self._crawl.set_tails(folder)
+
+    async def _has_segments(self) -> bool:
+        """Whether anything that is queued is in the store."""
+        names = [f"{self._keys.queue(shard)[0]}segments" for shard in range(self._keys.shards)]
+        return any([await self._engine.client.exists(name) for name in names])
+
+    async def _store(self) -> SegmentStore:
+        if self._opened is None:
+            assert self._uri is not None, "nothing is spilled without a store"
+            self._opened = await asyncio.to_thread(open_store, self._uri)
+        return self._opened
+
+
+def _pairs(flat: Sequence[Any]) -> list[tuple[Any, Any]]:
+    return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+async def _all(work: Any) -> None:
+    """Do all of it, also when some of it fails; then raise the first failure."""
+    for outcome in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome

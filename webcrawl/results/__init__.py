@@ -1,0 +1,1 @@
+"""What is made of a crawl that is over: exports, mirrors, link checks, monitoring."""

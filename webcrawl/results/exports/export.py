@@ -1,0 +1,135 @@
+"""From table `pages` into partitioned files: each row once, in bounded memory, complete or not there.
+
+Files are written under a name of this run beside their place, and come into it when all are whole; the manifest
+`_export.json`, which names them, is last.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import xxhash
+
+from webcrawl.documents.values import weight
+from webcrawl.errors import StoreError
+from webcrawl.results.exports.fields import FIELDS
+from webcrawl.results.exports.parts import Part, Row
+from webcrawl.results.exports.places import MANIFEST, Place
+
+BUFFERED_BYTES = 32_000_000
+"""Of rows in memory at once, 13,000 or so of a usual size."""
+OPEN_PARTS = 64
+ROWS_A_FILE = 1_000_000
+BYTES_A_FILE = 500_000_000
+HOST_PARTS = 16
+
+PARTITIONS: Mapping[str, Callable[[Row], str]] = {
+    "date": lambda row: f"date={row['fetched_at']:%Y-%m-%d}",
+    "host": lambda row: f"part={xxhash.xxh3_64_intdigest(row['host'].encode()) % HOST_PARTS:02}",
+    "none": lambda row: "",
+}
+"""Name -> the folder of a row: the day (UTC) of its answer, one of 16 by its host, or none."""
+
+
+def export(
+    rows: Iterable[Row],
+    place: Place,
+    part: type[Part],
+    partition: str,
+    *,
+    source: str,
+    only: Mapping[str, str] | None = None,
+    force: bool = False,
+) -> dict[str, Any]:
+    """Write rows to a place and return the manifest, in which `only` says which rows these are.
+
+    Raises StoreError when the place has an export and it is not to be replaced (`force`), or cannot be written.
+    """
+    old = place.manifest()
+    if old is not None and not force:
+        raise StoreError(
+            f"{place.uri} has an export of {old.get('rows')} rows of {old.get('exported_at')}: --force replaces it"
+        )
+    began = datetime.now(UTC)
+    stamp = f"{began:%Y%m%d%H%M%S%f}"
+    with place.workshop(stamp) as folder:
+        files = _Files(folder, part, PARTITIONS[partition], stamp)
+        try:
+            for row in rows:
+                files.add(row)
+        finally:
+            files.close()
+        manifest = {
+            "exported_at": began.isoformat(),
+            "source": source,
+            "only": dict(only or {}),
+            "format": part.suffix.removeprefix("."),
+            "partition": partition,
+            "rows": sum(files.rows.values()),
+            "files": [{"name": name, "rows": count} for name, count in sorted(files.rows.items())],
+            "fields": dict(FIELDS),
+        }
+        for name in files.rows:
+            place.publish(folder / name, name)
+        place.write(MANIFEST, json.dumps(manifest, indent=1).encode())
+    for file in (old or {}).get("files", ()):
+        place.delete(file["name"])
+    return manifest
+
+
+class _Files:
+    """The files of an export: rows wait until they are many bytes, the fullest partition is written first."""
+
+    def __init__(self, folder: Path, part: type[Part], partition: Callable[[Row], str], stamp: str) -> None:
+        self._folder = folder
+        self._part = part
+        self._partition = partition
+        self._stamp = stamp
+        self._waiting: dict[str, list[Row]] = defaultdict(list)
+        self._weights: Counter[str] = Counter()
+        self._total = 0
+        self._open: dict[str, tuple[str, Part]] = {}
+        self.rows: dict[str, int] = {}
+        """File -> its rows."""
+
+    def add(self, row: Row) -> None:
+        key, much = self._partition(row), weight(row)
+        self._waiting[key].append(row)
+        self._weights[key] += much
+        self._total += much
+        if self._total >= BUFFERED_BYTES:
+            self._write(self._weights.most_common(1)[0][0])
+
+    def close(self) -> None:
+        for key in list(self._waiting):
+            self._write(key)
+        for key in list(self._open):
+            self._close(key)
+
+    def _write(self, key: str) -> None:
+        rows = self._waiting.pop(key)
+        self._total -= self._weights.pop(key)
+        name, part = self._open.pop(key) if key in self._open else self._begin(key)
+        # behind the others: the first is the one that was not written to for longest
+        self._open[key] = name, part
+        part.write(rows)
+        self.rows[name] += len(rows)
+        if self.rows[name] >= ROWS_A_FILE or (self._folder / name).stat().st_size >= BYTES_A_FILE:
+            self._close(key)
+
+    def _begin(self, key: str) -> tuple[str, Part]:
+        if len(self._open) >= OPEN_PARTS:
+            self._close(next(iter(self._open)))
+        file = f"pages-{self._stamp}-{len(self.rows):05}{self._part.suffix}"
+        name = f"{key}/{file}" if key else file
+        (self._folder / name).parent.mkdir(parents=True, exist_ok=True)
+        self.rows[name] = 0
+        return name, self._part(self._folder / name)
+
+    def _close(self, key: str) -> None:
+        self._open.pop(key)[1].close()

@@ -1,0 +1,116 @@
+"""One file of an export: Parquet, JSON Lines or CSV, written row by row in bounded memory."""
+
+from __future__ import annotations
+
+import csv
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from webcrawl.documents.values import plain
+from webcrawl.errors import ConfigurationError
+from webcrawl.results.exports.fields import FIELDS
+
+Row = Mapping[str, Any]
+
+
+class Part(ABC):
+    """A file that is being written; `suffix` is that of its name."""
+
+    suffix: str
+
+    @abstractmethod
+    def __init__(self, path: Path) -> None: ...
+
+    @abstractmethod
+    def write(self, rows: Sequence[Row]) -> None:
+        """Append rows of table `pages`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Finish the file."""
+
+
+class ParquetPart(Part):
+    """A Parquet file with a row group for each `write`, compressed by Zstandard."""
+
+    suffix = ".parquet"
+
+    def __init__(self, path: Path) -> None:
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ImportError as error:
+            raise ConfigurationError(
+                "Parquet needs pyarrow: pip install 'webcrawl[parquet]', or pip install pyarrow"
+            ) from error
+        types = {
+            "string": pyarrow.string(),
+            "int32": pyarrow.int32(),
+            "int64": pyarrow.int64(),
+            "uint64": pyarrow.uint64(),
+            "double": pyarrow.float64(),
+            "time": pyarrow.timestamp("us", tz="UTC"),
+            "json": pyarrow.string(),
+        }
+        self._arrow = pyarrow
+        self._schema = pyarrow.schema([(name, types[kind]) for name, kind in FIELDS.items()])
+        self._writer = pyarrow.parquet.ParquetWriter(path, self._schema, compression="zstd")
+
+    def write(self, rows: Sequence[Row]) -> None:
+        flat = [_flat(row) for row in rows]
+        self._writer.write_table(self._arrow.Table.from_pylist(flat, schema=self._schema))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class JsonLinesPart(Part):
+    """One JSON object a line; what is not known is left out."""
+
+    suffix = ".jsonl"
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w", encoding="utf-8")
+
+    def write(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            known = {name: value for name in FIELDS if (value := row[name]) is not None}
+            self._file.write(json.dumps(plain(known), ensure_ascii=False) + "\n")
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class CsvPart(Part):
+    """RFC 4180 with a header line; JSON in one field, and nothing where nothing is known."""
+
+    suffix = ".csv"
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w", encoding="utf-8", newline="")
+        self._writer = csv.writer(self._file)
+        self._writer.writerow(FIELDS)
+
+    def write(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            flat = _flat(row)
+            self._writer.writerow([plain(flat[name]) for name in FIELDS])
+
+    def close(self) -> None:
+        self._file.close()
+
+
+FORMATS: Mapping[str, type[Part]] = {"parquet": ParquetPart, "jsonl": JsonLinesPart, "csv": CsvPart}
+
+
+def _flat(row: Row) -> dict[str, Any]:
+    """A row without structures: JSON is a text."""
+    return {
+        name: json.dumps(row[name], ensure_ascii=False)
+        if kind == "json" and row[name] is not None
+        else row[name]
+        for name, kind in FIELDS.items()
+    }

@@ -1,0 +1,149 @@
+"""A browsable copy of what a crawl has stored: files with safe names, whose links lead to each other."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote, unquote, urlsplit
+
+import xxhash
+
+from webcrawl.documents.html.facts import is_html
+from webcrawl.errors import StoreError
+from webcrawl.results.rewriting import rewritten_page, rewritten_sheet
+from webcrawl.stores.locations import Row
+from webcrawl.stores.stored_pages import StoredPages
+
+_LONGEST_NAME = 120
+_MOST_HOPS = 10
+# What no file system of today takes in a name, and "%" and "#", which would have to be escaped in every address.
+_UNSAFE = re.compile(r'[\x00-\x20<>:"/\\|?*%#\x7f]+')
+_RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\.|$)")
+_SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,8}$")
+_SUFFIXES = {"text/html": ".html", "application/xhtml+xml": ".html", "text/css": ".css"}
+
+
+class Mirrored(NamedTuple):
+    """What was written: files, and pages that are not in the archive."""
+
+    files: int
+    missing: int
+
+
+def local_path(url: str, mime_type: str) -> str:
+    """The file of a URL below the folder of the mirror: host, path and query, each part a safe name.
+
+    HTML and style sheets get a suffix that browsers know. Different URLs may have the same path, see `paths`.
+    """
+    parts = urlsplit(url)
+    host = _name(parts.netloc.replace(":", "_"))
+    *folders, file = [unquote(part, errors="replace") for part in parts.path.split("/")[1:]] or [""]
+    names = [_name(folder) for folder in folders if folder]
+    stem = file or "index"
+    if parts.query:
+        stem = f"{stem}@{unquote(parts.query, errors='replace')}"
+    suffix = _SUFFIXES.get(mime_type, "")
+    if suffix and stem.lower().endswith((suffix, ".htm", ".xhtml")):
+        suffix = ""
+    return "/".join([host, *names, _name(stem + suffix)])
+
+
+def paths(pages: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The file of every (URL, MIME type), each its own: also where capitals are not told from small letters.
+
+    No file is where another one needs a folder.
+    """
+    wanted = {url: local_path(url, mime_type) for url, mime_type in pages}
+    folders = {parent.lower() for path in wanted.values() for parent in _parents(path)}
+    taken: set[str] = set()
+    for url, path in wanted.items():
+        if path.lower() in folders or path.lower() in taken:
+            path = wanted[url] = _numbered(path, url)
+        taken.add(path.lower())
+    return wanted
+
+
+def write_mirror(stored: StoredPages, folder: Path) -> Mirrored:
+    """Write every stored page of status 200 below `folder`; raises StoreError when a file cannot be written."""
+    pages, moved = [], {}
+    for row in stored.rows():
+        if row["status"] == 200 and row["warc_file"]:
+            pages.append((row["url"], row["mime_type"] or ""))
+        elif row["state"] == "redirected":
+            moved[row["url"]] = row["final_url"]
+    files = paths(pages)
+    written = missing = 0
+    for row in stored.rows():
+        if (path := files.get(row["url"])) is None:
+            continue
+        content = _content(stored, row, partial(_address, path=path, files=files, moved=moved))
+        if content is None:
+            missing += 1
+            continue
+        try:
+            _write(folder / path, content)
+        except OSError as error:
+            raise StoreError(f"cannot write {folder / path}: {error.strerror or error}") from error
+        written += 1
+    return Mirrored(written, missing)
+
+
+def _content(stored: StoredPages, row: Row, address: Callable[[str], str | None]) -> Iterable[bytes] | None:
+    document = stored.document(row)
+    if document is None:
+        return None
+    if is_html(row["mime_type"]) and document.refused is None:
+        return (rewritten_page(document, address),)
+    if row["mime_type"] == "text/css":
+        return (rewritten_sheet(document, address),)
+    return document.chunks()
+
+
+def _address(url: str, path: str, files: Mapping[str, str], moved: Mapping[str, str]) -> str | None:
+    """The relative address of a URL's file as seen from the file at `path`; None where there is no such file."""
+    for _ in range(_MOST_HOPS):
+        if (target := files.get(url)) is not None:
+            return quote(posixpath.relpath(target, posixpath.dirname(path)), safe="/@~!$&'()*+,;=-._")
+        if url not in moved or moved[url] == url:
+            return None
+        url = moved[url]
+    return None
+
+
+def _name(text: str) -> str:
+    """A part of a path as a name that any file system takes, at most 120 bytes; a longer one ends in its hash."""
+    name = _UNSAFE.sub("_", text).strip(". ") or "_"
+    if _RESERVED.match(name):
+        name = f"_{name}"
+    raw = name.encode("utf-8", "replace")
+    if len(raw) <= _LONGEST_NAME:
+        return raw.decode()
+    suffix = found[0] if (found := _SUFFIX.search(name)) else ""
+    return raw[: _LONGEST_NAME - 26].decode("utf-8", "ignore") + f"~{_hash(text)}{suffix}"
+
+
+def _numbered(path: str, url: str) -> str:
+    suffix = found[0] if (found := _SUFFIX.search(path)) else ""
+    return f"{path.removesuffix(suffix)}~{_hash(url)}{suffix}"
+
+
+def _hash(text: str) -> str:
+    return xxhash.xxh3_64_hexdigest(text.encode("utf-8", "surrogatepass"))
+
+
+def _parents(path: str) -> Iterable[str]:
+    while path := posixpath.dirname(path):
+        yield path
+
+
+def _write(path: Path, content: Iterable[bytes]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{os.getpid()}.unfinished")
+    with unfinished.open("wb") as file:
+        file.writelines(content)
+    unfinished.replace(path)

@@ -1,0 +1,207 @@
+"""What has changed on a site between two runs of a crawl over the same stores."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from itertools import islice
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.facts import is_html
+from webcrawl.documents.values import shown
+from webcrawl.results.versions import UNREACHABLE, Versions
+from webcrawl.stores.locations import Row
+from webcrawl.stores.metadata import Fetch
+
+_MOST_LINES = 5_000
+_MOST_DIFFERENCES = 200
+_SHOWN = 6
+# The text of other types is none that a person reads.
+_TEXTS = ("text/", "application/json", "application/xml")
+# Between pieces of text: no page has it, and line ends within a piece mean nothing.
+_BETWEEN = "\x1e"
+_UNSEEN = "script,style,noscript,template"
+
+
+@dataclass
+class Change:
+    """What became of a page since the last run that was finished.
+
+    `change` is new, changed, unchanged, gone (404, 410, a redirect to `target`, or no page leads to it any more),
+    unreachable (another 4xx, 5xx, no answer: nothing is known) or unseen (nobody asked for it, and pages that may lead
+    to it were not reached, or not looked for, either). `diff` are the lines of a unified diff of its text, at most 200;
+    None where there is no text to compare. Times are ISO 8601.
+    """
+
+    url: str
+    change: str
+    status: int | None = None
+    fetched_at: str | None = None
+    before: str | None = None
+    target: str | None = None
+    error: str | None = None
+    diff: list[str] | None = None
+
+
+class Run(NamedTuple):
+    """A run of the crawl, begun at `since`, over the URLs that are `inside`.
+
+    `finished` is when each run before that was finished began and ended, the first one first: what others fetched has
+    not been told. A page that nobody asks for any more is told of when it was asked for since `watched`. `lost` are the
+    URLs that the run gave up, None when it left others behind. `differing` names the settings that were others in the
+    last finished run, of those that decide which pages are visited. `cut`: there were links beyond DEPTH_LIMIT.
+    """
+
+    since: datetime
+    inside: Callable[[str], bool]
+    finished: Sequence[tuple[datetime, datetime]] = ()
+    watched: datetime | None = None
+    lost: Collection[str] | None = ()
+    cut: bool = False
+    differing: Sequence[str] = ()
+
+    @property
+    def last(self) -> datetime | None:
+        """When the last finished run began."""
+        return self.finished[-1][0] if self.finished else None
+
+    def before(self, stored: Versions, url: str) -> Fetch | None:
+        """What a page was in the finished runs, as far as the last of them could tell; None where it was none."""
+        last = stored.last(url, self.since, self._was_told)
+        return last if last is not None and last.status == 200 else None
+
+    def watched_next(self, doubt: str) -> datetime:
+        """`watched` for the next run: whom no doubt covers has been told of, and other settings are a new start."""
+        return self.watched if doubt and not self.differing and self.watched else self.since
+
+    def _was_told(self, moment: datetime) -> bool:
+        number = bisect_right(self.finished, moment, key=itemgetter(0))
+        return number > 0 and moment <= self.finished[number - 1][1]
+
+
+def changes(stored: Versions, run: Run, doubt: str) -> Iterator[Change]:
+    """The pages that are inside, in the order of their URLs: what a run found of them, or doubts (`doubt_of`)."""
+    for row in stored.rows():
+        if not run.inside(row["url"]):
+            continue
+        unasked = _is_unasked(row, run.since)
+        if change := _untried(stored, row, run, doubt) if unasked else _change(stored, row, run):
+            yield change
+
+
+def doubt_of(stored: Versions, run: Run) -> str:
+    """Why a page that nobody asked for may be linked all the same; "" when it cannot be."""
+    if run.differing:
+        return f"visited with another {' and '.join(run.differing)}"
+    if run.lost is None or any(_is_unasked(stored.get(url), run.since) for url in run.lost):
+        return "not all pages were reached"
+    if any(_is_lost(stored, row, run.since) for row in stored.rows() if run.inside(row["url"])):
+        return "not all pages were reached"
+    return "links beyond DEPTH_LIMIT are not followed" if run.cut else ""
+
+
+def write(found: Iterable[Change]) -> Iterator[str]:
+    """Changes as JSON lines."""
+    for change in found:
+        known = {name: value for name, value in asdict(change).items() if value is not None}
+        yield json.dumps(known, ensure_ascii=False)
+
+
+class Told:
+    """What a person reads: a few lines for each change as it comes, and how many there were of each kind."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def lines(self, change: Change) -> list[str]:
+        self.counts[change.change] += 1
+        if change.change == "unchanged":
+            return []
+        why = change.target or change.error or (change.status if change.status != 200 else "")
+        lines = [f"{change.change:11} {change.url}" + (f"  ({why})" if why else "")]
+        differences = [line for line in (change.diff or [])[2:] if line.startswith(("+", "-"))]
+        lines += [f"{'':11}   {line[:150]}" for line in differences[:_SHOWN]]
+        lines += [f"{'':11}   ..."] if len(differences) > _SHOWN else []
+        return [shown(line) for line in lines]
+
+    @property
+    def total(self) -> str:
+        return ", ".join(f"{number:,} {kind}" for kind, number in sorted(self.counts.items())) or "no pages"
+
+
+def _is_unasked(row: Row | None, since: datetime) -> bool:
+    return row is not None and _tried_at(row) < since
+
+
+def _tried_at(row: Row) -> datetime:
+    tried_at: datetime = row["tried_at"] or row["fetched_at"]
+    return tried_at
+
+
+def _is_lost(stored: Versions, row: Row, since: datetime) -> bool:
+    """Whether there were contents, which may have led to other pages, and this run could not see them."""
+    if row["state"] not in UNREACHABLE or _is_unasked(row, since) or row["first_fetched_at"] >= since:
+        return False
+    answers = stored.answers(row["url"], since)
+    return bool(answers) and (answers[-1].status or 0) < 400
+
+
+def _untried(stored: Versions, row: Row, run: Run, doubt: str) -> Change | None:
+    """A page that was there and that this run did not ask for; that nobody knows why is said once."""
+    since = run.last if doubt else run.watched
+    if since is None or _tried_at(row) < since or run.before(stored, row["url"]) is None:
+        return None
+    kind, why = ("unseen", doubt) if doubt else ("gone", "no page leads to it")
+    return Change(row["url"], kind, row["status"], row["fetched_at"].isoformat(), error=why)
+
+
+def _change(stored: Versions, row: Row, run: Run) -> Change | None:
+    """What this run found of a page that it asked for; None where there is none, and was none."""
+    before = run.before(stored, row["url"])
+    facts: dict[str, Any] = {"status": row["status"], "fetched_at": row["fetched_at"].isoformat()}
+    is_here = row["status"] == 200 and row["state"] not in UNREACHABLE
+    if before is None:
+        return Change(row["url"], "new", **facts) if is_here else None
+    if is_here and row["digest"] == before.digest:
+        return Change(row["url"], "unchanged", **facts)
+    facts["before"] = before.fetched_at.isoformat()
+    if is_here:
+        return _compared(stored, row, before, facts)
+    if row["state"] in UNREACHABLE:
+        return Change(row["url"], "unreachable", **facts, error=row["error"])
+    target = row["final_url"] if row["state"] == "redirected" else None
+    return Change(row["url"], "gone", **facts, target=target)
+
+
+def _compared(stored: Versions, row: Row, before: Fetch, facts: dict[str, Any]) -> Change:
+    """A page whose bytes are others; unchanged all the same when its text is what it was."""
+    new = _lines(stored.version(row))
+    old = _lines(stored.version({**before._asdict(), "url": row["url"]}))
+    if new is None or old is None:
+        return Change(row["url"], "changed", **facts)
+    if new == old:
+        return Change(row["url"], "unchanged", **facts)
+    diff = difflib.unified_diff(old, new, facts["before"], facts["fetched_at"], lineterm="", n=1)
+    return Change(row["url"], "changed", **facts, diff=list(islice(diff, _MOST_DIFFERENCES)))
+
+
+def _lines(document: Document | None) -> list[str] | None:
+    """The text of a page, a line for each piece that stands by itself; None where there is none."""
+    if document is None or document.refused is not None:
+        return None
+    if not is_html(document.mime_type):
+        readable = document.mime_type.startswith(_TEXTS)
+        return document.text.splitlines()[:_MOST_LINES] if readable else None
+    tree = document.html
+    for node in tree.css(_UNSEEN):
+        node.decompose()
+    text = tree.body.text(separator=_BETWEEN) if tree.body is not None else ""
+    lines = (" ".join(line.split()) for line in text.split(_BETWEEN))
+    return list(islice(filter(None, lines), _MOST_LINES))

@@ -1,0 +1,133 @@
+"""Every address in an HTML page that a browser would open or load, with its fragment; and where fragments lead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+from urllib.parse import quote, unquote
+
+from selectolax.lexbor import LexborNode
+
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.links import page_links
+from webcrawl.errors import InvalidURL
+from webcrawl.urls.canonical import resolve
+
+Use = Literal["opened", "loaded", "named"]
+"""What a browser does with an address: it opens it at a click, loads it with the page, or neither (a form's action)."""
+
+_OPENED = {"a": "href", "area": "href"}
+_LOADED = {
+    "link": "href",
+    "img": "src",
+    "image": "href",
+    "feImage": "href",
+    "use": "href",
+    "script": "src",
+    "iframe": "src",
+    "frame": "src",
+    "source": "src",
+    "audio": "src",
+    "video": "src poster",
+    "track": "src",
+    "embed": "src",
+    "object": "data",
+    "input": "src",
+} | dict.fromkeys(("body", "table", "thead", "tbody", "tfoot", "tr", "td", "th"), "background")
+_NAMED = {"form": "action", "button": "formaction", "input": "formaction"} | dict.fromkeys(
+    ("blockquote", "q", "ins", "del"), "cite"
+)
+_TABLES: dict[Use, dict[str, str]] = {"opened": _OPENED, "loaded": _LOADED, "named": _NAMED}
+_USES = {
+    (tag, name): use for use, tags in _TABLES.items() for tag, names in tags.items() for name in names.split()
+}
+_ATTRIBUTES: dict[str, list[str]] = {}
+for _tag, _name in _USES:
+    _ATTRIBUTES.setdefault(_tag, []).append(_name)
+_QUERY = ",".join(f"{tag}[{name}]" for tag, name in _USES)
+_LOADED_RELATIONS = frozenset(
+    {"stylesheet", "icon", "apple-touch-icon", "mask-icon", "manifest", "preload", "modulepreload"}
+)
+_OPENED_RELATIONS = frozenset({"next", "prev", "alternate", "canonical"})
+# The signs of ASCII that a fragment keeps as they are.
+_IN_FRAGMENTS = "".join(sign for sign in map(chr, range(0x21, 0x7F)) if sign not in '"<>`')
+
+
+class Reference(NamedTuple):
+    """An address in a page: normalised and without its fragment, which is as browsers encode it, or empty."""
+
+    node: LexborNode
+    attribute: str
+    url: str
+    fragment: str
+    use: Use
+
+
+def references(document: Document, *, templates: bool = False) -> list[Reference]:
+    """Those of a page in its order; other schemes than http and https, and addresses that are none, are left out.
+
+    `templates`: those in template elements as well, at the end. They are no part of the page until a script says so.
+    """
+    base = page_links(document.elements, document.url).base
+    found = []
+    for part, node in nodes(document, _QUERY, templates=templates):
+        for attribute in _ATTRIBUTES[node.tag or ""]:
+            reference = _reference(node, attribute, base)
+            # what has gaps for a script to fill is no address yet
+            if reference is not None and not (part and "{" in (node.attributes.get(attribute) or "")):
+                found.append(reference)
+    return found
+
+
+def nodes(document: Document, query: str, *, templates: bool = False) -> Iterator[tuple[bool, LexborNode]]:
+    """What a CSS query finds in a page, and then in its template elements: whether it is there, and the element."""
+    for node in document.html.css(query):
+        yield False, node
+    # a template in a template is in a tree of its own again
+    parts = document.html.root.template_fragments()[::-1] if templates and document.html.root else []
+    while parts:
+        part = parts.pop()
+        for node in part.css(query):
+            yield True, node
+        parts += part.template_fragments()[::-1]
+
+
+def _reference(node: LexborNode, attribute: str, base: str) -> Reference | None:
+    # SVG's older name of the same is found, and set, under the new one
+    address = node.attributes.get(attribute) or node.attributes.get(f"xlink:{attribute}") or ""
+    before, _, fragment = address.strip().partition("#")
+    use = _USES[node.tag or "", attribute]
+    if node.tag == "link":
+        relations = set((node.attributes.get("rel") or "").lower().split())
+        if not relations & _LOADED_RELATIONS:
+            use = "opened" if relations & _OPENED_RELATIONS else "named"
+    if not before and not (use == "opened" and fragment):
+        return None
+    try:
+        # a mere fragment leads into the page itself, whatever its base element says
+        url = resolve(before, base)
+    except InvalidURL:
+        return None
+    if url is None or not url.startswith(("http://", "https://")):
+        return None
+    return Reference(node, attribute, url, quote(fragment, safe=_IN_FRAGMENTS), use)
+
+
+def place(fragment: str) -> str:
+    """The part of a fragment that names a place: not which words of it to show."""
+    return fragment.partition(":~:")[0]
+
+
+class Anchors:
+    """The places in a page that fragments lead to, found as browsers do."""
+
+    def __init__(self, document: Document) -> None:
+        self._names: set[str] = set()
+        for node in document.html.css("[id],a[name]"):
+            attributes = node.attributes
+            self._names |= {value for value in (attributes.get("id"), attributes.get("name")) if value}
+
+    def __contains__(self, fragment: str) -> bool:
+        """Whether there is such a place; "top" and the empty one are in any page."""
+        decoded = unquote(fragment)
+        return fragment in self._names or decoded in self._names or decoded.lower() in ("", "top")

@@ -1,0 +1,169 @@
+"""The addresses in a page or style sheet: which of them it loads, and the same page with others in their place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from urllib.parse import quote
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.facts import is_html
+from webcrawl.documents.html.links import page_links, refresh_address
+from webcrawl.errors import InvalidURL
+from webcrawl.results.references import nodes, references
+from webcrawl.urls.canonical import resolve
+
+_DOUBLE, _SINGLE, _BARE = (
+    rf"""[^{ends}\\\r\n\f]*+(?:\\.[^{ends}\\\r\n\f]*+)*+""" for ends in ('"', "'", "\"'()\\s")
+)
+# What comes first wins: an address in a comment, in a string or of a namespace is none. Nothing is looked through again
+# and again, for who wrote it may want that to take long.
+_CSS_ADDRESS = re.compile(
+    rf"""/\*.*?(?:\*/|\Z)|@namespace[^;]*+|@import\s*+(?:"({_DOUBLE})"|'({_SINGLE})')"""
+    rf"""|url\(\s*+(?:"({_DOUBLE})"|'({_SINGLE})'|({_BARE}))\s*+\)|"{_DOUBLE}"?|'{_SINGLE}'?""",
+    re.IGNORECASE | re.DOTALL,
+)
+_CSS_ESCAPE = re.compile(r"\\(?:([0-9a-f]{1,6})(?:\r\n|\s)?|(\r\n|[\r\n\f])|(.))", re.IGNORECASE | re.DOTALL)
+_CHARSET_RULE = re.compile(r'\A@charset "[^"]*";', re.IGNORECASE)
+_CHARSET_OF_A_TYPE = re.compile(r"(?i)\bcharset\s*=.*")
+_FIRST_OF_A_SET = re.compile(r"[\s,]*+(\S*+)")
+# What ends an address there, quoted or not.
+_NOT_IN_CSS = str.maketrans({sign: quote(sign) for sign in "()\"' \\"})
+
+
+def loaded(document: Document, *, templates: bool = False) -> list[str]:
+    """The URLs that an HTML page or a style sheet loads with itself, each once; see `references`."""
+    found: dict[str, None] = {}
+
+    def note(url: str) -> str | None:
+        found[url] = None
+        return None
+
+    if document.mime_type == "text/css":
+        rewritten_style(document.text, document.url, note)
+        return list(found)
+    if not is_html(document.mime_type):
+        return []
+    base = page_links(document.elements, document.url).base
+    for one in references(document, templates=templates):
+        if one.use == "loaded":
+            found[one.url] = None
+    for node, attribute in _source_sets(document, templates=templates):
+        source_set(node.attributes.get(attribute) or "", base, note)
+    for _, node in nodes(document, "[style]", templates=templates):
+        rewritten_style(node.attributes.get("style") or "", base, note)
+    for _, node in nodes(document, "style", templates=templates):
+        rewritten_style(node.text(), base, note)
+    return list(found)
+
+
+def rewritten_style(text: str, base: str, address: Callable[[str], str | None]) -> str:
+    """A style sheet with the addresses that `address` gives for its URLs; None leaves one as it is."""
+
+    def replaced(match: re.Match[str]) -> str:
+        if (one := match.lastindex) is None or (new := _new(_unescaped(match[one]), base, address)) is None:
+            return match[0]
+        before, after = text[match.start() : match.start(one)], text[match.end(one) : match.end()]
+        return before + new.translate(_NOT_IN_CSS) + after
+
+    return _CSS_ADDRESS.sub(replaced, text)
+
+
+def rewritten_sheet(document: Document, address: Callable[[str], str | None]) -> bytes:
+    """A style sheet of its own as UTF-8, see `rewritten_style`; URLs that `address` has not are made absolute."""
+    text = rewritten_style(document.text, document.url, lambda url: address(url) or url)
+    return _CHARSET_RULE.sub('@charset "utf-8";', text).encode("utf-8", "replace")
+
+
+def source_set(value: str, base: str, address: Callable[[str], str | None]) -> str:
+    """The value of a srcset attribute with other addresses."""
+    candidates, position = [], 0
+    while (found := _FIRST_OF_A_SET.match(value, position)) and (url := found[1]):
+        position, size = found.end(), ""
+        if url.endswith(","):
+            url = url.rstrip(",")
+        else:
+            size, _, _ = value[position:].partition(",")
+            position += len(size)
+        candidates.append(f"{_new(url, base, address) or url} {size.strip()}".strip())
+    return ", ".join(candidates)
+
+
+def rewritten_page(document: Document, address: Callable[[str], str | None]) -> bytes:
+    """An HTML page as UTF-8 with the addresses that `address` gives for URLs; others are made absolute."""
+    base = page_links(document.elements, document.url).base
+    tree = document.html
+
+    def known(url: str) -> str:
+        return address(url) or url
+
+    for one in references(document, templates=True):
+        within = one.use == "opened" and one.fragment and one.url == document.url
+        # what is sent is answered by the site only
+        target = "" if within else one.url if one.use == "named" else known(one.url)
+        one.node.attrs[one.attribute] = target + (f"#{one.fragment}" if one.fragment else "")
+    for node, attribute in _source_sets(document, templates=True):
+        node.attrs[attribute] = source_set(node.attributes.get(attribute) or "", base, known)
+    for _, node in nodes(document, "[style]", templates=True):
+        style = node.attributes.get("style") or ""
+        if "url(" in style.lower():
+            node.attrs["style"] = rewritten_style(style, base, known)
+    for _, node in nodes(document, "style", templates=True):
+        for text in node.iter(include_text=True):
+            text.replace_with(rewritten_style(text.text(), base, known))
+    _rewrite_meta(tree, base, known)
+    # what is loaded is no longer what it was the digest of; the base is that of the site (its target holds)
+    for node in tree.css("[integrity]"):
+        del node.attrs["integrity"]
+    for node in tree.css("base[href]"):
+        del node.attrs["href"]
+        if not node.attributes:
+            node.decompose()
+    # a byte order mark goes before whatever else a browser is told of the charset
+    return b"\xef\xbb\xbf" + (tree.html or "").encode("utf-8", "replace")
+
+
+def _rewrite_meta(tree: LexborHTMLParser, base: str, address: Callable[[str], str]) -> None:
+    """Where the page leads by itself, and the charset that it has now."""
+    for node in tree.css("meta[http-equiv][content]"):
+        content = node.attributes.get("content") or ""
+        kind = (node.attributes.get("http-equiv") or "").strip().lower()
+        if kind == "refresh" and (old := refresh_address(content)):
+            node.attrs["content"] = content.replace(old, _new(old, base, address) or old)
+        elif kind == "content-type":
+            node.attrs["content"] = _CHARSET_OF_A_TYPE.sub("charset=utf-8", content)
+    for node in tree.css("meta[charset]"):
+        node.attrs["charset"] = "utf-8"
+
+
+def _source_sets(document: Document, *, templates: bool) -> list[tuple[LexborNode, str]]:
+    return [
+        (node, name)
+        for name in ("srcset", "imagesrcset")
+        for within, node in nodes(document, f"[{name}]", templates=templates)
+        if not (within and "{" in (node.attributes.get(name) or ""))
+    ]
+
+
+def _unescaped(text: str) -> str:
+    def meant(match: re.Match[str]) -> str:
+        if (code := match[1]) is None:
+            return match[3] or ""
+        number = int(code, 16)
+        return chr(number) if 0 < number < 0x110000 and not 0xD800 <= number < 0xE000 else "\ufffd"
+
+    return _CSS_ESCAPE.sub(meant, text) if "\\" in text else text
+
+
+def _new(old: str, base: str, address: Callable[[str], str | None]) -> str | None:
+    before, mark, fragment = old.strip().partition("#")
+    try:
+        url = resolve(before, base) if before else None
+    except InvalidURL:
+        return None
+    if url is None or not url.startswith(("http://", "https://")):
+        return None
+    new = address(url)
+    return None if new is None else new + mark + fragment

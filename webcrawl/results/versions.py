@@ -1,0 +1,62 @@
+"""What pages were: their earlier answers from the history, and the documents of these from the archive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from webcrawl.documents.document import Document
+from webcrawl.documents.mime.sniff import sniff
+from webcrawl.errors import StoreError, StoreUnavailable
+from webcrawl.stores.bodies import about
+from webcrawl.stores.history import UNCHANGED, state
+from webcrawl.stores.locations import Row, own_place
+from webcrawl.stores.metadata import Fetch
+from webcrawl.stores.stored_pages import StoredPages
+from webcrawl.stores.warc import WarcPlace
+
+UNREACHABLE = ("refused", "broken", "failed")
+"""States of a page of which nothing is known: it is neither there nor gone."""
+
+
+class Versions(StoredPages):
+    """Stored pages as they were when each of them was fetched."""
+
+    def answers(self, url: str, until: datetime) -> list[Fetch]:
+        """What a page answered before then, the oldest first: no errors, which say nothing of the page itself."""
+        fetches = self.metadata.history(url)
+        return [one for one in fetches if one.fetched_at < until and state(one.status) not in UNREACHABLE]
+
+    def last(self, url: str, until: datetime, counts: Callable[[datetime], bool]) -> Fetch | None:
+        """The latest version that was had or confirmed before then, at a time that counts; None if there is none."""
+        answers = self.answers(url, until)
+        while answers and not counts(answers[-1].fetched_at):
+            answers.pop()
+        if not answers or answers[-1].status != UNCHANGED:
+            return answers[-1] if answers else None
+        confirmed = [one for one in answers if one.status != UNCHANGED]
+        # the history forgets the oldest, and keeps that it was confirmed
+        return confirmed[-1] if confirmed else answers[-1]._replace(status=200)
+
+    def version(self, fetch: Row) -> Document | None:
+        """The document that one fetch of a page brought, of the type and charset that it had then.
+
+        `fetch` is a row, or a Fetch as a mapping with its `url`. None when it is not in the archive, or damaged there.
+        It is `refused` where the parser takes too long.
+        """
+        place = own_place(fetch)
+        try:
+            return None if place is None else self._document_at(place, fetch["url"])
+        except StoreUnavailable:
+            raise
+        except StoreError:
+            return None
+
+    def _document_at(self, place: WarcPlace, url: str) -> Document | None:
+        body = self.body_at(place)
+        if body is None:
+            return None
+        record = self._bodies.head(place)
+        media = sniff(body=body, **about(record))
+        # what came without HTTP may claim what it was before a browser wrote it down
+        return self._read(body, media.mime_type, media.charset if record.http_head else None, url)

@@ -1,0 +1,192 @@
+"""Which page came first: checksums and SimHashes of all workers' pages, in the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+import xxhash
+
+from webcrawl.documents.simhash import blocks
+from webcrawl.engine.client import Call, Engine
+from webcrawl.engine.cluster import Command
+from webcrawl.engine.keys import Keys
+from webcrawl.errors import EngineFull
+from webcrawl.stores.group_commit import Gathered
+
+_ID = 6
+_SIMHASH = 8
+ENTRY = _SIMHASH + _ID
+"""Bytes of a text in each of its blocks: SimHash, and the id of its URL."""
+MOST_TEXTS = 4_096
+"""Texts in one block. When it is full, further ones are found by their other blocks only."""
+_CANDIDATES = 16
+_STORED_WITHIN = 300
+"""Seconds. The first page with a payload may be lost before it is stored: after them the next one takes its place."""
+
+
+class First(NamedTuple):
+    """The earlier page with the same payload: its URL, when it was fetched, how it was read (`Page.reading`).
+
+    The time is None until it is `kept`: it may be lost yet, and nobody should refer to it.
+    """
+
+    url: str
+    fetched_at: datetime | None
+    reading: str
+
+
+class DuplicateIndex:
+    """The first URL of every payload and of every text, for one crawl.
+
+    What is new to a full engine is not remembered, and what is asked again changes nothing: a page need not wait, nor
+    fail, until there is room, and its copies are not recognized as such. What several pages ask while an answer is on
+    its way goes together.
+    """
+
+    def __init__(self, engine: Engine, keys: Keys) -> None:
+        self._engine = engine
+        self._keys = keys
+        self._payloads: Gathered[Call, Any] = Gathered(engine.run_all)
+        self._kept: Gathered[Call, Any] = Gathered(engine.run_all)
+        self._texts: Gathered[list[Call], list[Any]] = Gathered(self._run_lists)
+
+    async def same_payload(
+        self, digest: bytes, url: str, fetched_at: datetime, reading: str = ""
+    ) -> First | None:
+        """The earlier page with this checksum, or None: then `url` is the first from now on."""
+        key, mine = self._keys.checksum(digest), _first_entry(url, fetched_at, reading)
+        try:
+            first = await self._payloads.put(Call("claim_payload", [key], (digest, mine, _STORED_WITHIN)))
+        except EngineFull:
+            first = await self._engine.client.hget(key, digest) or mine.encode()
+        seconds, other, *readings = first.decode().split(" ")
+        if other == url:
+            return None
+        time = None if seconds[0] == "?" else datetime.fromtimestamp(float(seconds), UTC)
+        return First(other, time, "".join(readings))
+
+    async def kept(self, digest: bytes, url: str, fetched_at: datetime, reading: str = "") -> None:
+        """This page is stored: its copies may refer to it, if it is the first."""
+        mine = _first_entry(url, fetched_at, reading)
+        await self._kept.put(Call("confirm_payload", [self._keys.checksum(digest)], (digest, mine)))
+
+    async def forget_payload(self, digest: bytes, url: str) -> None:
+        """`url`, which was the first with this checksum, is not archived after all: the next one is the first."""
+        key = self._keys.checksum(digest)
+        first = await self._engine.client.hget(key, digest)
+        if first is not None and first.split(b" ")[1] == url.encode():
+            await self._engine.change(key, "HDEL", digest)
+
+    async def near_text(self, simhash: int, url: str, distance: int) -> str | None:
+        """The nearest earlier URL whose SimHash differs in at most `distance` bits, or None: then `url` is remembered.
+
+        Only pages without such a predecessor stay remembered, so that all copies point to the same first page. A URL
+        has one text: when it comes with another one, the place of its old text is free.
+        """
+        entry = simhash.to_bytes(_SIMHASH, "big") + url_id(url)
+        note = entry[:_SIMHASH] + url.encode()
+        try:
+            *held, before = await self._texts.put(
+                [
+                    *self._of_blocks("index_text", entry, distance, MOST_TEXTS * ENTRY),
+                    Call("note_text", [self._keys.text(entry[_SIMHASH:])], (entry[_SIMHASH:], note)),
+                ]
+            )
+        except EngineFull:
+            held, before = await self._held(entry, distance), None
+        found = earlier_texts([one for reply in held for one in reply], entry, distance)
+        first = await self._first(found) if found else None
+        gone = []
+        if before and before[:_SIMHASH] != note[:_SIMHASH]:
+            gone.append(before[:_SIMHASH] + entry[_SIMHASH:])
+        if first is not None:
+            gone.append(entry)
+            key = self._keys.text(entry[_SIMHASH:])
+            await self._engine.change_all([Command(key, ("HDEL", key, entry[_SIMHASH:]))])
+        if gone:
+            await self._texts.put(
+                [call for one in gone for call in self._of_blocks("unindex_text", one, distance)]
+            )
+        return first
+
+    async def near_copy(self, simhash: int, first: str, distance: int) -> str | None:
+        """What `near_text` says to `first`, whose text a copy has; nothing is remembered."""
+        entry = simhash.to_bytes(_SIMHASH, "big") + url_id(first)
+        held = await self._held(entry, distance)
+        found = earlier_texts([one for reply in held for one in reply], entry, distance)
+        return await self._first(found) if found else None
+
+    def _of_blocks(self, script: str, entry: bytes, distance: int, *arguments: int) -> list[Call]:
+        """A script on the blocks of a text: one call, or on a cluster, where they may be anywhere, one for each."""
+        keys = self._block_keys(entry, distance)
+        together = [keys] if not self._engine.is_cluster else [[key] for key in keys]
+        return [Call(script, some, (entry, *arguments)) for some in together]
+
+    def _block_keys(self, entry: bytes, distance: int) -> list[str]:
+        simhash = int.from_bytes(entry[:_SIMHASH], "big")
+        return [self._keys.like(block) for block in blocks(simhash, distance)]
+
+    async def _held(self, entry: bytes, distance: int) -> list[list[bytes]]:
+        """What the blocks hold, for who cannot add to them."""
+        commands = [Command(key, ("GET", key)) for key in self._block_keys(entry, distance)]
+        return [[reply or b"" for reply in await self._engine.change_all(commands)]]
+
+    async def _first(self, found: Sequence[bytes]) -> str | None:
+        """The URL of the first of these texts that some URL still has."""
+        keys = [self._keys.text(one[_SIMHASH:]) for one in found]
+        commands = [Command(key, ("HGET", key, one[_SIMHASH:])) for key, one in zip(keys, found, strict=True)]
+        for one, note in zip(found, await self._engine.change_all(commands), strict=True):
+            if note and note[:_SIMHASH] == one[:_SIMHASH]:
+                return str(note[_SIMHASH:].decode())
+        return None
+
+    async def _run_lists(self, lists: list[list[Call]]) -> list[list[Any]]:
+        replies = iter(await self._engine.run_all([call for calls in lists for call in calls]))
+        return [list(islice(replies, len(calls))) for calls in lists]
+
+
+def _first_entry(url: str, fetched_at: datetime, reading: str) -> str:
+    return f"{fetched_at.timestamp():.6f} {url} {reading}".rstrip()
+
+
+def earlier_texts(held: Sequence[bytes], entry: bytes, distance: int) -> list[bytes]:
+    """The entries of other URLs that stand before `entry` and differ in at most `distance` bits, the nearest first.
+
+    `held` is what its blocks hold, in their order. Of two texts that came at the same moment, each may find the other
+    in some block, on a cluster: the first block that they share decides which of them was earlier.
+    """
+    simhash = int.from_bytes(entry[:_SIMHASH], "big")
+    mine = blocks(simhash, distance)
+    own = np.frombuffer(entry[:_SIMHASH], np.uint16)
+    found: list[tuple[int, bytes]] = []
+    for number, texts in enumerate(held):
+        rows = np.frombuffer(texts[: _place(texts, entry)], np.uint16).reshape(-1, ENTRY // 2)
+        if not len(rows):
+            continue
+        bits = np.bitwise_count(rows[:, : _SIMHASH // 2] ^ own).sum(axis=1)
+        near = np.flatnonzero(bits <= distance)
+        for row in near[np.argsort(bits[near], kind="stable")][: 2 * _CANDIDATES]:
+            other = texts[row * ENTRY : (row + 1) * ENTRY]
+            theirs = blocks(int.from_bytes(other[:_SIMHASH], "big"), distance)
+            shared = [a == b for a, b in zip(mine, theirs, strict=True)].index(True)
+            if shared == number and other[_SIMHASH:] != entry[_SIMHASH:]:
+                found.append((int(bits[row]), other))
+    found.sort(key=lambda pair: pair[0])
+    return [other for _, other in found[:_CANDIDATES]]
+
+
+def _place(texts: bytes, entry: bytes) -> int:
+    """Where `entry` begins; at the end where it is not there."""
+    place = texts.find(entry)
+    while place > 0 and place % ENTRY:
+        place = texts.find(entry, place + 1)
+    return len(texts) if place < 0 else place
+
+
+def url_id(url: str) -> bytes:
+    """48 bits of a URL's hash. In one of 6 sets of 10 million two have the same: then one is forgotten."""
+    return xxhash.xxh3_64_digest(url.encode("utf-8", "surrogatepass"))[:_ID]

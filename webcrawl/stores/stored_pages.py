@@ -1,0 +1,76 @@
+"""What a crawl has stored, read as a whole: rows of the metadata database with their documents from the archive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self
+
+from webcrawl.config import FetchConfig, StoreConfig
+from webcrawl.documents.body import Body
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.timed_parse import StoredTrial
+from webcrawl.stores.archive import open_archive
+from webcrawl.stores.bodies import Bodies
+from webcrawl.stores.locations import Row, own_place, place_of, place_with_body
+from webcrawl.stores.metadata import Metadata
+from webcrawl.stores.record import has_body, http_fields
+from webcrawl.stores.warc import WarcPlace
+
+
+class StoredPages:
+    """The pages of a database and an archive. Methods raise StoreError, also for what is damaged or out of reach."""
+
+    def __init__(self, config: StoreConfig, fetch: FetchConfig) -> None:
+        self.metadata = Metadata(config.metadata, history=config.history)
+        self._archive = open_archive(config)
+        self._bodies = Bodies(self._archive, fetch)
+        self._trial = StoredTrial()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._archive.close()
+        self.metadata.close()
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Every row, host by host in the order of URLs."""
+        return self.metadata.scan()
+
+    def get(self, url: str) -> dict[str, Any] | None:
+        return self.metadata.get(url)
+
+    def body(self, row: Row) -> Body | None:
+        """The decoded body of a page; None when it is not in the archive."""
+        place = place_of(row, self.metadata.get)
+        return None if place is None else self.body_at(place)
+
+    def body_at(self, place: WarcPlace) -> Body | None:
+        """The decoded body of a record, or of the one that it refers to; None when it has none."""
+        record, body = self._bodies.read(place)
+        if has_body(record):
+            return body
+        referred = place_with_body(place, self._bodies.head, self.metadata.history)
+        return None if referred is None else self._bodies.read(referred)[1]
+
+    def location(self, row: Row) -> str | None:
+        """Where the answer of a page redirects to, as the server said it; None when it is not in the archive."""
+        place = own_place(row)
+        head = b"" if place is None else self._bodies.read(place)[0].http_head
+        return next(http_fields(head, "location"), None)
+
+    def document(self, row: Row) -> Document | None:
+        """The document of a page, as its pipelines had it; None when it is not in the archive.
+
+        It is `refused` where the parser takes too long.
+        """
+        body = self.body(row)
+        return None if body is None else self._read(body, row["mime_type"] or "", row["charset"], row["url"])
+
+    def _read(self, body: Body, mime_type: str, charset: str | None, url: str) -> Document:
+        document = Document(body, mime_type, charset, url)
+        self._trial.parse(document)
+        return document

@@ -1,0 +1,1 @@
+"""Which URLs: canonical form, filters, scope, seeds."""

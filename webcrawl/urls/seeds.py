@@ -1,0 +1,42 @@
+"""What a crawl begins with: seeds as people write them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from webcrawl.errors import ConfigurationError, InvalidURL
+from webcrawl.urls.canonical import DEFAULT_PORTS, normalize
+
+_BARE_HOST = re.compile(r"(localhost|[\w-]+(\.[\w-]+)+)(:\d+)?(/\S*)?")
+
+
+def read_seeds(text: str) -> Iterator[str]:
+    """The seeds in an argument: separated by commas or white space, or `@file` with one a line and # comments.
+
+    A comma inside a URL is written %2C, or the URL is put into a file.
+
+    Raises ConfigurationError when the file cannot be read.
+    """
+    if not text.startswith("@"):
+        yield from filter(None, re.split(r"[\s,]+", text))
+        return
+    path = Path(text[1:])
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"seeds={text!r}: {error}") from error
+    for line in lines:
+        line = line.partition(" #")[0].strip()
+        if line and not line.startswith("#"):
+            yield line
+
+
+def seed_url(seed: str) -> str:
+    """The URL of a seed, normalised; a bare host name is taken for https. Raises InvalidURL."""
+    if _BARE_HOST.fullmatch(seed):
+        seed = f"https://{seed}"
+    if seed.partition("://")[0].lower() not in DEFAULT_PORTS:
+        raise InvalidURL(f"{seed!r} is not a URL of {', '.join(DEFAULT_PORTS)}")
+    return normalize(seed)

@@ -9,7 +9,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CannotResolveHostError
 
 from webcrawl.crawler.access import frontier_scheduler, host_of
-from webcrawl.crawler.download.http import RequestRefused
+from webcrawl.crawler.errors import RequestRefused
 from webcrawl.crawler.session import Session
 from webcrawl.errors import AddressRefused, NameNotResolved
 from webcrawl.hosts.dns import Answer

@@ -12,8 +12,8 @@ from scrapy.exceptions import DownloadCancelledError, IgnoreRequest, NotSupporte
 from scrapy.http import Response
 
 from webcrawl.crawler.access import frontier_scheduler, host_of, is_robots
-from webcrawl.crawler.download.http import KeptConnectionClosed, MalformedAnswer, check_before_sending
-from webcrawl.crawler.errors import Postponed, RenderingFailed
+from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer, Postponed, RenderingFailed
+from webcrawl.crawler.exchanges import check_before_sending
 from webcrawl.crawler.responses import TIMED_OUT, length_of
 from webcrawl.crawler.session import Session
 from webcrawl.errors import StoreError

@@ -10,9 +10,8 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CannotResolveHostError, DownloadCancelledError, IgnoreRequest, NotSupported
 from scrapy.http import Response
 
-from webcrawl.crawler.access import RobotsUnreachable, frontier_scheduler, is_robots
-from webcrawl.crawler.download.http import KeptConnectionClosed, RequestRefused
-from webcrawl.crawler.errors import Postponed
+from webcrawl.crawler.access import frontier_scheduler, is_robots
+from webcrawl.crawler.errors import KeptConnectionClosed, Postponed, RequestRefused, RobotsUnreachable
 from webcrawl.crawler.responses import LOST, TIMED_OUT, refusal_of
 from webcrawl.crawler.session import Session
 from webcrawl.errors import EngineUnavailable, NameNotResolved, StoreUnavailable

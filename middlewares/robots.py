@@ -12,9 +12,9 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CannotResolveHostError, IgnoreRequest, NotConfigured
 from scrapy.http import Response
 
-from webcrawl.crawler.access import ROBOTS, RobotsUnreachable, frontier_scheduler, host_of
-from webcrawl.crawler.download.http import TRUNCATE
-from webcrawl.crawler.errors import Postponed
+from webcrawl.crawler.access import ROBOTS, frontier_scheduler, host_of
+from webcrawl.crawler.errors import Postponed, RobotsUnreachable
+from webcrawl.crawler.exchanges import TRUNCATE
 from webcrawl.crawler.responses import TIMED_OUT, refusal_of
 from webcrawl.crawler.session import Session
 from webcrawl.engine.client import AWAY

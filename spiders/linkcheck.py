@@ -12,7 +12,7 @@ from scrapy import Request
 from scrapy.http import Response
 
 from spiders.base import BroadSpider
-from webcrawl.crawler.download.http import TRUNCATE
+from webcrawl.crawler.exchanges import TRUNCATE
 from webcrawl.crawler.pages.from_response import answer_of, document_of
 from webcrawl.crawler.session import Session
 from webcrawl.documents.html.facts import is_html

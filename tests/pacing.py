@@ -9,7 +9,8 @@ import time
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
-from webcrawl.hosts.politeness import Ok, Outcome, PolitenessConfig
+from webcrawl.config import PolitenessConfig
+from webcrawl.hosts.politeness import Ok, Outcome
 from webcrawl.hosts.turns import Turns
 
 HOST, OTHER = "http://a.example", "http://b.example"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,9 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
-from webcrawl.documents.body import Spool
 from webcrawl.errors import ConfigurationError
-from webcrawl.hosts.politeness import PolitenessConfig
 
 DEFAULTS: Mapping[str, Any] = {
     "CRAWL_MAX_BYTES": 0,
@@ -256,6 +255,14 @@ class DuplicatesConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class Spool:
+    """Bodies of more than `memory` bytes are kept in files without name on the disk of `folder`."""
+
+    folder: Path
+    memory: int = 65_536
+
+
+@dataclass(frozen=True, slots=True)
 class FetchConfig:
     """Bounds of a download: seconds, bytes (0 = none)."""
 
@@ -307,6 +314,53 @@ class ReaderConfig:
             seconds=number(settings, "MIME_TIMEOUT", least=0.1, most=3_600),
             memory=whole(settings, "MIME_MEMORY", least=256 * 1024 * 1024),
         )
+
+
+_POLITENESS = {
+    "delay": "DOWNLOAD_DELAY",
+    "concurrency": "CONCURRENT_REQUESTS_PER_DOMAIN",
+    "max_crawl_delay": "POLITENESS_MAX_CRAWL_DELAY",
+    "latency_factor": "POLITENESS_LATENCY_FACTOR",
+    "backoff": "POLITENESS_BACKOFF",
+    "max_backoff": "POLITENESS_MAX_BACKOFF",
+    "jitter": "POLITENESS_JITTER",
+    "forgive_after": "POLITENESS_FORGIVE_AFTER",
+    "connect_backoff": "POLITENESS_CONNECT_BACKOFF",
+    "max_failures": "POLITENESS_MAX_FAILURES",
+}
+_COUNTS = ("concurrency", "max_failures")
+
+
+@dataclass(frozen=True, slots=True)
+class PolitenessConfig:
+    """How a host is treated; durations in seconds. A wrong value raises ConfigurationError naming its setting."""
+
+    delay: float = 1.0
+    concurrency: int = 1
+    max_crawl_delay: float = 60.0
+    latency_factor: float = 0.0
+    backoff: float = 60.0
+    max_backoff: float = 86400.0
+    jitter: float = 0.1
+    forgive_after: float = 1800.0
+    connect_backoff: float = 10.0
+    max_failures: int = 4
+
+    def __post_init__(self) -> None:
+        for field, setting in _POLITENESS.items():
+            value = getattr(self, field)
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not math.isfinite(value)
+                or value < 0
+            ):
+                raise ConfigurationError(f"{setting} must be a number that is not negative, not {value!r}")
+            if field in _COUNTS and (value != int(value) or value < 1):
+                raise ConfigurationError(f"{setting} must be a whole number of at least 1, not {value!r}")
+        for field in ("backoff", "connect_backoff"):
+            if getattr(self, field) > self.max_backoff:
+                raise ConfigurationError(f"{_POLITENESS[field]} is larger than {_POLITENESS['max_backoff']}")
 
 
 def politeness(settings: Settings) -> PolitenessConfig:

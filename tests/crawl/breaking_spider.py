@@ -1,9 +1,9 @@
-"""A spider whose pages may break the process that parses them; see tests/mime/breaking_outlines.py."""
+"""A spider whose pages may break the process that parses them; see tests/unit/documents/html/breaking_outlines.py."""
 
 from spiders.base import BroadSpider
 from webcrawl.documents.html import outline_process
 
-outline_process.CHILD = "tests.mime.breaking_outlines"
+outline_process.CHILD = "tests.unit.documents.html.breaking_outlines"
 
 
 class Breaking(BroadSpider):

@@ -12,10 +12,10 @@ from typing import Any
 from scrapy.settings import Settings
 
 from tests.frontier.pages import page
-from webcrawl.config import FrontierConfig
+from webcrawl.config import FrontierConfig, PolitenessConfig
 from webcrawl.frontier import Crawl, Frontier, LeasedURL, Settlement
 from webcrawl.frontier.tails import Tails
-from webcrawl.hosts.politeness import Ok, Outcome, PolitenessConfig
+from webcrawl.hosts.politeness import Ok, Outcome
 from webcrawl.hosts.turns import LeaseLost, Turns
 from webcrawl.worker.backpressure import Room
 from webcrawl.worker.worker import Worker

@@ -20,10 +20,10 @@ from tests.frontier.consumer import Consumer, config, page_with
 from tests.frontier.losing import Losing
 from tests.frontier.pages import page, past, tree
 from tests.frontier.powercut import PowerCut
+from webcrawl.config import PolitenessConfig
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.frontier import Frontier, LeasedURL, Settlement
-from webcrawl.hosts.politeness import PolitenessConfig
 
 Frontiers = Callable[..., Frontier]
 

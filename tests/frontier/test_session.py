@@ -20,7 +20,7 @@ from middlewares.redirect import RedirectMiddleware
 from spiders.base import BroadSpider
 from tests.crawls import NO_NAMES
 from tests.frontier.pages import page
-from webcrawl.crawler.download.http import RequestRefused
+from webcrawl.crawler.errors import RequestRefused
 from webcrawl.crawler.session import Session
 from webcrawl.errors import ConfigurationError
 from webcrawl.urls.scope import Scope

@@ -10,8 +10,8 @@ from redis import Redis
 
 from tests.frontier.consumer import Consumer, page_with
 from tests.frontier.pages import all_done, page, past
+from webcrawl.config import PolitenessConfig
 from webcrawl.frontier import Frontier
-from webcrawl.hosts.politeness import PolitenessConfig
 
 Frontiers = Callable[..., Frontier]
 

@@ -16,9 +16,10 @@ from redis import Redis
 
 from tests.frontier.consumer import Consumer, page_with
 from tests.frontier.pages import hash_of, page, past, silence_over, tree
+from webcrawl.config import PolitenessConfig
 from webcrawl.engine.keys import Keys
 from webcrawl.frontier import Candidate, Crawl, Frontier, Lease, LeasedURL, Settlement
-from webcrawl.hosts.politeness import Failed, Ok, PolitenessConfig, Throttled
+from webcrawl.hosts.politeness import Failed, Ok, Throttled
 from webcrawl.hosts.turns import Turns
 from webcrawl.worker.leased_hosts import LeasedHosts
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.exceptions import IgnoreRequest
 
 from webcrawl.errors import ConfigurationError
 from webcrawl.scheduler import FrontierScheduler
@@ -12,10 +11,6 @@ from webcrawl.urls.canonical import normalize, split
 
 ROBOTS = "robots_txt"
 """Request.meta key of a fetch of robots.txt: it is no page."""
-
-
-class RobotsUnreachable(IgnoreRequest):
-    """The host's robots.txt cannot be had just now: until it can, everything must be taken for forbidden."""
 
 
 def frontier_scheduler(crawler: Crawler) -> FrontierScheduler:

@@ -11,3 +11,19 @@ class Postponed(IgnoreRequest):
 
 class RenderingFailed(DownloadFailedError):
     """The host has answered, but no page came of it in the browser."""
+
+
+class RobotsUnreachable(IgnoreRequest):
+    """The host's robots.txt cannot be had just now: until it can, everything must be taken for forbidden."""
+
+
+class KeptConnectionClosed(DownloadFailedError):
+    """The server closed a connection that it had kept, just as it was used again: it has not begun to answer."""
+
+
+class MalformedAnswer(DownloadFailedError):
+    """The server answered, but not with what can be read as HTTP; the message says what is wrong."""
+
+
+class RequestRefused(IgnoreRequest):
+    """The address guard forbids the connection; it is not a failure of the host."""

@@ -12,10 +12,10 @@ import io
 import os
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Self
 
+from webcrawl.config import Spool
 from webcrawl.documents.disk import failure
 from webcrawl.errors import StoreError
 
@@ -23,14 +23,6 @@ CHUNK = 256 * 1024
 """Bytes that are written to a file, or read from it, at a time."""
 
 _DESCRIPTORS = Path("/proc/self/fd")
-
-
-@dataclass(frozen=True, slots=True)
-class Spool:
-    """Bodies of more than `memory` bytes are kept in files without name on the disk of `folder`."""
-
-    folder: Path
-    memory: int = 65_536
 
 
 class _File:

@@ -11,8 +11,9 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 
+from webcrawl.config import PolitenessConfig
 from webcrawl.errors import CrawlError
-from webcrawl.hosts.politeness import Failed, HostTurn, Outcome, PolitenessConfig
+from webcrawl.hosts.politeness import Failed, HostTurn, Outcome
 from webcrawl.urls.canonical import hostname
 
 _IDLE_HOSTS_KEPT = 10_000

@@ -7,11 +7,9 @@ import base64
 import ipaddress
 import logging
 import ssl
-from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, Self, cast
 from urllib.parse import quote, urlsplit
-from weakref import WeakKeyDictionary
 
 import aiohttp
 import yarl
@@ -25,7 +23,6 @@ from scrapy.exceptions import (
     DownloadConnectionRefusedError,
     DownloadFailedError,
     DownloadTimeoutError,
-    IgnoreRequest,
     NotSupported,
     ResponseDataLossError,
     StopDownload,
@@ -46,20 +43,17 @@ from webcrawl.crawler.download.wire import (
     over_kept,
     sent_headers,
 )
-from webcrawl.crawler.errors import Postponed
+from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer, Postponed, RequestRefused
+from webcrawl.crawler.exchanges import TRUNCATE, check_of, keep_exchange, run_check
 from webcrawl.crawler.responses import content_type, flags_of, make_response, says_nosniff
 from webcrawl.crawler.session import Session
 from webcrawl.crawler.signals import send
 from webcrawl.documents.body import Body, BodyWriter
-from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.mime.sniff import SNIFF_BYTES
 from webcrawl.errors import AddressRefused, ConfigurationError, NameNotResolved
 from webcrawl.urls.canonical import DEFAULT_PORTS
 
 logger = logging.getLogger(__name__)
-
-TRUNCATE = "download_truncate"
-"""Request.meta key: bytes after which the body is cut off instead of refused."""
 
 _READ_BYTES = 64 * 1024
 # less than servers keep a connection: one that they close while a request is on its way costs them and us another
@@ -69,43 +63,8 @@ _READ_AHEAD = 4 * 1024 * 1024
 _LONGEST_HEADER = 64 * 1024
 _MOST_HEADERS = 1000
 
-_exchanges: WeakKeyDictionary[Request, Exchange] = WeakKeyDictionary()
-_checks: WeakKeyDictionary[Request, Callable[[], None]] = WeakKeyDictionary()
 # a host's pages come from one address
 _ip_address = lru_cache(maxsize=1024)(ipaddress.ip_address)
-
-
-def exchange_of(request: Request | None) -> Exchange | None:
-    """What went over the wire for a request, as long as the request lives."""
-    return None if request is None else _exchanges.get(request)
-
-
-def keep_exchange(request: Request, exchange: Exchange) -> None:
-    """Have `exchange_of` tell this for a request that another protocol served."""
-    _exchanges[request] = exchange
-
-
-def run_check(request: Request) -> None:
-    """What `check_before_sending` asked for; a protocol calls it right before the request goes out."""
-    if check := _checks.get(request):
-        check()
-
-
-def check_before_sending(request: Request, check: Callable[[], None]) -> None:
-    """Have `check` called when the connection is there, right before the request goes out; it may raise to keep it."""
-    _checks[request] = check
-
-
-class KeptConnectionClosed(DownloadFailedError):
-    """The server closed a connection that it had kept, just as it was used again: it has not begun to answer."""
-
-
-class MalformedAnswer(DownloadFailedError):
-    """The server answered, but not with what can be read as HTTP; the message says what is wrong."""
-
-
-class RequestRefused(IgnoreRequest):
-    """The address guard forbids the connection; it is not a failure of the host."""
 
 
 class HTTPDownloadHandler:
@@ -180,7 +139,7 @@ class HTTPDownloadHandler:
             return rendered
         loop = asyncio.get_running_loop()
         began = loop.time()
-        check_now.set(_checks.get(request))
+        check_now.set(check_of(request))
         over_kept.set(False)
         try:
             url = yarl.URL(request.url, encoded=True)
@@ -331,7 +290,7 @@ class HTTPDownloadHandler:
         stopped: StopDownload | None,
     ) -> Response:
         unread = "length" if stopped is not None and not received.content.at_eof() else None
-        _exchanges[request] = exchange_over(request, received, body, truncated or unread)
+        keep_exchange(request, exchange_over(request, received, body, truncated or unread))
         version = received.version
         response = make_response(
             body,

@@ -12,7 +12,7 @@ from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from webcrawl.crawler.download.http import exchange_of
+from webcrawl.crawler.exchanges import exchange_of
 from webcrawl.crawler.pages.revisits import known_of, stored_answer
 from webcrawl.crawler.responses import (
     BAD_CODING,

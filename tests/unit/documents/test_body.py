@@ -19,9 +19,10 @@ from scrapy import Request
 from scrapy.http import Headers, HtmlResponse, Response, TextResponse
 
 from tests.unit.warcs import NOW, check, one_file, replay
+from webcrawl.config import Spool
 from webcrawl.crawler.pages.scraper import Slot
 from webcrawl.crawler.responses import SpooledResponse, body_of, length_of, make_response
-from webcrawl.documents.body import CHUNK, Body, BodyWriter, Spool
+from webcrawl.documents.body import CHUNK, Body, BodyWriter
 from webcrawl.documents.content_coding import codings, pieces, zstd
 from webcrawl.documents.document import Document
 from webcrawl.documents.exchange import Exchange, digest
@@ -97,7 +98,8 @@ def test_a_large_body_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
     script = """
 import resource, sys
 from pathlib import Path
-from webcrawl.documents.body import BodyWriter, Spool
+from webcrawl.config import Spool
+from webcrawl.documents.body import BodyWriter
 writer = BodyWriter(Spool(Path(sys.argv[1])), digests=True)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for number in range(1024):

@@ -28,7 +28,8 @@ from scrapy.http import TextResponse
 from tests.downloads import Client, names, run
 from tests.nameserver import Nameserver, Record, Trouble
 from tests.wire import Proxy, Wire, plain
-from webcrawl.crawler.download.http import RequestRefused, exchange_of
+from webcrawl.crawler.errors import RequestRefused
+from webcrawl.crawler.exchanges import exchange_of
 
 
 class Authority:

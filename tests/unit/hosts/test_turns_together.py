@@ -8,7 +8,8 @@ from collections import defaultdict
 import pytest
 
 from tests.pacing import FAST, HOST, OTHER, Log, most_at_once, opened, request, run, shortest_gap
-from webcrawl.hosts.politeness import Ok, PolitenessConfig, Throttled
+from webcrawl.config import PolitenessConfig
+from webcrawl.hosts.politeness import Ok, Throttled
 from webcrawl.hosts.turns import Abandoned, LeaseLost, Turns
 
 # --- all hosts together ---

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tests.documents import docx, epub, odt, ooxml, tar, zipped
-from webcrawl.documents.body import BodyWriter, Spool
+from webcrawl.config import Spool
+from webcrawl.documents.body import BodyWriter
 from webcrawl.documents.mime.charset import detected
 from webcrawl.documents.mime.signatures import signature
 from webcrawl.documents.mime.sniff import SNIFF_BYTES, sniff

@@ -18,8 +18,8 @@ import pytest
 
 from tests.crawls import CHECKOUT
 from tests.processes import cpu_ticks, is_alive
-from webcrawl.config import ReaderConfig
-from webcrawl.documents.body import BodyWriter, Spool
+from webcrawl.config import ReaderConfig, Spool
+from webcrawl.documents.body import BodyWriter
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime import reader_processes
 from webcrawl.documents.mime.facts import MAX_LINKS, MAX_TEXT, MAX_TITLE, Facts, pack, unpack
@@ -43,7 +43,7 @@ async def started(*, processes: int = 1, seconds: float = 20.0) -> AsyncIterator
 
 
 async def read(readers: Readers, name: str, text: str = "text") -> Facts:
-    return await readers.read(f"tests.mime.stubborn:{name}", document(text))
+    return await readers.read(f"tests.unit.documents.mime.stubborn:{name}", document(text))
 
 
 async def error_of(readers: Readers, name: str) -> str:
@@ -134,12 +134,12 @@ def spooled(folder: Path, size: int) -> Document:
 async def test_a_body_in_a_file_is_opened_where_that_is_possible_and_sent_where_not(tmp_path: Path) -> None:
     size = 300_000
     async with started() as readers:
-        facts = await readers.read("tests.mime.stubborn:measure", spooled(tmp_path, size))
+        facts = await readers.read("tests.unit.documents.mime.stubborn:measure", spooled(tmp_path, size))
         assert facts.title == "head"
         assert (facts.details["size"], facts.details["end"]) == (size, size)
         assert facts.details["in_file"] is opens_files(readers)
         readers._idle[0]._opens_files = False
-        facts = await readers.read("tests.mime.stubborn:measure", spooled(tmp_path, size))
+        facts = await readers.read("tests.unit.documents.mime.stubborn:measure", spooled(tmp_path, size))
         assert facts.details == {"size": size, "end": size, "in_file": False}
 
 
@@ -148,7 +148,7 @@ async def test_of_a_body_that_cannot_fit_only_the_start_is_sent(tmp_path: Path) 
         await read(readers, "title")
         readers._idle[0]._opens_files = False
         readers.limits = ReaderConfig(processes=1, seconds=20, memory=1_000_000)
-        facts = await readers.read("tests.mime.stubborn:measure", spooled(tmp_path, 2_000_000))
+        facts = await readers.read("tests.unit.documents.mime.stubborn:measure", spooled(tmp_path, 2_000_000))
         assert facts.details["size"] == 250_000
         assert (await read(readers, "title", "next")).title == "next"
 
@@ -221,8 +221,8 @@ from webcrawl.documents.mime.reader_processes import Readers
 async def main():
     readers = Readers(ReaderConfig(processes=1, seconds=60, memory=1 << 29))
     document = Document(b"x", "text/plain", "utf-8", "http://site.example/")
-    print((await readers.read("tests.mime.stubborn:title", document)).details["pid"], flush=True)
-    await readers.read("tests.mime.stubborn:spin", document)
+    print((await readers.read("tests.unit.documents.mime.stubborn:title", document)).details["pid"], flush=True)
+    await readers.read("tests.unit.documents.mime.stubborn:spin", document)
 
 asyncio.run(main())
 """

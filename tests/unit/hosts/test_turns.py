@@ -14,7 +14,8 @@ from hypothesis import given, settings, strategies as st
 
 import webcrawl.hosts.turns
 from tests.pacing import FAST, HOST, OTHER, Log, most_at_once, opened, request, run, shortest_gap
-from webcrawl.hosts.politeness import Failed, Ok, Outcome, PolitenessConfig, Throttled
+from webcrawl.config import PolitenessConfig
+from webcrawl.hosts.politeness import Failed, Ok, Outcome, Throttled
 from webcrawl.hosts.turns import LeaseLost, Turns
 
 

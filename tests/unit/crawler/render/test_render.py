@@ -14,8 +14,8 @@ from scrapy import Request
 from tests.crawl import test_render
 from tests.downloads import Client, run
 from tests.wire import Wire, plain
-from webcrawl.crawler.download.http import check_before_sending
 from webcrawl.crawler.errors import Postponed
+from webcrawl.crawler.exchanges import check_before_sending
 from webcrawl.crawler.render import rules
 from webcrawl.errors import ConfigurationError
 from webcrawl.hosts.politeness import Ok

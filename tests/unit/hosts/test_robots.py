@@ -276,7 +276,7 @@ def test_no_header_breaks_the_reader(value: str) -> None:
     assert isinstance(directives([value, f"unavailable_after: {value}"], [(value, value)], US), Directives)
 
 
-CONFORMANCE = Path(__file__).parents[3] / "shared" / "data" / "robotstxt"
+CONFORMANCE = Path(__file__).parents[4] / "shared" / "data" / "robotstxt"
 
 # (robots.txt or its last line, URL, user agent): why we answer otherwise on purpose.
 KNOWN_DIFFERENCES = {

@@ -80,7 +80,7 @@ CASES: list[tuple[str, str | None, str | None]] = [
 
 def standard_cases() -> list[tuple[str, str | None, str | None]]:
     """The cases of web-platform-tests, where a checkout has them at hand: more of what CASES has."""
-    file = Path(__file__).resolve().parents[3] / "shared" / "data" / "urls" / "urltestdata.json"
+    file = Path(__file__).resolve().parents[4] / "shared" / "data" / "urls" / "urltestdata.json"
     if not file.exists():
         return []
     cases: list[tuple[str, str | None, str | None]] = []

@@ -85,7 +85,7 @@ def test_tuples_within_tuples_do_not_go_too_deep() -> None:
         "scrapy",
         "",
         "..",
-        "tests.unit.test_requests_hostile.MySpider",
+        "tests.unit.crawler.scheduling.test_requests_hostile.MySpider",
     ],
 )
 def test_what_is_no_request_class_is_not_called(name: str) -> None:

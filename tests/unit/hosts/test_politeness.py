@@ -11,16 +11,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from webcrawl.config import PolitenessConfig
 from webcrawl.errors import ConfigurationError
-from webcrawl.hosts.politeness import (
-    Failed,
-    HostTurn,
-    Ok,
-    Outcome,
-    PolitenessConfig,
-    Throttled,
-    parse_retry_after,
-)
+from webcrawl.hosts.politeness import Failed, HostTurn, Ok, Outcome, Throttled, parse_retry_after
 
 EXACT = PolitenessConfig(jitter=0.0)
 

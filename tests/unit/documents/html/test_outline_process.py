@@ -25,7 +25,7 @@ from webcrawl.documents.html.outline_process import Outlines
 from webcrawl.errors import UnreadableDocument
 
 MEMORY = 512 * 1024 * 1024
-BREAKING = "tests.mime.breaking_outlines"
+BREAKING = "tests.unit.documents.html.breaking_outlines"
 ERRORS = {
     "crash": "its reader died of SIGSEGV: out of memory, or a fault in a library",
     "leave": "its reader ended with status 3",
@@ -152,7 +152,9 @@ async def test_a_signal_to_all_processes_of_a_crawl_is_for_the_crawl(number: sig
         assert pid_of(outlines) == pid
 
 
-@pytest.mark.parametrize("child", ["webcrawl.documents.mime.missing", "tests.mime.stubborn", "this"])
+@pytest.mark.parametrize(
+    "child", ["webcrawl.documents.mime.missing", "tests.unit.documents.mime.stubborn", "this"]
+)
 async def test_where_no_process_can_be_had_there_are_no_outlines(
     child: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -230,7 +232,7 @@ def test_pages_that_come_while_a_process_ends_have_the_next_one() -> None:
 def test_a_process_that_ends_when_it_is_ready_is_no_reason_to_wait(
     run: Callable[[Coroutine[Any, Any, None]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outline_process, "CHILD", "tests.mime.gone_when_ready")
+    monkeypatch.setattr(outline_process, "CHILD", "tests.unit.documents.html.gone_when_ready")
 
     async def ask() -> None:
         async with started() as outlines, asyncio.timeout(30):

@@ -259,7 +259,7 @@ def test_a_folder_of_mixed_files(local_web: StartWeb, crawl: RunCrawl) -> None:
     assert rows["/odd.json"]["details"]["keys"] == ["a\ufffdb", "?", "name"]
     assert rows["/odd.json"]["title"] == "n\ufffd?"
     refused = {path for path, row in rows.items() if row["processing_error"]}
-    assert {"/bomb.docx", "/cut-pdf-0", "/cut-office-0", "/cut-office-1", "/cut-jsondata-0"} <= refused
+    assert {"/bomb.docx", "/cut-pdf-0", "/cut-office-0", "/cut-office-1", "/cut-json_data-0"} <= refused
     assert not refused & good.keys()
     expected: dict[str, dict[str, int]] = {}
     for path, row in rows.items():

@@ -64,7 +64,10 @@ SAMPLES: dict[str, tuple[str, bytes]] = {
     "image": ("image/png", image()),
     "media": ("video/mp4", mp4()),
     "office": (_DOCX, docx("Some words", "and others")),
-    "jsondata": ("application/json", b'{"@type": "Article", "name": "A name", "items": [1, 2, {"a": null}]}'),
+    "json_data": (
+        "application/json",
+        b'{"@type": "Article", "name": "A name", "items": [1, 2, {"a": null}]}',
+    ),
     "text": ("text/plain", b"Some text."),
     "archive": ("application/gzip", gzip.compress(tar("a/b", "c"), mtime=0)),
 }

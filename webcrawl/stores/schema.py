@@ -1,7 +1,8 @@
 """How a metadata database gets the tables of columns.py: made anew, or from an older webcrawl's step by step.
 
 A change of the tables is a change in columns.py and one more step at the end of `STEPS`, in SQL that stays as it is
-when the tables change again. tests/unit/stores/test_schema.py compares what the steps make of an old database with a new one.
+when the tables change again. tests/unit/stores/test_schema.py compares what the steps make of an old database
+with a new one.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ from webcrawl.stores.listeners import Publisher
 
 HOST = "http://a.test"
 HOSTS = [f"http://h{n}.test" for n in range(40)]
-SCRIPTS = {path.stem for path in (CHECKOUT / "webcrawl" / "frontier" / "lua").glob("*.lua")}
+SCRIPTS = {path.stem for path in (CHECKOUT / "webcrawl" / "engine" / "lua").glob("*.lua")}
 
 Frontiers = Callable[..., Awaitable[Frontier]]
 

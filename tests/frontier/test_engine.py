@@ -202,7 +202,7 @@ async def test_a_full_server_refuses_nothing_but_what_is_new(frontier_of: Fronti
 
 
 def test_scripts_that_a_full_server_refuses_are_these() -> None:
-    folder = Path(__file__).parent.parent.parent / "webcrawl" / "frontier" / "lua"
+    folder = Path(__file__).parent.parent.parent / "webcrawl" / "engine" / "lua"
     names = {path.stem for path in folder.glob("*.lua")}
     refused = {name for name in names if not script_source(name)[1].startswith("#!lua flags=allow-oom\n")}
     assert {"add", "schedule", "requeue", "restore"} <= refused
@@ -347,7 +347,7 @@ async def test_a_full_engine_is_asked_for_duplicates_and_remembers_no_new_ones(
 
 
 def test_scripts_name_their_keys_and_reply_first() -> None:
-    folder = Path(__file__).parent.parent.parent / "webcrawl" / "frontier" / "lua"
+    folder = Path(__file__).parent.parent.parent / "webcrawl" / "engine" / "lua"
     scripts = sorted(folder.glob("*.lua"))
     assert scripts
     for script in scripts:

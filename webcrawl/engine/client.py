@@ -59,7 +59,7 @@ T = TypeVar("T")
 
 
 class Call(NamedTuple):
-    """One run of a script: its name in frontier/lua, its keys and its arguments."""
+    """One run of a script: its name in engine/lua, its keys and its arguments."""
 
     script: str
     keys: Sequence[str]
@@ -76,7 +76,7 @@ def script_source(name: str) -> tuple[str, str]:
 
     `#!lua flags=allow-oom`: it frees memory or takes only little of it, so a full server must not refuse it.
     """
-    folder = resources.files("webcrawl.frontier") / "lua"
+    folder = resources.files("webcrawl.engine") / "lua"
     common = "\n\n".join((folder / "common" / f"{part}.lua").read_text() for part in _COMMON)
     first, end, rest = (folder / f"{name}.lua").read_text().partition("\n")
     if first.startswith("#!"):

@@ -64,7 +64,7 @@ class RetryMiddleware:
         if scheduler.leased(request) is None:
             return None
         if isinstance(exception, StoreUnavailable):
-            self._session.room.refuse(str(exception))
+            self._session.backpressure.hold_briefly(str(exception))
         if isinstance(exception, Postponed | EngineUnavailable | StoreUnavailable):
             scheduler.postpone(request)
             return request

@@ -17,7 +17,7 @@ from webcrawl.crawler.errors import Postponed, RobotsUnreachable
 from webcrawl.crawler.exchanges import TRUNCATE
 from webcrawl.crawler.responses import TIMED_OUT, refusal_of
 from webcrawl.crawler.session import Session
-from webcrawl.engine.client import AWAY
+from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import InvalidURL, StoreError
 from webcrawl.frontier import DEFAULT_LEVEL
 from webcrawl.hosts.robots import RobotsCache, RobotsPolicy, robots_url
@@ -107,16 +107,18 @@ class RobotsMiddleware:
 
     async def _ask(self, host: str) -> RobotsPolicy:
         engine, key = self._session.engine, self._session.keys.robots(host)
-        if known := await self._session.patiently(lambda: engine.client.get(key)):
+        if known := await self._session.retry_until_available(lambda: engine.client.get(key)):
             try:
                 policy = RobotsPolicy.from_bytes(known)
-                self._cache.put(host, policy, await self._session.patiently(lambda: engine.client.ttl(key)))
+                self._cache.put(
+                    host, policy, await self._session.retry_until_available(lambda: engine.client.ttl(key))
+                )
                 return self._learned(host, policy)
             except StoreError as error:
                 logger.warning("robots.txt of %s is fetched again: %s", host, error)
         policy = await self._fetch(robots_url(host))
         seconds = max(1, int(policy.ttl))
-        with suppress(*AWAY):  # others, or this process later, then ask the host themselves
+        with suppress(*UNAVAILABLE):  # others, or this process later, then ask the host themselves
             await engine.change(key, "SET", policy.to_bytes(), "EX", seconds)
         self._cache.put(host, policy)
         return self._learned(host, policy)

@@ -40,7 +40,7 @@ class ListenersPipeline:
         if isinstance(item, Page):
             row = item.row()
             try:
-                published = await self._session.patiently(lambda: self._publisher.publish(row))
+                published = await self._session.retry_until_available(lambda: self._publisher.publish(row))
             except EngineUnavailable:
                 # nor can it be told that the page is done: the next run fetches and publishes it again
                 return item

@@ -55,7 +55,9 @@ class MetadataPipeline:
         assert page.digest is not None
         digest, index = digest_bytes(page.digest), self._session.duplicates
         with suppress(EngineUnavailable):  # then they do not
-            await self._session.patiently(lambda: index.kept(digest, page.url, page.fetched_at, page.reading))
+            await self._session.retry_until_available(
+                lambda: index.kept(digest, page.url, page.fetched_at, page.reading)
+            )
 
     def _write(self, pages: list[Page]) -> list[None | Exception]:
         try:

@@ -59,8 +59,10 @@ class NearDuplicatesPipeline:
         index, distance = self._session.duplicates, self._config.distance
         copied = page.duplicate_of
         if copied is not None:
-            return await self._session.patiently(lambda: index.near_copy(simhash, copied, distance))
-        return await self._session.patiently(lambda: index.near_text(simhash, page.url, distance))
+            return await self._session.retry_until_available(
+                lambda: index.near_copy(simhash, copied, distance)
+            )
+        return await self._session.retry_until_available(lambda: index.near_text(simhash, page.url, distance))
 
     async def _drop(self, page: Page) -> None:
         """Leave it out of the archive, where it cannot stand for its exact copies then."""
@@ -68,7 +70,7 @@ class NearDuplicatesPipeline:
         if page.is_first and page.digest:
             page.is_first = False
             digest, index = digest_bytes(page.digest), self._session.duplicates
-            await self._session.patiently(lambda: index.forget_payload(digest, page.url))
+            await self._session.retry_until_available(lambda: index.forget_payload(digest, page.url))
 
 
 def _simhash(page: Page) -> int | None:

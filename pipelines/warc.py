@@ -16,7 +16,7 @@ from webcrawl.page import Page
 from webcrawl.stores.archive import open_archive
 from webcrawl.stores.group_commit import Batches
 from webcrawl.stores.warc import WarcPlace
-from webcrawl.worker.backpressure import LOOK_SECONDS
+from webcrawl.worker.backpressure import POLL_SECONDS
 
 logger = logging.getLogger(__name__)
 
@@ -67,13 +67,13 @@ class WarcPipeline:
         failure = ""
         while True:
             try:
-                self._session.room.measured = await self._batches.run(self._look)
+                self._session.backpressure.shortage = await self._batches.run(self._look)
                 failure = ""
             except StoreError as error:
                 if str(error) != failure:
                     logger.error("%s", error)
                 failure = str(error)
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
     def _look(self) -> str:
         stores = self._session.stores

@@ -16,7 +16,7 @@ from webcrawl.crawler.exchanges import TRUNCATE
 from webcrawl.crawler.pages.from_response import answer_of, document_of
 from webcrawl.crawler.session import Session
 from webcrawl.documents.html.facts import is_html
-from webcrawl.engine.client import AWAY
+from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import EngineUnavailable
 from webcrawl.page import Page
 from webcrawl.results.references import references
@@ -66,7 +66,7 @@ class LinkCheck(BroadSpider):
         letters = Session.of(self.crawler).frontier.dead_letters()
         try:
             return {letter.url: letter.reason async for letter in letters}
-        except AWAY as error:
+        except UNAVAILABLE as error:
             raise EngineUnavailable(f"which URLs were given up is not known: {error}") from error
 
     def _report(self, lost: Mapping[str, str]) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from spiders.base import BroadSpider
 from webcrawl.crawler.session import Session
-from webcrawl.engine.client import AWAY
+from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import ConfigurationError
 
 _DECIDING = (
@@ -81,7 +81,7 @@ class Monitor(BroadSpider):
             counts = await session.frontier.counts()
             lost = [letter.url async for letter in session.frontier.dead_letters()]
             totals = await session.crawl.totals()
-        except AWAY:
+        except UNAVAILABLE:
             return None, False
         return None if counts.queued or counts.dead > len(lost) else lost, totals.get("too_deep", 0) > 0
 

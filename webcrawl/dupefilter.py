@@ -18,7 +18,7 @@ from redis.exceptions import ResponseError
 from scrapy import Request
 from scrapy_redis.dupefilter import RFPDupeFilter
 
-from webcrawl.engine.client import script_source
+from webcrawl.engine.scripts import script_source
 from webcrawl.errors import ConfigurationError
 
 _BATCH = 1000

@@ -31,7 +31,7 @@ from webcrawl.crawler.scheduling.start_urls import Feeding, is_fed
 from webcrawl.crawler.scheduling.tasks import Task
 from webcrawl.crawler.scheduling.unserializable import HeldRequests, ticket_of
 from webcrawl.crawler.session import Session
-from webcrawl.engine.client import AWAY
+from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import CrawlError, EngineUnavailable, InvalidURL, StoreError, StoreUnavailable
 from webcrawl.frontier import Candidate, LeasedURL, Settlement
 from webcrawl.hosts.politeness import Ok
@@ -121,7 +121,7 @@ class FrontierScheduler(RedisScheduler):
         """
         extra = sitemap_extra(self.spider) if sitemaps else None
         worker, allowed = self.worker, self.session.filters.apply
-        fingerprint, recent = self.session.canonicalizer.fingerprint, worker.found.recent.links
+        fingerprint, recent = self.session.canonicalizer.fingerprint, worker.discovered.recent.links
         filtered = 0
         for link in links:
             # most links of a page are on the pages around it too
@@ -138,7 +138,7 @@ class FrontierScheduler(RedisScheduler):
 
     def next_request(self) -> Request | None:
         """A request whose host may be asked now; None when there is none, or too much waits to be sent."""
-        if len(self.worker.found) > _MOST_BACKLOG:
+        if len(self.worker.discovered) > _MOST_BACKLOG:
             return None
         while (url := self.worker.next()) is not None:
             token = self.worker.token(url)
@@ -154,10 +154,10 @@ class FrontierScheduler(RedisScheduler):
     def has_pending_requests(self) -> bool:
         # Scrapy asks this only when the spider has no start requests left
         self.worker.seeding = False
-        return self.worker.finished is None or bool(self.worker.found)
+        return self.worker.finished is None or bool(self.worker.discovered)
 
     def __len__(self) -> int:
-        return len(self._tasks) + len(self.worker.found)
+        return len(self._tasks) + len(self.worker.discovered)
 
     # --- what our middlewares tell -----------------------------------------------------------------------------------
 
@@ -189,11 +189,11 @@ class FrontierScheduler(RedisScheduler):
             task.landed = True
             if not self.session.paced and (turn := self.session.turns.turn(task.url.host)).in_flight:
                 turn.finish(time.monotonic(), Ok(request.meta.get("download_latency", 0.0)))
-            self.worker.landed(task.url, task.token)
+            self.worker.finish_fetch(task.url, task.token)
 
     def answered(self, request: Request, host: str, size: int) -> None:
         """The host answered with a body of `size` bytes."""
-        self.worker.met.add(host)
+        self.worker.answered_hosts.add(host)
         if task := self._tasks.get(request):
             task.answered = True
             task.size += size
@@ -202,7 +202,7 @@ class FrontierScheduler(RedisScheduler):
 
     def learned_delay(self, host: str) -> None:
         """robots.txt told how long to wait between two requests to the host."""
-        self.worker.learned(host)
+        self.worker.delay_changed(host)
 
     def retry(self, request: Request, delay: float, reason: str) -> None:
         """When its work is done, the URL goes back to be fetched again after `delay` seconds, an attempt counted."""
@@ -249,7 +249,7 @@ class FrontierScheduler(RedisScheduler):
             self._wake,
             bloom=session.bloom,
             tails=session.tails,
-            room=session.room,
+            backpressure=session.backpressure,
         )
         self.engine_slot.inprogress = _InProgress(self._done)
         self.crawler.signals.connect(self._item_failed, signals.item_error)
@@ -276,7 +276,7 @@ class FrontierScheduler(RedisScheduler):
             await self._feeding.end()
         await self._worker.close()
         if self._feeding:
-            with suppress(*AWAY):  # then they go back to their list, as those of a worker that died
+            with suppress(*UNAVAILABLE):  # then they go back to their list, as those of a worker that died
                 await self._feeding.settle()
         self.session.forgets = not self.persist
 
@@ -287,7 +287,7 @@ class FrontierScheduler(RedisScheduler):
         if task is None:
             return
         if task.postponed:
-            self.worker.pass_on(task.url, task.token)
+            self.worker.decline(task.url, task.token)
             return
         settlement = task.outcome(request, judged=self.session.judge is not None)
         page = task.page and settlement.verdict in ("done", "again")
@@ -296,7 +296,7 @@ class FrontierScheduler(RedisScheduler):
         self.worker.settle(task.url, task.token, settlement, page=page, size=task.size)
 
     def _want(self, host: str, more: int) -> None:
-        self.worker.members.want(self.session.keys.shard(host), more)
+        self.worker.membership.want(self.session.keys.shard(host), more)
 
     def _item_failed(self, response: Response | Failure | None, failure: Failure) -> None:
         """A page whose item did not get through the pipelines is not stored: it must not be acknowledged."""
@@ -327,15 +327,15 @@ class FrontierScheduler(RedisScheduler):
                 return to_request(url, self.spider)
             if request := self._held.take_up(ticket, url):
                 return request
-            if ticket.worker == self.session.worker or self.worker.members.is_dead(ticket.worker):
+            if ticket.worker == self.session.worker or self.worker.membership.is_dead(ticket.worker):
                 raise StoreError(f"the request for {url.url} was held by a worker that died")
         except StoreError as error:
             logger.error("%s", error)
-            self.worker.landed(url, token)
+            self.worker.finish_fetch(url, token)
             self.worker.settle(url, token, Settlement(url.index, "dead", reason=str(error)), page=False)
         else:
-            self.worker.landed(url, token)
-            self.worker.pass_on(url, token)
+            self.worker.finish_fetch(url, token)
+            self.worker.decline(url, token)
         return None
 
     def _wake(self) -> None:

@@ -20,7 +20,7 @@ import webcrawl.worker.backpressure
 from spiders.broad import BroadSpider
 
 # ten seconds would be long for a test
-webcrawl.worker.backpressure.PATIENCE_AT_THE_END = 0.5
+webcrawl.worker.backpressure.SHUTDOWN_SECONDS = 0.5
 
 
 class Impatient(BroadSpider):
@@ -130,7 +130,7 @@ from spiders.broad import BroadSpider
 from webcrawl.stores import answering, database
 
 # half a minute would be long for a test
-webcrawl.worker.backpressure.PATIENCE_AT_THE_END = 0.5
+webcrawl.worker.backpressure.SHUTDOWN_SECONDS = 0.5
 answering.ANSWER_SECONDS = 1.0
 database.CONNECT_SECONDS = 2
 

@@ -26,7 +26,7 @@ import webcrawl.engine.client
 from spiders.broad import BroadSpider
 
 # a minute would be too long for a test
-webcrawl.engine.client._PATIENCE_SECONDS = 0.5
+webcrawl.engine.client._RETRY_SECONDS = 0.5
 
 
 class Impatient(BroadSpider):

@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from webcrawl.engine.client import Call, Engine
+from webcrawl.engine.client import Engine
+from webcrawl.engine.scripts import Call
 from webcrawl.errors import EngineUnavailable
 
 # what scripts call in place of the server: TIME and what expires by it are those of the test

@@ -17,7 +17,7 @@ from webcrawl.frontier import Crawl, Frontier, LeasedURL, Settlement
 from webcrawl.frontier.tails import Tails
 from webcrawl.hosts.politeness import Ok, Outcome
 from webcrawl.hosts.turns import LeaseLost, Turns
-from webcrawl.worker.backpressure import Room
+from webcrawl.worker.backpressure import Backpressure
 from webcrawl.worker.worker import Worker
 
 Answer = Callable[[LeasedURL], tuple[Settlement, bool, Iterable[str], Outcome]]
@@ -44,14 +44,22 @@ class Consumer:
         *,
         politeness: PolitenessConfig | None = None,
         tails: Tails | None = None,
-        room: Room | None = None,
+        backpressure: Backpressure | None = None,
         **changes: Any,
     ) -> None:
         settings = config(**{"lease_seconds": frontier.lease_seconds, **changes})
         crawl = Crawl(frontier.engine, frontier.keys, frontier.worker, min(12.0, settings.lease_seconds))
         self.turns = Turns(politeness or PolitenessConfig(delay=0.0))
         self._woken = asyncio.Event()
-        self.worker = Worker(frontier, crawl, self.turns, settings, self._woken.set, tails=tails, room=room)
+        self.worker = Worker(
+            frontier,
+            crawl,
+            self.turns,
+            settings,
+            self._woken.set,
+            tails=tails,
+            backpressure=backpressure or Backpressure(),
+        )
         self.fetched: Counter[str] = Counter()
         self.refused: list[str] = []
         self.stopped = False
@@ -107,14 +115,14 @@ class Consumer:
             turn = await self.turns.take(url.host)
         except LeaseLost:
             self.refused.append(url.url)
-            self.worker.landed(url, token)
+            self.worker.finish_fetch(url, token)
             self.worker.settle(url, token, Settlement(url.index, "retry"), page=False)
             return
         self.fetched[url.url] += 1
         await asyncio.sleep(0)
         settlement, is_page, links, outcome = self._answer(url)
         self.turns.give(url.host, turn, outcome)
-        self.worker.landed(url, token)
+        self.worker.finish_fetch(url, token)
         await asyncio.sleep(0)
         for link in links:
             self.worker.add(page(link))

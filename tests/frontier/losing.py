@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from webcrawl.engine.client import Call, Engine
+from webcrawl.engine.client import Engine
+from webcrawl.engine.scripts import Call
 from webcrawl.errors import EngineUnavailable
 
 

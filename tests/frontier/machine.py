@@ -14,8 +14,8 @@ from tests.frontier.clock import Clock, ClockedEngine
 from tests.frontier.contents import Contents
 from tests.frontier.draws import BLAMES, BRIEF, HOSTS, HOUR, jumps
 from tests.model import Entry, Hosts, ModelFrontier
-from webcrawl.engine.client import Call
 from webcrawl.engine.keys import Keys
+from webcrawl.engine.scripts import Call
 from webcrawl.frontier import Crawl, Frontier
 from webcrawl.frontier.tails import Tails
 

@@ -25,7 +25,7 @@ from tests.frontier.draws import (
 from tests.frontier.machine import SHARDS, Machine, milliseconds
 from tests.frontier.pages import hash_of
 from tests.model import Entry
-from webcrawl.engine.client import Call
+from webcrawl.engine.scripts import Call
 from webcrawl.errors import EngineUnavailable
 from webcrawl.frontier import Candidate, Lease, Settlement
 from webcrawl.frontier.frontier import lease_of

@@ -184,4 +184,4 @@ async def test_a_checkpoint_is_void_when_the_engine_was_started_anew(
     durable_server.terminate()
     durable_server.start()
     with pytest.raises(StoreError, match="anew"):
-        await frontier.engine.patiently(lambda: exporter.end([0]))
+        await frontier.engine.retry_until_available(lambda: exporter.end([0]))

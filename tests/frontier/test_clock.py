@@ -215,7 +215,7 @@ async def test_after_a_failover_to_a_fast_clock_nobody_loses_his_leases(
     clock.move(HOUR)
     beat = worker._heart._last
     worker._restarts.doubt()
-    await consumer.until(lambda: worker._trust._lease_at > 0 and worker._heart._last > beat)
+    await consumer.until(lambda: worker._safety._lease_at > 0 and worker._heart._last > beat)
     assert await alive.extend([lease]) == set()
     await consumer.stop()
 

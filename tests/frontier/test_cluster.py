@@ -26,8 +26,9 @@ from tests.frontier.pages import all_done, page, tree
 from tests.frontier.spilling import serve, spilling
 from tests.frontier.test_machine import FrontierMachine
 from webcrawl.dupefilter import CompactDupeFilter
-from webcrawl.engine.client import Call, Engine, script_source
+from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
+from webcrawl.engine.scripts import Call, script_source
 from webcrawl.errors import EngineError, EngineUnavailable
 from webcrawl.frontier import Crawl, Frontier, Lease, LeasedURL, Settlement
 from webcrawl.frontier.records import HostLimits, Report
@@ -188,7 +189,9 @@ async def test_what_no_replica_has_is_not_believed(frontier: Frontier, cluster: 
     finally:
         replica.process.send_signal(signal.SIGCONT)
     await asyncio.to_thread(cluster.takes_over, replica)
-    first, _ = await frontier.engine.patiently(lambda: frontier.add([page(f"{HOST}/{n}") for n in (1, 2)]))
+    first, _ = await frontier.engine.retry_until_available(
+        lambda: frontier.add([page(f"{HOST}/{n}") for n in (1, 2)])
+    )
     assert not first, "what was believed is there"
     assert [len(lease.urls) for lease in await frontier.lease(10, 10)] == [2]
 

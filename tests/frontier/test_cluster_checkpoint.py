@@ -82,7 +82,7 @@ async def test_a_checkpoint_is_void_when_a_slot_moves_or_a_primary_dies(
     frontier, place = await frontier_on(), FolderPlace(tmp_path)
     record = Crawl(frontier.engine, frontier.keys, "w1")
     await record.begin()
-    await frontier.engine.patiently(lambda: frontier.add([page(url) for url in URLS]))
+    await frontier.engine.retry_until_available(lambda: frontier.add([page(url) for url in URLS]))
     usual = exporter_of(frontier)
     key = frontier.keys.counters(shard)
     exporter = Disturbed(
@@ -92,7 +92,7 @@ async def test_a_checkpoint_is_void_when_a_slot_moves_or_a_primary_dies(
         await save(exporter, place, force=False)
     assert [*tmp_path.iterdir()] == []
 
-    (added,) = await frontier.engine.patiently(lambda: frontier.add([page("http://new.test/")]))
+    (added,) = await frontier.engine.retry_until_available(lambda: frontier.add([page("http://new.test/")]))
     assert added
     await asyncio.to_thread(cluster.settle)
     await begin_anew(frontier, place)

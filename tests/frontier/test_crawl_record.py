@@ -13,7 +13,7 @@ from redis import Redis
 from tests.frontier.draws import sent
 from tests.frontier.losing import Losing
 from tests.frontier.pages import past
-from webcrawl.engine.client import AWAY, Engine
+from webcrawl.engine.client import UNAVAILABLE, Engine
 from webcrawl.engine.keys import FORMAT, Keys
 from webcrawl.errors import ConfigurationError
 from webcrawl.frontier import Crawl
@@ -156,13 +156,13 @@ async def test_what_was_counted_counts_once_though_replies_are_lost(redis_url: s
             else:
                 await crawl.beat(counted={"pages": 1}, permits=min(granted, 1))
                 granted -= min(granted, 1)
-        except AWAY:
+        except UNAVAILABLE:
             lost += 1
     while lost < 99:
         try:
             await crawl.beat()
             break
-        except AWAY:
+        except UNAVAILABLE:
             lost += 1
     await engine.close()
     assert 2 <= lost < 99
@@ -186,7 +186,7 @@ async def test_permits_whose_grant_was_not_heard_are_not_kept(redis_url: str, cr
     crawl = Crawl(engine, Keys("crawl", 4), "w1", 60.0)
     await crawl.beat()
     assert await crawl.permits(2, 10) == 2
-    with pytest.raises(AWAY):
+    with pytest.raises(UNAVAILABLE):
         await crawl.permits(8, 10)
     assert await crawl.permits(8, 10) == 8
     await engine.close()

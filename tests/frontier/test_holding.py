@@ -11,7 +11,7 @@ from tests.frontier.consumer import Consumer, page_with
 from webcrawl.crawler.progress import plain_line
 from webcrawl.frontier import Crawl, Frontier
 from webcrawl.frontier.figures import figures
-from webcrawl.worker.backpressure import Room
+from webcrawl.worker.backpressure import Backpressure
 from webcrawl.worker.membership import Membership
 
 PAGES = [f"http://h{n % 5}.test/{n}" for n in range(400)]
@@ -21,12 +21,14 @@ FULL = "0 MB are free"
 async def test_it_gives_its_hosts_back_and_goes_on_when_there_is_room(
     frontier: Frontier, caplog: pytest.LogCaptureFixture
 ) -> None:
-    room = Room()
-    consumer = Consumer(frontier, lambda url: page_with(PAGES[1:] if url.path == "/0" else ()), room=room)
+    backpressure = Backpressure()
+    consumer = Consumer(
+        frontier, lambda url: page_with(PAGES[1:] if url.path == "/0" else ()), backpressure=backpressure
+    )
     crawl = consumer.worker.crawl
     consumer.start(PAGES[0])
     await consumer.until(lambda: len(consumer.fetched) > 20)
-    room.measured = FULL
+    backpressure.shortage = FULL
     async with asyncio.timeout(20):
         while not await crawl.holding() or (await frontier.counts()).leased:
             await asyncio.sleep(0.02)
@@ -36,7 +38,7 @@ async def test_it_gives_its_hosts_back_and_goes_on_when_there_is_room(
     await asyncio.sleep(0.5)
     assert len(consumer.fetched) == before < len(PAGES)
     assert consumer.worker.finished is None
-    room.measured = ""
+    backpressure.shortage = ""
     assert await consumer.end() == "finished"
     assert set(consumer.fetched) == set(PAGES)
     assert max(consumer.fetched.values()) == 1
@@ -46,17 +48,19 @@ async def test_it_gives_its_hosts_back_and_goes_on_when_there_is_room(
 
 
 async def test_a_crawl_with_nothing_left_ends_without_room(frontier: Frontier) -> None:
-    room = Room()
-    room.measured = FULL
-    consumer = Consumer(frontier, lambda url: page_with(), room=room)
+    backpressure = Backpressure()
+    backpressure.shortage = FULL
+    consumer = Consumer(frontier, lambda url: page_with(), backpressure=backpressure)
     assert await consumer.run() == "finished"
     assert await consumer.worker.crawl.holding() == {}, "who has left holds nothing up"
 
 
 async def test_those_who_have_room_serve_the_hosts_meanwhile(frontier_of: Callable[..., Frontier]) -> None:
-    room = Room()
-    room.measured = FULL
-    full = Consumer(frontier_of(worker="full", lease_seconds=3.0), lambda url: page_with(), room=room)
+    backpressure = Backpressure()
+    backpressure.shortage = FULL
+    full = Consumer(
+        frontier_of(worker="full", lease_seconds=3.0), lambda url: page_with(), backpressure=backpressure
+    )
     full.start(*PAGES)
     async with asyncio.timeout(20):
         while not await full.worker.crawl.holding():

@@ -64,7 +64,7 @@ async def test_an_engine_that_is_back_is_found_before_the_leases_run_out(
         nonlocal looks
         looks += 1
 
-    consumer.worker.found.recent.clear = look  # type: ignore[method-assign]
+    consumer.worker.discovered.recent.clear = look  # type: ignore[method-assign]
     durable_server.terminate()
     # pauses that doubled up to five seconds would take half a minute
     await consumer.until(lambda: looks >= 12, seconds=15)
@@ -94,9 +94,9 @@ async def test_what_the_engine_forgot_in_a_power_cut_is_said_again(
     token = worker.token(first)
     cut = PowerCut(durable_server)
     worker.add(page("http://b.test/link"))
-    worker.landed(first, token)
+    worker.finish_fetch(first, token)
     worker.settle(first, token, Settlement(first.index), page=True)
-    await consumer.until(lambda: not worker.found and len(worker._hosts[first.host].urls) == 2)
+    await consumer.until(lambda: not worker.discovered and len(worker._hosts[first.host].urls) == 2)
     await asyncio.to_thread(cut.strike)
     worker.add(page("http://a.test/urgent", level=0))
     durable_server.start()
@@ -136,12 +136,12 @@ async def test_after_a_power_cut_nobody_leases_before_the_others_know_what_they_
     await one.until(lambda: {host for host, _, _ in asked} >= {*hosts})
     if not new:
         two.start(seeding=True)
-        await two.until(lambda: len(two.worker.members.peers) == 2)
+        await two.until(lambda: len(two.worker.membership.peers) == 2)
     await asyncio.to_thread(cut.strike)
     durable_server.start()
     # of these and of their leases it knows nothing any more
     third = frontier_of(worker="third", url=url)
-    await third.engine.patiently(lambda: third.add(urls))
+    await third.engine.retry_until_available(lambda: third.add(urls))
     if new:
         two.start(seeding=True)
     await two.until(lambda: any(worker == "two" for _, _, worker in asked))
@@ -168,7 +168,7 @@ async def test_a_worker_waits_for_a_server_that_takes_nothing(
     try:
         for url in ("http://new.test/1", "http://new.test/2"):
             consumer.worker.add(page(url))
-            consumer.worker.met.add("http://new.test")
+            consumer.worker.answered_hosts.add("http://new.test")
         await consumer.until(lambda: int(valkey.info("stats")["total_error_replies"]) > refused + 2)
         assert consumer.worker.failure is None
     finally:
@@ -221,7 +221,7 @@ async def test_after_an_outage_the_first_one_back_leaves_the_others_their_leases
     await asyncio.sleep(2.5)
     await asyncio.to_thread(durable_server.start)
     await consumer.until(lambda: len(outages(caplog)) == 2)
-    assert await alive.engine.patiently(lambda: alive.extend([kept])) == set()
+    assert await alive.engine.retry_until_available(lambda: alive.extend([kept])) == set()
 
     async def taken_back() -> int:
         assert await alive.extend([kept]) == set()
@@ -230,7 +230,7 @@ async def test_after_an_outage_the_first_one_back_leaves_the_others_their_leases
     async with asyncio.timeout(20):
         while not await taken_back():
             await asyncio.sleep(0.05)
-    assert await dead.engine.patiently(lambda: dead.extend([left])) == {left.host}
+    assert await dead.engine.retry_until_available(lambda: dead.extend([left])) == {left.host}
     assert await alive.release(kept, [Settlement(1)])
     consumer.worker.seeding = False
     assert await consumer.end() == "finished"

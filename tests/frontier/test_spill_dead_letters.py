@@ -14,7 +14,7 @@ from tests.frontier.spilling import HOST, OTHER, fetch, numbered, serve, spillin
 from webcrawl.commands.deadletters import requeue
 from webcrawl.crawler.session import Session
 from webcrawl.frontier import Frontier
-from webcrawl.frontier.spilled_dead_letters import Graves
+from webcrawl.frontier.spilled_dead_letters import SpilledDeadLetters
 
 
 async def test_condemned_urls_in_the_store_become_dead_letters(frontier: Frontier, tmp_path: Path) -> None:
@@ -49,20 +49,20 @@ async def test_most_dead_letters_of_a_long_queue_stay_in_the_store(
     await serve(tails, frontier)
     shard = frontier.keys.shard(HOST)
     assert 2000 <= valkey.hlen(frontier.keys.dead(shard)) < 3100
-    graves = Graves(frontier, await spilling(frontier, tmp_path, hot=100))
+    spilled = SpilledDeadLetters(frontier, await spilling(frontier, tmp_path, hot=100))
     assert (await frontier.counts()).dead == 4003
-    found = [*[one async for one in frontier.dead_letters()], *[one async for one in graves.letters()]]
+    found = [*[one async for one in frontier.dead_letters()], *[one async for one in spilled.letters()]]
     assert sorted(one.url for one in found if one.reason == "no answer") == sorted(urls)
     assert all(time.time() - 60 < one.time < time.time() + 60 for one in found)
     assert (
-        [one async for one in graves.letters(OTHER)]
-        == [one async for one in graves.letters(HOST, "go")]
+        [one async for one in spilled.letters(OTHER)]
+        == [one async for one in spilled.letters(HOST, "go")]
         == []
     )
 
-    stored = {one.url async for one in graves.letters(HOST, "no")}
-    assert await graves.requeue(HOST, "no") == len(stored) > 800
-    assert [one async for one in graves.letters()] == []
+    stored = {one.url async for one in spilled.letters(HOST, "no")}
+    assert await spilled.requeue(HOST, "no") == len(stored) > 800
+    assert [one async for one in spilled.letters()] == []
     counts = await frontier.counts()
     assert (counts.queued, counts.dead) == (len(stored), 4003 - len(stored))
     assert set(await fetch(frontier, tails, urls=100)) == stored

@@ -132,7 +132,7 @@ async def test_a_url_found_at_the_last_moment_is_not_left_behind(frontier_of: Fr
     consumer = Consumer(frontier, lambda url: page_with())
     consumer.start("http://a.test/1")
     worker = consumer.worker
-    await consumer.until(lambda: Meanwhile.found and not worker.found and worker.finished is not None)
+    await consumer.until(lambda: Meanwhile.found and not worker.discovered and worker.finished is not None)
     await consumer.stop()
     assert set(consumer.fetched) == {"http://a.test/1", "http://a.test/late"}
 
@@ -169,8 +169,11 @@ async def test_permits_that_a_worker_does_not_need_serve_another(frontier_of: Fr
     for consumer in both.values():
         consumer.start(seeding=True)
     one, other = both["w1"], both["w2"]
-    await one.until(lambda: all(len(consumer.worker.members.peers) == 2 for consumer in both.values()))
-    keys, shards = one.worker.frontier.keys, {name: c.worker.members.served() for name, c in both.items()}
+    await one.until(lambda: all(len(consumer.worker.membership.peers) == 2 for consumer in both.values()))
+    keys, shards = (
+        one.worker.frontier.keys,
+        {name: c.worker.membership.served() for name, c in both.items()},
+    )
     hosts = [f"http://h{n}.test" for n in range(200)]
     mine = [host for host in hosts if keys.shard(host) in shards["w1"]][:10]
     theirs = [host for host in hosts if keys.shard(host) in shards["w2"]][:10]
@@ -281,7 +284,7 @@ async def test_a_lost_lease_is_noticed_and_what_is_settled_too_late_is_counted(
     await other.reap(everything=True)
     (lease,) = await other.lease(10, 10)
     await consumer.until(lambda: worker.token(url) == -1)
-    worker.landed(url, token)
+    worker.finish_fetch(url, token)
     worker.settle(url, token, Settlement(url.index), page=True)
     assert await other.acknowledge(lease, [Settlement(1), Settlement(2)]) == []
     await other.release(lease)
@@ -317,7 +320,7 @@ async def test_leases_are_kept_though_there_is_much_to_add(
         worker.add(page(f"http://a.test/{number}"))
     worker.seeding = True
     worker.start()
-    await consumer.until(lambda: not worker.found)
+    await consumer.until(lambda: not worker.discovered)
     await worker.close()
     assert done[:7] == ["extend", "add", "extend", "add", "extend", "add", "extend"]
 
@@ -356,7 +359,7 @@ async def test_a_page_finished_while_others_links_are_sent_waits_for_its_own(
         if candidates[0].path == "/others":
             (url,) = taken
             token = worker.token(url)
-            worker.landed(url, token)
+            worker.finish_fetch(url, token)
             worker.add(page("http://a.test/own"))
             worker.settle(url, token, Settlement(url.index), page=True)
         elif candidates[0].path == "/own":

@@ -18,7 +18,7 @@ from webcrawl.urls.canonical import split
 if TYPE_CHECKING:
     from webcrawl.crawler.session import Session
     from webcrawl.frontier import DeadLetter
-    from webcrawl.frontier.spilled_dead_letters import Graves
+    from webcrawl.frontier.spilled_dead_letters import SpilledDeadLetters
 
 _BATCH = 1000
 
@@ -68,7 +68,7 @@ async def requeue(session: Session, host: str | None, reason: str) -> int:
     Raises StoreError while some of them are in a store that is away.
     """
     # first: what workers take from the store meanwhile is found in the engine afterwards
-    queued = await _graves(session).requeue(host, reason)
+    queued = await _spilled(session).requeue(host, reason)
     batch = set[tuple[str, str]]()
     async for letter in session.frontier.dead_letters(host, reason):
         batch.add((split(letter.url)[0], letter.url))
@@ -82,14 +82,16 @@ async def _all(session: Session, host: str | None, reason: str) -> AsyncIterator
     """Those in the engine, then those in the store."""
     async for letter in session.frontier.dead_letters(host, reason):
         yield letter
-    async for letter in _graves(session).letters(host, reason):
+    async for letter in _spilled(session).letters(host, reason):
         yield letter
 
 
-def _graves(session: Session) -> Graves:
-    from webcrawl.frontier.spilled_dead_letters import Graves  # no other command needs what it imports
+def _spilled(session: Session) -> SpilledDeadLetters:
+    from webcrawl.frontier.spilled_dead_letters import (
+        SpilledDeadLetters,  # no other command needs what it imports
+    )
 
-    return Graves(session.frontier, session.tails)
+    return SpilledDeadLetters(session.frontier, session.tails)
 
 
 def _letters(number: int) -> str:

@@ -20,7 +20,7 @@ from scrapy.utils.log import get_scrapy_root_handler
 
 from webcrawl.config import number
 from webcrawl.crawler.session import Session
-from webcrawl.engine.client import AWAY
+from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import ConfigurationError
 from webcrawl.frontier.figures import Figures, figures
 
@@ -77,7 +77,7 @@ class Progress:
                 await asyncio.sleep(self._interval)
                 try:
                     self._display.update(await figures(self._session.frontier, self._session.crawl))
-                except AWAY:
+                except UNAVAILABLE:
                     continue
         finally:
             self._display.end()

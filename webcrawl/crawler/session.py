@@ -37,7 +37,7 @@ from webcrawl.config import (
 from webcrawl.documents.html.outline_process import Outlines
 from webcrawl.documents.mime.reader_processes import Readers
 from webcrawl.documents.mime.sizes import Sizes
-from webcrawl.engine.client import AWAY, Engine
+from webcrawl.engine.client import UNAVAILABLE, Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.errors import ConfigurationError, EngineUnavailable
 from webcrawl.frontier import Crawl, Frontier, HostLimits
@@ -57,7 +57,7 @@ from webcrawl.urls.canonical import (
 )
 from webcrawl.urls.filters import FilterChain, ScopeFilter, URLFilter
 from webcrawl.urls.scope import Scope
-from webcrawl.worker.backpressure import Room
+from webcrawl.worker.backpressure import Backpressure
 
 if TYPE_CHECKING:
     from webcrawl.crawler.render.render import Renderer
@@ -96,7 +96,7 @@ class Session:
             politeness_overrides(settings),
             total=whole(settings, "CONCURRENT_REQUESTS", least=0),
         )
-        self.room = Room()
+        self.backpressure = Backpressure()
         self.guard = AddressGuard(settings.getlist("ALLOWED_NETWORKS"))
         self.resolver = Resolver(
             settings.getlist("DNS_SERVERS"),
@@ -214,8 +214,8 @@ class Session:
         importlib.import_module("webcrawl.documents.markup_bounds")
         await self.connect(to_crawl=True)
         try:
-            await self.engine.patiently(self._begin)
-        except AWAY as error:
+            await self.engine.retry_until_available(self._begin)
+        except UNAVAILABLE as error:
             raise EngineUnavailable(f"the engine went away while the crawl began: {error}") from error
 
     async def _begin(self) -> None:
@@ -253,20 +253,20 @@ class Session:
             logger.info("FRONTIER_SPILL_URI is not set: the engine keeps queues of any length in memory")
         await self.crawl.configure(self.config.hot_urls if self._spill_uri else 0, self.config.order)
 
-    async def patiently(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def retry_until_available(self, work: Callable[[], Awaitable[T]]) -> T:
         """The result of `work` at the engine, which is waited for as long as the crawl goes on.
 
         Raises EngineUnavailable when the crawl ends and it is still away: what was to be done has to be done again.
         """
-        return await self.engine.patiently(work, self.turns.ending)
+        return await self.engine.retry_until_available(work, self.turns.ending)
 
     async def stored(self, work: Callable[[], Awaitable[T]]) -> T:
-        """The result of `work`, which stores something and is waited for while there is no room; see Room.patiently."""
-        return await self.room.patiently(work, self.turns.ending)
+        """The result of `work`, which stores something and is waited for while there is no room; see Backpressure."""
+        return await self.backpressure.retry_until_available(work, self.turns.ending)
 
     async def is_named(self, name: str, number: int) -> bool:
         """Whether any worker's operator named this host and port: then the guard lets it through from now on."""
-        named = await self.patiently(lambda: self.crawl.knows("seeds", f"{name} {number}"))
+        named = await self.retry_until_available(lambda: self.crawl.knows("seeds", f"{name} {number}"))
         if named:
             self.guard.allow_host(name, number)
         return named
@@ -276,7 +276,7 @@ class Session:
         scope = self.scope
         if scope is not None and not scope.allows(url):
             key = scope.key(url)
-            if await self.patiently(lambda: self.crawl.knows("scope", key)):
+            if await self.retry_until_available(lambda: self.crawl.knows("scope", key)):
                 scope.admit_key(key)
 
     async def close(self) -> None:
@@ -301,7 +301,7 @@ class Session:
         for batch in (
             seeds[start : start + _SEEDS_AT_ONCE] for start in range(0, len(seeds), _SEEDS_AT_ONCE)
         ):
-            await self.patiently(partial(self.crawl.remember, "seeds", batch))
+            await self.retry_until_available(partial(self.crawl.remember, "seeds", batch))
             self._admitted.update(batch)
 
     def allow_seed(self, url: str) -> str:
@@ -313,18 +313,18 @@ class Session:
     async def set_scope(self, scope: Scope, *, remember: bool = True) -> None:
         """From now on links are followed within this scope, widened by what other workers opened."""
         self.scope = scope
-        for key in await self.patiently(lambda: self.crawl.recall("scope")):
+        for key in await self.retry_until_available(lambda: self.crawl.recall("scope")):
             scope.admit_key(key)
         if remember:
-            await self.patiently(lambda: self.crawl.remember("scope", scope.keys()))
-            await self.patiently(lambda: self.crawl.set_scope_kind(scope.kind))
+            await self.retry_until_available(lambda: self.crawl.remember("scope", scope.keys()))
+            await self.retry_until_available(lambda: self.crawl.set_scope_kind(scope.kind))
         self.filters = self._chain()
 
     async def widen_scope(self, url: str) -> None:
         """A seed was redirected to this URL: the crawl goes on there."""
         if self.scope is not None:
             key = self.scope.add(url)
-            await self.patiently(lambda: self.crawl.remember("scope", [key]))
+            await self.retry_until_available(lambda: self.crawl.remember("scope", [key]))
 
     @cached_property
     def duplicates(self) -> DuplicateIndex:

@@ -13,7 +13,7 @@ from scrapy.crawler import Crawler
 
 from webcrawl.crawler.progress import http_errors, size
 from webcrawl.crawler.session import Session
-from webcrawl.engine.client import AWAY
+from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.frontier.figures import Figures, figures
 
 _LOOKS = 3
@@ -51,7 +51,7 @@ class Summary:
         folder = self._session.stores.data_dir
         try:
             now = await self._write(folder / "summary.json", reason)
-        except AWAY as error:
+        except UNAVAILABLE as error:
             print(f"No summary: the engine is away ({error}).", file=sys.stderr)
             return
         if self._print:

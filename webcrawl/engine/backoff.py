@@ -6,12 +6,12 @@ import asyncio
 import math
 import time
 
-AT_THE_END = 3.0
+SHUTDOWN_SECONDS = 3.0
 """Seconds for which an engine that is away is waited for when a crawl ends; of a restart no more is to be noticed."""
 _OFTEN = 0.5
 
 
-class Patience:
+class Backoff:
     """One wait: each pause is twice as long as the one before, from `first` up to `longest` seconds.
 
     It lasts `seconds`; with an event `ending`, as long as that is not set, and then for so many seconds, in which it is

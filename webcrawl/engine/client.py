@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import math
-import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import cache
-from importlib import resources
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import redis.asyncio
 import redis.asyncio.cluster
@@ -31,13 +27,14 @@ from redis.exceptions import (
     TryAgainError,
 )
 
-from webcrawl.engine.backoff import AT_THE_END, Patience
+from webcrawl.engine.backoff import SHUTDOWN_SECONDS, Backoff
 from webcrawl.engine.cluster import Cluster, Command
+from webcrawl.engine.scripts import Call, script_source
 from webcrawl.errors import ConfigurationError, EngineError, EngineFull, EngineUnavailable
 
 _REFUSING_FOR_NOW = (OutOfMemoryError, ReadOnlyError, MasterDownError, ClusterDownError, TryAgainError)
 
-AWAY = (
+UNAVAILABLE = (
     RedisConnectionError,
     RedisTimeoutError,
     OSError,
@@ -51,53 +48,11 @@ AWAY = (
 _PASSING = ("LOADING", "BUSY", "MISCONF", "NOREPLICAS")
 
 _OLDEST = (7, 0)
-_PATIENCE_SECONDS = 60.0
+_RETRY_SECONDS = 60.0
 _MOST_CONNECTIONS = 16
 _SERIALIZER = HiredisRespSerializer()
 
 T = TypeVar("T")
-
-
-class Call(NamedTuple):
-    """One run of a script: its name in engine/lua, its keys and its arguments."""
-
-    script: str
-    keys: Sequence[str]
-    arguments: Sequence[str | bytes | int | float]
-
-
-_COMMON = ("entries", "records", "ready", "queues", "hosts", "seen_set", "leases")
-"""What scripts share, from `lua/common/`: each of these files uses those before it."""
-
-
-@cache
-def script_source(name: str) -> tuple[str, str]:
-    """(SHA-1, text) of a script. Read through importlib, since a deployed egg is imported zipped.
-
-    `#!lua flags=allow-oom`: it frees memory or takes only little of it, so a full server must not refuse it.
-    """
-    folder = resources.files("webcrawl.engine") / "lua"
-    common = "\n\n".join((folder / "common" / f"{part}.lua").read_text() for part in _COMMON)
-    first, end, rest = (folder / f"{name}.lua").read_text().partition("\n")
-    if first.startswith("#!"):
-        text = f"{first}{end}{_with_what_it_uses(rest, common)}"
-    else:
-        text = _with_what_it_uses(f"{first}{end}{rest}", common)
-    return hashlib.sha1(text.encode()).hexdigest(), text
-
-
-def _with_what_it_uses(script: str, common: str) -> str:
-    """A script behind the functions that it uses, and those that they use: each costs time whenever a script is run."""
-    text, words = script, _words(script)
-    for block in reversed(re.split(r"\n\n(?=\S)", common)):
-        names = re.findall(r"^local (?:function )?(\w+(?:, \w+)*)", block, re.MULTILINE)
-        if not words.isdisjoint(name for group in names for name in group.split(", ")):
-            text, words = f"{block}\n{text}", words | _words(block)
-    return text
-
-
-def _words(script: str) -> set[str]:
-    return set(re.findall(r"\w+", re.sub(r"--.*", "", script)))
 
 
 class _Pool(redis.asyncio.BlockingConnectionPool):
@@ -162,7 +117,7 @@ class Engine:
             info = await self.client.info("server")
             if self._cluster is None and (await self.client.info("cluster")).get("cluster_enabled"):
                 await self._join_cluster()
-        except AWAY as error:
+        except UNAVAILABLE as error:
             raise EngineUnavailable(
                 f"no Valkey or Redis server at REDIS_URL {without_password(self.url)}: {error}"
             ) from error
@@ -187,7 +142,7 @@ class Engine:
     async def run_all(self, calls: Sequence[Call], *, some: bool = False) -> list[Any]:
         """Run scripts, those on one server in one round trip; replies in the order of the calls.
 
-        `some`: an exception of AWAY stands in the place of the reply that it prevented, and is not raised.
+        `some`: an exception of UNAVAILABLE stands in the place of the reply that it prevented, and is not raised.
         """
         replies = await self._send(
             [Command(one.keys[0], ("EVALSHA", self.script(one.script)[0], *_counted(one))) for one in calls]
@@ -244,7 +199,7 @@ class Engine:
             for command in commands:
                 pipeline.execute_command(*command.words)
             return list(await pipeline.execute(raise_on_error=False))
-        except AWAY as error:
+        except UNAVAILABLE as error:
             return [error] * len(commands)
 
     async def _join_cluster(self) -> None:
@@ -266,19 +221,21 @@ class Engine:
                 f"REDIS_URL {without_password(self.url)!r} or REDIS_PARAMS: {error}"
             ) from error
 
-    async def patiently(self, work: Callable[[], Awaitable[T]], ending: asyncio.Event | None = None) -> T:
+    async def retry_until_available(
+        self, work: Callable[[], Awaitable[T]], ending: asyncio.Event | None = None
+    ) -> T:
         """The result of `work`, begun anew while the server is away; in the end raises EngineUnavailable.
 
         That is after a minute; with `ending` only three seconds after that was set, however long it takes till then.
         """
-        patience = Patience(AT_THE_END if ending else _PATIENCE_SECONDS, ending)
+        backoff = Backoff(SHUTDOWN_SECONDS if ending else _RETRY_SECONDS, ending)
         while True:
             try:
                 return await work()
-            except AWAY as error:
-                if patience.is_over:
+            except UNAVAILABLE as error:
+                if backoff.is_over:
                     raise EngineUnavailable(f"the engine stays away: {error}") from error
-                await patience.pause()
+                await backoff.pause()
 
     async def hashes(self, keys: Iterable[str]) -> list[dict[bytes, bytes]]:
         """HGETALL of several keys."""
@@ -303,11 +260,11 @@ def _counted(call: Call) -> Sequence[str | bytes | int | float]:
 
 
 def _replies(names: Sequence[str], replies: list[Any], some: bool = False) -> list[Any]:
-    """The replies to commands of these names; raises the exceptions among them, but for `some` those of AWAY."""
+    """The replies to commands of these names; raises the exceptions among them, but for `some` those of UNAVAILABLE."""
     for place, reply in enumerate(replies):
         if isinstance(reply, Exception):
             error = _engine_error(names[place], reply) if isinstance(reply, ResponseError) else reply
-            if not (some and isinstance(error, AWAY)):
+            if not (some and isinstance(error, UNAVAILABLE)):
                 raise error
             replies[place] = error
     return replies

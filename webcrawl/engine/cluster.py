@@ -42,7 +42,7 @@ class Cluster:
     async def send(self, commands: Sequence[Command]) -> list[Any]:
         """The replies in order, an exception in the place of each that failed.
 
-        Raises what is in webcrawl.engine.client.AWAY when no server answers. What failed with one of these may
+        Raises what is in webcrawl.engine.client.UNAVAILABLE when no server answers. What failed with one of these may
         still have
         been done.
         """

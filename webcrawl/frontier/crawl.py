@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from webcrawl.engine.client import Call, Engine
+from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import CRAWLS, FORMAT, Keys
+from webcrawl.engine.scripts import Call
 from webcrawl.errors import ConfigurationError
 from webcrawl.frontier.operations import BATCH
 from webcrawl.frontier.records import HostLimits

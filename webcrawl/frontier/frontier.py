@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from webcrawl.engine.client import Call
+from webcrawl.engine.scripts import Call
 from webcrawl.frontier.entry import Candidate, LeasedURL
 from webcrawl.frontier.operations import BATCH, Operations, milliseconds
 from webcrawl.frontier.records import Counts, HostLimits, Lease, Report, Settlement
@@ -22,7 +22,7 @@ class Frontier(Operations):
     """The frontier of one crawl.
 
     Times given and returned are seconds; the only clock is the server's. Every verb may raise redis-py's connection
-    errors (webcrawl.engine.client.AWAY), after which it can be called again: no verb loses anything when repeated.
+    errors (webcrawl.engine.client.UNAVAILABLE), and can then be called again: repeating a verb loses nothing.
     """
 
     worker: str
@@ -235,7 +235,7 @@ class Frontier(Operations):
     async def condemn(self, host: str, reason: str) -> int:
         """Make dead letters of all that is queued for a host; returns how many.
 
-        What is in the store counts as such at once too, and stays there but for a little of it (see graves.Graves).
+        What is in the store counts as such at once too, and stays there but for a little (see SpilledDeadLetters).
         """
         total, more = 0, True
         while more:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import msgpack
 
-from webcrawl.engine.client import Call, Engine
+from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys, host_of
+from webcrawl.engine.scripts import Call
 from webcrawl.frontier.records import DeadLetter, HostLimits, HostQueue, HostState
 
 BATCH = 1000

@@ -15,7 +15,7 @@ from webcrawl.frontier.tails import Tails
 
 
 @dataclass(frozen=True, slots=True)
-class Grave:
+class SpilledPart:
     """A part of a given-up host's queue. `letter` is the element of "condemned" that tells of it."""
 
     shard: int
@@ -23,11 +23,11 @@ class Grave:
     host: str
     reason: str
     time: float
-    part: bytes
+    descriptor: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Graves:
+class SpilledDeadLetters:
     """What is told of dead letters in the store. Raises StoreError while it is away."""
 
     operations: Operations
@@ -35,24 +35,24 @@ class Graves:
 
     async def letters(self, host: str | None = None, reason: str = "") -> AsyncIterator[DeadLetter]:
         """As Operations.dead_letters; what is damaged or missing is left out."""
-        async for grave in self._graves(host, reason):
+        async for part in self._parts(host, reason):
             try:
-                entries = await self.tails.read(grave.shard, grave.part)
+                entries = await self.tails.read(part.shard, part.descriptor)
             except PartLost:
                 continue
-            for url in (LeasedURL.decode(0, grave.host, entry) for entry in entries):
-                yield DeadLetter(url.url, grave.reason, grave.time, url.attempts)
+            for url in (LeasedURL.decode(0, part.host, entry) for entry in entries):
+                yield DeadLetter(url.url, part.reason, part.time, url.attempts)
 
     async def requeue(self, host: str | None = None, reason: str = "") -> int:
         """Queue them again, one part after the other; returns how many."""
         queued = 0
-        async for grave in self._graves(host, reason):
-            entries = await self.tails.bury(grave.shard, grave.letter, grave.part)
-            urls = {LeasedURL.decode(0, grave.host, entry).url for entry in entries}
-            queued += await self.operations.requeue(((grave.host, url) for url in urls), grave.reason)
+        async for part in self._parts(host, reason):
+            entries = await self.tails.bury(part.shard, part.letter, part.descriptor)
+            urls = {LeasedURL.decode(0, part.host, entry).url for entry in entries}
+            queued += await self.operations.requeue(((part.host, url) for url in urls), part.reason)
         return queued
 
-    async def _graves(self, host: str | None, reason: str) -> AsyncIterator[Grave]:
+    async def _parts(self, host: str | None, reason: str) -> AsyncIterator[SpilledPart]:
         """Those that there are now; what is taken off the list meanwhile does not hide others."""
         keys, client = self.operations.keys, self.operations.engine.client
         for shard in range(keys.shards) if host is None else [keys.shard(host)]:
@@ -61,8 +61,8 @@ class Graves:
             while end > 0:
                 start = max(0, end - BATCH)
                 for letter in reversed(await client.lrange(name, start, end - 1)):
-                    whose, why, part, time = msgpack.unpackb(letter, raw=True)
-                    grave = Grave(shard, letter, whose.decode(), why.decode(), time / 1000, part)
-                    if host in (None, grave.host) and reason in grave.reason:
-                        yield grave
+                    whose, why, descriptor, time = msgpack.unpackb(letter, raw=True)
+                    part = SpilledPart(shard, letter, whose.decode(), why.decode(), time / 1000, descriptor)
+                    if host in (None, part.host) and reason in part.reason:
+                        yield part
                 end = start

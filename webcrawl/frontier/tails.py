@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from webcrawl.engine.client import AWAY, Call, Engine
+from webcrawl.engine.client import UNAVAILABLE, Engine
 from webcrawl.engine.keys import Keys
+from webcrawl.engine.scripts import Call
 from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.frontier.crawl import Crawl
 from webcrawl.frontier.segments import Part, PartLost, SegmentStore, open_store, pack, unpack
@@ -52,7 +53,7 @@ class Plan:
 class Tails:
     """The store's side of one crawl's queues. `uri` is a folder (file:///...) or a bucket (s3://...), None is neither.
 
-    The verbs raise StoreError while the store is away, and what `AWAY` names while the engine is.
+    The verbs raise StoreError while the store is away, and what `UNAVAILABLE` names while the engine is.
     """
 
     def __init__(
@@ -162,7 +163,7 @@ class Tails:
                     logger.warning("The store of queues answers again: going on.")
                     hold = 0.0
                 await asyncio.sleep(0.0 if plans else _IDLE_SECONDS)
-            except AWAY:
+            except UNAVAILABLE:
                 # the worker says so
                 await asyncio.sleep(_LONGEST_HOLD / 5)
             except StoreError as error:

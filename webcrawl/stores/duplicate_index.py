@@ -11,9 +11,10 @@ import numpy as np
 import xxhash
 
 from webcrawl.documents.simhash import blocks
-from webcrawl.engine.client import Call, Engine
+from webcrawl.engine.client import Engine
 from webcrawl.engine.cluster import Command
 from webcrawl.engine.keys import Keys
+from webcrawl.engine.scripts import Call
 from webcrawl.errors import EngineFull
 from webcrawl.stores.group_commit import Gathered
 

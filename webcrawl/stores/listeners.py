@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 from redis.exceptions import ResponseError
 
 from webcrawl.documents.values import plain
-from webcrawl.engine.client import AWAY, Call, Engine
+from webcrawl.engine.client import UNAVAILABLE, Engine
 from webcrawl.engine.cluster import Command
 from webcrawl.engine.keys import Keys
+from webcrawl.engine.scripts import Call
 from webcrawl.errors import EngineError, EngineFull, StoreError
 from webcrawl.stores.group_commit import Gathered
 
@@ -67,7 +68,7 @@ class Publisher:
         self._pages: Gathered[str, bool] = Gathered(self._append)
 
     async def publish(self, row: Mapping[str, Any]) -> bool:
-        """Tell listeners of a page; False when the engine has no memory for it. Raises what is in AWAY."""
+        """Tell listeners of a page; False when the engine has no memory for it. Raises what is in UNAVAILABLE."""
         return await self._pages.put(encoded(row))
 
     async def _append(self, pages: list[str]) -> Sequence[bool]:
@@ -129,7 +130,7 @@ class Listener:
                     await self._begin()
                     begun = True
                 found = await self._next(_WAIT_MS if forever else 1, int(min(_BATCH, left)))
-            except AWAY as error:
+            except UNAVAILABLE as error:
                 logger.warning("The engine is away, waiting: %s", error)
                 # what was on its way when the connection was lost is to be got again
                 self._resume = "0"
@@ -146,7 +147,7 @@ class Listener:
     async def done(self, pages: Sequence[Heard]) -> None:
         """The group need not get these again. While the engine is away it is not told yet, and may give them again."""
         self._done += [page.number for page in pages if self._group]
-        with suppress(*AWAY):
+        with suppress(*UNAVAILABLE):
             await self._tell_done()
 
     def missed(self) -> int:

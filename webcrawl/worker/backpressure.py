@@ -8,40 +8,40 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from webcrawl.engine.backoff import Patience
+from webcrawl.engine.backoff import Backoff
 from webcrawl.errors import StoreUnavailable
 
 T = TypeVar("T")
 
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 """How often it is looked whether there is room."""
-PATIENCE_AT_THE_END = 10.0
+SHUTDOWN_SECONDS = 10.0
 _REFUSED_SECONDS = 5.0
 
 
-class Room:
+class Backpressure:
     """What one process knows of the room in its stores."""
 
     def __init__(self) -> None:
-        self.measured = ""
+        self.shortage = ""
         """Why the stores should take no more, as somebody who looks from time to time found; "" while they may."""
         self._waiting: dict[object, str] = {}
         self._refused = ""
         self._refused_until = -math.inf
 
     @property
-    def lacking(self) -> str:
+    def reason(self) -> str:
         """Why nothing more should be fetched now, for a person; "" while there is room."""
         refused = self._refused if time.monotonic() < self._refused_until else ""
-        return next(iter(self._waiting.values()), "") or self.measured or refused
+        return next(iter(self._waiting.values()), "") or self.shortage or refused
 
-    def refuse(self, reason: str) -> None:
+    def hold_briefly(self, reason: str) -> None:
         """There was no room for what will be fetched again: there may be in five seconds."""
         self._refused, self._refused_until = reason, time.monotonic() + _REFUSED_SECONDS
 
-    async def patiently(self, work: Callable[[], Awaitable[T]], ending: asyncio.Event) -> T:
+    async def retry_until_available(self, work: Callable[[], Awaitable[T]], ending: asyncio.Event) -> T:
         """The result of `work`, begun anew while that raises StoreUnavailable, until ten seconds after `ending`."""
-        patience = Patience(PATIENCE_AT_THE_END, ending, first=LOOK_SECONDS, longest=LOOK_SECONDS)
+        backoff = Backoff(SHUTDOWN_SECONDS, ending, first=POLL_SECONDS, longest=POLL_SECONDS)
         this = object()
         try:
             while True:
@@ -49,8 +49,8 @@ class Room:
                     return await work()
                 except StoreUnavailable as error:
                     self._waiting[this] = str(error)
-                    if patience.is_over:
+                    if backoff.is_over:
                         raise
-                    await patience.pause()
+                    await backoff.pause()
         finally:
             self._waiting.pop(this, None)

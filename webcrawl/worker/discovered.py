@@ -8,12 +8,12 @@ from dataclasses import replace
 from webcrawl.frontier import Candidate, Frontier
 from webcrawl.frontier.bloom import BloomSeen
 from webcrawl.frontier.recent import Recent
-from webcrawl.worker.engine_restarts import Restarts
+from webcrawl.worker.engine_restarts import EngineRestarts
 
 _FLUSH_AT = 2000
 
 
-class Found:
+class Discovered:
     """Gives each URL to the frontier once, in the order in which they were found, and in batches.
 
     `count` is told increments of the crawl's totals.
@@ -22,7 +22,7 @@ class Found:
     def __init__(
         self,
         frontier: Frontier,
-        restarts: Restarts,
+        restarts: EngineRestarts,
         recent: int,
         bloom: BloomSeen | None,
         count: Callable[[str, int], None],
@@ -88,7 +88,7 @@ class Found:
         if self._bloom is not None and reload:
             self._bloom.reload()
 
-    def say_again(self) -> None:
+    def resend(self) -> None:
         """The engine was started again: what it took in its last moments is sent again."""
         forgotten = self._restarts.forgotten()
         self._waiting[:0] = forgotten

@@ -13,7 +13,7 @@ _FORGOTTEN_SECONDS = 3.0
 """A server that syncs once a second may lose two in a power failure."""
 
 
-class Restarts:
+class EngineRestarts:
     """Keeps the URLs that the engine took lately, to be said again should another server answer than before."""
 
     def __init__(self, engine: Engine) -> None:
@@ -35,8 +35,8 @@ class Restarts:
         """The engine was away."""
         self._doubted = True
 
-    async def happened(self) -> bool:
-        """Whether the engine was started again, or has failed over, since the last time that was `heeded`."""
+    async def detected(self) -> bool:
+        """Whether the engine was started again, or has failed over, since the last time that was `handled`."""
         if self._doubted or self._engine.connections != self._connections:
             self._doubted, self._connections = True, self._engine.connections
             self._found = await self._engine.servers()
@@ -44,7 +44,7 @@ class Restarts:
             self._doubted = self._found != self._servers
         return self._doubted
 
-    def heeded(self) -> None:
+    def handled(self) -> None:
         """All that has to be done has been done."""
         self._servers, self._doubted = self._found, False
 

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 
 from webcrawl.frontier import Crawl, Frontier
-from webcrawl.worker.backpressure import Room
-from webcrawl.worker.lease_safety import Trust
+from webcrawl.worker.backpressure import Backpressure
+from webcrawl.worker.lease_safety import LeaseSafety
 from webcrawl.worker.leased_hosts import LeasedHosts
 from webcrawl.worker.membership import Membership
 from webcrawl.worker.permits import Permits
@@ -20,7 +20,7 @@ _BEAT_SECONDS = 2.0
 
 
 class Heartbeat:
-    """One worker's. `learned` is told each host whose delay is another one now."""
+    """One worker's. `delay_changed` is told each host whose delay is another one now."""
 
     def __init__(
         self,
@@ -29,10 +29,10 @@ class Heartbeat:
         hosts: LeasedHosts,
         members: Membership,
         permits: Permits,
-        trust: Trust,
-        room: Room,
+        safety: LeaseSafety,
+        backpressure: Backpressure,
         *,
-        learned: Callable[[str], None],
+        delay_changed: Callable[[str], None],
     ) -> None:
         self.paused = False
         """An operator has paused the crawl."""
@@ -43,14 +43,14 @@ class Heartbeat:
         self._hosts = hosts
         self._members = members
         self._permits = permits
-        self._trust = trust
-        self._room = room
-        self._learned = learned
+        self._safety = safety
+        self._backpressure = backpressure
+        self._delay_changed = delay_changed
         self._every = min(_BEAT_SECONDS, frontier.lease_seconds / 4)
         self._last = -math.inf
 
     @property
-    def is_known(self) -> bool:
+    def is_registered(self) -> bool:
         """Whether the server knows that this worker is there."""
         return self._last > -math.inf
 
@@ -62,16 +62,16 @@ class Heartbeat:
     async def beat(self, *, seeding: bool) -> None:
         """Extend all leases, take back those of dead workers, and ask who else is there and whether to pause."""
         sent = time.monotonic()
-        self._heed_pause((await self._crawl.beat(seeding=seeding)).paused)
+        self._set_paused((await self._crawl.beat(seeding=seeding)).paused)
         self._permits.valid_until = sent + self._crawl.worker_seconds
         await self._extend(sent)
         await self._reap(sent)
         if self.holds:
-            await self._crawl.hold(self._room.lacking)
+            await self._crawl.hold(self._backpressure.reason)
         await self._members.update()
         self._last = sent
 
-    async def heed_young_engine(self) -> None:
+    async def on_young_engine(self) -> None:
         """Before the first: an engine that was started a moment ago may have forgotten who has a host."""
         age = await self._frontier.engine.age()
         # an embedded one is young whenever a crawl begins, and its workers do not outlive its machine
@@ -80,18 +80,18 @@ class Heartbeat:
             and not self._frontier.engine.embedded
             and await self._crawl.working()
         ):
-            self._trust.leave_to_others(time.monotonic() - age)
+            self._safety.leave_to_others(time.monotonic() - age)
 
-    async def heed_room(self) -> None:
+    async def update_hold(self) -> None:
         """While the stores take no more nothing more is fetched; what has been fetched waits for them."""
-        lacking = self._room.lacking
-        if bool(lacking) == self.holds:
+        reason = self._backpressure.reason
+        if bool(reason) == self.holds:
             return
         # first: should the engine be away, this is done again
-        await self._crawl.hold(lacking)
-        self.holds = bool(lacking)
-        if lacking:
-            logger.warning("The stores take no more for now (%s): holding, nothing is lost.", lacking)
+        await self._crawl.hold(reason)
+        self.holds = bool(reason)
+        if reason:
+            logger.warning("The stores take no more for now (%s): holding, nothing is lost.", reason)
         else:
             logger.warning("The stores take more again: going on.")
 
@@ -100,21 +100,23 @@ class Heartbeat:
         for lease in [host.lease for host in self._hosts]:
             if lease.host in lost:
                 self._hosts.lose(lease.host)
-            elif self._hosts.extend(lease, self._trust.until(sent)):
-                self._learned(lease.host)
+            elif self._hosts.extend(lease, self._safety.until(sent)):
+                self._delay_changed(lease.host)
 
     async def _reap(self, sent: float) -> None:
         """Take back what dead workers had; `sent` is the time of this beat."""
-        if not self._trust.may_reap(sent, self._last):
+        if not self._safety.may_reap(sent, self._last):
             return
         # a worker that was stopped in mid-request may still be answered
-        hosts, buried = await self._frontier.reap(delay=self._trust.delay, answer=self._trust.answer_seconds)
+        hosts, buried = await self._frontier.reap(
+            delay=self._safety.delay, answer=self._safety.answer_seconds
+        )
         if hosts:
             logger.warning(
                 "Took back %d hosts of workers that died; %d URLs are dead letters.", hosts, buried
             )
 
-    def _heed_pause(self, paused: bool) -> None:
+    def _set_paused(self, paused: bool) -> None:
         if paused != self.paused:
             logger.info("The crawl is paused: waiting." if paused else "The crawl goes on.")
         self.paused = paused

@@ -8,7 +8,7 @@ _TRUSTED = 0.8
 """Share of a lease in which requests may go out: what is sent at its end has to be answered before it ends."""
 
 
-class Trust:
+class LeaseSafety:
     """Times are monotonic. `delay` is the pause between two requests to a host, in seconds."""
 
     def __init__(self, lease_seconds: float, delay: float) -> None:

@@ -141,12 +141,12 @@ class LeasedHosts:
         """The monotonic time at which `next` may have something; infinite when nothing is scheduled."""
         return self._due[0][0] if self._due else math.inf
 
-    def landed(self, host: LeasedHost) -> None:
+    def finish_fetch(self, host: LeasedHost) -> None:
         """A fetch is over, well or not."""
         host.in_air -= 1
         self._schedule(host)
 
-    def pass_on(self, host: LeasedHost, url: LeasedURL) -> None:
+    def put_back(self, host: LeasedHost, url: LeasedURL) -> None:
         """A URL was handed out, but is for another worker: the host leaves, this URL at the head of its queue."""
         host.urls.appendleft(url)
         host.leaving = True

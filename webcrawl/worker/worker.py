@@ -15,18 +15,18 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from webcrawl.config import FrontierConfig
-from webcrawl.engine.backoff import AT_THE_END, Patience
-from webcrawl.engine.client import AWAY
+from webcrawl.engine.backoff import SHUTDOWN_SECONDS, Backoff
+from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import ConfigurationError
 from webcrawl.frontier import Candidate, Crawl, Frontier, Lease, LeasedURL, Report, Settlement
 from webcrawl.frontier.bloom import BloomSeen
 from webcrawl.frontier.tails import Tails
 from webcrawl.hosts.turns import Turns
-from webcrawl.worker.backpressure import Room
-from webcrawl.worker.discovered import Found
-from webcrawl.worker.engine_restarts import Restarts
+from webcrawl.worker.backpressure import Backpressure
+from webcrawl.worker.discovered import Discovered
+from webcrawl.worker.engine_restarts import EngineRestarts
 from webcrawl.worker.heartbeat import Heartbeat
-from webcrawl.worker.lease_safety import Trust
+from webcrawl.worker.lease_safety import LeaseSafety
 from webcrawl.worker.leased_hosts import LeasedHosts, Settled
 from webcrawl.worker.membership import Membership
 from webcrawl.worker.permits import Permits
@@ -54,7 +54,7 @@ class Worker:
         *,
         bloom: BloomSeen | None = None,
         tails: Tails | None = None,
-        room: Room | None = None,
+        backpressure: Backpressure,
     ) -> None:
         self.frontier = frontier
         self.crawl = crawl
@@ -65,13 +65,13 @@ class Worker:
         self.seeding = True
         self.counted: Counter[str] = Counter()
         """Increments for the crawl's totals, sent with the next report."""
-        self.met: set[str] = set()
+        self.answered_hosts: set[str] = set()
         """Hosts that answered, to be counted."""
         self._config = config
-        self._restarts = Restarts(frontier.engine)
-        self.found = Found(frontier, self._restarts, config.recent, bloom, self._count)
+        self._restarts = EngineRestarts(frontier.engine)
+        self.discovered = Discovered(frontier, self._restarts, config.recent, bloom, self._count)
         self._alone = bloom is not None
-        self._trust = Trust(config.lease_seconds, turns.config.delay)
+        self._safety = LeaseSafety(config.lease_seconds, turns.config.delay)
         self._tails = tails
         self._wake = wake
         self._hosts = LeasedHosts(turns, wake)
@@ -81,17 +81,17 @@ class Worker:
         self._lease_at = 0.0
         self._signal = asyncio.Event()
         self._closing = False
-        self.members = Membership(crawl, frontier.keys.shards)
-        self._reports = Reports(self._hosts, turns, self.members, config, frontier.keys)
+        self.membership = Membership(crawl, frontier.keys.shards)
+        self._reports = Reports(self._hosts, turns, self.membership, config, frontier.keys)
         self._heart = Heartbeat(
             frontier,
             crawl,
             self._hosts,
-            self.members,
+            self.membership,
             self._permits,
-            self._trust,
-            room or Room(),
-            learned=self.learned,
+            self._safety,
+            backpressure,
+            delay_changed=self.delay_changed,
         )
         self._task: asyncio.Task[None] | None = None
 
@@ -99,23 +99,23 @@ class Worker:
         """Begin to talk to the server."""
         self._task = asyncio.create_task(self._run())
         if self._tails:
-            self._tails.start(self.members.served)
+            self._tails.start(self.membership.served)
 
     def add(self, candidate: Candidate) -> bool:
         """Give a URL to the frontier, unless this worker did so lately; False when it did."""
-        if not self.found.add(candidate):
+        if not self.discovered.add(candidate):
             return False
         self.finished = None
         self._signal.set()
         return True
 
     @property
-    def is_known(self) -> bool:
+    def is_registered(self) -> bool:
         """Whether the server knows that this worker is there."""
-        return self._heart.is_known
+        return self._heart.is_registered
 
     def next(self) -> LeasedURL | None:
-        """A URL whose host may be asked now, or None. `landed` and `settle` must follow."""
+        """A URL whose host may be asked now, or None. `finish_fetch` and `settle` must follow."""
         url = self._hosts.next(time.monotonic(), self._permits.take)
         if self._permits.short:
             self._signal.set()
@@ -125,10 +125,10 @@ class Worker:
         """Seconds until `next` may have something; infinite when nothing is scheduled."""
         return math.inf if self._permits.short else max(0.0, self._hosts.next_at() - time.monotonic())
 
-    def landed(self, url: LeasedURL, token: int) -> None:
+    def finish_fetch(self, url: LeasedURL, token: int) -> None:
         """The fetch of a URL is over, well or not: the host's next one may be scheduled."""
         if host := self._hosts.of(url.host, token):
-            self._hosts.landed(host)
+            self._hosts.finish_fetch(host)
             if host.turn.given_up:
                 self._condemned.add(url.host)
                 self._signal.set()
@@ -141,23 +141,23 @@ class Worker:
         if page:
             self.counted["pages"] += 1
         if host := self._hosts.of(url.host, token):
-            after = self.found.total
+            after = self.discovered.total
             self._hosts.settle(host, Settled(replace(settlement, pages=int(page), bytes=size), after))
             self._dirty.add(url.host)
         else:
             self.counted["settled_too_late"] += 1
         self._signal.set()
 
-    def pass_on(self, url: LeasedURL, token: int) -> None:
+    def decline(self, url: LeasedURL, token: int) -> None:
         """A URL that was handed out is not for this worker, or not for now: its host is left to others for a moment."""
         self._permits.settle(page=False)
         if host := self._hosts.of(url.host, token):
-            self._hosts.pass_on(host, url)
-            self.members.lend(self.frontier.keys.shard(url.host))
+            self._hosts.put_back(host, url)
+            self.membership.lend(self.frontier.keys.shard(url.host))
             self._dirty.add(url.host)
         self._signal.set()
 
-    def learned(self, host: str) -> None:
+    def delay_changed(self, host: str) -> None:
         """The gap between two requests to the host has changed: the server should know."""
         self._hosts.reschedule(host)
         self._dirty.add(host)
@@ -178,12 +178,12 @@ class Worker:
             await self._tails.stop()
 
     async def _run(self) -> None:
-        away: Patience | None = None
+        away: Backoff | None = None
         while True:
             began = time.monotonic()
             try:
-                if await self._restarts.happened():
-                    await self._heed_restart()
+                if await self._restarts.detected():
+                    await self._on_engine_restart()
                 await self._round()
                 self._tell_of_lost()
                 if away:
@@ -192,14 +192,14 @@ class Worker:
                 if self._closing:
                     await self._give_everything_back()
                     return
-            except AWAY as error:
+            except UNAVAILABLE as error:
                 self._restarts.doubt()
-                self.found.doubt(reload=away is None)
+                self.discovered.doubt(reload=away is None)
                 if away is None:
                     logger.warning("The engine is away (%s): holding, nothing is lost.", error)
                     # others wait so long for those who have hosts to hear of a restart, and lease them then
-                    longest = min(_LONGEST_HOLD, self._trust.answer_seconds / 2)
-                    away = Patience(AT_THE_END, self.turns.ending, longest=longest)
+                    longest = min(_LONGEST_HOLD, self._safety.answer_seconds / 2)
+                    away = Backoff(SHUTDOWN_SECONDS, self.turns.ending, longest=longest)
                 # what is still being fetched or stored may be reported if the engine comes back until it is done
                 if away.is_over and self._closing:
                     logger.error("The engine stays away: ending without a last report; leases will run out.")
@@ -213,18 +213,18 @@ class Worker:
                 return
             await self._pause(time.monotonic() - began)
 
-    async def _heed_restart(self) -> None:
+    async def _on_engine_restart(self) -> None:
         """An engine that was started again may have forgotten its last moments: what it took then is sent again.
 
         It may not know who has a host. So whoever lost one has to hear that before others lease it; and a host that
         stays is given back in the end, because of URLs that were handed out the engine may know nothing.
         """
-        self.found.say_again()
+        self.discovered.resend()
         for host in self._hosts:
             host.drained = True
-        self._trust.leave_to_others(time.monotonic())
+        self._safety.leave_to_others(time.monotonic())
         await self._beat()
-        self._restarts.heeded()
+        self._restarts.handled()
 
     async def _pause(self, round_took: float) -> None:
         """Wait for something to report, a short while in any case, to report in batches: larger ones when busy."""
@@ -239,8 +239,8 @@ class Worker:
     async def _round(self) -> None:
         # first of all: what is added may name this worker, and nobody must take it for a dead one; and leases must not
         # run out while a full engine refuses what is added
-        if not self.is_known:
-            await self._heart.heed_young_engine()
+        if not self.is_registered:
+            await self._heart.on_young_engine()
         await self._beat_if_due()
         asked = time.monotonic()
         self._open(await self.frontier.regain(), asked)
@@ -252,7 +252,7 @@ class Worker:
         await self._report()
         if self._closing:
             return
-        await self._heart.heed_room()
+        await self._heart.update_hold()
         if self._heart.paused or self._heart.holds:
             self._let_all_go()
         else:
@@ -261,28 +261,28 @@ class Worker:
             await self._lease()
         if self._heart.paused:
             return
-        if not (self._hosts or self.found or self.seeding or self.finished):
+        if not (self._hosts or self.discovered or self.seeding or self.finished):
             await self._check_finished()
 
     async def _send_found(self) -> None:
-        if await self.found.send(self._beat_if_due):
+        if await self.discovered.send(self._beat_if_due):
             self._lease_at = 0.0
 
     async def _report(self) -> None:
         names = [name for name in self._dirty if name in self._hosts]
         self._dirty.clear()
         reports = [
-            self._reports.of(self._hosts[name], self.found.sent, closing=self._closing) for name in names
+            self._reports.of(self._hosts[name], self.discovered.sent, closing=self._closing) for name in names
         ]
         counted, self.counted = self.counted, Counter()
-        permits, met = self._permits.take_used(), set(self.met)
+        permits, met = self._permits.take_used(), set(self.answered_hosts)
         if not reports and not counted and not permits:
             return
         try:
             # first: should this worker die in between, its pages are fetched and counted again, never left uncounted
             await self.crawl.beat(counted=counted, permits=permits, seeding=self.seeding)
             await self.crawl.meet(met)
-            self.met -= met
+            self.answered_hosts -= met
             await self.frontier.settle_all(reports, self._reported)
         except BaseException:
             self._dirty.update(names)
@@ -321,16 +321,16 @@ class Worker:
     async def _lease(self) -> None:
         room = self._config.lease_hosts - len(self._hosts)
         asked = time.monotonic()
-        if room <= 0 or asked < self._lease_at or not self._trust.may_lease(asked):
+        if room <= 0 or asked < self._lease_at or not self._safety.may_lease(asked):
             return
-        leases = await self.frontier.lease(room, self._config.lease_urls, self.members.served())
+        leases = await self.frontier.lease(room, self._config.lease_urls, self.membership.served())
         self._lease_at = 0.0 if leases else asked + _IDLE_SECONDS
         self._open(leases, asked)
 
     def _open(self, leases: list[Lease], asked: float) -> None:
         """Hand out what was leased by a call of this monotonic time."""
         for lease in leases:
-            self._hosts.open(lease, self._trust.until(asked))
+            self._hosts.open(lease, self._safety.until(asked))
 
     async def _beat_if_due(self) -> None:
         """However much there is to add: leases must not run out over it."""
@@ -341,7 +341,7 @@ class Worker:
         await self._heart.beat(seeding=self.seeding)
         if self._config.max_bytes and (await self.crawl.totals()).get("bytes", 0) >= self._config.max_bytes:
             self._finish("max_bytes")
-        if self._alone and len(self.members.peers) > 1:
+        if self._alone and len(self.membership.peers) > 1:
             raise ConfigurationError('SEEN_SET = "bloom" is for a single worker, and this crawl has several')
 
     def _let_all_go(self) -> None:
@@ -364,7 +364,7 @@ class Worker:
         others_seeding = (await self.crawl.beat(seeding=False)).seeding
         nothing_left = not others_seeding and await self.frontier.finished()
         # what a callback found meanwhile is not on the server yet
-        if nothing_left and not self.found:
+        if nothing_left and not self.discovered:
             self._finish("finished")
 
     def _finish(self, reason: str) -> None:
@@ -373,12 +373,14 @@ class Worker:
             self._wake()
 
     async def _give_everything_back(self) -> None:
-        while self.found:
+        while self.discovered:
             await self._send_found()
-        await self.frontier.settle_all([self._reports.last_of(host, self.found.sent) for host in self._hosts])
+        await self.frontier.settle_all(
+            [self._reports.last_of(host, self.discovered.sent) for host in self._hosts]
+        )
         counted, self.counted = self.counted, Counter()
         await self.crawl.leave(counted)
-        self.found.save()
+        self.discovered.save()
 
     def _count(self, name: str, number: int) -> None:
         self.counted[name] += number

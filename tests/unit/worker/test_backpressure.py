@@ -11,12 +11,12 @@ import pytest
 
 from webcrawl.documents import disk
 from webcrawl.errors import StoreError, StoreUnavailable
-from webcrawl.worker.backpressure import Room
+from webcrawl.worker.backpressure import Backpressure
 
 
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webcrawl.worker.backpressure.LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("webcrawl.worker.backpressure.POLL_SECONDS", 0.2)
 
 
 def test_how_full_a_disk_is(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_a_full_disk_is_no_room_and_another_failure_is_not(tmp_path: Path) -> No
 
 def test_who_stores_waits_until_there_is_room() -> None:
     async def main() -> None:
-        room, left = Room(), 2
+        backpressure, left = Backpressure(), 2
 
         async def work() -> str:
             nonlocal left
@@ -52,20 +52,20 @@ def test_who_stores_waits_until_there_is_room() -> None:
                 raise StoreUnavailable("the disk is full")
             return "done"
 
-        storing = asyncio.create_task(room.patiently(work, asyncio.Event()))
+        storing = asyncio.create_task(backpressure.retry_until_available(work, asyncio.Event()))
         await asyncio.sleep(0.1)
-        assert room.lacking == "the disk is full"
+        assert backpressure.reason == "the disk is full"
         assert await storing == "done"
-        assert room.lacking == ""
-        room.measured = "too little is free"
-        assert room.lacking == "too little is free"
+        assert backpressure.reason == ""
+        backpressure.shortage = "too little is free"
+        assert backpressure.reason == "too little is free"
 
     asyncio.run(main())
 
 
 def test_one_store_that_takes_more_does_not_hide_another_that_does_not() -> None:
     async def main() -> None:
-        room, full = Room(), True
+        backpressure, full = Backpressure(), True
 
         async def work() -> None:
             if full:
@@ -74,24 +74,24 @@ def test_one_store_that_takes_more_does_not_hide_another_that_does_not() -> None
         async def other() -> None:
             """A store that takes all."""
 
-        waiting = asyncio.create_task(room.patiently(work, asyncio.Event()))
+        waiting = asyncio.create_task(backpressure.retry_until_available(work, asyncio.Event()))
         await asyncio.sleep(0.05)
-        await room.patiently(other, asyncio.Event())
-        assert room.lacking == "the database is away"
+        await backpressure.retry_until_available(other, asyncio.Event())
+        assert backpressure.reason == "the database is away"
         full = False
         await waiting
-        assert room.lacking == ""
+        assert backpressure.reason == ""
 
     asyncio.run(main())
 
 
 def test_what_was_refused_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webcrawl.worker.backpressure._REFUSED_SECONDS", 0.05)
-    room = Room()
-    room.refuse("no room for a body")
-    assert room.lacking == "no room for a body"
+    backpressure = Backpressure()
+    backpressure.hold_briefly("no room for a body")
+    assert backpressure.reason == "no room for a body"
     time.sleep(0.06)
-    assert room.lacking == ""
+    assert backpressure.reason == ""
 
 
 def test_other_failures_are_not_waited_for() -> None:
@@ -99,7 +99,7 @@ def test_other_failures_are_not_waited_for() -> None:
         raise StoreError("damaged")
 
     with pytest.raises(StoreError, match="damaged"):
-        asyncio.run(Room().patiently(broken, asyncio.Event()))
+        asyncio.run(Backpressure().retry_until_available(broken, asyncio.Event()))
 
 
 def test_the_end_of_a_crawl_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,11 +108,11 @@ def test_the_end_of_a_crawl_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPat
 
     async def main() -> None:
         ending = asyncio.Event()
-        storing = asyncio.create_task(Room().patiently(full, ending))
+        storing = asyncio.create_task(Backpressure().retry_until_available(full, ending))
         await asyncio.sleep(0.05)
         ending.set()
         with pytest.raises(StoreUnavailable):
             await asyncio.wait_for(storing, 10)
 
-    monkeypatch.setattr("webcrawl.worker.backpressure.PATIENCE_AT_THE_END", 0.1)
+    monkeypatch.setattr("webcrawl.worker.backpressure.SHUTDOWN_SECONDS", 0.1)
     asyncio.run(main())

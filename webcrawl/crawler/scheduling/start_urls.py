@@ -12,7 +12,7 @@ from scrapy.crawler import Crawler
 
 from webcrawl.crawler.scheduling.start_url_claims import Claims
 from webcrawl.crawler.session import Session
-from webcrawl.engine.client import AWAY
+from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -64,8 +64,8 @@ class Feeding:
         """Drop the claims on what the frontier has by now."""
         claims = self._claims
         if claims and claims.outstanding:
-            self._found = self._worker.found.total if self._found is None else self._found
-            if self._worker.found.sent >= self._found:
+            self._found = self._worker.discovered.total if self._found is None else self._found
+            if self._worker.discovered.sent >= self._found:
                 await asyncio.to_thread(claims.settle)
                 self._found = None
 
@@ -76,11 +76,11 @@ class Feeding:
                 await self.settle()
                 if turn % _LOOK_FOR_DEAD_EVERY == 0:
                     await self._take_over()
-                if self._worker.is_known and len(self._worker.found) <= _MOST_WAITING:
+                if self._worker.is_registered and len(self._worker.discovered) <= _MOST_WAITING:
                     turn += 1
                     for request in await asyncio.to_thread(lambda: list(self._spider.next_requests())):
                         self._crawler.engine.crawl(request)
-            except AWAY as error:
+            except UNAVAILABLE as error:
                 logger.info("No start URLs just now: %s", error)
             except Exception:
                 logger.exception("No start URLs can be read from %s", self._spider.redis_key)

@@ -30,8 +30,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from dataclasses import dataclass, field
 from typing import Any
 
-from webcrawl.engine.client import Call, Engine
+from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys, host_of
+from webcrawl.engine.scripts import Call
 from webcrawl.errors import StoreError
 from webcrawl.frontier.checkpoint.queue_copy import QueueCopy
 from webcrawl.frontier.operations import BATCH

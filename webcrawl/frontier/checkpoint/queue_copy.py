@@ -17,8 +17,9 @@ from typing import IO, Any
 
 import msgpack
 
-from webcrawl.engine.client import Call, Engine
+from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
+from webcrawl.engine.scripts import Call
 from webcrawl.frontier.segments import Part, PartLost
 from webcrawl.frontier.tails import Tails
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import msgpack
 
-from webcrawl.engine.client import Call, Engine
+from webcrawl.engine.client import Engine
 from webcrawl.engine.cluster import Command
 from webcrawl.engine.keys import Keys
+from webcrawl.engine.scripts import Call
 from webcrawl.errors import StoreError
 from webcrawl.frontier.checkpoint.export import HASHES, HOLD_SECONDS, WAITING, Record
 from webcrawl.frontier.operations import BATCH

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 import webcrawl
-from webcrawl.engine.client import AWAY
+from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.engine.keys import CRAWLS
 from webcrawl.errors import StoreError
 from webcrawl.frontier import Crawl
@@ -42,10 +42,10 @@ async def save(exporter: Exporter, place: CheckpointPlace, *, force: bool) -> Ma
         async with _renewed(exporter.renew):
             manifest = await saving.run()
     except BaseException as error:
-        with suppress(*AWAY, StoreError):
+        with suppress(*UNAVAILABLE, StoreError):
             await exporter.end()
         saving.undo()
-        if isinstance(error, AWAY):
+        if isinstance(error, UNAVAILABLE):
             raise StoreError(f"the engine went away ({error}): begin the checkpoint anew") from error
         raise
     if old is not None:
@@ -133,10 +133,10 @@ async def load(
             await begun()
             await _fill(importer, place, manifest)
         await importer.finish()
-    except AWAY as error:
+    except UNAVAILABLE as error:
         raise StoreError(f"the engine went away ({error}): run scrapy restore again") from error
     finally:
-        with suppress(*AWAY):
+        with suppress(*UNAVAILABLE):
             await importer.let_go()
 
 
@@ -186,7 +186,7 @@ async def _renewed(renew: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
         yield
     finally:
         task.cancel()
-        with suppress(asyncio.CancelledError, StoreError, *AWAY):
+        with suppress(asyncio.CancelledError, StoreError, *UNAVAILABLE):
             await task
 
 

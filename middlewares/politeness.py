@@ -16,9 +16,8 @@ from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer, Postp
 from webcrawl.crawler.exchanges import check_before_sending
 from webcrawl.crawler.responses import TIMED_OUT, length_of
 from webcrawl.crawler.session import Session
-from webcrawl.errors import StoreError
+from webcrawl.errors import Abandoned, LeaseLost, StoreError
 from webcrawl.hosts.politeness import Failed, HostTurn, Ok, Outcome, Throttled, parse_retry_after
-from webcrawl.hosts.turns import Abandoned, LeaseLost
 
 _THROTTLING = (429, 503)
 # What is refused or cancelled on our side says nothing about the host, nor does the end of a connection that it kept;

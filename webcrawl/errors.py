@@ -1,24 +1,44 @@
 """Every exception that the project raises on purpose.
 
 CrawlError
-├── ConfigurationError   a setting or an argument is wrong; the message names it
-├── InvalidURL           not a URL that can be crawled (also a ValueError)
-├── EngineError          the Valkey or Redis server behind the crawl
-│   └── EngineUnavailable   it cannot be started or reached, or takes nothing just now
-│       └── EngineFull      it has no memory left for anything new
-├── StoreError           a page could not be stored, or stored data is damaged
-│   └── StoreUnavailable    the store is away, locked or full, or takes no page at all: it may take this one later
-├── UnreadableDocument   a document is not what its type says, or too much to read
-├── AddressRefused       the address guard forbids to connect there
-├── NameNotResolved      the DNS says that a name has no address
-└── BadCoding            a payload is not in the content coding that its header names
+├── ConfigurationError       a setting or an argument is missing, wrong or contradictory
+├── InvalidURL               not a URL that can be crawled (also a ValueError)
+├── EngineError              the Valkey or Redis server behind the crawl failed
+│   └── EngineUnavailable       the server cannot be started or reached, or accepts nothing now
+│       └── EngineFull          the server has no memory left for new data
+├── StoreError               a page could not be stored, or stored data is damaged
+│   ├── StoreUnavailable        the store is unreachable, locked or full; retrying may succeed
+│   ├── NoSuchObject            the object store has no object of that name
+│   └── PartLost                a part of a spilled queue is damaged or missing; retrying does not help
+├── UnreadableDocument       a document is broken or costs too much to read
+│   ├── ResourcesExhausted      reading took too much memory or time; its process must end
+│   ├── BrokenArchive           an archive's table of contents is damaged or unsupported
+│   └── ArchiveLimitReached     an archive has more members or bytes than are read
+├── ReaderEnded              a process that reads documents died or sent an invalid answer
+├── BadCoding                a payload is not in the content coding that its header names
+│   └── TruncatedCoding         a payload ends before its content coding does
+├── AddressRefused           the address guard forbids the connection
+├── NameNotResolved          DNS has no address for a host name
+├── BrokenTransfer           a server broke the protocol or ended amid an answer
+├── LeaseLost                the lease of a host ran out before its request was sent
+├── Abandoned                the crawl is closing; requests that wait for their turn are not sent
+├── Unserializable           a request cannot be stored outside its process
+│
+│   In webcrawl.crawler.errors, because each also derives from the class of Scrapy in parentheses:
+│
+├── Postponed                (IgnoreRequest) the request is not sent now; the frontier schedules it again
+├── RobotsUnreachable        (IgnoreRequest) the robots.txt of a host could not be fetched
+├── RequestRefused           (IgnoreRequest) the address guard forbids the connection
+├── RenderingFailed          (DownloadFailedError) the host answered, but the browser produced no page
+├── KeptConnectionClosed     (DownloadFailedError) the server closed a reused connection before it answered
+└── MalformedAnswer          (DownloadFailedError) the answer cannot be parsed as HTTP
 """
 
 from __future__ import annotations
 
 
 class CrawlError(Exception):
-    """The root of the tree: catch it to catch whatever the project raises on purpose."""
+    """The root of the tree: catch it to catch every exception that the project raises on purpose."""
 
 
 class ConfigurationError(CrawlError):
@@ -26,39 +46,71 @@ class ConfigurationError(CrawlError):
 
 
 class InvalidURL(CrawlError, ValueError):
-    """A string that is no absolute http or https URL, even after WHATWG repair."""
+    """A string is not an absolute URL of a supported scheme, even after WHATWG repair."""
 
 
 class EngineError(CrawlError):
-    """The engine (Valkey or Redis) refused a command or answered what it should not."""
+    """The engine (Valkey or Redis) refused a command or sent an unexpected reply."""
 
 
 class EngineUnavailable(EngineError):
-    """The engine can neither be started here nor reached, or takes nothing just now."""
+    """The engine cannot be started or reached, or accepts nothing now."""
 
 
 class EngineFull(EngineUnavailable):
-    """The engine has no memory left for anything new."""
+    """The engine has no memory left for new data."""
 
 
 class StoreError(CrawlError):
-    """A store could not take a page, or holds something that cannot be read."""
+    """A store could not take a page, or holds data that cannot be read."""
 
 
 class StoreUnavailable(StoreError):
-    """A store is away, locked or full, or takes no page at all just now: the same may succeed later."""
+    """A store is unreachable, locked or full, or accepts no page now. The same operation may succeed later."""
+
+
+class NoSuchObject(StoreError):
+    """The object store answered that it has no object of that name."""
+
+
+class PartLost(StoreError):
+    """A part of a spilled queue is damaged, or its segment does not exist. Retrying does not help."""
 
 
 class UnreadableDocument(CrawlError):
-    """A document is broken, or takes more time or memory to read than it is worth; the message says which."""
+    """A document is broken, or takes too much time or memory to read. The message says which."""
+
+
+class ResourcesExhausted(UnreadableDocument):
+    """Reading a document took too much memory or time; its process must not read another one."""
+
+
+class BrokenArchive(UnreadableDocument):
+    """The table of contents of an archive is damaged, or in an unsupported format."""
+
+
+class ArchiveLimitReached(UnreadableDocument):
+    """An archive has more members or bytes than are read; what was found until then is kept."""
+
+
+class ReaderEnded(CrawlError):
+    """A process that reads documents died, or sent an invalid answer."""
+
+
+class BadCoding(CrawlError):
+    """A payload is not in the content coding that its header names, or the coding is not supported."""
+
+
+class TruncatedCoding(BadCoding):
+    """A payload ends before its content coding does; what was decoded until then is kept."""
 
 
 class AddressRefused(CrawlError):
-    """A connection to an address that no operator allowed: loopback, private, link-local, metadata service..."""
+    """The address is loopback, private, link-local or otherwise not public, and no setting allows it."""
 
 
 class NameNotResolved(CrawlError):
-    """A host name without an address; `permanent` tells NXDOMAIN from a resolver that did not answer."""
+    """A host name has no address; `permanent` tells NXDOMAIN from a resolver that did not answer."""
 
     def __init__(self, name: str, reason: str, *, permanent: bool) -> None:
         super().__init__(f"cannot resolve {name}: {reason}")
@@ -66,5 +118,17 @@ class NameNotResolved(CrawlError):
         self.permanent = permanent
 
 
-class BadCoding(CrawlError):
-    """A payload is not in the content coding that its header names, or in one that nobody knows."""
+class BrokenTransfer(CrawlError):
+    """The server broke the protocol or ended the connection amid an answer; received bytes are kept."""
+
+
+class LeaseLost(CrawlError):
+    """The lease of a host ran out. Another worker may hold it, so its requests must not be sent."""
+
+
+class Abandoned(CrawlError):
+    """The crawl is closing: a request that has not been sent yet must not be sent."""
+
+
+class Unserializable(CrawlError):
+    """A request carries a value that cannot be stored outside its process, such as a lambda or an open file."""

@@ -26,13 +26,20 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from webcrawl.crawler.errors import Postponed
-from webcrawl.crawler.scheduling.requests import Unserializable, sitemap_extra, to_candidate, to_request
+from webcrawl.crawler.scheduling.requests import sitemap_extra, to_candidate, to_request
 from webcrawl.crawler.scheduling.start_urls import Feeding, is_fed
 from webcrawl.crawler.scheduling.tasks import Task
 from webcrawl.crawler.scheduling.unserializable import HeldRequests, ticket_of
 from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
-from webcrawl.errors import CrawlError, EngineUnavailable, InvalidURL, StoreError, StoreUnavailable
+from webcrawl.errors import (
+    CrawlError,
+    EngineUnavailable,
+    InvalidURL,
+    StoreError,
+    StoreUnavailable,
+    Unserializable,
+)
 from webcrawl.frontier import Candidate, LeasedURL, Settlement
 from webcrawl.hosts.politeness import Ok
 from webcrawl.urls.canonical import split

@@ -13,10 +13,11 @@ from scrapy.settings import Settings
 
 from tests.frontier.pages import page
 from webcrawl.config import FrontierConfig, PolitenessConfig
+from webcrawl.errors import LeaseLost
 from webcrawl.frontier import Crawl, Frontier, LeasedURL, Settlement
 from webcrawl.frontier.tails import Tails
 from webcrawl.hosts.politeness import Ok, Outcome
-from webcrawl.hosts.turns import LeaseLost, Turns
+from webcrawl.hosts.turns import Turns
 from webcrawl.worker.backpressure import Backpressure
 from webcrawl.worker.worker import Worker
 

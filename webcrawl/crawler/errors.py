@@ -1,29 +1,31 @@
-"""Why a request comes again, by no fault of its host."""
+"""The exceptions of the tree in `webcrawl.errors` that Scrapy must know as its own."""
 
 from __future__ import annotations
 
 from scrapy.exceptions import DownloadFailedError, IgnoreRequest
 
-
-class Postponed(IgnoreRequest):
-    """A request that must not go out now, by no fault of its own: the frontier brings it again."""
+from webcrawl.errors import CrawlError
 
 
-class RenderingFailed(DownloadFailedError):
-    """The host has answered, but no page came of it in the browser."""
+class Postponed(CrawlError, IgnoreRequest):
+    """The request must not be sent now; the frontier schedules it again without counting a failure."""
 
 
-class RobotsUnreachable(IgnoreRequest):
-    """The host's robots.txt cannot be had just now: until it can, everything must be taken for forbidden."""
+class RobotsUnreachable(CrawlError, IgnoreRequest):
+    """The robots.txt of a host could not be fetched; until it can, every URL of the host counts as disallowed."""
 
 
-class KeptConnectionClosed(DownloadFailedError):
-    """The server closed a connection that it had kept, just as it was used again: it has not begun to answer."""
+class RequestRefused(CrawlError, IgnoreRequest):
+    """The address guard forbids the connection. This does not count as a failure of the host."""
 
 
-class MalformedAnswer(DownloadFailedError):
-    """The server answered, but not with what can be read as HTTP; the message says what is wrong."""
+class RenderingFailed(CrawlError, DownloadFailedError):
+    """The host answered, but the browser produced no page."""
 
 
-class RequestRefused(IgnoreRequest):
-    """The address guard forbids the connection; it is not a failure of the host."""
+class KeptConnectionClosed(CrawlError, DownloadFailedError):
+    """The server closed a kept-alive connection when it was reused, before it began to answer."""
+
+
+class MalformedAnswer(CrawlError, DownloadFailedError):
+    """The server's answer cannot be parsed as HTTP; the message says why."""

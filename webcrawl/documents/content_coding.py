@@ -11,7 +11,7 @@ import brotli  # type: ignore[import-untyped]
 from zlib_ng import zlib_ng
 
 from webcrawl.documents.body import CHUNK
-from webcrawl.errors import BadCoding
+from webcrawl.errors import BadCoding, TruncatedCoding
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -34,10 +34,6 @@ _GZIP = b"\x1f\x8b"
 _ZSTD = (b"\xb5\x2f\xfd", b"\x2a\x4d\x18")
 """Of frames, and of frames to be skipped, what follows their first byte."""
 _SIGNATURE_BYTES = 4
-
-
-class _CutOff(Exception):
-    """A payload in this coding ends before its end."""
 
 
 def pieces(
@@ -67,7 +63,7 @@ def _until_broken(name: str, found: Pieces, breaks_off: Callable[[], None]) -> P
         for piece in found:
             begun = True
             yield piece
-    except _CutOff:
+    except TruncatedCoding:
         breaks_off()
     except _BROKEN as error:
         if not begun:
@@ -82,7 +78,7 @@ def _gzip(payload: Pieces) -> Pieces:
         stream = zlib_ng.decompressobj(zlib_ng.MAX_WBITS | 16)
         yield from inflate(stream, chain((head,), payload))
         if not stream.eof:
-            raise _CutOff
+            raise TruncatedCoding
         head = _following(stream.unused_data, payload)
         if not head.startswith(_GZIP):
             return
@@ -102,7 +98,7 @@ def _deflate(payload: Pieces) -> Pieces:
     stream = zlib_ng.decompressobj(zlib_ng.MAX_WBITS if wrapped else -zlib_ng.MAX_WBITS)
     yield from inflate(stream, chain((head,), payload))
     if head and not stream.eof:
-        raise _CutOff
+        raise TruncatedCoding
 
 
 def inflate(stream: zlib_ng._Decompress, payload: Iterable[bytes]) -> Pieces:
@@ -132,7 +128,7 @@ def _brotli(payload: Pieces) -> Pieces:
             return
     if not begun:  # Brotli has no signature: what it waits for may never have begun
         raise EOFError("it ends before its first byte")
-    raise _CutOff
+    raise TruncatedCoding
 
 
 def _zstd(payload: Pieces) -> Pieces:
@@ -149,7 +145,7 @@ def _zstd(payload: Pieces) -> Pieces:
             if stream.eof:
                 break
         if not stream.eof:
-            raise _CutOff
+            raise TruncatedCoding
         head = _following(stream.unused_data, payload)
         if head[1:_SIGNATURE_BYTES] not in _ZSTD:
             return

@@ -20,15 +20,11 @@ from urllib.parse import unquote, urlsplit
 
 import msgpack
 
-from webcrawl.errors import StoreError
+from webcrawl.errors import PartLost, StoreError
 from webcrawl.stores import durable
 
 _FIRST_LINE = b"webcrawl segment 1\n"
 _COMPRESSION = 6
-
-
-class PartLost(StoreError):
-    """A part is damaged, or its segment does not exist: trying again would not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +166,7 @@ class BucketSegments:
         self._bucket.write(name, data)
 
     def read(self, name: str, offset: int, length: int) -> bytes:
-        from webcrawl.stores.bucket import NoSuchObject
+        from webcrawl.errors import NoSuchObject
 
         try:
             return self._bucket.read(name, offset, length)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import msgpack
 
+from webcrawl.errors import PartLost
 from webcrawl.frontier.entry import LeasedURL
 from webcrawl.frontier.operations import BATCH, Operations
 from webcrawl.frontier.records import DeadLetter
-from webcrawl.frontier.segments import PartLost
 from webcrawl.frontier.tails import Tails
 
 

@@ -16,9 +16,9 @@ from typing import Any
 from webcrawl.engine.client import UNAVAILABLE, Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import Call
-from webcrawl.errors import ConfigurationError, StoreError
+from webcrawl.errors import ConfigurationError, PartLost, StoreError
 from webcrawl.frontier.crawl import Crawl
-from webcrawl.frontier.segments import Part, PartLost, SegmentStore, open_store, pack, unpack
+from webcrawl.frontier.segments import Part, SegmentStore, open_store, pack, unpack
 
 logger = logging.getLogger(__name__)
 

@@ -12,21 +12,13 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 
 from webcrawl.config import PolitenessConfig
-from webcrawl.errors import CrawlError
+from webcrawl.errors import Abandoned, LeaseLost
 from webcrawl.hosts.politeness import Failed, HostTurn, Outcome
 from webcrawl.urls.canonical import hostname
 
 _IDLE_HOSTS_KEPT = 10_000
 _LOOK_AGAIN_SECONDS = 1.0
 """How long a shorter delay that an operator set may go unnoticed by who waits already."""
-
-
-class LeaseLost(CrawlError):
-    """The host of a request may be another worker's by now: the request must not go out."""
-
-
-class Abandoned(CrawlError):
-    """The crawl is ending: a request that has not gone out must not go out any more."""
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from botocore.exceptions import (
     SSLError,
 )
 
-from webcrawl.errors import StoreError
+from webcrawl.errors import NoSuchObject, StoreError
 
 logger = logging.getLogger(__name__)
 
@@ -37,10 +37,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,254}")
 _PART_BYTES = 16 * 1024 * 1024
 _MOST_PARTS = 10_000
 _READ_BYTES = 1024 * 1024
-
-
-class NoSuchObject(StoreError):
-    """S3 answered, and there is no such object."""
 
 
 class Bucket:

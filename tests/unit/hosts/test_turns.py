@@ -15,8 +15,9 @@ from hypothesis import given, settings, strategies as st
 import webcrawl.hosts.turns
 from tests.pacing import FAST, HOST, OTHER, Log, most_at_once, opened, request, run, shortest_gap
 from webcrawl.config import PolitenessConfig
+from webcrawl.errors import LeaseLost
 from webcrawl.hosts.politeness import Failed, Ok, Outcome, Throttled
-from webcrawl.hosts.turns import LeaseLost, Turns
+from webcrawl.hosts.turns import Turns
 
 
 def test_one_at_a_time_and_a_gap_after_each_however_many_ask() -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from tests.pacing import FAST, HOST, OTHER, Log, most_at_once, opened, request, run, shortest_gap
 from webcrawl.config import PolitenessConfig
+from webcrawl.errors import Abandoned, LeaseLost
 from webcrawl.hosts.politeness import Ok, Throttled
-from webcrawl.hosts.turns import Abandoned, LeaseLost, Turns
+from webcrawl.hosts.turns import Turns
 
 # --- all hosts together ---
 

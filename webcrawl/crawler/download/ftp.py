@@ -23,8 +23,9 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 
 from webcrawl.crawler.download.ftp_listing import Entry, Listing
-from webcrawl.crawler.download.protocol import Answer, Broken, Protocol
+from webcrawl.crawler.download.protocol import Answer, Protocol
 from webcrawl.crawler.session import Session
+from webcrawl.errors import BrokenTransfer
 from webcrawl.urls.canonical import hostname, port, split
 
 _READ_BYTES = 64 * 1024
@@ -73,7 +74,7 @@ class FTPDownloadHandler(Protocol):
             try:
                 answer = await self._answer(client, url, path)
             except (aioftp.AIOFTPException, *_GARBAGE) as error:
-                raise Broken(_said(error)) from error
+                raise BrokenTransfer(_said(error)) from error
             yield answer
 
     async def _answer(self, client: _Client, url: str, path: str) -> Answer:
@@ -137,7 +138,7 @@ class _Client(aioftp.Client):
         self, host: str, port: int
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._writers and host != self.peer:
-            raise Broken(f"the server leads to {host}")
+            raise BrokenTransfer(f"the server leads to {host}")
         self.peer = host
         reader, writer = await asyncio.open_connection(host, port)
         self._writers.append(writer)
@@ -170,11 +171,11 @@ class _Client(aioftp.Client):
     async def parse_line(self) -> tuple[aioftp.Code, str]:
         self._lines += 1
         if self._lines > _MOST_LINES:
-            raise Broken(f"more than {_MOST_LINES} lines of answers")
+            raise BrokenTransfer(f"more than {_MOST_LINES} lines of answers")
         code, rest = await super().parse_line()
         self._answered += len(rest)
         if self._answered > _MOST_ANSWERED:
-            raise Broken(f"more than {_MOST_ANSWERED} bytes of answers")
+            raise BrokenTransfer(f"more than {_MOST_ANSWERED} bytes of answers")
         return code, rest
 
     async def has_folder(self, path: str) -> bool:
@@ -199,7 +200,7 @@ class _Client(aioftp.Client):
         except aioftp.StatusCodeError as error:
             if _code(error) in _BUSY:
                 raise
-            raise Broken(f"data connection refused: {_said(error)}") from error
+            raise BrokenTransfer(f"data connection refused: {_said(error)}") from error
 
     async def listing(self) -> Listing:
         """What is in the folder where the session is."""
@@ -250,7 +251,7 @@ class _Sessions:
                 client = self._taken(place)
                 try:
                     await client.begin_again()
-                except (aioftp.AIOFTPException, Broken, OSError, EOFError, *_GARBAGE):
+                except (aioftp.AIOFTPException, BrokenTransfer, OSError, EOFError, *_GARBAGE):
                     await client.leave()
                 except asyncio.CancelledError:
                     await client.leave()
@@ -289,14 +290,14 @@ async def _connected(addresses: list[str], number: int) -> _Client:
             return client
         except (aioftp.AIOFTPException, *_GARBAGE) as error:
             await client.leave()
-            raise Broken(_said(error)) from error
+            raise BrokenTransfer(_said(error)) from error
         except asyncio.CancelledError:
             await client.leave()
             raise
         except OSError:
             if address == addresses[-1]:
                 raise
-    raise Broken("the host has no address")
+    raise BrokenTransfer("the host has no address")
 
 
 async def _content(client: _Client, stream: Any) -> AsyncIterator[bytes]:
@@ -306,7 +307,7 @@ async def _content(client: _Client, stream: Any) -> AsyncIterator[bytes]:
         await stream.finish()
         client.idle = True
     except (aioftp.AIOFTPException, OSError, EOFError, *_GARBAGE) as error:
-        raise Broken(_said(error)) from error
+        raise BrokenTransfer(_said(error)) from error
 
 
 async def _once(content: bytes) -> AsyncIterator[bytes]:
@@ -324,10 +325,10 @@ def _refusal(error: aioftp.StatusCodeError, client: _Client, *, there: bool) -> 
 
 
 def _busy(error: aioftp.StatusCodeError, peer: str, what: str = "") -> Answer:
-    """What a server's no to anybody means; raises Broken where it does not say that it is for now."""
+    """What a server's no to anybody means; raises BrokenTransfer where it does not say that it is for now."""
     said = what + _said(error)
     if _code(error) not in _BUSY:
-        raise Broken(said) from error
+        raise BrokenTransfer(said) from error
     return Answer(_once(said.encode()), 503, _PLAIN, peer)
 
 

@@ -33,15 +33,11 @@ from webcrawl.crawler.session import Session
 from webcrawl.documents.body import BodyWriter
 from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.mime.sniff import SNIFF_BYTES, sniff
-from webcrawl.errors import AddressRefused, NameNotResolved
+from webcrawl.errors import AddressRefused, BrokenTransfer, NameNotResolved
 from webcrawl.urls.canonical import hostname, normalize, port
 
 # To end a connection in good order after the time was up.
 _CLEANUP_SECONDS = 5.0
-
-
-class Broken(Exception):
-    """The other side ended in the midst of an answer; what came until then is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +46,8 @@ class Answer:
 
     `status` as HTTP would say it: 200 is archived, 403 tells that it is not for us, 404 that there is nothing, 503 that
     the host wants to be left alone for a while. `chunks` come from the network as they are asked for; they may raise
-    Broken. `peer` is the address that was connected to. `truncated` is "length" where the protocol itself left out what
-    was too long. `problem` says what of a 200 the protocol could not read.
+    BrokenTransfer. `peer` is the address that was connected to. `truncated` is "length" where the protocol itself left
+    out what was too long. `problem` says what of a 200 the protocol could not read.
     """
 
     chunks: AsyncIterator[bytes]
@@ -104,7 +100,7 @@ class Protocol(ABC):
             raise CannotResolveHostError(str(error)) from error
         except ConnectionRefusedError as error:
             raise DownloadConnectionRefusedError(str(error)) from error
-        except (OSError, EOFError, Broken) as error:
+        except (OSError, EOFError, BrokenTransfer) as error:
             raise DownloadFailedError(f"{type(error).__name__}: {error}") from error
 
     async def _download(self, request: Request, limit: asyncio.Timeout) -> Response:
@@ -174,7 +170,7 @@ class Protocol(ABC):
         limit.reschedule(end and end + _CLEANUP_SECONDS)
         try:
             return await self._fill(writer, request, url, headers, _until(end, chunks))
-        except Broken:
+        except BrokenTransfer:
             if fails:
                 raise
             return "disconnect"

@@ -12,7 +12,7 @@ from typing import Any
 import msgpack
 from scrapy import Request, Spider
 
-from webcrawl.errors import StoreError
+from webcrawl.errors import StoreError, Unserializable
 from webcrawl.frontier import Candidate, LeasedURL, level_of_priority, priority_of_level
 from webcrawl.urls.canonical import Canonicalizer, normalize, split
 
@@ -35,10 +35,6 @@ _TARGET = re.compile(r"[^:]*:[/\\]*[^/\\?#]*([^#]*)(?:#.*)?", re.DOTALL)
 
 _DEEPEST = 50
 """Tuples and sets within each other: the parser runs once for each, all on the C stack, which ends at about 200."""
-
-
-class Unserializable(Exception):
-    """A request that carries something which cannot leave the process, such as a lambda or an open file."""
 
 
 def pack(value: Any) -> bytes:

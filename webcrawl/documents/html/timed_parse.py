@@ -16,9 +16,8 @@ from concurrent import futures
 from webcrawl.documents.document import Document, Parsed
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.mime.facts import Facts
-from webcrawl.documents.mime.reader import TooMuch
 from webcrawl.documents.mime.reader_processes import Readers
-from webcrawl.errors import UnreadableDocument
+from webcrawl.errors import ResourcesExhausted, UnreadableDocument
 
 BYTES = 512 * 1024
 """As much of the worst that is known takes the parser a second. A thread costs an honest page 2 to 8 ms more, of 80."""
@@ -125,9 +124,9 @@ class _Attempt:
             return 0.0
 
     def result(self) -> Parsed:
-        """Wait for it; raises UnreadableDocument, and TooMuch when it takes too long."""
+        """Wait for it; raises UnreadableDocument, and ResourcesExhausted when it takes too long."""
         while (seconds := self.left()) > 0:
             futures.wait([self.parsed], seconds)
         if not self.parsed.done():
-            raise TooMuch(_LATE)
+            raise ResourcesExhausted(_LATE)
         return self.parsed.result()

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, cast
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime import seven_zip
 from webcrawl.documents.mime.facts import Facts
-from webcrawl.errors import UnreadableDocument
+from webcrawl.errors import ArchiveLimitReached, BrokenArchive, UnreadableDocument
 
 MOST_MEMBERS = 20_000
 SHOWN_MEMBERS = 100
@@ -36,7 +36,7 @@ def read(document: Document) -> Facts:
     """Raises UnreadableDocument."""
     try:
         return Facts(details=_contents(document))
-    except (*_BROKEN, seven_zip.Broken, struct.error) as error:
+    except (*_BROKEN, BrokenArchive, struct.error) as error:
         raise UnreadableDocument(f"is broken: {error}") from error
 
 
@@ -89,17 +89,13 @@ def _tar(stream: BinaryIO, name: str) -> dict[str, Any]:
                 if details["members"] == MOST_MEMBERS:
                     details["cut"] = True
                     break
-    except _TooMuch:
+    except ArchiveLimitReached:
         details["cut"] = True
     except _BROKEN:
         if not details["members"]:
             raise
         details["broken"] = True
     return details
-
-
-class _TooMuch(Exception):
-    """More than is unpacked has been unpacked."""
 
 
 class _Bounded(io.RawIOBase):
@@ -116,5 +112,5 @@ class _Bounded(io.RawIOBase):
         data = self._source.read(size)
         self._left -= len(data)
         if self._left < 0:
-            raise _TooMuch
+            raise ArchiveLimitReached
         return data

@@ -7,15 +7,11 @@ from typing import Any, BinaryIO
 
 import rarfile
 
-from webcrawl.errors import UnreadableDocument
+from webcrawl.errors import ArchiveLimitReached, UnreadableDocument
 
 # A comment that is packed would be given to another program.
 rarfile.RAR_MAX_COMMENT = -1
 _BROKEN = (rarfile.Error, ValueError, OSError, LookupError, TypeError, OverflowError)
-
-
-class _Enough(Exception):
-    """More members than are counted."""
 
 
 class _Members:
@@ -35,7 +31,7 @@ class _Members:
                 self.found["names"].append(head.filename)
             self.found["encrypted"] = self.found.get("encrypted") or head.needs_password() or None
             if self.found["members"] == self._most:
-                raise _Enough
+                raise ArchiveLimitReached
         self.ended = self.ended or head.type == rarfile.RAR_BLOCK_ENDARC
         self.end = max(self.end, (head.data_offset or 0) + (head.add_size or 0))
 
@@ -55,7 +51,7 @@ def _contents(file: BinaryIO, shown: int, most: int) -> dict[str, Any]:
     members = _Members(shown, most)
     try:
         archive = rarfile.RarFile(file, errors="strict", info_callback=members.add, part_only=True)
-    except _Enough:
+    except ArchiveLimitReached:
         return members.found | {"cut": True}
     except _BROKEN:
         if not members.found["members"]:

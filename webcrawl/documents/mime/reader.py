@@ -8,13 +8,9 @@ from typing import TypeAlias, cast
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import Facts
-from webcrawl.errors import UnreadableDocument
+from webcrawl.errors import ResourcesExhausted, UnreadableDocument
 
 Reader: TypeAlias = Callable[[Document], Facts]
-
-
-class TooMuch(UnreadableDocument):
-    """It took more memory than there is: nobody should go on in this process."""
 
 
 def named(reader: str) -> Reader:
@@ -33,7 +29,7 @@ def call(reader: str, document: Document) -> Facts:
     except UnreadableDocument:
         raise
     except MemoryError as error:
-        raise TooMuch("takes more memory than it may") from error
+        raise ResourcesExhausted("takes more memory than it may") from error
     except RecursionError as error:
         raise UnreadableDocument("is nested too deep") from error
     except Exception as error:

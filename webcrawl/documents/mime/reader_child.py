@@ -26,8 +26,8 @@ import msgpack
 from webcrawl.documents.body import Body
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import pack
-from webcrawl.documents.mime.reader import TooMuch, call
-from webcrawl.errors import UnreadableDocument
+from webcrawl.documents.mime.reader import call
+from webcrawl.errors import ResourcesExhausted, UnreadableDocument
 
 _FORBIDDEN = (
     "socket.",
@@ -92,7 +92,7 @@ def answer_to(question: Mapping[str, Any], source: BinaryIO) -> dict[str, Any]:
         document = Document(body, question["mime_type"], question["charset"], question["url"])
         return {"facts": pack(call(question["reader"], document))}
     except UnreadableDocument as error:
-        return {"error": str(error), "last": isinstance(error, TooMuch)}
+        return {"error": str(error), "last": isinstance(error, ResourcesExhausted)}
     except MemoryError:
         return {"error": "takes more memory than it may", "last": True}
     except OSError as error:

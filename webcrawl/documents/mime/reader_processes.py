@@ -19,7 +19,7 @@ import msgpack
 from webcrawl.config import ReaderConfig
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import Facts, unpack
-from webcrawl.errors import UnreadableDocument
+from webcrawl.errors import ReaderEnded, UnreadableDocument
 
 START_SECONDS = 60.0
 """To import what every reader needs, on a machine that is busy."""
@@ -27,10 +27,6 @@ MOST_DOCUMENTS = 1_000
 """After as many a process is replaced: libraries leak."""
 _LONGEST_ANSWER = 32 * 1024 * 1024
 _HEAD = struct.Struct(">I")
-
-
-class _Ended(Exception):
-    """The process is no more, or answers what no reader of ours does."""
 
 
 class _Process:
@@ -45,7 +41,7 @@ class _Process:
 
     @classmethod
     async def start(cls, memory: int) -> Self:
-        """Raises OSError, _Ended, TimeoutError."""
+        """Raises OSError, ReaderEnded, TimeoutError."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "webcrawl.documents.mime.reader_child", str(memory)),
             stdin=asyncio.subprocess.PIPE,
@@ -63,7 +59,7 @@ class _Process:
         return reader
 
     async def ask(self, reader: str, document: Document, limits: ReaderConfig) -> Facts:
-        """Raises UnreadableDocument, _Ended, TimeoutError."""
+        """Raises UnreadableDocument, ReaderEnded, TimeoutError."""
         self.documents += 1
         self.is_idle = False
         path = document.path if self._opens_files else None
@@ -106,17 +102,17 @@ class _Process:
         try:
             (length,) = _HEAD.unpack(await source.readexactly(_HEAD.size))
             if length > _LONGEST_ANSWER:
-                raise _Ended("its reader's answer is too long")
+                raise ReaderEnded("its reader's answer is too long")
             answer = msgpack.unpackb(await source.readexactly(length))
         except asyncio.IncompleteReadError:
             code = await self._process.wait()
             if code == -signal.SIGXCPU:
                 raise TimeoutError from None
-            raise _Ended(why_ended(code)) from None
+            raise ReaderEnded(why_ended(code)) from None
         except ValueError as error:
-            raise _Ended(f"its reader's answer is damaged: {error}") from None
+            raise ReaderEnded(f"its reader's answer is damaged: {error}") from None
         if not isinstance(answer, dict):
-            raise _Ended("its reader's answer is none")
+            raise ReaderEnded("its reader's answer is none")
         return answer
 
     async def end(self) -> None:
@@ -140,15 +136,15 @@ class Readers:
         """What the function `reader` ("module:name") finds in a document; raises UnreadableDocument."""
         async with self._places:
             if self._idle:
-                with suppress(_Ended):  # what earlier documents left in the process may be to blame
+                with suppress(ReaderEnded):  # what earlier documents left in the process may be to blame
                     return await self._read_in(self._idle.pop(), reader, document)
             try:
                 return await self._read_in(await self._started(), reader, document)
-            except _Ended as error:
+            except ReaderEnded as error:
                 raise UnreadableDocument(str(error)) from None
 
     async def _read_in(self, process: _Process, reader: str, document: Document) -> Facts:
-        """Raises UnreadableDocument, _Ended."""
+        """Raises UnreadableDocument, ReaderEnded."""
         try:
             return await process.ask(reader, document, self.limits)
         except TimeoutError:
@@ -167,20 +163,20 @@ class Readers:
     async def _started(self) -> _Process:
         try:
             return await _Process.start(self.limits.memory)
-        except (OSError, TimeoutError, _Ended) as error:
+        except (OSError, TimeoutError, ReaderEnded) as error:
             raise UnreadableDocument(f"no process to read it could be started: {error}") from error
 
 
 def _facts(answer: dict[str, Any]) -> Facts | None:
     """None: the reader says that there are none."""
     if answer.get("last"):
-        raise _Ended(str(answer.get("error"))[:1000])
+        raise ReaderEnded(str(answer.get("error"))[:1000])
     if "error" in answer:
         return None
     try:
         return unpack(answer["facts"])
     except (KeyError, ValueError, TypeError) as error:
-        raise _Ended(f"its reader's answer is none: {error}") from error
+        raise ReaderEnded(f"its reader's answer is none: {error}") from error
 
 
 def why_ended(code: int) -> str:

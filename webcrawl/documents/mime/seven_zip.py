@@ -12,7 +12,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
-from webcrawl.errors import UnreadableDocument
+from webcrawl.errors import BrokenArchive, UnreadableDocument
 
 MOST_BYTES = 32 * 1024 * 1024
 """Of a table of contents, packed or unpacked."""
@@ -42,10 +42,6 @@ _COPY, _LZMA, _LZMA2, _AES = b"\x00", b"\x03\x01\x01", b"\x21", b"\x06\xf1\x07\x
 _NAMES, _PACKED_HEADER = 0x11, 0x17
 
 
-class Broken(Exception):
-    """It is no table of contents."""
-
-
 @dataclass(slots=True)
 class _Packing:
     """How streams that are packed together (a "folder") are packed, and how large they are unpacked."""
@@ -69,15 +65,15 @@ class _Streams:
 def contents(file: BinaryIO, shown: int) -> dict[str, Any]:
     """What the table says, with the first `shown` names.
 
-    Raises UnreadableDocument where it is encrypted; Broken, lzma.LZMAError, struct.error and ValueError where it is
-    none.
+    Raises UnreadableDocument where it is encrypted; BrokenArchive, lzma.LZMAError, struct.error and ValueError where it
+    is none.
     """
     table = _Table(_header(file))
     while table.number() == _PACKED_HEADER:
         streams = table.streams()
         table.depth += 1
         if table.depth > _MOST_PACKED or len(streams.packings) != 1 or not streams.sizes:
-            raise Broken("its table of contents is packed in a way that nobody uses")
+            raise BrokenArchive("its table of contents is packed in a way that nobody uses")
         file.seek(_HEAD.size + _PLACE.size + streams.place)
         depth, table = table.depth, _Table(_unpacked(file, streams.sizes[0], streams.packings[0]))
         table.depth = depth
@@ -94,7 +90,7 @@ def contents(file: BinaryIO, shown: int) -> dict[str, Any]:
         elif kind == _FILES:
             found["members"], found["names"] = table.files(shown)
         else:
-            raise Broken(f"its table of contents has an entry of kind {kind}")
+            raise BrokenArchive(f"its table of contents has an entry of kind {kind}")
     return found
 
 
@@ -102,7 +98,7 @@ def _header(file: BinaryIO) -> bytes:
     head, place = file.read(_HEAD.size), file.read(_PLACE.size)
     signature, digest = _HEAD.unpack(head)
     if signature != SIGNATURE or zlib.crc32(place) != digest:
-        raise Broken("it does not begin as an archive")
+        raise BrokenArchive("it does not begin as an archive")
     start, size, digest = _PLACE.unpack(place)
     if not size:
         return bytes([_HEADER, _END])
@@ -111,7 +107,7 @@ def _header(file: BinaryIO) -> bytes:
     file.seek(_HEAD.size + _PLACE.size + start)
     data = file.read(size)
     if len(data) < size or zlib.crc32(data) != digest:
-        raise Broken("it has no table of contents at its end")
+        raise BrokenArchive("it has no table of contents at its end")
     return data
 
 
@@ -122,13 +118,13 @@ def _unpacked(file: BinaryIO, size: int, packing: _Packing) -> bytes:
         raise UnreadableDocument(f"has a table of contents of {packing.size:,} bytes, more than is read")
     data = file.read(size)
     if len(packing.coders) != 1:
-        raise Broken("its table of contents is packed in a way that nobody uses")
+        raise BrokenArchive("its table of contents is packed in a way that nobody uses")
     name, options = packing.coders[0]
     if name != _COPY:
         unpacker = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[_filter(name, options, packing.size)])
         data = unpacker.decompress(data, packing.size)
     if len(data) != packing.size or packing.digest not in (None, zlib.crc32(data)):
-        raise Broken("its table of contents is damaged")
+        raise BrokenArchive("its table of contents is damaged")
     return data
 
 
@@ -148,11 +144,11 @@ def _filter(name: bytes, options: bytes, size: int) -> dict[str, int]:
         }
     if name == _LZMA2 and len(options) == 1:
         return {"id": lzma.FILTER_LZMA2, "dict_size": most}
-    raise Broken("its table of contents is packed in a way that nobody uses")
+    raise BrokenArchive("its table of contents is packed in a way that nobody uses")
 
 
 class _Table:
-    """Reads from the bytes of a table; whatever is not there is Broken."""
+    """Reads from the bytes of a table; raises BrokenArchive where they end too early."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -162,7 +158,7 @@ class _Table:
     def take(self, size: int) -> bytes:
         end = self._place + size
         if end > len(self._data):
-            raise Broken("its table of contents ends too early")
+            raise BrokenArchive("its table of contents ends too early")
         taken, self._place = self._data[self._place : end], end
         return taken
 
@@ -188,14 +184,14 @@ class _Table:
             elif kind == _SUBSTREAMS:
                 self._substreams(found.packings)
             else:
-                raise Broken(f"its streams have a part of kind {kind}")
+                raise BrokenArchive(f"its streams have a part of kind {kind}")
         return found
 
     def files(self, shown: int) -> tuple[int, list[str]]:
         """How many there are, and the first names."""
         count, names = self.number(), [""]
         if count > len(self._data):
-            raise Broken(f"it has no room for {count} names")
+            raise BrokenArchive(f"it has no room for {count} names")
         while (kind := self.number()) != _END:
             data = self.take(self.number())
             if kind == _NAMES:
@@ -213,10 +209,10 @@ class _Table:
 
     def _packings(self) -> list[_Packing]:
         if self.number() != _FOLDER:
-            raise Broken("it does not say how it is packed")
+            raise BrokenArchive("it does not say how it is packed")
         count = self.number()
         if self.take(1) != b"\0":
-            raise Broken("it says elsewhere how it is packed")
+            raise BrokenArchive("it says elsewhere how it is packed")
         found = [self._packing() for _ in self._counted(count)]
         while (kind := self.number()) != _END:
             if kind == _UNPACKED_SIZES:
@@ -241,7 +237,7 @@ class _Table:
                 self.number()
         last = next((number for number in range(outputs) if number not in taken), None)
         if last is None:
-            raise Broken("nothing comes out of it")
+            raise BrokenArchive("nothing comes out of it")
         return _Packing(coders, outputs, last)
 
     def _substreams(self, packings: list[_Packing]) -> None:
@@ -259,7 +255,7 @@ class _Table:
 
     def _digests(self, kind: int, count: int) -> list[int | None]:
         if kind != _DIGESTS:
-            raise Broken(f"its streams have a part of kind {kind}")
+            raise BrokenArchive(f"its streams have a part of kind {kind}")
         if self.take(1) != b"\0":
             known = [True for _ in self._counted(count)]
         else:
@@ -270,5 +266,5 @@ class _Table:
     def _counted(self, count: int) -> range:
         """As many rounds, each of which takes a byte or more."""
         if count > len(self._data) - self._place:
-            raise Broken("its table of contents ends too early")
+            raise BrokenArchive("its table of contents ends too early")
         return range(count)

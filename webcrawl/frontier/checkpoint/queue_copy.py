@@ -20,7 +20,8 @@ import msgpack
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import Call
-from webcrawl.frontier.segments import Part, PartLost
+from webcrawl.errors import PartLost
+from webcrawl.frontier.segments import Part
 from webcrawl.frontier.tails import Tails
 
 Queue = list[Any]

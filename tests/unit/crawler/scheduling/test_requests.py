@@ -13,8 +13,8 @@ from scrapy import FormRequest, Request, Spider
 from scrapy.http import JsonRequest
 from scrapy.settings import Settings
 
-from webcrawl.crawler.scheduling.requests import Unserializable, pack, to_candidate, to_request
-from webcrawl.errors import InvalidURL
+from webcrawl.crawler.scheduling.requests import pack, to_candidate, to_request
+from webcrawl.errors import InvalidURL, Unserializable
 from webcrawl.frontier import Candidate, LeasedURL
 from webcrawl.urls.canonical import Canonicalizer
 

@@ -15,8 +15,8 @@ from hypothesis import example, given, strategies as st
 from scrapy import Request, Spider
 
 from tests.crawls import CHECKOUT
-from webcrawl.crawler.scheduling.requests import Unserializable, pack, to_request, unpack
-from webcrawl.errors import StoreError
+from webcrawl.crawler.scheduling.requests import pack, to_request, unpack
+from webcrawl.errors import StoreError, Unserializable
 from webcrawl.frontier import LeasedURL
 
 

@@ -1,0 +1,47 @@
+"""Every exception class of the project is in one tree, and in the drawing of that tree."""
+
+from __future__ import annotations
+
+import ast
+import re
+from importlib import import_module
+
+import webcrawl.errors
+from tests.crawls import CHECKOUT
+from webcrawl.errors import CrawlError
+
+PACKAGES = ("webcrawl", "middlewares", "pipelines", "spiders")
+_ENTRY = re.compile(r"^((?:│   |    )*)[├└]── (\w+)(?: +\((\w+)\)| [^\n]*\(also a (\w+)\))?", re.MULTILINE)
+
+
+def drawing() -> dict[str, tuple[str, ...]]:
+    """Exception -> the names of its bases, as the drawing has them."""
+    bases: dict[str, tuple[str, ...]] = {}
+    path = ["CrawlError"]
+    for bars, name, *others in _ENTRY.findall(webcrawl.errors.__doc__ or ""):
+        depth = 1 + len(bars) // 4
+        path[depth:] = [name]
+        bases[name] = (path[depth - 1], *filter(None, others))
+    return bases
+
+
+def exceptions() -> list[type[BaseException]]:
+    """Every exception class that a module of the project defines."""
+    found = []
+    for path in (path for package in PACKAGES for path in sorted((CHECKOUT / package).rglob("*.py"))):
+        classes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)]
+        if any(node.bases for node in classes):
+            name = ".".join(path.relative_to(CHECKOUT).with_suffix("").parts)
+            module = import_module(name.removesuffix(".__init__"))
+            kinds = (getattr(module, node.name, None) for node in classes)
+            found += [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseException)]
+    return found
+
+
+def test_every_exception_is_in_the_tree_and_in_its_drawing() -> None:
+    kinds = exceptions()
+    assert all(issubclass(kind, CrawlError) and kind.__doc__ for kind in kinds)
+    assert {kind.__module__ for kind in kinds} == {"webcrawl.errors", "webcrawl.crawler.errors"}
+    tree = {kind.__name__: tuple(base.__name__ for base in kind.__bases__) for kind in kinds}
+    assert tree.pop("CrawlError") == ("Exception",)
+    assert drawing() == tree

@@ -88,16 +88,16 @@ def refusal_of(response: Response) -> str:
 class SpooledResponse(Response):
     """A response whose `body` is read from its file by everyone who asks for it."""
 
-    spooled: Body
     plain: type[Response]
     """The same class with its body in memory."""
+
+    def __init__(self, *args: Any, body: Body | bytes = b"", **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.spooled = body if isinstance(body, Body) else Body(body)
 
     @property
     def body(self) -> bytes:
         return bytes(self.spooled)
-
-    def _set_body(self, body: Any) -> None:
-        self.spooled = body if isinstance(body, Body) else Body(body or b"")
 
     def replace(self, *args: Any, **changes: Any) -> Any:
         """As Scrapy's; the body is read only where another class is asked for."""

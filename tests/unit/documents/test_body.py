@@ -20,7 +20,7 @@ from scrapy.http import Headers, HtmlResponse, Response, TextResponse
 
 from tests.unit.warcs import NOW, check, one_file, replay
 from webcrawl.config import Spool
-from webcrawl.crawler.pages.scraper import Slot
+from webcrawl.crawler.pages.scraper_slot import ScraperSlot
 from webcrawl.crawler.responses import SpooledResponse, body_of, length_of, make_response
 from webcrawl.documents.body import CHUNK, Body, BodyWriter
 from webcrawl.documents.content_coding import codings, pieces, zstd
@@ -210,7 +210,7 @@ def test_a_small_response_is_an_ordinary_one() -> None:
 )
 def test_what_will_be_in_memory_counts(tmp_path: Path, content_type: str, length: int, counted: int) -> None:
     """Else pages of a megabyte would be parsed all at once, at 15 to 30 times their size."""
-    slot, request = Slot(10_000), Request(URL)
+    slot, request = ScraperSlot(10_000), Request(URL)
     body = written(Spool(tmp_path), b"\1" * length)
     slot.add_response_request(make_response(body, URL, Headers({"Content-Type": content_type})), request)
     assert (slot.active_size, slot.needs_backout()) == (counted, counted > 10_000)

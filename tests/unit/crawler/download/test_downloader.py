@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 from scrapy import Request
-from scrapy.exceptions import _InvalidOutput
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
-from webcrawl.crawler.download.downloader import _Middlewares
+from webcrawl.crawler.download.middleware_chain import MiddlewareChain
 
 URL = "http://example.com/"
 
@@ -48,9 +47,7 @@ def download(*middlewares: Middleware) -> tuple[Response | Request, bool]:
         fetched.append(request)
         return Response(URL)
 
-    result = asyncio.run(
-        _Middlewares(*middlewares, crawler=get_crawler()).download_async(fetch, Request(URL))
-    )
+    result = asyncio.run(MiddlewareChain(middlewares, get_crawler()).download(Request(URL), fetch))
     return result, bool(fetched)
 
 
@@ -91,22 +88,75 @@ def test_what_raises_on_the_way_back_is_told_to_who_judges(waits: bool) -> None:
         return request.replace(url=URL + "again") if len(told) == 1 else None
 
     async def check() -> None:
-        chain = _Middlewares(Middleware("a", [], waits=waits, got=7), crawler=get_crawler())
-        chain.judge = judge
-        again = await chain.download_async(fetch, Request(URL))
+        chain = MiddlewareChain([Middleware("a", [], waits=waits, got=7)], get_crawler(), judge)
+        again = await chain.download(Request(URL), fetch)
         assert again.url == URL + "again"
-        with pytest.raises(_InvalidOutput):
-            await chain.download_async(fetch, Request(URL))
+        with pytest.raises(TypeError):
+            await chain.download(Request(URL), fetch)
 
     async def fetch(request: Request) -> Response:
         return Response(URL)
 
     asyncio.run(check())
-    assert [type(error) for error in told] == [_InvalidOutput] * 2
+    assert [type(error) for error in told] == [TypeError] * 2
 
 
 @pytest.mark.parametrize("waits", [False, True])
 @pytest.mark.parametrize("wrong", [{"asked": 7}, {"got": 7}, {"got": None}])
 def test_what_is_no_answer_is_named(wrong: dict[str, Any], waits: bool) -> None:
-    with pytest.raises(_InvalidOutput, match=r"Middleware\.process_re"):
+    with pytest.raises(TypeError, match=r"Middleware\.process_re"):
         download(Middleware("a", [], waits=waits, **wrong))
+
+
+class Failing(Middleware):
+    """Raises on the way out, and answers exceptions with what it was told to."""
+
+    def process_request(self, request: Request) -> Any:
+        self.log.append(f"request {self.name}")
+        raise ValueError(self.name)
+
+    def process_exception(self, request: Request, exception: Exception) -> Any:
+        self.log.append(f"exception {self.name}: {exception}")
+        return self._later(self.asked)
+
+
+class Older:
+    """A middleware as they were written for Scrapy before 2.14."""
+
+    def process_response(self, request: Request, response: Response, spider: Any) -> Response:
+        return response.replace(flags=[str(spider)])
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_exceptions_on_the_way_out_are_offered_to_the_middlewares(waits: bool) -> None:
+    log: list[str] = []
+    answer = Response(URL, status=299)
+    result, fetched = download(
+        Failing("a", log, waits=waits, asked=answer),
+        Failing("b", log, waits=waits),
+        Failing("c", log, waits=waits),
+    )
+    assert result is answer and not fetched
+    assert log[:2] == ["request a", "exception c: a"]
+    assert log[2:4] == ["exception b: a", "exception a: a"]
+    assert log[4:] == ["response c", "response b", "response a"]
+
+
+def test_an_exception_that_nobody_handles_is_raised_and_not_judged() -> None:
+    judged: list[Exception] = []
+
+    async def fetch(request: Request) -> Response:
+        raise AssertionError
+
+    def judge(request: Request, error: Exception) -> None:
+        judged.append(error)
+
+    chain = MiddlewareChain([Failing("a", [], waits=False)], get_crawler(), judge)
+    with pytest.raises(ValueError, match="a"):
+        asyncio.run(chain.download(Request(URL), fetch))
+    assert not judged
+
+
+def test_middlewares_that_want_the_spider_get_it() -> None:
+    result, _ = download(Older())  # type: ignore[arg-type]
+    assert isinstance(result, Response) and result.flags == ["None"]

@@ -1,0 +1,209 @@
+"""What the project uses of Scrapy beyond its documented interface; docs/architecture.md has the table."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from scrapy import Request, Spider
+from scrapy.core.downloader import Downloader
+from scrapy.core.engine import ExecutionEngine, _Slot
+from scrapy.core.scheduler import BaseScheduler
+from scrapy.core.scraper import Scraper, Slot as ScraperSlot
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+from scrapy.settings import Settings
+from scrapy.utils.defer import maybe_deferred_to_future
+from scrapy.utils.reactor import CallLaterOnce
+from scrapy.utils.ssl import _make_ssl_context
+from scrapy.utils.test import get_crawler
+
+from webcrawl.crawler.pages.scraper_slot import ScraperSlot as OurScraperSlot
+
+ROOT = Path(__file__).parents[2]
+URL = "http://example.com/"
+MOST = 8
+HANDLERS = dict.fromkeys(("http", "https", "ftp", "s3"))
+
+
+def crawler(**settings: Any) -> Crawler:
+    made = get_crawler(Spider, {"LOG_ENABLED": False, "DOWNLOAD_HANDLERS": HANDLERS, **settings})
+    made.spider = made._create_spider("some")
+    return made
+
+
+def engine_of(made: Crawler) -> ExecutionEngine:
+    made.engine = ExecutionEngine(made, lambda spider: None)
+    made.engine.spider = made.spider
+    return made.engine
+
+
+def test_the_engines_slot_takes_finished_requests_off_inprogress() -> None:
+    """`engine._slot.inprogress`: webcrawl.scheduler replaces the set, and acknowledges a URL when it leaves it."""
+    left: list[Request] = []
+
+    class InProgress(set[Request]):
+        def remove(self, request: Request) -> None:
+            super().remove(request)
+            left.append(request)
+
+    async def run() -> None:
+        slot, request = _Slot(False, CallLaterOnce(lambda: None), BaseScheduler()), Request(URL)
+        assert slot.inprogress == set()
+        slot.inprogress = InProgress()
+        slot.add_request(request)
+        assert request in slot.inprogress and not left
+        slot.remove_request(request)
+        assert left == [request]
+
+    asyncio.run(run())
+
+
+def test_the_engine_keeps_its_slot_and_wakes_by_nextcall() -> None:
+    """`engine._slot.nextcall`: webcrawl.scheduler wakes the engine when a leased URL is due."""
+
+    async def run() -> None:
+        engine, woken = engine_of(crawler()), asyncio.Event()
+        assert engine._slot is None
+        engine._slot = _Slot(False, CallLaterOnce(woken.set), BaseScheduler())
+        engine._slot.nextcall.schedule()
+        await asyncio.wait_for(woken.wait(), 5)
+
+    asyncio.run(run())
+
+
+def test_the_engine_closes_its_spider_through_one_method() -> None:
+    """`engine.close_spider_async`, wrapped to abandon requests that wait for their host's turn."""
+    closed: list[str] = []
+
+    async def close(*, reason: str = "cancelled") -> None:
+        closed.append(reason)
+
+    async def run() -> None:
+        engine: Any = engine_of(crawler())
+        engine.close_spider_async = close
+        engine._starting = True
+        await engine.stop_async()
+
+    asyncio.run(run())
+    assert closed == ["shutdown"]
+    parameters = inspect.signature(ExecutionEngine.close_spider_async).parameters
+    assert list(parameters) == ["self", "reason"]
+    source = inspect.getsource(ExecutionEngine)
+    assert source.count("_slot.close()") == 1, "another method begins to close the spider"
+
+
+def test_the_scraper_counts_bodies_in_its_slot() -> None:
+    """`engine.scraper.slot`, replaced by one that does not read a body from its file to learn its length."""
+
+    async def run() -> None:
+        made = crawler()
+        scraper = Scraper(made)
+        await scraper.open_spider_async()
+        assert type(scraper.slot) is ScraperSlot
+        scraper.slot = OurScraperSlot(1_000_000)
+        made.engine = engine_of(made)
+        request = Request(URL, callback=lambda response: [{"found": response.url}])
+        response = Response(URL, body=b"\1" * 5_000, request=request)
+        done = scraper.enqueue_scrape(response, request)
+        assert scraper.slot.active_size == 5_000
+        await maybe_deferred_to_future(done)
+        assert scraper.slot.is_idle() and scraper.slot.active_size == 0
+
+    asyncio.run(run())
+
+
+def test_the_scraper_passes_an_item_to_the_pipelines() -> None:
+    """`engine.scraper.start_itemproc_async`: middlewares.redirect stores each hop with it."""
+    met: list[Any] = []
+
+    class Pipeline:
+        async def process_item(self, item: Any) -> Any:
+            await asyncio.sleep(0)
+            met.append(item)
+            return item
+
+    async def run() -> None:
+        made = crawler(ITEM_PIPELINES={Pipeline: 1})
+        scraper = Scraper(made)
+        await scraper.open_spider_async()
+        await scraper.start_itemproc_async({"hop": 1}, response=Response(URL))
+
+    asyncio.run(run())
+    assert met == [{"hop": 1}]
+
+
+def test_the_downloader_has_its_middlewares_and_handlers() -> None:
+    """`Downloader.middleware.middlewares`, `active` and `handlers.download_request_async`."""
+
+    class Middleware:
+        def process_request(self, request: Request) -> None:
+            return None
+
+    class Handler:
+        lazy = False
+
+        async def download_request(self, request: Request) -> Response:
+            return Response(request.url)
+
+        async def close(self) -> None:
+            return None
+
+    async def run() -> None:
+        settings = {
+            "DOWNLOADER_MIDDLEWARES": {Middleware: 1},
+            "DOWNLOAD_HANDLERS": HANDLERS | {"http": Handler},
+        }
+        downloader = Downloader(crawler(**settings))
+        assert isinstance(downloader.middleware.middlewares[0], Middleware)
+        assert downloader.active == set()
+        assert (await downloader.handlers.download_request_async(Request(URL))).url == URL
+
+    asyncio.run(run())
+
+
+def test_scrapys_tls_settings_make_a_context() -> None:
+    """`scrapy.utils.ssl._make_ssl_context`, so that DOWNLOAD_TLS_* and DOWNLOAD_VERIFY_CERTIFICATES hold here too."""
+    context = _make_ssl_context(
+        Settings({"DOWNLOAD_VERIFY_CERTIFICATES": False, "DOWNLOAD_TLS_MIN_VERSION": "TLSv1.3"})
+    )
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_3
+    assert context.verify_mode == ssl.CERT_NONE and not context.check_hostname
+    assert (
+        _make_ssl_context(Settings({"DOWNLOAD_VERIFY_CERTIFICATES": True})).verify_mode == ssl.CERT_REQUIRED
+    )
+
+
+def rows() -> list[list[str]]:
+    """The rows of the table in docs/architecture.md."""
+    text = (ROOT / "docs/architecture.md").read_text().partition("## What is private to Scrapy\n")[2]
+    table = text.partition("\n## ")[0].partition("|---|---|---|---|\n")[2].partition("\n\n")[0]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+
+
+def test_the_table_names_a_test_for_each_part() -> None:
+    assert 0 < len(rows()) <= MOST
+    for where, part, reason, test in rows():
+        assert (ROOT / where.strip("`")).is_file(), where
+        assert part and reason
+        assert callable(globals().get(test.strip("`"))), test
+
+
+def private_names() -> Iterator[str]:
+    """Names with an underscore that the project imports from Scrapy, or takes of its engine."""
+    for folder in ("webcrawl", "middlewares", "pipelines", "spiders"):
+        for path in (ROOT / folder).rglob("*.py"):
+            text = path.read_text()
+            for names in re.findall(r"^from scrapy\S* import (.+)$", text, re.MULTILINE):
+                yield from (name for name in re.findall(r"\w+", names) if name.startswith("_"))
+            yield from re.findall(r"\b(?:engine|scraper|downloader|slot|spidermw)\.(_[a-z]\w*)", text)
+            yield from re.findall(r"(__class__) =", text)
+
+
+def test_no_other_private_name_is_used() -> None:
+    assert set(private_names()) == {"_slot", "_make_ssl_context"}

@@ -1,0 +1,93 @@
+"""The chain of downloader middlewares, run as Scrapy documents it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+from scrapy.utils.defer import ensure_awaitable
+
+from webcrawl.crawler.spider_argument import fill_spider
+
+Judge = Callable[[Request, Exception], Request | None]
+"""Decides what becomes of a request whose response made a middleware raise; returns a request to schedule, or None."""
+
+
+class MiddlewareChain:
+    """Passes requests, responses and exceptions through downloader middlewares.
+
+    It differs from Scrapy's DownloaderMiddlewareManager in two ways. A method that returns at once is not wrapped in
+    a coroutine. An exception that `process_response` raises is given to `judge`; Scrapy offers it to no middleware,
+    so its page would count as done.
+    """
+
+    def __init__(self, middlewares: Iterable[Any], crawler: Crawler, judge: Judge | None = None) -> None:
+        chain = list(middlewares)
+        self._requests = _methods(chain, "process_request", crawler)
+        self._responses = _methods(chain[::-1], "process_response", crawler)
+        self._exceptions = _methods(chain[::-1], "process_exception", crawler)
+        self._judge = judge
+
+    async def download(
+        self, request: Request, fetch: Callable[[Request], Coroutine[Any, Any, Response]]
+    ) -> Response | Request:
+        """Returns the response, or a request to schedule instead; `fetch` downloads what no middleware answers.
+
+        Raises what `fetch` or a middleware raised and no middleware handled, and TypeError for a wrong return value.
+        """
+        try:
+            result = await self._process_request(request, fetch)
+        except Exception as error:
+            result = await self._process_exception(request, error)
+        try:
+            return await self._process_response(request, result)
+        except Exception as error:
+            if self._judge is not None and (again := self._judge(request, error)) is not None:
+                return again
+            raise
+
+    async def _process_request(
+        self, request: Request, fetch: Callable[[Request], Coroutine[Any, Any, Response]]
+    ) -> Response | Request:
+        for method in self._requests:
+            result = method(request=request)
+            if result is not None and (answer := await _answer(method, result)) is not None:
+                return answer
+        return await fetch(request)
+
+    async def _process_response(self, request: Request, response: Response | Request) -> Response | Request:
+        for method in self._responses:
+            if isinstance(response, Request):
+                break
+            result = method(request=request, response=response)
+            answer = result if isinstance(result, Response) else await _answer(method, result)
+            if answer is None:
+                raise TypeError(f"{method.__qualname__} must return a Response or a Request, not None")
+            response = answer
+        return response
+
+    async def _process_exception(self, request: Request, error: Exception) -> Response | Request:
+        # as Scrapy does: callbacks of sockets that are ready run first
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        for method in self._exceptions:
+            result = method(request=request, exception=error)
+            if result is not None and (answer := await _answer(method, result)) is not None:
+                return answer
+        raise error
+
+
+def _methods(middlewares: list[Any], name: str, crawler: Crawler) -> list[Callable[..., Any]]:
+    return [fill_spider(getattr(one, name), crawler) for one in middlewares if hasattr(one, name)]
+
+
+async def _answer(method: Callable[..., Any], result: Any) -> Response | Request | None:
+    """Awaits what a method returned and checks it; raises TypeError for anything but a Response, Request or None."""
+    answer = await ensure_awaitable(result, method.__qualname__)
+    if answer is None or isinstance(answer, Response | Request):
+        return answer
+    raise TypeError(f"{method.__qualname__} must return a Response or a Request, not {type(answer).__name__}")

@@ -13,8 +13,8 @@ CrawlError
 ├── UnreadableDocument       a document is broken or costs too much to read
 │   ├── ResourcesExhausted      reading took too much memory or time; its process must end
 │   ├── BrokenArchive           an archive's table of contents is damaged or unsupported
-│   └── ArchiveLimitReached     an archive has more members or bytes than are read
-├── ReaderEnded              a process that reads documents died or sent an invalid answer
+│   ├── ArchiveLimitReached     an archive has more members or bytes than are read
+│   └── ReaderEnded             the process that read the document died or sent an invalid answer
 ├── BadCoding                a payload is not in the content coding that its header names
 │   └── TruncatedCoding         a payload ends before its content coding does
 ├── AddressRefused           the address guard forbids the connection
@@ -93,8 +93,8 @@ class ArchiveLimitReached(UnreadableDocument):
     """An archive has more members or bytes than are read; what was found until then is kept."""
 
 
-class ReaderEnded(CrawlError):
-    """A process that reads documents died, or sent an invalid answer."""
+class ReaderEnded(UnreadableDocument):
+    """The process that read the document died, or sent an invalid answer."""
 
 
 class BadCoding(CrawlError):

@@ -168,7 +168,7 @@ def test_a_page_that_breaks_the_parser_is_stored_with_what_it_did(
     rows = {row["url"].removeprefix(web.host(SITE)): row for row in result.rows()}
     errors = {path: row["processing_error"] for path, row in rows.items() if row["processing_error"]}
     assert errors == {
-        "/7": "text/html its reader died of SIGSEGV: out of memory, or a fault in a library",
+        "/7": "text/html crashed its reader process with SIGSEGV (out of memory, or a library's bug)",
         "/13": "text/html KeyError: 'ours'",
     }
     assert len(rows) == 21 and all(row["warc_file"] for row in rows.values())

@@ -15,7 +15,7 @@ from webcrawl.crawler.download.middleware_chain import MiddlewareChain
 from webcrawl.crawler.pages.scraper_slot import ScraperSlot
 from webcrawl.crawler.session import Session
 from webcrawl.crawler.signals import send
-from webcrawl.documents.html.outline_process import MOST_BYTES
+from webcrawl.documents.html.outline_process import MAX_WAITING_BYTES
 
 
 class Downloader(ScrapyDownloader):
@@ -43,7 +43,7 @@ class Downloader(ScrapyDownloader):
         return result.addBoth(self._leave, request)
 
     def needs_backout(self) -> bool:
-        if self._outlines is not None and self._outlines.bytes > MOST_BYTES:
+        if self._outlines is not None and self._outlines.bytes > MAX_WAITING_BYTES:
             return True
         return 0 < self.total_concurrency <= len(self.active) - self._turns.waiting
 

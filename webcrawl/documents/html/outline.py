@@ -12,7 +12,7 @@ import msgpack
 from webcrawl.documents.document import Attributes, Document
 from webcrawl.documents.html.facts import MAX_AUTHOR, MAX_DESCRIPTION, MAX_TITLE, MAX_URL, HTMLFacts, describe
 from webcrawl.documents.html.links import PageLinks, frame_links, page_links
-from webcrawl.documents.mime.facts import MAX_TEXT, trimmed
+from webcrawl.documents.mime.facts import MAX_ERROR, MAX_TEXT, trimmed
 from webcrawl.errors import UnreadableDocument
 
 _MOST_VALUES = 500_000
@@ -95,22 +95,17 @@ def pack(outline: Outline) -> bytes:
         return bytes(msgpack.packb(plain, datetime=True, unicode_errors="replace"))
 
 
-def pack_error(why: str) -> bytes:
-    """Why there is none."""
-    return bytes(msgpack.packb(why, unicode_errors="replace"))
-
-
 def unpack(data: bytes, document: Document) -> Outline:
-    """The reverse; raises UnreadableDocument where `pack_error` was used.
+    """Reverses `pack`; raises UnreadableDocument with the message of `pack_error`.
 
-    Raises ValueError when it is neither's, for who wrote it may have been taken over.
+    Raises ValueError for anything else, because the process that sent it may have been taken over.
     """
     try:
         plain = msgpack.unpackb(data, timestamp=3, max_array_len=_MOST_VALUES, max_map_len=_MOST_VALUES)
     except Exception as error:
         raise ValueError(f"no outline: {error}") from error
     if isinstance(plain, str):
-        raise UnreadableDocument(plain[:500])
+        raise UnreadableDocument(plain[:MAX_ERROR])
     try:
         metas, links, frames, facts, text, simhash = plain
         addresses, nofollow, canonical, base, malformed = links

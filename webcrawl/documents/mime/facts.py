@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, TypeAlias
 import ada_url
 import msgpack
 
+from webcrawl.errors import ResourcesExhausted, UnreadableDocument
+
 Json: TypeAlias = "str | int | float | bool | None | list[Json] | dict[str, Json]"
 
 MAX_TITLE = 1_000
@@ -20,6 +22,7 @@ MAX_TEXT = 2_000_000
 MAX_LINKS = 50_000
 MAX_URL = 8_192
 MAX_DETAILS = 16 * 1024
+MAX_ERROR = 1_000
 
 # What there is a download handler for; the filters know which of them are enabled.
 _FETCHED = ("http://", "https://", "ftp://")
@@ -124,12 +127,26 @@ def pack(facts: Facts) -> bytes:
     return bytes(msgpack.packb(plain, datetime=True, unicode_errors="replace"))
 
 
+def pack_error(why: str, *, exhausted: bool = False) -> bytes:
+    """Returns as MessagePack why a document has no facts; `exhausted` makes `unpack` raise ResourcesExhausted."""
+    why = why[:MAX_ERROR]
+    return bytes(msgpack.packb([why] if exhausted else why, unicode_errors="replace"))
+
+
 def unpack(data: bytes) -> Facts:
-    """The reverse; raises ValueError when that is not what `pack` writes, for who wrote it may have been taken over."""
+    """Reverses `pack`; raises UnreadableDocument with the message of `pack_error`.
+
+    Raises ValueError for anything else, because the process that sent it may have been taken over.
+    """
     try:
         plain = msgpack.unpackb(data, timestamp=3)
     except Exception as error:
         raise ValueError(f"no facts: {error}") from error
+    match plain:
+        case str(why):
+            raise UnreadableDocument(why[:MAX_ERROR])
+        case [str(why)]:
+            raise ResourcesExhausted(why[:MAX_ERROR])
     if not isinstance(plain, dict) or plain.keys() != set(_NAMES):
         raise ValueError("no facts")
     for name, most in _STRINGS.items():

@@ -29,7 +29,7 @@ def call(reader: str, document: Document) -> Facts:
     except UnreadableDocument:
         raise
     except MemoryError as error:
-        raise ResourcesExhausted("takes more memory than it may") from error
+        raise ResourcesExhausted("takes more memory than allowed") from error
     except RecursionError as error:
         raise UnreadableDocument("is nested too deep") from error
     except Exception as error:

@@ -15,7 +15,8 @@ from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import describe
 from webcrawl.documents.html.links import frame_links, page_links
-from webcrawl.documents.html.outline import MAX_LINKS_LENGTH, outlined, pack, pack_error, unpack
+from webcrawl.documents.html.outline import MAX_LINKS_LENGTH, outlined, pack, unpack
+from webcrawl.documents.mime.facts import pack_error
 from webcrawl.documents.simhash import simhash64
 from webcrawl.errors import UnreadableDocument
 from webcrawl.page import Page

@@ -27,12 +27,12 @@ from webcrawl.errors import UnreadableDocument
 MEMORY = 512 * 1024 * 1024
 BREAKING = "tests.unit.documents.html.breaking_outlines"
 ERRORS = {
-    "crash": "its reader died of SIGSEGV: out of memory, or a fault in a library",
-    "leave": "its reader ended with status 3",
-    "grow": "takes more memory than it may",
+    "crash": "crashed its reader process with SIGSEGV (out of memory, or a library's bug)",
+    "leave": "made its reader process exit with status 3",
+    "grow": "takes more memory than allowed",
     "fault": "KeyError: 'ours'",
-    "rubbish": "its parser answers what it was not asked",
-    "endless": "its parser's answer is too long",
+    "rubbish": "made its reader process send an invalid answer",
+    "endless": "made its reader process send an oversized answer",
 }
 
 
@@ -117,7 +117,7 @@ async def test_a_new_process_that_dies_of_its_first_page_died_of_that_page() -> 
 @pytest.mark.usefixtures("breaking")
 async def test_a_page_that_takes_too_long_is_refused_at_once() -> None:
     async with started(seconds=2.0) as outlines:
-        late = "takes the parser longer than 2 s"
+        late = "takes longer than 2 s"
         assert await titles(outlines, "before", "hang", "after") == ["before", late, "after"]
 
 
@@ -163,7 +163,7 @@ async def test_where_no_process_can_be_had_there_are_no_outlines(
         asked = [outlines.read(page("page"), facts=True, simhash=True) for _ in range(3)]
         assert await asyncio.gather(*asked) == [None] * 3
         assert await outlines.read(page("page"), facts=True, simhash=True) is None
-    assert caplog.text.count("HTML is parsed in the worker") == 1
+    assert caplog.text.count("it is parsed in the worker") == 1
 
 
 @pytest.mark.usefixtures("breaking")
@@ -236,7 +236,7 @@ def test_a_process_that_ends_when_it_is_ready_is_no_reason_to_wait(
 
     async def ask() -> None:
         async with started() as outlines, asyncio.timeout(30):
-            assert await titles(outlines, "one", "two") == ["its reader ended with status 0"] * 2
+            assert await titles(outlines, "one", "two") == ["made its reader process exit with status 0"] * 2
 
     run(ask())
 
@@ -245,7 +245,7 @@ def test_a_process_that_ends_when_it_is_ready_is_no_reason_to_wait(
 async def test_what_killed_a_process_is_not_for_the_worker_when_no_other_can_be_had(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(outline_process, "_PAUSES", (0.01, 0.01))
+    monkeypatch.setattr(outline_process, "_RESTART_PAUSES", (0.01, 0.01))
     async with started() as outlines:
         await titles(outlines, "before")
         monkeypatch.setattr(outline_process, "CHILD", "webcrawl.documents.mime.missing")
@@ -257,7 +257,7 @@ async def test_what_killed_a_process_is_not_for_the_worker_when_no_other_can_be_
 async def test_a_process_that_cannot_be_started_for_a_while_is_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(outline_process, "_PAUSES", (0.3, 0.3, 0.3))
+    monkeypatch.setattr(outline_process, "_RESTART_PAUSES", (0.3, 0.3, 0.3))
     async with started() as outlines:
         await titles(outlines, "before")
         with monkeypatch.context() as patched:

@@ -62,9 +62,9 @@ async def test_a_process_is_used_again_and_started_at_first_use() -> None:
 @pytest.mark.parametrize(
     ("name", "error"),
     [
-        ("crash", "died of SIGSEGV"),
-        ("leave", "ended with status 3"),
-        ("grow", "takes more memory than it may"),
+        ("crash", "SIGSEGV"),
+        ("leave", "exit with status 3"),
+        ("grow", "takes more memory than allowed"),
         ("recurse", "is nested too deep"),
         ("raise_odd", "KeyError: '/Root'"),
         ("refuse", "is of another century"),
@@ -138,7 +138,7 @@ async def test_a_body_in_a_file_is_opened_where_that_is_possible_and_sent_where_
         assert facts.title == "head"
         assert (facts.details["size"], facts.details["end"]) == (size, size)
         assert facts.details["in_file"] is opens_files(readers)
-        readers._idle[0]._opens_files = False
+        readers._idle[0].process.opens_files = False
         facts = await readers.read("tests.unit.documents.mime.stubborn:measure", spooled(tmp_path, size))
         assert facts.details == {"size": size, "end": size, "in_file": False}
 
@@ -146,7 +146,7 @@ async def test_a_body_in_a_file_is_opened_where_that_is_possible_and_sent_where_
 async def test_of_a_body_that_cannot_fit_only_the_start_is_sent(tmp_path: Path) -> None:
     async with started() as readers:
         await read(readers, "title")
-        readers._idle[0]._opens_files = False
+        readers._idle[0].process.opens_files = False
         readers.limits = ReaderConfig(processes=1, seconds=20, memory=1_000_000)
         facts = await readers.read("tests.unit.documents.mime.stubborn:measure", spooled(tmp_path, 2_000_000))
         assert facts.details["size"] == 250_000
@@ -154,7 +154,7 @@ async def test_of_a_body_that_cannot_fit_only_the_start_is_sent(tmp_path: Path) 
 
 
 def opens_files(readers: Readers) -> bool:
-    return readers._idle[0]._opens_files
+    return readers._idle[0].process.opens_files
 
 
 async def test_what_a_library_prints_is_no_answer() -> None:
@@ -175,7 +175,7 @@ async def test_facts_are_cut_to_their_bounds() -> None:
 
 
 async def test_a_process_is_replaced_after_many_documents(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader_processes, "MOST_DOCUMENTS", 3)
+    monkeypatch.setattr(reader_processes, "MAX_DOCUMENTS", 3)
     async with started() as readers:
         pids = [(await read(readers, "title")).details["pid"] for _ in range(7)]
         assert [len({*pids[start : start + 3]}) for start in (0, 3)] == [1, 1]

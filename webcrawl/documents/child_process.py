@@ -1,0 +1,212 @@
+"""A child process that reads documents, seen from its parent.
+
+`webcrawl.documents.sandbox` is the other side. Both talk over one socket:
+
+    parent -> child   two lengths of four bytes (big-endian), a question in MessagePack, the body of a document
+    child -> parent   a length of four bytes, an answer; one for each question, in the order of the questions
+
+The first answer is `READY` or `READY_WITH_FILES`. It belongs to no question.
+
+Two classes use it, because they differ in more than this. `html.outline_process.Outlines` has one child and streams
+pages to it without waiting for answers, so that a page costs neither process a wait; after a crash it finds out which
+page to blame, and without a child HTML is parsed in the worker. `mime.reader_processes.Readers` has several children
+and gives each one document at a time, because a document may take seconds and is killed at a time limit; without a
+child the document has an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Self, cast
+
+from webcrawl.errors import ReaderEnded
+
+START_SECONDS = 60.0
+"""How long a child may take to start, which includes imports on a busy machine."""
+QUESTION_HEAD = struct.Struct(">II")
+ANSWER_HEAD = struct.Struct(">I")
+READY, READY_WITH_FILES = b"\0", b"\1"
+"""The child is ready. With files: it can open the paths of bodies that its parent has in files."""
+OUT_OF_MEMORY_STATUS = 77
+_SOCKET_BUFFER = 1024 * 1024
+_MAX_ANSWER = 32 * 1024 * 1024
+
+
+class ChildProcess(asyncio.Protocol):
+    """A running `python -m MODULE MEMORY`.
+
+    receive   is called with each answer and returns whether it is valid; an invalid one ends the process
+    ended     is done when the process has closed its end of the socket
+    answers   counts valid answers
+    """
+
+    def __init__(self, receive: Callable[[bytes], bool]) -> None:
+        self._receive = receive
+        self._buffer = bytearray()
+        self._transport: asyncio.Transport | None = None
+        self._process: asyncio.subprocess.Process | None = None
+        self._fault: str | None = None
+        self._is_ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._may_write = asyncio.Event()
+        self._may_write.set()
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.answers = 0
+        self.opens_files = False
+
+    @classmethod
+    async def start(cls, module: str, memory: int, receive: Callable[[bytes], bool]) -> Self:
+        """Returns a process that is ready; raises OSError, TimeoutError or ReaderEnded.
+
+        `memory` limits its address space, in bytes.
+        """
+        self = cls(receive)
+        try:
+            await self._spawn(module, memory)
+            async with asyncio.timeout(START_SECONDS):
+                await asyncio.wait([self._is_ready, self.ended], return_when=asyncio.FIRST_COMPLETED)
+        except BaseException:
+            await self.end()
+            raise
+        if not self._is_ready.done():
+            raise ReaderEnded(await self.end())
+        return self
+
+    async def _spawn(self, module: str, memory: int) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            for end in (ours, theirs):
+                end.setblocking(end is theirs)
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER)
+            try:
+                await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
+            except BaseException:
+                ours.close()
+                raise
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", module, str(memory)),
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=asyncio.subprocess.DEVNULL,
+                env=_environment(),
+            )
+
+    @property
+    def exit_code(self) -> int | None:
+        """As in `subprocess`: a status, a negative signal number, or None while it runs."""
+        return self._process.returncode if self._process else None
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether another process killed it, as a system does that runs out of memory."""
+        return self._fault is None and self.exit_code == -signal.SIGKILL
+
+    def write(self, data: bytes) -> bool:
+        """Sends bytes without waiting; returns False if the process has ended."""
+        assert self._transport is not None
+        if self._transport.is_closing():
+            return False
+        self._transport.write(data)
+        return True
+
+    async def drain(self) -> None:
+        """Waits until the process has read most of what was written, or has ended."""
+        await self._may_write.wait()
+
+    def kill(self, fault: str) -> None:
+        """Ends the process because of a fault of its own, which `end` then returns."""
+        self._fault = self._fault or fault
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def end(self) -> str:
+        """Ends the process if it still runs; returns what its document did to it."""
+        if self._transport is not None:
+            self._transport.abort()
+        if self._process is None:
+            return "has no reader process"
+        # it has closed the socket while exiting: its own exit code follows in a moment
+        with suppress(TimeoutError):
+            if self._fault is None and self.ended.done():
+                async with asyncio.timeout(1):
+                    await self._process.wait()
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        code = await self._process.wait()
+        return self._fault or _reason(code)
+
+    # --- asyncio.Protocol ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(
+            "asyncio.Transport", transport
+        )  # uvloop's transports derive from no such class
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._may_write.set()
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+    def pause_writing(self) -> None:
+        self._may_write.clear()
+
+    def resume_writing(self) -> None:
+        self._may_write.set()
+
+    def data_received(self, data: bytes) -> None:
+        buffer, position = self._buffer, 0
+        buffer += data
+        while len(buffer) >= (start := position + ANSWER_HEAD.size):
+            (length,) = ANSWER_HEAD.unpack_from(buffer, position)
+            if length > _MAX_ANSWER:
+                self.kill("made its reader process send an oversized answer")
+                return
+            if len(buffer) < start + length:
+                break
+            position = start + length
+            if not self._accept(bytes(buffer[start:position])):
+                self.kill("made its reader process send an invalid answer")
+                return
+        del buffer[:position]
+
+    def _accept(self, answer: bytes) -> bool:
+        if not self._is_ready.done():
+            self.opens_files = answer == READY_WITH_FILES
+            if answer in (READY, READY_WITH_FILES):
+                self._is_ready.set_result(None)
+                return True
+            return False
+        if not self._receive(answer):
+            return False
+        self.answers += 1
+        return True
+
+
+def question(packed: bytes, body_length: int) -> bytes:
+    """Returns the bytes of a question that go before its body."""
+    return QUESTION_HEAD.pack(len(packed), body_length) + packed
+
+
+def _reason(code: int) -> str:
+    if code == OUT_OF_MEMORY_STATUS:
+        return "takes more memory than allowed"
+    if code < 0:
+        return f"crashed its reader process with {signal.Signals(-code).name} (out of memory, or a library's bug)"
+    return f"made its reader process exit with status {code}"
+
+
+def _environment() -> dict[str, str]:
+    """Returns our environment, with our import path and without threads or arenas for every core."""
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "MALLOC_ARENA_MAX": "2",
+        "OMP_NUM_THREADS": "1",
+    }

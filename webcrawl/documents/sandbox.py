@@ -1,0 +1,115 @@
+"""A child process that reads documents, seen from inside; `webcrawl.documents.child_process` describes the messages.
+
+It ends with its parent. It may neither use more than MEMORY bytes of address space, write files, start programs, nor
+use the network.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, BinaryIO
+
+import msgpack
+
+from webcrawl.documents.child_process import (
+    ANSWER_HEAD,
+    OUT_OF_MEMORY_STATUS,
+    QUESTION_HEAD,
+    READY,
+    READY_WITH_FILES,
+)
+
+_FORBIDDEN_EVENTS = (
+    "socket.",
+    "subprocess.",
+    "os.exec",
+    "os.fork",
+    "os.posix_spawn",
+    "os.system",
+    "ftplib.",
+    "urllib.",
+)
+_PR_SET_PDEATHSIG = 1
+_NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
+
+
+class Sandbox:
+    """This process, shut in; make one before anything of a document is read."""
+
+    def __init__(self) -> None:
+        self._source = sys.stdin.buffer
+        self._sink: BinaryIO = os.fdopen(os.dup(1), "wb")
+        os.dup2(2, 1)  # output of libraries must not be taken for answers
+        _confine(int(sys.argv[1]))
+
+    def serve(self, answer: Callable[[Any, bytes], bytes]) -> None:
+        """Answers questions until the parent closes the socket.
+
+        `answer` gets an unpacked question and a body. A MemoryError ends the process, because the next document would
+        lack memory too.
+        """
+        self._send(READY_WITH_FILES if _opens_files_of_parent() else READY)
+        read = self._source.read
+        while len(head := read(QUESTION_HEAD.size)) == QUESTION_HEAD.size:
+            length, size = QUESTION_HEAD.unpack(head)
+            try:
+                packed, body = read(length), read(size)
+                self._send(answer(msgpack.unpackb(packed), body))
+            except MemoryError:
+                sys.exit(OUT_OF_MEMORY_STATUS)
+
+    def _send(self, answer: bytes) -> None:
+        self._sink.write(ANSWER_HEAD.pack(len(answer)) + answer)
+        self._sink.flush()
+
+
+def bound_cpu_seconds(seconds: float) -> None:
+    """Ends this process (SIGXCPU) after so much more processor time and two seconds.
+
+    The parent has a time limit too, but it may be held up and exceed it.
+    """
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    limit = int(used.ru_utime + used.ru_stime + seconds) + 2
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+
+
+def _confine(memory: int) -> None:
+    """Applies every restriction that this system has."""
+    # a terminal or a service manager signals all processes; only the crawl reacts, and ends its children
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    parent = os.getppid()
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None)
+        # a network namespace without any interface, where users may create one
+        if libc.unshare(_NEW_NETWORK) != 0:
+            libc.unshare(_NEW_USER | _NEW_NETWORK)
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            sys.exit()
+    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: 0, resource.RLIMIT_AS: memory}
+    for limit, most in limits.items():
+        with suppress(OSError, ValueError):
+            resource.setrlimit(limit, (most, most))
+    sys.addaudithook(_refuse)
+
+
+def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
+    if event.startswith(_FORBIDDEN_EVENTS):
+        raise PermissionError(f"{event} is forbidden here")
+
+
+def _opens_files_of_parent() -> bool:
+    """Returns False in a user namespace of our own, which may not look into processes outside of it."""
+    try:
+        os.stat(f"/proc/{os.getppid()}/fd/0")
+    except OSError:
+        return False
+    return True

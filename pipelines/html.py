@@ -9,7 +9,7 @@ from scrapy.crawler import Crawler
 from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import describe, is_html
-from webcrawl.documents.html.main_text import visible_text
+from webcrawl.documents.html.text import visible_text
 from webcrawl.errors import UnreadableDocument
 from webcrawl.page import Page
 

@@ -14,7 +14,7 @@ from webcrawl.documents.document import Document
 from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.html.facts import describe
 from webcrawl.documents.html.links import page_links
-from webcrawl.documents.html.main_text import visible_text
+from webcrawl.documents.html.text import visible_text
 from webcrawl.documents.simhash import simhash64
 from webcrawl.stores.warc import WarcWriter
 from webcrawl.urls.canonical import Canonicalizer, resolve

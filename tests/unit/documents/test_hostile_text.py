@@ -14,7 +14,7 @@ HOSTILE = {
     "document types": "sniffed(b'<!DOCTYPE[]>' * 110)",
     "all of these": "sniffed(b'<?x?><!----><!DOCTYPE a[ ] ]>' * 50)",
     "a length of an image": "image._LENGTH.match('1' + ' ' * 2_000_000 + 'x')",
-    "names of classes": "main_text._BESIDE.search('_' * 200_000)",
+    "names of classes": "text._BOILERPLATE_NAME.search('_' * 200_000)",
     "wrapping of JSON-LD": "linked_data._WRAPPING.sub('', '-->' + ' ' * 2_000_000 + '// ' * 500_000 + 'x')",
     "dates": "dates.read_date('1' + ' ' * 2_000_000 + 'x')",
     "a refresh": "links.refresh_address('1' * 500_000 + ' ' * 500_000 + ';' + ' ' * 500_000 + 'url' + ' ' * 500_000)",
@@ -32,7 +32,7 @@ from webcrawl.hosts import robots
 from webcrawl.documents.mime import dates
 from webcrawl.documents.mime import image
 from webcrawl.documents.html import linked_data
-from webcrawl.documents.html import main_text
+from webcrawl.documents.html import text
 from webcrawl.documents.mime.sniff import mime_type_of
 def sniffed(start):
     assert mime_type_of("text/html", start + b"text", "http://h/") == "text/html"

@@ -14,7 +14,8 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from webcrawl.documents.document import Attributes, Document
 from webcrawl.documents.html.linked_data import Thing, cleaned, first_text, things
-from webcrawl.documents.html.main_text import MARKED, main_text, visible_text
+from webcrawl.documents.html.main_text import MARKED, main_text
+from webcrawl.documents.html.text import visible_text
 from webcrawl.documents.mime.dates import date_in_path, read_date
 from webcrawl.documents.mime.facts import trimmed
 

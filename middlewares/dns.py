@@ -39,7 +39,7 @@ class DnsMiddleware:
             try:
                 self._check(answer, name, number)
             except AddressRefused:
-                if not await self._session.is_named(name, number):
+                if not await self._session.scope.is_seed_host(name, number):
                     raise
         except NameNotResolved as error:
             frontier_scheduler(self._crawler).count("names_not_resolved")

@@ -73,7 +73,7 @@ class FramesMiddleware:
         """The frames that can be had, and are HTML, by their URLs."""
         host = split(normalize(response.url))[0]
         own = [url for url in urls if split(url)[0] == host]
-        allowed = [url for url in own if self._session.filters.apply(url) is not None]
+        allowed = [url for url in own if self._session.scope.filters.apply(url) is not None]
         fetched = await asyncio.gather(*(self._one(response, url) for url in allowed[:MOST_FRAMES]))
         return {url: frame for url, frame in fetched if frame is not None}
 

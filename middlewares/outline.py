@@ -34,8 +34,7 @@ class OutlineMiddleware:
     is a copy, as a rule, of which nobody wants any; who does asks for them.
     """
 
-    def __init__(self, crawler: Crawler, session: Session, outlines: Outlines) -> None:
-        self._crawler = crawler
+    def __init__(self, session: Session, outlines: Outlines) -> None:
         self._session = session
         self._outlines = outlines
         self._met: RecentCache[str] = RecentCache(_COPIES)
@@ -45,13 +44,13 @@ class OutlineMiddleware:
         session = Session.of(crawler)
         if session.outlines is None:
             raise NotConfigured
-        return cls(crawler, session, session.outlines)
+        return cls(session, session.outlines)
 
     def process_response(self, request: Request, response: Response) -> Response | Awaitable[Response]:
         answer = answer_of(response)
         if not LEAST_BYTES <= length_of(answer) <= BYTES or 300 <= answer.status < 400 or is_robots(request):
             return response
-        if self._session.trees_are_wanted or getattr(self._crawler.spider, "reads_trees", True):
+        if self._session.components.read_tree:
             return response
         document = document_of(answer)
         if not is_html(document.mime_type):
@@ -61,11 +60,11 @@ class OutlineMiddleware:
     async def _outlined(
         self, request: Request, response: Response, answer: Response, document: Document
     ) -> Response:
-        session, exchange = self._session, exchange_of(request)
+        components, exchange = self._session.components, exchange_of(request)
         is_new = exchange is None or answer.status != 200 or self._met.add(exchange.payload.digest)
         try:
             outline = await self._outlines.read(
-                document, facts=session.facts_are_wanted and is_new, simhash=session.hashes_are_wanted
+                document, facts=components.read_facts and is_new, simhash=components.read_simhash
             )
         except UnreadableDocument as error:
             document.refused = str(error)

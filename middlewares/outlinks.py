@@ -41,7 +41,7 @@ class OutlinksMiddleware:
         async for one in start:
             if isinstance(one, Request):
                 with suppress(InvalidURL):  # the scheduler says so, once
-                    await self._session.admit_seeds([one.url])
+                    await self._session.scope.admit_seeds([one.url])
             yield one
 
     async def process_spider_output(
@@ -59,6 +59,5 @@ class OutlinksMiddleware:
                     self._judged.expect(response)
                 yield one
         # else a tree of each page that waits for its pipelines would be in memory
-        session = self._session
-        if outline_of(response) or not (session.trees_are_wanted or session.facts_are_wanted):
+        if outline_of(response) or not self._session.components.keep_trees:
             forget_tree(response)

@@ -12,6 +12,7 @@ from scrapy.exceptions import DownloadCancelledError, IgnoreRequest, NotSupporte
 from scrapy.http import Response
 
 from webcrawl.crawler.access import frontier_scheduler, host_of, is_robots
+from webcrawl.crawler.components import Pacer
 from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer, Postponed, RenderingFailed
 from webcrawl.crawler.exchanges import check_before_sending
 from webcrawl.crawler.responses import TIMED_OUT, length_of
@@ -33,19 +34,20 @@ _NOT_THE_HOST = (
 )
 
 
-class PolitenessMiddleware:
+class PolitenessMiddleware(Pacer):
     """The last before the download, so that a turn is held exactly while a request is on its way."""
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
         self._turns = session.turns
-        session.paced = True
-        session.another_turn = self._take_another
         self._taken: dict[Request, tuple[str, HostTurn]] = {}
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler, Session.of(crawler))
+        session = Session.of(crawler)
+        middleware = cls(crawler, session)
+        session.components.register(middleware)
+        return middleware
 
     async def process_request(self, request: Request) -> None:
         host = host_of(request)
@@ -61,7 +63,7 @@ class PolitenessMiddleware:
         self._taken[request] = (host, turn)
         check_before_sending(request, partial(self._check, host, turn))
 
-    async def _take_another(self, request: Request) -> None:
+    async def take_another_turn(self, request: Request) -> None:
         if request in self._taken:
             self._give(request, Ok(request.meta.get("download_latency", 0.0)))
             await self.process_request(request)

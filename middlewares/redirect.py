@@ -41,13 +41,13 @@ class RedirectMiddleware:
             return response
         try:
             if request.meta.get("depth", 0) == 0 and frontier_scheduler(self._crawler).leased(request):
-                await self._session.widen_scope(target)
-            await self._session.learn_scope(target)
+                await self._session.scope.widen(target)
+            await self._session.scope.update_for(target)
         except EngineUnavailable:
             # an exception in an answer's way back would count as the end of its page
             frontier_scheduler(self._crawler).postpone(request)
             return request
-        if self._session.scope is not None and self._session.filters.apply(target) is None:
+        if self._session.scope.current is not None and self._session.scope.filters.apply(target) is None:
             return response
         result.meta["referrer"] = request.url
         await self._store(request, response, target)

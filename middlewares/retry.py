@@ -11,6 +11,7 @@ from scrapy.exceptions import CannotResolveHostError, DownloadCancelledError, Ig
 from scrapy.http import Response
 
 from webcrawl.crawler.access import frontier_scheduler, is_robots
+from webcrawl.crawler.components import FailureJudge
 from webcrawl.crawler.errors import KeptConnectionClosed, Postponed, RequestRefused, RobotsUnreachable
 from webcrawl.crawler.responses import LOST, TIMED_OUT, refusal_of
 from webcrawl.crawler.session import Session
@@ -21,7 +22,7 @@ _THROTTLING = (429, 503)
 _CUT = {LOST: "the connection broke", TIMED_OUT: "the time was up before the end of the body"}
 
 
-class RetryMiddleware:
+class RetryMiddleware(FailureJudge):
     """The outermost: it sees what the others made of a response or an exception.
 
     It is told too of what another middleware raises when it is given a response, which Scrapy tells none of them.
@@ -32,12 +33,14 @@ class RetryMiddleware:
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
         self._session = session
-        session.judge = self.process_exception
         self._codes = {int(code) for code in crawler.settings.getlist("RETRY_HTTP_CODES")}
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler, Session.of(crawler))
+        session = Session.of(crawler)
+        middleware = cls(crawler, session)
+        session.components.register(middleware)
+        return middleware
 
     def process_response(self, request: Request, response: Response) -> Response | Request:
         scheduler = frontier_scheduler(self._crawler)
@@ -80,6 +83,9 @@ class RetryMiddleware:
             scheduler.count("failed")
             scheduler.bury(request, f"{type(exception).__name__}: {exception}")
         return again
+
+    def judge(self, request: Request, error: Exception) -> Request | None:
+        return self.process_exception(request, error)
 
     def _again(self, request: Request, reason: str, *, soon: bool = False) -> Request | None:
         """The request itself, marked to be fetched later, or None when it has been tried often enough.

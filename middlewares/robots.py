@@ -13,6 +13,7 @@ from scrapy.exceptions import CannotResolveHostError, IgnoreRequest, NotConfigur
 from scrapy.http import Response
 
 from webcrawl.crawler.access import ROBOTS, frontier_scheduler, host_of
+from webcrawl.crawler.components import ResourceRules
 from webcrawl.crawler.errors import Postponed, RobotsUnreachable
 from webcrawl.crawler.exchanges import TRUNCATE
 from webcrawl.crawler.responses import TIMED_OUT, refusal_of
@@ -31,7 +32,7 @@ _MOST_SITEMAPS = 1_000
 _RESOURCE_SECONDS = 10.0
 
 
-class RobotsMiddleware:
+class RobotsMiddleware(ResourceRules):
     """Asks this process's cache, then the one that all workers share, then the host."""
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -43,13 +44,15 @@ class RobotsMiddleware:
         self._asking: dict[str, asyncio.Future[RobotsPolicy]] = {}
         self._follows_sitemaps = crawler.settings.getbool("SITEMAPS_FROM_ROBOTS")
         self._unfollowed: set[str] = set()
-        session.allows = self._allows
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
             raise NotConfigured
-        return cls(crawler, Session.of(crawler))
+        session = Session.of(crawler)
+        middleware = cls(crawler, session)
+        session.components.register(middleware)
+        return middleware
 
     async def process_request(self, request: Request) -> None:
         if request.meta.get("dont_obey_robotstxt"):
@@ -67,7 +70,7 @@ class RobotsMiddleware:
             frontier_scheduler(self._crawler).count("robots_denied")
             raise IgnoreRequest("robots.txt disallows it")
 
-    async def _allows(self, url: str) -> bool:
+    async def allows(self, url: str) -> bool:
         """Whether a page that is rendered may load this; raises Postponed, EngineUnavailable at the crawl's end."""
         try:
             url = normalize(url)
@@ -106,12 +109,14 @@ class RobotsMiddleware:
             done.exception()  # who waited may have left
 
     async def _ask(self, host: str) -> RobotsPolicy:
-        engine, key = self._session.engine, self._session.keys.robots(host)
-        if known := await self._session.retry_until_available(lambda: engine.client.get(key)):
+        engine, key = self._session.connection.engine, self._session.connection.keys.robots(host)
+        if known := await self._session.connection.retry_until_available(lambda: engine.client.get(key)):
             try:
                 policy = RobotsPolicy.from_bytes(known)
                 self._cache.put(
-                    host, policy, await self._session.retry_until_available(lambda: engine.client.ttl(key))
+                    host,
+                    policy,
+                    await self._session.connection.retry_until_available(lambda: engine.client.ttl(key)),
                 )
                 return self._learned(host, policy)
             except StoreError as error:

@@ -43,7 +43,7 @@ class ChecksumPipeline:
         if isinstance(item, Page) and self._tells(item) and item.digest:
             digest = digest_bytes(item.digest)
             index = self._session.duplicates
-            first = await self._session.retry_until_available(
+            first = await self._session.connection.retry_until_available(
                 lambda: index.same_payload(digest, item.url, item.fetched_at, item.reading)
             )
             item.is_first = not first

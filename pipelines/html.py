@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from scrapy.crawler import Crawler
 
+from webcrawl.crawler.components import Reads
 from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import describe, is_html
@@ -17,14 +18,14 @@ from webcrawl.page import Page
 class HtmlPipeline:
     """Reads HTML pages that no copy was read of; of a page that says noindex nothing is kept but that it exists."""
 
+    reads = Reads.FACTS
+
     def __init__(self, session: Session) -> None:
         self._session = session
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        session = Session.of(crawler)
-        session.facts_are_wanted = True
-        return cls(session)
+        return cls(Session.of(crawler))
 
     def process_item(self, item: Any) -> Any:
         if not isinstance(item, Page) or item.document is None or item.was_read:
@@ -42,7 +43,7 @@ class HtmlPipeline:
         outlines = self._session.outlines
         assert outlines is not None
         try:
-            outline = await outlines.read(document, facts=True, simhash=self._session.hashes_are_wanted)
+            outline = await outlines.read(document, facts=True, simhash=self._session.components.read_simhash)
         except UnreadableDocument as error:
             page.processing_error = f"{page.mime_type} {error}"
         else:

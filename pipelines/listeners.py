@@ -40,7 +40,9 @@ class ListenersPipeline:
         if isinstance(item, Page):
             row = item.row()
             try:
-                published = await self._session.retry_until_available(lambda: self._publisher.publish(row))
+                published = await self._session.connection.retry_until_available(
+                    lambda: self._publisher.publish(row)
+                )
             except EngineUnavailable:
                 # nor can it be told that the page is done: the next run fetches and publishes it again
                 return item
@@ -50,7 +52,9 @@ class ListenersPipeline:
 
     @cached_property
     def _publisher(self) -> Publisher:
-        return Publisher(self._session.engine, self._session.keys, self._session.stores.listeners)
+        return Publisher(
+            self._session.connection.engine, self._session.connection.keys, self._session.stores.listeners
+        )
 
     def _not_published(self) -> None:
         frontier_scheduler(self._crawler).count("unpublished")

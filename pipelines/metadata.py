@@ -55,13 +55,15 @@ class MetadataPipeline:
         assert page.digest is not None
         digest, index = digest_bytes(page.digest), self._session.duplicates
         with suppress(EngineUnavailable):  # then they do not
-            await self._session.retry_until_available(
+            await self._session.connection.retry_until_available(
                 lambda: index.kept(digest, page.url, page.fetched_at, page.reading)
             )
 
     def _write(self, pages: list[Page]) -> list[None | Exception]:
         try:
-            self._metadata.upsert([page.row() | {"crawl": self._session.keys.crawl} for page in pages])
+            self._metadata.upsert(
+                [page.row() | {"crawl": self._session.connection.keys.crawl} for page in pages]
+            )
         except StoreUnavailable:
             raise
         except StoreError as error:

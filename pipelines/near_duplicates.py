@@ -8,6 +8,7 @@ from scrapy.crawler import Crawler
 
 from webcrawl.config import DuplicatesConfig
 from webcrawl.crawler.access import frontier_scheduler
+from webcrawl.crawler.components import Reads
 from webcrawl.crawler.session import Session
 from webcrawl.documents.exchange import digest_bytes
 from webcrawl.documents.simhash import simhash64
@@ -21,6 +22,8 @@ class NearDuplicatesPipeline:
     marked keeps its row and is not archived, nor is a copy of it.
     """
 
+    reads = Reads.SIMHASH
+
     def __init__(self, crawler: Crawler, session: Session, config: DuplicatesConfig) -> None:
         self._crawler = crawler
         self._session = session
@@ -28,9 +31,7 @@ class NearDuplicatesPipeline:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        session = Session.of(crawler)
-        session.hashes_are_wanted = True
-        return cls(crawler, session, DuplicatesConfig.from_settings(crawler.settings))
+        return cls(crawler, Session.of(crawler), DuplicatesConfig.from_settings(crawler.settings))
 
     async def process_item(self, item: Any) -> Any:
         if not isinstance(item, Page) or item.status != 200 or self._is_settled(item):
@@ -59,10 +60,12 @@ class NearDuplicatesPipeline:
         index, distance = self._session.duplicates, self._config.distance
         copied = page.duplicate_of
         if copied is not None:
-            return await self._session.retry_until_available(
+            return await self._session.connection.retry_until_available(
                 lambda: index.near_copy(simhash, copied, distance)
             )
-        return await self._session.retry_until_available(lambda: index.near_text(simhash, page.url, distance))
+        return await self._session.connection.retry_until_available(
+            lambda: index.near_text(simhash, page.url, distance)
+        )
 
     async def _drop(self, page: Page) -> None:
         """Leave it out of the archive, where it cannot stand for its exact copies then."""
@@ -70,7 +73,9 @@ class NearDuplicatesPipeline:
         if page.is_first and page.digest:
             page.is_first = False
             digest, index = digest_bytes(page.digest), self._session.duplicates
-            await self._session.retry_until_available(lambda: index.forget_payload(digest, page.url))
+            await self._session.connection.retry_until_available(
+                lambda: index.forget_payload(digest, page.url)
+            )
 
 
 def _simhash(page: Page) -> int | None:

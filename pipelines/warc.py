@@ -31,7 +31,7 @@ class WarcPipeline:
         # now, not when the spider opens: a place that cannot be used is named, and nothing happens
         self._archive = open_archive(
             session.stores,
-            prefix=session.keys.crawl,
+            prefix=session.connection.keys.crawl,
             software=f"webcrawl/{webcrawl.__version__}",
             info={"http-header-user-agent": user_agent, "robots": "obey"},
         )

@@ -15,6 +15,7 @@ from scrapy.http import Response
 from scrapy.settings import BaseSettings
 from twisted.python.failure import Failure
 
+from webcrawl.crawler.components import Reads
 from webcrawl.crawler.pages.from_response import (
     failed_page,
     failed_request,
@@ -45,8 +46,8 @@ class BroadSpider(Spider):
     Arguments: `seeds` (URLs separated by commas or white space, or @file), `scope` (host, domain or web).
     """
 
-    reads_trees = False
-    """Whether it wants the tree of each HTML page (`document_of(response).html`), which is then made in the worker."""
+    reads = Reads.NOTHING
+    """What it reads of an HTML page beside its links, such as `Reads.TREE` for `document_of(response).html`."""
 
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
@@ -69,16 +70,16 @@ class BroadSpider(Spider):
             # to go on with what an earlier run left would hide that these are not crawled
             logger.error("%s", error)
             raise CloseSpider("no_seeds") from error
-        if not urls and not session.has_urls:
+        if not urls and not session.connection.joined.has_urls:
             logger.error(
                 "There is nothing to crawl: give at least one good seed, -a seeds=https://example.org/"
             )
             raise CloseSpider("no_seeds")
         for url in urls:
             self.scope.add(url)
-        await session.set_scope(self.scope)
+        await session.scope.set(self.scope)
         # all at once: pages of the first ones may lead to the hosts of the last
-        await session.admit_seeds(urls)
+        await session.scope.admit_seeds(urls)
         for url in urls:
             yield Request(url, errback=self.errback, priority=10)
 

@@ -12,6 +12,7 @@ from scrapy import Request
 from scrapy.http import Response
 
 from spiders.base import BroadSpider
+from webcrawl.crawler.components import Reads
 from webcrawl.crawler.exchanges import TRUNCATE
 from webcrawl.crawler.pages.from_response import answer_of, document_of
 from webcrawl.crawler.session import Session
@@ -36,7 +37,7 @@ class LinkCheck(BroadSpider):
     """
 
     name = "linkcheck"
-    reads_trees = True
+    reads = Reads.TREE
     custom_settings = {"FRONTIER_MAX_ATTEMPTS": 2, "FRONTIER_RETRY_DELAY": 5, "POLITENESS_MAX_FAILURES": 2}
 
     def __init__(self, *args: Any, report: str = "", external: str = "yes", **kwargs: Any) -> None:
@@ -63,7 +64,7 @@ class LinkCheck(BroadSpider):
 
     async def _lost(self) -> dict[str, str]:
         """The URLs that were given up, with the reasons."""
-        letters = Session.of(self.crawler).frontier.dead_letters()
+        letters = Session.of(self.crawler).connection.frontier.dead_letters()
         try:
             return {letter.url: letter.reason async for letter in letters}
         except UNAVAILABLE as error:
@@ -78,7 +79,7 @@ class LinkCheck(BroadSpider):
         session = Session.of(self.crawler)
         path = Path(self.report or session.stores.data_dir / "linkcheck.jsonl")
         with StoredPages(session.stores, session.fetch) as stored:
-            inside, seeds, crawl = self.scope.allows, self._good_seeds(), session.keys.crawl
+            inside, seeds, crawl = self.scope.allows, self._good_seeds(), session.connection.keys.crawl
             found = list(problems(stored, inside, session.canonicalizer, seeds, lost, crawl))
         unfinished = path.with_name(f".{path.name}.unfinished")
         unfinished.write_text("".join(line + "\n" for line in write(found)), encoding="utf-8")

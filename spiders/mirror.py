@@ -11,6 +11,7 @@ from scrapy import Request
 from scrapy.http import Response
 
 from spiders.base import BroadSpider
+from webcrawl.crawler.components import Reads
 from webcrawl.crawler.pages.from_response import answer_of, document_of
 from webcrawl.crawler.session import Session
 from webcrawl.results.rewriting import loaded
@@ -26,7 +27,7 @@ class Mirror(BroadSpider):
     """
 
     name = "mirror"
-    reads_trees = True
+    reads = Reads.TREE
 
     def __init__(self, *args: Any, to: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -78,9 +78,9 @@ class Monitor(BroadSpider):
         """
         session = Session.of(self.crawler)
         try:
-            counts = await session.frontier.counts()
-            lost = [letter.url async for letter in session.frontier.dead_letters()]
-            totals = await session.crawl.totals()
+            counts = await session.connection.frontier.counts()
+            lost = [letter.url async for letter in session.connection.frontier.dead_letters()]
+            totals = await session.connection.crawl.totals()
         except UNAVAILABLE:
             return None, False
         return None if counts.queued or counts.dead > len(lost) else lost, totals.get("too_deep", 0) > 0

@@ -25,6 +25,7 @@ from scrapy_redis.scheduler import Scheduler as RedisScheduler
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from webcrawl.crawler.components import FailureJudge, Pacer
 from webcrawl.crawler.errors import Postponed
 from webcrawl.crawler.scheduling.requests import sitemap_extra, to_candidate, to_request
 from webcrawl.crawler.scheduling.start_urls import Feeding, is_fed
@@ -80,8 +81,10 @@ class FrontierScheduler(RedisScheduler):
         self.session = session
         self.stats = crawler.stats
         self._worker: Worker | None = None
+        self._is_paced = session.components.get(Pacer) is not None
+        self._is_judged = session.components.get(FailureJudge) is not None
         self._tasks: dict[Request, Task] = {}
-        self._held = HeldRequests(session.worker, self._want)
+        self._held = HeldRequests(session.connection.worker, self._want)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
         self._ending = False
@@ -127,7 +130,7 @@ class FrontierScheduler(RedisScheduler):
         `sitemaps`: it names them as such.
         """
         extra = sitemap_extra(self.spider) if sitemaps else None
-        worker, allowed = self.worker, self.session.filters.apply
+        worker, allowed = self.worker, self.session.scope.filters.apply
         fingerprint, recent = self.session.canonicalizer.fingerprint, worker.discovered.recent.links
         filtered = 0
         for link in links:
@@ -152,7 +155,7 @@ class FrontierScheduler(RedisScheduler):
             request = self._request_of(url, token)
             if request is not None:
                 self._tasks[request] = Task(url, token)
-                if not self.session.paced:
+                if not self._is_paced:
                     self.session.turns.turn(url.host).start(time.monotonic())
                 return request
         self._set_timer()
@@ -194,7 +197,7 @@ class FrontierScheduler(RedisScheduler):
         task = self._tasks.get(request)
         if task and not task.landed:
             task.landed = True
-            if not self.session.paced and (turn := self.session.turns.turn(task.url.host)).in_flight:
+            if not self._is_paced and (turn := self.session.turns.turn(task.url.host)).in_flight:
                 turn.finish(time.monotonic(), Ok(request.meta.get("download_latency", 0.0)))
             self.worker.finish_fetch(task.url, task.token)
 
@@ -239,7 +242,9 @@ class FrontierScheduler(RedisScheduler):
     # --- inside ------------------------------------------------------------------------------------------------------
 
     async def _open(self) -> None:
+        pipelines = self.crawler.engine.scraper.itemproc.middlewares
         try:
+            self.session.components.collect_reads(self.spider, pipelines)
             await self.session.open()
         except CrawlError as error:
             logger.critical("%s", error)
@@ -249,13 +254,13 @@ class FrontierScheduler(RedisScheduler):
             return
         session = self.session
         self._worker = Worker(
-            session.frontier,
-            session.crawl,
+            session.connection.frontier,
+            session.connection.crawl,
             session.turns,
             session.config,
             self._wake,
-            bloom=session.bloom,
-            tails=session.tails,
+            bloom=session.connection.bloom,
+            tails=session.connection.tails,
             backpressure=session.backpressure,
         )
         self.engine_slot.inprogress = _InProgress(self._done)
@@ -285,7 +290,6 @@ class FrontierScheduler(RedisScheduler):
         if self._feeding:
             with suppress(*UNAVAILABLE):  # then they go back to their list, as those of a worker that died
                 await self._feeding.settle()
-        self.session.forgets = not self.persist
 
     def _done(self, request: Request) -> None:
         """Everything that Scrapy does with a request has been done."""
@@ -296,14 +300,14 @@ class FrontierScheduler(RedisScheduler):
         if task.postponed:
             self.worker.decline(task.url, task.token)
             return
-        settlement = task.outcome(request, judged=self.session.judge is not None)
+        settlement = task.outcome(request, judged=self._is_judged)
         page = task.page and settlement.verdict in ("done", "again")
         if settlement.verdict != "retry":
             self._held.forget(task.url.extra)
         self.worker.settle(task.url, task.token, settlement, page=page, size=task.size)
 
     def _want(self, host: str, more: int) -> None:
-        self.worker.membership.want(self.session.keys.shard(host), more)
+        self.worker.membership.want(self.session.connection.keys.shard(host), more)
 
     def _item_failed(self, response: Response | Failure | None, failure: Failure) -> None:
         """A page whose item did not get through the pipelines is not stored: it must not be acknowledged."""
@@ -334,7 +338,9 @@ class FrontierScheduler(RedisScheduler):
                 return to_request(url, self.spider)
             if request := self._held.take_up(ticket, url):
                 return request
-            if ticket.worker == self.session.worker or self.worker.membership.is_dead(ticket.worker):
+            if ticket.worker == self.session.connection.worker or self.worker.membership.is_dead(
+                ticket.worker
+            ):
                 raise StoreError(f"the request for {url.url} was held by a worker that died")
         except StoreError as error:
             logger.error("%s", error)

@@ -64,8 +64,8 @@ async def widened(crawler_of: Crawlers) -> Crawler:
     """A crawler whose scope was widened to `NEW` by another worker, which it has not been told."""
     other, crawler = crawler_of(), crawler_of()
     for each in (other, crawler):
-        await (await begun(each)).set_scope(Scope("host", [OLD]))
-    await Session.of(other).widen_scope(NEW)
+        await (await begun(each)).scope.set(Scope("host", [OLD]))
+    await Session.of(other).scope.widen(NEW)
     return crawler
 
 
@@ -85,27 +85,27 @@ async def test_an_engine_that_goes_away_while_a_crawl_begins_is_waited_for(
     crawler_of: Crawlers, durable_server: ValkeyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = Session.of(crawler_of(REDIS_URL=f"unix://{durable_server.unix_socket_path}"))
-    connect, lost = session.connect, asyncio.Event()
+    connect, lost = session.connection.connect, asyncio.Event()
 
     async def connect_and_lose_it(**options: bool) -> None:
         await connect(**options)
         durable_server.terminate()
         lost.set()
 
-    monkeypatch.setattr(session, "connect", connect_and_lose_it)
+    monkeypatch.setattr(session.connection, "connect", connect_and_lose_it)
     opening = asyncio.create_task(session.open())
     await lost.wait()
     await asyncio.sleep(0.2)
     await asyncio.to_thread(durable_server.start)
     await opening
-    assert await session.crawl.exists()
+    assert await session.connection.crawl.exists()
     durable_server.terminate()
-    named = asyncio.gather(session.admit_seeds([OLD]), session.set_scope(Scope("host", [OLD])))
+    named = asyncio.gather(session.scope.admit_seeds([OLD]), session.scope.set(Scope("host", [OLD])))
     await asyncio.sleep(0.2)
     await asyncio.to_thread(durable_server.start)
     await named
-    assert await session.crawl.recall("seeds") == {"old.test 80"}
-    assert await session.crawl.recall("scope")
+    assert await session.connection.crawl.recall("seeds") == {"old.test 80"}
+    assert await session.connection.crawl.recall("scope")
 
 
 async def test_every_seed_is_admitted_before_the_first_is_asked(crawler_of: Crawlers) -> None:
@@ -113,7 +113,7 @@ async def test_every_seed_is_admitted_before_the_first_is_asked(crawler_of: Craw
     spider = BroadSpider.from_crawler(crawler, name="named", seeds="http://127.0.0.1:1/ http://127.0.0.1:2/")
     start = spider.start()
     assert (await anext(start)).url == "http://127.0.0.1:1/"
-    assert await session.crawl.recall("seeds") == {"127.0.0.1 1", "127.0.0.1 2"}
+    assert await session.connection.crawl.recall("seeds") == {"127.0.0.1 1", "127.0.0.1 2"}
     session.guard.check("127.0.0.1", hostname="127.0.0.1", port=2)
     await start.aclose()
 
@@ -122,22 +122,21 @@ async def test_many_seeds_are_told_at_once_and_once(crawler_of: Crawlers, valkey
     session = Session.of(await widened(crawler_of))
     seeds = [f"http://host{number}.test/" for number in range(2500)]
     valkey.config_resetstat()
-    await session.admit_seeds(seeds)
-    await session.admit_seeds(seeds[:10])
+    await session.scope.admit_seeds(seeds)
+    await session.scope.admit_seeds(seeds[:10])
     assert valkey.info("commandstats")["cmdstat_sadd"]["calls"] == 3
-    assert (
-        len(await session.crawl.recall("seeds") & {f"host{number}.test 80" for number in range(2500)}) == 2500
-    )
+    named = await session.connection.crawl.recall("seeds")
+    assert len(named & {f"host{number}.test 80" for number in range(2500)}) == 2500
 
 
 async def test_a_scope_is_learned_for_what_is_asked_alone(crawler_of: Crawlers, valkey: Redis) -> None:
     session = Session.of(await widened(crawler_of))
-    assert session.scope is not None
+    assert session.scope.current is not None
     valkey.config_resetstat()
-    await session.learn_scope(FAR)
-    assert not session.scope.allows(FAR)
-    await session.learn_scope(NEW)
-    assert session.scope.allows(NEW)
+    await session.scope.update_for(FAR)
+    assert not session.scope.current.allows(FAR)
+    await session.scope.update_for(NEW)
+    assert session.scope.current.allows(NEW)
     assert "cmdstat_smembers" not in valkey.info("commandstats"), "there may be a million"
 
 
@@ -145,7 +144,7 @@ async def test_a_host_that_another_operator_named_is_let_through(crawler_of: Cra
     other, crawler = crawler_of(), crawler_of()
     for each in (other, crawler):
         await begun(each)
-    await Session.of(other).admit_seeds(["http://127.0.0.1:8001/"])
+    await Session.of(other).scope.admit_seeds(["http://127.0.0.1:8001/"])
     middleware = DnsMiddleware.from_crawler(crawler)
     valkey.config_resetstat()
     await middleware.process_request(Request("http://127.0.0.1:8001/page"))
@@ -158,12 +157,12 @@ async def test_a_flushed_crawl_may_begin_with_another_number_of_shards(
     crawler_of: Crawlers, valkey: Redis
 ) -> None:
     first = await begun(crawler_of(FRONTIER_SHARDS=16))
-    await first.frontier.add([page(f"http://h{n}.test/") for n in range(50)])
+    await first.connection.frontier.add([page(f"http://h{n}.test/") for n in range(50)])
     with pytest.raises(ConfigurationError, match=r"FRONTIER_SHARDS is 4.*with 16"):
         await begun(crawler_of(FRONTIER_SHARDS=4))
-    assert (await first.frontier.counts()).queued == 50, "a refusal changes nothing"
+    assert (await first.connection.frontier.counts()).queued == 50, "a refusal changes nothing"
     flushed = await begun(crawler_of(FRONTIER_SHARDS=4, SCHEDULER_FLUSH_ON_START=True))
-    assert not flushed.has_urls
+    assert not flushed.connection.joined.has_urls
     left = valkey.keys("wc:*:c:named:*")
     assert left == [key for key in left if key.endswith(b":conf")], "nothing of the first crawl is left"
     assert len(left) == 4, "nor in the shards that are no more"
@@ -172,8 +171,8 @@ async def test_a_flushed_crawl_may_begin_with_another_number_of_shards(
 async def test_another_crawl_keeps_the_number_of_shards(crawler_of: Crawlers) -> None:
     one, other = await begun(crawler_of(CRAWL_ID="one")), await begun(crawler_of(CRAWL_ID="other"))
     changed = {"CRAWL_ID": "new", "FRONTIER_SHARDS": 4}
-    await one.clear()
+    await one.connection.clear()
     with pytest.raises(ConfigurationError, match=r"FRONTIER_SHARDS is 4.*'other'.*with 16"):
         await begun(crawler_of(**changed))
-    await other.clear()
+    await other.connection.clear()
     await begun(crawler_of(**changed))

@@ -78,7 +78,7 @@ async def test_the_command_queues_all_dead_letters_again_wherever_they_are(
         await serve(tails, frontier)
     assert await frontier.condemn(HOST, "no answer") == 4000
     await serve(tails, frontier)
-    session = cast("Session", SimpleNamespace(frontier=frontier, tails=tails))
+    session = cast("Session", SimpleNamespace(connection=SimpleNamespace(frontier=frontier, tails=tails)))
     assert await requeue(session, OTHER, "") == await requeue(session, HOST, "something else") == 0
     assert await requeue(session, HOST, "answer") == 4000
     counts = await frontier.counts()

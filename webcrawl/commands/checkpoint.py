@@ -39,6 +39,7 @@ class Command(SessionCommand):
         from webcrawl.frontier.checkpoint.files import open_place
         from webcrawl.frontier.checkpoint.save import save
 
+        connection = session.connection
         if not 1 <= len(args) <= 2:
             raise UsageError("name a folder or s3://bucket/prefix, and a crawl if it is not the default one")
         if session.config.bloom:
@@ -46,12 +47,12 @@ class Command(SessionCommand):
                 'SEEN_SET = "bloom" keeps what was seen out of the engine: no checkpoint can be written'
             )
         await check_crawl(session)
-        if await session.crawl.restoring():
-            raise StoreError(f"crawl {session.keys.crawl!r} is not yet, or only in part, restored")
-        await session.tails.check()
+        if await connection.crawl.restoring():
+            raise StoreError(f"crawl {connection.keys.crawl!r} is not yet, or only in part, restored")
+        await connection.tails.check()
         place = open_place(args[0])
         try:
-            exporter = Exporter(session.engine, session.keys, session.worker, session.tails)
+            exporter = Exporter(connection.engine, connection.keys, connection.worker, connection.tails)
             manifest = await save(exporter, place, force=opts.force)
         finally:
             place.close()

@@ -43,24 +43,25 @@ class Command(SessionCommand):
         return DEFAULT_CRAWL
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        connection = session.connection
         if len(args) != 1:
             raise StoreError("name one URL")
         url = normalize(args[0])
         host, path = split(url)
-        kind = await session.crawl.scope_kind()
+        kind = await connection.crawl.scope_kind()
         if opts.scope:
             seeds = [seed_url(seed) for seed in opts.seeds.split(",") if seed]
-            await session.set_scope(Scope(opts.scope, seeds), remember=False)
+            await session.scope.set(Scope(opts.scope, seeds), remember=False)
         elif kind is not None:
-            await session.set_scope(Scope.from_keys(cast("ScopeKind", kind), ()), remember=False)
-        verdicts = session.filters.verdicts(url)
+            await session.scope.set(Scope.from_keys(cast("ScopeKind", kind), ()), remember=False)
+        verdicts = session.scope.filters.verdicts(url)
         report = {
             "url": url,
             "canonical": session.canonicalizer.canonical(url),
             "fingerprint": session.canonicalizer.fingerprint(url),
             "host": host,
             "path": path,
-            "shard": session.keys.shard(host),
+            "shard": connection.keys.shard(host),
             "filters": {verdict.name: _word(url, verdict.url) for verdict in verdicts},
             "robots": await self._robots(session, host, url),
         }
@@ -71,7 +72,7 @@ class Command(SessionCommand):
 
     async def _robots(self, session: Session, host: str, url: str) -> str:
         assert self.settings is not None
-        known = await session.engine.client.get(session.keys.robots(host))
+        known = await session.connection.engine.client.get(session.connection.keys.robots(host))
         if known is None:
             return f"not known: {robots_url(host)} has not been fetched, or its copy has expired"
         policy = RobotsPolicy.from_bytes(known)

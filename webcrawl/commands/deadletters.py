@@ -70,17 +70,17 @@ async def requeue(session: Session, host: str | None, reason: str) -> int:
     # first: what workers take from the store meanwhile is found in the engine afterwards
     queued = await _spilled(session).requeue(host, reason)
     batch = set[tuple[str, str]]()
-    async for letter in session.frontier.dead_letters(host, reason):
+    async for letter in session.connection.frontier.dead_letters(host, reason):
         batch.add((split(letter.url)[0], letter.url))
         if len(batch) >= _BATCH:
-            queued += await session.frontier.requeue(batch, reason)
+            queued += await session.connection.frontier.requeue(batch, reason)
             batch.clear()
-    return queued + await session.frontier.requeue(batch, reason)
+    return queued + await session.connection.frontier.requeue(batch, reason)
 
 
 async def _all(session: Session, host: str | None, reason: str) -> AsyncIterator[DeadLetter]:
     """Those in the engine, then those in the store."""
-    async for letter in session.frontier.dead_letters(host, reason):
+    async for letter in session.connection.frontier.dead_letters(host, reason):
         yield letter
     async for letter in _spilled(session).letters(host, reason):
         yield letter
@@ -91,7 +91,7 @@ def _spilled(session: Session) -> SpilledDeadLetters:
         SpilledDeadLetters,  # no other command needs what it imports
     )
 
-    return SpilledDeadLetters(session.frontier, session.tails)
+    return SpilledDeadLetters(session.connection.frontier, session.connection.tails)
 
 
 def _letters(number: int) -> str:

@@ -30,11 +30,12 @@ class Command(SessionCommand):
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.frontier.figures import figures
 
+        connection = session.connection
         await check_crawl(session)
-        report: dict[str, Any] = {"crawl": session.keys.crawl}
-        report |= (await figures(session.frontier, session.crawl)).as_dict()
+        report: dict[str, Any] = {"crawl": connection.keys.crawl}
+        report |= (await figures(connection.frontier, connection.crawl)).as_dict()
         report["busiest_hosts"] = [
-            dataclasses.asdict(one) for one in await session.frontier.hosts(opts.hosts)
+            dataclasses.asdict(one) for one in await connection.frontier.hosts(opts.hosts)
         ]
         if opts.json:
             print(json.dumps(report, indent=2))

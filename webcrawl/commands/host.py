@@ -46,7 +46,7 @@ class Command(SessionCommand):
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         host = host_named(args[0])
         await check_crawl(session)
-        frontier = session.frontier
+        frontier = session.connection.frontier
         if opts.block:
             await frontier.block(host)
         if opts.unblock:

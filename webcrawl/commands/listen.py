@@ -57,13 +57,13 @@ class Command(SessionCommand):
             raise UsageError("--count must be at least 1")
         await check_crawl(session)
         listener = Listener(
-            session.engine,
-            session.keys,
+            session.connection.engine,
+            session.connection.keys,
             group=opts.group,
             reader=opts.reader or f"{socket.gethostname()}:{os.getpid()}",
             from_start=opts.from_start or bool(opts.group),
         )
-        if not await session.engine.client.exists(session.keys.own("pages")):
+        if not await session.connection.engine.client.exists(session.connection.keys.own("pages")):
             print("Nothing is published yet: the crawl needs LISTENERS_MAXLEN.", file=sys.stderr)
         async for pages in listener.pages(forever=not opts.once, most=opts.count):
             _tell_missed(listener)

@@ -21,13 +21,14 @@ class Command(SessionCommand):
         return "Let the workers of a crawl rest until scrapy resume"
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        connection = session.connection
         await check_crawl(session)
-        if await session.crawl.paused():
-            print(f"Crawl {session.keys.crawl!r} is paused already.")
+        if await connection.crawl.paused():
+            print(f"Crawl {connection.keys.crawl!r} is paused already.")
             return
-        await session.crawl.pause()
-        workers = await session.crawl.working()
+        await connection.crawl.pause()
+        workers = await connection.crawl.working()
         rest = (
             f": {workers} at work finish what is on its way, and wait." if workers else "; none works on it."
         )
-        print(f"Crawl {session.keys.crawl!r} is paused{rest}")
+        print(f"Crawl {connection.keys.crawl!r} is paused{rest}")

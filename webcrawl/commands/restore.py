@@ -49,6 +49,7 @@ class Command(SessionCommand):
         from webcrawl.frontier.checkpoint.restore import Importer
         from webcrawl.frontier.checkpoint.save import load
 
+        connection = session.connection
         if session.config.bloom:
             raise ConfigurationError(
                 'SEEN_SET = "bloom": a checkpoint can only be restored with SEEN_SET = "exact"'
@@ -56,19 +57,19 @@ class Command(SessionCommand):
 
         async def begun() -> None:
             # what is too much for the engine goes to the store at once
-            await session.begin_tails()
-            session.tails.start(lambda: range(session.keys.shards))
+            await connection.begin_tails()
+            connection.tails.start(lambda: range(connection.keys.shards))
 
         place = open_place(args[0])
         try:
-            importer = Importer(session.engine, session.keys, session.worker)
-            await load(importer, place, session.crawl, session.clear, begun, force=opts.force)
+            importer = Importer(connection.engine, connection.keys, connection.worker)
+            await load(importer, place, connection.crawl, connection.clear, begun, force=opts.force)
         finally:
-            await session.tails.stop()
+            await connection.tails.stop()
             place.close()
-        counts = await session.frontier.counts()
-        paused = " It was paused, and still is: scrapy resume." if await session.crawl.paused() else ""
+        counts = await connection.frontier.counts()
+        paused = " It was paused, and still is: scrapy resume." if await connection.crawl.paused() else ""
         print(
-            f"Crawl {session.keys.crawl!r} is in {session.engine_place}: {counts.open:,} URLs to crawl, "
-            f"{counts.seen:,} seen. Go on with FRONTIER_SHARDS={session.keys.shards}.{paused}"
+            f"Crawl {connection.keys.crawl!r} is in {connection.place}: {counts.open:,} URLs to crawl, "
+            f"{counts.seen:,} seen. Go on with FRONTIER_SHARDS={connection.keys.shards}.{paused}"
         )

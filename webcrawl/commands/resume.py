@@ -21,13 +21,14 @@ class Command(SessionCommand):
         return "Let a crawl go on that was paused with scrapy pause"
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        connection = session.connection
         await check_crawl(session)
-        if not await session.crawl.paused():
-            print(f"Crawl {session.keys.crawl!r} is not paused.")
+        if not await connection.crawl.paused():
+            print(f"Crawl {connection.keys.crawl!r} is not paused.")
             return
-        await session.crawl.resume()
-        workers = await session.crawl.working()
+        await connection.crawl.resume()
+        workers = await connection.crawl.working()
         print(
-            f"Crawl {session.keys.crawl!r} goes on"
+            f"Crawl {connection.keys.crawl!r} goes on"
             + (f"; workers: {workers}." if workers else ": start a worker.")
         )

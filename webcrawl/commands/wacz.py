@@ -68,7 +68,7 @@ class Command(SessionCommand):
                 output,
                 _of_crawl(archive, session),
                 _Describe(Bodies(archive, session.fetch), metadata, opts.text),
-                title=opts.title or f"Crawl {session.keys.crawl}",
+                title=opts.title or f"Crawl {session.connection.keys.crawl}",
                 software=f"webcrawl/{webcrawl.__version__}",
             )
         finally:
@@ -98,13 +98,13 @@ def _of_crawl(archive: Archive, session: Session) -> list[tuple[StoredFile, Stor
         for name in sorted(files)
         # a file whose index is on its way to S3 is for the next time
         if name.endswith(WARC)
-        and crawl_of(name) == prefix_of(session.keys.crawl)
+        and crawl_of(name) == prefix_of(session.connection.keys.crawl)
         and index_name(name) in files
     ]
     if not chosen:
         others = ", ".join(sorted(crawl for crawl in crawls if crawl)) or "none"
         raise StoreError(
-            f"no finished WARC file of crawl {session.keys.crawl!r} is in {session.stores.pages}; "
+            f"no finished WARC file of crawl {session.connection.keys.crawl!r} is in {session.stores.pages}; "
             f"crawls there: {others}"
         )
     return chosen

@@ -50,17 +50,23 @@ class Progress:
             kind = "live" if sys.stderr.isatty() else "plain"
         session = Session.of(crawler)
         interval = number(crawler.settings, "PROGRESS_INTERVAL", least=0.1)
-        extension = cls(session, session.keys.crawl, kind, interval)
+        extension = cls(session, session.connection.keys.crawl, kind, interval)
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)
         crawler.signals.connect(extension.spider_closed, signals.spider_closed)
         return extension
 
     def spider_opened(self) -> None:
-        if self._session.is_open:
-            if self._session.resumed:
-                paused = " It is paused: scrapy resume lets it go on." if self._session.was_paused else ""
+        if self._session.connection.is_open:
+            if self._session.connection.joined.resumed:
+                paused = (
+                    " It is paused: scrapy resume lets it go on."
+                    if self._session.connection.joined.paused
+                    else ""
+                )
                 print(
-                    f"Going on with crawl {self._session.keys.crawl!r}.{paused}", file=sys.stderr, flush=True
+                    f"Going on with crawl {self._session.connection.keys.crawl!r}.{paused}",
+                    file=sys.stderr,
+                    flush=True,
                 )
             self._task = asyncio.create_task(self._show())
 
@@ -71,12 +77,13 @@ class Progress:
 
     async def _show(self) -> None:
         """Until cancelled: by the end of the spider, or with all other tasks by a second Ctrl-C."""
+        connection = self._session.connection
         self._display.begin()
         try:
             while True:
                 await asyncio.sleep(self._interval)
                 try:
-                    self._display.update(await figures(self._session.frontier, self._session.crawl))
+                    self._display.update(await figures(connection.frontier, connection.crawl))
                 except UNAVAILABLE:
                     continue
         finally:

@@ -46,7 +46,7 @@ class Summary:
         return extension
 
     async def spider_closed(self, spider: Spider, reason: str) -> None:
-        if not self._session.is_open or reason in _NEVER_BEGAN:
+        if not self._session.connection.is_open or reason in _NEVER_BEGAN:
             return
         folder = self._session.stores.data_dir
         try:
@@ -56,15 +56,18 @@ class Summary:
             return
         if self._print:
             asked = self._crawler.stats.get_value("downloader/request_count")
-            idle = self._session.was_finished and not asked
+            idle = self._session.connection.joined.finished and not asked
             print(text(now, reason, folder, idle=idle), file=sys.stderr, flush=True)
 
     async def _write(self, path: Path, reason: str) -> Figures:
         """Write the figures, and again when they are others by then: a worker that ended in between knew better."""
-        now = await figures(self._session.frontier, self._session.crawl)
+        now = await figures(self._session.connection.frontier, self._session.connection.crawl)
         for _ in range(_LOOKS):
             write_summary(path, {**now.as_dict(), "finish_reason": reason})
-            before, now = now, await figures(self._session.frontier, self._session.crawl)
+            before, now = (
+                now,
+                await figures(self._session.connection.frontier, self._session.connection.crawl),
+            )
             if now == before:
                 break
         return now

@@ -11,6 +11,7 @@ from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import Deferred
 
+from webcrawl.crawler.components import FailureJudge
 from webcrawl.crawler.download.middleware_chain import MiddlewareChain
 from webcrawl.crawler.pages.scraper_slot import ScraperSlot
 from webcrawl.crawler.session import Session
@@ -30,7 +31,8 @@ class Downloader(ScrapyDownloader):
         session = Session.of(crawler)
         self._turns = session.turns
         self._outlines = session.outlines
-        self._chain = MiddlewareChain(self.middleware.middlewares, crawler, session.judge)
+        judge = session.components.get(FailureJudge)
+        self._chain = MiddlewareChain(self.middleware.middlewares, crawler, judge.judge if judge else None)
         crawler.signals.connect(self._replace_scraper_slot, signals.spider_opened)
         crawler.signals.connect(self._watch_closing, signals.spider_opened)
 

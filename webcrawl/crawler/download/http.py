@@ -33,6 +33,7 @@ from scrapy.utils.ssl import _make_ssl_context
 from scrapy.utils.url import add_http_if_no_scheme
 from twisted.python.failure import Failure
 
+from webcrawl.crawler.components import Pacer, ResourceRules
 from webcrawl.crawler.download import lenient_parser
 from webcrawl.crawler.download.wire import (
     GuardedResolver,
@@ -205,11 +206,13 @@ class HTTPDownloadHandler:
                 raise Postponed(f"the crawl ends before {request.url} is rendered")
             began = loop.time()
             check = partial(run_check, request)
-            found = await renderer.render(request, self.crawler, timeout, check, session.allows)
+            rules = session.components.get(ResourceRules)
+            allows = rules.allows if rules else None
+            found = await renderer.render(request, self.crawler, timeout, check, allows)
         request.meta["download_latency"] = loop.time() - began
         if found is None:
-            if another_turn := session.another_turn:
-                await another_turn(request)
+            if pacer := session.components.get(Pacer):
+                await pacer.take_another_turn(request)
             return None
         response, exchange = found
         if exchange is not None:

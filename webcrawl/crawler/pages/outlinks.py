@@ -41,7 +41,7 @@ class Outlinks:
     async def asked(self, response: Response, links: PageLinks) -> None:
         """The spider wants these links of a response to be followed, and those in its document if they say so."""
         # a page outside the scope was admitted by another worker
-        await self._session.learn_scope(normalize(response.url))
+        await self._session.scope.update_for(normalize(response.url))
         depth = response.meta.get("depth", 0) + 1
         self._add(links.links, depth, response.url, DEFAULT_LEVEL)
         if links.also_found:
@@ -56,7 +56,7 @@ class Outlinks:
         if meeting is None or not links:
             return
         if meeting.wanted:
-            await self._session.learn_scope(normalize(page.final_url))
+            await self._session.scope.update_for(normalize(page.final_url))
             await self._follow(links, page.depth + 1, page.final_url)
         else:
             meeting.found.extend(links)

@@ -45,7 +45,7 @@ class Feeding:
         self._ending = asyncio.Event()
         self._found: int | None = None
         """So many URLs the worker had found when it had those of the last batch."""
-        self._claims = Claims.of(self._spider, session.keys.crawl, session.worker)
+        self._claims = Claims.of(self._spider, session.connection.keys.crawl, session.connection.worker)
         if self._claims:
             self._spider.fetch_data = self._claims.take
         else:
@@ -93,7 +93,7 @@ class Feeding:
             return
         # first: who has claims, and lives, was known as a worker before
         owners = await asyncio.to_thread(self._claims.owners)
-        dead = {*owners} - {*await self._session.crawl.workers(), self._session.worker}
+        dead = {*owners} - {*await self._session.connection.crawl.workers(), self._session.connection.worker}
         if dead and (number := await asyncio.to_thread(self._claims.give_back, dead)):
             logger.warning(
                 "%d start URLs of workers that died are back in %s", number, self._spider.redis_key
@@ -105,7 +105,7 @@ class Feeding:
             made = self._make(data)
             requests = [made] if isinstance(made, Request) else list(made or ())
             for request in requests:
-                self._session.allow_seed(request.url)
+                self._session.scope.admit_seed(request.url)
         except Exception as error:
             logger.error("Start URL left out: %r: %s", data, error)
             self._crawler.stats.inc_value("frontier/bad_start_urls")

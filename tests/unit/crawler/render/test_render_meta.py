@@ -14,6 +14,7 @@ from scrapy.http import HtmlResponse
 from tests.crawl import test_render
 from tests.downloads import Client, run
 from tests.web import LocalWeb, Reply
+from webcrawl.crawler.components import ResourceRules
 from webcrawl.crawler.errors import Postponed, RenderingFailed
 from webcrawl.errors import ConfigurationError
 
@@ -218,12 +219,13 @@ def test_a_page_whose_resources_cannot_be_judged_any_more_comes_again(local_web:
     web = local_web(SITE)
     web.put(SITE, "/", "<script src=/script></script>")
 
-    async def ending(url: str) -> bool:
-        raise Postponed("the crawl ends")
+    class Ending(ResourceRules):
+        async def allows(self, url: str) -> bool:
+            raise Postponed("the crawl ends")
 
     async def check() -> None:
         async with Browsing() as client:
-            client.session.allows = ending
+            client.session.components.register(Ending())
             with pytest.raises(Postponed):
                 await client.render(web.url(SITE))
             assert web.paths(SITE) == ["/"]

@@ -53,7 +53,9 @@ def fed(spider: Listed, crawled: list[str], *, backlog: int = 0) -> Feeding:
     engine = SimpleNamespace(crawl=lambda request: crawled.append(request.url))
     crawler = cast("Crawler", SimpleNamespace(spider=spider, engine=engine))
     keys = SimpleNamespace(crawl="listed")
-    session = cast("Session", SimpleNamespace(allow_seed=lambda url: None, keys=keys, worker="w1"))
+    connection = SimpleNamespace(keys=keys, worker="w1")
+    scope = SimpleNamespace(admit_seed=lambda url: None)
+    session = cast("Session", SimpleNamespace(connection=connection, scope=scope))
     worker = cast("Worker", SimpleNamespace(is_known=True, found=Waiting(backlog)))
     return Feeding(crawler, session, worker)
 

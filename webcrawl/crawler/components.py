@@ -1,0 +1,127 @@
+"""What the components of a crawl do for each other, and what they read of its pages.
+
+A component declares both once. Parts of HTML pages, as a class attribute of a pipeline or a spider:
+
+    class HeadingsPipeline:
+        reads = Reads.TREE
+
+A role, by subclassing it and registering:
+
+    class PolitenessMiddleware(Pacer):
+        @classmethod
+        def from_crawler(cls, crawler):
+            middleware = cls(...)
+            Session.of(crawler).components.register(middleware)
+            return middleware
+
+Whoever needs the role asks `session.components.get(Pacer)` for it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from enum import Flag
+from typing import Any, TypeVar
+
+from scrapy import Request
+
+from webcrawl.errors import ConfigurationError
+
+R = TypeVar("R")
+
+
+class Reads(Flag):
+    """The parts of an HTML page that a component reads, beside its links."""
+
+    NOTHING = 0
+    TREE = 1
+    """The parsed page, `document.html`. It is parsed in the worker then, not in another process."""
+    FACTS = 2
+    """Title, description, text and so on, in `page.outline`."""
+    SIMHASH = 4
+    """The SimHash of the text, in `page.outline`."""
+
+
+class Pacer(ABC):
+    """Makes each request wait for its host's turn; without one the scheduler takes the turns."""
+
+    @abstractmethod
+    async def take_another_turn(self, request: Request) -> None:
+        """Wait again for a request that is going to be sent a second time."""
+
+
+class ResourceRules(ABC):
+    """Decides which resources a rendered page may load; without one all are allowed."""
+
+    @abstractmethod
+    async def allows(self, url: str) -> bool:
+        """Whether a URL may be loaded. Raises Postponed, EngineUnavailable when the crawl ends meanwhile."""
+
+
+class FailureJudge(ABC):
+    """Decides what becomes of each request that failed; without one every request counts as done."""
+
+    @abstractmethod
+    def judge(self, request: Request, error: Exception) -> Request | None:
+        """The request when it is fetched again, None when the error goes on to the errback."""
+
+
+_ROLES = (Pacer, ResourceRules, FailureJudge)
+
+
+class Components:
+    """The roles that components of one crawl have registered for, and the parts of pages that they read."""
+
+    def __init__(self) -> None:
+        self.read_tree = self.read_facts = self.read_simhash = False
+        """Whether any component reads this part of a page."""
+        self.keep_trees = False
+        """Whether a pipeline reads the tree, or facts made of it: the tree is kept until the page has passed them."""
+        self._by_role: dict[type, object] = {}
+
+    def register(self, component: Pacer | ResourceRules | FailureJudge) -> None:
+        """Give a component the roles that it subclasses; raises ConfigurationError when one is taken."""
+        for role in _ROLES:
+            if isinstance(component, role):
+                if role in self._by_role:
+                    first, second = type(self._by_role[role]).__name__, type(component).__name__
+                    raise ConfigurationError(
+                        f"{first} and {second} are both a {role.__name__}: disable one of them in "
+                        "DOWNLOADER_MIDDLEWARES"
+                    )
+                self._by_role[role] = component
+
+    def get(self, role: type[R]) -> R | None:
+        """The component that registered for a role, or None."""
+        component = self._by_role.get(role)
+        assert component is None or isinstance(component, role)
+        return component
+
+    def collect_reads(self, spider: Any, pipelines: Iterable[Any]) -> None:
+        """Combine what the spider and the pipelines declare; raises ConfigurationError for a wrong declaration.
+
+        A spider that declares nothing, such as one of plain Scrapy, counts as one that reads trees: it does not use
+        what another process makes of a page.
+        """
+        later = Reads.NOTHING
+        for pipeline in pipelines:
+            later |= declared_reads(pipeline, Reads.NOTHING)
+        reads = later | declared_reads(spider, Reads.TREE)
+        # plain booleans, because they are looked up for each page
+        self.keep_trees = bool(later & (Reads.TREE | Reads.FACTS))
+        self.read_tree, self.read_facts = Reads.TREE in reads, Reads.FACTS in reads
+        self.read_simhash = Reads.SIMHASH in reads
+
+
+def declared_reads(component: Any, default: Reads) -> Reads:
+    """The `reads` of a component, or `default`; raises ConfigurationError."""
+    name = type(component).__name__
+    if hasattr(component, "reads_trees"):
+        raise ConfigurationError(f"{name}.reads_trees is no longer used: set reads = Reads.TREE instead")
+    reads = getattr(component, "reads", default)
+    if not isinstance(reads, Reads):
+        raise ConfigurationError(
+            f"{name}.reads is {reads!r}: use a value of webcrawl.crawler.components.Reads"
+        )
+    return reads

@@ -1,0 +1,192 @@
+"""The connection of one process to the engine, and to its crawl there."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from webcrawl.config import EngineConfig, FrontierConfig
+from webcrawl.engine.client import UNAVAILABLE, Engine
+from webcrawl.engine.keys import Keys
+from webcrawl.errors import EngineUnavailable
+from webcrawl.frontier import Crawl, Frontier, HostLimits
+from webcrawl.frontier.bloom import BloomSeen
+from webcrawl.frontier.tails import Tails
+from webcrawl.hosts.turns import Turns
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_WORKER_SECONDS = 12.0
+"""A worker without a heartbeat for so long counts as dead. It sends one every two seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedCrawl:
+    """The state of a crawl when this process joined it."""
+
+    has_urls: bool = False
+    """URLs had been added before."""
+    resumed: bool = False
+    """It had URLs, and no worker was alive."""
+    finished: bool = False
+    """It was resumed, and nothing was left to crawl."""
+    paused: bool = False
+    """An operator had paused it."""
+
+
+class Connection:
+    """Engine, frontier and crawl record. `connect` makes them; `open` also begins the crawl or resumes it."""
+
+    engine: Engine
+    frontier: Frontier
+    crawl: Crawl
+    tails: Tails
+
+    def __init__(
+        self, config: EngineConfig, frontier: FrontierConfig, turns: Turns, spill_uri: str | None
+    ) -> None:
+        self.config = config
+        self.keys = Keys(frontier.crawl_id, frontier.shards)
+        self.worker = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
+        """The name of this process in the engine."""
+        self.bloom: BloomSeen | None = None
+        self.joined = JoinedCrawl()
+        """Set by `open`."""
+        self.is_open = False
+        self._frontier_config = frontier
+        self._turns = turns
+        self._spill_uri = spill_uri
+        self._embedded: Any = None
+        self._clears_on_close = False
+
+    @property
+    def place(self) -> str:
+        """Where the engine is, for messages."""
+        return "the server of REDIS_URL" if self.config.url else f"DATA_DIR {str(self.config.data_dir)!r}"
+
+    async def connect(self, *, to_crawl: bool = False) -> None:
+        """Start or reach the engine; raises EngineUnavailable, EngineError.
+
+        `to_crawl`: keep other processes from starting until `open` has cleared up after dead ones.
+        """
+        config = self._frontier_config
+        url = self.config.url or self._start_embedded(to_crawl)
+        self.engine = Engine(url, self.config.parameters, embedded=not self.config.url)
+        await self.engine.check()
+        self.frontier = Frontier(
+            self.engine,
+            self.keys,
+            self.worker,
+            lease_seconds=config.lease_seconds,
+            max_attempts=config.max_attempts,
+            low_share=config.low_share,
+            started_together=self._turns.config.concurrency,
+            host_limits=HostLimits(config.host_max_pages or None, config.host_max_bytes or None),
+            weight=config.weight,
+        )
+        self.crawl = Crawl(self.engine, self.keys, self.worker, min(config.lease_seconds, _WORKER_SECONDS))
+        self.tails = Tails(self.engine, self.keys, self.crawl, self._spill_uri)
+        if config.bloom:
+            self.bloom = BloomSeen(self.config.data_dir / "seen" / f"{self.keys.crawl}.bloom")
+        self.is_open = True
+
+    async def adopt_shards(self) -> bool:
+        """Use the crawl's own number of shards, whatever FRONTIER_SHARDS is; False when there is no such crawl.
+
+        For commands that look at a crawl: with another number they would look for a host in the wrong place.
+        """
+        shards = await self.crawl.shards()
+        if shards is None:
+            return False
+        if shards != self.keys.shards:
+            self.keys = replace(self.keys, shards=shards)
+            self.frontier = replace(self.frontier, keys=self.keys)
+            self.crawl = replace(self.crawl, keys=self.keys)
+            self.tails = Tails(self.engine, self.keys, self.crawl, self._spill_uri)
+        return True
+
+    async def open(self) -> None:
+        """Connect, and begin the crawl or resume it.
+
+        Raises ConfigurationError when the crawl was begun with other settings, EngineUnavailable, EngineError.
+        """
+        await self.connect(to_crawl=True)
+        try:
+            self.joined = await self.engine.retry_until_available(self._join)
+        except UNAVAILABLE as error:
+            raise EngineUnavailable(f"the engine went away while the crawl began: {error}") from error
+        self._clears_on_close = not self._frontier_config.persist
+
+    async def begin_tails(self) -> None:
+        """Apply FRONTIER_HOT_URLS and FRONTIER_ORDER to the crawl's queues; raises what `Tails.check` raises."""
+        await self.tails.check()
+        if self._spill_uri is None and self._frontier_config.hot_urls:
+            logger.info("FRONTIER_SPILL_URI is not set: the engine keeps queues of any length in memory.")
+        hot_urls = self._frontier_config.hot_urls if self._spill_uri else 0
+        await self.crawl.configure(hot_urls, self._frontier_config.order)
+
+    async def clear(self) -> None:
+        """Delete the crawl from the engine, whatever number of shards it has."""
+        begun, tails = await self.crawl.shards(), await self.crawl.tails()
+        await replace(self.frontier, keys=replace(self.keys, shards=begun or self.keys.shards)).clear()
+        await self.tails.clear(tails)
+        if self.bloom is not None:
+            self.bloom.clear()
+        # last: the crawl must not begin with another number of shards before all is deleted
+        await self.crawl.forget()
+
+    async def retry_until_available(self, work: Callable[[], Awaitable[T]]) -> T:
+        """The result of `work`, which is retried while the engine is away, until the crawl ends.
+
+        Raises EngineUnavailable when the crawl ends and the engine is still away.
+        """
+        return await self.engine.retry_until_available(work, self._turns.ending)
+
+    async def close(self) -> None:
+        """Disconnect; the last process to do so stops an embedded engine.
+
+        With SCHEDULER_PERSIST off a crawl that was opened is deleted first.
+        """
+        if self.is_open:
+            self.is_open = False
+            if self._clears_on_close:
+                await self.clear()
+            await self.engine.close()
+        if self._embedded is not None:
+            self._embedded.stop()
+
+    async def _join(self) -> JoinedCrawl:
+        if self._frontier_config.flush_on_start:
+            await self.clear()
+        await self.crawl.begin()
+        await self.begin_tails()
+        if await self.crawl.limits_changed(self.frontier.host_limits):
+            await self.frontier.review()
+        if self._embedded is not None and self._embedded.first:
+            # no other process uses this engine: every worker and lease it knows is dead
+            await self.crawl.forget_workers()
+            await self.frontier.reap(everything=True, delay=self._turns.config.delay)
+            self._embedded.admit_others()
+        counts = await self.frontier.counts()
+        has_urls = counts.added > 0
+        resumed = has_urls and not await self.crawl.workers()
+        return JoinedCrawl(
+            has_urls, resumed, finished=resumed and not counts.open, paused=await self.crawl.paused()
+        )
+
+    def _start_embedded(self, to_crawl: bool) -> str:
+        try:
+            from webcrawl.engine.embedded import EmbeddedEngine
+        except ImportError as error:
+            raise EngineUnavailable(
+                "no embedded engine on this platform: set REDIS_URL to a Valkey or Redis server, version 7 or newer"
+            ) from error
+        self._embedded = EmbeddedEngine(self.config.data_dir)
+        return str(self._embedded.start(clears_up=to_crawl))

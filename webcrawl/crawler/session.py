@@ -119,7 +119,7 @@ class Session:
         await self.connection.open()
 
     async def stored(self, work: Callable[[], Awaitable[T]]) -> T:
-        """The result of `work`, which stores something and is retried while there is no room; see Backpressure.retry_until_available."""
+        """The result of `work`, retried while the stores take nothing; see `Backpressure.retry_until_available`."""
         return await self.backpressure.retry_until_available(work, self.turns.ending)
 
     async def close(self) -> None:

@@ -56,7 +56,7 @@ def fed(spider: Listed, crawled: list[str], *, backlog: int = 0) -> Feeding:
     connection = SimpleNamespace(keys=keys, worker="w1")
     scope = SimpleNamespace(admit_seed=lambda url: None)
     session = cast("Session", SimpleNamespace(connection=connection, scope=scope))
-    worker = cast("Worker", SimpleNamespace(is_known=True, found=Waiting(backlog)))
+    worker = cast("Worker", SimpleNamespace(is_registered=True, discovered=Waiting(backlog)))
     return Feeding(crawler, session, worker)
 
 

@@ -36,7 +36,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test check format bench bench-micro bench-long bench-frontier bench-metadata bench-duplicates replay chaos clean
+.PHONY: help numbers crawl test check format picture bench bench-micro bench-long bench-frontier bench-metadata bench-duplicates replay chaos clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -63,6 +63,9 @@ check: .venv/.dev ## Check format, lint, types and import directions
 format: .venv/.dev ## Put the code in the project's format
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+picture: ## Draw docs/architecture.svg from docs/architecture.dot; needs graphviz
+	@dot -Tsvg docs/architecture.dot -o docs/architecture.svg
 
 bench: .venv/.dev ## Crawl the same pages with this project and with others; ARGS="--only links,scrapy"
 	@$(BIN)/python -m benchmarks.compare $(ARGS)

@@ -158,16 +158,32 @@ def test_the_architecture_names_what_is_private_to_scrapy() -> None:
                     assert f"{node.module}.{name}" in text, f"{path.name} imports {name}"
 
 
-def test_the_architecture_names_every_room() -> None:
-    text = (CHECKOUT / "docs" / "architecture.md").read_text()
-    table = re.search(r"^\| room \| what it holds \|\n((?:\|.*\n)+)", text, re.MULTILINE)
-    assert table
-    there = {
+def rooms() -> set[str]:
+    """The modules and packages of webcrawl."""
+    return {
         path.stem
         for path in (CHECKOUT / "webcrawl").glob("[!_]*")
         if path.suffix == ".py" or (path / "__init__.py").exists()
     }
-    assert sorted(re.findall(r"^\| `(\w+)`", table[1], re.MULTILINE)) == sorted(there)
+
+
+def test_the_architecture_names_every_room() -> None:
+    text = (CHECKOUT / "docs" / "architecture.md").read_text()
+    table = re.search(r"^\| room \| what it holds \|\n((?:\|.*\n)+)", text, re.MULTILINE)
+    assert table
+    assert sorted(re.findall(r"^\| `(\w+)`", table[1], re.MULTILINE)) == sorted(rooms())
+
+
+def test_the_picture_shows_every_room_and_no_other() -> None:
+    source = (CHECKOUT / "docs" / "architecture.dot").read_text()
+    labels = re.findall(r"<b>(\w+/?)</b>", source)
+    plain = re.findall(r"^    (?!node|edge|[pt]_)(\w+) +\[(?!.*label)", source, re.MULTILINE)
+    assert {name for name in (*labels, *plain) if not name.endswith("/")} == rooms()
+    assert all((CHECKOUT / name).is_dir() for name in labels if name.endswith("/"))
+    drawn = re.findall(r"<text[^>]*>([\w/]+)</text>", (CHECKOUT / "docs" / "architecture.svg").read_text())
+    assert {*labels, *plain} <= set(drawn)
+    for page in (README, CHECKOUT / "docs" / "architecture.md"):
+        assert re.search(r"!\[[^\]]+\]\((?:docs/)?architecture\.svg\)", page.read_text()), page.name
 
 
 # --- examples ---

@@ -80,7 +80,7 @@ class PolitenessMiddleware(Pacer):
                 size = length_of(response)
                 scheduler.count("bytes", size)
                 scheduler.answered(request, self._taken[request][0], size)
-            self._give(request, self._outcome(request, response))
+            self._give(request, self.outcome(request, response))
         scheduler.landed(request)
         return response
 
@@ -93,7 +93,8 @@ class PolitenessMiddleware(Pacer):
             return Throttled()
         return Ok() if isinstance(exception, _NOT_THE_HOST) else Failed()
 
-    def _outcome(self, request: Request, response: Response) -> Outcome:
+    def outcome(self, request: Request, response: Response) -> Outcome:
+        """What an answer says about its host. Override it to change a rule."""
         if response.status in _THROTTLING:
             return Throttled(parse_retry_after(response.headers.get("Retry-After"), datetime.now(UTC)))
         if is_robots(request) and response.status >= 500:

@@ -31,12 +31,15 @@ HOWTOS = sorted((CHECKOUT / "docs" / "howto").glob("*.md"))
 PAGES = [*sorted(CHECKOUT.glob("*.md")), *sorted((CHECKOUT / "docs").rglob("*.md"))]
 # a folder with a scrapy.cfg is a project of its own, which has its own test
 EXAMPLES = sorted(
-    path for path in (CHECKOUT / "examples").rglob("*.py") if not (path.parent / "scrapy.cfg").exists()
+    path
+    for path in (CHECKOUT / "examples").rglob("*.*")
+    if path.suffix in (".py", ".lua") and not (path.parent / "scrapy.cfg").exists()
 )
 # programs that work on what a crawl left, not parts of one
 PROGRAMS = [path for path in EXAMPLES if path.parent.name in ("duckdb", "listeners")]
 # only where the extra 'render' is there to be imported
 RENDERS = ["render-pages.md"] if find_spec("scrapy_playwright") else []
+REGISTERING = ["add-a-mime-type-pipeline.md", "add-a-url-filter.md", "change-a-politeness-rule.md", *RENDERS]
 SETTINGS = [name for name in vars(base) if name.isupper()]
 PROJECT = ("webcrawl", "spiders", "middlewares", "pipelines", "settings", "scrapy.cfg")
 
@@ -193,7 +196,7 @@ def shown() -> Iterator[tuple[Path, str]]:
     """(example, code block after the paragraph that links to it) in the how-tos."""
     for page in HOWTOS:
         text = page.read_text()
-        for link in re.finditer(r"\]\(\.\./\.\./(examples/[\w/]+\.py)\)", text):
+        for link in re.finditer(r"\]\(\.\./\.\./(examples/[\w/]+\.(?:py|lua))\)", text):
             block = _BLOCK.search(text, link.end())
             assert block, f"{page.name}: no code block after the link to {link[1]}"
             yield CHECKOUT / link[1], block[2]
@@ -218,7 +221,7 @@ def registered(howto: str) -> tuple[str, str, int]:
 def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project, extended as the how-tos tell."""
     folder = tmp_path_factory.mktemp("extended")
-    for name in PROJECT:
+    for name in (*PROJECT, "pyproject.toml"):
         source = CHECKOUT / name
         if source.is_dir():
             shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -230,11 +233,12 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for example, place in copies:
         shutil.copy(CHECKOUT / example, folder / place)
     with (folder / "settings" / "base.py").open("a") as settings:
-        for howto in ("add-a-mime-type-pipeline.md", "add-a-url-filter.md", *RENDERS):
+        for howto in REGISTERING:
             setting, path, number = registered(howto)
             settings.write(f"{setting}[{path!r}] = {number}\n")
-        settings.write("URL_LAST_YEAR = 2026\n")
-        settings.write('DOWNLOAD_HANDLERS["gopher"] = "webcrawl.gopher.GopherDownloadHandler"\n')
+        settings.write('del DOWNLOADER_MIDDLEWARES["middlewares.politeness.PolitenessMiddleware"]\n')
+        handler = "webcrawl.crawler.download.gopher.GopherDownloadHandler"
+        settings.write(f'DOWNLOAD_HANDLERS["gopher"] = "{handler}"\n')
     return folder
 
 
@@ -257,7 +261,7 @@ def fill(web: LocalWeb) -> None:
 def test_the_examples_run(extended: Path, local_web: Callable[..., LocalWeb], tmp_path: Path) -> None:
     web = local_web("127.0.1.1")
     fill(web)
-    options = ["-s", "DOWNLOAD_DELAY=0", "-s", f"DATA_DIR={tmp_path}"]
+    options = ["-s", "DOWNLOAD_DELAY=0", "-s", "URL_LAST_YEAR=2026", "-s", f"DATA_DIR={tmp_path}"]
     done = scrapy(
         extended, "crawl", "headlines", "-a", f"seeds={web.url('127.0.1.1')}", "-a", "scope=host", *options
     )
@@ -343,6 +347,47 @@ def test_the_filter_example_names_its_setting(extended: Path, tmp_path: Path) ->
     words = ["crawl", "broad", "-a", "seeds=http://127.0.0.1:1/", "-s", f"DATA_DIR={tmp_path}"]
     done = scrapy(extended, *words, "-s", "URL_LAST_YEAR=soon")
     assert (done.returncode, done.stderr) == (2, "scrapy crawl: URL_LAST_YEAR must be a year, not 'soon'\n")
+
+
+def test_the_politeness_example_backs_off_after_403(
+    extended: Path, local_web: Callable[..., LocalWeb], tmp_path: Path
+) -> None:
+    web = local_web("127.0.1.1")
+    web.put("127.0.1.1", "/", "<a href=/no>x</a><a href=/last>x</a>")
+    web.put("127.0.1.1", "/no", Reply("no", status=403))
+    web.put("127.0.1.1", "/last", "last")
+    words = ["crawl", "broad", "-a", f"seeds={web.url('127.0.1.1')}", "-s", f"DATA_DIR={tmp_path}"]
+    done = scrapy(extended, *words, "-s", "DOWNLOAD_DELAY=0", "-s", "POLITENESS_BACKOFF=0.7")
+    assert done.returncode == 0, done.stderr
+    refused, last = web.log("127.0.1.1")[-2:]
+    assert [refused.path, last.path] == ["/no", "/last"]
+    assert last.started - refused.finished >= 0.7
+
+
+def test_the_frontier_example_counts_by_level(
+    extended: Path, local_web: Callable[..., LocalWeb], tmp_path: Path
+) -> None:
+    web = local_web("127.0.1.1")
+    web.put("127.0.1.1", "/", "".join(f"<a href=/{n}>x</a>" for n in range(40)))
+    data = ["-s", f"DATA_DIR={tmp_path}"]
+    seed = f"seeds={web.url('127.0.1.1')}"
+    done = scrapy(
+        extended, "crawl", "broad", "-a", seed, *data, "-s", "CRAWL_MAX_PAGES=1", "-s", "DOWNLOAD_DELAY=0"
+    )
+    assert done.returncode == 0, done.stderr
+    shown = scrapy(extended, "levels", web.url("127.0.1.1"), *data)
+    assert shown.returncode == 0, shown.stderr
+    counts = [int(number) for number in shown.stdout.split()]
+    queued = json.loads(scrapy(extended, "host", web.host("127.0.1.1"), *data).stdout)["queued"]
+    assert len(counts) == 8 and sum(counts) == queued > 20
+
+
+def test_the_extended_project_keeps_the_rules_of_imports(extended: Path) -> None:
+    program = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=extended, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_tests_that_show_the_frontiers_promises_exist() -> None:

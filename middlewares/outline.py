@@ -11,7 +11,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
 from webcrawl.crawler.access import is_robots
-from webcrawl.crawler.exchanges import exchange_of
+from webcrawl.crawler.fetch import exchange_of
 from webcrawl.crawler.pages.from_response import answer_of, document_of, keep_outline
 from webcrawl.crawler.responses import length_of
 from webcrawl.crawler.session import Session

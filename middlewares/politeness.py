@@ -14,7 +14,7 @@ from scrapy.http import Response
 from webcrawl.crawler.access import frontier_scheduler, host_of, is_robots
 from webcrawl.crawler.components import Pacer
 from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer, Postponed, RenderingFailed
-from webcrawl.crawler.exchanges import check_before_sending
+from webcrawl.crawler.fetch import check_before_sending
 from webcrawl.crawler.responses import TIMED_OUT, length_of
 from webcrawl.crawler.session import Session
 from webcrawl.errors import Abandoned, LeaseLost, StoreError

@@ -11,7 +11,8 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 
 from webcrawl.crawler.access import frontier_scheduler, is_robots
-from webcrawl.crawler.pages.revisits import UNCHANGED, Known, asked, remember_stored
+from webcrawl.crawler.known import Known
+from webcrawl.crawler.pages.revisits import UNCHANGED, asked, make_conditional, remember_stored
 from webcrawl.crawler.session import Session
 from webcrawl.documents.body import Body
 from webcrawl.errors import StoreError
@@ -67,7 +68,7 @@ class RevisitMiddleware:
             logger.info("%s is fetched as if it were new: %s", request.url, error)
             return
         if known is not None and (dated or known.keeps_links):
-            known.ask(request)
+            make_conditional(request, known)
 
     def process_response(
         self, request: Request, response: Response

@@ -15,7 +15,7 @@ from scrapy.http import Response
 from webcrawl.crawler.access import ROBOTS, frontier_scheduler, host_of
 from webcrawl.crawler.components import ResourceRules
 from webcrawl.crawler.errors import Postponed, RobotsUnreachable
-from webcrawl.crawler.exchanges import TRUNCATE
+from webcrawl.crawler.fetch import TRUNCATE
 from webcrawl.crawler.responses import TIMED_OUT, refusal_of
 from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE

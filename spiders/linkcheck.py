@@ -13,7 +13,7 @@ from scrapy.http import Response
 
 from spiders.base import BroadSpider
 from webcrawl.crawler.components import Reads
-from webcrawl.crawler.exchanges import TRUNCATE
+from webcrawl.crawler.fetch import TRUNCATE
 from webcrawl.crawler.pages.from_response import answer_of, document_of
 from webcrawl.crawler.session import Session
 from webcrawl.documents.html.facts import is_html

@@ -17,7 +17,7 @@ from scrapy.statscollectors import StatsCollector
 from tests.nameserver import Nameserver, Record
 from webcrawl.crawler.download.ftp import FTPDownloadHandler
 from webcrawl.crawler.download.http import HTTPDownloadHandler
-from webcrawl.crawler.exchanges import exchange_of
+from webcrawl.crawler.fetch import exchange_of
 from webcrawl.crawler.session import Session
 from webcrawl.documents.exchange import Exchange
 

@@ -45,7 +45,7 @@ from webcrawl.crawler.download.wire import (
     sent_headers,
 )
 from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer, Postponed, RequestRefused
-from webcrawl.crawler.exchanges import TRUNCATE, check_of, keep_exchange, run_check
+from webcrawl.crawler.fetch import TRUNCATE, check_of, keep_exchange, run_check
 from webcrawl.crawler.responses import content_type, flags_of, make_response, says_nosniff
 from webcrawl.crawler.session import Session
 from webcrawl.crawler.signals import send

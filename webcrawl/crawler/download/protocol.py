@@ -27,7 +27,7 @@ from scrapy.exceptions import (
 from scrapy.http import Headers, Response
 
 from webcrawl.crawler.errors import RequestRefused
-from webcrawl.crawler.exchanges import TRUNCATE, keep_exchange, run_check
+from webcrawl.crawler.fetch import TRUNCATE, keep_exchange, run_check
 from webcrawl.crawler.responses import content_type, flags_of, make_response
 from webcrawl.crawler.session import Session
 from webcrawl.documents.body import BodyWriter

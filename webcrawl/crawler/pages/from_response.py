@@ -6,13 +6,12 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import cast
-from weakref import WeakKeyDictionary
 
 from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from webcrawl.crawler.exchanges import exchange_of
+from webcrawl.crawler.fetch import exchange_of, fetch_of
 from webcrawl.crawler.pages.revisits import known_of, stored_answer
 from webcrawl.crawler.responses import (
     BAD_CODING,
@@ -49,43 +48,39 @@ _FLAWS = {
     BAD_CODING: "the body cannot be decoded as its Content-Encoding says",
 }
 
-_documents: WeakKeyDictionary[Response, Document] = WeakKeyDictionary()
-_outlines: WeakKeyDictionary[Response, Outline] = WeakKeyDictionary()
-_meetings: WeakKeyDictionary[Response, Meeting] = WeakKeyDictionary()
-
 
 def document_of(response: Response) -> Document:
-    """The document of a response; the same for everybody who asks, so that it is parsed once."""
-    document = _documents.get(response)
-    if document is None:
+    """Returns the document of a response, always the same one, so that it is parsed once."""
+    fetch = fetch_of(response)
+    if fetch.document is None:
         body, headers = body_of(response), response.headers
         media = sniff(content_type(headers), body, response.url, nosniff=says_nosniff(headers))
-        document = _documents[response] = Document(body, media.mime_type, media.charset, response.url)
-    return document
+        fetch.document = Document(body, media.mime_type, media.charset, response.url)
+    return fetch.document
 
 
 def outline_of(response: Response) -> Outline | None:
-    """What another process made of a response, if it did."""
-    return _outlines.get(response)
+    """Returns what the HTML process made of a response, or None."""
+    return fetch_of(response).outline
 
 
 def keep_outline(response: Response, outline: Outline) -> None:
-    """Have `outline_of` tell this, so that nobody here has to parse it."""
-    _outlines[response] = outline
+    """Sets what `outline_of` returns, so that the response is not parsed in this process."""
+    fetch_of(response).outline = outline
 
 
 def forget_tree(response: Response) -> None:
-    """Let go of what was made of the body of a response, if anything was; see `Document.forget`."""
-    if (document := _documents.get(response)) is not None:
+    """Frees what was parsed from the body of a response; see `Document.forget`."""
+    if (document := fetch_of(response).document) is not None:
         document.forget()
 
 
 def meeting_of(response: Response) -> Meeting:
-    """Where the links in the document of a response are handed over."""
-    meeting = _meetings.get(response)
-    if meeting is None:
-        meeting = _meetings[response] = Meeting()
-    return meeting
+    """Returns where the links in the document of a response are handed over."""
+    fetch = fetch_of(response)
+    if fetch.meeting is None:
+        fetch.meeting = Meeting()
+    return fetch.meeting
 
 
 def page_of(response: Response) -> Page:

@@ -1,42 +1,43 @@
-"""When a page has gone through the pipelines: for those who have to know what became of it."""
+"""Waits until a page has left the item pipelines, where links depend on what became of it."""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
+from webcrawl.crawler.fetch import fetch_of
 from webcrawl.page import Page
 
 _MOST_SECONDS = 60.0
-"""A page that another component has taken out of its way never comes to the pipelines."""
+"""A page that another component drops before the pipelines never leaves them."""
 
 
 class Judged:
-    """Told of a response's page when the spider yields it; by Scrapy, when the pipelines have done with it."""
+    """Knows when the pipelines are done with the page of a response; `expect` it before the spider yields it."""
 
     def __init__(self, crawler: Crawler) -> None:
-        self._done: WeakKeyDictionary[Response, asyncio.Event] = WeakKeyDictionary()
         for signal in (signals.item_scraped, signals.item_dropped, signals.item_error):
-            crawler.signals.connect(self._leaves, signal)
+            crawler.signals.connect(self._leave, signal)
 
     def expect(self, response: Response) -> None:
-        """The page of this response is on its way."""
-        self._done[response] = asyncio.Event()
+        """Notes that the page of this response is about to enter the pipelines."""
+        fetch_of(response).processed = asyncio.Event()
 
     async def is_near_duplicate(self, page: Page, response: Response) -> bool:
-        """Whether the page turned out to be one; False where nobody says so within a minute."""
+        """Returns whether the pipelines marked the page as a near-duplicate; False after a minute without a result."""
+        processed = fetch_of(response).processed
+        assert processed is not None, "expect() comes first"
         with suppress(TimeoutError):
             async with asyncio.timeout(_MOST_SECONDS):
-                await self._done[response].wait()
+                await processed.wait()
         return page.duplicate_kind == "near"
 
-    def _leaves(self, item: Any, response: Response | None) -> None:
-        done = self._done.get(response) if response is not None and isinstance(item, Page) else None
-        if done is not None:
-            done.set()
+    def _leave(self, item: Any, response: Response | None) -> None:
+        processed = fetch_of(response).processed if response is not None else None
+        if processed is not None and isinstance(item, Page):
+            processed.set()

@@ -8,7 +8,7 @@ from scrapy.exceptions import DownloadFailedError, DownloadTimeoutError, IgnoreR
 from tests.downloads import FTPClient, run
 from tests.ftpserver import Script
 from webcrawl.crawler.errors import RequestRefused
-from webcrawl.crawler.exchanges import exchange_of
+from webcrawl.crawler.fetch import exchange_of
 
 FILE = {"CWD": "550 no folder", "MDTM": "213 20260203040506", "RETR": "150 here it comes\r\n226 done"}
 ABSENT = {**FILE, "MDTM": "550 no such file"}

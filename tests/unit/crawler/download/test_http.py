@@ -12,7 +12,7 @@ from scrapy.http import HtmlResponse
 
 from tests.downloads import Client, run
 from tests.wire import Say, Wire, plain
-from webcrawl.crawler.exchanges import TRUNCATE, check_before_sending, exchange_of
+from webcrawl.crawler.fetch import TRUNCATE, check_before_sending, exchange_of
 
 
 def test_a_page() -> None:

@@ -19,7 +19,7 @@ from scrapy.exceptions import (
 
 from tests.downloads import Client, run
 from tests.wire import Say, Wire, plain
-from webcrawl.crawler.exchanges import TRUNCATE, exchange_of
+from webcrawl.crawler.fetch import TRUNCATE, exchange_of
 
 
 @pytest.mark.parametrize(

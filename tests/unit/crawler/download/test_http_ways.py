@@ -29,7 +29,7 @@ from tests.downloads import Client, names, run
 from tests.nameserver import Nameserver, Record, Trouble
 from tests.wire import Proxy, Wire, plain
 from webcrawl.crawler.errors import RequestRefused
-from webcrawl.crawler.exchanges import exchange_of
+from webcrawl.crawler.fetch import exchange_of
 
 
 class Authority:

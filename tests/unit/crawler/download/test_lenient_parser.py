@@ -10,7 +10,7 @@ from tests.downloads import Client, run
 from tests.wire import Say, Wire, plain
 from webcrawl.crawler.download.lenient_parser import mend
 from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer
-from webcrawl.crawler.exchanges import exchange_of
+from webcrawl.crawler.fetch import exchange_of
 
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n"

@@ -15,7 +15,7 @@ from tests.crawl import test_render
 from tests.downloads import Client, run
 from tests.wire import Wire, plain
 from webcrawl.crawler.errors import Postponed
-from webcrawl.crawler.exchanges import check_before_sending
+from webcrawl.crawler.fetch import check_before_sending
 from webcrawl.crawler.render import rules
 from webcrawl.errors import ConfigurationError
 from webcrawl.hosts.politeness import Ok

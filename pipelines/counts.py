@@ -16,11 +16,14 @@ class CountsPipeline:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._known = known_types()
+        self._known: frozenset[str] = frozenset()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler)
+
+    def open_spider(self) -> None:
+        self._known = known_types()  # now that all pipelines have added theirs
 
     def process_item(self, item: Any) -> Any:
         if isinstance(item, Page) and item.mime_type:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from settings import base
 from tests.crawls import Crawl, CrawlResult, until
 from tests.documents import (
     atom,
@@ -140,6 +141,21 @@ def test_who_is_told_not_to_follow_or_keep_obeys(local_web: StartWeb, crawl: Run
     assert (rows["/noindex.pdf"]["title"], rows["/noindex.pdf"]["details"]) == (None, None)
     assert rows["/2.xml"]["details"]["entries"] == 2
     assert result.summary["addresses_refused"] == 0, "what is outside of the scope is not asked for"
+
+
+def test_a_pipeline_brings_a_type_with_its_extension_and_its_signature(
+    local_web: StartWeb, crawl: RunCrawl
+) -> None:
+    web = local_web(SITE)
+    put(web, "/scan", b"AT&TFORM\0\0\0\1DJVM\0", "application/octet-stream")
+    put(web, "/a.djvu", b"cut in half DJVU", "application/octet-stream")
+    put(web, "/declared", b"cut in half DJVI", "image/vnd.djvu")
+    pipelines = {**base.ITEM_PIPELINES, "tests.crawl.djvu.DjvuPipeline": 230}
+    result = crawl([home(web, "/scan", "/a.djvu", "/declared")], ITEM_PIPELINES=json.dumps(pipelines))
+    rows = by_path(web, result)
+    titles = {path: row["title"] for path, row in rows.items() if path != "/"}
+    assert titles == {"/scan": "DJVM", "/a.djvu": "DJVU", "/declared": "DJVI"}
+    assert result.summary["types"]["image/vnd.djvu"]["pages"] == 3
 
 
 def test_what_changed_lately_goes_first(local_web: StartWeb, crawl: RunCrawl) -> None:

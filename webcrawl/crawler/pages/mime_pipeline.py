@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -27,11 +27,16 @@ class MimePipeline:
     to `inline_bytes` on the event loop, where it has to be quick and safe with any input. What it cannot read is an
     error on the page (`processing_error`), which goes on.
 
+    Types that `webcrawl.documents.mime.sniff` does not recognize are recognized by `extensions` (".djvu") and by
+    `signatures`, regular expressions for the first bytes; both name the type.
+
     A page is read by the first pipeline that takes it. What `was_read` of a copy is not read again. Of a page that says
     noindex nothing is kept but where it leads.
     """
 
     types: ClassVar[frozenset[str]] = frozenset()
+    extensions: ClassVar[Mapping[str, str]] = {}
+    signatures: ClassVar[Mapping[bytes, str]] = {}
     reader: str = ""
     inline_bytes: ClassVar[int] = 0
 
@@ -43,7 +48,9 @@ class MimePipeline:
     def from_crawler(cls, crawler: Crawler) -> Self:
         from webcrawl.crawler.pages.outlinks import Outlinks
         from webcrawl.crawler.session import Session
+        from webcrawl.documents.mime.sniff import add_types
 
+        add_types(cls.types, cls.extensions, cls.signatures)
         session = Session.of(crawler)
         return cls(session.readers, Outlinks(crawler, session))
 

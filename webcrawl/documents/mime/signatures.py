@@ -72,7 +72,7 @@ _DOCUMENT_TYPES = {b"webm": "video/webm", b"matroska": "video/x-matroska"}
 _EBML = b"\x1aE\xdf\xa3"
 _DOCTYPE = b"\x42\x82"
 
-TYPES = frozenset(
+STANDARD_TYPES = frozenset(
     {
         *(mime_type for _, mime_type in _TABLE),
         *_PRINTABLE.values(),
@@ -83,7 +83,8 @@ TYPES = frozenset(
         "video/mp4",
     }
 )
-"""All that `signature` can tell."""
+"""The types that `signature` recognizes without `add_signature`."""
+_added: dict[re.Pattern[bytes], str] = {}
 
 # MPEG audio, in kbit/s and samples/s by their numbers in a frame's head.
 _RATES_1 = (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
@@ -91,8 +92,16 @@ _RATES_2 = (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
 _SAMPLES = (44_100, 48_000, 32_000)
 
 
+def add_signature(pattern: bytes, mime_type: str) -> None:
+    """Makes `signature` return a type for text or binary files whose start the regular expression matches."""
+    _added[re.compile(pattern, re.DOTALL)] = mime_type
+
+
 def signature(start: bytes) -> str | None:
-    """The MIME type of a file that begins so, or None where the bytes do not say."""
+    """Returns the MIME type of a file by its first bytes, or None if they do not tell."""
+    for added, mime_type in _added.items():
+        if added.match(start):
+            return mime_type
     if start.startswith(b"%"):
         return next((found for letters, found in _PRINTABLE.items() if start.startswith(letters)), None)
     if not is_binary(start):

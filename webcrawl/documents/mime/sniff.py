@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import mimetypes
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -18,7 +19,8 @@ from w3lib.encoding import read_bom
 
 from webcrawl.documents.body import Body
 from webcrawl.documents.mime.charset import CHARSET_BYTES, charset_of
-from webcrawl.documents.mime.signatures import TYPES, is_binary, signature
+from webcrawl.documents.mime.signatures import STANDARD_TYPES, add_signature, is_binary, signature
+from webcrawl.errors import ConfigurationError
 
 # Bytes looked at, as in the standard ("resource header").
 SNIFF_BYTES = 1445
@@ -79,9 +81,31 @@ _EXTENSIONS = {
 }
 
 
+_added_types: set[str] = set()
+
+
+def add_types(
+    types: Iterable[str], extensions: Mapping[str, str] = {}, signatures: Mapping[bytes, str] = {}
+) -> None:
+    """Makes types known, and recognized by file extensions (".djvu") and by patterns of first bytes.
+
+    Types that are already recognized need neither. Raises ConfigurationError for an extension that can never match.
+    """
+    for extension in extensions:
+        if not extension.startswith(".") or extension != extension.lower():
+            raise ConfigurationError(
+                f"extension {extension!r}: write it in lower case with a dot, as in '.pdf'"
+            )
+    _added_types.update(types, extensions.values(), signatures.values())
+    _EXTENSIONS.update(extensions)
+    for pattern, mime_type in signatures.items():
+        add_signature(pattern, mime_type)
+
+
 def known_types() -> frozenset[str]:
-    """The types that a name or content can tell; any other was only declared, as anybody may declare anything."""
-    return TYPES | {
+    """Returns the types that names, contents or pipelines stand for; a header may declare any other."""
+    return STANDARD_TYPES | {
+        *_added_types,
         *_EXTENSIONS.values(),
         *_ROOT_TYPES.values(),
         *_PLAIN_XML,

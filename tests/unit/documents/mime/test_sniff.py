@@ -10,9 +10,11 @@ from hypothesis import given, strategies as st
 from tests.documents import docx, epub, odt, ooxml, tar, zipped
 from webcrawl.config import Spool
 from webcrawl.documents.body import BodyWriter
+from webcrawl.documents.mime import signatures, sniff as sniffing
 from webcrawl.documents.mime.charset import detected
 from webcrawl.documents.mime.signatures import signature
 from webcrawl.documents.mime.sniff import SNIFF_BYTES, sniff
+from webcrawl.errors import ConfigurationError
 
 OOXML = "application/vnd.openxmlformats-officedocument"
 
@@ -118,6 +120,36 @@ def test_what_is_no_signature(start: bytes) -> None:
 def test_any_start_can_be_asked(start: bytes) -> None:
     for head in (b"", b"\x1aE\xdf\xa3", b"\0\0\0\x10ftyp", b"\xff\xfb\x90"):
         assert signature(head + start) is None or "/" in str(signature(head + start))
+
+
+@pytest.fixture
+def djvu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sniffing, "_EXTENSIONS", {**sniffing._EXTENSIONS})
+    monkeypatch.setattr(sniffing, "_added_types", set())
+    monkeypatch.setattr(signatures, "_added", {})
+    sniffing.add_types(
+        {"image/x.djvu"},
+        {".djvu": "image/vnd.djvu"},
+        {rb"AT&TFORM....DJV": "image/vnd.djvu", rb"<!-- djvu": "text/djvu"},
+    )
+
+
+@pytest.mark.usefixtures("djvu")
+def test_added_types() -> None:
+    start = b"AT&TFORM\0\0\n\0DJVU"
+    assert {"image/x.djvu", "image/vnd.djvu", "text/djvu"} <= sniffing.known_types()
+    assert signatures.signature(start) == "image/vnd.djvu"
+    for header in (None, "application/octet-stream", "text/html", "image/png"):
+        assert sniff(header, start, URL).mime_type == "image/vnd.djvu"
+    assert sniff("text/html", b"<!-- djvu -->", URL).mime_type == "text/djvu"
+    assert sniff("application/octet-stream", b"\0", URL + "a.DjVu").mime_type == "image/vnd.djvu"
+    assert sniff("application/pdf", start, URL + "a.djvu").mime_type == "application/pdf"
+
+
+@pytest.mark.parametrize("extension", ["djvu", ".DJVU"])
+def test_an_extension_that_never_matches_is_an_error(extension: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"'{extension}'"):
+        sniffing.add_types((), {extension: "image/vnd.djvu"})
 
 
 TAGS = ["!DOCTYPE HTML", "HTML", "HEAD", "SCRIPT", "IFRAME", "H1", "DIV", "FONT", "TABLE"]

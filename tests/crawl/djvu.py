@@ -1,0 +1,20 @@
+"""A pipeline for a type that nothing else of the project knows."""
+
+from __future__ import annotations
+
+from webcrawl.crawler.pages.mime_pipeline import MimePipeline
+from webcrawl.documents.document import Document
+from webcrawl.documents.mime.facts import Facts
+
+
+class DjvuPipeline(MimePipeline):
+    """Reads the kind of a DjVu file."""
+
+    types = frozenset({"image/vnd.djvu"})
+    extensions = {".djvu": "image/vnd.djvu"}
+    signatures = {rb"AT&TFORM....DJV[UM]": "image/vnd.djvu"}
+    reader = f"{__name__}:read"
+
+
+def read(document: Document) -> Facts:
+    return Facts(title=document.start(16)[12:].decode())

@@ -1,4 +1,4 @@
-"""EPUB: what a book says of itself, the text of its chapters, and where they lead."""
+"""EPUB: the metadata of a book, the text of its chapters, and their links."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class EpubPipeline(MimePipeline):
 
 
 def read(document: Document) -> Facts:
-    """The facts of a book; raises UnreadableDocument."""
+    """Returns the facts of a book; raises UnreadableDocument."""
     book = Zipped(document)
     packages = _attributes(book, "META-INF/container.xml", "rootfile", "full-path")
     package = packages[0] if packages else "content.opf"
-    said = first_texts(book.xml(package))
+    metadata = first_texts(book.xml(package))
     chapters = [
         LexborHTMLParser(expanded(book.read(name)))
         for address in _attributes(book, package, "item", "href")
@@ -37,19 +37,19 @@ def read(document: Document) -> Facts:
     ]
     addresses = [a.attributes["href"] or "" for chapter in chapters for a in chapter.css("a[href^=http]")]
     return Facts(
-        title=said.get("title"),
-        author=said.get("creator"),
-        description=said.get("description"),
-        language=language(said.get("language")),
-        published=w3c_time(said.get("date", "")),
+        title=metadata.get("title"),
+        author=metadata.get("creator"),
+        description=metadata.get("description"),
+        language=language(metadata.get("language")),
+        published=w3c_time(metadata.get("date", "")),
         text=" ".join(map(visible_text, chapters)),
         links=[Link(url) for url in absolute(addresses, document.url)],
-        details={"chapters": len(chapters), "publisher": said.get("publisher")},
+        details={"chapters": len(chapters), "publisher": metadata.get("publisher")},
     )
 
 
 def _attributes(book: Zipped, name: str, element: str, attribute: str) -> list[str]:
-    """An attribute of all elements of a name in one of the book's XML files."""
+    """Returns an attribute of all elements of that name in one of the book's XML files."""
     return [
         value
         for one in book.xml(name).iter()

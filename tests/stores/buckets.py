@@ -18,7 +18,7 @@ from tests.s3server import ACCESS_KEY, SECRET_KEY, Line
 from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
 from webcrawl.page import Page
-from webcrawl.stores.s3 import S3Archive
+from webcrawl.stores.spooled_archive import S3Archive
 
 NOW = datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
 

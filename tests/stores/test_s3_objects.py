@@ -16,7 +16,7 @@ from tests.crawls import CHECKOUT
 from tests.s3server import Line, S3Server, weed_binary
 from tests.stores.buckets import archive, archived, eventually, files, page, uploads_end, within
 from webcrawl.errors import StoreError, StoreUnavailable
-from webcrawl.stores.bucket import FAILURES, Bucket
+from webcrawl.stores.objects.s3 import FAILURES, Bucket
 
 pytestmark = pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")
 
@@ -27,7 +27,7 @@ PART = 5 * 1024 * 1024
 @pytest.fixture(autouse=True)
 def smaller_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """As small as S3 takes them."""
-    monkeypatch.setattr("webcrawl.stores.bucket._PART_BYTES", PART)
+    monkeypatch.setattr("webcrawl.stores.objects.s3._PART_BYTES", PART)
 
 
 def stored(size: int, folder: Path) -> Path:
@@ -136,7 +136,7 @@ def test_parts_that_a_killed_process_left_are_given_up(
     program = """
         import sys
         from pathlib import Path
-        import webcrawl.stores.bucket as bucket
+        import webcrawl.stores.objects.s3 as bucket
         from tests.stores.test_s3_objects import PART, put
         bucket._PART_BYTES = PART
         put(Path(sys.argv[1]))

@@ -20,11 +20,15 @@ from urllib.parse import unquote, urlsplit
 
 import msgpack
 
-from webcrawl.errors import PartLost, StoreError
-from webcrawl.stores import durable
+from webcrawl.errors import StoreError
+from webcrawl.stores.objects import folder as durable
 
 _FIRST_LINE = b"webcrawl segment 1\n"
 _COMPRESSION = 6
+
+
+class PartLost(StoreError):
+    """A part is damaged, or its segment does not exist: trying again would not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +157,7 @@ class BucketSegments:
     """Segments as objects of a bucket."""
 
     def __init__(self, bucket: str, prefix: str) -> None:
-        from webcrawl.stores.bucket import Bucket
+        from webcrawl.stores.objects.s3 import Bucket
 
         meanwhile = "hosts with long queues wait"
         self._bucket = Bucket(bucket, prefix, setting="FRONTIER_SPILL_URI", meanwhile=meanwhile)
@@ -166,7 +170,7 @@ class BucketSegments:
         self._bucket.write(name, data)
 
     def read(self, name: str, offset: int, length: int) -> bytes:
-        from webcrawl.errors import NoSuchObject
+        from webcrawl.stores.objects.s3 import NoSuchObject
 
         try:
             return self._bucket.read(name, offset, length)

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from webcrawl.config import StoreConfig
 from webcrawl.page import Page
-from webcrawl.stores.folder import FolderArchive
+from webcrawl.stores.folder_archive import FolderArchive
 from webcrawl.stores.record import StoredRecord
 from webcrawl.stores.warc import StoredFile, WarcPlace
 
@@ -45,7 +45,7 @@ def open_archive(
         "min_free": config.min_free,
     }
     if uri.scheme == "s3":
-        from webcrawl.stores.s3 import S3Archive
+        from webcrawl.stores.spooled_archive import S3Archive
 
         spool = config.data_dir / "spool"
         return S3Archive(uri.netloc, uri.path.strip("/"), spool, spool_max=config.spool_max, **files)

@@ -25,7 +25,7 @@ from webcrawl.page import Page
 from webcrawl.results.linkcheck import problems
 from webcrawl.results.mirror import write_mirror
 from webcrawl.stores.bodies import Bodies
-from webcrawl.stores.folder import FolderArchive
+from webcrawl.stores.folder_archive import FolderArchive
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.stored_pages import StoredPages
 from webcrawl.stores.warc import WarcPlace

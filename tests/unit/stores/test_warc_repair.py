@@ -21,7 +21,7 @@ from hypothesis import given, strategies as st
 
 from tests.unit.warcs import check, exchange, one_file, replay, warcs
 from webcrawl.errors import StoreError
-from webcrawl.stores.folder import FolderArchive
+from webcrawl.stores.folder_archive import FolderArchive
 from webcrawl.stores.record import Record, inflated, members
 from webcrawl.stores.warc import OPEN, WarcWriter, read_record, repair
 
@@ -148,7 +148,7 @@ def test_kill_loses_nothing_that_was_written(tmp_path: Path) -> None:
 def test_what_a_dead_worker_left_open_is_closed_by_one_that_lives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webcrawl.stores.folder._REPAIR_SECONDS", 0.0)
+    monkeypatch.setattr("webcrawl.stores.folder_archive._REPAIR_SECONDS", 0.0)
     living = FolderArchive(tmp_path)
     dead = WarcWriter(tmp_path, "crawl", "x")
     place = dead.write(exchange("a"))

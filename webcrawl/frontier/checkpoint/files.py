@@ -26,7 +26,7 @@ from urllib.parse import unquote, urlsplit
 import msgpack
 
 from webcrawl.errors import ConfigurationError, StoreError
-from webcrawl.stores import durable
+from webcrawl.stores.objects import folder as durable
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -217,7 +217,7 @@ class BucketPlace:
     """A checkpoint in S3, by way of a folder that is removed in the end."""
 
     def __init__(self, uri: str, bucket: str, prefix: str) -> None:
-        from webcrawl.stores.bucket import Bucket
+        from webcrawl.stores.objects.s3 import Bucket
 
         self.uri = uri
         self._bucket = Bucket(bucket, prefix, setting="checkpoint", meanwhile="the checkpoint may fail")
@@ -226,7 +226,7 @@ class BucketPlace:
         self.folder = Path(self._temporary.name)
 
     def keep(self, path: Path) -> None:
-        from webcrawl.stores.bucket import FAILURES
+        from webcrawl.stores.objects.s3 import FAILURES
 
         try:
             self._bucket.put(path, lambda: False)

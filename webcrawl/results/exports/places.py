@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from webcrawl.errors import NoSuchObject, StoreError
-from webcrawl.stores.bucket import FAILURES, Bucket
+from webcrawl.errors import StoreError
+from webcrawl.stores.objects.s3 import FAILURES, Bucket, NoSuchObject
 
 MANIFEST = "_export.json"
 _MOST_MANIFEST_BYTES = 64_000_000

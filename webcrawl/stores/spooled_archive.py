@@ -21,9 +21,9 @@ from pathlib import Path
 from webcrawl.documents.disk import occupied
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.page import Page
-from webcrawl.stores.bucket import FAILURES, UNREACHABLE, Bucket
 from webcrawl.stores.file_lock import claimed
-from webcrawl.stores.folder import FolderArchive
+from webcrawl.stores.folder_archive import FolderArchive
+from webcrawl.stores.objects.s3 import FAILURES, UNREACHABLE, Bucket
 from webcrawl.stores.record import StoredRecord, inflated, parse
 from webcrawl.stores.warc import FINISHED, OPEN, StoredFile, WarcPlace, index_name, read_member, read_record
 

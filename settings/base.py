@@ -15,6 +15,10 @@ ROBOTS_META_OBEY = True
 # --- Where things go -------------------------------------------------------------------------------------------------
 DATA_DIR = "data"
 STORE_URI: str | None = None
+OBJECT_STORES = {
+    "file": "webcrawl.stores.objects.folder.FolderStore",
+    "s3": "webcrawl.stores.objects.s3.S3Store",
+}
 METADATA_URI: str | None = None
 METADATA_HISTORY = 30
 WARC_ROLL_BYTES = 1_000_000_000

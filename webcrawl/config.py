@@ -5,12 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
 from webcrawl.errors import ConfigurationError
+
+OBJECT_STORES: Mapping[str, str] = {
+    "file": "webcrawl.stores.objects.folder.FolderStore",
+    "s3": "webcrawl.stores.objects.s3.S3Store",
+}
+"""URI scheme -> path of the ObjectStore class that comes with the project."""
 
 DEFAULTS: Mapping[str, Any] = {
     "CRAWL_MAX_BYTES": 0,
@@ -37,6 +43,7 @@ DEFAULTS: Mapping[str, Any] = {
     "MIME_TIMEOUT": 20,
     "NEAR_DUPLICATES": "mark",
     "NEAR_DUPLICATES_FOLLOW": True,
+    "OBJECT_STORES": OBJECT_STORES,
     "POLITENESS_BACKOFF": 60,
     "POLITENESS_CONNECT_BACKOFF": 10,
     "POLITENESS_FORGIVE_AFTER": 1_800,
@@ -177,7 +184,7 @@ class StoreConfig:
     """Where pages and their metadata go."""
 
     pages: str
-    """URI of a folder (file:///...) or bucket (s3://bucket/prefix)."""
+    """URI of an object store: file:///folder, s3://bucket/prefix, or a scheme of OBJECT_STORES."""
     metadata: str
     """SQLAlchemy URI."""
     data_dir: Path
@@ -192,14 +199,15 @@ class StoreConfig:
     """Earlier fetches of a URL that are kept."""
     listeners: int = 0
     """Pages that are kept for listeners; 0: none are published."""
+    object_stores: Mapping[str, str] = field(default_factory=lambda: OBJECT_STORES)
+    """URI scheme -> path of an ObjectStore class."""
 
     @classmethod
     def from_settings(cls, settings: Settings) -> StoreConfig:
         folder = data_dir(settings)
+        classes = object_stores(settings)
         pages = settings.get("STORE_URI") or (folder / "warc").resolve().as_uri()
-        scheme = urlsplit(pages).scheme
-        if scheme not in ("file", "s3"):
-            raise ConfigurationError(f"STORE_URI {pages!r}: use file:///folder or s3://bucket/prefix")
+        check_store_uri("STORE_URI", pages, classes)
         metadata = settings.get("METADATA_URI") or "sqlite"
         if metadata == "sqlite":
             metadata = f"sqlite:///{(folder / 'metadata.db').resolve()}"
@@ -217,7 +225,33 @@ class StoreConfig:
             min_free=whole(settings, "STORE_MIN_FREE_BYTES", least=0),
             history=whole(settings, "METADATA_HISTORY", least=0),
             listeners=whole(settings, "LISTENERS_MAXLEN", least=0),
+            object_stores=classes,
         )
+
+
+_STORE_URIS = {
+    "file": (re.compile("file://(localhost)?/"), "file:///folder"),
+    "s3": (re.compile("s3://[^/]"), "s3://bucket/prefix"),
+}
+"""Scheme -> how its URIs begin, and an example."""
+
+
+def object_stores(settings: Settings) -> dict[str, str]:
+    """OBJECT_STORES merged with its default: URI scheme -> path of an ObjectStore class."""
+    classes = {**OBJECT_STORES, **settings.getdict("OBJECT_STORES")}
+    return {scheme: path for scheme, path in classes.items() if path}
+
+
+def check_store_uri(name: str, uri: str, classes: Mapping[str, str]) -> None:
+    """Raise ConfigurationError, naming the setting or argument `name`, unless `classes` has a store for this URI."""
+    scheme = urlsplit(uri).scheme
+    if scheme not in classes:
+        known = ", ".join(f"{one}://" for one in classes)
+        raise ConfigurationError(
+            f"{name} {uri!r}: use a URI that begins with one of {known} (see OBJECT_STORES)"
+        )
+    if scheme in _STORE_URIS and not _STORE_URIS[scheme][0].match(uri):
+        raise ConfigurationError(f"{name} {uri!r}: use {_STORE_URIS[scheme][1]}")
 
 
 def spill_uri(settings: Settings, engine: EngineConfig, stores: StoreConfig) -> str | None:
@@ -226,11 +260,9 @@ def spill_uri(settings: Settings, engine: EngineConfig, stores: StoreConfig) -> 
     if not uri and engine.url is None:
         return (engine.data_dir / "frontier").resolve().as_uri()
     if not uri:
-        return f"{stores.pages.rstrip('/')}/frontier" if stores.pages.startswith("s3:") else None
-    parts = urlsplit(str(uri))
-    is_folder = parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path.startswith("/")
-    if not is_folder and not (parts.scheme == "s3" and parts.netloc):
-        raise ConfigurationError(f"FRONTIER_SPILL_URI {uri!r}: use file:///folder or s3://bucket/prefix")
+        is_shared = urlsplit(stores.pages).scheme != "file"
+        return f"{stores.pages.rstrip('/')}/frontier" if is_shared else None
+    check_store_uri("FRONTIER_SPILL_URI", str(uri), stores.object_stores)
     return str(uri)
 
 
@@ -347,8 +379,8 @@ class PolitenessConfig:
     max_failures: int = 4
 
     def __post_init__(self) -> None:
-        for field, setting in _POLITENESS.items():
-            value = getattr(self, field)
+        for name, setting in _POLITENESS.items():
+            value = getattr(self, name)
             if (
                 isinstance(value, bool)
                 or not isinstance(value, int | float)
@@ -356,11 +388,11 @@ class PolitenessConfig:
                 or value < 0
             ):
                 raise ConfigurationError(f"{setting} must be a number that is not negative, not {value!r}")
-            if field in _COUNTS and (value != int(value) or value < 1):
+            if name in _COUNTS and (value != int(value) or value < 1):
                 raise ConfigurationError(f"{setting} must be a whole number of at least 1, not {value!r}")
-        for field in ("backoff", "connect_backoff"):
-            if getattr(self, field) > self.max_backoff:
-                raise ConfigurationError(f"{_POLITENESS[field]} is larger than {_POLITENESS['max_backoff']}")
+        for name in ("backoff", "connect_backoff"):
+            if getattr(self, name) > self.max_backoff:
+                raise ConfigurationError(f"{_POLITENESS[name]} is larger than {_POLITENESS['max_backoff']}")
 
 
 def politeness(settings: Settings) -> PolitenessConfig:

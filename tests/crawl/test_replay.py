@@ -211,7 +211,7 @@ def test_a_crawl_as_wacz(crawled: tuple[LocalWeb, CrawlResult], tmp_path: Path) 
     meta, block = file.read("indexes/index.idx").splitlines()
     assert json.loads(meta.split(b" ", 2)[2]) == {"format": "cdxj-gzip-1.0", "filename": "index.cdx.gz"}
     assert block.startswith(index[0].partition(b"{")[0].strip())
-    assert f"{output} is there: --force replaces it" in scrapy("wacz", "-o", output, *data, code=1)
+    assert f"{output} exists: --force replaces it" in scrapy("wacz", "-o", output, *data, code=1)
     scrapy("wacz", "-o", output, "--force", *data)
     assert "crawls there: broad" in scrapy("wacz", "-o", tmp_path / "x.wacz", "other", *data, code=1)
     assert "nothing was stored yet" in scrapy(

@@ -17,9 +17,10 @@ from tests.frontier.pages import page
 from webcrawl.engine.keys import Keys
 from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.frontier import Crawl, Frontier
-from webcrawl.frontier.checkpoint.files import FolderPlace, open_place
 from webcrawl.frontier.checkpoint.restore import Importer
 from webcrawl.frontier.checkpoint.save import load, save
+from webcrawl.stores.objects.folder import FolderStore
+from webcrawl.stores.objects.registry import location, open_store
 
 Frontiers = Callable[..., Frontier]
 
@@ -32,18 +33,18 @@ class Copy:
     def __init__(self, crawl: Frontier, copy: Frontier, folder: Path) -> None:
         self.crawl, self.copy = crawl, copy
         self.folder = folder
-        self.place = FolderPlace(folder)
+        self.store = FolderStore(folder.as_uri())
         self.record = Crawl(copy.engine, copy.keys, "w1")
 
     async def save(self, *, force: bool = False, name: str = "x") -> list[str]:
         """Returns the names of the files."""
         exporter = exporter_of(self.crawl, name)
-        await save(exporter, self.place, force=force)
+        await save(exporter, self.store, force=force)
         return sorted(path.name for path in self.folder.iterdir())
 
     async def load(self, *, force: bool = False, name: str = "r") -> None:
         importer = Importer(self.copy.engine, self.copy.keys, name)
-        await load(importer, self.place, self.record, self._clear, self._begun, force=force)
+        await load(importer, self.store, self.record, self._clear, self._begun, force=force)
 
     async def _begun(self) -> None:
         assert await self.record.restoring()
@@ -148,7 +149,7 @@ async def test_a_restore_that_was_killed_lets_nobody_in_and_is_begun_anew(
         (lambda folder: next(folder.glob("shard-00002-*")).unlink(), "is missing"),
         (
             lambda folder: next(folder.glob("shard-00002-*")).write_bytes(gzip.compress(b"another")),
-            "is damaged: its checksum is not that of manifest.json",
+            "is damaged: its checksum differs from that in manifest.json",
         ),
     ],
 )
@@ -191,8 +192,8 @@ async def test_all_crawls_of_an_engine_have_as_many_shards(copy: Copy) -> None:
 
 @pytest.mark.parametrize("uri", ["ftp://host/folder", "file://host/folder", "file:relative", ""])
 def test_other_places_are_refused(uri: str) -> None:
-    with pytest.raises(ConfigurationError, match="name a folder, file:///folder or s3://bucket/prefix"):
-        open_place(uri)
+    with pytest.raises(ConfigurationError, match=f"checkpoint {uri!r}: use "):
+        open_store(location(uri), "checkpoint")
 
 
 async def test_a_folder_that_cannot_be_written_is_named(copy: Copy, tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ from webcrawl.engine.keys import Keys
 from webcrawl.errors import StoreError
 from webcrawl.frontier import Crawl, Frontier
 from webcrawl.frontier.checkpoint.export import Exporter, Record
-from webcrawl.frontier.checkpoint.files import FolderPlace
 from webcrawl.frontier.checkpoint.restore import Importer
 from webcrawl.frontier.checkpoint.save import load, save
+from webcrawl.stores.objects.folder import FolderStore
 
 SHARD = 7
 """The one before which the accident happens."""
@@ -53,14 +53,14 @@ def dies(cluster: LocalCluster, key: str) -> None:
     primary.start()
 
 
-async def begin_anew(frontier: Frontier, place: FolderPlace) -> None:
+async def begin_anew(frontier: Frontier, store: FolderStore) -> None:
     """As an operator does, until a new replica answers in time."""
     for attempt in range(3):
         # as if the time had passed for which one that could not end counts
         for shard_prefix in (frontier.keys.queue(one)[0] for one in range(frontier.keys.shards)):
             await frontier.engine.client.delete(f"{shard_prefix}copying")
         try:
-            return await save(exporter_of(frontier, f"second {attempt}"), place, force=False)
+            return await save(exporter_of(frontier, f"second {attempt}"), store, force=False)
         except StoreError:
             if attempt == 2:
                 raise
@@ -79,7 +79,7 @@ async def test_a_checkpoint_is_void_when_a_slot_moves_or_a_primary_dies(
     shard: int,
 ) -> None:
     """Of a shard that is written already, or is still to be. It leaves nothing, and one that is begun anew is whole."""
-    frontier, place = await frontier_on(), FolderPlace(tmp_path)
+    frontier, store = await frontier_on(), FolderStore(tmp_path.as_uri())
     record = Crawl(frontier.engine, frontier.keys, "w1")
     await record.begin()
     await frontier.engine.retry_until_available(lambda: frontier.add([page(url) for url in URLS]))
@@ -89,19 +89,19 @@ async def test_a_checkpoint_is_void_when_a_slot_moves_or_a_primary_dies(
         usual.engine, usual.keys, "first", usual.tails, accident=lambda: accident(cluster, key)
     )
     with pytest.raises(StoreError, match="anew"):
-        await save(exporter, place, force=False)
+        await save(exporter, store, force=False)
     assert [*tmp_path.iterdir()] == []
 
     (added,) = await frontier.engine.retry_until_available(lambda: frontier.add([page("http://new.test/")]))
     assert added
     await asyncio.to_thread(cluster.settle)
-    await begin_anew(frontier, place)
+    await begin_anew(frontier, store)
     copy = replace(frontier, keys=Keys("copy", 16))
 
     async def nothing() -> None:
         pass
 
     importer = Importer(copy.engine, copy.keys, "r")
-    await load(importer, place, Crawl(copy.engine, copy.keys, "w1"), nothing, nothing, force=False)
+    await load(importer, store, Crawl(copy.engine, copy.keys, "w1"), nothing, nothing, force=False)
     counts = await copy.counts()
     assert (counts.queued, counts.seen) == (121, 121)

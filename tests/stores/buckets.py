@@ -18,7 +18,8 @@ from tests.s3server import ACCESS_KEY, SECRET_KEY, Line
 from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
 from webcrawl.page import Page
-from webcrawl.stores.spooled_archive import S3Archive
+from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.spooled_archive import SpooledArchive
 
 NOW = datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
 
@@ -44,8 +45,10 @@ def page(path: str, payload: bytes = b"<p>body") -> Page:
     return page
 
 
-def archive(spool: Path, prefix_path: str = "crawl/1", **options: Any) -> S3Archive:
-    return S3Archive("pages", prefix_path, spool, prefix="crawl", software="webcrawl/1", **options)
+def archive(spool: Path, prefix_path: str = "crawl/1", **options: Any) -> SpooledArchive:
+    folder = spool / "pages" / prefix_path
+    store = open_store(f"s3://pages/{prefix_path}", "STORE_URI")
+    return SpooledArchive(store, folder, prefix="crawl", software="webcrawl/1", **options)
 
 
 def archived(objects: dict[str, bytes]) -> dict[str, bytes]:

@@ -12,9 +12,10 @@ from tests.s3server import Line, weed_binary
 from tests.stores.buckets import NOW
 from webcrawl.errors import StoreError
 from webcrawl.results.exports.export import export
+from webcrawl.results.exports.manifest import MANIFEST
 from webcrawl.results.exports.parts import JsonLinesPart
-from webcrawl.results.exports.places import MANIFEST, open_place
 from webcrawl.stores.columns import pages
+from webcrawl.stores.objects.registry import open_store
 
 pytestmark = pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")
 
@@ -25,7 +26,7 @@ ROWS = [
 
 
 def exported(where: str, rows: list[dict[str, Any]], *, force: bool = False) -> dict[str, Any]:
-    return export(rows, open_place(where), JsonLinesPart, "date", source="the test", force=force)
+    return export(rows, open_store(where, "--output"), JsonLinesPart, "date", source="the test", force=force)
 
 
 def test_an_export_is_in_the_bucket_and_is_replaced_when_that_is_said(
@@ -48,7 +49,7 @@ def test_a_bucket_that_is_not_there_or_away_is_named(
 ) -> None:
     with pytest.raises(StoreError, match="no-such-bucket"):
         exported("s3://no-such-bucket/x", ROWS)
-    place = open_place("s3://pages/x")
+    store = open_store("s3://pages/x", "--output")
     line.cut()
-    with pytest.raises(StoreError, match="cannot export to s3://pages/x"):
-        export(ROWS, place, JsonLinesPart, "none", source="the test")
+    with pytest.raises(StoreError, match="s3://pages/x"):
+        export(ROWS, store, JsonLinesPart, "none", source="the test")

@@ -25,7 +25,7 @@ def test_s3_away_from_beginning_to_end_costs_nothing_but_time(
 ) -> None:
     line.cut()
     store = archive(tmp_path)
-    assert "STORE_URI s3://pages/crawl/1/" in caplog.text
+    assert "STORE_URI s3://pages/crawl/1: " in caplog.text
     places = [store.write(page(name)) for name in "ab"]
     caplog.clear()
     with within(30):

@@ -36,8 +36,8 @@ class Command(SessionCommand):
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.frontier.checkpoint.export import Exporter
-        from webcrawl.frontier.checkpoint.files import open_place
         from webcrawl.frontier.checkpoint.save import save
+        from webcrawl.stores.objects.registry import location, open_store
 
         connection = session.connection
         if not 1 <= len(args) <= 2:
@@ -50,15 +50,12 @@ class Command(SessionCommand):
         if await connection.crawl.restoring():
             raise StoreError(f"crawl {connection.keys.crawl!r} is not yet, or only in part, restored")
         await connection.tails.check()
-        place = open_place(args[0])
-        try:
-            exporter = Exporter(connection.engine, connection.keys, connection.worker, connection.tails)
-            manifest = await save(exporter, place, force=opts.force)
-        finally:
-            place.close()
+        store = open_store(location(args[0]), "checkpoint", session.stores.object_stores)
+        exporter = Exporter(connection.engine, connection.keys, connection.worker, connection.tails)
+        manifest = await save(exporter, store, force=opts.force)
         size = sum(file.bytes for file in manifest.files)
         print(
-            f"Crawl {manifest.crawl!r} is in {place.uri}: {manifest.counts['open']:,} URLs to crawl, "
+            f"Crawl {manifest.crawl!r} is in {store.uri()}: {manifest.counts['open']:,} URLs to crawl, "
             f"{manifest.counts['seen']:,} seen, {size / 1e6:,.1f} MB."
         )
         if lost := manifest.counts["lost"]:

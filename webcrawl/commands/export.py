@@ -52,7 +52,7 @@ class Command(SessionCommand):
         from webcrawl.crawler.command import existing_metadata, host_named
         from webcrawl.results.exports.export import export
         from webcrawl.results.exports.parts import FORMATS
-        from webcrawl.results.exports.places import open_place
+        from webcrawl.stores.objects.registry import location, open_store
         from webcrawl.stores.selection import of_crawl, of_type, since, with_status
 
         if args or not opts.output:
@@ -61,15 +61,15 @@ class Command(SessionCommand):
         conditions = {"crawl": of_crawl, "since": since, "status": with_status, "type": of_type}
         only = {name: value for name in ("host", *conditions) if (value := getattr(opts, name))}
         where = [conditions[name](value) for name, value in only.items() if name in conditions]
-        place = open_place(opts.output)
+        store = open_store(location(opts.output), "--output", session.stores.object_stores)
         with existing_metadata(session) as metadata:
             manifest = export(
                 metadata.scan(host, where=where),
-                place,
+                store,
                 FORMATS[opts.format],
                 opts.partition,
                 source=metadata.name,
                 only=only,
                 force=opts.force,
             )
-        print(f"{manifest['rows']:,} pages in {len(manifest['files']):,} files are in {place.uri}.")
+        print(f"{manifest['rows']:,} pages in {len(manifest['files']):,} files are in {store.uri()}.")

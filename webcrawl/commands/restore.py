@@ -30,24 +30,24 @@ class Command(SessionCommand):
         parser.add_argument("--force", action="store_true", help="first forget the crawl that is there")
 
     def crawl_id(self, args: list[str]) -> str:
-        from webcrawl.frontier.checkpoint.files import load_manifest, open_place
+        from webcrawl.config import object_stores
+        from webcrawl.frontier.checkpoint.files import load_manifest
+        from webcrawl.stores.objects.registry import location, open_store
 
         if not 1 <= len(args) <= 2:
             raise UsageError(
                 "name the folder or s3://bucket/prefix of a checkpoint, and a crawl for another name"
             )
-        place = open_place(args[0])
-        try:
-            crawl = load_manifest(place).crawl
-        finally:
-            place.close()
         assert self.settings is not None
+        classes = object_stores(self.settings)
+        store = open_store(location(args[0]), "checkpoint", classes, check=False)
+        crawl = load_manifest(store).crawl
         return args[1] if len(args) > 1 else str(self.settings.get("CRAWL_ID") or crawl)
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
-        from webcrawl.frontier.checkpoint.files import open_place
         from webcrawl.frontier.checkpoint.restore import Importer
         from webcrawl.frontier.checkpoint.save import load
+        from webcrawl.stores.objects.registry import location, open_store
 
         connection = session.connection
         if session.config.bloom:
@@ -60,13 +60,13 @@ class Command(SessionCommand):
             await connection.begin_tails()
             connection.tails.start(lambda: range(connection.keys.shards))
 
-        place = open_place(args[0])
+        classes = session.stores.object_stores
+        store = open_store(location(args[0]), "checkpoint", classes, check=False)
         try:
             importer = Importer(connection.engine, connection.keys, connection.worker)
-            await load(importer, place, connection.crawl, connection.clear, begun, force=opts.force)
+            await load(importer, store, connection.crawl, connection.clear, begun, force=opts.force)
         finally:
             await connection.tails.stop()
-            place.close()
         counts = await connection.frontier.counts()
         paused = " It was paused, and still is: scrapy resume." if await connection.crawl.paused() else ""
         print(

@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 from scrapy.exceptions import UsageError
 
@@ -19,7 +17,8 @@ if TYPE_CHECKING:
     from webcrawl.stores.archive import Archive
     from webcrawl.stores.bodies import Bodies
     from webcrawl.stores.metadata import Metadata
-    from webcrawl.stores.wacz import Capture
+    from webcrawl.stores.objects.store import ObjectStore
+    from webcrawl.stores.wacz import Capture, Contents, Describe
     from webcrawl.stores.warc import StoredFile
 
 
@@ -45,46 +44,76 @@ class Command(SessionCommand):
         return args[0] if args else DEFAULT_CRAWL
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
-        import webcrawl
         from webcrawl.crawler.command import metadata_if_any
-        from webcrawl.stores import wacz
         from webcrawl.stores.archive import open_archive
         from webcrawl.stores.bodies import Bodies
+        from webcrawl.stores.objects.registry import object_location, open_store
 
         if len(args) > 1 or not opts.output:
-            raise UsageError("say where to: -o file.wacz; and a crawl if it is not the default one")
-        output = Path(opts.output)
-        if output.exists() and not opts.force:
-            raise StoreError(f"{output} is there: --force replaces it")
-        uri = urlsplit(session.stores.pages)
-        if uri.scheme == "file" and not Path(unquote(uri.path)).is_dir():
-            raise StoreError(f"nothing was stored yet: there is no {unquote(uri.path)}")
+            raise UsageError("name the file to write: -o file.wacz; and a crawl if it is not the default one")
+        parent, name = object_location(opts.output)
+        if not name:
+            raise UsageError(f"{opts.output} is not the name of a file")
+        store = open_store(parent, "--output", session.stores.object_stores)
+        if store.size(name) is not None and not opts.force:
+            raise StoreError(f"{store.uri(name)} exists: --force replaces it")
+        _check_archive(session)
         archive = open_archive(session.stores)
         metadata = metadata_if_any(session)
         if metadata is None:
             print("There is no metadata database here: the list of pages has no titles.", file=sys.stderr)
         try:
-            packed = wacz.write(
-                output,
-                _of_crawl(archive, session),
-                _Describe(Bodies(archive, session.fetch), metadata, opts.text),
-                title=opts.title or f"Crawl {session.connection.keys.crawl}",
-                software=f"webcrawl/{webcrawl.__version__}",
+            warcs = _of_crawl(archive, session)
+            describe = _Describe(Bodies(archive, session.fetch), metadata, opts.text)
+            packed = _pack(
+                store, name, warcs, describe, opts.title or f"Crawl {session.connection.keys.crawl}"
             )
         finally:
             if metadata is not None:
                 metadata.close()
-        print(
-            f"{packed.pages:,} pages, {packed.records:,} records of {packed.files:,} WARC files "
-            f"are in {output}: {output.stat().st_size / 1e6:,.1f} MB."
+        _report(packed, store, name)
+
+
+def _check_archive(session: Session) -> None:
+    """Raise StoreError when the archive is a folder that does not exist, which opening it would make."""
+    from webcrawl.stores.objects.registry import open_store
+
+    folder = open_store(session.stores.pages, "STORE_URI", session.stores.object_stores, check=False).folder
+    if folder is not None and not folder.is_dir():
+        raise StoreError(f"nothing was stored yet: {folder} does not exist")
+
+
+def _pack(
+    store: ObjectStore,
+    name: str,
+    warcs: Sequence[tuple[StoredFile, StoredFile]],
+    describe: Describe,
+    title: str,
+) -> Contents:
+    import webcrawl
+    from webcrawl.stores import wacz
+
+    with store.workspace() as folder:
+        packed = wacz.write(
+            folder / name, warcs, describe, title=title, software=f"webcrawl/{webcrawl.__version__}"
         )
-        if packed.without_body:
-            print(
-                f"{packed.without_body:,} answers say that a page is unchanged (304), and its body is not among the "
-                "records of that URL here: where another crawl archived it, these pages are not listed, and cannot be "
-                "replayed from this file alone.",
-                file=sys.stderr,
-            )
+        store.move_file(name, folder / name)
+    return packed
+
+
+def _report(packed: Contents, store: ObjectStore, name: str) -> None:
+    size = store.size(name) or 0
+    print(
+        f"{packed.pages:,} pages, {packed.records:,} records of {packed.files:,} WARC files "
+        f"are in {store.uri(name)}: {size / 1e6:,.1f} MB."
+    )
+    if packed.without_body:
+        print(
+            f"{packed.without_body:,} answers say that a page is unchanged (304), and its body is not among the "
+            "records of that URL here. If another crawl archived it, these pages are not listed, and cannot be "
+            "replayed from this file alone.",
+            file=sys.stderr,
+        )
 
 
 def _of_crawl(archive: Archive, session: Session) -> list[tuple[StoredFile, StoredFile]]:

@@ -6,7 +6,7 @@ import logging
 import os
 import socket
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -50,7 +50,12 @@ class Connection:
     tails: Tails
 
     def __init__(
-        self, config: EngineConfig, frontier: FrontierConfig, turns: Turns, spill_uri: str | None
+        self,
+        config: EngineConfig,
+        frontier: FrontierConfig,
+        turns: Turns,
+        spill_uri: str | None,
+        object_stores: Mapping[str, str],
     ) -> None:
         self.config = config
         self.keys = Keys(frontier.crawl_id, frontier.shards)
@@ -63,6 +68,7 @@ class Connection:
         self._frontier_config = frontier
         self._turns = turns
         self._spill_uri = spill_uri
+        self._object_stores = object_stores
         self._embedded: Any = None
         self._clears_on_close = False
 
@@ -92,7 +98,7 @@ class Connection:
             weight=config.weight,
         )
         self.crawl = Crawl(self.engine, self.keys, self.worker, min(config.lease_seconds, _WORKER_SECONDS))
-        self.tails = Tails(self.engine, self.keys, self.crawl, self._spill_uri)
+        self.tails = Tails(self.engine, self.keys, self.crawl, self._spill_uri, self._object_stores)
         if config.bloom:
             self.bloom = BloomSeen(self.config.data_dir / "seen" / f"{self.keys.crawl}.bloom")
         self.is_open = True
@@ -109,7 +115,7 @@ class Connection:
             self.keys = replace(self.keys, shards=shards)
             self.frontier = replace(self.frontier, keys=self.keys)
             self.crawl = replace(self.crawl, keys=self.keys)
-            self.tails = Tails(self.engine, self.keys, self.crawl, self._spill_uri)
+            self.tails = Tails(self.engine, self.keys, self.crawl, self._spill_uri, self._object_stores)
         return True
 
     async def open(self) -> None:

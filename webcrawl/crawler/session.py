@@ -72,7 +72,11 @@ class Session:
         )
         engine = EngineConfig.from_settings(settings)
         self.connection = Connection(
-            engine, self.config, self.turns, spill_uri(settings, engine, self.stores)
+            engine,
+            self.config,
+            self.turns,
+            spill_uri(settings, engine, self.stores),
+            self.stores.object_stores,
         )
         ignored = settings.get("URL_IGNORED_PARAMETERS")
         self.canonicalizer = Canonicalizer(TRACKING_PARAMETERS if ignored is None else tuple(ignored))

@@ -9,16 +9,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from webcrawl.config import OBJECT_STORES
 from webcrawl.engine.client import UNAVAILABLE, Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import Call
 from webcrawl.errors import ConfigurationError, PartLost, StoreError
 from webcrawl.frontier.crawl import Crawl
-from webcrawl.frontier.segments import Part, SegmentStore, open_store, pack, unpack
+from webcrawl.frontier.segments import Part, pack, read_part
+from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import ObjectStore
 
 logger = logging.getLogger(__name__)
 
@@ -51,20 +54,28 @@ class Plan:
 
 
 class Tails:
-    """The store's side of one crawl's queues. `uri` is a folder (file:///...) or a bucket (s3://...), None is neither.
+    """The store's side of one crawl's queues. `uri` names an object store; None: there is none.
 
     The verbs raise StoreError while the store is away, and what `UNAVAILABLE` names while the engine is.
     """
 
     def __init__(
-        self, engine: Engine, keys: Keys, crawl: Crawl, uri: str | None, *, kept_seconds: float = KEPT_SECONDS
+        self,
+        engine: Engine,
+        keys: Keys,
+        crawl: Crawl,
+        uri: str | None,
+        object_stores: Mapping[str, str] = OBJECT_STORES,
+        *,
+        kept_seconds: float = KEPT_SECONDS,
     ) -> None:
         self._engine = engine
         self._keys = keys
         self._crawl = crawl
         self._uri = uri
+        self._object_stores = object_stores
         self._kept_ms = int(kept_seconds * 1000)
-        self._opened: SegmentStore | None = None
+        self._opened: ObjectStore | None = None
         self._serving: asyncio.Task[None] | None = None
 
     async def check(self) -> None:
@@ -80,10 +91,10 @@ class Tails:
             return
         store, folder = await self._store(), await self._crawl.tails()
         try:
-            if folder is None or await asyncio.to_thread(store.exists, f"{folder}/{_MARKER}"):
+            if folder is None or await asyncio.to_thread(store.size, f"{folder}/{_MARKER}") is not None:
                 return
             if not await self._has_segments():
-                await asyncio.to_thread(store.write, f"{folder}/{_MARKER}", b"")
+                await asyncio.to_thread(store.put, f"{folder}/{_MARKER}", b"")
                 return
         except StoreError as error:
             logger.warning("FRONTIER_SPILL_URI %s: %s; hosts with long queues wait", store.uri(), error)
@@ -99,7 +110,7 @@ class Tails:
             return
         try:
             store = await self._store()
-            await asyncio.to_thread(store.clear, folder)
+            await asyncio.to_thread(store.delete_folder, folder)
         except StoreError as error:
             logger.warning("The segments in %s of %s stay: %s", folder, self._uri, error)
 
@@ -182,7 +193,7 @@ class Tails:
         store = await self._store()
         await self._be_there(store, place)
         data, parts = pack(plan.segment, [entries for _, entries in plan.writes])
-        await asyncio.to_thread(store.write, f"{place}/{plan.segment}", data)
+        await asyncio.to_thread(store.put, f"{place}/{plan.segment}", data)
         arguments: list[str | bytes | int] = [plan.segment]
         for (queue, _), part in zip(plan.writes, parts, strict=True):
             arguments += [queue, part.offset, part.length, part.urls, part.checksum]
@@ -209,17 +220,16 @@ class Tails:
     async def _part(self, place: str, descriptor: bytes) -> list[bytes]:
         store, part = await self._store(), Part.parse(descriptor)
         try:
-            raw = await asyncio.to_thread(store.read, f"{place}/{part.segment}", part.offset, part.length)
-            return unpack(raw, part)
+            return await asyncio.to_thread(read_part, store, f"{place}/{part.segment}", part)
         except PartLost:
             await self._be_there(store, place)
             raise
 
     @staticmethod
-    async def _be_there(store: SegmentStore, place: str) -> None:
+    async def _be_there(store: ObjectStore, place: str) -> None:
         """Raise StoreError when the crawl's folder is not there: a disk that is not mounted has lost nothing."""
         folder = place.partition("/")[0]
-        if not await asyncio.to_thread(store.exists, f"{folder}/{_MARKER}"):
+        if await asyncio.to_thread(store.size, f"{folder}/{_MARKER}") is None:
             raise StoreError(f"{store.uri(folder)} is not there")
 
     async def _folder(self) -> str:
@@ -229,7 +239,7 @@ class Tails:
         folder = f"{self._keys.crawl}-{uuid.uuid4().hex[:8]}"
         store = await self._store()
         # first: whoever finds the folder's name must find the folder
-        await asyncio.to_thread(store.write, f"{folder}/{_MARKER}", b"")
+        await asyncio.to_thread(store.put, f"{folder}/{_MARKER}", b"")
         return await self._crawl.set_tails(folder)
 
     async def _has_segments(self) -> bool:
@@ -237,10 +247,12 @@ class Tails:
         names = [f"{self._keys.queue(shard)[0]}segments" for shard in range(self._keys.shards)]
         return any([await self._engine.client.exists(name) for name in names])
 
-    async def _store(self) -> SegmentStore:
+    async def _store(self) -> ObjectStore:
         if self._opened is None:
             assert self._uri is not None, "nothing is spilled without a store"
-            self._opened = await asyncio.to_thread(open_store, self._uri)
+            self._opened = await asyncio.to_thread(
+                open_store, self._uri, "FRONTIER_SPILL_URI", self._object_stores
+            )
         return self._opened
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from webcrawl.config import StoreConfig
 from webcrawl.page import Page
 from webcrawl.stores.folder_archive import FolderArchive
+from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.record import StoredRecord
+from webcrawl.stores.spooled_archive import SpooledArchive
 from webcrawl.stores.warc import StoredFile, WarcPlace
 
 
@@ -35,7 +37,7 @@ def open_archive(
     config: StoreConfig, *, prefix: str = "", software: str = "", info: Mapping[str, str] | None = None
 ) -> Archive:
     """The archive at STORE_URI; raises StoreError when it cannot be used."""
-    uri = urlsplit(config.pages)
+    store = open_store(config.pages, "STORE_URI", config.object_stores)
     files: dict[str, Any] = {
         "prefix": prefix,
         "software": software,
@@ -44,9 +46,15 @@ def open_archive(
         "roll_seconds": config.roll_seconds,
         "min_free": config.min_free,
     }
-    if uri.scheme == "s3":
-        from webcrawl.stores.spooled_archive import S3Archive
+    if store.folder is not None:
+        return FolderArchive(store.folder, **files)
+    return SpooledArchive(store, spool_of(config), spool_max=config.spool_max, **files)
 
-        spool = config.data_dir / "spool"
-        return S3Archive(uri.netloc, uri.path.strip("/"), spool, spool_max=config.spool_max, **files)
-    return FolderArchive(Path(unquote(uri.path)), **files)
+
+def spool_of(config: StoreConfig) -> Path:
+    """The folder for files that wait for the store of STORE_URI; another store has another folder."""
+    uri = urlsplit(config.pages)
+    server = uri.netloc.rpartition("@")[2]
+    # no bucket has a colon in its name
+    place = server if uri.scheme == "s3" else f"{uri.scheme}:{server}"
+    return config.data_dir / "spool" / place / uri.path.strip("/")

@@ -17,7 +17,6 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -67,27 +66,20 @@ def write(
     title: str,
     software: str,
 ) -> Contents:
-    """Pack WARC files with their indexes; `output` appears when it is whole. Raises StoreError, OSError."""
-    unfinished = output.with_name(output.name + ".new")
-    try:
-        with zipfile.ZipFile(unfinished, "w") as file, tempfile.TemporaryFile(dir=output.parent) as pages:
-            package = _Package(file)
-            for warc, _ in warcs:
-                package.add(f"archive/{warc.name}", warc.chunks(_CHUNK), warc.size)
-            listed = _Pages(describe)
-            index = _Index()
-            unmodified = _Unmodified()
-            lines = unmodified.counted(heapq.merge(*(_lines(cdxj) for _, cdxj in warcs)))
-            package.add("indexes/index.cdx.gz", index.compressed(listed.taken(lines, pages.write)))
-            package.add("indexes/index.idx", index.blocks)
-            pages.seek(0)
-            package.add("pages/pages.jsonl", iter(lambda: pages.read(_CHUNK), b""), deflate=True)
-            package.finish(title, software)
-        unfinished.replace(output)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            unfinished.unlink()
-        raise
+    """Pack WARC files with their indexes into the new file `output`. Raises StoreError, OSError."""
+    with zipfile.ZipFile(output, "w") as file, tempfile.TemporaryFile(dir=output.parent) as pages:
+        package = _Package(file)
+        for warc, _ in warcs:
+            package.add(f"archive/{warc.name}", warc.chunks(_CHUNK), warc.size)
+        listed = _Pages(describe)
+        index = _Index()
+        unmodified = _Unmodified()
+        lines = unmodified.counted(heapq.merge(*(_lines(cdxj) for _, cdxj in warcs)))
+        package.add("indexes/index.cdx.gz", index.compressed(listed.taken(lines, pages.write)))
+        package.add("indexes/index.idx", index.blocks)
+        pages.seek(0)
+        package.add("pages/pages.jsonl", iter(lambda: pages.read(_CHUNK), b""), deflate=True)
+        package.finish(title, software)
     return Contents(len(warcs), index.records, listed.count, unmodified.without_body)
 
 

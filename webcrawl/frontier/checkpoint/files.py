@@ -10,35 +10,31 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import os
 import re
 import struct
-import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
-from urllib.parse import unquote, urlsplit
+from typing import Any, Self
 
 import msgpack
 
-from webcrawl.errors import ConfigurationError, StoreError
-from webcrawl.stores.objects import folder as durable
+from webcrawl.errors import NoSuchObject, StoreError
+from webcrawl.stores.objects.store import ObjectStore
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 
 _FILE_NAME = re.compile(r"[a-z0-9-]+\.wcf\.gz")
 _FRAME = struct.Struct(">I")
-_PART_BYTES = 16 * 1024 * 1024
 _COMPRESSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class StoredFile:
+class CheckpointFile:
     """A file of a checkpoint: of one shard, or of what belongs to no shard."""
 
     name: str
@@ -60,7 +56,7 @@ class Manifest:
     ended: str
     version: str
     counts: dict[str, int]
-    files: tuple[StoredFile, ...]
+    files: tuple[CheckpointFile, ...]
     format: int = FORMAT
 
     def encoded(self) -> bytes:
@@ -74,42 +70,24 @@ class Manifest:
                 raise StoreError(
                     f"the checkpoint at {uri} has format {found['format']}, and this version of webcrawl reads {FORMAT}"
                 )
-            return cls(**{**found, "files": tuple(StoredFile(**one) for one in found["files"])})
+            return cls(**{**found, "files": tuple(CheckpointFile(**one) for one in found["files"])})
         except (ValueError, TypeError, KeyError) as error:
             raise StoreError(f"{MANIFEST} at {uri} is damaged: {error}") from error
 
 
-class CheckpointPlace(Protocol):
-    """Where a checkpoint lies. `folder` is where its files are made before `keep` puts them there for good."""
-
-    uri: str
-    folder: Path
-
-    def keep(self, path: Path) -> None: ...
-    def fetch(self, file: StoredFile) -> Path: ...
-    def read_manifest(self) -> bytes | None: ...
-    def write_manifest(self, data: bytes) -> None: ...
-    def remove(self, name: str) -> None: ...
-    def close(self) -> None: ...
+def read_manifest(store: ObjectStore) -> bytes | None:
+    """The bytes of the manifest; None when there is no checkpoint."""
+    try:
+        return b"".join(store.chunks(MANIFEST))
+    except NoSuchObject:
+        return None
 
 
-def open_place(uri: str) -> CheckpointPlace:
-    """A folder by its path or file:///..., or s3://bucket/prefix; raises ConfigurationError for anything else."""
-    parts = urlsplit(uri)
-    if parts.scheme == "s3":
-        return BucketPlace(uri, parts.netloc, parts.path.strip("/"))
-    if parts.scheme == "file" and not parts.netloc and parts.path.startswith("/"):
-        return FolderPlace(Path(unquote(parts.path)))
-    if uri and not parts.scheme:
-        return FolderPlace(Path(uri))
-    raise ConfigurationError(f"{uri!r}: name a folder, file:///folder or s3://bucket/prefix")
-
-
-def load_manifest(place: CheckpointPlace) -> Manifest:
+def load_manifest(store: ObjectStore) -> Manifest:
     """The manifest; raises StoreError when there is none."""
-    if (raw := place.read_manifest()) is None:
-        raise StoreError(f"there is no checkpoint at {place.uri}: it has no {MANIFEST}")
-    return Manifest.decoded(raw, place.uri)
+    if (raw := read_manifest(store)) is None:
+        raise StoreError(f"there is no checkpoint at {store.uri()}: it has no {MANIFEST}")
+    return Manifest.decoded(raw, store.uri())
 
 
 class FileWriter:
@@ -118,8 +96,7 @@ class FileWriter:
     def __init__(self, folder: Path, name: str) -> None:
         self.path = folder / name
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._file = gzip.GzipFile(self._new, "wb", compresslevel=_COMPRESSION)
+            self._file = gzip.GzipFile(self.path, "wb", compresslevel=_COMPRESSION)
         except OSError as error:
             raise StoreError(f"cannot write {self.path}: {error}") from error
 
@@ -131,38 +108,36 @@ class FileWriter:
     ) -> None:
         with suppress(OSError):
             self._file.close()
-            self._new.unlink(missing_ok=True)
 
     def write(self, record: list[Any]) -> None:
         packed = msgpack.packb(record)
         self._file.write(_FRAME.pack(len(packed)) + packed)
 
-    def close(self) -> StoredFile:
-        """Finish the file and give it its name."""
+    def close(self) -> CheckpointFile:
+        """Finish the file."""
         self._file.close()
-        with self._new.open("rb") as file:
-            os.fsync(file.fileno())
+        with self.path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-            size = file.tell()
-        self._new.replace(self.path)
-        return StoredFile(self.path.name, size, digest)
-
-    @property
-    def _new(self) -> Path:
-        return durable.unfinished(self.path)
+            return CheckpointFile(self.path.name, file.tell(), digest)
 
 
-def check(path: Path, file: StoredFile) -> None:
-    """Raise StoreError unless these are the bytes that were written."""
+def fetch(store: ObjectStore, file: CheckpointFile, folder: Path) -> Path:
+    """A file of a checkpoint as a local file, downloaded into `folder` if need be.
+
+    Raises StoreError when it is missing or damaged.
+    """
+    uri = store.uri(file.name)
     try:
+        path = store.fetch(file.name, folder)
         with path.open("rb") as opened:
             digest = hashlib.file_digest(opened, "sha256").hexdigest()
-    except FileNotFoundError as error:
-        raise StoreError(f"{path} is missing") from error
+    except NoSuchObject as error:
+        raise StoreError(f"{uri} is missing") from error
     except OSError as error:
-        raise StoreError(f"{path}: {error}") from error
+        raise StoreError(f"{uri}: {error}") from error
     if digest != file.sha256:
-        raise StoreError(f"{path} is damaged: its checksum is not that of {MANIFEST}")
+        raise StoreError(f"{uri} is damaged: its checksum differs from that in {MANIFEST}")
+    return path
 
 
 def records(path: Path) -> Iterator[list[Any]]:
@@ -176,83 +151,3 @@ def records(path: Path) -> Iterator[list[Any]]:
                 yield [kind.decode(), *rest]
     except (OSError, EOFError, ValueError, struct.error, zlib.error) as error:
         raise StoreError(f"{path} cannot be read: {error}") from error
-
-
-class FolderPlace:
-    """A checkpoint in a folder, which is made with its first file."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.uri = str(folder)
-
-    def keep(self, path: Path) -> None:
-        pass
-
-    def fetch(self, file: StoredFile) -> Path:
-        return self.folder / file.name
-
-    def read_manifest(self) -> bytes | None:
-        try:
-            return (self.folder / MANIFEST).read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise StoreError(f"{self.folder / MANIFEST}: {error}") from error
-
-    def write_manifest(self, data: bytes) -> None:
-        try:
-            durable.write(self.folder / MANIFEST, data)  # and the names of the other files
-        except OSError as error:
-            raise StoreError(f"cannot write {self.folder / MANIFEST}: {error}") from error
-
-    def remove(self, name: str) -> None:
-        with suppress(OSError):
-            (self.folder / name).unlink()
-
-    def close(self) -> None:
-        pass
-
-
-class BucketPlace:
-    """A checkpoint in S3, by way of a folder that is removed in the end."""
-
-    def __init__(self, uri: str, bucket: str, prefix: str) -> None:
-        from webcrawl.stores.objects.s3 import Bucket
-
-        self.uri = uri
-        self._bucket = Bucket(bucket, prefix, setting="checkpoint", meanwhile="the checkpoint may fail")
-        self._bucket.check()
-        self._temporary = tempfile.TemporaryDirectory(prefix="checkpoint")
-        self.folder = Path(self._temporary.name)
-
-    def keep(self, path: Path) -> None:
-        from webcrawl.stores.objects.s3 import FAILURES
-
-        try:
-            self._bucket.put(path, lambda: False)
-        except FAILURES as error:
-            raise StoreError(f"cannot write {self.uri}/{path.name}: {error}") from error
-        path.unlink()
-
-    def fetch(self, file: StoredFile) -> Path:
-        path = self.folder / file.name
-        if not path.exists():
-            with path.open("wb") as opened:
-                for offset in range(0, file.bytes, _PART_BYTES):
-                    length = min(_PART_BYTES, file.bytes - offset)
-                    opened.write(self._bucket.read(file.name, offset, length))
-        return path
-
-    def read_manifest(self) -> bytes | None:
-        if not self._bucket.has(MANIFEST):
-            return None
-        return self._bucket.read(MANIFEST, 0, _PART_BYTES)
-
-    def write_manifest(self, data: bytes) -> None:
-        self._bucket.write(MANIFEST, data)
-
-    def remove(self, name: str) -> None:
-        self._bucket.delete(name)
-
-    def close(self) -> None:
-        self._temporary.cleanup()

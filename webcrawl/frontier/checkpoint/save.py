@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import tempfile
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 
 import webcrawl
 from webcrawl.engine.client import UNAVAILABLE
@@ -18,25 +20,27 @@ from webcrawl.errors import StoreError
 from webcrawl.frontier import Crawl
 from webcrawl.frontier.checkpoint.export import HOLD_SECONDS, Exporter, Record
 from webcrawl.frontier.checkpoint.files import (
-    CheckpointPlace,
+    MANIFEST,
+    CheckpointFile,
     FileWriter,
     Manifest,
-    StoredFile,
-    check,
+    fetch,
     load_manifest,
+    read_manifest,
     records,
 )
 from webcrawl.frontier.checkpoint.restore import Importer
+from webcrawl.stores.objects.store import ObjectStore
 
 _RENEW_SECONDS = HOLD_SECONDS / 4
 
 
-async def save(exporter: Exporter, place: CheckpointPlace, *, force: bool) -> Manifest:
+async def save(exporter: Exporter, store: ObjectStore, *, force: bool) -> Manifest:
     """Write a checkpoint; raises StoreError when there is one already, unless it may be replaced (`force`)."""
-    old = place.read_manifest()
+    old = read_manifest(store)
     if old is not None and not force:
-        raise StoreError(f"there is a checkpoint at {place.uri} already: --force replaces it")
-    saving = _Saving(exporter, place)
+        raise StoreError(f"there is a checkpoint at {store.uri()} already: --force replaces it")
+    saving = _Saving(exporter, store)
     try:
         await exporter.begin()
         async with _renewed(exporter.renew):
@@ -50,17 +54,17 @@ async def save(exporter: Exporter, place: CheckpointPlace, *, force: bool) -> Ma
         raise
     if old is not None:
         with suppress(StoreError):  # a damaged one names no files
-            for file in Manifest.decoded(old, place.uri).files:
-                place.remove(file.name)
+            for file in Manifest.decoded(old, store.uri()).files:
+                store.delete(file.name)
     return manifest
 
 
 class _Saving:
     """A checkpoint being written. Its files have names of their own: an older one stays whole until the end."""
 
-    def __init__(self, exporter: Exporter, place: CheckpointPlace) -> None:
+    def __init__(self, exporter: Exporter, store: ObjectStore) -> None:
         self._exporter = exporter
-        self._place = place
+        self._store = store
         self._id = uuid.uuid4().hex[:8]
         self._line = _Line()
         self._counts: dict[str, int] = {}
@@ -71,15 +75,16 @@ class _Saving:
         self._line.clear()
         with suppress(StoreError):
             for name in self._names:
-                self._place.remove(name)
+                self._store.delete(name)
 
     async def run(self) -> Manifest:
         keys = self._exporter.keys
         begun = _now()
-        files = [await self._file("crawl", self._exporter.crawl())]
-        for shard in range(keys.shards):
-            self._line.show(f"shard {shard + 1} of {keys.shards}")
-            files.append(await self._file(f"shard-{shard:05}", self._exporter.shard(shard)))
+        with self._store.workspace() as folder:
+            files = [await self._file(folder, "crawl", self._exporter.crawl())]
+            for shard in range(keys.shards):
+                self._line.show(f"shard {shard + 1} of {keys.shards}")
+                files.append(await self._file(folder, f"shard-{shard:05}", self._exporter.shard(shard)))
         self._line.clear()
         manifest = Manifest(
             keys.crawl,
@@ -90,24 +95,24 @@ class _Saving:
             {**self._counts, "lost": self._exporter.lost},
             tuple(files),
         )
-        await asyncio.to_thread(self._place.write_manifest, manifest.encoded())
+        await asyncio.to_thread(self._store.put, MANIFEST, manifest.encoded())
         return manifest
 
-    async def _file(self, what: str, found: AsyncIterator[Record]) -> StoredFile:
+    async def _file(self, folder: Path, what: str, found: AsyncIterator[Record]) -> CheckpointFile:
         self._names.append(f"{what}-{self._id}.wcf.gz")
-        with FileWriter(self._place.folder, self._names[-1]) as writer:
+        with FileWriter(folder, self._names[-1]) as writer:
             async for record in found:
                 writer.write(record)
                 if record[0] == "counters":
                     self._counts = _counts(record[1])
             stored = await asyncio.to_thread(writer.close)
-            await asyncio.to_thread(self._place.keep, writer.path)
+            await asyncio.to_thread(self._store.move_file, stored.name, writer.path)
         return stored
 
 
 async def load(
     importer: Importer,
-    place: CheckpointPlace,
+    store: ObjectStore,
     crawl: Crawl,
     clear: Callable[[], Awaitable[None]],
     begun: Callable[[], Awaitable[None]],
@@ -118,33 +123,32 @@ async def load(
 
     Raises StoreError, ConfigurationError. A damaged checkpoint touches nothing.
     """
-    manifest = load_manifest(place)
-    for file in manifest.files:
-        await asyncio.to_thread(check, await asyncio.to_thread(place.fetch, file), file)
-    await _check_shards(crawl)
-    await importer.hold()
-    try:
-        if await crawl.exists():
-            await _check_replaceable(crawl, force=force)
-            await clear()
-            await importer.hold()  # this was cleared too
-        async with _renewed(importer.hold):
-            await crawl.begin(restoring=importer.name)
-            await begun()
-            await _fill(importer, place, manifest)
-        await importer.finish()
-    except UNAVAILABLE as error:
-        raise StoreError(f"the engine went away ({error}): run scrapy restore again") from error
-    finally:
-        with suppress(*UNAVAILABLE):
-            await importer.let_go()
+    manifest = load_manifest(store)
+    with tempfile.TemporaryDirectory(prefix="webcrawl-") as folder:
+        paths = [await asyncio.to_thread(fetch, store, file, Path(folder)) for file in manifest.files]
+        await _check_shards(crawl)
+        await importer.hold()
+        try:
+            if await crawl.exists():
+                await _check_replaceable(crawl, force=force)
+                await clear()
+                await importer.hold()  # this was cleared too
+            async with _renewed(importer.hold):
+                await crawl.begin(restoring=importer.name)
+                await begun()
+                await _fill(importer, paths)
+            await importer.finish()
+        except UNAVAILABLE as error:
+            raise StoreError(f"the engine went away ({error}): run scrapy restore again") from error
+        finally:
+            with suppress(*UNAVAILABLE):
+                await importer.let_go()
 
 
-async def _fill(importer: Importer, place: CheckpointPlace, manifest: Manifest) -> None:
+async def _fill(importer: Importer, paths: Sequence[Path]) -> None:
     line = _Line()
-    for number, file in enumerate(manifest.files, 1):
-        line.show(f"file {number} of {len(manifest.files)}, {importer.urls:,} URLs")
-        path = await asyncio.to_thread(place.fetch, file)
+    for number, path in enumerate(paths, 1):
+        line.show(f"file {number} of {len(paths)}, {importer.urls:,} URLs")
         await importer.load(partial(records, path))
     line.clear()
 

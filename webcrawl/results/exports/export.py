@@ -6,7 +6,6 @@ Files are written under a name of this run beside their place, and come into it 
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -18,8 +17,9 @@ import xxhash
 from webcrawl.documents.values import weight
 from webcrawl.errors import StoreError
 from webcrawl.results.exports.fields import FIELDS
+from webcrawl.results.exports.manifest import read_manifest, write_manifest
 from webcrawl.results.exports.parts import Part, Row
-from webcrawl.results.exports.places import MANIFEST, Place
+from webcrawl.stores.objects.store import ObjectStore
 
 BUFFERED_BYTES = 32_000_000
 """Of rows in memory at once, 13,000 or so of a usual size."""
@@ -38,7 +38,7 @@ PARTITIONS: Mapping[str, Callable[[Row], str]] = {
 
 def export(
     rows: Iterable[Row],
-    place: Place,
+    store: ObjectStore,
     part: type[Part],
     partition: str,
     *,
@@ -46,40 +46,50 @@ def export(
     only: Mapping[str, str] | None = None,
     force: bool = False,
 ) -> dict[str, Any]:
-    """Write rows to a place and return the manifest, in which `only` says which rows these are.
+    """Write rows to a store and return the manifest, in which `only` records how the rows were selected.
 
-    Raises StoreError when the place has an export and it is not to be replaced (`force`), or cannot be written.
+    Raises StoreError when the store has an export and `force` is not given, or when it cannot be written.
     """
-    old = place.manifest()
+    old = read_manifest(store)
     if old is not None and not force:
         raise StoreError(
-            f"{place.uri} has an export of {old.get('rows')} rows of {old.get('exported_at')}: --force replaces it"
+            f"{store.uri()} has an export of {old.get('rows')} rows of {old.get('exported_at')}: --force replaces it"
         )
     began = datetime.now(UTC)
-    stamp = f"{began:%Y%m%d%H%M%S%f}"
-    with place.workshop(stamp) as folder:
-        files = _Files(folder, part, PARTITIONS[partition], stamp)
-        try:
-            for row in rows:
-                files.add(row)
-        finally:
-            files.close()
-        manifest = {
-            "exported_at": began.isoformat(),
-            "source": source,
-            "only": dict(only or {}),
-            "format": part.suffix.removeprefix("."),
-            "partition": partition,
-            "rows": sum(files.rows.values()),
-            "files": [{"name": name, "rows": count} for name, count in sorted(files.rows.items())],
-            "fields": dict(FIELDS),
-        }
-        for name in files.rows:
-            place.publish(folder / name, name)
-        place.write(MANIFEST, json.dumps(manifest, indent=1).encode())
+    counts = _store_files(rows, store, part, PARTITIONS[partition], f"{began:%Y%m%d%H%M%S%f}")
+    manifest = {
+        "exported_at": began.isoformat(),
+        "source": source,
+        "only": dict(only or {}),
+        "format": part.suffix.removeprefix("."),
+        "partition": partition,
+        "rows": sum(counts.values()),
+        "files": [{"name": name, "rows": count} for name, count in sorted(counts.items())],
+        "fields": dict(FIELDS),
+    }
+    write_manifest(store, manifest)
     for file in (old or {}).get("files", ()):
-        place.delete(file["name"])
+        store.delete(file["name"])
     return manifest
+
+
+def _store_files(
+    rows: Iterable[Row], store: ObjectStore, part: type[Part], partition: Callable[[Row], str], stamp: str
+) -> dict[str, int]:
+    """Write all files, then store them; returns file -> number of rows."""
+    with store.workspace() as folder:
+        files = _Files(folder, part, partition, stamp)
+        try:
+            try:
+                for row in rows:
+                    files.add(row)
+            finally:
+                files.close()
+        except OSError as error:
+            raise StoreError(f"cannot export to {store.uri()}: {error.strerror or error}") from error
+        for name in files.rows:
+            store.move_file(name, folder / name)
+    return files.rows
 
 
 class _Files:

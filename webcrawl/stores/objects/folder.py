@@ -1,29 +1,170 @@
-"""Files that are there as a whole or not at all, also after a power failure."""
+"""Objects as files in a folder."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import unquote, urlsplit
+
+from webcrawl.documents.disk import failure
+from webcrawl.errors import NoSuchObject, StoreError
+from webcrawl.stores.objects.store import ObjectStore, StoredObject, never
+
+_CHUNK = 1024 * 1024
+_UNFINISHED = ".new"
+_WORKSPACE = ".unfinished-"
 
 
-def unfinished(path: Path) -> Path:
-    """A file before it has its name; what a killed process leaves."""
-    return path.with_name(path.name + ".new")
+class FolderStore(ObjectStore):
+    """Files below file:///folder, which is made with the first object.
+
+    Each file is written under another name, flushed to the disk (fsync) and renamed; so are the names of new files and
+    folders, which would otherwise be lost when the power fails.
+    """
+
+    folder: Path
+
+    def __init__(self, uri: str) -> None:
+        self.folder = Path(unquote(urlsplit(uri).path))
+        super().__init__(str(self.folder))
+
+    def check(self) -> None:
+        existing = next(path for path in (self.folder, *self.folder.parents) if path.exists())
+        if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
+            raise StoreError(f"{existing} is not a folder that can be written to")
+
+    def put(self, name: str, data: bytes) -> None:
+        self._write(name, lambda file: file.write(data))
+
+    def put_file(self, name: str, path: Path, interrupted: Callable[[], bool] = never) -> None:
+        def copy(target: BinaryIO) -> None:
+            with path.open("rb") as source:
+                while chunk := source.read(_CHUNK):
+                    target.write(chunk)
+                    if interrupted():
+                        raise StoreError(f"copying {path} to {self.uri(name)} was interrupted")
+
+        self._write(name, copy)
+
+    def read(self, name: str, offset: int, length: int) -> bytes:
+        path = self.folder / name
+        try:
+            with path.open("rb") as file:
+                file.seek(offset)
+                return file.read(length)
+        except FileNotFoundError as error:
+            raise NoSuchObject(f"{path} does not exist") from error
+        except OSError as error:
+            raise failure("read", path, error) from error
+
+    def size(self, name: str) -> int | None:
+        path = self.folder / name
+        try:
+            return path.stat().st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise failure("read", path, error) from error
+
+    def objects(self, prefix: str = "") -> Iterator[StoredObject]:
+        for parent, folders, files in os.walk(self.folder / prefix.rpartition("/")[0]):
+            folders[:] = [one for one in folders if not one.startswith(_WORKSPACE)]
+            for path in (Path(parent, one) for one in files if not one.endswith(_UNFINISHED)):
+                name = path.relative_to(self.folder).as_posix()
+                if name.startswith(prefix):
+                    with suppress(FileNotFoundError):  # deleted meanwhile
+                        yield StoredObject(name, path.stat().st_size)
+
+    def delete(self, name: str) -> None:
+        path = self.folder / name
+        try:
+            for file in (path, _unfinished(path)):
+                file.unlink(missing_ok=True)
+        except OSError as error:
+            raise failure("delete", path, error) from error
+        if path.parent != self.folder:
+            with suppress(OSError):  # it has other files
+                path.parent.rmdir()
+
+    def delete_folder(self, name: str) -> None:
+        path = self.folder / name
+        try:
+            with suppress(FileNotFoundError):
+                shutil.rmtree(path)
+        except OSError as error:
+            raise failure("delete", path, error) from error
+
+    @contextmanager
+    def workspace(self) -> Iterator[Path]:
+        """A hidden folder beside the objects, so that `move_file` only has to rename."""
+        folder = self.folder / f"{_WORKSPACE}{uuid.uuid4().hex}"
+        try:
+            folder.mkdir(parents=True)
+        except OSError as error:
+            raise failure("make", folder, error) from error
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def move_file(self, name: str, path: Path) -> None:
+        target = self.folder / name
+        try:
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+            _make(target.parent)
+            path.replace(target)
+            _sync_folder(target.parent)
+        except OSError as error:
+            raise failure("write", target, error) from error
+
+    def fetch(self, name: str, folder: Path) -> Path:
+        """The file itself."""
+        path = self.folder / name
+        if not path.exists():
+            raise NoSuchObject(f"{path} does not exist")
+        return path
+
+    def _write(self, name: str, write: Callable[[BinaryIO], object]) -> None:
+        path = self.folder / name
+        try:
+            try:
+                _write_durably(path, write)
+            except FileNotFoundError:  # `delete` has just removed the empty folder, or there was none
+                _make(path.parent)
+                _write_durably(path, write)
+        except OSError as error:
+            raise failure("write", path, error) from error
 
 
-def write(path: Path, data: bytes) -> None:
-    """Write a file, or replace it in one step, in a folder that is there; it is on the disk. Raises OSError."""
-    new = unfinished(path)
-    with new.open("wb") as file:
-        file.write(data)
+def _write_durably(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    unfinished = _unfinished(path)
+    with unfinished.open("wb") as file:
+        write(file)
         file.flush()
         os.fsync(file.fileno())
-    new.replace(path)
-    sync_folder(path.parent)
+    unfinished.replace(path)
+    _sync_folder(path.parent)
 
 
-def sync_folder(folder: Path) -> None:
-    """New names in a folder outlive a power failure only when the folder, too, is written. Raises OSError."""
+def _unfinished(path: Path) -> Path:
+    """The file that becomes `path` when it is complete; a killed process leaves it behind."""
+    return path.with_name(path.name + _UNFINISHED)
+
+
+def _make(folder: Path) -> None:
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in missing:
+        _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
     fd = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(fd)

@@ -1,4 +1,4 @@
-"""The objects of an S3 bucket: sent whole and confirmed, read in parts. The only module that knows boto3."""
+"""Objects in an S3 bucket. The only module that uses boto3."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import boto3
 from boto3.exceptions import Boto3Error
@@ -24,191 +25,187 @@ from botocore.exceptions import (
     SSLError,
 )
 
-from webcrawl.errors import NoSuchObject, StoreError
+from webcrawl.errors import NoSuchObject, StoreError, StoreUnavailable
+from webcrawl.stores.objects.store import ObjectStore, StoredObject, never
 
 logger = logging.getLogger(__name__)
 
-FAILURES = (BotoCoreError, Boto3Error, ClientError, OSError, StoreError)
-"""What `Bucket.put` may raise."""
-UNREACHABLE = (BotoConnectionError, HTTPClientError)
-"""That of it which says nothing of the file."""
-
+_UNREACHABLE = (BotoConnectionError, HTTPClientError)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,254}")
 _PART_BYTES = 16 * 1024 * 1024
 _MOST_PARTS = 10_000
 _READ_BYTES = 1024 * 1024
+_REFUSALS = {
+    403: "access denied: check the credentials, and that they allow s3:ListBucket",
+    404: "there is no such bucket",
+}
 
 
-class Bucket:
-    """The objects of a bucket below a prefix.
+class S3Store(ObjectStore):
+    """The objects of a bucket below a prefix: s3://bucket/prefix.
 
-    `setting` is the one to blame for a bucket that cannot be used, `meanwhile` what happens while S3 is away.
+    Endpoint, region and credentials are those of boto3: AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and so on, or
+    its configuration files. The policy has to allow s3:ListBucket, s3:GetObject, s3:PutObject, s3:DeleteObject,
+    s3:AbortMultipartUpload and s3:ListBucketMultipartUploads.
     """
 
-    def __init__(
-        self,
-        name: str,
-        prefix: str,
-        *,
-        setting: str = "STORE_URI",
-        meanwhile: str = "pages wait in the spool",
-    ) -> None:
-        self._name = name
-        self._setting = setting
-        self._meanwhile = meanwhile
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri)
+        parts = urlsplit(uri)
+        self._bucket = parts.netloc
+        prefix = parts.path.strip("/")
         self._prefix = f"{prefix}/" if prefix else ""
-        segments = prefix.split("/") if prefix else []
-        if not _NAME.fullmatch(name) or {"", ".", ".."}.intersection(segments):
-            raise StoreError(f"{setting} {self.uri()!r}: use s3://bucket or s3://bucket/prefix")
-        # the retries that matter go by whole files, and are not made here; this is for a part that stumbles
+        folders = prefix.split("/") if prefix else []
+        if not _NAME.fullmatch(self._bucket) or {"", ".", ".."}.intersection(folders):
+            raise StoreError("use s3://bucket or s3://bucket/prefix")
+        # callers retry whole files with pauses of their own; this is for one part that fails
         config = Config(
             connect_timeout=5, read_timeout=30, retries={"mode": "legacy", "total_max_attempts": 2}
         )
         try:
             self._client = boto3.session.Session().client("s3", config=config)
         except (BotoCoreError, ValueError) as error:
-            raise StoreError(f"{self._setting} {self.uri()}: {error}") from error
-
-    def uri(self, file: str = "") -> str:
-        return f"s3://{self._name}/{self._prefix}{file}"
+            raise StoreError(str(error)) from error
 
     def check(self) -> None:
-        """Raise StoreError unless the bucket may be used; that S3 is away is no reason not to begin."""
         try:
-            self._client.head_bucket(Bucket=self._name)
+            self._client.head_bucket(Bucket=self._bucket)
         except ClientError as error:
-            status = int(error.response["ResponseMetadata"].get("HTTPStatusCode", 0))
-            if status >= 500 or status == 429:
-                logger.warning("%s %s: %s; %s", self._setting, self.uri(), error, self._meanwhile)
-                return
-            reason = {
-                403: "access denied: are the credentials right, and do they allow s3:ListBucket?",
-                404: f"there is no bucket {self._name!r}",
-            }.get(status, str(error))
-            raise StoreError(f"{self._setting} {self.uri()}: {reason}") from error
+            status = _status(error)
+            kind = StoreUnavailable if status >= 500 or status == 429 else StoreError
+            raise kind(_REFUSALS.get(status, str(error))) from error
         except SSLError as error:
-            raise StoreError(f"{self._setting} {self.uri()}: {error}") from error
-        except (BotoConnectionError, HTTPClientError) as error:
-            logger.warning("%s %s: %s; %s", self._setting, self.uri(), error, self._meanwhile)
+            raise StoreError(str(error)) from error
+        except _UNREACHABLE as error:
+            raise StoreUnavailable(str(error)) from error
         except BotoCoreError as error:
-            raise StoreError(f"{self._setting} {self.uri()}: {error}") from error
+            raise StoreError(str(error)) from error
 
-    def put(self, path: Path, is_late: Callable[[], bool], file: str = "") -> None:
-        """Upload a file, unless it is there already; raises whatever goes wrong, StoreError when it `is_late`.
+    def put(self, name: str, data: bytes) -> None:
+        with self._naming(name):
+            self._client.put_object(Bucket=self._bucket, Key=self._prefix + name, Body=data)
 
-        It is called `file` there, by default as here. What returns is in the bucket, byte for byte: each part goes with
-        its checksum, which S3 compares with what it got, and in the end the object as S3 has it is compared with the
-        file.
+    def put_file(self, name: str, path: Path, interrupted: Callable[[], bool] = never) -> None:
+        """Upload a file, unless S3 has it already.
+
+        S3 verifies the checksum of each part as it arrives. In the end the checksum of the whole object is compared
+        with that of the file.
         """
-        file = file or path.name
-        size = path.stat().st_size
-        part = max(_PART_BYTES, -(-size // _MOST_PARTS))
-        if self._has_all_of(path, file, part):  # the process that sent it was killed, or the answer lost
-            return
-        if size > part:
-            self._forget_parts(file)
+        with self._naming(name):
+            part = max(_PART_BYTES, -(-path.stat().st_size // _MOST_PARTS))
+            if self._has(name, path, part):  # an upload whose process was killed, or whose answer was lost
+                return
+            self._upload(name, path, part, interrupted)
+            if not self._has(name, path, part):
+                raise StoreError("the object differs from the file that was uploaded")
+
+    def read(self, name: str, offset: int, length: int) -> bytes:
+        span = f"bytes={offset}-{offset + length - 1}"
+        with self._naming(name):
+            try:
+                answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + name, Range=span)
+                return bytes(answer["Body"].read())
+            except ClientError as error:
+                code = error.response["Error"].get("Code")
+                if code == "InvalidRange":
+                    return b""
+                if code in ("NoSuchKey", "404"):
+                    raise NoSuchObject("there is no such object") from error
+                raise
+
+    def size(self, name: str) -> int | None:
+        with self._naming(name):
+            found = self._head(name)
+        return None if found is None else int(found["ContentLength"])
+
+    def objects(self, prefix: str = "") -> Iterator[StoredObject]:
+        with self._naming(prefix):
+            pages = self._client.get_paginator("list_objects_v2")
+            for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix + prefix):
+                for found in page.get("Contents", ()):
+                    yield StoredObject(found["Key"].removeprefix(self._prefix), int(found["Size"]))
+
+    def delete(self, name: str) -> None:
+        with self._naming(name):
+            self._client.delete_object(Bucket=self._bucket, Key=self._prefix + name)
+
+    @contextmanager
+    def _naming(self, name: str) -> Iterator[None]:
+        """Turn errors of boto3 into StoreErrors that name the object."""
+        try:
+            yield
+        except _UNREACHABLE as error:
+            raise StoreUnavailable(f"{self.uri(name)}: {error}") from error
+        except StoreError as error:
+            raise type(error)(f"{self.uri(name)}: {error}") from error
+        except (BotoCoreError, Boto3Error, ClientError, OSError) as error:
+            raise StoreError(f"{self.uri(name)}: {error}") from error
+
+    def _upload(self, name: str, path: Path, part: int, interrupted: Callable[[], bool]) -> None:
+        if path.stat().st_size > part:
+            self._abort_uploads(name)
 
         def progress(_: int) -> None:
-            if is_late():
-                raise StoreError("no time is left")
+            if interrupted():
+                raise StoreError("the upload was interrupted")
 
-        # Without threads: those of s3transfer would hold up the end of the process.
+        # threads of s3transfer would delay the end of the process
         transfer = TransferConfig(use_threads=False, multipart_threshold=part + 1, multipart_chunksize=part)
-        # an endpoint that knows no checksums is told of by AWS_REQUEST_CHECKSUM_CALCULATION=when_required
-        checked = self._client.meta.config.request_checksum_calculation == "when_supported"
+        # AWS_REQUEST_CHECKSUM_CALCULATION=when_required is for endpoints without checksums
+        has_checksums = self._client.meta.config.request_checksum_calculation == "when_supported"
         self._client.upload_file(
-            *(str(path), self._name, self._prefix + file),
+            *(str(path), self._bucket, self._prefix + name),
             Config=transfer,
             Callback=progress,
-            ExtraArgs={"ChecksumAlgorithm": "SHA256"} if checked else None,
+            ExtraArgs={"ChecksumAlgorithm": "SHA256"} if has_checksums else None,
         )
-        if not self._has_all_of(path, file, part):
-            raise StoreError(f"{self.uri(file)} is not what was sent")
 
-    def write(self, file: str, data: bytes) -> None:
-        """Store a small object; raises StoreError."""
-        with _told_as_store_errors():
-            self._client.put_object(Bucket=self._name, Key=self._prefix + file, Body=data)
-
-    def has(self, file: str) -> bool:
-        """Whether there is such an object; raises StoreError."""
-        with _told_as_store_errors():
-            return self._head(file) is not None
-
-    def delete(self, file: str) -> None:
-        """Remove an object, if there is one; raises StoreError."""
-        with _told_as_store_errors():
-            self._client.delete_object(Bucket=self._name, Key=self._prefix + file)
-
-    def names(self, start: str) -> Iterator[str]:
-        """The objects whose names begin so; raises StoreError."""
-        return (name for name, _ in self.listing(start))
-
-    def listing(self, start: str = "") -> Iterator[tuple[str, int]]:
-        """The same with their sizes in bytes."""
-        with _told_as_store_errors():
-            pages = self._client.get_paginator("list_objects_v2")
-            for page in pages.paginate(Bucket=self._name, Prefix=self._prefix + start):
-                for found in page.get("Contents", ()):
-                    yield found["Key"].removeprefix(self._prefix), int(found["Size"])
-
-    def read(self, file: str, offset: int, length: int) -> bytes:
-        """Some bytes of an object, fewer when it ends before; raises StoreError, NoSuchObject when there is none."""
-        span = f"bytes={offset}-{offset + length - 1}"
-        try:
-            answer = self._client.get_object(Bucket=self._name, Key=self._prefix + file, Range=span)
-            return bytes(answer["Body"].read())
-        except ClientError as error:
-            if error.response["Error"].get("Code") == "InvalidRange":
-                return b""
-            if error.response["Error"].get("Code") in ("NoSuchKey", "404"):
-                raise NoSuchObject(
-                    "it is not there (yet): another machine may still have to send it"
-                ) from error
-            raise StoreError(str(error)) from error
-        except (BotoCoreError, OSError) as error:
-            raise StoreError(str(error)) from error
-
-    def _has_all_of(self, path: Path, file: str, part: int) -> bool:
-        """Whether the object is the file that was sent in parts of so many bytes: by checksum, ETag, or every byte."""
-        found = self._head(file)
+    def _has(self, name: str, path: Path, part: int) -> bool:
+        """Whether an object is the file, uploaded in parts of `part` bytes: by checksum, ETag, or all bytes."""
+        found = self._head(name)
         if found is None or found["ContentLength"] != path.stat().st_size:
             return False
         if checksum := found.get("ChecksumSHA256"):
             return bool(checksum == _checksum(path, part))
         if found["ETag"].strip('"') == _etag(path, part):
             return True
-        # an ETag need not be an MD5: it is none where the server encrypts
-        body = self._client.get_object(Bucket=self._name, Key=self._prefix + file)["Body"]
+        # the ETag is not an MD5 where the server encrypts
+        body = self._client.get_object(Bucket=self._bucket, Key=self._prefix + name)["Body"]
         with path.open("rb") as local:
             return all(chunk == local.read(len(chunk)) for chunk in body.iter_chunks(_READ_BYTES))
 
-    def _forget_parts(self, file: str) -> None:
-        """Give up uploads of a file that were begun and never ended: their parts are paid for and never seen."""
-        key = self._prefix + file
+    def _abort_uploads(self, name: str) -> None:
+        """Abort unfinished uploads of an object: their parts cost money and appear in no listing."""
+        key = self._prefix + name
         try:
-            begun = self._client.list_multipart_uploads(Bucket=self._name, Prefix=key).get("Uploads", ())
+            begun = self._client.list_multipart_uploads(Bucket=self._bucket, Prefix=key).get("Uploads", ())
             for one in begun:
                 if one["Key"] == key:
-                    self._client.abort_multipart_upload(Bucket=self._name, Key=key, UploadId=one["UploadId"])
-        except ClientError as error:  # not allowed, or not known here: not worth failing for
-            logger.info("cannot give up what was begun of %s: %s", self.uri(file), error)
+                    self._client.abort_multipart_upload(
+                        Bucket=self._bucket, Key=key, UploadId=one["UploadId"]
+                    )
+        except ClientError as error:  # the policy forbids it, or the server does not support it
+            logger.info("cannot abort unfinished uploads of %s: %s", self.uri(name), error)
 
-    def _head(self, file: str) -> dict[str, Any] | None:
-        """What S3 says of an object, or None if there is none."""
+    def _head(self, name: str) -> dict[str, Any] | None:
+        """The metadata of an object; None if it does not exist."""
         try:
             found = self._client.head_object(
-                Bucket=self._name, Key=self._prefix + file, ChecksumMode="ENABLED"
+                Bucket=self._bucket, Key=self._prefix + name, ChecksumMode="ENABLED"
             )
         except ClientError as error:
-            if error.response["ResponseMetadata"].get("HTTPStatusCode") == 404:
+            if _status(error) == 404:
                 return None
             raise
         return dict(found)
 
 
+def _status(error: ClientError) -> int:
+    return int(error.response["ResponseMetadata"].get("HTTPStatusCode", 0))
+
+
 def _checksum(path: Path, part: int) -> str:
-    """The SHA-256 that S3 tells of an object uploaded in parts: of the parts' own, with their number, if several."""
+    """The ChecksumSHA256 of an object uploaded in parts: of several, that of the checksums, and their number."""
     digests = _digests(path, part, hashlib.sha256)
     whole = digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()
     number = f"-{len(digests)}" if len(digests) > 1 else ""
@@ -216,7 +213,7 @@ def _checksum(path: Path, part: int) -> str:
 
 
 def _etag(path: Path, part: int) -> str:
-    """The ETag that S3 gives such an object, where it is one of MD5."""
+    """The ETag of the same object where S3 makes it by MD5."""
     md5 = partial(hashlib.md5, usedforsecurity=False)
     digests = _digests(path, part, md5)
     return digests[0].hex() if len(digests) == 1 else f"{md5(b''.join(digests)).hexdigest()}-{len(digests)}"
@@ -232,11 +229,3 @@ def _digests(path: Path, part: int, algorithm: Callable[[], Any]) -> list[bytes]
                 left -= len(chunk)
             digests.append(state.digest())
     return digests
-
-
-@contextmanager
-def _told_as_store_errors() -> Iterator[None]:
-    try:
-        yield
-    except (BotoCoreError, ClientError, OSError) as error:
-        raise StoreError(str(error)) from error

@@ -24,9 +24,11 @@ from webcrawl.page import Page
 from webcrawl.results.exports import export as module
 from webcrawl.results.exports.export import export
 from webcrawl.results.exports.fields import FIELDS
+from webcrawl.results.exports.manifest import MANIFEST
 from webcrawl.results.exports.parts import FORMATS, ParquetPart
-from webcrawl.results.exports.places import MANIFEST, open_place
 from webcrawl.stores.metadata import Metadata
+from webcrawl.stores.objects.registry import location, open_store
+from webcrawl.stores.objects.store import ObjectStore
 from webcrawl.stores.selection import of_crawl, of_type, since, with_status
 
 NOW = datetime(2026, 2, 3, 23, 59, 59, 789, tzinfo=UTC)
@@ -65,10 +67,14 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
         return list(metadata.scan())
 
 
+def opened(where: str) -> ObjectStore:
+    return open_store(location(where), "--output")
+
+
 def exported(
     rows: list[dict[str, Any]], folder: Path, form: str, partition: str, **options: Any
 ) -> dict[str, Any]:
-    return export(rows, open_place(str(folder)), FORMATS[form], partition, source="the test", **options)
+    return export(rows, opened(str(folder)), FORMATS[form], partition, source="the test", **options)
 
 
 def files(folder: Path) -> list[str]:
@@ -154,7 +160,7 @@ def test_few_rows_and_few_files_are_open_at_once(
             now.remove(self)
             super().close()
 
-    export(rows, open_place(str(tmp_path)), Watched, "date", source="the test")
+    export(rows, opened(str(tmp_path)), Watched, "date", source="the test")
     assert (most, now) == (2, set())
     assert sorted(row["url"] for row in read(tmp_path, "parquet")) == sorted(row["url"] for row in rows)
     assert max(file["rows"] for file in json.loads((tmp_path / MANIFEST).read_text())["files"]) < 35
@@ -273,14 +279,12 @@ def test_an_export_that_breaks_off_leaves_nothing(rows: list[dict[str, Any]], tm
         raise StoreError("the database is away")
 
     with pytest.raises(StoreError, match="away"):
-        export(broken(), open_place(str(tmp_path / "new")), ParquetPart, "date", source="the test")
+        export(broken(), opened(str(tmp_path / "new")), ParquetPart, "date", source="the test")
     assert files(tmp_path) == []
     exported(rows, tmp_path / "old", "parquet", "date")
     before = files(tmp_path)
     with pytest.raises(StoreError, match="away"):
-        export(
-            broken(), open_place(str(tmp_path / "old")), ParquetPart, "date", source="the test", force=True
-        )
+        export(broken(), opened(str(tmp_path / "old")), ParquetPart, "date", source="the test", force=True)
     assert files(tmp_path) == before
 
 
@@ -318,13 +322,15 @@ def test_an_empty_database_is_an_empty_export(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("where", ["ftp://host/x", "s3://", "s3://a_b/../c"])
 def test_a_place_that_is_none_is_named(where: str) -> None:
-    with pytest.raises(StoreError, match=re.escape(where.partition("..")[0].rstrip("/"))):
-        open_place(where)
+    with pytest.raises(
+        (StoreError, ConfigurationError), match=re.escape(where.partition("..")[0].rstrip("/"))
+    ):
+        opened(where)
 
 
 def test_a_folder_that_cannot_be_made_is_named(rows: list[dict[str, Any]], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match=r"cannot export to .*file/export: Not a directory"):
+    with pytest.raises(StoreError, match=r"--output .*/file/export: .*/file is not a folder"):
         exported(rows, tmp_path / "file" / "export", "csv", "none")
 
 

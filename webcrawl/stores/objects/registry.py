@@ -1,0 +1,62 @@
+"""Opens the object store that a URI names, by the class that OBJECT_STORES has for its scheme."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from webcrawl.config import OBJECT_STORES, check_store_uri
+from webcrawl.errors import ConfigurationError, StoreError, StoreUnavailable
+from webcrawl.stores.objects.store import ObjectStore
+
+logger = logging.getLogger(__name__)
+
+
+def open_store(
+    uri: str, name: str, classes: Mapping[str, str] = OBJECT_STORES, *, check: bool = True
+) -> ObjectStore:
+    """The store at a URI that the setting or argument `name` gives; `classes` is OBJECT_STORES.
+
+    Raises ConfigurationError for an unknown scheme, StoreError when the store cannot be used. A store that cannot be
+    reached just now is only a warning: it may be back before it is needed. `check=False` is for reading.
+    """
+    check_store_uri(name, uri, classes)
+    path = classes[uri.partition(":")[0]]
+    try:
+        store = _class(path)(uri)
+        if check:
+            store.check()
+    except StoreUnavailable as error:
+        logger.warning("%s %s: %s; trying again until it answers", name, uri, error)
+    except StoreError as error:
+        raise StoreError(f"{name} {uri}: {error}") from error
+    return store
+
+
+def location(text: str) -> str:
+    """The URI of an argument that is a URI, or the path of a folder or file."""
+    return text if not text or urlsplit(text).scheme else Path(text).absolute().as_uri()
+
+
+def object_location(text: str) -> tuple[str, str]:
+    """The URI of the store and the name of the object that an argument means, by its URI or path."""
+    parts = urlsplit(text)
+    if parts.scheme and parts.scheme != "file":
+        store, _, name = text.rpartition("/")
+        return store, name
+    path = Path(unquote(parts.path) if parts.scheme else text).absolute()
+    return path.parent.as_uri(), path.name
+
+
+def _class(path: str) -> type[ObjectStore]:
+    module, _, name = path.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigurationError(f"OBJECT_STORES: cannot import {path!r}: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, ObjectStore)):
+        raise ConfigurationError(f"OBJECT_STORES: {path!r} is not a subclass of ObjectStore")
+    return found

@@ -1,0 +1,112 @@
+"""The interface of an object store, which OBJECT_STORES names for each URI scheme."""
+
+from __future__ import annotations
+
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+_CHUNK = 16 * 1024 * 1024
+
+
+def never() -> bool:
+    """The `interrupted` of an upload that may take any time."""
+    return False
+
+
+class StoredObject(NamedTuple):
+    """The name of an object, and its size in bytes."""
+
+    name: str
+    size: int
+
+
+class ObjectStore(ABC):
+    """Named objects below a URI such as s3://bucket/prefix.
+
+    A name is a relative path with slashes, such as "crawl-1f0c/0003/5e8d". Readers see an object completely or not at
+    all, also while it is replaced, and an object survives a crash of this process once the method that stored it has
+    returned. Methods block, and may be called from several threads at once. They raise StoreError with the URI of the
+    object, StoreUnavailable when the store cannot be reached just now, and NoSuchObject for an object that does not
+    exist.
+    """
+
+    folder: Path | None = None
+    """The local folder that has the objects as files, or None. WARC files are written there in place."""
+
+    def __init__(self, uri: str) -> None:
+        """Accept the URI that the user gave; raises StoreError for one that cannot be used. Connects to nothing."""
+        self._uri = uri.rstrip("/")
+
+    def uri(self, name: str = "") -> str:
+        """The URI of an object, or of the store."""
+        return f"{self._uri}/{name}" if name else self._uri
+
+    def check(self) -> None:
+        """Raise StoreError unless objects can be stored, StoreUnavailable if the store cannot be reached just now."""
+        self.size("check")
+
+    @abstractmethod
+    def put(self, name: str, data: bytes) -> None:
+        """Store a small object, or replace it."""
+
+    @abstractmethod
+    def put_file(self, name: str, path: Path, interrupted: Callable[[], bool] = never) -> None:
+        """Store a copy of a local file, and verify that it arrived.
+
+        Calls `interrupted` between chunks, and raises StoreError once that returns True.
+        """
+
+    @abstractmethod
+    def read(self, name: str, offset: int, length: int) -> bytes:
+        """Some bytes of an object; fewer only at its end."""
+
+    @abstractmethod
+    def size(self, name: str) -> int | None:
+        """The size of an object in bytes; None if it does not exist."""
+
+    @abstractmethod
+    def objects(self, prefix: str = "") -> Iterator[StoredObject]:
+        """The objects whose names begin with `prefix`, in any order."""
+
+    @abstractmethod
+    def delete(self, name: str) -> None:
+        """Delete an object, if it exists."""
+
+    def delete_folder(self, name: str) -> None:
+        """Delete all objects whose names begin with `name` and a slash."""
+        for found in list(self.objects(f"{name}/")):
+            self.delete(found.name)
+
+    @contextmanager
+    def workspace(self) -> Iterator[Path]:
+        """A local folder for files that `move_file` will store; it is deleted at the end."""
+        with tempfile.TemporaryDirectory(prefix="webcrawl-") as folder:
+            yield Path(folder)
+
+    def move_file(self, name: str, path: Path) -> None:
+        """Store a file of the `workspace`, and delete it there."""
+        self.put_file(name, path)
+        path.unlink()
+
+    def fetch(self, name: str, folder: Path) -> Path:
+        """The object as a local file: a copy in `folder`, which is made once."""
+        path = folder / name
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("wb") as file:
+                for chunk in self.chunks(name):
+                    file.write(chunk)
+        return path
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """All bytes of an object, in chunks."""
+        offset = 0
+        while chunk := self.read(name, offset, _CHUNK):
+            yield chunk
+            offset += len(chunk)
+            if len(chunk) < _CHUNK:
+                return

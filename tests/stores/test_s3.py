@@ -149,7 +149,7 @@ def test_a_crawl_into_a_bucket(
 @pytest.mark.parametrize(
     ("uri", "changes", "reason"),
     [
-        ("s3://nowhere/a", {}, "s3://nowhere/a: there is no such bucket"),
+        ("s3://nowhere/a", {}, "there is no bucket 'nowhere'"),
         ("s3://pages/a", {"AWS_SECRET_ACCESS_KEY": "wrong"}, "access denied"),
         ("s3://pages/a", {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "redentials"),
         ("s3://pages/a", {"AWS_ENDPOINT_URL": "nonsense"}, "nonsense"),

@@ -35,10 +35,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,254}")
 _PART_BYTES = 16 * 1024 * 1024
 _MOST_PARTS = 10_000
 _READ_BYTES = 1024 * 1024
-_REFUSALS = {
-    403: "access denied: check the credentials, and that they allow s3:ListBucket",
-    404: "there is no such bucket",
-}
 
 
 class S3Store(ObjectStore):
@@ -73,7 +69,11 @@ class S3Store(ObjectStore):
         except ClientError as error:
             status = _status(error)
             kind = StoreUnavailable if status >= 500 or status == 429 else StoreError
-            raise kind(_REFUSALS.get(status, str(error))) from error
+            reason = {
+                403: "access denied: check the credentials, and that they allow s3:ListBucket",
+                404: f"there is no bucket {self._bucket!r}",
+            }.get(status, str(error))
+            raise kind(reason) from error
         except SSLError as error:
             raise StoreError(str(error)) from error
         except _UNREACHABLE as error:

@@ -144,7 +144,7 @@ class SpooledArchive:
         self._left = self._spool_max - waiting
         if self._left > 0:
             return ""
-        return f"{waiting / 1e6:,.1f} MB wait for {self._store.uri()}, which is the limit of STORE_SPOOL_MAX_BYTES"
+        return f"{waiting / 1e6:,.1f} MB wait for {self._store.uri()}: STORE_SPOOL_MAX_BYTES is reached"
 
     def close(self) -> None:
         """Finish the current file, and upload for `close_seconds` at most."""

@@ -237,7 +237,7 @@ class FrontierScheduler(RedisScheduler):
 
     def count(self, name: str, amount: int = 1) -> None:
         """Add to one of the crawl's totals."""
-        self.worker.counted[name] += amount
+        self.worker.counters[name] += amount
 
     # --- inside ------------------------------------------------------------------------------------------------------
 

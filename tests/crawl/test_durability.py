@@ -136,7 +136,7 @@ def test_the_engine_killed_under_a_running_worker(start_crawl: StartCrawl, local
     result = crawl.wait(30)
     run.assert_complete(result, leased=3 * 5 * len(SITES))
     run.assert_polite()
-    assert "The engine answers again" in result.stderr
+    assert "The engine is available again" in result.stderr
 
 
 def test_one_of_two_workers_killed(start_crawl: StartCrawl, local_web: StartWeb) -> None:

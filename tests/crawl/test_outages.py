@@ -139,7 +139,7 @@ def test_a_crawl_that_is_stopped_while_its_engine_is_away_ends_soon_and_loses_no
     crawl = start(seeds, url_of(durable), FRONTIER_MAX_ATTEMPTS=2)
     until(lambda: len(web.hits) >= 20, crawl)
     durable.terminate()
-    until(lambda: "The engine is away" in crawl.stderr, crawl)
+    until(lambda: "The engine is unavailable" in crawl.stderr, crawl)
     time.sleep(1.0)  # by now pages wait for it, too
     crawl.interrupt()
     stopped = crawl.wait(9)  # three seconds of patience, and what else an end takes

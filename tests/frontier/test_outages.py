@@ -177,7 +177,7 @@ async def test_a_worker_waits_for_a_server_that_takes_nothing(
     links["http://new.test/1"] = links["http://new.test/2"] = []
     assert await consumer.end() == "finished"
     assert set(consumer.fetched) == {*urls, "http://new.test/1", "http://new.test/2"}
-    assert outages(caplog) == ["The engine is away", "The engine answers again"]
+    assert outages(caplog) == ["The engine is unavailable", "The engine is available again"]
 
 
 async def test_in_a_full_engine_no_lease_runs_out(
@@ -276,10 +276,12 @@ async def test_a_worker_waits_for_a_server_that_does_not_answer(
     assert set(consumer.fetched) == set(urls)
     counts = await frontier.counts()
     assert (counts.done, counts.dead, counts.open) == (400, 0, 0)
-    assert outages(caplog) == ["The engine is away", "The engine answers again"]
+    assert outages(caplog) == ["The engine is unavailable", "The engine is available again"]
 
 
 def outages(caplog: pytest.LogCaptureFixture) -> list[str]:
     """The beginnings of what the log said of the engine."""
-    said = [re.match("The engine (is away|answers again)", record.message) for record in caplog.records]
+    said = [
+        re.match("The engine is (unavailable|available again)", record.message) for record in caplog.records
+    ]
     return [match[0] for match in said if match]

@@ -32,7 +32,7 @@ async def test_a_worker_told_to_pause_gives_its_hosts_back(frontier: Frontier) -
     consumer.start(PAGES[0])
     await consumer.worker.crawl.pause()
     async with asyncio.timeout(20):
-        while not consumer.worker._heart.paused or (await frontier.counts()).leased:
+        while not consumer.worker._loop.heartbeat.paused or (await frontier.counts()).leased:
             await asyncio.sleep(0.05)
     await consumer.worker.crawl.resume()
     assert await consumer.end() == "finished"

@@ -280,7 +280,7 @@ async def test_a_lost_lease_is_noticed_and_what_is_settled_too_late_is_counted(
     await consumer.until(take)
     (url,) = holding
     token = worker.token(url)
-    worker._lease_at = math.inf  # or it might be the first to have the host again
+    worker._loop._lease_at = math.inf  # or it might be the first to have the host again
     await other.reap(everything=True)
     (lease,) = await other.lease(10, 10)
     await consumer.until(lambda: worker.token(url) == -1)
@@ -307,7 +307,7 @@ async def test_leases_are_kept_though_there_is_much_to_add(
 
     async def slow_add(self: Frontier, candidates: Sequence[Candidate]) -> list[bool]:
         done.append("add")
-        worker._heart._last = -math.inf  # as if it had taken that long
+        worker._loop.heartbeat._last = -math.inf  # as if it had taken that long
         return await add(self, candidates)
 
     async def seen_extend(self: Frontier, leases: Sequence[Lease]) -> set[str]:

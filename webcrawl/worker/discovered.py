@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
@@ -25,7 +26,7 @@ class Discovered:
         restarts: EngineRestarts,
         recent: int,
         bloom: BloomSeen | None,
-        count: Callable[[str, int], None],
+        counters: Counter[str],
     ) -> None:
         self.recent = Recent(recent)
         self.sent = 0
@@ -33,7 +34,7 @@ class Discovered:
         self._frontier = frontier
         self._restarts = restarts
         self._bloom = bloom
-        self._count = count
+        self._counters = counters
         self._waiting: list[Candidate] = []
 
     def __len__(self) -> int:
@@ -52,7 +53,7 @@ class Discovered:
                 return False
             if self._bloom is not None:
                 if self._bloom.add(candidate.fingerprint):
-                    self._count("bloom_seen", 1)
+                    self._counters["bloom_seen"] += 1
                 elif not candidate.anyway:
                     return False
                 candidate = replace(candidate, fingerprint=None)
@@ -72,8 +73,8 @@ class Discovered:
             self._restarts.taken(batch)
             self.sent += len(batch)
             new += sum(verdicts)
-            self._count("discovered", sum(verdicts))
-            self._count("known", len(verdicts) - sum(verdicts))
+            self._counters["discovered"] += sum(verdicts)
+            self._counters["known"] += len(verdicts) - sum(verdicts)
             await between()
         if self._bloom is not None and not self._waiting:
             await self._bloom.checkpoint()

@@ -44,8 +44,27 @@ class LeasedHost:
     leaving: bool = False
     """Nothing more is handed out: it is to be given back as soon as nothing of it is in the air."""
 
+    def settle(self, settled: Settled) -> None:
+        """Records the outcome of a URL."""
+        self.settled.append(settled)
+        self.unsettled -= 1
+
+    def put_back(self, url: LeasedURL) -> None:
+        """Returns a URL to the head of the queue and releases the host: the URL is for another worker."""
+        self.urls.appendleft(url)
+        self.leaving = True
+
+    def bury_rest(self, reason: str) -> int:
+        """Makes dead letters of the URLs not handed out; returns how many."""
+        buried = len(self.urls)
+        for url in self.urls:
+            self.settle(Settled(Settlement(url.index, "dead", reason=reason)))
+        self.urls.clear()
+        self.drained = True
+        return buried
+
     def report(self, sent: int) -> Report:
-        """What is settled and has its links on the server, which has the first `sent` URLs that were found."""
+        """The settled URLs whose links are among the first `sent` discovered URLs, which the engine has."""
         ready = list(itertools.takewhile(lambda one: one.after <= sent, self.settled))
         return Report(self.lease, tuple(one.settlement for one in ready))
 
@@ -146,30 +165,10 @@ class LeasedHosts:
         host.in_air -= 1
         self._schedule(host)
 
-    def put_back(self, host: LeasedHost, url: LeasedURL) -> None:
-        """A URL was handed out, but is for another worker: the host leaves, this URL at the head of its queue."""
-        host.urls.appendleft(url)
-        host.leaving = True
-
     def reschedule(self, name: str) -> None:
         """The host, if it is leased, may be asked at another time than was thought."""
         if host := self._hosts.get(name):
             self._schedule(host)
-
-    @staticmethod
-    def settle(host: LeasedHost, settled: Settled) -> None:
-        """All work on a URL is done."""
-        host.settled.append(settled)
-        host.unsettled -= 1
-
-    def bury_rest(self, host: LeasedHost, reason: str) -> int:
-        """Settle what has not been handed out as dead letters; returns how many."""
-        buried = len(host.urls)
-        for url in host.urls:
-            self.settle(host, Settled(Settlement(url.index, "dead", reason=reason)))
-        host.urls.clear()
-        host.drained = True
-        return buried
 
     def _schedule(self, host: LeasedHost) -> None:
         if host.urls and host.in_air < host.concurrency and not host.leaving:

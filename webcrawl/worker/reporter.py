@@ -1,0 +1,122 @@
+"""Reports to the frontier: which URLs are settled, how many more are wanted, and which hosts are released."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+
+from webcrawl.frontier import LeasedURL, Report
+from webcrawl.worker.leased_hosts import LeasedHost
+from webcrawl.worker.state import WorkerState
+
+logger = logging.getLogger(__name__)
+
+_LONG_WAIT_SECONDS = 0.5
+_SETTLED_PER_BATCH = 4
+_MOST_AHEAD = 1000
+
+
+class Reporter:
+    """Writes and sends the reports of one worker."""
+
+    def __init__(self, state: WorkerState) -> None:
+        self._state = state
+        self._hosts = state.hosts
+
+    async def send(self) -> None:
+        """Sends what has changed since the last report.
+
+        The totals go first. If this worker dies in between, its pages are fetched and counted again, never left out.
+        """
+        state = self._state
+        names = [name for name in state.to_report if name in self._hosts]
+        state.to_report.clear()
+        reports = [self.report(self._hosts[name]) for name in names]
+        counted, permits = state.take_counters(), state.permits.take_used()
+        answered = set(state.answered_hosts)
+        if not reports and not counted and not permits:
+            return
+        try:
+            await state.crawl.beat(counted=counted, permits=permits, seeding=state.seeding)
+            await state.crawl.meet(answered)
+            state.answered_hosts -= answered
+            await state.frontier.settle_all(reports, self._on_reply)
+        except BaseException:
+            state.to_report.update(names)
+            raise
+
+    async def send_last(self) -> None:
+        """Sends everything, releases all hosts and signs the worker off. The engine has all discovered URLs."""
+        state = self._state
+        await state.frontier.settle_all([self.last_report(host) for host in self._hosts])
+        await state.crawl.leave(state.take_counters())
+        state.discovered.save()
+
+    async def give_up(self, name: str) -> None:
+        """Makes dead letters of all URLs of a host, those queued in the engine and those leased here."""
+        state = self._state
+        reason = "the host was given up after too many failures in a row"
+        buried = await state.frontier.condemn(name, reason)
+        state.given_up.discard(name)
+        if name in self._hosts:
+            buried += self._hosts[name].bury_rest(reason)
+            state.report(name)
+        logger.warning(
+            "Giving up %s after too many failures in a row; %d more URLs became dead letters.", name, buried
+        )
+
+    def report(self, host: LeasedHost) -> Report:
+        """The current report of a host. It may release the host when no fetch is in flight."""
+        host.lease.gap = host.turn.gap
+        report = host.report(self._state.discovered.sent)
+        complete = len(report.settled) == len(host.settled)
+        idle = host.unsettled == len(host.urls)
+        if complete and idle and (host.leaving or _has_long_wait(host)):
+            # the engine keeps a back-off across restarts, and another host can use the place
+            return self.last_report(host)
+        more = 0 if self._state.closing else self._wanted(host)
+        if complete and host.unsettled == 0 and not more:
+            return self.last_report(host)
+        return replace(report, more=more)
+
+    def last_report(self, host: LeasedHost) -> Report:
+        """The report that releases a host, with its failures and the pause before its next request."""
+        host.lease.failures = host.turn.failures
+        pause = host.turn.wait(time.monotonic())
+        quiet = self._state.turns.config.forgive_after
+        return replace(host.report(self._state.discovered.sent), pause=pause, quiet=quiet)
+
+    def _wanted(self, host: LeasedHost) -> int:
+        """How many more URLs to lease; a host is kept while no other host waits for its place.
+
+        A fast host gets more than FRONTIER_LEASE_URLS ahead, or it would run out between two reports.
+        """
+        state = self._state
+        fast = max(host.concurrency, len(host.settled)) // _SETTLED_PER_BATCH
+        ahead = min(state.config.lease_urls * (1 + fast), _MOST_AHEAD)
+        low = len(host.urls) <= ahead // 2
+        room = len(self._hosts) < state.config.lease_hosts
+        served = state.membership.serves(state.frontier.keys.shard(host.lease.host))
+        return ahead - len(host.urls) if low and room and served and not host.drained else 0
+
+    def _on_reply(self, report: Report, urls: list[LeasedURL] | None) -> None:
+        """Applies the engine's reply to one report: further URLs, or None when the lease was lost."""
+        name, host = report.lease.host, self._hosts[report.lease.host]
+        del host.settled[: len(report.settled)]
+        if host.settled:
+            self._state.report(name)
+        if urls is None:
+            self._hosts.lose(name)
+        elif report.pause >= 0:
+            self._hosts.drop(name)
+        elif report.more:
+            host.drained = len(urls) < report.more
+            self._hosts.add_urls(host, urls)
+            if not host.urls and not host.unsettled:
+                self._state.report(name)
+
+
+def _has_long_wait(host: LeasedHost) -> bool:
+    """Whether the host must be left alone for longer than its usual gap between two requests."""
+    return host.turn.wait(time.monotonic()) > host.turn.gap + _LONG_WAIT_SECONDS

@@ -1,0 +1,71 @@
+"""The state that one worker's facade and loop share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from webcrawl.config import FrontierConfig
+from webcrawl.frontier import Crawl, Frontier
+from webcrawl.hosts.turns import Turns
+from webcrawl.worker.discovered import Discovered
+from webcrawl.worker.leased_hosts import LeasedHosts
+from webcrawl.worker.membership import Membership
+from webcrawl.worker.permits import Permits
+
+
+@dataclass(slots=True)
+class WorkerState:
+    """The parts of one worker, and what they leave for the next round of its loop.
+
+    `wake` is called when `Worker.next` may have a URL, or when the worker has finished.
+    """
+
+    frontier: Frontier
+    crawl: Crawl
+    turns: Turns
+    config: FrontierConfig
+    wake: Callable[[], None]
+    hosts: LeasedHosts
+    permits: Permits
+    membership: Membership
+    discovered: Discovered
+    counters: Counter[str]
+    """Increments for the crawl's totals, sent with the next report."""
+    answered_hosts: set[str] = field(default_factory=set)
+    """Hosts that answered and are not counted yet."""
+    to_report: set[str] = field(default_factory=set)
+    """Leased hosts with something to report."""
+    given_up: set[str] = field(default_factory=set)
+    """Hosts whose queued URLs are to become dead letters."""
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the loop has something to do."""
+    seeding: bool = True
+    closing: bool = False
+    finished: str | None = None
+    """Why the crawl is over: "finished", "max_pages", "max_bytes" or "frontier_error"; None until then."""
+    failure: Exception | None = None
+
+    def report(self, host: str) -> None:
+        """Includes a host in the next report."""
+        self.to_report.add(host)
+        self.changed.set()
+
+    def delay_changed(self, host: str) -> None:
+        """Reschedules a host whose delay has changed, and reports the new delay."""
+        self.hosts.reschedule(host)
+        self.report(host)
+
+    def finish(self, reason: str) -> None:
+        """Ends the crawl for this worker."""
+        if self.finished != reason:
+            self.finished = reason
+            self.wake()
+
+    def take_counters(self) -> Counter[str]:
+        """Returns the increments to send, and starts again at zero."""
+        taken = Counter(self.counters)
+        self.counters.clear()
+        return taken

@@ -331,7 +331,7 @@ class Working(Machine):
     @rule(worker=workers, pages=st.integers(0, 3), sent=sent)
     def tally(self, worker: Worker, pages: int, sent: int) -> None:
         record, model = self.records[worker], self.models[worker[0]]
-        tally, before = record.tally({"pages": pages}), self.run(record.totals())
+        tally, before = record.workers.tally({"pages": pages}), self.run(record.totals())
         for _ in range(sent):
             self.run(self.engine.run(tally))
         model.pages += pages

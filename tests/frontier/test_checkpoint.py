@@ -127,10 +127,10 @@ async def test_what_operators_and_pages_told_is_restored(frontier_of: Frontiers)
     await crawls[0].pause()
     await crawls[0].limits_changed(HostLimits(pages=44))
     await crawls[0].set_scope_kind("host")
-    await crawls[0].remember("scope", ["a.test"])
-    await crawls[0].remember("seeds", ["a.test 80"])
-    await crawls[0].meet(HOSTS)
-    await crawls[0].beat(counted={"pages": 12})
+    await crawls[0].sets.add("scope", ["a.test"])
+    await crawls[0].sets.add("seeds", ["a.test 80"])
+    await crawls[0].count_hosts(HOSTS)
+    await crawls[0].workers.beat(counted={"pages": 12})
     assert await DuplicateIndex(crawl.engine, crawl.keys).near_text(7, "first", 3) is None
     await crawl.engine.change(crawl.keys.checksum(b"digest00"), "HSET", b"digest00", b"1.0 first")
     exporter = exporter_of(crawl)
@@ -150,9 +150,9 @@ async def test_what_operators_and_pages_told_is_restored(frontier_of: Frontiers)
     assert await crawls[1].paused()
     assert not await crawls[1].limits_changed(HostLimits(pages=44))
     assert await crawls[1].scope_kind() == "host"
-    assert await crawls[1].recall("scope") == {"a.test"}
-    assert await crawls[1].recall("seeds") == {"a.test 80"}
-    assert await crawls[1].hosts_met() == len(HOSTS)
+    assert await crawls[1].sets.members("scope") == {"a.test"}
+    assert await crawls[1].sets.members("seeds") == {"a.test 80"}
+    assert await crawls[1].host_count() == len(HOSTS)
     assert (await crawls[1].totals())["pages"] == 12
     assert await DuplicateIndex(copy.engine, copy.keys).near_text(2**40 + 7, "second", 3) == "first"
     assert await copy.engine.client.hget(copy.keys.checksum(b"digest00"), b"digest00") == b"1.0 first"

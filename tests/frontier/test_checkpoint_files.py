@@ -103,11 +103,11 @@ async def test_a_crawl_is_replaced_only_by_force_and_while_nobody_works_on_it(co
     await copy.copy.add([page("http://other.test/")])
     with pytest.raises(StoreError, match="--force forgets it first"):
         await copy.load()
-    await copy.record.beat()
+    await copy.record.workers.beat()
     with pytest.raises(StoreError, match="1 workers are at work"):
         await copy.load(force=True)
     assert (await copy.copy.counts()).queued == 1
-    await copy.record.leave()
+    await copy.record.workers.leave()
     await copy.load(force=True)
     assert (await copy.copy.counts()).queued == len(URLS)
 
@@ -129,7 +129,7 @@ async def test_a_restore_that_was_killed_lets_nobody_in_and_is_begun_anew(
         patch.setattr(Importer, "load", killed)
         await copy.load()
     assert 0 < (await copy.copy.counts()).queued < len(URLS)
-    with pytest.raises(ConfigurationError, match="only in part restored by r: .* run scrapy restore again"):
+    with pytest.raises(ConfigurationError, match="only partly restored by r: .* run scrapy restore again"):
         await copy.record.begin()
     first = Importer(copy.copy.engine, copy.copy.keys, "first")
     await first.hold()

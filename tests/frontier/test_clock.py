@@ -40,7 +40,7 @@ async def set_back(clock: Clock, frontier: Frontier) -> None:
     for ms in (1000, -HOUR):
         clock.move(ms)
         await frontier.reap()
-        await Crawl(frontier.engine, frontier.keys, "any").working()
+        await Crawl(frontier.engine, frontier.keys, "any").workers.count_alive()
 
 
 async def test_retries_and_dates_come_when_they_were_to_come(clock: Clock, frontier_at: FrontierOf) -> None:
@@ -124,23 +124,23 @@ async def test_a_crawl_that_wants_a_host_no_more_does_not_keep_it(
 async def test_workers_that_are_gone_are_so(clock: Clock, frontier_at: FrontierOf) -> None:
     ours = frontier_at()
     gone, alive = (Crawl(ours.engine, ours.keys, name, 12.0) for name in ("gone", "alive"))
-    await gone.beat(seeding=True)
-    assert await alive.working() == 1
+    await gone.workers.beat(seeding=True)
+    assert await alive.workers.count_alive() == 1
     await set_back(clock, ours)
     clock.move(12_000)
-    assert await alive.working() == 0
-    assert (await alive.beat()).seeding == 0
-    assert await alive.workers() == ["alive"]
+    assert await alive.workers.count_alive() == 0
+    assert (await alive.workers.beat()).seeding == 0
+    assert await alive.workers.names() == ["alive"]
 
 
 async def test_the_time_worked_grows(clock: Clock, frontier_at: FrontierOf) -> None:
     ours = frontier_at()
     worker = Crawl(ours.engine, ours.keys, "w1", FOREVER)
-    await worker.beat()
+    await worker.workers.beat()
     worked = [0]
     for ms in (2_000, 500, -HOUR, 2_000, 900, -700, 2_000):
         clock.move(ms)
-        await worker.beat()
+        await worker.workers.beat()
         worked.append((await worker.totals())["active_ms"])
     assert worked == sorted(worked)
     assert 6_000 < worked[-1] < 8_000

@@ -79,13 +79,13 @@ async def try_the_crawl_and_its_indexes(crawl: Crawl) -> None:
     index, now = DuplicateIndex(crawl.engine, crawl.keys), datetime.now(UTC)
     assert not await crawl.begin()
     assert await crawl.begin()
-    assert (await crawl.beat(seeding=True, counted={"pages": 1})).seeding == 1
-    assert await crawl.permits(5, 100) == 5
-    await crawl.meet(HOSTS)
-    assert await crawl.hosts_met() == len(HOSTS)
-    await crawl.remember("scope", ["a.test", "b.test"])
-    assert await crawl.recall("scope") == {"a.test", "b.test"}
-    assert await crawl.workers() == ["w1"]
+    assert (await crawl.workers.beat(seeding=True, counted={"pages": 1})).seeding == 1
+    assert await crawl.workers.reserve_pages(5, 100) == 5
+    await crawl.count_hosts(HOSTS)
+    assert await crawl.host_count() == len(HOSTS)
+    await crawl.sets.add("scope", ["a.test", "b.test"])
+    assert await crawl.sets.members("scope") == {"a.test", "b.test"}
+    assert await crawl.workers.names() == ["w1"]
     assert await index.same_payload(b"digest00", "u1", now) is None
     await index.kept(b"digest00", "u1", now)
     assert await index.same_payload(b"digest00", "u2", now) == ("u1", now, "")
@@ -127,9 +127,9 @@ async def try_what_operators_say(frontier: Frontier, crawl: Crawl, leases: list[
     assert await frontier.schedule([page(f"{HOST}/again")], 60.0) == 1
     assert not await crawl.limits_changed(HostLimits(pages=9))
     await crawl.pause()
-    assert (await crawl.beat()).paused
+    assert (await crawl.workers.beat()).paused
     await crawl.resume()
-    await crawl.leave()
+    await crawl.workers.leave()
 
 
 async def try_copies_and_long_queues(frontier: Frontier, folder: Path) -> None:

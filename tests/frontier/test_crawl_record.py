@@ -90,39 +90,39 @@ async def test_the_number_of_shards_is_free_when_the_last_crawl_is_gone(crawl_of
 
 async def test_workers_are_known_from_their_first_beat_to_their_leave(crawl_of: Crawls) -> None:
     one, two = crawl_of("w1"), crawl_of("w2")
-    await one.beat()
-    await two.beat()
-    assert await one.workers() == ["w1", "w2"]
-    await two.leave()
-    assert await one.workers() == ["w1"]
+    await one.workers.beat()
+    await two.workers.beat()
+    assert await one.workers.names() == ["w1", "w2"]
+    await two.workers.leave()
+    assert await one.workers.names() == ["w1"]
 
 
 async def test_a_worker_that_falls_silent_is_left_out_with_the_next_beat(crawl_of: Crawls) -> None:
     dead, alive = crawl_of("dead", seconds=0.001), crawl_of("alive")
-    await dead.beat(seeding=True)
+    await dead.workers.beat(seeding=True)
     await past(alive.engine, 0.001)
-    assert (await alive.beat()).seeding == 0, "its seeds are no reason to wait"
-    assert await alive.workers() == ["alive"]
-    await dead.beat()
-    assert set(await alive.workers()) == {"alive", "dead"}, "it was only slow"
+    assert (await alive.workers.beat()).seeding == 0, "its seeds are no reason to wait"
+    assert await alive.workers.names() == ["alive"]
+    await dead.workers.beat()
+    assert set(await alive.workers.names()) == {"alive", "dead"}, "it was only slow"
 
 
 async def test_seeding_is_known_to_all_until_it_ends(crawl_of: Crawls) -> None:
     one, two = crawl_of("w1"), crawl_of("w2")
-    assert (await one.beat(seeding=True)).seeding == 1
-    assert (await two.beat(seeding=True)).seeding == 2
-    assert (await one.beat()).seeding == 1
-    assert (await two.beat()).seeding == 0
-    await two.beat(seeding=True)
-    await two.leave()
-    assert (await one.beat()).seeding == 0
+    assert (await one.workers.beat(seeding=True)).seeding == 1
+    assert (await two.workers.beat(seeding=True)).seeding == 2
+    assert (await one.workers.beat()).seeding == 1
+    assert (await two.workers.beat()).seeding == 0
+    await two.workers.beat(seeding=True)
+    await two.workers.leave()
+    assert (await one.workers.beat()).seeding == 0
 
 
 async def test_totals_are_of_all_workers_and_runs(crawl_of: Crawls) -> None:
     one, two = crawl_of("w1"), crawl_of("w2")
-    await one.beat(counted={"pages": 3, "status.200": 4})
-    await two.beat(counted={"pages": 2, "bytes": 10**12})
-    await one.leave({"pages": 1})
+    await one.workers.beat(counted={"pages": 3, "status.200": 4})
+    await two.workers.beat(counted={"pages": 2, "bytes": 10**12})
+    await one.workers.leave({"pages": 1})
     totals = await two.totals()
     assert (totals["pages"], totals["status.200"], totals["bytes"]) == (6, 4, 10**12)
     assert "pages" not in await crawl_of("w1", "another").totals()
@@ -132,14 +132,14 @@ async def test_totals_are_of_all_workers_and_runs(crawl_of: Crawls) -> None:
 async def test_a_tally_that_comes_again_counts_once(crawl_of: Crawls, late: bool) -> None:
     """Its reply was lost, or it was held up on a connection that had been given up."""
     one, two = crawl_of("w1", seconds=0.001), crawl_of("w2")
-    await one.beat()
-    await two.beat()
-    assert await one.permits(6, 10) == 6
-    first, second = one.tally({"pages": 2}, permits=2), one.tally({"pages": 1}, permits=1)
+    await one.workers.beat()
+    await two.workers.beat()
+    assert await one.workers.reserve_pages(6, 10) == 6
+    first, second = one.workers.tally({"pages": 2}, permits=2), one.workers.tally({"pages": 1}, permits=1)
     for call in [first, first, second, first] if late else [first, first, second, second]:
         await one.engine.run(call)
         await past(one.engine, 0.001)
-        await two.beat()  # to which the first worker is dead now and again
+        await two.workers.beat()  # to which the first worker is dead now and again
     assert (await two.totals())["pages"] == 3
 
 
@@ -150,17 +150,17 @@ async def test_what_was_counted_counts_once_though_replies_are_lost(redis_url: s
     for step in range(1, 13):
         try:
             if step % 4 == 0:
-                granted += await crawl.permits(3, 1000)
+                granted += await crawl.workers.reserve_pages(3, 1000)
             elif step == 11:
-                await crawl.leave({"pages": 1})
+                await crawl.workers.leave({"pages": 1})
             else:
-                await crawl.beat(counted={"pages": 1}, permits=min(granted, 1))
+                await crawl.workers.beat(counted={"pages": 1}, permits=min(granted, 1))
                 granted -= min(granted, 1)
         except UNAVAILABLE:
             lost += 1
     while lost < 99:
         try:
-            await crawl.beat()
+            await crawl.workers.beat()
             break
         except UNAVAILABLE:
             lost += 1
@@ -184,29 +184,29 @@ async def test_permits_whose_grant_was_not_heard_are_not_kept(redis_url: str, cr
     engine = Losing(redis_url)
     engine.scripts = ("permit",)
     crawl = Crawl(engine, Keys("crawl", 4), "w1", 60.0)
-    await crawl.beat()
-    assert await crawl.permits(2, 10) == 2
+    await crawl.workers.beat()
+    assert await crawl.workers.reserve_pages(2, 10) == 2
     with pytest.raises(UNAVAILABLE):
-        await crawl.permits(8, 10)
-    assert await crawl.permits(8, 10) == 8
+        await crawl.workers.reserve_pages(8, 10)
+    assert await crawl.workers.reserve_pages(8, 10) == 8
     await engine.close()
 
 
 async def test_hosts_are_counted_once(crawl_of: Crawls) -> None:
     one, two = crawl_of("w1"), crawl_of("w2")
-    await one.meet(f"http://h{n}.test" for n in range(300))
-    await two.meet(f"http://h{n}.test" for n in range(200, 400))
-    await two.meet([])
-    assert await one.hosts_met() == pytest.approx(400, rel=0.02)
+    await one.count_hosts(f"http://h{n}.test" for n in range(300))
+    await two.count_hosts(f"http://h{n}.test" for n in range(200, 400))
+    await two.count_hosts([])
+    assert await one.host_count() == pytest.approx(400, rel=0.02)
 
 
 async def test_what_is_remembered_is_recalled_by_all(crawl_of: Crawls) -> None:
     one, two = crawl_of("w1"), crawl_of("w2")
-    await one.remember("seeds", ["a.test 80", "ö.test 8080"])
-    await two.remember("seeds", ["a.test 80"])
-    await two.remember("scope", [])
-    assert await two.recall("seeds") == {"a.test 80", "ö.test 8080"}
-    assert await two.recall("scope") == set()
+    await one.sets.add("seeds", ["a.test 80", "ö.test 8080"])
+    await two.sets.add("seeds", ["a.test 80"])
+    await two.sets.add("scope", [])
+    assert await two.sets.members("seeds") == {"a.test 80", "ö.test 8080"}
+    assert await two.sets.members("scope") == set()
 
 
 async def test_time_worked_is_counted_once_for_all_and_not_while_nobody_works(
@@ -214,60 +214,66 @@ async def test_time_worked_is_counted_once_for_all_and_not_while_nobody_works(
 ) -> None:
     one, two = crawl_of("w1"), crawl_of("w2")
     begun = time.monotonic()
-    await one.beat()
+    await one.workers.beat()
     for _ in range(10):
-        await one.beat()
-        await two.beat()
+        await one.workers.beat()
+        await two.workers.beat()
         await past(one.engine)
-    await one.leave()
-    await two.leave()
+    await one.workers.leave()
+    await two.workers.leave()
     worked = (await one.totals())["active_ms"]
     assert 10 <= worked <= (time.monotonic() - begun) * 1000 + 1
     # a long time later
     valkey.hset(one.keys.own("totals"), "beat", 0)
-    await one.beat()
+    await one.workers.beat()
     assert (await one.totals())["active_ms"] == worked
 
 
 async def test_permits_end_at_the_limit(crawl_of: Crawls) -> None:
     one, two = crawl_of("w1"), crawl_of("w2")
-    await one.beat()
-    await two.beat()
-    assert [await one.permits(6, 10), await two.permits(6, 10), await one.permits(6, 10)] == [6, 4, 0]
-    assert await crawl_of("w1", "another").permits(3, 10) == 3, "crawls have limits of their own"
+    await one.workers.beat()
+    await two.workers.beat()
+    assert [
+        await one.workers.reserve_pages(6, 10),
+        await two.workers.reserve_pages(6, 10),
+        await one.workers.reserve_pages(6, 10),
+    ] == [6, 4, 0]
+    assert await crawl_of("w1", "another").workers.reserve_pages(3, 10) == 3, (
+        "crawls have limits of their own"
+    )
 
 
 async def test_pages_and_permits_change_together(crawl_of: Crawls) -> None:
     one, two = crawl_of("w1"), crawl_of("w2")
     for crawl in (one, two):
-        await crawl.beat()
-    assert await one.permits(6, 10) == 6
-    await one.engine.run(one.tally({"pages": 4}, permits=4))
-    assert await two.permits(10, 10) == 4, "four are pages, two are reserved"
-    await one.engine.run(one.tally({}, permits=2))
-    assert await two.permits(10, 10) == 2, "two were no pages after all"
+        await crawl.workers.beat()
+    assert await one.workers.reserve_pages(6, 10) == 6
+    await one.engine.run(one.workers.tally({"pages": 4}, permits=4))
+    assert await two.workers.reserve_pages(10, 10) == 4, "four are pages, two are reserved"
+    await one.engine.run(one.workers.tally({}, permits=2))
+    assert await two.workers.reserve_pages(10, 10) == 2, "two were no pages after all"
 
 
 @pytest.mark.parametrize("how", ["silent", "left"])
 async def test_permits_of_a_worker_that_is_gone_are_free_again(crawl_of: Crawls, how: str) -> None:
     gone, alive = crawl_of("gone", seconds=0.001 if how == "silent" else 60), crawl_of("alive")
-    await alive.beat()
-    await gone.beat()
-    await gone.permits(8, 10)
+    await alive.workers.beat()
+    await gone.workers.beat()
+    await gone.workers.reserve_pages(8, 10)
     if how == "left":
-        await gone.leave({"pages": 3})
+        await gone.workers.leave({"pages": 3})
     await past(alive.engine, 0.001)
-    assert await alive.permits(10, 10) == (10 if how == "silent" else 7)
+    assert await alive.workers.reserve_pages(10, 10) == (10 if how == "silent" else 7)
 
 
 async def test_nobody_is_alive_when_somebody_knows_so(crawl_of: Crawls) -> None:
     dead, alive = crawl_of("dead"), crawl_of("alive")
-    await dead.beat(seeding=True)
-    await dead.permits(10, 10)
-    await alive.forget_workers()
-    assert (await alive.beat()).seeding == 0
-    assert await alive.workers() == ["alive"]
-    assert await alive.permits(10, 10) == 10
+    await dead.workers.beat(seeding=True)
+    await dead.workers.reserve_pages(10, 10)
+    await alive.workers.forget()
+    assert (await alive.workers.beat()).seeding == 0
+    assert await alive.workers.names() == ["alive"]
+    assert await alive.workers.reserve_pages(10, 10) == 10
 
 
 steps = st.lists(
@@ -295,17 +301,17 @@ def test_reserved_and_fetched_never_exceed_the_limit(
     crawls, free, pages = {name: crawl_of(name) for name in "abc"}, dict.fromkeys("abc", 0), 0
     for name, what, amount, times in steps:
         crawl, amount = crawls[name], min(amount, free[name] if what != "ask" else amount)
-        run(crawl.beat())
+        run(crawl.workers.beat())
         if what == "ask":
-            granted = run(crawl.permits(amount, limit))
+            granted = run(crawl.workers.reserve_pages(amount, limit))
             assert granted == min(amount, limit - pages - sum(free.values()))
             free[name] += granted
         elif what == "leave":
-            run(crawl.leave())
+            run(crawl.workers.leave())
             free[name] = 0
         else:
             done = amount if what == "page" else 0
-            tally = crawl.tally({"pages": done}, permits=amount)
+            tally = crawl.workers.tally({"pages": done}, permits=amount)
             for _ in range(times):
                 run(crawl.engine.run(tally))
             free[name] -= amount

@@ -163,7 +163,7 @@ async def test_a_full_server_is_away_and_loses_nothing(frontier_of: Frontiers, v
         with pytest.raises(UNAVAILABLE):
             await frontier.schedule([page(f"{HOST}/1")], 1.0)
         with pytest.raises(UNAVAILABLE):
-            await Crawl(frontier.engine, frontier.keys, "w1").remember("seeds", ["a.test 80"])
+            await Crawl(frontier.engine, frontier.keys, "w1").sets.add("seeds", ["a.test 80"])
         assert await frontier.counts() == before
     finally:
         valkey.config_set("maxmemory", "0")
@@ -181,9 +181,9 @@ async def test_a_full_server_refuses_nothing_but_what_is_new(frontier_of: Fronti
     valkey.config_set("maxmemory", "1")
     valkey.script_flush()
     try:
-        assert (await crawl.beat(seeding=True, counted={"pages": 2})).seeding == 1
-        assert await crawl.permits(2, 9) == 2
-        await crawl.meet(hosts)
+        assert (await crawl.workers.beat(seeding=True, counted={"pages": 2})).seeding == 1
+        assert await crawl.workers.reserve_pages(2, 9) == 2
+        await crawl.count_hosts(hosts)
         assert await frontier.extend(leases) == set()
         more = await frontier.acknowledge(leases[0], [Settlement(1, "retry"), Settlement(2, "dead")], more=1)
         assert more is not None and len(more) == 1
@@ -195,7 +195,7 @@ async def test_a_full_server_refuses_nothing_but_what_is_new(frontier_of: Fronti
         assert await frontier.reap() == (1, 0)
         assert await frontier.condemn(dead.host, "given up") == 3
         assert await frontier.lease(9, 1) != []
-        await crawl.leave()
+        await crawl.workers.leave()
     finally:
         valkey.config_set("maxmemory", "0")
     counts = await frontier.counts()
@@ -242,7 +242,7 @@ async def test_a_replica_that_nobody_may_write_to_is_away(frontier: Frontier, va
         with pytest.raises(EngineUnavailable, match="read only"):
             await frontier.add([page(f"{HOST}/2")])
         with pytest.raises(UNAVAILABLE):
-            await Crawl(frontier.engine, frontier.keys, "w1").meet([HOST])
+            await Crawl(frontier.engine, frontier.keys, "w1").count_hosts([HOST])
     finally:
         valkey.replicaof("NO", "ONE")
 

@@ -30,9 +30,9 @@ async def test_it_gives_its_hosts_back_and_goes_on_when_there_is_room(
     await consumer.until(lambda: len(consumer.fetched) > 20)
     backpressure.shortage = FULL
     async with asyncio.timeout(20):
-        while not await crawl.holding() or (await frontier.counts()).leased:
+        while not await crawl.workers.holding() or (await frontier.counts()).leased:
             await asyncio.sleep(0.02)
-    assert await crawl.holding() == {"w1": FULL}
+    assert await crawl.workers.holding() == {"w1": FULL}
     assert plain_line(await figures(frontier, crawl), 0.0).startswith(f"holding: {FULL}; ")
     before = len(consumer.fetched)
     await asyncio.sleep(0.5)
@@ -42,7 +42,7 @@ async def test_it_gives_its_hosts_back_and_goes_on_when_there_is_room(
     assert await consumer.end() == "finished"
     assert set(consumer.fetched) == set(PAGES)
     assert max(consumer.fetched.values()) == 1
-    assert await crawl.holding() == {}
+    assert await crawl.workers.holding() == {}
     told = [record.message for record in caplog.records]
     assert [f"({FULL}): holding" in line or "again" in line for line in told] == [True, True]
 
@@ -52,7 +52,7 @@ async def test_a_crawl_with_nothing_left_ends_without_room(frontier: Frontier) -
     backpressure.shortage = FULL
     consumer = Consumer(frontier, lambda url: page_with(), backpressure=backpressure)
     assert await consumer.run() == "finished"
-    assert await consumer.worker.crawl.holding() == {}, "who has left holds nothing up"
+    assert await consumer.worker.crawl.workers.holding() == {}, "who has left holds nothing up"
 
 
 async def test_those_who_have_room_serve_the_hosts_meanwhile(frontier_of: Callable[..., Frontier]) -> None:
@@ -63,7 +63,7 @@ async def test_those_who_have_room_serve_the_hosts_meanwhile(frontier_of: Callab
     )
     full.start(*PAGES)
     async with asyncio.timeout(20):
-        while not await full.worker.crawl.holding():
+        while not await full.worker.crawl.workers.holding():
             await asyncio.sleep(0.02)
     other = Consumer(frontier_of(worker="other", lease_seconds=3.0), lambda url: page_with())
     await other.run()
@@ -75,8 +75,8 @@ async def test_those_who_have_room_serve_the_hosts_meanwhile(frontier_of: Callab
 async def test_when_all_hold_each_keeps_its_share(frontier: Frontier) -> None:
     crawls = [Crawl(frontier.engine, frontier.keys, name) for name in ("a", "b")]
     for crawl in crawls:
-        await crawl.beat()
-        await crawl.hold(FULL)
+        await crawl.workers.beat()
+        await crawl.workers.hold(FULL)
     members = [Membership(crawl, 64) for crawl in crawls]
     for member in members:
         await member.update()
@@ -84,5 +84,5 @@ async def test_when_all_hold_each_keeps_its_share(frontier: Frontier) -> None:
     assert all(shares)
     assert sorted(shares[0] + shares[1]) == list(range(64))
     # one that dies is forgotten with the next beat of another
-    await crawls[0].leave()
-    assert await crawls[1].holding() == {"b": FULL}
+    await crawls[0].workers.leave()
+    assert await crawls[1].workers.holding() == {"b": FULL}

@@ -104,8 +104,8 @@ async def test_an_engine_that_goes_away_while_a_crawl_begins_is_waited_for(
     await asyncio.sleep(0.2)
     await asyncio.to_thread(durable_server.start)
     await named
-    assert await session.connection.crawl.recall("seeds") == {"old.test 80"}
-    assert await session.connection.crawl.recall("scope")
+    assert await session.connection.crawl.sets.members("seeds") == {"old.test 80"}
+    assert await session.connection.crawl.sets.members("scope")
 
 
 async def test_every_seed_is_admitted_before_the_first_is_asked(crawler_of: Crawlers) -> None:
@@ -113,7 +113,7 @@ async def test_every_seed_is_admitted_before_the_first_is_asked(crawler_of: Craw
     spider = BroadSpider.from_crawler(crawler, name="named", seeds="http://127.0.0.1:1/ http://127.0.0.1:2/")
     start = spider.start()
     assert (await anext(start)).url == "http://127.0.0.1:1/"
-    assert await session.connection.crawl.recall("seeds") == {"127.0.0.1 1", "127.0.0.1 2"}
+    assert await session.connection.crawl.sets.members("seeds") == {"127.0.0.1 1", "127.0.0.1 2"}
     session.guard.check("127.0.0.1", hostname="127.0.0.1", port=2)
     await start.aclose()
 
@@ -125,7 +125,7 @@ async def test_many_seeds_are_told_at_once_and_once(crawler_of: Crawlers, valkey
     await session.scope.admit_seeds(seeds)
     await session.scope.admit_seeds(seeds[:10])
     assert valkey.info("commandstats")["cmdstat_sadd"]["calls"] == 3
-    named = await session.connection.crawl.recall("seeds")
+    named = await session.connection.crawl.sets.members("seeds")
     assert len(named & {f"host{number}.test 80" for number in range(2500)}) == 2500
 
 

@@ -27,7 +27,7 @@ class Command(SessionCommand):
             print(f"Crawl {connection.keys.crawl!r} is paused already.")
             return
         await connection.crawl.pause()
-        workers = await connection.crawl.working()
+        workers = await connection.crawl.workers.count_alive()
         rest = (
             f": {workers} at work finish what is on its way, and wait." if workers else "; none works on it."
         )

@@ -27,7 +27,7 @@ class Command(SessionCommand):
             print(f"Crawl {connection.keys.crawl!r} is not paused.")
             return
         await connection.crawl.resume()
-        workers = await connection.crawl.working()
+        workers = await connection.crawl.workers.count_alive()
         print(
             f"Crawl {connection.keys.crawl!r} goes on"
             + (f"; workers: {workers}." if workers else ": start a worker.")

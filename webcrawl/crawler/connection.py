@@ -177,12 +177,12 @@ class Connection:
             await self.frontier.review()
         if self._embedded is not None and self._embedded.first:
             # no other process uses this engine: every worker and lease it knows is dead
-            await self.crawl.forget_workers()
+            await self.crawl.workers.forget()
             await self.frontier.reap(everything=True, delay=self._turns.config.delay)
             self._embedded.admit_others()
         counts = await self.frontier.counts()
         has_urls = counts.added > 0
-        resumed = has_urls and not await self.crawl.workers()
+        resumed = has_urls and not await self.crawl.workers.names()
         return JoinedCrawl(
             has_urls, resumed, finished=resumed and not counts.open, paused=await self.crawl.paused()
         )

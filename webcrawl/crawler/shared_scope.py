@@ -42,10 +42,10 @@ class SharedScope:
         """
         retry_until_available, crawl = self._connection.retry_until_available, self._connection.crawl
         self.current = scope
-        for key in await retry_until_available(lambda: crawl.recall("scope")):
+        for key in await retry_until_available(lambda: crawl.sets.members("scope")):
             scope.admit_key(key)
         if remember:
-            await retry_until_available(lambda: crawl.remember("scope", scope.keys()))
+            await retry_until_available(lambda: crawl.sets.add("scope", scope.keys()))
             await retry_until_available(lambda: crawl.set_scope_kind(scope.kind))
         self.filters = self._chain()
 
@@ -54,7 +54,7 @@ class SharedScope:
         if self.current is not None:
             key = self.current.add(url)
             await self._connection.retry_until_available(
-                lambda: self._connection.crawl.remember("scope", [key])
+                lambda: self._connection.crawl.sets.add("scope", [key])
             )
 
     async def update_for(self, url: str) -> None:
@@ -63,7 +63,7 @@ class SharedScope:
         if scope is not None and not scope.allows(url):
             key = scope.key(url)
             if await self._connection.retry_until_available(
-                lambda: self._connection.crawl.knows("scope", key)
+                lambda: self._connection.crawl.sets.contains("scope", key)
             ):
                 scope.admit_key(key)
 
@@ -73,7 +73,7 @@ class SharedScope:
         for start in range(0, len(seeds), _SEEDS_AT_ONCE):
             batch = seeds[start : start + _SEEDS_AT_ONCE]
             await self._connection.retry_until_available(
-                partial(self._connection.crawl.remember, "seeds", batch)
+                partial(self._connection.crawl.sets.add, "seeds", batch)
             )
             self._admitted.update(batch)
 
@@ -87,7 +87,7 @@ class SharedScope:
         """Whether a seed of any worker has this host name and port. The guard lets it pass from then on."""
         seed = f"{name} {number}"
         is_seed = await self._connection.retry_until_available(
-            lambda: self._connection.crawl.knows("seeds", seed)
+            lambda: self._connection.crawl.sets.contains("seeds", seed)
         )
         if is_seed:
             self._guard.allow_host(name, number)

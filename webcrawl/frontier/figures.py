@@ -56,10 +56,10 @@ async def figures(frontier: Frontier, crawl: Crawl) -> Figures:
     counts, totals, workers, hosts, paused, holding = await asyncio.gather(
         frontier.counts(),
         crawl.totals(),
-        crawl.workers(),
-        crawl.hosts_met(),
+        crawl.workers.names(),
+        crawl.host_count(),
         crawl.paused(),
-        crawl.holding(),
+        crawl.workers.holding(),
     )
     return _figures(counts, totals, workers=len(workers), hosts=hosts, paused=paused, holding=holding)
 

@@ -42,12 +42,12 @@ class Heartbeat:
     async def beat(self) -> None:
         """Extends all leases, takes back those of dead workers, and updates the membership and the pause."""
         state, sent = self._state, time.monotonic()
-        self._set_paused((await state.crawl.beat(seeding=state.seeding)).paused)
+        self._set_paused((await state.crawl.workers.beat(seeding=state.seeding)).paused)
         state.permits.valid_until = sent + state.crawl.worker_seconds
         await self._extend(sent)
         await self._reap(sent)
         if self.holds:
-            await state.crawl.hold(self._backpressure.reason)
+            await state.crawl.workers.hold(self._backpressure.reason)
         await state.membership.update()
         self._last = sent
 
@@ -59,7 +59,7 @@ class Heartbeat:
         frontier = self._state.frontier
         age = await frontier.engine.age()
         young = age < frontier.lease_seconds and not frontier.engine.embedded
-        if young and await self._state.crawl.working():
+        if young and await self._state.crawl.workers.count_alive():
             self._safety.leave_to_others(time.monotonic() - age)
 
     async def update_hold(self) -> None:
@@ -68,7 +68,7 @@ class Heartbeat:
         if bool(reason) == self.holds:
             return
         # first, so that it is repeated if the engine is unavailable
-        await self._state.crawl.hold(reason)
+        await self._state.crawl.workers.hold(reason)
         self.holds = bool(reason)
         if reason:
             logger.warning("The stores accept nothing more (%s): holding, nothing is lost.", reason)

@@ -199,7 +199,7 @@ class Loop:
             self._state.finish("max_pages")
 
     async def _check_finished(self) -> None:
-        others_seeding = (await self._state.crawl.beat(seeding=False)).seeding
+        others_seeding = (await self._state.crawl.workers.beat(seeding=False)).seeding
         nothing_left = not others_seeding and await self._state.frontier.finished()
         # a callback may have found URLs meanwhile that the engine does not have yet
         if nothing_left and not self._state.discovered:

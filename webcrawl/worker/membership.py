@@ -35,7 +35,7 @@ class Membership:
     async def update(self) -> None:
         """Ask the server who is there."""
         doubted, self._doubted = self._doubted, set()
-        workers, holding = await asyncio.gather(self._crawl.workers(), self._crawl.holding())
+        workers, holding = await asyncio.gather(self._crawl.workers.names(), self._crawl.workers.holding())
         self.peers = frozenset({*workers, self._crawl.worker})
         # who has no room to store pages leaves its share to those who have, if there are any
         self._owners = self.peers - holding.keys() or self.peers

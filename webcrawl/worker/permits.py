@@ -58,7 +58,7 @@ class Permits:
     async def reserve(self, wanted: int) -> bool:
         """Reserve some more when short; True when there are any."""
         if self._free <= 0:
-            granted = await self._crawl.permits(max(1, wanted), self._limit)
+            granted = await self._crawl.workers.reserve_pages(max(1, wanted), self._limit)
             self._free += granted  # not before: one may have been settled while this was asked
         if self._free > 0:
             self.short = False

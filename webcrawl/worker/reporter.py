@@ -38,8 +38,8 @@ class Reporter:
         if not reports and not counted and not permits:
             return
         try:
-            await state.crawl.beat(counted=counted, permits=permits, seeding=state.seeding)
-            await state.crawl.meet(answered)
+            await state.crawl.workers.beat(counted=counted, permits=permits, seeding=state.seeding)
+            await state.crawl.count_hosts(answered)
             state.answered_hosts -= answered
             await state.frontier.settle_all(reports, self._on_reply)
         except BaseException:
@@ -50,7 +50,7 @@ class Reporter:
         """Sends everything, releases all hosts and signs the worker off. The engine has all discovered URLs."""
         state = self._state
         await state.frontier.settle_all([self.last_report(host) for host in self._hosts])
-        await state.crawl.leave(state.take_counters())
+        await state.crawl.workers.leave(state.take_counters())
         state.discovered.save()
 
     async def give_up(self, name: str) -> None:

@@ -93,7 +93,10 @@ class Feeding:
             return
         # first: who has claims, and lives, was known as a worker before
         owners = await asyncio.to_thread(self._claims.owners)
-        dead = {*owners} - {*await self._session.connection.crawl.workers(), self._session.connection.worker}
+        dead = {*owners} - {
+            *await self._session.connection.crawl.workers.names(),
+            self._session.connection.worker,
+        }
         if dead and (number := await asyncio.to_thread(self._claims.give_back, dead)):
             logger.warning(
                 "%d start URLs of workers that died are back in %s", number, self._spider.redis_key

@@ -165,7 +165,7 @@ async def _check_shards(crawl: Crawl) -> None:
 
 async def _check_replaceable(crawl: Crawl, *, force: bool) -> None:
     name = crawl.keys.crawl
-    if working := await crawl.working():
+    if working := await crawl.workers.count_alive():
         raise StoreError(
             f"{working} workers are at work on crawl {name!r}: stop them first (one that was killed counts for "
             f"{crawl.worker_seconds:.0f} seconds)"

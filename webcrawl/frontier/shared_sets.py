@@ -1,0 +1,27 @@
+"""Sets of strings that all workers of a crawl share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
+
+
+@dataclass(frozen=True, slots=True)
+class SharedSets:
+    """The sets "seeds" ("hostname port" of each seed) and "scope" (scope keys that seeds and redirects opened)."""
+
+    engine: Engine
+    keys: Keys
+
+    async def add(self, name: str, members: Iterable[str]) -> None:
+        if members := list(members):
+            await self.engine.change(self.keys.own(name), "SADD", *members)
+
+    async def contains(self, name: str, member: str) -> bool:
+        return bool(await self.engine.client.sismember(self.keys.own(name), member))
+
+    async def members(self, name: str) -> set[str]:
+        return {member.decode() for member in await self.engine.client.smembers(self.keys.own(name))}

@@ -1,0 +1,132 @@
+"""The workers of a crawl: heartbeats, totals, reserved pages, and who is alive."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
+from webcrawl.engine.scripts import Call
+
+_WORKED_GAP_SECONDS = 10.0
+"""A longer silence of all workers does not count as working time."""
+
+
+class Beat(NamedTuple):
+    """The engine's reply to a heartbeat."""
+
+    seeding: int
+    """Workers that still read their seeds."""
+    paused: bool
+
+
+@dataclass(slots=True)
+class Workers:
+    """The registry of a crawl's workers, with the entry of one of them.
+
+    A heartbeat carries a tally: increments for the crawl's totals. A tally whose reply was lost is sent again before
+    the next one. It has a number, so the engine counts it once.
+    """
+
+    engine: Engine
+    keys: Keys
+    worker: str
+    worker_seconds: float
+    """How long a worker counts as alive after a heartbeat."""
+    _unconfirmed: list[Call] = field(default_factory=list, init=False)
+    """Tallies without a reply, the oldest first."""
+    _number: int = field(default_factory=lambda: time.time_ns() // 1000, init=False)
+    """Number of the last tally; larger than any before under this worker's name."""
+    _reserved: int = field(default=0, init=False)
+    """Pages that this worker has reserved."""
+
+    async def beat(
+        self, *, seeding: bool = False, counted: Mapping[str, int] | None = None, permits: int = 0
+    ) -> Beat:
+        """Sends a heartbeat, adds to the totals, and gives back `permits` reserved pages.
+
+        The increments count exactly once, also when this raises: the next heartbeat sends them again.
+        """
+        return await self._send(self.tally(counted or {}, permits=permits, seeding=seeding))
+
+    async def leave(self, counted: Mapping[str, int] | None = None) -> None:
+        """Signs this worker off, with its last increments."""
+        await self._send(self._tally(0.0, "working", counted or {}, 0))
+        self._reserved = 0
+
+    def tally(self, counted: Mapping[str, int], *, permits: int = 0, seeding: bool = False) -> Call:
+        """Returns the call of a heartbeat. Send it before you make the next one; repeating it counts nothing."""
+        return self._tally(self.worker_seconds, "seeding" if seeding else "working", counted, permits)
+
+    async def reserve_pages(self, wanted: int, limit: int) -> int:
+        """Reserves up to `wanted` pages of the crawl's page limit; returns how many were granted."""
+        await self._send_unconfirmed()
+        call = Call("permit", [self.keys.own()], (self.worker, wanted, limit, self._reserved))
+        granted = int(await self.engine.run(call))
+        self._reserved += granted
+        return granted
+
+    async def names(self) -> list[str]:
+        """Returns the registered workers. Any worker's heartbeat removes dead ones."""
+        return [name.decode() for name in await self.engine.client.zrange(self.keys.own("workers"), 0, -1)]
+
+    async def count_alive(self) -> int:
+        """Returns how many workers are alive by the engine's clock."""
+        now = await self.engine.run(Call("time", [self.keys.own()], ()))
+        return int(await self.engine.client.zcount(self.keys.own("workers"), now, "+inf"))
+
+    async def forget(self) -> None:
+        """Removes all workers and what they reserved: no process uses the engine."""
+        await self.engine.client.delete(
+            *(self.keys.own(name) for name in ("workers", "seeding", "permits", "holding"))
+        )
+
+    async def hold(self, reason: str) -> None:
+        """Records why this worker leases nothing, to be repeated with each heartbeat; "" ends the hold."""
+        key = self.keys.own("holding")
+        if reason:
+            await self.engine.change(key, "HSET", self.worker, reason)
+        else:
+            await self.engine.change(key, "HDEL", self.worker)
+
+    async def holding(self) -> dict[str, str]:
+        """Returns the workers that lease nothing: worker -> reason."""
+        raw = await self.engine.client.hgetall(self.keys.own("holding"))
+        return {worker.decode(): reason.decode() for worker, reason in raw.items()}
+
+    async def _send(self, tally: Call) -> Beat:
+        self._unconfirmed.append(tally)
+        try:
+            seeding, paused = await self._send_unconfirmed()
+        finally:
+            # a tally that counts nothing need not be repeated
+            self._unconfirmed = [
+                call for call in self._unconfirmed if call.arguments[3] or len(call.arguments) > 6
+            ]
+        return Beat(int(seeding), bool(paused))
+
+    async def _send_unconfirmed(self) -> list[int]:
+        """Sends the tallies without a reply; returns the last reply."""
+        reply: list[int] = []
+        while self._unconfirmed:
+            reply = await self.engine.run(self._unconfirmed[0])
+            del self._unconfirmed[0]
+        return reply
+
+    def _tally(self, ttl: float, state: str, counted: Mapping[str, int], permits: int) -> Call:
+        self._number += 1
+        self._reserved -= permits
+        arguments: list[str | int] = [
+            self.worker,
+            int(ttl * 1000),
+            state,
+            permits,
+            int(_WORKED_GAP_SECONDS * 1000),
+            self._number,
+        ]
+        for name, amount in counted.items():
+            arguments += [name, amount]
+        return Call("heartbeat", [self.keys.own()], arguments)

@@ -363,5 +363,5 @@ async def test_a_crawl_survives_its_primaries(
 
     await pair.crawl(lambda: fail(keys.own()), cluster.settle, lambda: fail(keys.counters(0)))
     await pair.check()
-    said = [record.message for record in caplog.records if "is away" in record.message]
+    said = [record.message for record in caplog.records if "is unavailable" in record.message]
     assert 1 <= len(said) <= 4, "once a worker and accident"

@@ -75,7 +75,7 @@ def test_pages_wait_for_a_database_that_is_away_and_none_is_lost_or_stored_twice
     until(lambda: len(web.hits) >= 20, crawl)
     postgres.stop()
     try:
-        until(lambda: "The stores take no more for now" in crawl.stderr, crawl)
+        until(lambda: "The stores accept nothing more" in crawl.stderr, crawl)
         time.sleep(2.5)  # longer than a lease
     finally:
         postgres.start()
@@ -83,7 +83,7 @@ def test_pages_wait_for_a_database_that_is_away_and_none_is_lost_or_stored_twice
     until(lambda: len(web.hits) >= before + 15, crawl)
     postgres.stop()
     try:
-        until(lambda: crawl.stderr.count("The stores take no more for now") == 2, crawl)
+        until(lambda: crawl.stderr.count("The stores accept nothing more") == 2, crawl)
         crawl.interrupt()
         assert crawl.wait(30).returncode == 0
     finally:
@@ -103,7 +103,7 @@ def test_a_database_that_refuses_every_row_makes_no_dead_letters(
     crawl = start("impatient", IMPATIENT, web)
     until(lambda: len(web.hits) >= 20, crawl)
     postgres.execute(database, "ALTER TABLE pages RENAME TO elsewhere")
-    until(lambda: "The stores take no more for now" in crawl.stderr, crawl)
+    until(lambda: "The stores accept nothing more" in crawl.stderr, crawl)
     assert 'relation "pages" does not exist' in crawl.stderr
     postgres.execute(database, "ALTER TABLE elsewhere RENAME TO pages")
     result = crawl.wait(60)
@@ -149,7 +149,7 @@ def test_pages_wait_for_a_database_that_hangs_and_a_crawl_ends_all_the_same(
     until(lambda: len(web.hits) >= 20, crawl)
     postgres.hang()
     try:
-        until(lambda: "The stores take no more for now" in crawl.stderr, crawl)
+        until(lambda: "The stores accept nothing more" in crawl.stderr, crawl)
         assert "no answer for 1 seconds" in crawl.stderr or "timeout expired" in crawl.stderr
         time.sleep(2.5)  # longer than a lease: its heart goes on
         held = len(web.hits)
@@ -157,11 +157,11 @@ def test_pages_wait_for_a_database_that_hangs_and_a_crawl_ends_all_the_same(
         assert len(web.hits) == held
     finally:
         postgres.go_on()
-    until(lambda: "The stores take more again" in crawl.stderr, crawl)
+    until(lambda: "The stores accept pages again" in crawl.stderr, crawl)
     until(lambda: len(web.hits) >= held + 15, crawl)
     postgres.hang()
     try:
-        until(lambda: crawl.stderr.count("The stores take no more for now") == 2, crawl)
+        until(lambda: crawl.stderr.count("The stores accept nothing more") == 2, crawl)
         crawl.interrupt()
         assert crawl.wait(30).returncode == 0
     finally:

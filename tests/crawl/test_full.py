@@ -105,7 +105,7 @@ def test_a_full_disk(start_crawl: Start, local_web: StartWeb, tmp_path: Path, sm
     assert "No space left on device" in crawl.stderr or "database or disk is full" in crawl.stderr
     subprocess.run(["mount", "-o", "remount,size=20m", str(small_disk)], check=True)
     result = crawl.wait(60)
-    assert "going on" in result.stderr
+    assert "The stores accept pages again" in result.stderr
     assert (result.summary["finish_reason"], result.summary["dead_letters"]) == ("finished", 0)
     (data / "warc").symlink_to(small_disk / "warc")
     archive.check(data)

@@ -28,7 +28,6 @@ from tests.model import Entry
 from webcrawl.engine.scripts import Call
 from webcrawl.errors import EngineUnavailable
 from webcrawl.frontier import Candidate, Lease, Settlement
-from webcrawl.frontier.frontier import lease_of
 
 Worker = tuple[str, bool]
 """Its crawl, and whether its leases are brief."""
@@ -124,7 +123,7 @@ class Working(Machine):
             self._give_in_vain(late.worker, given, late.count, waiting)
 
     def _give_in_vain(self, worker: Worker, given: list[Any], count: int, waiting: set[str]) -> None:
-        leases = [lease_of(raw) for raw in given]
+        leases = [Lease.decode(raw) for raw in given]
         self._compare(worker, leases, count, waiting, everywhere=False)
         self.unheard[worker] += leases
 

@@ -1,14 +1,21 @@
 """A URL on its way through the frontier.
 
-A queue entry is four bytes and the MessagePack array [path, depth, referrer, extra]. The bytes stay outside of it
-because the Lua scripts change them: level, and 128 more when the URL was given a date; attempts, fetches that failed;
-returns, leases that ran out on it; blames, those of the returns when it may have been in the air. The referrer is
-stored as a path when it is on the same host. `extra` is whatever else a request carries.
+A queue entry is four bytes and the MessagePack array [path, depth, referrer, extra]. The bytes are outside the array
+because Lua scripts change them:
+
+- level, plus 128 if the URL was given a date
+- attempts: fetches that failed
+- returns: leases that expired with the URL
+- blames: returns during which the URL may have been in flight
+
+A referrer on the same host is stored as a path. `extra` is whatever else a request carries.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgpack
 
@@ -18,12 +25,12 @@ LEVELS = 8
 """Priority levels, 0 the highest."""
 
 DEFAULT_LEVEL = 3
-"""Where a request of Scrapy priority 0 goes; each step of priority is one level."""
+"""The level of Scrapy priority 0; each step of priority is one level."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A URL to be added. `fingerprint` None leaves out the seen test; `anyway` queues a URL that was seen, too."""
+    """A URL to add. Without a `fingerprint` there is no seen test; `anyway` queues the URL even if it was seen."""
 
     host: str
     path: str
@@ -35,7 +42,7 @@ class Candidate:
     anyway: bool = False
 
     def entry(self) -> bytes:
-        """The bytes that the engine keeps."""
+        """Returns the bytes that the engine stores."""
         referrer = self.referrer
         if referrer is not None and referrer.startswith(self.host + "/"):
             referrer = referrer[len(self.host) :]
@@ -43,13 +50,13 @@ class Candidate:
         while fields[-1] is None:
             fields.pop()
         head = bytes((min(max(self.level, 0), LEVELS - 1), 0, 0, 0))
-        # without MessagePack's bin type, which the server's Lua does not know
+        # the server's Lua does not know MessagePack's bin type
         return head + bytes(msgpack.packb(fields, use_bin_type=False))
 
 
 @dataclass(frozen=True, slots=True)
 class LeasedURL:
-    """A URL handed to a worker; `index` names it within its lease. `dated`: it was fetched, and given a date."""
+    """A URL handed to a worker. `index` identifies it within its lease; `dated`: an earlier fetch gave it a date."""
 
     index: int
     host: str
@@ -68,10 +75,10 @@ class LeasedURL:
 
     @classmethod
     def decode(cls, index: int, host: str, entry: bytes) -> LeasedURL:
-        """Read an entry; raises ValueError when it is damaged."""
+        """Decodes an entry; raises ValueError if it is damaged."""
         fields = msgpack.unpackb(entry[4:], raw=True)
-        path, depth, told, extra = (fields + [None] * 4)[:4]
-        referrer = None if told is None else told.decode()
+        path, depth, raw_referrer, extra = (fields + [None] * 4)[:4]
+        referrer = None if raw_referrer is None else raw_referrer.decode()
         if referrer is not None and referrer.startswith("/"):
             referrer = host + referrer
         level, is_dated = entry[0] % DATED, entry[0] >= DATED
@@ -80,11 +87,16 @@ class LeasedURL:
         )
 
 
+def decode_urls(host: str, flat: Sequence[Any]) -> list[LeasedURL]:
+    """Decodes the URLs of a script's reply: index, entry, index, entry ..."""
+    return [LeasedURL.decode(flat[i], host, flat[i + 1]) for i in range(0, len(flat), 2)]
+
+
 def level_of_priority(priority: int) -> int:
-    """The level of a Scrapy request priority: higher priority, lower level."""
+    """Returns the level of a Scrapy priority; a higher priority is a lower level."""
     return min(max(DEFAULT_LEVEL - priority, 0), LEVELS - 1)
 
 
 def priority_of_level(level: int) -> int:
-    """The reverse, for the priorities that have a level of their own."""
+    """Returns the Scrapy priority of a level."""
     return DEFAULT_LEVEL - level

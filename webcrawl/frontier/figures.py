@@ -1,4 +1,4 @@
-"""The state of a crawl in figures, over all its workers and runs: what the live line, the summary and commands show."""
+"""The figures of a crawl over all its workers and runs, for the progress line, the summary and commands."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from webcrawl.frontier import Counts, Crawl, Frontier
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Times in seconds; `responses` by status, redirects and retries included.
+    """Times are in seconds.
 
-    `resources_denied`: what rendered pages would have loaded and robots.txt forbids.
-    `types`: MIME type -> pages, their bytes, and `errors`, documents that could not be read; the most pages first.
-    `parked` of those queued are of hosts that are blocked or have spent their budget. `holding`: workers that fetch
-    nothing, having no room to store more, and why.
+    `responses`: status -> responses, including redirects and retries.
+    `resources_denied`: resources of rendered pages that robots.txt disallows.
+    `types`: MIME type -> pages, bytes, and `errors` (documents that could not be read), most pages first.
+    `parked`: queued URLs of hosts that are blocked or have spent their budgets.
+    `holding`: workers that fetch nothing because their stores are full or unavailable -> reason.
     """
 
     pages: int
@@ -51,8 +52,23 @@ class Figures:
         return asdict(self)
 
 
+_COUNTERS = (
+    "robots_denied",
+    "resources_denied",
+    "addresses_refused",
+    "names_not_resolved",
+    "failed",
+    "retried",
+    "exact_duplicates",
+    "near_duplicates",
+    "truncated",
+    "fetched_again",
+)
+"""Figures that are totals of the same name."""
+
+
 async def figures(frontier: Frontier, crawl: Crawl) -> Figures:
-    """Read the figures from the engine."""
+    """Reads the figures from the engine."""
     counts, totals, workers, hosts, paused, holding = await asyncio.gather(
         frontier.counts(),
         crawl.totals(),
@@ -61,52 +77,43 @@ async def figures(frontier: Frontier, crawl: Crawl) -> Figures:
         crawl.paused(),
         crawl.workers.holding(),
     )
-    return _figures(counts, totals, workers=len(workers), hosts=hosts, paused=paused, holding=holding)
+    return Figures(
+        **_from_totals(totals),
+        **_from_counts(counts),
+        seen_urls=counts.seen + totals.get("bloom_seen", 0),
+        hosts=hosts,
+        workers=len(workers),
+        paused=paused,
+        holding=holding,
+    )
 
 
-def _figures(
-    counts: Counts,
-    totals: dict[str, int],
-    *,
-    workers: int,
-    hosts: int,
-    paused: bool,
-    holding: dict[str, str],
-) -> Figures:
+def _from_totals(totals: dict[str, int]) -> dict[str, Any]:
     seconds = totals.get("active_ms", 0) / 1000
     pages = totals.get("pages", 0)
     statuses = {
         name.partition(".")[2]: number for name, number in totals.items() if name.startswith("status.")
     }
-    return Figures(
-        pages=pages,
-        responses=dict(sorted((status, number) for status, number in statuses.items() if number)),
-        bytes=totals.get("bytes", 0),
-        types=_types(totals),
-        hosts=hosts,
-        seconds=round(seconds, 3),
-        pages_per_second=round(pages / seconds, 2) if seconds else 0.0,
-        robots_denied=totals.get("robots_denied", 0),
-        resources_denied=totals.get("resources_denied", 0),
-        addresses_refused=totals.get("addresses_refused", 0),
-        names_not_resolved=totals.get("names_not_resolved", 0),
-        failed=totals.get("failed", 0),
-        retried=totals.get("retried", 0),
-        exact_duplicates=totals.get("exact_duplicates", 0),
-        near_duplicates=totals.get("near_duplicates", 0),
-        truncated=totals.get("truncated", 0),
-        fetched_again=totals.get("fetched_again", 0),
-        seen_urls=counts.seen + totals.get("bloom_seen", 0),
-        queued=counts.queued + counts.later,
-        parked=counts.parked,
-        spilled=counts.spilled,
-        lost_segments=counts.lost_segments,
-        leased=counts.leased,
-        dead_letters=counts.dead,
-        workers=workers,
-        paused=paused,
-        holding=holding,
-    )
+    return {
+        "pages": pages,
+        "responses": dict(sorted((status, number) for status, number in statuses.items() if number)),
+        "bytes": totals.get("bytes", 0),
+        "types": _types(totals),
+        "seconds": round(seconds, 3),
+        "pages_per_second": round(pages / seconds, 2) if seconds else 0.0,
+        **{name: totals.get(name, 0) for name in _COUNTERS},
+    }
+
+
+def _from_counts(counts: Counts) -> dict[str, Any]:
+    return {
+        "queued": counts.queued + counts.later,
+        "parked": counts.parked,
+        "spilled": counts.spilled,
+        "lost_segments": counts.lost_segments,
+        "leased": counts.leased,
+        "dead_letters": counts.dead,
+    }
 
 
 def _types(totals: dict[str, int]) -> dict[str, dict[str, int]]:

@@ -1,17 +1,16 @@
-"""The verbs of the frontier, each one script or a few."""
+"""The verbs of the frontier. Each one runs a Lua script, or a few."""
 
 from __future__ import annotations
 
-import uuid
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 from webcrawl.engine.scripts import Call
-from webcrawl.frontier.entry import Candidate, LeasedURL
+from webcrawl.frontier.adding import add_calls
+from webcrawl.frontier.entry import Candidate, LeasedURL, decode_urls
+from webcrawl.frontier.leasing import Leasing
 from webcrawl.frontier.operations import BATCH, Operations, milliseconds
-from webcrawl.frontier.records import Counts, HostLimits, Lease, Report, Settlement
+from webcrawl.frontier.records import Counts, HostLimits, Lease, Report, Settlement, decode_delay
 
 _COUNTERS = tuple(one.name for one in fields(Counts))
 _LOST = -2
@@ -21,151 +20,99 @@ _LOST = -2
 class Frontier(Operations):
     """The frontier of one crawl.
 
-    Times given and returned are seconds; the only clock is the server's. Every verb may raise redis-py's connection
-    errors (webcrawl.engine.client.UNAVAILABLE), and can then be called again: repeating a verb loses nothing.
+    Times are seconds, by the engine's clock. Every verb may raise a connection error
+    (webcrawl.engine.client.UNAVAILABLE). It can then be called again: repeating a verb loses nothing.
     """
 
     worker: str
     lease_seconds: float = 60.0
     max_attempts: int = 5
     low_share: float = 0.1
-    """Share of the hosts picked, and of the URLs of a host, for levels below the best, each in its turn."""
+    """Share of the leased hosts, and of a host's URLs, that come from levels below the best one."""
     started_together: int = 1
-    """URLs of one host that a worker may have in the air at once."""
+    """How many URLs of one host a worker may fetch at once."""
     host_limits: HostLimits = HostLimits()
-    """What may be taken from a host of which nothing else is told."""
+    """Limits of hosts without limits of their own."""
     weight: float = 1.0
-    """The crawl's part of a host that other crawls want too."""
-    _turn: int = field(default=0, init=False)
-    _caller: str = field(default_factory=lambda: uuid.uuid4().hex, init=False)
-    _answered: Counter[int] = field(default_factory=Counter, init=False)
-    """Shard -> number of the last lease call that was answered."""
-    _unanswered: set[int] = field(default_factory=set, init=False)
-    """Shards whose last lease call was not."""
+    """The crawl's share of a host that other crawls want too."""
+    _leasing: Leasing = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._leasing = Leasing(
+            self.engine,
+            self.keys,
+            self.worker,
+            milliseconds(self.lease_seconds),
+            self._low_thousandths(),
+            self.host_limits.encoded(),
+            self.weight,
+        )
 
     async def add(self, candidates: Sequence[Candidate]) -> list[bool]:
-        """Queue those that were never seen; True for each that was queued. Any number, in any order."""
+        """Queues the URLs that were never seen; returns True for each one queued. Any number, in any order."""
         verdicts = [False] * len(candidates)
-        by_shard: dict[int, dict[str, list[int]]] = {}
-        for place, candidate in enumerate(candidates):
-            by_shard.setdefault(self.keys.shard(candidate.host), {}).setdefault(candidate.host, []).append(
-                place
-            )
-        calls, places = [], []
-        for shard, hosts in by_shard.items():
-            for batch in _batches(hosts):
-                calls.append(Call("add", self.keys.queue(shard), self._add_arguments(candidates, batch)))
-                places.append([place for _, group in batch for place in group])
-        for group, reply in zip(places, await self.engine.run_all(calls), strict=True):
-            for place, verdict in zip(group, reply.decode(), strict=True):
+        batches = list(add_calls(self.keys, candidates))
+        replies = await self.engine.run_all([call for call, _ in batches])
+        for (_, places), reply in zip(batches, replies, strict=True):
+            for place, verdict in zip(places, reply.decode(), strict=True):
                 verdicts[place] = verdict == "1"
         return verdicts
 
-    def _add_arguments(
-        self, candidates: Sequence[Candidate], batch: list[tuple[str, list[int]]]
-    ) -> list[str | bytes | int]:
-        arguments: list[str | bytes | int] = []
-        for host, places in batch:
-            arguments += [host, len(places)]
-            for place in places:
-                arguments += [self._mark(candidates[place]), candidates[place].entry()]
-        return arguments
-
-    def _mark(self, candidate: Candidate) -> str | int:
-        """A URL as the seen test takes it."""
-        if candidate.fingerprint is None:
-            return ""
-        mark = self.keys.mark(candidate.host, candidate.fingerprint)
-        return f"!{mark}" if candidate.anyway else mark
-
     async def lease(self, hosts: int, urls: int, shards: Sequence[int] | None = None) -> list[Lease]:
-        """Up to `hosts` hosts that may be asked now, each with up to `urls` URLs; empty when none is ready.
+        """Leases up to `hosts` hosts that may be asked now, with up to `urls` URLs each; [] when none is ready.
 
-        `shards`: where to look, everywhere by default. What was given in a reply that was lost comes first, see
-        `regain`: then there may be more than `hosts`.
+        `shards` restricts the search. Leases whose reply was lost come first (see `regain`), so there may be more
+        than `hosts`.
         """
-        leases, away = await self._regain()
-        order = list(range(self.keys.shards)) if shards is None else list(shards)
-        self._turn += 1
-        order = order[self._turn % max(1, len(order)) :] + order[: self._turn % max(1, len(order))]
-        order = [shard for shard in order if shard not in self._unanswered]
-        while order and len(leases) < hosts:
-            each, some = divmod(hosts - len(leases), len(order))
-            wanted = {shard: each + (place < some) for place, shard in enumerate(order)}
-            asked = {shard: self._lease_call(shard, n, urls) for shard, n in wanted.items() if n}
-            found, error = await self._leases(asked)
-            leases, away = leases + [lease for group in found.values() for lease in group], away or error
-            # a shard that gave all that was asked of it may have more
-            order = [shard for shard, n in wanted.items() if not n or len(found.get(shard, ())) == n]
-        if away and not leases:  # which nobody would know of if the error of another shard were raised
-            raise away
-        return leases
+        return await self._leasing.lease(hosts, urls, range(self.keys.shards) if shards is None else shards)
 
     async def regain(self) -> list[Lease]:
-        """Leases that were given in replies that were lost, as far as they are still good; they last from now."""
-        leases, away = await self._regain()
-        if away and not leases:
-            raise away
-        return leases
-
-    async def _regain(self) -> tuple[list[Lease], Exception | None]:
-        calls = {
-            shard: Call(
-                "regain",
-                self.keys.queue(shard),
-                (self._caller, self._answered[shard] + 1, milliseconds(self.lease_seconds)),
-            )
-            for shard in self._unanswered
-        }
-        found, away = await self._leases(calls)
-        return [lease for group in found.values() for lease in group], away
-
-    async def _leases(self, calls: Mapping[int, Call]) -> tuple[dict[int, list[Lease]], Exception | None]:
-        """What these calls give, by shard; and an error of a shard that did not answer."""
-        self._unanswered.update(calls)
-        found: dict[int, list[Lease]] = {}
-        away = None
-        replies = await self.engine.run_all(list(calls.values()), some=True)
-        for shard, reply in zip(calls, replies, strict=True):
-            if isinstance(reply, Exception):
-                away = reply
-                continue
-            self._unanswered.discard(shard)
-            self._answered[shard] += 1
-            found[shard] = [lease_of(raw) for raw in reply]
-        return found, away
-
-    def _lease_call(self, shard: int, hosts: int, urls: int) -> Call:
-        lasting, limits = milliseconds(self.lease_seconds), self.host_limits.encoded()
-        arguments = (self.worker, hosts, urls, lasting, self._low_thousandths(), limits, self.weight)
-        number = self._answered[shard] + 1
-        return Call("lease", self.keys.queue(shard), (*arguments, self._caller, number))
+        """Returns leases whose reply was lost, if they are still valid; they last from now."""
+        return await self._leasing.regain()
 
     async def acknowledge(
         self, lease: Lease, settled: Sequence[Settlement] = (), *, more: int = 0
     ) -> list[LeasedURL] | None:
-        """Settle URLs of a lease and keep it; returns up to `more` further URLs, or None when the lease was lost.
+        """Settles URLs and keeps the lease; returns up to `more` further URLs, or None if the lease was lost.
 
-        What was got by them counts against the host's limits, once: a URL that was settled before is passed over.
+        Pages and bytes count once against the host's limits: a URL that was settled before is skipped.
         """
         report = Report(lease, settled, more=more)
-        return self._acknowledged(lease, await self.engine.run(self._acknowledgement(report)))
+        return _urls_of_reply(lease, await self.engine.run(self._report_call(report)))
 
     async def release(
         self, lease: Lease, settled: Sequence[Settlement] = (), *, pause: float = 0.0, quiet: float = 3600.0
     ) -> bool:
-        """Settle URLs, give the host back and keep everybody from asking it for `pause` seconds.
+        """Settles URLs and releases the host, which nobody may ask for `pause` seconds; False if the lease was lost.
 
-        URLs not settled return to the head of the queue with nothing counted against them. After `quiet` further
-        seconds the server forgets the host's failures. False when the lease had been lost.
+        Other URLs of the lease return to the head of the queue, untried. After `quiet` more seconds the engine forgets
+        the host's failures.
         """
         report = Report(lease, settled, pause=pause, quiet=quiet)
-        return bool(await self.engine.run(self._acknowledgement(report)))
+        return bool(await self.engine.run(self._report_call(report)))
+
+    async def settle_all(
+        self,
+        reports: Sequence[Report],
+        settled: Callable[[Report, list[LeasedURL] | None], None] = lambda *_: None,
+    ) -> None:
+        """Acknowledges or releases many leases, those on one server in one round trip.
+
+        Calls `settled` with each report and its further URLs, or None if the lease was lost. When a server fails, the
+        replies of the others are handled before its error is raised.
+        """
+        replies = await self.engine.run_all([self._report_call(report) for report in reports], some=True)
+        for report, reply in zip(reports, replies, strict=True):
+            if not isinstance(reply, Exception):
+                settled(report, _urls_of_reply(report.lease, reply))
+        for reply in replies:
+            if isinstance(reply, Exception):
+                raise reply
 
     async def schedule(self, candidates: Iterable[Candidate], seconds: float) -> int:
-        """Queue these URLs in so many seconds, once, known or not; returns how many were not waiting for a date.
+        """Queues URLs once, in `seconds` seconds, seen or not; returns how many had no date before.
 
-        One that waits for a date already gets the new one.
+        A URL with a date gets the new one.
         """
         by_shard: dict[int, list[str | bytes]] = {}
         for one in candidates:
@@ -180,21 +127,19 @@ class Frontier(Operations):
         return int(sum(await self.engine.run_all(calls)))
 
     async def extend(self, leases: Sequence[Lease]) -> set[str]:
-        """The heartbeat: these leases last `lease_seconds` from now; returns the hosts whose lease was lost.
+        """Extends leases to `lease_seconds` from now; returns the hosts whose lease was lost.
 
-        `delay` of the others is what an operator says now.
+        Updates the `delay` of the others to what an operator has set.
         """
         by_shard: dict[int, list[Lease]] = {}
         for lease in leases:
             by_shard.setdefault(self.keys.shard(lease.host), []).append(lease)
+        lasting = milliseconds(self.lease_seconds)
         calls = [
             Call(
                 "extend",
                 self.keys.queue(shard),
-                [
-                    milliseconds(self.lease_seconds),
-                    *(part for lease in group for part in (lease.host, lease.token)),
-                ],
+                [lasting, *(part for lease in group for part in (lease.host, lease.token))],
             )
             for shard, group in by_shard.items()
         ]
@@ -204,16 +149,16 @@ class Frontier(Operations):
                 if delay == _LOST:
                     lost.add(lease.host)
                 else:
-                    lease.delay = _delay(delay)
+                    lease.delay = decode_delay(delay)
         return lost
 
     async def reap(
         self, *, everything: bool = False, delay: float = 0.0, answer: float = 0.0
     ) -> tuple[int, int]:
-        """Take back the leases that ran out (or all); returns (hosts taken back, URLs that became dead letters).
+        """Takes back expired leases, or `everything`; returns (hosts taken back, URLs that became dead letters).
 
-        Before such a host is asked again `delay` seconds pass, or what was kept to at this host if that is longer: its
-        dead worker may have asked it a moment ago. `answer`: further seconds that it may take to answer.
+        Each host then waits for `delay` seconds, or its usual gap if that is longer, because its dead worker may have
+        asked it a moment ago; and for `answer` more seconds, which the response may take.
         """
         hosts = buried = 0
         shards = list(range(self.keys.shards))
@@ -233,9 +178,9 @@ class Frontier(Operations):
         return hosts, buried
 
     async def condemn(self, host: str, reason: str) -> int:
-        """Make dead letters of all that is queued for a host; returns how many.
+        """Makes dead letters of all URLs queued for a host; returns how many.
 
-        What is in the store counts as such at once too, and stays there but for a little (see SpilledDeadLetters).
+        URLs in the store count at once too, but most of them stay there (see SpilledDeadLetters).
         """
         total, more = 0, True
         while more:
@@ -249,10 +194,9 @@ class Frontier(Operations):
         return Counts(*(sum(int(shard.get(name.encode(), 0)) for shard in hashes) for name in _COUNTERS))
 
     async def finished(self) -> bool:
-        """Whether no URL is queued, leased or waiting anywhere.
+        """Whether no URL is queued, leased or waiting in any shard.
 
-        The shards are read twice: a URL that moved from a shard not yet read into one already read shows as a change
-        in what was added.
+        Reads the shards twice: a URL that moves between shards meanwhile changes the number of added URLs.
         """
         first = await self.counts()
         if first.open:
@@ -261,32 +205,13 @@ class Frontier(Operations):
         return not second.open and second.added == first.added
 
     async def clear(self) -> None:
-        """Forget the crawl: every key of it, but not what is known of hosts. Its leases are lost."""
+        """Deletes every key of the crawl, but not what is known of hosts. All leases are lost."""
         await self.reap(everything=True)
         for pattern in self.keys.patterns():
             async for key in self.engine.client.scan_iter(match=pattern, count=BATCH):
                 await self.engine.client.unlink(key)
 
-    async def settle_all(
-        self,
-        reports: Sequence[Report],
-        settled: Callable[[Report, list[LeasedURL] | None], None] = lambda *_: None,
-    ) -> None:
-        """`acknowledge` or `release` for many leases, those on one server in one round trip.
-
-        `settled` is called with each report and the new URLs (none for a release), or None where the lease was lost. It
-        is called for what one server answered, too, before the error of another one is raised.
-        """
-        calls = [self._acknowledgement(report) for report in reports]
-        replies = await self.engine.run_all(calls, some=True)
-        for report, reply in zip(reports, replies, strict=True):
-            if not isinstance(reply, Exception):
-                settled(report, self._acknowledged(report.lease, reply))
-        for reply in replies:
-            if isinstance(reply, Exception):
-                raise reply
-
-    def _acknowledgement(self, report: Report) -> Call:
+    def _report_call(self, report: Report) -> Call:
         lease = report.lease
         arguments: list[str | int] = [lease.host, lease.token, milliseconds(self.lease_seconds), report.more]
         arguments += [-1 if report.pause < 0 else milliseconds(report.pause), lease.failures]
@@ -296,39 +221,9 @@ class Frontier(Operations):
             arguments += [one.index, one.verdict, milliseconds(one.delay), one.reason, one.pages, one.bytes]
         return Call("acknowledge", self.keys.queue(self.keys.shard(lease.host)), arguments)
 
-    @staticmethod
-    def _acknowledged(lease: Lease, reply: Any) -> list[LeasedURL] | None:
-        return _urls(lease.host, reply[1:]) if reply else None
-
     def _low_thousandths(self) -> int:
         return max(round(self.low_share * 1000), int(self.low_share > 0))
 
 
-def _batches(hosts: dict[str, list[int]]) -> Iterable[list[tuple[str, list[int]]]]:
-    """Cut one shard's places, grouped by host, into groups of at most BATCH."""
-    batch: list[tuple[str, list[int]]] = []
-    room = BATCH
-    for host, places in hosts.items():
-        for start in range(0, len(places), BATCH):
-            group = places[start : start + BATCH]
-            if len(group) > room:
-                yield batch
-                batch, room = [], BATCH
-            batch.append((host, group))
-            room -= len(group)
-    if batch:
-        yield batch
-
-
-def lease_of(raw: list[Any]) -> Lease:
-    """A lease as the scripts give it."""
-    host = raw[0].decode()
-    return Lease(host, int(raw[1]), raw[2], _delay(raw[3]), _urls(host, raw[4]))
-
-
-def _delay(ms: int) -> float | None:
-    return ms / 1000 if ms >= 0 else None
-
-
-def _urls(host: str, flat: list[Any]) -> list[LeasedURL]:
-    return [LeasedURL.decode(flat[i], host, flat[i + 1]) for i in range(0, len(flat), 2)]
+def _urls_of_reply(lease: Lease, reply: list[bytes | int] | None) -> list[LeasedURL] | None:
+    return decode_urls(lease.host, reply[1:]) if reply else None

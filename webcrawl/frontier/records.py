@@ -1,34 +1,44 @@
-"""What the verbs of the frontier take and return."""
+"""The arguments and results of the frontier's verbs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from webcrawl.frontier.entry import LeasedURL
+from webcrawl.frontier.entry import LeasedURL, decode_urls
 
 
 @dataclass(slots=True)
 class Lease:
-    """A host that this worker alone may ask, until it gives the host back or the lease runs out."""
+    """A host that only this worker may ask, until it releases the host or the lease expires."""
 
     host: str
     token: int
     failures: int
     delay: float | None
-    """Seconds between two requests that an operator set for the host, if any; as of the last heartbeat."""
+    """Seconds between two requests that an operator set for the host, as of the last heartbeat."""
     urls: list[LeasedURL]
     gap: float = 0.0
-    """Seconds that the worker keeps between two requests; the server keeps them too should the worker die."""
+    """Seconds that the worker keeps between two requests; the engine keeps them too if the worker dies."""
+
+    @classmethod
+    def decode(cls, raw: list[Any]) -> Lease:
+        """Decodes a lease from a script's reply."""
+        host = raw[0].decode()
+        return cls(host, int(raw[1]), raw[2], decode_delay(raw[3]), decode_urls(host, raw[4]))
 
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What became of one leased URL.
+    """The outcome of one leased URL.
 
-    Done for good; done, but to be fetched `again` after `delay` seconds; to be retried after `delay` seconds, with an
-    attempt counted; or dead with a reason. `pages` and `bytes` are what was got by it.
+    - "done": finished
+    - "again": finished, to be fetched again after `delay` seconds
+    - "retry": failed, to be fetched again after `delay` seconds; counts an attempt
+    - "dead": a dead letter with a `reason`
+
+    `pages` and `bytes` were received for it.
     """
 
     index: int
@@ -41,10 +51,10 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a worker says of one lease: URLs settled, how many more it wants, or that it gives the host back.
+    """A worker's report on one lease: settled URLs, and how many `more` it wants or that it releases the host.
 
-    `pause`: seconds in which nobody may ask the host that is given back, or -1 to keep it. `quiet`: seconds after which
-    the server may forget the host's failures.
+    `pause`: seconds until the released host may be asked again, or -1 to keep it. `quiet`: seconds after which the
+    engine may forget the host's failures.
     """
 
     lease: Lease
@@ -56,11 +66,11 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The frontier in numbers, over all shards."""
+    """Counters of the frontier, over all shards."""
 
     queued: int
     parked: int
-    """Of those queued: of hosts that are blocked, or whose budget is spent."""
+    """Queued URLs of hosts that are blocked or have spent their budgets."""
     leased: int
     later: int
     scheduled: int
@@ -70,21 +80,21 @@ class Counts:
     dead: int
     reaped: int
     refused: int
-    """Acknowledgements of leases that had been lost."""
+    """Acknowledgements of lost leases."""
     spilled: int = 0
-    """URLs in the store: of those queued, and dead letters of hosts that were given up with long queues."""
+    """URLs in the store: queued ones, and dead letters of hosts that were given up with long queues."""
     lost_segments: int = 0
-    """Parts of queues that were damaged or gone when they were to be read back: their URLs are lost."""
+    """Parts of queues that were damaged or missing when they were read; their URLs are lost."""
 
     @property
     def open(self) -> int:
-        """URLs that still have to be crawled, now or when their retry is due."""
+        """URLs still to be crawled, now or when their retry is due."""
         return self.queued - self.parked + self.leased + self.later
 
 
 @dataclass(frozen=True, slots=True)
 class HostLimits:
-    """The most that a crawl takes from one host: pages, bytes of responses, depth. None: no limit of its own."""
+    """Limits of a crawl for one host: pages, bytes of responses, depth. None: no limit of its own."""
 
     pages: int | None = None
     bytes: int | None = None
@@ -100,7 +110,7 @@ class HostLimits:
 
 @dataclass(frozen=True, slots=True)
 class HostState:
-    """All that is known of one host. `parked`: "blocked", "budget" or None; times in seconds."""
+    """The state of one host. `parked` is "blocked", "budget" or None; times are in seconds."""
 
     host: str
     queued: int
@@ -111,13 +121,13 @@ class HostState:
     limits: HostLimits
     delay: float | None
     waits: float
-    """Until it may be asked again."""
+    """Time until it may be asked again."""
     failures: int
 
 
 @dataclass(frozen=True, slots=True)
 class HostQueue:
-    """One host in `hosts()`: its URLs waiting, and whether a worker has it."""
+    """One host of `Operations.hosts`: how many URLs are queued, and whether a worker has it."""
 
     host: str
     queued: int
@@ -126,9 +136,14 @@ class HostQueue:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A URL that was given up: never lost, but not tried again unless requeued."""
+    """A URL that was given up. It is kept, and tried again only if it is requeued."""
 
     url: str
     reason: str
     time: float
     attempts: int
+
+
+def decode_delay(ms: int) -> float | None:
+    """Converts a delay from a script's reply to seconds; negative means none."""
+    return ms / 1000 if ms >= 0 else None

@@ -1,0 +1,56 @@
+"""Batches of add.lua: discovered URLs by shard and host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from webcrawl.engine.keys import Keys
+from webcrawl.engine.scripts import Call
+from webcrawl.frontier.entry import Candidate
+from webcrawl.frontier.operations import BATCH
+
+
+def add_calls(keys: Keys, candidates: Sequence[Candidate]) -> Iterator[tuple[Call, list[int]]]:
+    """Yields calls with at most BATCH URLs, each with the places of its URLs among the candidates."""
+    by_shard: dict[int, dict[str, list[int]]] = {}
+    for place, candidate in enumerate(candidates):
+        by_shard.setdefault(keys.shard(candidate.host), {}).setdefault(candidate.host, []).append(place)
+    for shard, hosts in by_shard.items():
+        for batch in _batches(hosts):
+            call = Call("add", keys.queue(shard), _arguments(keys, candidates, batch))
+            yield call, [place for _, places in batch for place in places]
+
+
+def _arguments(
+    keys: Keys, candidates: Sequence[Candidate], batch: list[tuple[str, list[int]]]
+) -> list[str | bytes | int]:
+    arguments: list[str | bytes | int] = []
+    for host, places in batch:
+        arguments += [host, len(places)]
+        for place in places:
+            arguments += [_mark(keys, candidates[place]), candidates[place].entry()]
+    return arguments
+
+
+def _mark(keys: Keys, candidate: Candidate) -> str | int:
+    """The argument of the seen test: "" skips it, "!" queues the URL even if it was seen."""
+    if candidate.fingerprint is None:
+        return ""
+    mark = keys.mark(candidate.host, candidate.fingerprint)
+    return f"!{mark}" if candidate.anyway else mark
+
+
+def _batches(hosts: dict[str, list[int]]) -> Iterable[list[tuple[str, list[int]]]]:
+    """Cuts the places of one shard, grouped by host, into groups of at most BATCH."""
+    batch: list[tuple[str, list[int]]] = []
+    room = BATCH
+    for host, places in hosts.items():
+        for start in range(0, len(places), BATCH):
+            group = places[start : start + BATCH]
+            if len(group) > room:
+                yield batch
+                batch, room = [], BATCH
+            batch.append((host, group))
+            room -= len(group)
+    if batch:
+        yield batch

@@ -12,7 +12,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.http import Response
 
-from webcrawl.crawler.access import frontier_scheduler, is_robots
+from webcrawl.crawler.access import is_robots, tasks_of
 from webcrawl.crawler.responses import (
     BAD_CODING,
     TRUNCATED,
@@ -63,7 +63,7 @@ class DecodingMiddleware:
 
     def _counted(self, request: Request, response: Response) -> Response:
         if TRUNCATED in response.flags and not is_robots(request):
-            frontier_scheduler(self._crawler).count("truncated")
+            tasks_of(self._crawler).count("truncated")
         return response
 
     async def _counted_when_decoded(self, request: Request, response: Response, names: list[str]) -> Response:

@@ -8,7 +8,7 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CannotResolveHostError
 
-from webcrawl.crawler.access import frontier_scheduler, host_of
+from webcrawl.crawler.access import host_of, tasks_of
 from webcrawl.crawler.errors import RequestRefused
 from webcrawl.crawler.session import Session
 from webcrawl.errors import AddressRefused, NameNotResolved
@@ -42,7 +42,7 @@ class DnsMiddleware:
                 if not await self._session.scope.is_seed_host(name, number):
                     raise
         except NameNotResolved as error:
-            frontier_scheduler(self._crawler).count("names_not_resolved")
+            tasks_of(self._crawler).count("names_not_resolved")
             if not error.permanent:
                 self._turns.fail(host_of(request))
             raise CannotResolveHostError(str(error)) from error

@@ -11,7 +11,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DownloadCancelledError, IgnoreRequest, NotSupported
 from scrapy.http import Response
 
-from webcrawl.crawler.access import frontier_scheduler, host_of, is_robots
+from webcrawl.crawler.access import host_of, is_robots, tasks_of
 from webcrawl.crawler.components import Pacer
 from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer, Postponed, RenderingFailed
 from webcrawl.crawler.fetch import check_before_sending
@@ -51,11 +51,11 @@ class PolitenessMiddleware(Pacer):
 
     async def process_request(self, request: Request) -> None:
         host = host_of(request)
-        scheduler = frontier_scheduler(self._crawler)
-        if not scheduler.holds(request):
+        tasks = tasks_of(self._crawler)
+        if not tasks.lease_holds(request):
             raise Postponed(f"the lease of {host} was lost")
         # what a spider fetches by itself belongs to a page in work, which is to be finished
-        own = scheduler.leased(request) is None and not is_robots(request)
+        own = tasks.leased(request) is None and not is_robots(request)
         try:
             turn = await self._turns.take(host, to_the_end=own)
         except (LeaseLost, Abandoned) as error:
@@ -73,20 +73,20 @@ class PolitenessMiddleware(Pacer):
             raise Postponed(f"the lease of {host} was lost while its request was on its way")
 
     def process_response(self, request: Request, response: Response) -> Response:
-        scheduler = frontier_scheduler(self._crawler)
+        tasks = tasks_of(self._crawler)
         if request in self._taken:
             if not is_robots(request):
-                scheduler.count(f"status.{response.status}")
+                tasks.count(f"status.{response.status}")
                 size = length_of(response)
-                scheduler.count("bytes", size)
-                scheduler.answered(request, self._taken[request][0], size)
+                tasks.count("bytes", size)
+                tasks.answered(request, self._taken[request][0], size)
             self._give(request, self.outcome(request, response))
-        scheduler.landed(request)
+        tasks.finish_fetch(request)
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         self._give(request, self._outcome_of(request, exception))
-        frontier_scheduler(self._crawler).landed(request)
+        tasks_of(self._crawler).finish_fetch(request)
 
     def _outcome_of(self, request: Request, exception: Exception) -> Outcome:
         if is_robots(request) and isinstance(exception, MalformedAnswer):

@@ -9,7 +9,7 @@ from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.redirect import RedirectMiddleware as ScrapyRedirectMiddleware
 from scrapy.http import Response
 
-from webcrawl.crawler.access import frontier_scheduler, is_robots
+from webcrawl.crawler.access import is_robots, tasks_of
 from webcrawl.crawler.session import Session
 from webcrawl.errors import EngineUnavailable
 from webcrawl.page import Page
@@ -40,12 +40,12 @@ class RedirectMiddleware:
         except ValueError:  # a Location that is no URL: the answer is a page like any other
             return response
         try:
-            if request.meta.get("depth", 0) == 0 and frontier_scheduler(self._crawler).leased(request):
+            if request.meta.get("depth", 0) == 0 and tasks_of(self._crawler).leased(request):
                 await self._session.scope.widen(target)
             await self._session.scope.update_for(target)
         except EngineUnavailable:
             # an exception in an answer's way back would count as the end of its page
-            frontier_scheduler(self._crawler).postpone(request)
+            tasks_of(self._crawler).postpone(request)
             return request
         if self._session.scope.current is not None and self._session.scope.filters.apply(target) is None:
             return response

@@ -10,7 +10,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CannotResolveHostError, DownloadCancelledError, IgnoreRequest, NotSupported
 from scrapy.http import Response
 
-from webcrawl.crawler.access import frontier_scheduler, is_robots
+from webcrawl.crawler.access import is_robots, tasks_of
 from webcrawl.crawler.components import FailureJudge
 from webcrawl.crawler.errors import KeptConnectionClosed, Postponed, RequestRefused, RobotsUnreachable
 from webcrawl.crawler.responses import LOST, TIMED_OUT, refusal_of
@@ -43,45 +43,45 @@ class RetryMiddleware(FailureJudge):
         return middleware
 
     def process_response(self, request: Request, response: Response) -> Response | Request:
-        scheduler = frontier_scheduler(self._crawler)
-        if scheduler.leased(request) is None or is_robots(request):
+        tasks = tasks_of(self._crawler)
+        if tasks.leased(request) is None or is_robots(request):
             return response
         for flag, reason in _CUT.items():
             if flag in response.flags and (again := self._again(request, reason)):
                 return again
         if response.status not in self._codes:
-            scheduler.finish(request, page=200 <= response.status < 300)
+            tasks.finish(request, page=200 <= response.status < 300)
             return response
         reason = refusal_of(response)
         again = self._again(request, reason)
         if again is None and response.status in _THROTTLING:
-            scheduler.bury(request, reason)
+            tasks.bury(request, reason)
         elif again is None:
-            scheduler.finish(request)
+            tasks.finish(request)
         return again or response
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
-        scheduler = frontier_scheduler(self._crawler)
+        tasks = tasks_of(self._crawler)
         if isinstance(exception, RequestRefused) and not is_robots(request):
-            scheduler.count("addresses_refused")
-        if scheduler.leased(request) is None:
+            tasks.count("addresses_refused")
+        if tasks.leased(request) is None:
             return None
         if isinstance(exception, StoreUnavailable):
             self._session.backpressure.hold_briefly(str(exception))
         if isinstance(exception, Postponed | EngineUnavailable | StoreUnavailable):
-            scheduler.postpone(request)
+            tasks.postpone(request)
             return request
         if isinstance(exception, IgnoreRequest | DownloadCancelledError) and not isinstance(
             exception, RobotsUnreachable
         ):
-            scheduler.finish(request)
+            tasks.finish(request)
             return None
         # a server that closes a connection which it kept says nothing of the page
         soon = isinstance(exception, KeptConnectionClosed)
         again = None if _is_hopeless(exception) else self._again(request, str(exception), soon=soon)
         if again is None:
-            scheduler.count("failed")
-            scheduler.bury(request, f"{type(exception).__name__}: {exception}")
+            tasks.count("failed")
+            tasks.bury(request, f"{type(exception).__name__}: {exception}")
         return again
 
     def judge(self, request: Request, error: Exception) -> Request | None:
@@ -92,19 +92,19 @@ class RetryMiddleware(FailureJudge):
 
         `soon`: as soon as its host may be asked again.
         """
-        scheduler = frontier_scheduler(self._crawler)
-        url = scheduler.leased(request)
+        tasks = tasks_of(self._crawler)
+        url = tasks.leased(request)
         if url is None:
             return None
         turn = self._session.turns.turn(url.host)
-        if scheduler.is_last_attempt(request) or turn.given_up:
+        if tasks.is_last_attempt(request) or turn.given_up:
             return None
         delay = 0.0 if soon else self._session.config.retry_delay * 2.0**url.attempts
         if turn.failures:
             # the host as a whole is waited for: no need to wait for this URL on top
             delay = turn.wait(time.monotonic())
-        scheduler.count("retried")
-        scheduler.retry(request, delay, reason)
+        tasks.count("retried")
+        tasks.retry(request, delay, reason)
         return request
 
 

@@ -10,7 +10,7 @@ from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
-from webcrawl.crawler.access import frontier_scheduler, is_robots
+from webcrawl.crawler.access import is_robots, tasks_of
 from webcrawl.crawler.known import Known
 from webcrawl.crawler.pages.revisits import UNCHANGED, asked, make_conditional, remember_stored
 from webcrawl.crawler.session import Session
@@ -51,7 +51,7 @@ class RevisitMiddleware:
         return cls(crawler, Session.of(crawler))
 
     def process_request(self, request: Request) -> Awaitable[None] | None:
-        leased = frontier_scheduler(self._crawler).leased(request)
+        leased = tasks_of(self._crawler).leased(request)
         if leased is None or not (leased.dated or self._always):
             return None
         if request.method != "GET" or is_robots(request) or request.url in self._plainly:
@@ -78,8 +78,8 @@ class RevisitMiddleware:
         return self._unchanged(request, response, known)
 
     async def _unchanged(self, request: Request, response: Response, known: Known) -> Response | Request:
-        scheduler = frontier_scheduler(self._crawler)
-        leased = scheduler.leased(request)
+        tasks = tasks_of(self._crawler)
+        leased = tasks.leased(request)
         if known.place is not None and known.has_links and not (leased and leased.dated):
             try:
                 record, body = await self._rows.run(lambda: self._read(known))
@@ -88,11 +88,11 @@ class RevisitMiddleware:
                     "%s is fetched again, its stored answer cannot be read: %s", request.url, error
                 )
                 self._plainly.add(request.url)
-                scheduler.retry(request, 0.0, f"its stored answer cannot be read: {error}")
+                tasks.retry(request, 0.0, f"its stored answer cannot be read: {error}")
                 return request
             response.request = request
             remember_stored(response, record, body)
-        scheduler.count("unchanged")
+        tasks.count("unchanged")
         return response
 
     def _look(self, urls: list[str]) -> list[Known | None | Exception]:

@@ -12,15 +12,15 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CannotResolveHostError, IgnoreRequest, NotConfigured
 from scrapy.http import Response
 
-from webcrawl.crawler.access import ROBOTS, frontier_scheduler, host_of
+from webcrawl.crawler.access import ROBOTS, host_of, tasks_of
 from webcrawl.crawler.components import ResourceRules
 from webcrawl.crawler.errors import Postponed, RobotsUnreachable
 from webcrawl.crawler.fetch import TRUNCATE
+from webcrawl.crawler.pages.outlinks import Outlinks
 from webcrawl.crawler.responses import TIMED_OUT, refusal_of
 from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import InvalidURL, StoreError
-from webcrawl.frontier import DEFAULT_LEVEL
 from webcrawl.hosts.robots import RobotsCache, RobotsPolicy, robots_url
 from webcrawl.urls.canonical import normalize, split
 
@@ -38,6 +38,7 @@ class RobotsMiddleware(ResourceRules):
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
         self._session = session
+        self._outlinks = Outlinks(crawler, session)
         self._agent = crawler.settings.get("ROBOTSTXT_USER_AGENT") or crawler.settings.get("USER_AGENT")
         self._cache = RobotsCache()
         self._unreachable = RobotsCache()
@@ -65,9 +66,9 @@ class RobotsMiddleware(ResourceRules):
         if host in self._unfollowed:
             self._follow_sitemaps(host, policy)
         if self._session.turns.set_crawl_delay(host, policy.crawl_delay(self._agent)):
-            frontier_scheduler(self._crawler).learned_delay(host)
+            tasks_of(self._crawler).delay_changed(host)
         if not policy.allows(request.url, self._agent):
-            frontier_scheduler(self._crawler).count("robots_denied")
+            tasks_of(self._crawler).count("robots_denied")
             raise IgnoreRequest("robots.txt disallows it")
 
     async def allows(self, url: str) -> bool:
@@ -80,7 +81,7 @@ class RobotsMiddleware(ResourceRules):
         policy = self._cache.get(host) or self._unreachable.get(host) or await self._soon(host)
         allowed = policy.allows(url, self._agent)
         if not allowed:
-            frontier_scheduler(self._crawler).count("resources_denied")
+            tasks_of(self._crawler).count("resources_denied")
         return allowed
 
     async def _soon(self, host: str) -> RobotsPolicy:
@@ -140,9 +141,7 @@ class RobotsMiddleware(ResourceRules):
         for sitemap in policy.sitemaps[:_MOST_SITEMAPS]:
             with suppress(InvalidURL):
                 urls.append(normalize(sitemap))
-        frontier_scheduler(self._crawler).add_links(
-            urls, depth=1, referrer=robots_url(host), level=DEFAULT_LEVEL, sitemaps=True
-        )
+        self._outlinks.add(urls, depth=1, referrer=robots_url(host), sitemaps=True)
 
     async def _fetch(self, url: str) -> RobotsPolicy:
         for _ in range(_MOST_REDIRECTS + 1):

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from scrapy.crawler import Crawler
 
-from webcrawl.crawler.access import frontier_scheduler
+from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.session import Session
 from webcrawl.documents.exchange import digest_bytes
 from webcrawl.page import Page
@@ -52,5 +52,5 @@ class ChecksumPipeline:
                 item.duplicate_fetched_at = first.fetched_at
                 is_stored = first.fetched_at is not None
                 item.was_read = is_stored and first.reading in (item.reading, item.reading.removeprefix("-"))
-                frontier_scheduler(self._crawler).count("exact_duplicates")
+                tasks_of(self._crawler).count("exact_duplicates")
         return item

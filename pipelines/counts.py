@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from scrapy.crawler import Crawler
 
-from webcrawl.crawler.access import frontier_scheduler
+from webcrawl.crawler.access import tasks_of
 from webcrawl.documents.mime.sniff import known_types
 from webcrawl.page import Page
 
@@ -28,7 +28,7 @@ class CountsPipeline:
     def process_item(self, item: Any) -> Any:
         if isinstance(item, Page) and item.mime_type:
             mime_type = item.mime_type if item.mime_type in self._known else "other"
-            count = frontier_scheduler(self._crawler).count
+            count = tasks_of(self._crawler).count
             count(f"type_pages.{mime_type}")
             count(f"type_bytes.{mime_type}", item.length or 0)
             if item.processing_error:

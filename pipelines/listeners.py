@@ -9,7 +9,7 @@ from typing import Any, Self
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
-from webcrawl.crawler.access import frontier_scheduler
+from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.session import Session
 from webcrawl.errors import EngineUnavailable
 from webcrawl.page import Page
@@ -57,7 +57,7 @@ class ListenersPipeline:
         )
 
     def _not_published(self) -> None:
-        frontier_scheduler(self._crawler).count("unpublished")
+        tasks_of(self._crawler).count("unpublished")
         if not self._told:
             self._told = True
             logger.warning("The engine is full: listeners do not hear of pages until it has room")

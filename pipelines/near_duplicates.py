@@ -7,7 +7,7 @@ from typing import Any, Self
 from scrapy.crawler import Crawler
 
 from webcrawl.config import DuplicatesConfig
-from webcrawl.crawler.access import frontier_scheduler
+from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.components import Reads
 from webcrawl.crawler.session import Session
 from webcrawl.documents.exchange import digest_bytes
@@ -40,7 +40,7 @@ class NearDuplicatesPipeline:
             return item
         item.simhash = simhash = item.text_hash if item.text_hash is not None else _simhash(item)
         if simhash is not None and (first := await self._first(item, simhash)):
-            counted = frontier_scheduler(self._crawler).count
+            counted = tasks_of(self._crawler).count
             if item.duplicate_kind == "exact":
                 counted("exact_duplicates", -1)
             counted("near_duplicates")

@@ -1,24 +1,26 @@
-"""How a component finds the frontier's scheduler, and what components tell each other through requests."""
+"""How components find the tasks of their crawl, and what they tell each other through requests."""
 
 from __future__ import annotations
 
 from scrapy import Request
 from scrapy.crawler import Crawler
 
+from webcrawl.crawler.scheduling.tasks import Tasks
 from webcrawl.errors import ConfigurationError
-from webcrawl.scheduler import FrontierScheduler
 from webcrawl.urls.canonical import normalize, split
 
 ROBOTS = "robots_txt"
-"""Request.meta key of a fetch of robots.txt: it is no page."""
+"""Request.meta key that marks a fetch of robots.txt, which is no page."""
 
 
-def frontier_scheduler(crawler: Crawler) -> FrontierScheduler:
-    """The scheduler of a running crawl; raises ConfigurationError when it is another one than ours."""
-    scheduler = crawler.engine.scheduler
-    if not isinstance(scheduler, FrontierScheduler):
-        raise ConfigurationError('the middlewares need SCHEDULER = "webcrawl.scheduler.FrontierScheduler"')
-    return scheduler
+def tasks_of(crawler: Crawler) -> Tasks:
+    """The tasks of a running crawl; raises ConfigurationError when its scheduler is not ours."""
+    tasks = getattr(crawler.engine.scheduler, "tasks", None)
+    if not isinstance(tasks, Tasks):
+        raise ConfigurationError(
+            'the middlewares and pipelines need SCHEDULER = "webcrawl.scheduler.FrontierScheduler"'
+        )
+    return tasks
 
 
 def host_of(request: Request) -> str:
@@ -27,5 +29,5 @@ def host_of(request: Request) -> str:
 
 
 def is_robots(request: Request) -> bool:
-    """Whether a request fetches robots.txt for us."""
+    """Whether a request fetches robots.txt."""
     return ROBOTS in request.meta

@@ -10,15 +10,16 @@ from datetime import UTC, datetime, timedelta
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
-from webcrawl.crawler.access import frontier_scheduler
+from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.pages.from_response import meeting_of
+from webcrawl.crawler.scheduling.requests import sitemap_extra
 from webcrawl.crawler.session import Session
 from webcrawl.documents.html.links import PageLinks
 from webcrawl.documents.mime.facts import Link, SitemapLink
 from webcrawl.errors import InvalidURL
-from webcrawl.frontier import DEFAULT_LEVEL
+from webcrawl.frontier import DEFAULT_LEVEL, Candidate
 from webcrawl.page import Page
-from webcrawl.urls.canonical import normalize
+from webcrawl.urls.canonical import normalize, split
 
 FRESH = timedelta(days=7)
 """What a sitemap or feed says to have changed so lately goes before what was found by links."""
@@ -43,7 +44,7 @@ class Outlinks:
         # a page outside the scope was admitted by another worker
         await self._session.scope.update_for(normalize(response.url))
         depth = response.meta.get("depth", 0) + 1
-        self._add(links.links, depth, response.url, DEFAULT_LEVEL)
+        self.add(links.links, depth=depth, referrer=response.url)
         if links.also_found:
             meeting = meeting_of(response)
             meeting.wanted = True
@@ -74,15 +75,40 @@ class Outlinks:
                     url = normalize(link.url)
                     urls.setdefault((DEFAULT_LEVEL - fresh, isinstance(link, SitemapLink)), []).append(url)
             for (level, sitemaps), alike in sorted(urls.items()):
-                self._add(alike, depth, referrer, level, sitemaps)
+                self.add(alike, depth=depth, referrer=referrer, level=level, sitemaps=sitemaps)
             await asyncio.sleep(0)
 
-    def _add(self, urls: list[str], depth: int, referrer: str, level: int, sitemaps: bool = False) -> None:
-        if not urls:
+    def add(
+        self,
+        links: Sequence[str],
+        *,
+        depth: int,
+        referrer: str,
+        level: int = DEFAULT_LEVEL,
+        sitemaps: bool = False,
+    ) -> None:
+        """Add normalised links that pass depth limit and filters to the frontier; `sitemaps`: they name sitemaps."""
+        if not links:
             return
-        scheduler = frontier_scheduler(self._crawler)
-        limit = self._session.config.depth_limit
+        tasks, session = tasks_of(self._crawler), self._session
+        limit = session.config.depth_limit
         if limit and depth > limit:
-            scheduler.count("too_deep", len(urls))
+            tasks.count("too_deep", len(links))
             return
-        scheduler.add_links(urls, depth=depth, referrer=referrer, level=level, sitemaps=sitemaps)
+        assert self._crawler.spider is not None
+        extra = sitemap_extra(self._crawler.spider) if sitemaps else None
+        worker, allowed = tasks.worker, session.scope.filters.apply
+        fingerprint, recent = session.canonicalizer.fingerprint, worker.discovered.recent.links
+        filtered = 0
+        for link in links:
+            # most links of a page are on the pages around it too
+            if link in recent:
+                continue
+            url = allowed(link)
+            if url is None:
+                filtered += 1
+                continue
+            host, path = split(url)
+            worker.add(Candidate(host, path, fingerprint(url), level, depth, referrer, extra))
+            recent.add(link)
+        tasks.count("filtered", filtered)

@@ -1,36 +1,44 @@
-"""A leased URL that Scrapy works on, and what becomes of it."""
+"""The leased URLs that Scrapy works on, and what becomes of them."""
 
 from __future__ import annotations
 
 import logging
 import math
+import time
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from scrapy import Request
+from twisted.python.failure import Failure
 
+from webcrawl.crawler.errors import Postponed
+from webcrawl.errors import EngineUnavailable, StoreUnavailable
 from webcrawl.frontier import LeasedURL, Settlement
+from webcrawl.hosts.politeness import Ok
+from webcrawl.hosts.turns import Turns
+from webcrawl.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
 
+_STORE_RETRY_SECONDS = 10.0
+
 
 class Task:
-    """What is known so far of a URL that was leased under a fencing token; the last word that is said of it holds."""
+    """A URL that was leased under a fencing token, and its outcome so far. A later outcome replaces an earlier one."""
 
-    __slots__ = ("answered", "landed", "page", "postponed", "settlement", "size", "token", "url")
+    __slots__ = ("answered", "fetch_is_over", "is_page", "postponed", "settlement", "size", "token", "url")
 
     def __init__(self, url: LeasedURL, token: int) -> None:
         self.url = url
         self.token = token
         self.settlement: Settlement | None = None
-        self.page = False
+        self.is_page = False
         self.answered = False
-        """Its host sent something; `size` are the bytes of all bodies."""
+        """Its host sent something; `size` is the number of bytes of all bodies."""
         self.size = 0
-        self.landed = False
-        """The transfer is over."""
+        self.fetch_is_over = False
         self.postponed = False
-        """It stays leased, untried, until its host is given back."""
+        """It stays leased, with no attempt counted, until its host is given back."""
 
     @property
     def comes_again(self) -> bool:
@@ -38,29 +46,158 @@ class Task:
         return self.postponed or (self.settlement is not None and self.settlement.verdict == "retry")
 
     def settle(self, verdict: Literal["done", "retry", "dead"], delay: float = 0.0, reason: str = "") -> None:
-        """Say what is to become of the URL when all work on it is done."""
+        """Set the outcome that is reported when all work on the URL is done."""
         self.settlement = Settlement(self.url.index, verdict, delay, reason)
 
     def outcome(self, request: Request, *, judged: bool) -> Settlement:
-        """What becomes of it, now that all work is done. `judged`: somebody says so of every request that is made."""
-        settlement = self.settlement or self._without_verdict(judged)
+        """The outcome to report. `judged`: a component sets an outcome for every request."""
+        settlement = self.settlement or self._default_outcome(judged)
         if settlement.verdict == "done" and (after := _recrawl_after(request)) is not None:
             settlement = replace(settlement, verdict="again", delay=after)
         return settlement
 
-    def _without_verdict(self, judged: bool) -> Settlement:
-        """Nobody said what became of a URL: unless its host answered, it must not vanish for that."""
+    def _default_outcome(self, judged: bool) -> Settlement:
+        """A URL without outcome is done if its host answered; otherwise it must not get lost."""
         if self.answered or not judged:
             return Settlement(self.url.index)
         return Settlement(self.url.index, "dead", reason="its fetch ended without an outcome: see the log")
 
 
+class Tasks:
+    """The tasks of one process by request; middlewares report here what becomes of a request.
+
+    All methods accept requests that did not come from the frontier, and do nothing for them. `paced`: a component makes
+    requests wait for their hosts' turns. `judged`: a component sets an outcome for every request.
+    """
+
+    def __init__(self, worker: Worker, turns: Turns, max_attempts: int, *, paced: bool, judged: bool) -> None:
+        self.worker = worker
+        self._turns = turns
+        self._max_attempts = max_attempts
+        self._paced = paced
+        self._judged = judged
+        self._tasks: dict[Request, Task] = {}
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def begin(self, request: Request, url: LeasedURL, token: int) -> None:
+        """Scrapy is given the request of a leased URL."""
+        self._tasks[request] = Task(url, token)
+        if not self._paced:
+            self._turns.turn(url.host).start(time.monotonic())
+
+    def leased(self, request: Request) -> LeasedURL | None:
+        """The leased URL of a request, or None when the request did not come from the frontier."""
+        task = self._tasks.get(request)
+        return task.url if task else None
+
+    def lease_holds(self, request: Request) -> bool:
+        """Whether a request may still be sent: it came without a lease, or its host is still leased."""
+        task = self._tasks.get(request)
+        return task is None or self.worker.token(task.url) == task.token
+
+    def is_last_attempt(self, request: Request) -> bool:
+        """Whether a failure of this request is final; always true for one that did not come from the frontier."""
+        task = self._tasks.get(request)
+        return task is None or task.url.attempts + 1 >= self._max_attempts
+
+    def comes_again(self, request: Request) -> bool:
+        """Whether the frontier will hand out the URL of a request again."""
+        task = self._tasks.get(request)
+        return task is not None and task.comes_again
+
+    def count(self, name: str, amount: int = 1) -> None:
+        """Add to one of the crawl's totals."""
+        self.worker.counters[name] += amount
+
+    def delay_changed(self, host: str) -> None:
+        """The delay between two requests to a host has changed, as by a Crawl-delay."""
+        self.worker.delay_changed(host)
+
+    def answered(self, request: Request, host: str, size: int) -> None:
+        """The host answered with a body of `size` bytes."""
+        self.worker.answered_hosts.add(host)
+        if task := self._tasks.get(request):
+            task.answered = True
+            task.size += size
+            if task.url.returns:
+                self.count("fetched_again")
+
+    def finish_fetch(self, request: Request) -> None:
+        """The transfer is over: the host's next URL may be handed out while this response is processed."""
+        task = self._tasks.get(request)
+        if task and not task.fetch_is_over:
+            task.fetch_is_over = True
+            if not self._paced and (turn := self._turns.turn(task.url.host)).in_flight:
+                turn.finish(time.monotonic(), Ok(request.meta.get("download_latency", 0.0)))
+            self.worker.finish_fetch(task.url, task.token)
+
+    def finish(self, request: Request, *, page: bool = False) -> None:
+        """The URL will be done when all work on the request is. A `page` counts against CRAWL_MAX_PAGES."""
+        if task := self._tasks.get(request):
+            task.is_page = page
+            task.settle("done")
+
+    def retry(self, request: Request, delay: float, reason: str) -> None:
+        """The URL will be queued again, to be fetched after `delay` seconds, and an attempt is counted."""
+        if task := self._tasks.get(request):
+            task.settle("retry", delay, reason)
+
+    def bury(self, request: Request, reason: str) -> None:
+        """The URL will become a dead letter."""
+        if task := self._tasks.get(request):
+            task.settle("dead", reason=reason)
+
+    def postpone(self, request: Request) -> None:
+        """The URL will stay leased, with no attempt counted, until its host is given back."""
+        if task := self._tasks.get(request):
+            task.postponed = True
+
+    def end(self, request: Request) -> LeasedURL | None:
+        """Report the outcome, now that all work on a request is done; returns its URL unless that will be retried."""
+        self.finish_fetch(request)
+        task = self._tasks.pop(request, None)
+        if task is None:
+            return None
+        if task.postponed:
+            self.worker.decline(task.url, task.token)
+            return None
+        settlement = task.outcome(request, judged=self._judged)
+        page = task.is_page and settlement.verdict in ("done", "again")
+        self.worker.settle(task.url, task.token, settlement, page=page, size=task.size)
+        return None if settlement.verdict == "retry" else task.url
+
+    def item_failed(self, response: Any, failure: Failure) -> None:
+        """Handles `item_error`: the page was not stored, so its URL is tried again."""
+        request = getattr(response, "request", None)
+        if request is not None and request in self._tasks:
+            reason = f"{type(failure.value).__name__}: {failure.value}"
+            if isinstance(failure.value, EngineUnavailable | StoreUnavailable):
+                self.postpone(request)
+            elif self.is_last_attempt(request):
+                self.bury(request, reason)
+            else:
+                self.retry(request, _STORE_RETRY_SECONDS, reason)
+
+    def callback_failed(self, response: Any, failure: Failure) -> None:
+        """Handles `spider_error`: the callback would raise again, so the URL becomes a dead letter.
+
+        It is retried when the callback itself fetched something that had to be postponed.
+        """
+        request = getattr(response, "request", None)
+        if request is not None and isinstance(failure.value, Postponed | EngineUnavailable):
+            self.retry(request, 0.0, str(failure.value))
+        elif request is not None:
+            self.bury(request, f"{type(failure.value).__name__}: {failure.value}")
+
+
 def _recrawl_after(request: Request) -> float | None:
-    """Seconds after which the spider wants the page again: `response.meta["recrawl_after"]`."""
+    """`response.meta["recrawl_after"]`: seconds after which the spider wants the page again."""
     after = request.meta.get("recrawl_after")
     if after is None:
         return None
     if isinstance(after, int | float) and math.isfinite(after) and after >= 0:
         return float(after)
-    logger.error("recrawl_after of %s is %r: seconds are needed; it is not fetched again", request, after)
+    logger.error('%s: meta["recrawl_after"] is %r, not a number of seconds; it is ignored', request, after)
     return None

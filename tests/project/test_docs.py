@@ -177,6 +177,28 @@ def test_the_architecture_names_every_room() -> None:
     assert sorted(re.findall(r"^\| `(\w+)`", table[1], re.MULTILINE)) == sorted(rooms())
 
 
+def test_the_architecture_names_the_downloader_middlewares_in_order() -> None:
+    text = (CHECKOUT / "docs" / "architecture.md").read_text()
+    table = re.search(r"^\| middleware \| task \|\n((?:\|.*\n)+)", text, re.MULTILINE)
+    ours = [path for path, place in base.DOWNLOADER_MIDDLEWARES.items() if place is not None]
+    ours.sort(key=lambda path: base.DOWNLOADER_MIDDLEWARES[path] or 0)
+    assert table
+    assert re.findall(r"^\| `(\w+)`", table[1], re.MULTILINE) == [path.split(".")[1] for path in ours]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
+def test_the_paths_and_modules_that_a_page_names_exist(page: Path) -> None:
+    text = page.read_text()
+    copied = set(re.findall(r"^cp examples/\S+/(\S+) (\S+/)$", text, re.MULTILINE))
+    folders = "|".join((*PROJECT[:-1], "tests", "examples", "benchmarks", "docs"))
+    for path in re.findall(rf"`((?:{folders})/[\w./-]*)`", text):
+        assert (CHECKOUT / path).exists() or any(path == folder + name for name, folder in copied), path
+    for name in re.findall(r"`((?:webcrawl|spiders|middlewares|pipelines)(?:\.\w+)+)`", text):
+        parts = name.split(".")
+        places = [CHECKOUT.joinpath(*parts[:end]) for end in range(2, len(parts) + 1)]
+        assert any(place.is_dir() or place.with_suffix(".py").exists() for place in places), name
+
+
 def test_the_picture_shows_every_room_and_no_other() -> None:
     source = (CHECKOUT / "docs" / "architecture.dot").read_text()
     labels = re.findall(r"<b>(\w+/?)</b>", source)

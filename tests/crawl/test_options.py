@@ -18,7 +18,7 @@ RunCrawl = Callable[..., CrawlResult]
 StartWeb = Callable[..., LocalWeb]
 
 SITE, OTHER, THIRD = "127.0.1.1", "127.0.1.2", "127.0.1.3"
-BAD_SEEDS = ["gopher://example.org/", "http://", "nonsense", "http://[::1/", "http://127.0.0.1:99999/"]
+BAD_SEEDS = ["wais://example.org/", "http://", "nonsense", "http://[::1/", "http://127.0.0.1:99999/"]
 
 
 def lines_with(text: str, word: str) -> list[str]:

@@ -258,7 +258,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for howto in REGISTERING:
             setting, path, number = registered(howto)
             settings.write(f"{setting}[{path!r}] = {number}\n")
-        settings.write('del DOWNLOADER_MIDDLEWARES["middlewares.politeness.PolitenessMiddleware"]\n')
+        settings.write('DOWNLOADER_MIDDLEWARES.pop("middlewares.politeness.PolitenessMiddleware", None)\n')
         handler = "webcrawl.crawler.download.gopher.GopherDownloadHandler"
         settings.write(f'DOWNLOAD_HANDLERS["gopher"] = "{handler}"\n')
     return folder

@@ -72,7 +72,7 @@ CASES: list[tuple[str, str | None, str | None]] = [
     ("data:text/html,x", BASE, None),
     ("ftp://example.org:21/a", BASE, "ftp://example.org/a"),
     ("ftp://h/a", BASE, "ftp://h/a"),
-    ("gopher://example.org/", BASE, None),
+    ("wais://example.org/", BASE, None),
     ("a", "mailto:a@example.org", None),
     ("a", "no base", None),
 ]

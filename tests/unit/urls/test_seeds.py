@@ -87,7 +87,7 @@ def test_the_url_of_a_seed(seed: str, url: str) -> None:
         *(
             "",
             "word",
-            "gopher://example.org/",
+            "wais://example.org/",
             "mailto:a@example.org",
             "javascript:alert(1)",
             "//example.org/",

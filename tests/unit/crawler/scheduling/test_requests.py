@@ -247,7 +247,7 @@ def test_a_loop_says_so() -> None:
         pack(loop)
 
 
-@pytest.mark.parametrize("url", ["gopher://example.org/", "data:,x", "s3://a/b"])
+@pytest.mark.parametrize("url", ["wais://example.org/", "data:,x", "s3://a/b"])
 def test_urls_that_cannot_be_crawled(url: str) -> None:
     with pytest.raises(InvalidURL):
         to_candidate(Request(url), spider, canonicalizer)

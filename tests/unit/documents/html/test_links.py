@@ -103,7 +103,7 @@ def test_each_link_once() -> None:
         ("data:text/html,<a href=/x>", None),
         ("tel:+123", None),
         ("ftp://example.org/", "ftp://example.org/"),
-        ("gopher://example.org/", None),
+        ("wais://example.org/", None),
     ],
 )
 def test_spellings(href: str, link: str | None) -> None:

@@ -1,7 +1,7 @@
-"""The bytes of a document as several read them in turn: in memory while they are few, above that in a file.
+"""The bytes of a document: small ones in memory, larger ones in a temporary file.
 
-The file has no name (O_TMPFILE, or removed as soon as it is made): nothing has to be cleaned up, because it is gone
-with the last who has it open, also when that one is killed.
+The file has no name (O_TMPFILE, or it is removed right after its creation). The system deletes it when the last process
+closes it, even a killed one, so nothing has to be cleaned up.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from webcrawl.documents.disk import failure
 from webcrawl.errors import StoreError
 
 CHUNK = 256 * 1024
-"""Bytes that are written to a file, or read from it, at a time."""
+"""Bytes written to a file, or read from it, at a time."""
 
 _DESCRIPTORS = Path("/proc/self/fd")
 
 
 class _File:
-    """A file without name: gone with the last reference to it."""
+    """A file without a name; it is deleted with the last reference to it."""
 
     __slots__ = ("descriptor",)
 
@@ -44,7 +44,7 @@ class _File:
             os.close(self.descriptor)
 
     def read(self, size: int, position: int) -> bytes:
-        """Up to `size` bytes; fewer at the end."""
+        """Returns up to `size` bytes; fewer at the end."""
         return os.pread(self.descriptor, size, position)
 
     def append(self, data: bytes) -> None:
@@ -54,9 +54,9 @@ class _File:
 
 
 class Body:
-    """Bytes that do not change; `bytes(body)` has all of them in memory, the rest does without.
+    """Immutable bytes, made from bytes or by a `BodyWriter`. Several threads may read them at a time.
 
-    Made of bytes, or by a `BodyWriter`. It may be read by several threads at a time.
+    `bytes(body)` loads all of them into memory; the other methods do not.
     """
 
     __slots__ = ("_data", "_digest", "_file", "_size")
@@ -69,7 +69,7 @@ class Body:
 
     @classmethod
     def at(cls, path: str) -> Self:
-        """The body that another process has at `path` (see `Body.path`); raises OSError."""
+        """Opens the body that another process has at `path` (see `Body.path`); raises OSError."""
         body = cls()
         body._data, body._file = None, _File(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
         body._size = os.fstat(body._file.descriptor).st_size
@@ -90,24 +90,24 @@ class Body:
         return f"<Body {self._size} bytes in {'memory' if self._file is None else 'a file'}>"
 
     def start(self, size: int) -> bytes:
-        """The first `size` bytes, or all there are."""
+        """Returns the first `size` bytes, or all if there are fewer."""
         if self._data is not None:
             return self._data if self._size <= size else self._data[:size]
         return b"".join(self._read(0, min(size, self._size)))
 
     def chunks(self) -> Iterator[bytes]:
-        """All bytes in turn, at most `CHUNK` at a time where they are in a file."""
+        """Yields all bytes, at most `CHUNK` at a time if they are in a file."""
         return iter((self._data,)) if self._data is not None else self._read(0, self._size)
 
     def open(self) -> BinaryIO:
-        """A new stream, at its start; independent of every other one."""
+        """Returns a new stream at the start of the body, independent of all others."""
         return io.BytesIO(self._data) if self._data is not None else io.BufferedReader(_Reader(self))
 
     @property
     def path(self) -> str | None:
-        """Where other processes of this user on this machine can open the body, as long as it lives.
+        """Where other processes of this user can open the body while it exists.
 
-        None when it is in memory, and on systems without /proc (macOS): then its bytes have to be sent.
+        None if it is in memory, or on systems without /proc (macOS): then its bytes must be sent.
         """
         if self._file is None or not _DESCRIPTORS.is_dir():
             return None
@@ -115,12 +115,12 @@ class Body:
 
     @property
     def is_spooled(self) -> bool:
-        """Whether it is in a file."""
+        """Whether the body is in a file."""
         return self._file is not None
 
     @property
     def digest(self) -> str:
-        """The SHA-1 as WARC files write it: "sha1:" and 32 Base32 characters; computed once."""
+        """The SHA-1 as in WARC files: "sha1:" and 32 Base32 characters; computed once."""
         if self._digest is None:
             sha1 = hashlib.sha1(usedforsecurity=False)
             for chunk in self.chunks():
@@ -139,11 +139,11 @@ class Body:
 
 
 class BodyWriter:
-    """Takes a body as it comes: `add` never blocks, `spill` and `finish` may write to the disk.
+    """Collects the chunks of a body: `add` never blocks, `spill` and `finish` may write to the disk.
 
-    Whoever adds has to call `spill`, in any thread, when `is_full`: so little more than `CHUNK` is in memory. With
-    `digests` the SHA-1 is computed on the way. Raises StoreUnavailable when the disk is full, StoreError when
-    it takes nothing.
+    After an `add` that makes it `is_full`, call `spill`, in any thread; this keeps little more than `CHUNK` in memory.
+    `digests`: compute the SHA-1 on the way. `spill` and `finish` raise StoreUnavailable if the disk is full, and
+    StoreError if it cannot be written.
     """
 
     def __init__(self, spool: Spool, *, digests: bool = False) -> None:
@@ -165,13 +165,13 @@ class BodyWriter:
         self.size += len(data)
 
     def start(self, size: int) -> bytes:
-        """The first `size` bytes of what was added."""
+        """Returns the first `size` bytes added so far."""
         if self._file is not None:
             return self._file.read(size, 0)
         return b"".join(self._chunks)[:size]
 
     def spill(self) -> None:
-        """Write what is in memory to the file."""
+        """Writes the chunks in memory to the file."""
         data = b"".join(self._chunks)
         if self._sha1 is not None:
             self._sha1.update(data)
@@ -185,7 +185,7 @@ class BodyWriter:
         self._held = 0
 
     def finish(self) -> Body:
-        """What was added."""
+        """Returns the collected body."""
         if self._file is None and self.size <= self._spool.memory:
             return Body(b"".join(self._chunks))
         if self._held:
@@ -228,5 +228,5 @@ class _Reader(io.RawIOBase):
 
 
 def base32(sha1: bytes) -> str:
-    """A SHA-1 as WARC files write it."""
+    """Returns a SHA-1 as it is written in WARC files."""
     return "sha1:" + base64.b32encode(sha1).decode("ascii")

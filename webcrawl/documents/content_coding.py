@@ -1,4 +1,4 @@
-"""Content codings (RFC 9110, section 8.4): from a payload to the body it stands for, piece by piece."""
+"""Decodes content codings (RFC 9110, section 8.4), one piece at a time."""
 
 from __future__ import annotations
 
@@ -20,44 +20,44 @@ else:
 
 Pieces: TypeAlias = Iterator[bytes]
 
-MOST_CODINGS = 5
-"""As many as curl takes off; who sends more wants to keep somebody busy."""
+MAX_CODINGS = 5
+"""The limit of curl. More codings are an attack."""
 
 
 def codings(content_encoding: str | None) -> list[str]:
-    """The codings of a header's value in the order in which they are to be taken off."""
+    """Returns the codings of a header value in the order in which they must be decoded."""
     names = [name.strip().lower() for name in (content_encoding or "").split(",")]
     return [name for name in reversed(names) if name not in ("", "identity", "none")]
 
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = (b"\xb5\x2f\xfd", b"\x2a\x4d\x18")
-"""Of frames, and of frames to be skipped, what follows their first byte."""
+"""What follows the first byte of a frame, and of a skippable frame."""
 _SIGNATURE_BYTES = 4
 
 
 def pieces(
     payload: Iterable[bytes], names: Iterable[str], breaks_off: Callable[[], None] = lambda: None
 ) -> Pieces:
-    """`payload` without these codings, at most `CHUNK` bytes at a time.
+    """Yields a payload without these codings, at most `CHUNK` bytes at a time.
 
-    Of a payload that is cut off or breaks in the middle, what there is, and then `breaks_off` is called. Raises
-    BadCoding when it cannot be begun, or is in more than `MOST_CODINGS`.
+    If the payload is truncated or damaged in the middle, yields what comes before, and calls `breaks_off`. Raises
+    BadCoding if nothing can be decoded, or for more than `MAX_CODINGS` codings.
     """
     names = list(names)
-    if len(names) > MOST_CODINGS:
-        raise BadCoding(f"{len(names)} content codings are more than {MOST_CODINGS}")
+    if len(names) > MAX_CODINGS:
+        raise BadCoding(f"the payload has {len(names)} content codings, more than {MOST_CODINGS}")
     found: Pieces = iter(payload)
     for name in names:
         decoder = _DECODERS.get(name)
         if decoder is None:
-            raise BadCoding(f"content coding {name} is not known")
+            raise BadCoding(f"content coding {name} is not supported")
         found = _until_broken(name, decoder(found), breaks_off)
     return found
 
 
 def _until_broken(name: str, found: Pieces, breaks_off: Callable[[], None]) -> Pieces:
-    """What comes before the first error; BadCoding where that is nothing."""
+    """Yields what comes before the first error; raises BadCoding if that is nothing."""
     begun = False
     try:
         for piece in found:
@@ -72,7 +72,7 @@ def _until_broken(name: str, found: Pieces, breaks_off: Callable[[], None]) -> P
 
 
 def _gzip(payload: Pieces) -> Pieces:
-    """All members; what follows the last one is ignored, as browsers do."""
+    """Decodes all members; ignores what follows the last one, as browsers do."""
     head = next(payload, b"")
     while head:
         stream = zlib_ng.decompressobj(zlib_ng.MAX_WBITS | 16)
@@ -85,14 +85,14 @@ def _gzip(payload: Pieces) -> Pieces:
 
 
 def _following(rest: bytes, payload: Pieces) -> bytes:
-    """What comes after the end of a member: enough to tell whether it is one more, or all there is."""
+    """Returns enough of what follows a member to recognize another one, or all if there is less."""
     while len(rest) < _SIGNATURE_BYTES and (more := next(payload, b"")):
         rest += more
     return rest
 
 
 def _deflate(payload: Pieces) -> Pieces:
-    """With zlib's wrapper, as the standard says, or without it, as many servers send it."""
+    """Decodes deflate with zlib's wrapper, as the standard says, or without it, as many servers send it."""
     head = _following(b"", payload)
     wrapped = len(head) > 1 and head[0] & 15 == 8 and (head[0] << 8 | head[1]) % 31 == 0
     stream = zlib_ng.decompressobj(zlib_ng.MAX_WBITS if wrapped else -zlib_ng.MAX_WBITS)
@@ -102,7 +102,7 @@ def _deflate(payload: Pieces) -> Pieces:
 
 
 def inflate(stream: zlib_ng._Decompress, payload: Iterable[bytes]) -> Pieces:
-    """What `payload` unfolds to, at most `CHUNK` bytes at a time, up to the end of `stream`; raises zlib_ng.error."""
+    """Yields the decompressed payload up to the end of `stream`, `CHUNK` bytes at a time; raises zlib_ng.error."""
     for chunk in payload:
         while not stream.eof:
             piece = stream.decompress(chunk, CHUNK)
@@ -126,7 +126,7 @@ def _brotli(payload: Pieces) -> Pieces:
             piece = stream.process(b"", output_buffer_limit=CHUNK)
         if stream.is_finished():
             return
-    if not begun:  # Brotli has no signature: what it waits for may never have begun
+    if not begun:  # Brotli has no signature: this may never have been Brotli
         raise EOFError("it ends before its first byte")
     raise TruncatedCoding
 

@@ -1,4 +1,4 @@
-"""How full a disk is."""
+"""Free space and full disks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def shortage(folder: Path, least: int) -> str:
-    """Why nothing more should be written on the disk of a folder: fewer than `least` bytes are free; "" otherwise."""
+    """Returns a message if fewer than `least` bytes are free on the disk of a folder, else ""."""
     try:
         found = os.statvfs(folder)
-    except FileNotFoundError:  # nobody has written there yet
+    except FileNotFoundError:  # nothing has been written there yet
         return ""
     free = found.f_bavail * found.f_frsize
     if free >= least:
@@ -24,18 +24,18 @@ def shortage(folder: Path, least: int) -> str:
 
 
 def failure(verb: str, path: Path, error: OSError) -> StoreError:
-    """What an OSError means for who stores: StoreUnavailable when the disk is full."""
+    """Returns the StoreError for an OSError: a StoreUnavailable if the disk is full."""
     kind = StoreUnavailable if error.errno in _FULL else StoreError
     return kind(f"cannot {verb} {path}: {error.strerror or error}")
 
 
 def occupied(folder: Path) -> int:
-    """The bytes of the files in a folder, those of folders in it not counted."""
+    """Returns the bytes of the files in a folder, without its subfolders."""
     total = 0
     with os.scandir(folder) as entries:
         for entry in entries:
             try:
                 total += entry.stat().st_size if entry.is_file() else 0
-            except FileNotFoundError:  # another process has just sent it
+            except FileNotFoundError:  # another process has just sent and removed it
                 continue
     return total

@@ -1,4 +1,4 @@
-"""A page's body as several processors read it: bytes, text or a tree, each made once."""
+"""A body as bytes, text or a tree; each is made once and shared by all processors."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from webcrawl.documents.long_tags import may_have_long_tag, shortened
 from webcrawl.documents.xhtml import expanded
 
 Attributes: TypeAlias = dict[str, str | None]
-"""Of an element, by name."""
+"""The attributes of an element, by name."""
 Element: TypeAlias = tuple[str, Attributes]
 """Name and attributes."""
 Parsed: TypeAlias = tuple[LexborHTMLParser, bool]
-"""A page's tree, and whether something was left out of it."""
+"""A tree, and whether markup was removed before parsing."""
 
-# What leads elsewhere or says something of the page: one search through the tree for all who ask. By attributes alone,
-# since Lexbor tells apart three of them in half the time that seven elements take it.
-_HOLDERS = ":is([href],[src],[content])"
-_HELD_BY = {
+# Elements with a link, and <meta content>: one search through the tree serves all readers. It selects by three attributes,
+# which takes Lexbor half the time of seven element names.
+_SELECTOR = ":is([href],[src],[content])"
+_LINK_ATTRIBUTES = {
     "a": "href",
     "area": "href",
     "link": "href",
@@ -32,18 +32,17 @@ _HELD_BY = {
     "meta": "content",
 }
 
-# As many bytes, of a page or of one tag, cost the parser little whatever they are, see
-# webcrawl.documents.markup_bounds.
+# Pages and tags of up to so many bytes are cheap to parse whatever they contain; see webcrawl.documents.markup_bounds.
 _TRUSTED_PAGE = 6_000
 _TRUSTED_TAG = 32_768
 
 
 class Document:
-    """A rewindable body without content-encoding, of a known MIME type, found at `url`.
+    """A body without content codings, its MIME type and its URL.
 
-    `charset` is the name of a Python codec, or None where nobody said: then UTF-8 if the bytes are valid
-    UTF-8, otherwise windows-1252. Processors share `text` and `html` and must not change the tree. `refused` says why
-    it is not parsed as HTML, if it must not be; set it before anybody asks for the tree, which is empty then.
+    `charset` is the name of a Python codec. None means UTF-8 if the bytes are valid UTF-8, otherwise windows-1252.
+    Processors share `text` and `html` and must not change the tree. `refused` is the reason not to parse the body as
+    HTML, or None; set it before the tree is used, which is empty then.
     """
 
     __slots__ = (
@@ -85,59 +84,59 @@ class Document:
         return f"<Document {self.url} {self.mime_type} {len(self)} bytes>"
 
     def open(self) -> BinaryIO:
-        """A new stream over the body, at its start; independent of every other one."""
+        """Returns a new stream at the start of the body, independent of all others."""
         return self._body.open()
 
     def start(self, size: int) -> bytes:
-        """The first `size` bytes, or all there are."""
+        """Returns the first `size` bytes, or all if there are fewer."""
         return self._body.start(size)
 
     @property
     def path(self) -> str | None:
-        """Where other processes can open a body that is in a file, as long as the document lives; see `Body.path`."""
+        """Where other processes can open the body while the document exists, or None; see `Body.path`."""
         return self._body.path
 
     def chunks(self) -> Iterator[bytes]:
-        """All bytes in turn; see `Body.chunks`."""
+        """Yields all bytes; see `Body.chunks`."""
         return self._body.chunks()
 
     @property
     def body(self) -> bytes:
-        """The whole body in memory; read anew each time where it is in a file."""
+        """The whole body in memory; a body in a file is read again each time."""
         return bytes(self._body)
 
     @property
     def text(self) -> str:
-        """The body decoded once, without byte order mark; never raises, the undecodable becomes U+FFFD."""
+        """The decoded body without byte order mark; undecodable bytes become U+FFFD."""
         if self._text is None:
             self._text = decode(bytes(self._body), self.charset)
         return self._text
 
     @property
     def html(self) -> LexborHTMLParser:
-        """The body parsed as HTML, once; what would cost too much is left out, text and links stay as a rule.
+        """The body parsed as HTML. Markup that would cost too much is removed; its text and links usually stay.
 
-        XHTML too, since few pages of that type are well-formed: `expanded` before.
+        XHTML is parsed as HTML too, after `expanded`, because few such pages are well-formed.
         """
         if self._html is None:
             self._html, self._simplified = self.parsed()
         return self._html
 
     def parsed(self) -> Parsed:
-        """What `html` and `simplified` are, made anew; it may be called in another thread."""
+        """Returns new values of `html` and `simplified`; it may be called in another thread."""
         markup = self._markup() if self.refused is None else b""
         bounded = _bounded(markup)
         return LexborHTMLParser(bounded), bounded is not markup
 
     def take(self, parsed: Parsed) -> None:
-        """Have what was made of it elsewhere as `html` and `simplified`."""
+        """Sets `html` and `simplified` to values made in another thread."""
         self._html, self._simplified = parsed
         self._taken = True
 
     def forget(self) -> None:
-        """Let go of what was made of the bytes, which is made again for whoever asks; a tree takes 15 times as much.
+        """Frees the text and the tree, which takes 15 times the memory of the bytes. They are made again when used.
 
-        What was made elsewhere is kept: it would take too long here.
+        A tree made in another thread is kept, because it would take too long here.
         """
         self._text = self._elements = self._metas = None
         if not self._taken:
@@ -145,7 +144,7 @@ class Document:
 
     @property
     def simplified(self) -> bool:
-        """Whether tags or attributes were left out of `html`, which it would have cost too much to parse."""
+        """Whether tags or attributes were removed before parsing, because they would have cost too much."""
         return self.html is not None and self._simplified
 
     def _markup(self) -> bytes:
@@ -155,7 +154,7 @@ class Document:
         return expanded(markup) if self.mime_type == "application/xhtml+xml" else markup
 
     def _is_utf8(self, markup: bytes) -> bool:
-        """Whether Lexbor, which replaces what is no UTF-8 in ways of its own, can read the body as it is."""
+        """Whether Lexbor can read the body as it is; it replaces invalid UTF-8 differently from Python."""
         if self.charset != "utf-8" or read_bom(markup)[0] is not None:
             return False
         if markup.isascii():  # a tenth of the time
@@ -168,7 +167,7 @@ class Document:
 
     @property
     def elements(self) -> list[Element]:
-        """The elements that may hold a link, and <meta content>, in document order; searched for once."""
+        """The elements with a link, and <meta content>, in document order; searched once."""
         if self._elements is None:
             self._elements = elements(self.html)
         return self._elements
@@ -192,25 +191,25 @@ def _bounded(markup: bytes) -> bytes:
 
 
 def elements(tree: LexborHTMLParser) -> list[Element]:
-    """See `Document.elements`."""
+    """Returns the elements of `Document.elements`."""
     found: list[Element] = []
-    for node in tree.css(_HOLDERS):
+    for node in tree.css(_SELECTOR):
         tag = node.tag or ""
-        held = _HELD_BY.get(tag)
-        if held is not None and held in (attributes := node.attributes):
+        attribute = _LINK_ATTRIBUTES.get(tag)
+        if attribute is not None and attribute in (attributes := node.attributes):
             found.append((tag, attributes))
     return found
 
 
 def decode(body: bytes, charset: str | None) -> str:
-    """Text of `body`: a byte order mark wins over `charset`, as in browsers; for neither see `Document`."""
+    """Returns the text of `body`. A byte order mark overrides `charset`, as in browsers; for None see `Document`."""
     bom_charset, bom = read_bom(body)
     if bom_charset is not None and bom is not None:
         return to_unicode(body[len(bom) :], bom_charset)
     if charset is not None:
         try:
             return to_unicode(body, charset)
-        except (LookupError, ValueError):  # no codec of that name, or one that is not for text: as if unnamed
+        except (LookupError, ValueError):  # no codec of that name, or not for text
             pass
     try:
         return body.decode("utf-8")

@@ -1,4 +1,4 @@
-"""What went over the wire for one URL: the input of an archive."""
+"""The request and the response of one URL as they were transferred: the input of an archive."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from webcrawl.documents.body import Body, base32
 class Exchange:
     """One request and its response, as bytes.
 
-    `request_head` and `response_head` hold the request or status line, the header lines and the blank line
-    that ends them, CRLF between lines. `payload` is the body as received with its content-encoding still on
-    and its transfer-encoding removed: what a WARC calls the payload and what digests are taken of.
-    `fetched_at` is in UTC. `truncated` says why the payload is not whole: "length" (a size limit), "time" or
-    "disconnect". What came by another protocol than HTTP has no heads, but a `mime_type`, and a `problem` where that
-    protocol made less of the answer than there was.
+    request_head, response_head   the request or status line, the header lines and the blank line, ended by CRLF
+    payload      the body as received, with its content codings and without transfer codings, as in a WARC
+    fetched_at   in UTC
+    truncated    why the payload is incomplete: "length" (a size limit), "time" or "disconnect"
+    mime_type    for protocols other than HTTP, which have no heads
+    problem      what such a protocol could not make of the response
     """
 
     url: str
@@ -38,7 +38,7 @@ class Exchange:
 
 
 def digest(*parts: bytes | Body) -> str:
-    """The SHA-1 of the parts put together, as WARC files write it: "sha1:" and 32 Base32 characters."""
+    """Returns the SHA-1 of the joined parts as in WARC files: "sha1:" and 32 Base32 characters."""
     sha1 = hashlib.sha1(usedforsecurity=False)
     for part in parts:
         for chunk in part.chunks() if isinstance(part, Body) else (part,):
@@ -46,8 +46,8 @@ def digest(*parts: bytes | Body) -> str:
     return base32(sha1.digest())
 
 
-# who asks for one asks again when the page is stored
+# the checksum pipeline and the metadata pipeline ask for the same one
 @lru_cache(maxsize=1024)
 def digest_bytes(digest: str) -> bytes:
-    """The 20 bytes of what `digest` returns."""
+    """Returns the 20 bytes of a digest as `digest` returns it."""
     return base64.b32decode(digest.partition(":")[2])

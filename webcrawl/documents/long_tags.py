@@ -1,13 +1,13 @@
-"""Tags with more attributes than any page needs: Lexbor compares each with all before it, 100,000 take it 20 s."""
+"""Shortens tags with very many attributes: Lexbor compares each with all before it, 100,000 take 20 s."""
 
 from __future__ import annotations
 
 import re
 
-MOST_ATTRIBUTES = 256
+MAX_ATTRIBUTES = 256
 _WINDOW = 1 << 14
 _BLANK = rb"[\t\n\f\r /]"
-# As the HTML standard's tokenizer reads it; possessive, so that each byte is looked at once.
+# As the tokenizer of the HTML standard reads it; possessive, so that each byte is matched once.
 _ATTRIBUTE = (
     rb"[^\t\n\f\r />][^\t\n\f\r />=]*+"
     rb"""(?:[\t\n\f\r ]*+=[\t\n\f\r ]*+(?:"[^"]*+"?+|'[^']*+'?+|[^\t\n\f\r >"'][^\t\n\f\r >]*+)?+)?+"""
@@ -16,12 +16,12 @@ _TAG = re.compile(
     rb"</?[a-zA-Z][^\t\n\f\r />]*+(?:" + _BLANK + rb"++(?:" + _ATTRIBUTE + rb")?+|" + _ATTRIBUTE + rb")*+>?+"
 )
 _START = re.compile(
-    rb"</?[a-zA-Z][^\t\n\f\r />]*+(?:" + _BLANK + rb"*+" + _ATTRIBUTE + rb"){%d}" % MOST_ATTRIBUTES
+    rb"</?[a-zA-Z][^\t\n\f\r />]*+(?:" + _BLANK + rb"*+" + _ATTRIBUTE + rb"){%d}" % MAX_ATTRIBUTES
 )
 
 
 def may_have_long_tag(markup: bytes) -> bool:
-    """Whether a tag may be of over 32 KiB: told by looking into windows of which it must fill one."""
+    """Returns whether there may be a tag of over 32 KiB: it fills at least one window of half that size."""
     for begin in range(0, len(markup) - _WINDOW, _WINDOW):
         if markup.find(b"<", begin, begin + _WINDOW) >= 0:
             continue
@@ -32,12 +32,12 @@ def may_have_long_tag(markup: bytes) -> bool:
 
 
 def shortened(markup: bytes) -> bytes:
-    """`markup` whose tags have at most `MOST_ATTRIBUTES` attributes, the first ones."""
+    """`markup` whose tags have at most `MAX_ATTRIBUTES` attributes, the first ones."""
     after = _TAG.sub(_shortened, markup)
     return markup if after == markup else after
 
 
 def _shortened(tag: re.Match[bytes]) -> bytes:
-    if tag.end() - tag.start() <= 2 * MOST_ATTRIBUTES or not (first := _START.match(tag[0])):
+    if tag.end() - tag.start() <= 2 * MAX_ATTRIBUTES or not (first := _START.match(tag[0])):
         return tag[0]
     return first[0] + b">"

@@ -24,11 +24,11 @@ Flags = npt.NDArray[np.bool_]
 
 # The nesting that browsers build (Blink and WebKit stop at 512 too).
 MAX_DEPTH = 512
-MOST_REPEATED = 1_000_000
+MAX_REPEATED = 1_000_000
 """Elements of bold, italic... text that paragraphs may repeat; of a page that could have more they are made spans."""
-MOST_OF = {"option": 1_000, "optgroup": 1_000, "html": 16, "body": 16}
+MAX_PER_NAME = {"option": 1_000, "optgroup": 1_000, "html": 16, "body": 16}
 """Start tags of a page: each of the latter adds its attributes to those of the first."""
-MOST_ELEMENTS = 500_000
+MAX_ELEMENTS = 500_000
 """Elements and comments of a page; what follows is text."""
 
 _TAG = re.compile(r"<(?:(/?)([a-zA-Z][a-zA-Z0-9:-]*)|[!?/])")
@@ -41,7 +41,7 @@ _SIMPLE_TAG = re.compile(
     rb"""[a-zA-Z]++(?:[\t\n\f\r /]++[^\t\n\f\r "'<>/=]++"""
     rb"""(?:=(?:"[^"<>]*+"|'[^'<>]*+'|[^\t\n\f\r "'<>=`]++))?+)*+[\t\n\f\r /]*+"""
 )
-_MOST_ALIKE = 3
+_MAX_ALIKE = 3
 _LONG_TAG = 512
 _RUBY_PARTS = frozenset(("rb", "rp", "rt", "rtc"))
 # Elements that cannot make a tree deep by themselves: void, text only, closed by their like, or (a) worth
@@ -53,7 +53,7 @@ _SHALLOW_NAMES = (
 )
 _SHALLOW = frozenset(_SHALLOW_NAMES.split())
 _WHOLE_NAME = 8
-_MOST_NAMES = 500
+_MAX_NAMES = 500
 TRUSTED_TAGS = 2_000
 """They cost the parser little whatever they are."""
 # As many may nest as they like: with as many end tags it takes at most 0.2 s.
@@ -88,9 +88,9 @@ _STYLES_TABLE = _table(_STYLES)
 # Whether the two bytes where a name begins may begin one that matters without nesting: most tags are sorted out so.
 _MAY_MATTER = np.isin(
     _LETTERS[np.arange(1 << 16, dtype="<u2").view(np.uint8)].view("<u2"),
-    [_number(name[:2]) for name in (*_STYLES, *MOST_OF)],
+    [_number(name[:2]) for name in (*_STYLES, *MAX_PER_NAME)],
 )
-_MOST_NUMBERS = [(_number(name), most) for name, most in MOST_OF.items()]
+_LIMITED_NUMBERS = [(_number(name), most) for name, most in MAX_PER_NAME.items()]
 
 
 def bounded(markup: bytes) -> bytes:
@@ -104,7 +104,7 @@ def bounded(markup: bytes) -> bytes:
     styled = places[chosen[styles]]
     starts = styled[~ends[chosen[styles]]]
     others = len(places) - len(styled)
-    if len(starts) * others > MOST_REPEATED and _different(markup, starts) * others > MOST_REPEATED:
+    if len(starts) * others > MAX_REPEATED and _different(markup, starts) * others > MAX_REPEATED:
         return bounded(_unstyled(markup, styled, names[styles]))
     if len(places) <= _UNNESTED_TAGS and not _too_many_of(names, ends[chosen]):
         return markup
@@ -132,7 +132,7 @@ def _different(markup: bytes, starts: Places) -> int:
     ]
     unended = len(starts) - len(tags)
     return unended + sum(
-        min(count, _MOST_ALIKE) if _SIMPLE_TAG.fullmatch(tag) else count
+        min(count, _MAX_ALIKE) if _SIMPLE_TAG.fullmatch(tag) else count
         for tag, count in Counter(tags).items()
     )
 
@@ -164,12 +164,12 @@ def _may_exceed(octets: Octets, places: Places, ends: Flags, depth: int) -> bool
         return True
     deep = np.flatnonzero(_SHALLOW_TABLE[hashes] != names)
     depths = _levels(names[deep], hashes[deep], ends[deep])
-    return depths is None or len(places) > MOST_ELEMENTS or bool(depths.max(initial=0) > depth)
+    return depths is None or len(places) > MAX_ELEMENTS or bool(depths.max(initial=0) > depth)
 
 
 def _too_many_of(names: Numbers, ends: Flags) -> bool:
     starts = names[~ends]
-    return any(np.count_nonzero(starts == number) > most for number, most in _MOST_NUMBERS)
+    return any(np.count_nonzero(starts == number) > most for number, most in _LIMITED_NUMBERS)
 
 
 def _levels(names: Numbers, hashes: Numbers, ends: Flags) -> Places | None:
@@ -182,7 +182,7 @@ def _levels(names: Numbers, hashes: Numbers, ends: Flags) -> Places | None:
         return changes
     order = np.argsort(hashes.astype(np.uint16), kind="stable")  # by counting, as it is for 16 bits
     starts = np.flatnonzero(np.diff(names[order], prepend=names[order[:1]] + np.uint64(1)))
-    if len(starts) > _MOST_NAMES or len(np.unique(hashes[order[starts]])) < len(starts):
+    if len(starts) > _MAX_NAMES or len(np.unique(hashes[order[starts]])) < len(starts):
         return None
     for places in np.split(order, starts[1:]):
         name = names[places[0]].tobytes().rstrip(b"\0").decode()
@@ -215,7 +215,7 @@ def flattened(markup: str, depth: int) -> str:
     """`markup` without the start tags beyond the bounds: their contents stay, as siblings.
 
     An estimate from the tags alone, exact enough to bound the parser's work: an end tag closes one element of its
-    name, and nothing when none is open. Beyond `MOST_ELEMENTS` no tags are left.
+    name, and nothing when none is open. Beyond `MAX_ELEMENTS` no tags are left.
     """
     kept: list[str] = []
     open_elements = _Open(depth)
@@ -223,7 +223,7 @@ def flattened(markup: str, depth: int) -> str:
     for tag in _TAG.finditer(markup):
         if tag.start() < position:  # within a tag that was left out
             continue
-        if open_elements.made > MOST_ELEMENTS:
+        if open_elements.made > MAX_ELEMENTS:
             return "".join([*kept, markup[position : tag.start()], _ANY_TAG.sub(" ", markup[tag.start() :])])
         name = (tag[2] or "").lower()
         if tag[1] or not name:
@@ -246,9 +246,9 @@ class _Open:
 
     def start(self, name: str) -> bool:
         """Whether the element is within the bounds, and then it is open."""
-        if name in MOST_OF:
+        if name in MAX_PER_NAME:
             self._names[name] += 1
-            within = self._names[name] <= MOST_OF[name]
+            within = self._names[name] <= MAX_PER_NAME[name]
         elif name in _SHALLOW:
             within = True
         else:
@@ -261,7 +261,7 @@ class _Open:
     def end(self, name: str) -> None:
         """An end tag, or a comment without a name: </p> may make an element too."""
         self.made += name in ("p", "br", "")
-        if name in MOST_OF or not self._names[name]:
+        if name in MAX_PER_NAME or not self._names[name]:
             return
         self._names[name] -= 1
         self._level -= 1

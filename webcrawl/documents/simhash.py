@@ -1,7 +1,7 @@
-"""Do two pages say the same? A SimHash of their words tells.
+"""SimHash: fingerprints of texts that differ in few bits if the texts are nearly the same.
 
-SimHash: Charikar, "Similarity estimation techniques from rounding algorithms", STOC 2002. Its use for web
-pages, 64 bits, distance 3, search by blocks: Manku, Jain, Sarma, "Detecting near-duplicates for web
+Source: Charikar, "Similarity estimation techniques from rounding algorithms", STOC 2002. Its use for web
+pages (64 bits, distance 3, search by blocks): Manku, Jain, Sarma, "Detecting near-duplicates for web
 crawling", WWW 2007.
 """
 
@@ -16,21 +16,21 @@ import xxhash
 from simhash import Simhash
 
 BITS = 64
-# Texts with fewer words say too little: navigation alone would make different pages near-duplicates.
+# With fewer words, navigation alone would make different pages near-duplicates.
 MIN_WORDS = 20
-# The start of a text decides.
+# Only the start of a text counts.
 MAX_CHARS = 2**18
-# A shingle repeated more often than this is boilerplate.
+# More repetitions of a shingle are boilerplate.
 MAX_WEIGHT = 50
 
 Numbers = npt.NDArray[np.uint64]
 
-# Chinese and Japanese do not separate words: there a character is one.
+# Chinese and Japanese do not separate words: each character counts as a word.
 _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 _IDEOGRAPH = re.compile(f"([{_IDEOGRAPHS}])")
-# In UTF-8: the bytes with which these characters begin; those between words are spaces, letters in lower case.
+# For UTF-8: bytes that begin no ideograph; bytes with separators as spaces and letters in lower case.
 _NO_IDEOGRAPH = bytes(byte for byte in range(256) if not 0xE3 <= byte <= 0xE9)
-# Capital letters other than those of ASCII begin with one of the others, but for a few rarities (Kelvin, circled A).
+# Bytes that begin no capital letter outside ASCII, except rare ones (Kelvin, circled A).
 _NO_CAPITAL = bytes(
     byte for byte in range(256) if not (0xC3 <= byte <= 0xD6 or byte in (0xE1, 0xEA, 0xEF, 0xF0))
 )
@@ -47,10 +47,10 @@ _BASE = 0x9E3779B97F4A7C15
 
 
 def simhash64(text: str) -> int | None:
-    """The unsigned 64-bit SimHash of a text's lower-cased shingles of two words; None below `MIN_WORDS` words.
+    """Returns the unsigned 64-bit SimHash of a text, or None if it has fewer than `MIN_WORDS` words.
 
-    With three words a changed word would change half as much again, and the pages taken for others were the same ones;
-    with single words texts without anything in common met (docs/duplicates.md).
+    Its features are lower-cased shingles of two words. Three words found fewer changed pages and confused as many; single
+    words matched unrelated texts (docs/duplicates.md).
     """
     words = _word_hashes(text)
     if len(words) < MIN_WORDS:
@@ -59,9 +59,9 @@ def simhash64(text: str) -> int | None:
 
 
 class Hashes(Simhash):  # type: ignore[misc]
-    """A Simhash of 64-bit hashes in an array, each of which counts as often as it occurs.
+    """A Simhash of an array of 64-bit hashes, each weighted by its number of occurrences.
 
-    The package hashes and collects one feature after the other in Python, which takes ten times as long.
+    The package itself hashes one feature after another in Python, which takes ten times as long.
     """
 
     def __init__(self, features: Numbers) -> None:
@@ -69,15 +69,15 @@ class Hashes(Simhash):  # type: ignore[misc]
 
     def build_by_features(self, features: Numbers) -> None:
         octets = features.astype(">u8").view(np.uint8).reshape(-1, 8)
-        # how often each byte stands at each place tells how often each bit is set: no matrix of all bits is needed
+        # counting the bytes at each place gives the counts of bits, without a matrix of all bits
         counts = np.bincount((octets + _PLACES).ravel(), minlength=8 * 256)
         sums = counts.reshape(8, 256) @ _BITS_OF_BYTE
         self.value = int.from_bytes(np.packbits(sums.ravel() > len(features) / 2).tobytes(), "big")
 
 
 def limited(hashes: Numbers) -> Numbers:
-    """Each of them as often as it occurs, at most `MAX_WEIGHT` times; in some order."""
-    # what does not come together in so few places is not the same: cheaper than to count each
+    """Returns each hash as often as it occurs, at most `MAX_WEIGHT` times, in any order."""
+    # equal hashes share a place: counting a thousand places is cheaper than counting each hash
     places = (hashes & _PLACE).view(np.int64)
     crowded = np.bincount(places, minlength=int(_PLACE) + 1) > MAX_WEIGHT
     if not crowded.any():
@@ -88,9 +88,9 @@ def limited(hashes: Numbers) -> Numbers:
 
 
 def _word_hashes(text: str) -> Numbers:
-    """A 64-bit hash of each word of a text, in order. Punctuation outside ASCII belongs to the word that it touches.
+    """Returns a 64-bit hash of each word, in order. Punctuation outside ASCII belongs to the word that it touches.
 
-    Polynomial hashes from sums over the whole text (Karp and Rabin 1987): no word becomes an object.
+    Uses polynomial hashes from prefix sums over the text (Karp and Rabin 1987), so that no word becomes an object.
     """
     text = text[:MAX_CHARS]
     raw = text.encode("utf-8", "surrogatepass")
@@ -110,7 +110,7 @@ def _word_hashes(text: str) -> Numbers:
 
 @cache
 def _powers(count: int) -> tuple[Numbers, Numbers]:
-    """The powers of _BASE modulo 2**64, and those of its inverse."""
+    """Returns the powers of _BASE modulo 2**64, and those of its inverse."""
     powers = []
     for base in (_BASE, pow(_BASE, -1, 2**64)):
         factors = np.full(count, base, np.uint64)
@@ -120,10 +120,9 @@ def _powers(count: int) -> tuple[Numbers, Numbers]:
 
 
 def _shingles(words: Numbers) -> Numbers:
-    """A hash of every two words in a row from those of the words, no strings made.
+    """Returns a hash of every two adjacent words, computed from the hashes of the words.
 
-    A polynomial keeps the order of the words, the finalizer of MurmurHash3 spreads what they have in common over all
-    bits.
+    A polynomial keeps the order of the words; the finalizer of MurmurHash3 spreads the result over all bits.
     """
     base = np.uint64(_BASE)
     mixed = words[:-1] * base + words[1:]
@@ -133,16 +132,16 @@ def _shingles(words: Numbers) -> Numbers:
 
 
 def distance(a: int, b: int) -> int:
-    """In how many bits two fingerprints differ."""
+    """Returns the number of bits in which two fingerprints differ."""
     return (a ^ b).bit_count()
 
 
 def blocks(simhash: int, distance: int = 3) -> tuple[int, ...]:
-    """`distance` + 1 keys under which to file and to look for a fingerprint.
+    """Returns `distance` + 1 keys under which to store and to look up a fingerprint.
 
-    The 64 bits are cut into that many blocks. Two fingerprints within `distance` bits agree in at least one
-    whole block (pigeonhole), so they share a key; a key holds its block's number above the block's bits, so
-    that different blocks never meet. At the default distance a block has 16 bits.
+    The 64 bits are cut into that many blocks. Two fingerprints within `distance` bits agree in at least one whole block
+    (pigeonhole), so they share a key. A key has the number of its block above the bits of the block, so that different
+    blocks never share a key. At the default distance a block has 16 bits.
     """
     count = distance + 1
     width = -(-BITS // count)

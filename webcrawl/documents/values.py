@@ -1,4 +1,4 @@
-"""Values from the web in a form that every database, JSON reader and table takes."""
+"""Makes values from the web safe for databases, JSON and terminals."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 DEEPEST = 32
-"""Lists and dicts within each other; what lies deeper is left out."""
+"""The nesting of lists and dicts; deeper ones become None."""
 
-# C0 but for the tab, DEL, C1, ends of lines, and what turns the direction of text.
+# C0 except the tab, DEL, C1, line ends, and marks of text direction.
 _MOVES = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _LARGE = frozenset({str, dict, list})
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 
 
 def clean(text: str) -> str:
-    """A text without what databases refuse: NUL becomes U+FFFD, a lone surrogate "?"."""
+    """Replaces what databases refuse: NUL by U+FFFD, a lone surrogate by "?"."""
     if text.isascii() and "\0" not in text:
         return text
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
 def shown(line: str) -> str:
-    """A line of what strangers wrote, for a terminal: nothing in it moves the cursor; JSON stays what it is."""
+    """Escapes control characters of a line for a terminal, as in JSON; JSON keeps its meaning."""
     return _MOVES.sub(lambda sign: f"\\u{ord(sign[0]):04x}", line)
 
 
 def plain(value: Any, depth: int = DEEPEST) -> Any:
-    """The same as JSON knows it: dicts with text as keys, lists, texts, numbers, booleans, None.
+    """Returns a value of JSON types: dicts with text keys, lists, texts, numbers, booleans, None.
 
-    Times become ISO 8601, numbers that JSON does not have None, whole numbers beyond 64 bits and all else their text.
+    Times become ISO 8601, infinities and NaN None, integers over 64 bits hexadecimal text, all other values text.
     """
     if value is None or isinstance(value, bool):
         return value
@@ -57,7 +57,7 @@ def plain(value: Any, depth: int = DEEPEST) -> Any:
 
 
 def weight(value: Any) -> int:
-    """About how many bytes a plain value takes in memory: dicts and lists are counted, and the texts in them."""
+    """Returns about how many bytes a JSON value takes in memory: its dicts, lists and texts."""
     kind = type(value)
     if kind is str:
         return sys.getsizeof(value)

@@ -1,14 +1,14 @@
-"""XHTML for a parser of HTML, to which <script/>, <title/> or <a/> is a start tag that nothing ends."""
+"""Prepares XHTML for an HTML parser, which reads <script/>, <title/> or <a/> as a start tag without an end."""
 
 from __future__ import annotations
 
 import re
 
-# Elements that HTML knows to be empty.
+# The void elements of HTML.
 _VOID = frozenset(
     b"area base basefont bgsound br col embed frame hr img input keygen link meta param source track wbr".split()
 )
-# An empty element as XML writes it, attributes quoted; past comments, CDATA and instructions, which may lack their end.
+# An empty-element tag of XML with quoted attributes. Skips comments, CDATA and instructions, which may lack an end.
 _EMPTY = re.compile(
     rb"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<\?.*?(?:\?>|\Z)"
     rb"""|<([A-Za-z][\w:.-]*+)((?:\s++[\w:.-]++\s*+=\s*+(?:"[^"<]*+"|'[^'<]*+'))*+)\s*+/>""",
@@ -17,7 +17,7 @@ _EMPTY = re.compile(
 
 
 def expanded(markup: bytes) -> bytes:
-    """Markup, of an encoding that extends ASCII, whose empty elements have end tags, but for those HTML has none of."""
+    """Returns markup with end tags for empty elements that are not void in HTML; its encoding must extend ASCII."""
     return _EMPTY.sub(_with_end, markup) if b"/>" in markup else markup
 
 

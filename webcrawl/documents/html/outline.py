@@ -15,7 +15,7 @@ from webcrawl.documents.html.links import PageLinks, frame_links, page_links
 from webcrawl.documents.mime.facts import MAX_ERROR, MAX_TEXT, trimmed
 from webcrawl.errors import UnreadableDocument
 
-_MOST_VALUES = 500_000
+_MAX_VALUES = 500_000
 Told: TypeAlias = str | None
 
 MAX_LINKS_LENGTH = 8_000_000
@@ -101,7 +101,7 @@ def unpack(data: bytes, document: Document) -> Outline:
     Raises ValueError for anything else, because the process that sent it may have been taken over.
     """
     try:
-        plain = msgpack.unpackb(data, timestamp=3, max_array_len=_MOST_VALUES, max_map_len=_MOST_VALUES)
+        plain = msgpack.unpackb(data, timestamp=3, max_array_len=_MAX_VALUES, max_map_len=_MAX_VALUES)
     except Exception as error:
         raise ValueError(f"no outline: {error}") from error
     if isinstance(plain, str):

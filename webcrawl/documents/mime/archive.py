@@ -18,9 +18,9 @@ from webcrawl.documents.mime import seven_zip
 from webcrawl.documents.mime.facts import Facts
 from webcrawl.errors import ArchiveLimitReached, BrokenArchive, UnreadableDocument
 
-MOST_MEMBERS = 20_000
+MAX_MEMBERS = 20_000
 SHOWN_MEMBERS = 100
-MOST_BYTES = 1024 * 1024 * 1024
+MAX_BYTES = 1024 * 1024 * 1024
 """Of a packed tar archive, which has no table of contents: so much is unpacked to find its entries."""
 
 _TAR_AT = 257
@@ -49,7 +49,7 @@ def _contents(document: Document) -> dict[str, Any]:
     if start.startswith(b"Rar!\x1a\x07"):
         from webcrawl.documents.mime import rar  # few archives need its library
 
-        return rar.contents(document.open(), SHOWN_MEMBERS, MOST_MEMBERS)
+        return rar.contents(document.open(), SHOWN_MEMBERS, MAX_MEMBERS)
     if start[_TAR_AT : _TAR_AT + 5] == b"ustar":
         return _tar(document.open(), "tar")
     for magic, (name, opened) in _OPENERS.items():
@@ -86,7 +86,7 @@ def _tar(stream: BinaryIO, name: str) -> dict[str, Any]:
                 details["unpacked"] += member.size
                 if len(details["names"]) < SHOWN_MEMBERS:
                     details["names"].append(member.name)
-                if details["members"] == MOST_MEMBERS:
+                if details["members"] == MAX_MEMBERS:
                     details["cut"] = True
                     break
     except ArchiveLimitReached:
@@ -99,11 +99,11 @@ def _tar(stream: BinaryIO, name: str) -> dict[str, Any]:
 
 
 class _Bounded(io.RawIOBase):
-    """What an archive unpacks to, up to `MOST_BYTES`."""
+    """What an archive unpacks to, up to `MAX_BYTES`."""
 
     def __init__(self, source: BinaryIO) -> None:
         self._source = source
-        self._left = MOST_BYTES
+        self._left = MAX_BYTES
 
     def readable(self) -> bool:
         return True

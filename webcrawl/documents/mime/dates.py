@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
-_MOST_CHARS = 64
+_MAX_CHARS = 64
 _EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)
 _DAY_FIRST = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)")
 _SPACED_ZONE = re.compile(r"\s+(?=[+-]\d\d:?\d\d$)")
@@ -20,8 +20,8 @@ def read_date(text: str | None) -> datetime | None:
     ISO 8601, "2024/5/17", RFC 2822 and "May 17, 2024" are understood. None for what is none of these, or lies before
     1900 or in the future.
     """
-    text = " ".join((text or "")[: 2 * _MOST_CHARS].split())
-    if not 6 <= len(text) <= _MOST_CHARS or not any(letter.isdigit() for letter in text):
+    text = " ".join((text or "")[: 2 * _MAX_CHARS].split())
+    if not 6 <= len(text) <= _MAX_CHARS or not any(letter.isdigit() for letter in text):
         return None
     for read in (_iso, _day, _rfc, _words):
         try:

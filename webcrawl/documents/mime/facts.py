@@ -27,10 +27,10 @@ MAX_ERROR = 1_000
 # What there is a download handler for; the filters know which of them are enabled.
 _FETCHED = ("http://", "https://", "ftp://")
 # Of `details`: it is a column of a table, not a store.
-_LONGEST_STRING = 1_000
-_MOST_VALUES = 500
+_MAX_STRING = 1_000
+_MAX_VALUES = 500
 _DEEPEST = 6
-_LARGEST_NUMBER = 2**63
+_MAX_NUMBER = 2**63
 _JSON = json.JSONEncoder(ensure_ascii=False)
 
 
@@ -189,7 +189,7 @@ class _Room:
     """What is left for the details of one document."""
 
     def __init__(self) -> None:
-        self._values = _MOST_VALUES
+        self._values = _MAX_VALUES
         self._bytes = MAX_DETAILS
 
     def trim(self, value: Any, depth: int) -> Json:
@@ -212,7 +212,7 @@ class _Room:
         return {name: inner for name, inner in made.items() if inner not in (None, [], {})}
 
     def _list(self, value: Sequence[Any], depth: int) -> list[Json]:
-        inners = [self.trim(inner, depth + 1) for inner in value[:_MOST_VALUES] if self._values > 0]
+        inners = [self.trim(inner, depth + 1) for inner in value[:_MAX_VALUES] if self._values > 0]
         return [inner for inner in inners if inner is not None]
 
     def _take_json(self, leaf: Json) -> bool:
@@ -229,9 +229,9 @@ def _leaf(value: Any) -> Json:
     if isinstance(value, bool):
         return value
     if isinstance(value, int):
-        return value if -_LARGEST_NUMBER <= value < _LARGEST_NUMBER else str(value)[:_LONGEST_STRING]
+        return value if -_MAX_NUMBER <= value < _MAX_NUMBER else str(value)[:_MAX_STRING]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, str):
-        return collapsed(value, _LONGEST_STRING)
+        return collapsed(value, _MAX_STRING)
     return value.isoformat() if isinstance(value, datetime | date) else None

@@ -16,8 +16,8 @@ from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import Facts, Link, collapsed, join, language
 from webcrawl.errors import UnreadableDocument
 
-MOST_BYTES = 20_000_000
-MOST_ENTRIES = 5_000
+MAX_BYTES = 20_000_000
+MAX_ENTRIES = 5_000
 SHOWN_ENTRIES = 50
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Feeds have no need of a DOCTYPE that defines entities, and entities can grow a thousandfold. Past what stands before
@@ -31,7 +31,7 @@ _ENTITIES = re.compile(
 
 def read(document: Document) -> Facts:
     """At most 5,000 entries, of which details show the first 50; links carry the entries' dates."""
-    if len(document) > MOST_BYTES:
+    if len(document) > MAX_BYTES:
         raise UnreadableDocument(f"has {len(document):,} bytes, more than any feed needs")
     if _ENTITIES.match(document.body):
         raise UnreadableDocument("defines entities, which no feed needs")
@@ -41,7 +41,7 @@ def read(document: Document) -> Facts:
         resolve_relative_uris=False,
         sanitize_html=False,
     )
-    feed, entries = parsed.feed, parsed.entries[:MOST_ENTRIES]
+    feed, entries = parsed.feed, parsed.entries[:MAX_ENTRIES]
     version = parsed.get("version")  # missing where there was nothing to read
     if not version and not entries:
         raise UnreadableDocument(f"is no feed: {parsed.get('bozo_exception', 'it has no entries')}")

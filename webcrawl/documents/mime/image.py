@@ -14,7 +14,7 @@ from webcrawl.documents.mime.facts import Facts, collapsed
 from webcrawl.documents.mime.zipped import first_texts, local, parse
 from webcrawl.errors import UnreadableDocument
 
-MOST_PIXELS = 50_000_000
+MAX_PIXELS = 50_000_000
 """An image with more is not decoded, so that it has no hash."""
 
 _HEIF = frozenset({"image/heic", "image/heif", "image/heic-sequence", "image/heif-sequence"})
@@ -89,7 +89,7 @@ def difference_hash(image: Image.Image) -> str:
 
 
 def _hash(image: Image.Image) -> dict[str, Any]:
-    if image.width * image.height > MOST_PIXELS:
+    if image.width * image.height > MAX_PIXELS:
         return {"cut": True}
     try:
         image.draft("L", (64, 64))  # JPEG: decoded in an eighth of its size
@@ -109,7 +109,7 @@ def _frames(image: Image.Image) -> int | None:
 
 def _exif(image: Image.Image) -> dict[str, Any]:
     """EXIF by name; what is damaged is left out."""
-    if image.format == "PNG" and image.width * image.height > MOST_PIXELS:
+    if image.format == "PNG" and image.width * image.height > MAX_PIXELS:
         return {}  # for which Pillow would decode it
     try:
         exif = image.getexif()

@@ -12,7 +12,7 @@ from webcrawl.documents.mime.facts import Facts, language
 from webcrawl.documents.mime.sitemap import w3c_time
 from webcrawl.errors import UnreadableDocument
 
-MOST_STREAMS = 20
+MAX_STREAMS = 20
 _TAGS = ("album", "track_name_position", "genre", "publisher", "copyright", "encoded_application")
 _OF_A_STREAM = {
     # ours: MediaInfo's
@@ -32,7 +32,7 @@ def read(document: Document) -> Facts:
     with document.open() as stream:
         tracks = MediaInfo.parse(stream, parse_speed=0).to_data()["tracks"]
     said: dict[str, Any] = next((track for track in tracks if track.get("track_type") == "General"), {})
-    streams = [track for track in tracks if track.get("track_type") in ("Audio", "Video")][:MOST_STREAMS]
+    streams = [track for track in tracks if track.get("track_type") in ("Audio", "Video")][:MAX_STREAMS]
     if not streams:
         raise UnreadableDocument("is broken: there is neither sound nor a picture in it")
     return Facts(

@@ -16,9 +16,9 @@ from webcrawl.documents.mime.dates import read_date
 from webcrawl.documents.mime.facts import MAX_LINKS, MAX_TEXT, Facts, Link, absolute, language
 from webcrawl.errors import UnreadableDocument
 
-MOST_PAGES = 2_000
-MOST_BOOKMARKS = 10_000
-_LONGEST_ADDRESS = 8_192
+MAX_PAGES = 2_000
+MAX_BOOKMARKS = 10_000
+_MAX_ADDRESS = 8_192
 # PDF 32000-1, 7.9.4: D:YYYYMMDDHHmmSSOHH'mm', all but the year may be missing from the end; a zone belongs to a time.
 _DATE = re.compile(
     r"(?:D:)?(\d{4})(?:(\d\d)(?:(\d\d)(?:(\d\d)(\d\d)?(\d\d)?(?:(Z|[+-])(?:(\d\d)(?:'?(\d\d))?)?'?)?)?)?)?",
@@ -78,7 +78,7 @@ def _contents(pdf: pypdfium2.PdfDocument) -> tuple[str, list[str]]:
     texts: list[str] = []
     addresses: list[str] = []
     length = 0
-    for number in range(min(len(pdf), MOST_PAGES)):
+    for number in range(min(len(pdf), MAX_PAGES)):
         try:
             with closing(pdf[number]) as page:
                 addresses += _page_addresses(pdf, page)
@@ -106,7 +106,7 @@ def _outline_addresses(pdf: pypdfium2.PdfDocument) -> list[str]:
     """Of bookmarks, which PDFium walks without going in circles deeper than 15 levels."""
     found = []
     for number, bookmark in enumerate(pdf.get_toc()):
-        if number == MOST_BOOKMARKS:
+        if number == MAX_BOOKMARKS:
             break
         if address := _address(pdf, raw.FPDFBookmark_GetAction(bookmark.raw)):
             found.append(address)
@@ -116,9 +116,9 @@ def _outline_addresses(pdf: pypdfium2.PdfDocument) -> list[str]:
 def _address(pdf: pypdfium2.PdfDocument, action: object) -> str | None:
     if not action or raw.FPDFAction_GetType(action) != raw.PDFACTION_URI:
         return None
-    buffer = ctypes.create_string_buffer(_LONGEST_ADDRESS)
-    length = raw.FPDFAction_GetURIPath(pdf, action, buffer, _LONGEST_ADDRESS)
-    return buffer.value.decode("utf-8", "replace") if 1 < length <= _LONGEST_ADDRESS else None
+    buffer = ctypes.create_string_buffer(_MAX_ADDRESS)
+    length = raw.FPDFAction_GetURIPath(pdf, action, buffer, _MAX_ADDRESS)
+    return buffer.value.decode("utf-8", "replace") if 1 < length <= _MAX_ADDRESS else None
 
 
 def _language(pdf: pypdfium2.PdfDocument) -> str | None:

@@ -14,13 +14,13 @@ from typing import Any, BinaryIO
 
 from webcrawl.errors import BrokenArchive, UnreadableDocument
 
-MOST_BYTES = 32 * 1024 * 1024
+MAX_BYTES = 32 * 1024 * 1024
 """Of a table of contents, packed or unpacked."""
 SIGNATURE = b"7z\xbc\xaf\x27\x1c"
 
 _HEAD = struct.Struct("<6s2xI")
 _PLACE = struct.Struct("<QQI")
-_MOST_PACKED = 4
+_MAX_PACKED = 4
 """How often a table may be packed: once is usual."""
 _COPY, _LZMA, _LZMA2, _AES = b"\x00", b"\x03\x01\x01", b"\x21", b"\x06\xf1\x07\x01"
 (
@@ -72,7 +72,7 @@ def contents(file: BinaryIO, shown: int) -> dict[str, Any]:
     while table.number() == _PACKED_HEADER:
         streams = table.streams()
         table.depth += 1
-        if table.depth > _MOST_PACKED or len(streams.packings) != 1 or not streams.sizes:
+        if table.depth > _MAX_PACKED or len(streams.packings) != 1 or not streams.sizes:
             raise BrokenArchive("its table of contents is packed in a way that nobody uses")
         file.seek(_HEAD.size + _PLACE.size + streams.place)
         depth, table = table.depth, _Table(_unpacked(file, streams.sizes[0], streams.packings[0]))
@@ -102,7 +102,7 @@ def _header(file: BinaryIO) -> bytes:
     start, size, digest = _PLACE.unpack(place)
     if not size:
         return bytes([_HEADER, _END])
-    if size > MOST_BYTES:
+    if size > MAX_BYTES:
         raise UnreadableDocument(f"has a table of contents of {size:,} bytes, more than is read")
     file.seek(_HEAD.size + _PLACE.size + start)
     data = file.read(size)
@@ -114,7 +114,7 @@ def _header(file: BinaryIO) -> bytes:
 def _unpacked(file: BinaryIO, size: int, packing: _Packing) -> bytes:
     if any(name == _AES for name, _ in packing.coders):
         raise UnreadableDocument("is protected by a password")
-    if max(size, packing.size) > MOST_BYTES:
+    if max(size, packing.size) > MAX_BYTES:
         raise UnreadableDocument(f"has a table of contents of {packing.size:,} bytes, more than is read")
     data = file.read(size)
     if len(packing.coders) != 1:

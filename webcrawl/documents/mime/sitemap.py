@@ -15,7 +15,7 @@ from webcrawl.documents.mime.facts import MAX_LINKS, Facts, Link, join
 from webcrawl.documents.mime.xml import HARMLESS
 from webcrawl.errors import UnreadableDocument
 
-MOST_BYTES = 50 * 1024 * 1024
+MAX_BYTES = 50 * 1024 * 1024
 """What the protocol allows, unpacked; as it allows 50,000 URLs (`MAX_LINKS`). What is beyond is left."""
 
 _ROOTS = ("urlset", "sitemapindex")
@@ -128,7 +128,7 @@ class _Bounded(io.RawIOBase):
 
     def __init__(self, source: BinaryIO) -> None:
         self._source = source
-        self._left = MOST_BYTES
+        self._left = MAX_BYTES
         self.cut = False
 
     def readable(self) -> bool:

@@ -12,9 +12,9 @@ from webcrawl.documents.document import Document
 from webcrawl.documents.mime.xml import HARMLESS
 from webcrawl.errors import UnreadableDocument
 
-MOST_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 64 * 1024 * 1024
 """Of all members that are read, unpacked."""
-MOST_MEMBERS = 10_000
+MAX_MEMBERS = 10_000
 _AT_ONCE = 65_536
 
 
@@ -27,9 +27,9 @@ class Zipped:
             self.names = self._zip.namelist()
         except (zipfile.BadZipFile, zipfile.LargeZipFile, ValueError, NotImplementedError, OSError) as error:
             raise UnreadableDocument(f"is broken: {error}") from error
-        if len(self.names) > MOST_MEMBERS:
+        if len(self.names) > MAX_MEMBERS:
             raise UnreadableDocument(f"has {len(self.names):,} members, more than are looked at")
-        self._left = MOST_BYTES
+        self._left = MAX_BYTES
 
     def __contains__(self, name: str) -> bool:
         return name in self._zip.NameToInfo
@@ -48,7 +48,7 @@ class Zipped:
                 while piece := member.read(_AT_ONCE):
                     self._left -= len(piece)
                     if self._left < 0:
-                        raise UnreadableDocument(f"is larger than {MOST_BYTES:,} bytes when unpacked")
+                        raise UnreadableDocument(f"is larger than {MAX_BYTES:,} bytes when unpacked")
                     yield piece
         except KeyError:
             raise UnreadableDocument(f"is broken: it has no {name}") from None

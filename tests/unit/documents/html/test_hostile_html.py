@@ -9,8 +9,8 @@ import pytest
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import describe
-from webcrawl.documents.long_tags import MOST_ATTRIBUTES
-from webcrawl.documents.markup_bounds import MAX_DEPTH, MOST_OF, TRUSTED_TAGS, flattened, may_exceed
+from webcrawl.documents.long_tags import MAX_ATTRIBUTES
+from webcrawl.documents.markup_bounds import MAX_DEPTH, MAX_PER_NAME, TRUSTED_TAGS, flattened, may_exceed
 
 MEGABYTES = 600
 SECONDS = 30
@@ -93,7 +93,7 @@ def test_all_that_styles_text_is_a_span_then_in_any_spelling() -> None:
 
 
 def test_options_beyond_the_bound_are_text() -> None:
-    most = MOST_OF["option"]
+    most = MAX_PER_NAME["option"]
     document = read("<select>" + "<option>x" * (most + 5_000) + "</select><a href=/x>y</a>")
     assert document.simplified
     assert len(document.html.css("option")) == most
@@ -105,7 +105,7 @@ def test_a_tag_keeps_its_first_attributes() -> None:
     document = read(f"<a href=/x {many}>y</a><p>z")
     (link,) = document.html.css("a")
     assert link.attributes["href"] == "/x"
-    assert len(link.attributes) == MOST_ATTRIBUTES
+    assert len(link.attributes) == MAX_ATTRIBUTES
     assert document.html.body is not None
     assert document.html.body.text() == "yz"
     assert document.simplified
@@ -115,7 +115,7 @@ def test_a_tag_keeps_its_first_attributes() -> None:
     "page",
     [
         "<p><a href=/x>y</a> <b>z</b>" * 20_000,
-        "<select>" + "<option>x</option>" * MOST_OF["option"] + "</select>" + "<i>x</i>" * 5_000,
+        "<select>" + "<option>x</option>" * MAX_PER_NAME["option"] + "</select>" + "<i>x</i>" * 5_000,
         "<ruby>a<rt>b</ruby>" * 5_000,
         "<img src='data:image/png;base64," + "A/b+" * 50_000 + "'>",
         "<script>" + "a < b; c = 'd' ; " * 10_000 + "</script>",

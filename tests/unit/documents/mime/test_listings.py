@@ -108,7 +108,7 @@ def test_a_table_that_unfolds_to_too_much_is_not_unfolded(read: Read) -> None:
 
 
 def test_of_very_many_members_no_more_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "MOST_MEMBERS", 5)
+    monkeypatch.setattr(archive, "MAX_MEMBERS", 5)
     monkeypatch.setattr(archive, "SHOWN_MEMBERS", 3)
     document = Document(rar(*map(str, range(50))), RAR, None, "http://site.example/")
     details = call(ARCHIVE, document).details

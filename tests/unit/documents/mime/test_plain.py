@@ -136,13 +136,13 @@ def test_other_packed_files_say_what_they_are(read: Read) -> None:
 
 
 def test_of_a_tar_bomb_only_so_much_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(archive, "MAX_BYTES", 1_000_000)
     member = tarfile.TarInfo("large")
     member.size = 10_000_000
     body = gzip.compress(member.tobuf() + bytes(member.size), 1)
     details = read_here(ARCHIVE, body).details
     assert (details["members"], details["cut"]) == (1, True)
-    monkeypatch.setattr(archive, "MOST_MEMBERS", 5)
+    monkeypatch.setattr(archive, "MAX_MEMBERS", 5)
     details = read_here(ARCHIVE, tar(*map(str, range(50)))).details
     assert (details["members"], details["cut"]) == (5, True)
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.documents import WEB, entity_bomb, gzip_bomb, sitemap_index, urlset
 from webcrawl.documents.mime.facts import MAX_LINKS, Facts
-from webcrawl.documents.mime.sitemap import MOST_BYTES
+from webcrawl.documents.mime.sitemap import MAX_BYTES
 from webcrawl.errors import UnreadableDocument
 
 Read = Callable[..., Facts]
@@ -97,7 +97,7 @@ def test_no_more_is_taken_than_the_protocol_allows(
 def test_of_a_sitemap_50_mb_are_read(read: Read) -> None:
     start, end = urlset((f"{WEB}/a", None)).rsplit(b"</", 1)
     for spare, cut in ((0, None), (1, True)):
-        left = MOST_BYTES - len(start) - len(end) - 2 + spare
+        left = MAX_BYTES - len(start) - len(end) - 2 + spare
         filled = (b"<x>" + b" " * 999_993 + b"</x>") * (left // 1_000_000) + b" " * (left % 1_000_000)
         body = start + filled + b"</" + end
         facts = read(READER, gzip.compress(body, 1), GZIP)

@@ -19,8 +19,8 @@ Element: TypeAlias = tuple[str, Attributes]
 Parsed: TypeAlias = tuple[LexborHTMLParser, bool]
 """A tree, and whether markup was removed before parsing."""
 
-# Elements with a link, and <meta content>: one search through the tree serves all readers. It selects by three attributes,
-# which takes Lexbor half the time of seven element names.
+# Elements with a link, and <meta content>: one search through the tree serves all readers. Selecting by
+# three attributes takes Lexbor half the time of seven element names.
 _SELECTOR = ":is([href],[src],[content])"
 _LINK_ATTRIBUTES = {
     "a": "href",

@@ -32,7 +32,7 @@ def may_have_long_tag(markup: bytes) -> bool:
 
 
 def shortened(markup: bytes) -> bytes:
-    """`markup` whose tags have at most `MAX_ATTRIBUTES` attributes, the first ones."""
+    """Returns markup whose tags have only their first `MAX_ATTRIBUTES` attributes."""
     after = _TAG.sub(_shortened, markup)
     return markup if after == markup else after
 

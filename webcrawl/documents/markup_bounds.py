@@ -1,9 +1,9 @@
-"""What a page would cost the parser, told from its tags alone, and markup that costs no more than it bears.
+"""Estimates from its tags what a page costs the parser, and removes tags that would cost too much.
 
-Lexbor looks through its stack of open elements at nearly every tag: 100,000 nested divs take it 12 s. It opens all bold
-and italic elements that were not closed anew in each paragraph, as the HTML standard has it (13.2.4.3, the list of
-active formatting elements; three alike at most): 84 KB take 3 GB. At each option it looks through those before it:
-20,000 take 10 s. An element takes about 300 bytes, so 8 MiB of tags would take more than a GB.
+Lexbor searches its stack of open elements at nearly every tag: 100,000 nested divs take 12 s. In each paragraph it
+reopens all bold and italic elements that were not closed, as the HTML standard requires (13.2.4.3, the list of active
+formatting elements; three alike at most): 84 KB take 3 GB. At each option it searches those before it: 20,000 take 10 s.
+An element takes about 300 bytes, so 8 MiB of tags would take more than a GB.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ Octets = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-# The nesting that browsers build (Blink and WebKit stop at 512 too).
+# The nesting limit of browsers (Blink and WebKit).
 MAX_DEPTH = 512
 MAX_REPEATED = 1_000_000
-"""Elements of bold, italic... text that paragraphs may repeat; of a page that could have more they are made spans."""
+"""How many bold, italic... elements paragraphs may reopen; in pages that could exceed it they become spans."""
 MAX_PER_NAME = {"option": 1_000, "optgroup": 1_000, "html": 16, "body": 16}
-"""Start tags of a page: each of the latter adds its attributes to those of the first."""
+"""Start tags of a page, by name. Further html and body tags add their attributes to the first one."""
 MAX_ELEMENTS = 500_000
-"""Elements and comments of a page; what follows is text."""
+"""Elements and comments of a page; all after them becomes text."""
 
 _TAG = re.compile(r"<(?:(/?)([a-zA-Z][a-zA-Z0-9:-]*)|[!?/])")
 _ANY_TAG = re.compile(r"<[a-zA-Z/!?][^<>]*>?")
 _STYLES = frozenset(
     ["b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"]
 )
-# A start tag without its brackets that ends where its first ">" is, so that another like it has the same attributes.
+# A start tag up to its first ">", without brackets. Two equal ones have equal attributes.
 _SIMPLE_TAG = re.compile(
     rb"""[a-zA-Z]++(?:[\t\n\f\r /]++[^\t\n\f\r "'<>/=]++"""
     rb"""(?:=(?:"[^"<>]*+"|'[^'<>]*+'|[^\t\n\f\r "'<>=`]++))?+)*+[\t\n\f\r /]*+"""
@@ -44,8 +44,7 @@ _SIMPLE_TAG = re.compile(
 _MAX_ALIKE = 3
 _LONG_TAG = 512
 _RUBY_PARTS = frozenset(("rb", "rp", "rt", "rtc"))
-# Elements that cannot make a tree deep by themselves: void, text only, closed by their like, or (a) worth
-# keeping.
+# Elements that cannot make a tree deep by themselves: void, text only, closed by the next one, or links.
 _SHALLOW_NAMES = (
     "html head body a area base basefont bgsound br col embed frame hr img input keygen link meta param"
     " source track wbr script style title textarea iframe noembed noframes noscript xmp plaintext select"
@@ -55,12 +54,12 @@ _SHALLOW = frozenset(_SHALLOW_NAMES.split())
 _WHOLE_NAME = 8
 _MAX_NAMES = 500
 TRUSTED_TAGS = 2_000
-"""They cost the parser little whatever they are."""
-# As many may nest as they like: with as many end tags it takes at most 0.2 s.
+"""So many tags are cheap to parse, whatever they are."""
+# So many tags may nest without limit: with as many end tags they take at most 0.2 s.
 _UNNESTED_TAGS = 8_000
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
 _ONES, _TOPS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
-# Every byte in lower case; zero where it is in no name.
+# Every byte in lower case; zero if it cannot be in a name.
 _LETTERS = np.array(
     [ord(chr(byte).lower()) if chr(byte) in ascii_letters + digits + ":-" else 0 for byte in range(256)],
     np.uint8,
@@ -76,7 +75,7 @@ def _number(name: str) -> int:
 
 
 def _table(names: Iterable[str]) -> Numbers:
-    """Names as numbers, each at its hash."""
+    """Returns a table of names as numbers, each at its hash."""
     numbers = np.array([_number(name) for name in names], np.uint64)
     table = np.zeros(1 << 16, np.uint64)
     table[_hashes(numbers)] = numbers
@@ -85,7 +84,7 @@ def _table(names: Iterable[str]) -> Numbers:
 
 _SHALLOW_TABLE = _table(name for name in _SHALLOW if len(name) < _WHOLE_NAME)
 _STYLES_TABLE = _table(_STYLES)
-# Whether the two bytes where a name begins may begin one that matters without nesting: most tags are sorted out so.
+# Whether two bytes may begin a name that is limited by number: this skips most tags.
 _MAY_MATTER = np.isin(
     _LETTERS[np.arange(1 << 16, dtype="<u2").view(np.uint8)].view("<u2"),
     [_number(name[:2]) for name in (*_STYLES, *MAX_PER_NAME)],
@@ -94,7 +93,7 @@ _LIMITED_NUMBERS = [(_number(name), most) for name, most in MAX_PER_NAME.items()
 
 
 def bounded(markup: bytes) -> bytes:
-    """Markup in UTF-8 within the bounds above: the same object, as a rule."""
+    """Returns markup in UTF-8 within the limits above; usually the same object."""
     if np.count_nonzero(np.frombuffer(markup, np.uint8) == ord("<")) <= TRUSTED_TAGS:
         return markup
     octets, places, ends = _tags(markup)
@@ -116,14 +115,14 @@ def bounded(markup: bytes) -> bytes:
 
 
 def may_exceed(markup: bytes, depth: int) -> bool:
-    """Whether `flattened` would leave a start tag out; True also where that cannot be told."""
+    """Returns whether `flattened` would remove a start tag; True also if that cannot be computed."""
     return _may_exceed(*_tags(markup), depth)
 
 
 def _different(markup: bytes, starts: Places) -> int:
-    """How many of the elements that start here the parser may keep in mind to open them anew.
+    """Returns how many of the elements that start at these places the parser may keep to reopen them.
 
-    What end tags there are does not matter: a comment or a table's cell may hide them.
+    Ignores end tags, because a comment or a table cell may hide them.
     """
     tags = [
         markup[start:end]
@@ -138,7 +137,7 @@ def _different(markup: bytes, starts: Places) -> int:
 
 
 def _unstyled(markup: bytes, places: Places, names: Numbers) -> bytes:
-    """`markup` with spans for the elements whose names are at these places."""
+    """Returns markup with spans for the elements whose names are at these places."""
     pieces: list[bytes] = []
     position = 0
     lengths = np.count_nonzero(names.view(np.uint8).reshape(-1, _WHOLE_NAME), axis=1)
@@ -149,7 +148,7 @@ def _unstyled(markup: bytes, places: Places, names: Numbers) -> bytes:
 
 
 def _tags(markup: bytes) -> tuple[Octets, Places, Flags]:
-    """The bytes, where the names of tags begin in them, and which are end tags."""
+    """Returns the bytes, the places where names of tags begin, and which are end tags."""
     octets = np.frombuffer(markup + b" " * (_WHOLE_NAME + 2), np.uint8)
     places = np.flatnonzero(octets == ord("<")) + 1
     ends = octets[places] == ord("/")
@@ -173,21 +172,21 @@ def _too_many_of(names: Numbers, ends: Flags) -> bool:
 
 
 def _levels(names: Numbers, hashes: Numbers, ends: Flags) -> Places | None:
-    """How many elements are open after each tag; None where that cannot be told.
+    """Returns how many elements are open after each tag; None if that cannot be computed.
 
-    For each name the elements open after each of its tags, all at once: a third of the time of following the tags.
+    Computes the open elements name by name with NumPy: a third of the time of following the tags.
     """
     changes = np.zeros(len(names), np.int64)
     if not len(names):
         return changes
-    order = np.argsort(hashes.astype(np.uint16), kind="stable")  # by counting, as it is for 16 bits
+    order = np.argsort(hashes.astype(np.uint16), kind="stable")  # 16 bits: NumPy sorts by counting
     starts = np.flatnonzero(np.diff(names[order], prepend=names[order[:1]] + np.uint64(1)))
     if len(starts) > _MAX_NAMES or len(np.unique(hashes[order[starts]])) < len(starts):
         return None
     for places in np.split(order, starts[1:]):
         name = names[places[0]].tobytes().rstrip(b"\0").decode()
         if name and name not in _SHALLOW:
-            # names that were cut off may differ: their end tags close nothing
+            # names that were cut may differ: their end tags close nothing
             steps = np.where(ends[places], -(len(name) < _WHOLE_NAME), 1)
             level = np.cumsum(steps)
             level -= np.minimum(np.minimum.accumulate(level), 0)
@@ -196,32 +195,32 @@ def _levels(names: Numbers, hashes: Numbers, ends: Flags) -> Places | None:
 
 
 def _names(octets: Octets, places: Places) -> Numbers:
-    """The first 8 letters of the names that begin at these places, as little-endian numbers; 0 where none does."""
+    """Returns the first 8 letters of the names at these places as little-endian numbers; 0 for no name."""
     words = _at(octets, places, "<u8")
     letters = _LETTERS[words.view(np.uint8)].view(np.uint64)
     zeros = (letters - _ONES) & ~letters & _TOPS
-    # all bits below the lowest byte that is zero; all bits where none is
+    # all bits below the lowest zero byte; all bits if there is none
     inside = (zeros & (~zeros + np.uint64(1))) - np.uint64(1)
     return letters & np.where(zeros, inside >> np.uint64(7), inside)
 
 
 def _at(octets: Octets, places: Places, number: str) -> npt.NDArray[Any]:
-    """The numbers of this type at these places, whatever their offset."""
+    """Returns the numbers of this type at these places, aligned or not."""
     size = np.dtype(number).itemsize
     return np.ndarray((len(octets) - size + 1,), number, octets, 0, (1,))[places]
 
 
 def flattened(markup: str, depth: int) -> str:
-    """`markup` without the start tags beyond the bounds: their contents stay, as siblings.
+    """Returns markup without the start tags beyond the limits; their contents stay, as siblings.
 
-    An estimate from the tags alone, exact enough to bound the parser's work: an end tag closes one element of its
-    name, and nothing when none is open. Beyond `MAX_ELEMENTS` no tags are left.
+    It estimates the open elements from the tags alone, which suffices to limit the work of the parser: an end tag
+    closes one element of its name, or nothing if none is open. Removes all tags after `MAX_ELEMENTS`.
     """
     kept: list[str] = []
     open_elements = _Open(depth)
     position = 0
     for tag in _TAG.finditer(markup):
-        if tag.start() < position:  # within a tag that was left out
+        if tag.start() < position:  # within a removed tag
             continue
         if open_elements.made > MAX_ELEMENTS:
             return "".join([*kept, markup[position : tag.start()], _ANY_TAG.sub(" ", markup[tag.start() :])])
@@ -236,7 +235,7 @@ def flattened(markup: str, depth: int) -> str:
 
 
 class _Open:
-    """The elements open at a place of a page, and how many were made up to there."""
+    """The open elements at a place of a page, and the number of elements up to there."""
 
     def __init__(self, depth: int) -> None:
         self.made = 0
@@ -245,7 +244,7 @@ class _Open:
         self._names: Counter[str] = Counter()
 
     def start(self, name: str) -> bool:
-        """Whether the element is within the bounds, and then it is open."""
+        """Opens an element if it is within the limits; returns whether it is."""
         if name in MAX_PER_NAME:
             self._names[name] += 1
             within = self._names[name] <= MAX_PER_NAME[name]
@@ -259,7 +258,7 @@ class _Open:
         return within
 
     def end(self, name: str) -> None:
-        """An end tag, or a comment without a name: </p> may make an element too."""
+        """Handles an end tag, or a comment, which has no name. </p> may create an element too."""
         self.made += name in ("p", "br", "")
         if name in MAX_PER_NAME or not self._names[name]:
             return

@@ -49,8 +49,8 @@ _BASE = 0x9E3779B97F4A7C15
 def simhash64(text: str) -> int | None:
     """Returns the unsigned 64-bit SimHash of a text, or None if it has fewer than `MIN_WORDS` words.
 
-    Its features are lower-cased shingles of two words. Three words found fewer changed pages and confused as many; single
-    words matched unrelated texts (docs/duplicates.md).
+    Its features are lower-cased shingles of two words. Three words found fewer changed pages and confused as many;
+    single words matched unrelated texts (docs/duplicates.md).
     """
     words = _word_hashes(text)
     if len(words) < MIN_WORDS:

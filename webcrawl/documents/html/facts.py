@@ -1,4 +1,4 @@
-"""Facts of an HTML page: what it says of itself, its headings, its visible text and the main part of that."""
+"""The facts of an HTML page: its metadata, headings, visible text and main part."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-# One search through the tree for what is read of single elements.
+# One search through the tree finds all elements that are read.
 _ELEMENTS = f"h1,h2,h3,time[datetime],[itemprop],[itemtype],script[type='application/ld+json'],{MARKED}"
 _HEADINGS = frozenset({"h1", "h2", "h3"})
 _PUBLISHED = _names(
@@ -56,13 +56,15 @@ _IMAGES = _names("og:image:secure_url og:image og:image:url twitter:image twitte
 
 @dataclass(frozen=True, slots=True)
 class HTMLFacts:
-    """What `describe` finds; None where the page does not say.
+    """What `describe` finds; None for what the page does not have.
 
-    `title`, `description` and `author` have their white space collapsed and are cut at 1,000, 5,000 and 300
-    characters. `language` is the primary subtag of a BCP 47 tag in lower case ("en" of "en-GB"), as declared.
-    `canonical_url` and `image_url` (the picture that stands for the page) are absolute. `published_at` is in UTC.
-    `main_text` is the text of what the page is about, without menus, margins and comments, white space as it comes;
-    None where nothing stands out. `details` are those of `Page.details`.
+    title, description, author   white space collapsed, cut at 1,000, 5,000 and 300 characters
+    language        the declared language: the primary subtag of a BCP 47 tag in lower case ("en" of "en-GB")
+    canonical_url   absolute
+    image_url       the picture that represents the page, absolute
+    published_at    in UTC
+    main_text       the main part of the text, without menus, margins and comments, with its white space
+    details         as in `Page.details`
     """
 
     title: str | None
@@ -78,13 +80,13 @@ class HTMLFacts:
 
     @property
     def text(self) -> str:
-        """All that a reader sees, words separated by single spaces; made anew each time."""
+        """The visible text, words separated by single spaces; made again each time."""
         return visible_text(self.document.html)
 
 
 @dataclass(slots=True)
 class _Found:
-    """What one search through the tree brings, by what it is for."""
+    """The results of the search through the tree, by their use."""
 
     headings: dict[str, list[str]] = field(default_factory=dict)
     scripts: list[str] = field(default_factory=list)
@@ -95,7 +97,7 @@ class _Found:
 
 
 def describe(document: Document) -> HTMLFacts:
-    """Read an HTML document without changing its tree, which others share."""
+    """Returns the facts of an HTML document; does not change its tree, which is shared."""
     tree = document.html
     metas = document.metas
     named = _contents(metas, "name") | _contents(metas, "property")
@@ -118,14 +120,14 @@ def describe(document: Document) -> HTMLFacts:
 
 
 def is_html(mime_type: str | None) -> bool:
-    """Whether a body of this type is read as HTML."""
+    """Returns whether bodies of this type are parsed as HTML."""
     return mime_type in ("text/html", "application/xhtml+xml")
 
 
 def robots_metas(metas: Iterable[Attributes]) -> list[tuple[str, str]]:
-    """What <meta> elements (`Document.metas`) say to crawlers.
+    """Returns what <meta> elements (`Document.metas`) tell crawlers.
 
-    (name in lower case, content) of `robots` and of every other <meta name> whose content restricts some crawler.
+    Each is (name in lower case, content): `robots`, and every other <meta name> whose content restricts a crawler.
     """
     found: list[tuple[str, str]] = []
     for attributes in metas:
@@ -181,7 +183,7 @@ def _details(
 ) -> dict[str, Any]:
     graph = [(name[3:], cleaned(value)) for name, value in named.items() if name.startswith("og:")]
     modified = read_date(_first(named, _MODIFIED) or first_text(schema, "dateModified"))
-    # what is small comes first: there is room for it
+    # small values come first, because the size is limited
     return {
         "modified": modified.isoformat() if modified else None,
         "generator": _collapsed(named.get("generator"), MAX_HEADING),
@@ -201,7 +203,7 @@ def _simplified(document: Document) -> dict[str, bool]:
 def _author(named: dict[str, str], schema: list[Thing], microdata: dict[str, str]) -> str | None:
     candidates = (*map(named.get, _AUTHORS), first_text(schema, "author", "creator"), microdata.get("author"))
     for author in candidates:
-        # Facebook asks for the address of a profile there, which is nobody's name
+        # for Facebook it is the address of a profile, not a name
         if author and (name := _collapsed(author, MAX_AUTHOR)) and "://" not in name:
             return name
     return None
@@ -234,7 +236,7 @@ def _title(tree: LexborHTMLParser) -> str | None:
     head = tree.head
     for node in head.css("title") if head is not None else []:
         return _collapsed(node.text(), MAX_TITLE)
-    for node in tree.css("title"):  # misplaced into the body, where a drawing may have titles too
+    for node in tree.css("title"):  # misplaced in the body, where drawings have titles too
         if not _is_inside_svg(node):
             return _collapsed(node.text(), MAX_TITLE)
     return None
@@ -248,7 +250,7 @@ def _is_inside_svg(node: LexborNode) -> bool:
 
 
 def _contents(metas: list[Attributes], attribute: str) -> dict[str, str]:
-    """The first content of each <meta> by the lower-cased value of one of its attributes."""
+    """Returns the content of each <meta> by the lower-cased value of an attribute; the first one counts."""
     found: dict[str, str] = {}
     for meta in metas:
         if name := meta.get(attribute):
@@ -267,13 +269,13 @@ def _language(tree: LexborHTMLParser, pragmas: dict[str, str], locale: str | Non
 
 
 def _base(tree: LexborHTMLParser, url: str) -> str:
-    """What the page's own addresses are joined to."""
+    """Returns the URL to which the addresses of the page are joined."""
     base = tree.head.css_first("base[href]") if tree.head is not None else None
     return (_joined(url, base.attributes.get("href") or "") if base is not None else None) or url
 
 
 def _canonical_url(tree: LexborHTMLParser, base: str) -> str | None:
-    """Only a <link> in the head counts: elsewhere it may come from a visitor's comment."""
+    """Returns the canonical URL of a <link> in the head; elsewhere it may come from a visitor's comment."""
     head = tree.head
     for node in head.css("link[rel][href]") if head is not None else ():
         attributes = node.attributes

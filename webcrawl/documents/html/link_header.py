@@ -1,4 +1,4 @@
-"""The Link header of RFC 8288, as far as it leads to pages."""
+"""Links to pages in the Link header (RFC 8288)."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import NamedTuple
 
 _LEADING = frozenset({"canonical", "next", "prev", "previous", "alternate"})
 _MOST = 100
-# "<address>" and what follows up to the comma before the next one; quoted strings may hold commas.
+# "<address>" and its parameters, up to the comma before the next one; quoted strings may contain commas.
 _LINK = re.compile(r"""<([^<>]*)>((?:[^",<]|"(?:[^"\\]|\\.)*")*)""")
 _PARAMETER = re.compile(r""";\s*([a-z*]+)\s*(?:=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s";,]*)))?""", re.IGNORECASE)
 
 
 class HeaderLink(NamedTuple):
-    """An address as written, and whether it is the page's own opinion of its address."""
+    """An address as written, and whether the page names it as its canonical one."""
 
     address: str
     canonical: bool
 
 
 def header_links(values: Iterable[str]) -> Iterator[HeaderLink]:
-    """The links of some Link headers that lead to pages; those of another context than the page itself do not."""
+    """Yields the links to pages in Link headers, without those whose context is another page (anchor)."""
     for count, match in enumerate(match for value in values for match in _LINK.finditer(value)):
         if count == _MOST:
             return

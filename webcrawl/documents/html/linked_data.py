@@ -1,6 +1,6 @@
-"""What a page says of itself in the vocabulary of schema.org: JSON-LD, reduced to what people ask for.
+"""JSON-LD in the vocabulary of schema.org, reduced to common properties.
 
-Whatever the page holds, what comes out is small: a few objects of plain values.
+The result is small whatever the page contains: a few objects of plain values.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 from webcrawl.documents.values import clean
 
 MAX_BYTES = 2**18
-"""Longer scripts are data for a program, not a description of the page."""
+"""Longer scripts are data for programs, not descriptions of pages."""
 MAX_OBJECTS = 10
 MAX_VALUES = 5
 MAX_CHARS = 300
 
 Thing = dict[str, Any]
-"""`type`, and the properties of `KEPT` that the object has: texts, numbers, or lists of these."""
+"""`type`, and the properties of `KEPT`: texts, numbers, or lists of these."""
 
 KEPT = re.findall(
     r"\w+",
@@ -29,7 +29,7 @@ KEPT = re.findall(
     telephone duration uploadDate contentUrl license version""",
 )
 
-# What stands for an object inside of another one.
+# The properties that replace an object within another one.
 _NAMES = ("name", "headline", "url", "@id", "price", "lowPrice", "ratingValue", "@value", "addressLocality")
 _WRAPPING = re.compile(
     r"^\s*(?:<!--|//\s*<!\[CDATA\[|/\*\s*<!\[CDATA\[\s*\*/)|(?:-->|//\s*\]\]>|/\*\s*\]\]>\s*\*/)\s*$"
@@ -37,7 +37,7 @@ _WRAPPING = re.compile(
 
 
 def things(scripts: Iterable[str]) -> list[Thing]:
-    """The objects in the text of `application/ld+json` scripts; scripts that are not JSON have none."""
+    """Returns the objects in `application/ld+json` scripts; scripts that are not JSON have none."""
     found: list[Thing] = []
     for script in scripts:
         for one in _objects(_parsed(script)):
@@ -49,7 +49,7 @@ def things(scripts: Iterable[str]) -> list[Thing]:
 
 
 def first_text(found: Iterable[Thing], *names: str) -> str | None:
-    """The first value of one of these properties, as text."""
+    """Returns the first value of these properties that is a text."""
     for thing in found:
         for name in names:
             value = thing.get(name)
@@ -60,7 +60,7 @@ def first_text(found: Iterable[Thing], *names: str) -> str | None:
 
 
 def cleaned(text: str, limit: int = MAX_CHARS) -> str:
-    """White space collapsed, and nothing that a database would refuse."""
+    """Collapses white space and replaces what databases refuse."""
     return clean(" ".join(text[: 4 * limit].split())[:limit].rstrip())
 
 
@@ -69,12 +69,12 @@ def _parsed(script: str) -> Any:
         return None
     try:
         return json.loads(_WRAPPING.sub("", script), strict=False)
-    except (ValueError, RecursionError):  # of any depth, or a number of any length
+    except (ValueError, RecursionError):  # nested too deep, or a number too long
         return None
 
 
 def _objects(value: Any) -> Iterator[dict[str, Any]]:
-    """Objects at the top, in lists and in @graph, in their order."""
+    """Yields the objects at the top, in lists and in @graph, in order."""
     waiting = [value]
     for _ in range(20 * MAX_OBJECTS):
         if not waiting:
@@ -107,7 +107,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _plain(value: Any) -> str | int | float | None:
-    """A value, or what stands for an object: its name, or the like."""
+    """Returns a plain value; for an object, its name or a similar property."""
     for name in _NAMES if isinstance(value, dict) else ():
         inner = value.get(name)
         if isinstance(inner, str | int | float):

@@ -1,7 +1,7 @@
-"""The links of a parsed HTML page, found with Lexbor and joined with ada, without a Request for any.
+"""The links of a parsed HTML page, found with Lexbor and joined with ada, without Request objects.
 
-The order of work is what makes it cheap: one CSS query for all elements, fragments cut off before anything
-else (a page's index of its own sections is one link), and only distinct addresses are joined.
+The order of the steps keeps it cheap: one CSS query finds all elements, fragments are removed first (links to sections
+of one page are one link), and only distinct addresses are joined.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from webcrawl.urls.canonical import Base
 
 _LINK_RELATIONS = frozenset({"canonical", "next", "prev", "alternate"})
 
-# What WHATWG strips around a URL. Tabs and line ends inside of one are removed by ada.
+# What WHATWG strips around a URL. ada removes tabs and line ends within it.
 _C0_OR_SPACE = "".join(map(chr, range(33)))
 _OTHER_SCHEME = re.compile(r"[\x00-\x20]*(?!https?:)[a-z][a-z0-9+.-]*:(?!//)", re.IGNORECASE)
 
@@ -30,14 +30,14 @@ _REFRESH = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PageLinks:
-    """Where a page leads to.
+    """The links of a page.
 
-    links      normalised URLs in document order, each once; without those marked rel=nofollow everywhere
-    nofollow   elements left out because of rel=nofollow
-    canonical  the page's own opinion of its address, normalised; None where it has none
-    base       what relative links were joined to: the first base element's, or the page's URL
-    malformed  distinct addresses that no browser could open either
-    also_found whether links that a pipeline finds in the document are to be followed too
+    links      normalised URLs in document order, each once; URLs with rel=nofollow on every link are left out
+    nofollow   the number of elements with rel=nofollow
+    canonical  the normalised URL of rel=canonical, or None
+    base       the URL to which relative links were joined: that of the first base element, or of the page
+    malformed  the number of distinct addresses that are not valid URLs
+    also_found whether links that a pipeline finds in the document are followed too
     """
 
     links: list[str]
@@ -50,7 +50,7 @@ class PageLinks:
 
 @dataclass(slots=True)
 class _Found:
-    """What one pass over the elements collects: addresses as written, the distinct ones in document order."""
+    """The results of one pass over the elements: distinct addresses as written, in document order."""
 
     addresses: dict[str, None] = field(default_factory=dict)
     nofollow: int = 0
@@ -59,10 +59,9 @@ class _Found:
 
 
 def page_links(elements: Iterable[Element], url: str) -> PageLinks:
-    """The links of a page that came from `url` (normalised), from its `Document.elements`.
+    """Returns the links in the `Document.elements` of the page at `url` (normalised).
 
-    Links of schemes that nobody fetches and mere fragments are passed over; those in a template element are no part
-    of the page.
+    Skips schemes that are not fetched, and links that are only fragments. Template elements are not part of a page.
     """
     found = _collect(elements)
     base = _joining(found.base, url)
@@ -81,7 +80,7 @@ def page_links(elements: Iterable[Element], url: str) -> PageLinks:
 
 
 def frame_links(elements: Iterable[Element], url: str) -> list[str]:
-    """The frames of a frameset that came from `url`, normalised and without fragment, in document order, each once."""
+    """Returns the frames of the frameset at `url`, normalised, without fragments, in document order, each once."""
     found = list(elements)
     base = _joining(next((said["href"] or "" for tag, said in found if tag == "base"), None), url)
     links: dict[str, None] = {}
@@ -94,7 +93,7 @@ def frame_links(elements: Iterable[Element], url: str) -> list[str]:
 
 
 def refresh_address(content: str) -> str:
-    """The address in the content of a meta refresh as written; empty where it only reloads the page."""
+    """Returns the address in the content of a meta refresh as written; empty if it only reloads the page."""
     match = _REFRESH.match(content)
     if match is None:
         return ""
@@ -103,16 +102,16 @@ def refresh_address(content: str) -> str:
 
 def _collect(elements: Iterable[Element]) -> _Found:
     found = _Found()
-    met: set[str | None] = set()
+    seen: set[str | None] = set()
     for tag, attributes in elements:
         relation = attributes.get("rel")
         tokens = relation.lower().split() if relation else ()
         if tag == "a":
             address = attributes["href"]
             if not tokens:
-                if address in met:
+                if address in seen:
                     continue
-                met.add(address)
+                seen.add(address)
         elif tag == "base":
             found.base = attributes["href"] or "" if found.base is None else found.base
             continue
@@ -132,10 +131,10 @@ def _collect(elements: Iterable[Element]) -> _Found:
 
 
 def _other_address(tag: str, attributes: Mapping[str, str | None], tokens: Collection[str]) -> str | None:
-    """The address in an element other than a; None where it leads to no page (a style sheet, an icon)."""
+    """Returns the address in an element other than `a`; None if it is not a page (a style sheet, an icon)."""
     if tag == "link":
-        leads_on = not _LINK_RELATIONS.isdisjoint(tokens) and "stylesheet" not in tokens
-        return attributes["href"] if leads_on else None
+        is_page = not _LINK_RELATIONS.isdisjoint(tokens) and "stylesheet" not in tokens
+        return attributes["href"] if is_page else None
     if tag == "meta":
         refreshes = (attributes.get("http-equiv") or "").strip().lower() == "refresh"
         return refresh_address(attributes["content"] or "") if refreshes else None
@@ -143,16 +142,16 @@ def _other_address(tag: str, attributes: Mapping[str, str | None], tokens: Colle
 
 
 def _without_fragment(address: str) -> str:
-    """The address up to its fragment; empty where nothing but a fragment is left."""
+    """Returns an address without its fragment; empty if it is only a fragment."""
     before, mark, _ = address.partition("#")
     if before[-1:] > " ":
         return before
-    # "a #b" means "a%20": without the mark the space would be at the end, where it is stripped.
+    # "a #b" means "a%20": without the mark the space would be stripped at the end
     return before + mark if before.strip(_C0_OR_SPACE) else ""
 
 
 def _joining(href: str | None, url: str) -> Base:
-    """What links are joined to: a base element that is broken, or no web address, is as good as none."""
+    """Returns the base of links; ignores a base element that is broken or not a web address."""
     return Base((_resolve_or_none(href, Base(url)) if href else None) or url)
 
 

@@ -1,4 +1,4 @@
-"""What is wanted of an HTML page at once, made while its tree is there, so that the tree need not stay nor be sent."""
+"""The outline of an HTML page: all that is read from its tree, so that the tree is neither kept nor sent."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from webcrawl.documents.mime.facts import MAX_ERROR, MAX_TEXT, trimmed
 from webcrawl.errors import UnreadableDocument
 
 _MAX_VALUES = 500_000
-Told: TypeAlias = str | None
+OptionalText: TypeAlias = str | None
 
 MAX_LINKS_LENGTH = 8_000_000
-"""Characters of a page's links together; those beyond are left out."""
+"""The total characters of the links of a page; further links are left out."""
 _STRINGS = {
     "title": MAX_TITLE,
     "description": MAX_DESCRIPTION,
@@ -35,14 +35,14 @@ assert {*_FACTS, "document"} == {one.name for one in fields(HTMLFacts)}
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What a page's spider and the first pipelines ask for.
+    """What the spider and the first pipelines read from a page.
 
     metas    the attributes of each <meta content>, in document order
-    links    where the page leads to
-    frames   the addresses of a frameset's frames, in document order, each once
-    facts    what `describe` finds, where it was asked for
-    text     all text, where facts were asked for and no main part of it stands out
-    simhash  of the main part of the text or of all of it, where it was asked for and there are enough words
+    links    the links of the page
+    frames   the addresses of the frames of a frameset, in document order, each once
+    facts    the result of `describe`, on request
+    text     the whole text, if facts were requested and there is no main part
+    simhash  of the main part, or of the whole text; on request, and if there are enough words
     """
 
     metas: list[Attributes]
@@ -54,7 +54,7 @@ class Outline:
 
 
 def outlined(document: Document, *, facts: bool, simhash: bool) -> Outline:
-    """Read an HTML document: for its spider, for HtmlPipeline (`facts`) and for NearDuplicatesPipeline (`simhash`)."""
+    """Returns the outline of an HTML document. HtmlPipeline needs `facts`, NearDuplicatesPipeline also `simhash`."""
     elements = document.elements
     links, frames = _bounded(page_links(elements, document.url)), frame_links(elements, document.url)
     if not facts:
@@ -70,7 +70,7 @@ def outlined(document: Document, *, facts: bool, simhash: bool) -> Outline:
 
 
 def _bounded(links: PageLinks) -> PageLinks:
-    """A page may have a base of 8,000 characters, and thousands of links of five."""
+    """Limits the length of all links: a page may have a base of 8,000 characters and thousands of short links."""
     if sum(map(len, links.links)) <= MAX_LINKS_LENGTH:
         return links
     lengths = accumulate(map(len, links.links))
@@ -79,7 +79,7 @@ def _bounded(links: PageLinks) -> PageLinks:
 
 
 def pack(outline: Outline) -> bytes:
-    """An outline as MessagePack."""
+    """Returns an outline as MessagePack."""
     links, facts = outline.links, outline.facts
     plain = (
         outline.metas,
@@ -91,7 +91,7 @@ def pack(outline: Outline) -> bytes:
     )
     try:
         return bytes(msgpack.packb(plain, datetime=True))
-    except UnicodeEncodeError:  # halves of surrogate pairs, which no store takes either
+    except UnicodeEncodeError:  # lone surrogates, which no store takes either
         return bytes(msgpack.packb(plain, datetime=True, unicode_errors="replace"))
 
 
@@ -103,7 +103,7 @@ def unpack(data: bytes, document: Document) -> Outline:
     try:
         plain = msgpack.unpackb(data, timestamp=3, max_array_len=_MAX_VALUES, max_map_len=_MAX_VALUES)
     except Exception as error:
-        raise ValueError(f"no outline: {error}") from error
+        raise ValueError(f"not an outline: {error}") from error
     if isinstance(plain, str):
         raise UnreadableDocument(plain[:MAX_ERROR])
     try:
@@ -111,18 +111,18 @@ def unpack(data: bytes, document: Document) -> Outline:
         addresses, nofollow, canonical, base, malformed = links
         found = None
         if facts:
-            said = dict(zip(_FACTS, facts, strict=True))
-            found = HTMLFacts(**said | {"details": trimmed(said["details"])}, document=document)
+            values = dict(zip(_FACTS, facts, strict=True))
+            found = HTMLFacts(**values | {"details": trimmed(values["details"])}, document=document)
         joined = PageLinks(addresses, nofollow, canonical, base, malformed)
         outline = Outline(metas, joined, frames, found, text, simhash)
     except Exception as error:
-        raise ValueError(f"no outline: {error}") from error
-    if not _is_one(outline):
-        raise ValueError("no outline")
+        raise ValueError(f"not an outline: {error}") from error
+    if not _is_valid(outline):
+        raise ValueError("not an outline")
     return outline
 
 
-def _is_one(outline: Outline) -> bool:
+def _is_valid(outline: Outline) -> bool:
     links = outline.links
     return (
         isinstance(outline.metas, list)
@@ -131,8 +131,8 @@ def _is_one(outline: Outline) -> bool:
         and _are_strings(outline.frames)
         and type(links.nofollow) is type(links.malformed) is int
         and type(links.base) is str
-        and isinstance(links.canonical, Told)
-        and isinstance(outline.text, Told)
+        and isinstance(links.canonical, OptionalText)
+        and isinstance(outline.text, OptionalText)
         and (outline.simhash is None or type(outline.simhash) is int and 0 <= outline.simhash < 2**64)
         and (outline.facts is None or _are_facts(outline.facts))
     )
@@ -140,7 +140,7 @@ def _is_one(outline: Outline) -> bool:
 
 def _are_attributes(one: Any) -> bool:
     return isinstance(one, dict) and all(
-        isinstance(name, str) and isinstance(value, Told) for name, value in one.items()
+        isinstance(name, str) and isinstance(value, OptionalText) for name, value in one.items()
     )
 
 
@@ -150,6 +150,6 @@ def _are_strings(many: Any) -> bool:
 
 def _are_facts(facts: HTMLFacts) -> bool:
     return isinstance(facts.published_at, datetime | None) and all(
-        isinstance(said := getattr(facts, name), Told) and len(said or "") <= most
+        isinstance(value := getattr(facts, name), OptionalText) and len(value or "") <= most
         for name, most in _STRINGS.items()
     )

@@ -1,9 +1,8 @@
-"""Large HTML is parsed in a thread: what takes the parser too long neither holds up the crawl nor is waited for.
+"""Parses large HTML in a thread with a time limit, so that it does not hold up the crawl.
 
-What `webcrawl.documents.markup_bounds` leaves out is told from counts; this bounds what no count tells,
-whatever it is. The parser
-cannot be told to stop. A thread that nobody waits for any more runs to its end, or to that of the process; as long as
-there is one, a reader tries each large page first, which can be killed.
+`webcrawl.documents.markup_bounds` removes costly markup that counts reveal; this limits everything else. The parser
+cannot be interrupted: a thread that exceeds the limit runs on until it is done or the process ends. While there is such
+a thread, each large page is first parsed in a reader process, which can be killed.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ from webcrawl.documents.mime.reader_processes import Readers
 from webcrawl.errors import ResourcesExhausted, UnreadableDocument
 
 BYTES = 512 * 1024
-"""As much of the worst that is known takes the parser a second. A thread costs an honest page 2 to 8 ms more, of 80."""
+"""The worst known markup of this size takes a second to parse. A thread adds 2 to 8 ms to the 80 ms of a usual page."""
 SECONDS = 3.0
-"""Of processor time; 8 MiB of usual markup take 0.3 s."""
+"""The limit of processor time; 8 MiB of usual markup take 0.3 s."""
 _LATE = f"takes the parser more than {SECONDS:g} seconds"
 
 
 def is_large(document: Document) -> bool:
-    """Whether it is HTML that had better be parsed here."""
+    """Returns whether a document is HTML that must be parsed here."""
     return len(document) > BYTES and is_html(document.mime_type)
 
 
 class Trial:
-    """The large pages of one worker, one after the other; its methods are called in one event loop."""
+    """Parses the large pages of one worker, one after another; its methods are called in one event loop."""
 
     def __init__(self, readers: Readers) -> None:
         self._readers = readers
@@ -40,7 +39,7 @@ class Trial:
         self._late = 0
 
     async def parse(self, document: Document) -> None:
-        """Give a document its tree, or have it say why it is `refused`."""
+        """Sets the tree of a document, or its `refused`."""
         try:
             async with self._turn:
                 if not self._late:
@@ -64,17 +63,17 @@ class Trial:
 
     def _ended(self, parsed: asyncio.Future[Parsed]) -> None:
         self._late -= 1
-        parsed.exception()  # asked for, so that asyncio does not log it
+        parsed.exception()  # retrieved, so that asyncio does not log it
 
 
 class StoredTrial:
-    """The large pages of who reads one after the other, and has no event loop."""
+    """Parses large pages where there is no event loop, one after another."""
 
     def __init__(self) -> None:
         self._last: _Attempt | None = None
 
     def parse(self, document: Document) -> None:
-        """See `Trial.parse`; nothing if it is not large. Waits for the end of one that took too long before."""
+        """Sets the tree of a large document, or its `refused`. Waits until an earlier late thread has ended."""
         if not is_large(document):
             return
         if self._last is not None:
@@ -87,13 +86,13 @@ class StoredTrial:
 
 
 def read(document: Document) -> Facts:
-    """A reader that finds nothing; raises UnreadableDocument where the parser takes too long."""
+    """A reader that finds nothing; raises UnreadableDocument if parsing takes too long."""
     _Attempt(document).result()
     return Facts()
 
 
 class _Attempt:
-    """A document's tree, which a thread makes that ends with the process."""
+    """A daemon thread that parses a document."""
 
     def __init__(self, document: Document) -> None:
         self.parsed: futures.Future[Parsed] = futures.Future()
@@ -112,7 +111,7 @@ class _Attempt:
             self.parsed.set_exception(UnreadableDocument(f"{type(error).__name__}: {error}"[:500]))
 
     def left(self) -> float:
-        """Seconds of processor time that it may still take; none if it is done."""
+        """Returns the seconds of processor time that are left; 0 if it is done."""
         if self.parsed.done():
             return 0.0
         if self._clock is None:
@@ -120,11 +119,11 @@ class _Attempt:
         clock, start = self._clock
         try:
             return start + SECONDS - time.clock_gettime(clock)
-        except OSError:  # the thread has ended meanwhile
+        except OSError:  # the thread has ended
             return 0.0
 
     def result(self) -> Parsed:
-        """Wait for it; raises UnreadableDocument, and ResourcesExhausted when it takes too long."""
+        """Waits for the tree; raises UnreadableDocument, and ResourcesExhausted if it takes too long."""
         while (seconds := self.left()) > 0:
             futures.wait([self.parsed], seconds)
         if not self.parsed.done():

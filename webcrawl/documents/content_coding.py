@@ -46,7 +46,7 @@ def pieces(
     """
     names = list(names)
     if len(names) > MAX_CODINGS:
-        raise BadCoding(f"the payload has {len(names)} content codings, more than {MOST_CODINGS}")
+        raise BadCoding(f"the payload has {len(names)} content codings, more than {MAX_CODINGS}")
     found: Pieces = iter(payload)
     for name in names:
         decoder = _DECODERS.get(name)

@@ -2,8 +2,8 @@
 
 Lexbor searches its stack of open elements at nearly every tag: 100,000 nested divs take 12 s. In each paragraph it
 reopens all bold and italic elements that were not closed, as the HTML standard requires (13.2.4.3, the list of active
-formatting elements; three alike at most): 84 KB take 3 GB. At each option it searches those before it: 20,000 take 10 s.
-An element takes about 300 bytes, so 8 MiB of tags would take more than a GB.
+formatting elements; three alike at most): 84 KB take 3 GB. At each option it searches those before it: 20,000 take
+10 s. An element takes about 300 bytes, so 8 MiB of tags would take more than a GB.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from middlewares.outlinks import OutlinksMiddleware
 from pipelines.html import HtmlPipeline
 from spiders.broad import Broad
 from webcrawl.crawler.pages.from_response import document_of, page_of
+from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document
 from webcrawl.page import Page
 
@@ -62,6 +63,7 @@ def test_without_a_pipeline_for_it_the_tree_goes_with_the_spider(crawler: Crawle
 
 def test_the_tree_stays_for_the_pipeline_that_reads_it(crawler: Crawler) -> None:
     pipeline = HtmlPipeline.from_crawler(crawler)
+    Session.of(crawler).components.collect_reads(Broad(), [pipeline])
     page = seen_by_spider(crawler, answered())
     assert page.document is not None
     assert made(page.document)

@@ -36,7 +36,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test check format picture bench bench-micro bench-long bench-frontier bench-metadata bench-duplicates replay chaos clean
+.PHONY: help numbers crawl test check settings format picture bench bench-micro bench-long bench-frontier bench-metadata bench-duplicates replay chaos clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -59,6 +59,9 @@ check: .venv/.dev ## Check format, lint, types and import directions
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+
+settings: .venv/.dev ## Write docs/settings.md from the declarations in webcrawl/config
+	@$(BIN)/python -m webcrawl.config.page > docs/settings.md
 
 format: .venv/.dev ## Put the code in the project's format
 	@$(BIN)/ruff check --fix .

@@ -257,7 +257,7 @@ def run(
                 CRAWL_ID="chaos",
                 DOWNLOAD_DELAY=DELAY,
                 FRONTIER_LEASE_SECONDS=LEASE_SECONDS,
-                FRONTIER_LEASE_URLS=LEASE_URLS,
+                tuned={"lease_urls": LEASE_URLS},
                 FRONTIER_MAX_ATTEMPTS=MOST_DEATHS,
                 FRONTIER_SHARDS=SHARDS,
                 PROGRESS="off",

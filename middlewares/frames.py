@@ -13,6 +13,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
+from webcrawl.config import read
 from webcrawl.crawler.errors import Postponed
 from webcrawl.crawler.pages.from_response import document_of, frames_of
 from webcrawl.crawler.session import Session
@@ -41,7 +42,7 @@ class FramesMiddleware:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        if not crawler.settings.getbool("FRAMES_STITCHED"):
+        if not read(crawler.settings, "FRAMES_STITCHED"):
             raise NotConfigured
         return cls(crawler, Session.of(crawler))
 

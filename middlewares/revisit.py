@@ -10,6 +10,7 @@ from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
+from webcrawl.config import read
 from webcrawl.crawler.access import is_robots, tasks_of
 from webcrawl.crawler.known import Known
 from webcrawl.crawler.pages.revisits import UNCHANGED, asked, make_conditional, remember_stored
@@ -38,7 +39,7 @@ class RevisitMiddleware:
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
         self._session = session
-        self._always = crawler.settings.getbool("REVISIT")
+        self._always = read(crawler.settings, "REVISIT")
         self._plainly: set[str] = set()
         """URLs whose stored answer could not be read."""
         self._metadata: Metadata | None = None

@@ -12,6 +12,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CannotResolveHostError, IgnoreRequest, NotConfigured
 from scrapy.http import Response
 
+from webcrawl.config import read
 from webcrawl.crawler.access import ROBOTS, host_of, tasks_of
 from webcrawl.crawler.components import ResourceRules
 from webcrawl.crawler.errors import Postponed, RobotsUnreachable
@@ -39,16 +40,16 @@ class RobotsMiddleware(ResourceRules):
         self._crawler = crawler
         self._session = session
         self._outlinks = Outlinks(crawler, session)
-        self._agent = crawler.settings.get("ROBOTSTXT_USER_AGENT") or crawler.settings.get("USER_AGENT")
+        self._agent = crawler.settings.get("ROBOTSTXT_USER_AGENT") or read(crawler.settings, "USER_AGENT")
         self._cache = RobotsCache()
         self._unreachable = RobotsCache()
         self._asking: dict[str, asyncio.Future[RobotsPolicy]] = {}
-        self._follows_sitemaps = crawler.settings.getbool("SITEMAPS_FROM_ROBOTS")
+        self._follows_sitemaps = read(crawler.settings, "SITEMAPS_FROM_ROBOTS")
         self._unfollowed: set[str] = set()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
+        if not read(crawler.settings, "ROBOTSTXT_OBEY"):
             raise NotConfigured
         session = Session.of(crawler)
         middleware = cls(crawler, session)

@@ -8,7 +8,7 @@ from typing import Any, Self
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
-from webcrawl.config import whole
+from webcrawl.config import read
 from webcrawl.crawler.session import Session
 from webcrawl.documents.exchange import digest_bytes
 from webcrawl.errors import ConfigurationError, EngineUnavailable, StoreError, StoreUnavailable
@@ -76,7 +76,7 @@ class MetadataPipeline:
 def _check_length(settings: BaseSettings, uri: str) -> None:
     from webcrawl.stores.columns import LONGEST_KEY
 
-    limit = whole(settings, "URLLENGTH_LIMIT", least=0)
+    limit = read(settings, "URLLENGTH_LIMIT")
     if uri.startswith("postgresql") and not 1 <= limit <= LONGEST_KEY:
         raise ConfigurationError(
             f"URLLENGTH_LIMIT {limit}: must be from 1 to {LONGEST_KEY}, as long as PostgreSQL's primary keys may be"

@@ -6,6 +6,7 @@ from typing import Self
 
 from scrapy.crawler import Crawler
 
+from webcrawl.config import read
 from webcrawl.crawler.pages.mime_pipeline import MimePipeline
 
 
@@ -19,6 +20,6 @@ class TextPipeline(MimePipeline):
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         pipeline = super().from_crawler(crawler)
-        if crawler.settings.getbool("TEXT_LINKS"):
+        if read(crawler.settings, "TEXT_LINKS"):
             pipeline.reader = "webcrawl.documents.mime.text:read_with_links"
         return pipeline

@@ -9,6 +9,7 @@ from typing import Any, Self
 from scrapy.crawler import Crawler
 
 import webcrawl
+from webcrawl.config import read
 from webcrawl.crawler.session import Session
 from webcrawl.documents.disk import shortage
 from webcrawl.errors import StoreError, StoreUnavailable
@@ -41,7 +42,7 @@ class WarcPipeline:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(Session.of(crawler), crawler.settings.get("USER_AGENT"))
+        return cls(Session.of(crawler), read(crawler.settings, "USER_AGENT"))
 
     async def open_spider(self) -> None:
         self._tending = asyncio.create_task(self._tend())

@@ -1,1 +1,1 @@
-"""Settings modules: base (everything), local (one machine), production (shared servers)."""
+"""Settings modules: base (all settings), local (one machine), production (shared servers)."""

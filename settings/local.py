@@ -1,3 +1,3 @@
-"""One machine: the embedded engine, files in DATA_DIR. This is the default of scrapy.cfg."""
+"""One machine: the embedded engine and files in DATA_DIR. The default of scrapy.cfg."""
 
 from settings.base import *

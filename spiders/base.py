@@ -15,6 +15,7 @@ from scrapy.http import Response
 from scrapy.settings import BaseSettings
 from twisted.python.failure import Failure
 
+from webcrawl.config import read
 from webcrawl.crawler.components import Reads
 from webcrawl.crawler.pages.from_response import (
     failed_page,
@@ -119,9 +120,9 @@ class BroadSpider(Spider):
     def _robots_agent(self) -> str | None:
         """Whom a page's robots directives must concern, or None when they are not obeyed."""
         settings = self.settings
-        if not settings.getbool("ROBOTS_META_OBEY"):
+        if not read(settings, "ROBOTS_META_OBEY"):
             return None
-        return str(settings.get("ROBOTSTXT_USER_AGENT") or settings.get("USER_AGENT"))
+        return str(settings.get("ROBOTSTXT_USER_AGENT") or read(settings, "USER_AGENT"))
 
     def _good_seeds(self) -> Iterator[str]:
         for seed in read_seeds(self.seeds):

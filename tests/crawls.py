@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from tests import tuning
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 NO_NAMES = "127.0.0.1:9"
 """A DNS server that nobody runs: no test may ask the outside for a name."""
@@ -62,17 +64,22 @@ class Crawl:
         arguments: Mapping[str, object] | None = None,
         env: Mapping[str, str] | None = None,
         project: Path = CHECKOUT,
+        tuned: Mapping[str, object] | None = None,
         **settings: object,
     ) -> Self:
         """Start `scrapy COMMAND SPIDER -a seeds=... -s NAME=VALUE...`, its output in files of `folder`.
 
         `arguments` become further `-a NAME=VALUE`, `env` is added to the environment, `settings` become `-s`, `project`
         is where it runs. Names are resolved only by a DNS_SERVERS that is given.
+        `tuned` are fields of the crawl's FrontierConfig that no setting changes.
         REDIS_URL is not inherited: without one a crawl has its own engine in `data_dir`.
         """
         seeds = seeds if isinstance(seeds, str) else ",".join(seeds)
         spider_arguments = {**({"seeds": seeds} if seeds else {}), **(arguments or {})}
         settings = {"DNS_SERVERS": NO_NAMES, **settings}
+        if tuned:
+            settings |= tuning.settings(**tuned)
+            env = {"PYTHONPATH": str(CHECKOUT), **(env or {})}
         words = [sys.executable, "-m", "scrapy", *command, spider]
         words += [word for name, value in spider_arguments.items() for word in ("-a", f"{name}={value}")]
         words += [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]

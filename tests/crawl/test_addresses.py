@@ -188,7 +188,7 @@ def test_names_that_change_their_mind(local_web: StartWeb, crawl: RunCrawl, door
             DNS_SERVERS=nameserver.address,
             # stands for a public address: nobody listens there
             ALLOWED_NETWORKS="127.0.9.9/32",
-            POLITENESS_CONNECT_BACKOFF=0.1,
+            POLITENESS_BACKOFF=0.6,
             FRONTIER_RETRY_DELAY=0.1,
         )
         assert nameserver.count("fickle6.example") > 3
@@ -240,7 +240,7 @@ def test_a_name_that_nobody_knows_has_a_row(local_web: StartWeb, crawl: RunCrawl
             scope="web",
             DNS_SERVERS=nameserver.address,
             DNS_TIMEOUT=0.3,
-            POLITENESS_CONNECT_BACKOFF=0.1,
+            POLITENESS_BACKOFF=0.6,
             FRONTIER_RETRY_DELAY=0.1,
             FRONTIER_MAX_ATTEMPTS=2,
         )

@@ -25,7 +25,7 @@ def test_a_crawl_goes_on_from_a_checkpoint_taken_while_it_worked(
     seeds, data, place = [web.url(label) for label in SITES], tmp_path / "data", tmp_path / "copy"
 
     def start(shards: int, delay: float) -> Crawl:
-        settings = {"DOWNLOAD_DELAY": delay, "FRONTIER_LEASE_URLS": 5, "FRONTIER_SHARDS": shards}
+        settings = {"DOWNLOAD_DELAY": delay, "tuned": {"lease_urls": 5}, "FRONTIER_SHARDS": shards}
         settings["FRONTIER_HOT_URLS"] = 8  # so that queues are continued in the data folder
         return start_crawl("broad", seeds, arguments={"scope": "host"}, data_dir=data, **settings)
 

@@ -167,7 +167,7 @@ def test_what_changed_lately_goes_first(local_web: StartWeb, crawl: RunCrawl) ->
     ]
     put(web, "/sitemap.xml", urlset(("/undated", None), *reversed(entries)), XML)
     leaf(web, "/undated", "/linked", *days)
-    result = crawl([web.url(SITE, "/sitemap.xml")], FRONTIER_LOW_LEVEL_SHARE=0)
+    result = crawl([web.url(SITE, "/sitemap.xml")], tuned={"low_share": 0})
     assert result.returncode == 0, result.stderr
     assert [path for path in web.paths(SITE) if path != "/robots.txt"] == ["/sitemap.xml", *days, "/undated"]
 

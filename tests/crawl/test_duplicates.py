@@ -139,7 +139,7 @@ def test_copies_that_several_workers_fetch_at_once_have_one_first(
             arguments={"scope": "host"},
             DOWNLOAD_DELAY=0,
             REDIS_URL=redis_url,
-            FRONTIER_LEASE_HOSTS=4,
+            tuned={"lease_hosts": 4},
         )
         for _ in range(2)
     ]

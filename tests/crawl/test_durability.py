@@ -61,7 +61,7 @@ class Run:
         self.graph: LinkGraph = generated_web(21, web, pages=pages)
         self.seeds = [web.url(label) for label in web.sites]
         self._start = start_crawl
-        self._settings = {"DOWNLOAD_DELAY": DELAY, "FRONTIER_LEASE_URLS": 5, **settings}
+        self._settings = {"DOWNLOAD_DELAY": DELAY, "tuned": {"lease_urls": 5}, **settings}
 
     def start(self, **options: Any) -> Crawl:
         return self._start("broad", self.seeds, arguments={"scope": "host"}, **self._settings, **options)

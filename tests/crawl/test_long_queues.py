@@ -21,7 +21,7 @@ def test_a_killed_crawl_goes_on_with_what_is_in_its_folder(
         web.put(SITE, path, f"page {path}")
 
     def start(**settings: object) -> Crawl:
-        pace = {"DOWNLOAD_DELAY": 0.01, "FRONTIER_LEASE_URLS": 4, "FRONTIER_HOT_URLS": 40, **settings}
+        pace = {"DOWNLOAD_DELAY": 0.01, "tuned": {"lease_urls": 4}, "FRONTIER_HOT_URLS": 40, **settings}
         return start_crawl("broad", [web.url(SITE)], data_dir=tmp_path / "data", **pace)
 
     first = start(DOWNLOAD_DELAY=0.05)

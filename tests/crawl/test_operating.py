@@ -43,7 +43,7 @@ def test_what_was_given_up_is_listed_and_tried_again(crawl: RunCrawl, local_web:
         web.put(site, "/bad", Reply(abort=True))
     # the commands are not told the number of shards
     seeds = [web.url(SITE), web.url(OTHER)]
-    options = {"FRONTIER_MAX_ATTEMPTS": 1, "FRONTIER_SHARDS": 64, "POLITENESS_CONNECT_BACKOFF": 0.1}
+    options = {"FRONTIER_MAX_ATTEMPTS": 1, "FRONTIER_SHARDS": 64, "POLITENESS_BACKOFF": 0.6}
     first = crawl(seeds, **options)
     bad = {site: web.url(site, "/bad") for site in (SITE, OTHER)}
     operator = Operator(first.data_dir)

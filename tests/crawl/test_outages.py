@@ -52,7 +52,7 @@ def start(start_crawl: Callable[..., Crawl], project: Project) -> Start:
             REDIS_PARAMS='{"socket_timeout": 0.3}',
             DOWNLOAD_DELAY=DELAY,
             FRONTIER_LEASE_SECONDS=3,
-            FRONTIER_LEASE_URLS=5,
+            tuned={"lease_urls": 5},
             **{"FRONTIER_MAX_ATTEMPTS": 1, **settings},
         )
 

@@ -165,7 +165,7 @@ def test_dead_hosts_are_given_up_and_the_others_are_not(local_web: StartWeb, cra
     web = local_web(SITE, OTHER)
     home = put_pages(web, SITE, 10)
     web.put(OTHER, "*", Reply("too late", delay=2.0))
-    options = {"POLITENESS_CONNECT_BACKOFF": 0.1, "FRONTIER_RETRY_DELAY": 0.1, "DOWNLOAD_TIMEOUT": 0.3}
+    options = {"POLITENESS_BACKOFF": 0.6, "FRONTIER_RETRY_DELAY": 0.1, "DOWNLOAD_TIMEOUT": 0.3}
     with closed_port() as port:
         dead = [f"{host}/{n}" for host in (f"http://127.0.1.9:{port}", web.host(OTHER)) for n in range(30)]
         result = crawl([home, *dead], timeout=20, **options)
@@ -191,7 +191,7 @@ def test_a_kept_connection_that_the_server_closes_is_no_failure_of_the_host(
 
     for n in range(5):
         web.put(SITE, f"/page{n}", second_is_closed)
-    never = {"FRONTIER_RETRY_DELAY": 3600, "POLITENESS_CONNECT_BACKOFF": 3600}
+    never = {"FRONTIER_RETRY_DELAY": 3600, "POLITENESS_BACKOFF": 21600}
     result = crawl([home], timeout=30, DOWNLOAD_DELAY=0.1, **never)
     assert result.summary["finish_reason"] == "finished"
     assert result.summary["pages"] == 6
@@ -326,7 +326,7 @@ def test_crawls_of_different_names_share_a_hosts_delay(
             REDIS_URL=redis_url,
             CRAWL_ID=name,
             DOWNLOAD_DELAY=0.1,
-            FRONTIER_LEASE_URLS=5,
+            tuned={"lease_urls": 5},
         )
         for name in ("one", "two")
     ]

@@ -72,7 +72,7 @@ def test_rendered_pages(run_crawl: RunCrawl, local_web: StartWeb, tmp_path: Path
         "broad",
         [web.url(SITE)],
         DOWNLOAD_TIMEOUT=3,
-        POLITENESS_CONNECT_BACKOFF=0.05,
+        POLITENESS_BACKOFF=0.3,
         FRONTIER_MAX_ATTEMPTS=1,
         env={"RENDER_TEST": str(tmp_path)},
         **{**OPTIONS, "DOWNLOAD_DELAY": 0.2},

@@ -59,7 +59,7 @@ def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalWeb
         for path, reply in PAGES.items():
             web.put(SITE, path, reply)
         seeds = [web.url(SITE, path) for path in ("/", "/chunked", "/torn", "/data")]
-        again = {"FRONTIER_MAX_ATTEMPTS": 2, "FRONTIER_RETRY_DELAY": 0.1, "POLITENESS_CONNECT_BACKOFF": 0.1}
+        again = {"FRONTIER_MAX_ATTEMPTS": 2, "FRONTIER_RETRY_DELAY": 0.1, "POLITENESS_BACKOFF": 0.6}
         yield web, crawl_hosts(seeds, folder, **again)
 
 

@@ -14,7 +14,7 @@ RunCrawl = Callable[..., CrawlResult]
 StartWeb = Callable[..., LocalWeb]
 
 SITE, OTHER = "127.0.1.1", "127.0.1.2"
-QUICK = {"FRONTIER_RETRY_DELAY": 0.1, "POLITENESS_BACKOFF": 0.1, "POLITENESS_CONNECT_BACKOFF": 0.05}
+QUICK = {"FRONTIER_RETRY_DELAY": 0.1, "POLITENESS_BACKOFF": 0.1}
 
 
 def home_of(web: LocalWeb, *paths: str) -> str:

@@ -88,7 +88,7 @@ def test_feeds_and_logs_are_one_file_a_worker(
         command=("workers", "2", *options),
         arguments={"scope": "host"},
         DOWNLOAD_DELAY=0.02,
-        FRONTIER_LEASE_HOSTS=1,
+        tuned={"lease_hosts": 1},
         timeout=30,
     )
     assert result.returncode == 0, result.stderr
@@ -161,7 +161,7 @@ def test_workers_stop_in_good_order_when_the_command_is_killed(
 ) -> None:
     web = local_web(*SITES)
     seeds = put_sites(web, pages=1000)
-    options = {"arguments": {"scope": "host"}, "DOWNLOAD_DELAY": 0.1, "FRONTIER_LEASE_HOSTS": 1}
+    options = {"arguments": {"scope": "host"}, "DOWNLOAD_DELAY": 0.1, "tuned": {"lease_hosts": 1}}
     crawl = start_crawl("broad", seeds, command=("workers", "3"), **options)
     workers: list[int] = []
     try:

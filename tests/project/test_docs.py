@@ -25,6 +25,9 @@ from tests.crawl import test_render
 from tests.crawls import CHECKOUT
 from tests.documents import epub as epub_of
 from tests.web import LocalWeb, Reply
+from webcrawl.config import DECLARED
+from webcrawl.config.page import page as settings_page
+from webcrawl.config.setting import IN_BASE
 
 README = CHECKOUT / "README.md"
 HOWTOS = sorted((CHECKOUT / "docs" / "howto").glob("*.md"))
@@ -41,6 +44,7 @@ PROGRAMS = [path for path in EXAMPLES if path.parent.name in ("duckdb", "listene
 RENDERS = ["render-pages.md"] if find_spec("scrapy_playwright") else []
 REGISTERING = ["add-a-mime-type-pipeline.md", "add-a-url-filter.md", "change-a-politeness-rule.md", *RENDERS]
 SETTINGS = [name for name in vars(base) if name.isupper()]
+FIXED = "## Scrapy's settings"
 PROJECT = ("webcrawl", "spiders", "middlewares", "pipelines", "settings", "scrapy.cfg")
 
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -68,43 +72,62 @@ def anchors(page: Path) -> set[str]:
 # --- settings ---
 
 
-def test_every_setting_has_its_heading_in_the_order_of_the_module() -> None:
-    assert list(settings_sections()) == SETTINGS
+def test_the_page_of_settings_is_that_of_the_declarations() -> None:
+    assert (CHECKOUT / "docs" / "settings.md").read_text() == settings_page(), "run `make settings`"
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+def test_every_setting_has_its_heading_in_the_order_of_the_declarations() -> None:
+    assert list(settings_sections()) == list(DECLARED)
+    fixed = set(re.findall(r"`(\w+)`", (CHECKOUT / "docs" / "settings.md").read_text().partition(FIXED)[2]))
+    assert set(DECLARED) <= set(SETTINGS) <= set(DECLARED) | fixed
+
+
+@pytest.mark.parametrize("name", DECLARED)
 def test_the_stated_type_and_default_are_the_real_ones(name: str) -> None:
     section, real = settings_sections()[name], getattr(base, name)
-    stated = re.match(r"Type `([^`]+)`(?:, default `([^`]+)`\.$|\. Default:$)", section, re.MULTILINE)
+    stated = re.match(
+        r"Type `([^`]+)`(?:, default `([^`]+)`\.$|\. Default:$|, default in )", section, re.MULTILINE
+    )
     assert stated, f"{name}: the first line must be: Type `...`, default `...`."
     types, inline = stated[1].split(" or "), stated[2]
-    if inline is None:
+    if inline is None and stated[0].endswith("Default:"):
         _, code = _BLOCK.findall(section)[0]
         assert code.startswith(f"{name} = ")
         inline = code.partition(" = ")[2]
-    assert eval(inline, {"__builtins__": {}}) == real
+    if inline is None:
+        assert DECLARED[name].default is IN_BASE
+    else:
+        assert eval(inline, {"__builtins__": {}}) == real
     kind = "None" if real is None else type(real).__name__
     assert kind in types or (kind == "int" and "float" in types)
 
 
 def test_snippets_are_short_and_set_what_they_belong_to() -> None:
     for name, section in settings_sections().items():
-        for language, code in _BLOCK.findall(section):
+        snippets = _BLOCK.findall(section)
+        assert snippets, name
+        for place, (language, code) in enumerate(snippets):
             targets = [node.targets[0] for node in ast.parse(code).body if isinstance(node, ast.Assign)]
-            names = [target.id for target in targets if isinstance(target, ast.Name)]
-            is_default = section.startswith("Type `dict`. Default:")
+            named = [target.value if isinstance(target, ast.Subscript) else target for target in targets]
+            is_default = section.startswith("Type `dict`. Default:") and place == 0
             assert language == "python"
             assert is_default or len(code.splitlines()) <= 5
-            assert names == [name] or names == ["DOWNLOAD_SLOTS"]
+            assert [target.id for target in named if isinstance(target, ast.Name)] == [name]
 
 
-def test_every_setting_that_the_code_reads_is_in_base() -> None:
-    """A setting that has no default in settings/base.py has no heading either, and nobody would find it."""
-    reads = re.compile(r"(?:number|whole)\(\s*(?:crawler\.)?settings,\s*\"(\w+)\"")
+@pytest.mark.parametrize("name", DECLARED)
+def test_every_example_is_allowed_and_not_the_default(name: str) -> None:
+    setting = DECLARED[name]
+    assert setting.parse(setting.example) == setting.example
+    assert setting.example != setting.default
+
+
+def test_settings_are_read_through_their_declarations() -> None:
+    """Nothing else has a default, or checks a value."""
+    reads = re.compile(r"settings(?:\.get\w*\(|\[)\s*\"(\w+)\"")
     sources = [path for package in PROJECT[:-1] for path in (CHECKOUT / package).rglob("*.py")]
     found = {name for path in sources for name in reads.findall(path.read_text())}
-    assert found
-    assert found <= set(SETTINGS)
+    assert found and not found & set(DECLARED)
 
 
 # --- pages ---

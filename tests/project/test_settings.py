@@ -22,14 +22,7 @@ from webcrawl.crawler.progress import Progress
 from webcrawl.crawler.session import Session
 from webcrawl.errors import ConfigurationError
 
-SCRAPYS_OWN = {"LOGSTATS_INTERVAL"}
-"""A number that no code of ours reads: its extension is off."""
-
-NUMERIC = [
-    name
-    for name, value in vars(base).items()
-    if name.isupper() and type(value) in (int, float) and name not in SCRAPYS_OWN
-]
+NUMERIC = [name for name, value in vars(base).items() if name.isupper() and type(value) in (int, float)]
 ENVIRONMENT = {
     "REDIS_URL": "redis://engine.example:6379/3",
     "STORE_URI": "s3://bucket/prefix",

@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any, cast
 
+from webcrawl.config import read
 from webcrawl.crawler.command import DEFAULT_CRAWL, SessionCommand
 from webcrawl.errors import StoreError
 from webcrawl.hosts.robots import RobotsPolicy, robots_url
@@ -76,7 +77,7 @@ class Command(SessionCommand):
         if known is None:
             return f"not known: {robots_url(host)} has not been fetched, or its copy has expired"
         policy = RobotsPolicy.from_bytes(known)
-        agent = str(self.settings.get("ROBOTSTXT_USER_AGENT") or self.settings.get("USER_AGENT"))
+        agent = str(self.settings.get("ROBOTSTXT_USER_AGENT") or read(self.settings, "USER_AGENT"))
         delay = policy.crawl_delay(agent)
         return ("allowed" if policy.allows(url, agent) else "disallowed") + (
             f", Crawl-delay {delay:g}" if delay else ""

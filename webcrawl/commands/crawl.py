@@ -19,7 +19,7 @@ from scrapy import Request, Spider, signals
 from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.exceptions import UsageError
 
-from webcrawl.config import data_dir
+from webcrawl.config import data_dir, read
 from webcrawl.crawler.command import crawl_settings
 from webcrawl.errors import ConfigurationError, CrawlError
 
@@ -84,7 +84,7 @@ class Command(ScrapyCrawl):
         if _is_here(urlsplit(request.url).hostname or ""):
             return
         spider.crawler.signals.disconnect(self._ask_for_a_name, signals.request_scheduled)
-        if any(word in str(spider.settings.get("USER_AGENT")) for word in _NOBODY):
+        if any(word in read(spider.settings, "USER_AGENT") for word in _NOBODY):
             logger.warning("Say who you are: set USER_AGENT to a name of your own with a way to reach you")
 
 

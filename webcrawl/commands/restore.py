@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
+from webcrawl.config import object_stores, read
 from webcrawl.crawler.command import SessionCommand
 from webcrawl.errors import ConfigurationError
 
@@ -30,7 +31,6 @@ class Command(SessionCommand):
         parser.add_argument("--force", action="store_true", help="first forget the crawl that is there")
 
     def crawl_id(self, args: list[str]) -> str:
-        from webcrawl.config import object_stores
         from webcrawl.frontier.checkpoint.files import load_manifest
         from webcrawl.stores.objects.registry import location, open_store
 
@@ -42,7 +42,7 @@ class Command(SessionCommand):
         classes = object_stores(self.settings)
         store = open_store(location(args[0]), "checkpoint", classes, check=False)
         crawl = load_manifest(store).crawl
-        return args[1] if len(args) > 1 else str(self.settings.get("CRAWL_ID") or crawl)
+        return args[1] if len(args) > 1 else str(read(self.settings, "CRAWL_ID") or crawl)
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.frontier.checkpoint.restore import Importer

@@ -18,7 +18,7 @@ from scrapy.exceptions import UsageError
 from scrapy.spiderloader import get_spider_loader
 from scrapy.utils.python import global_object_name
 
-from webcrawl.config import data_dir
+from webcrawl.config import data_dir, read
 from webcrawl.crawler.command import crawl_settings
 from webcrawl.errors import ConfigurationError, CrawlError
 
@@ -58,7 +58,7 @@ class Command(BaseRunSpiderCommand):
             number, spider = int(args[0]), args[1]
             assert self.settings is not None
             settings = crawl_settings(get_spider_loader(self.settings), self.settings, spider)
-            if number > 1 and settings.get("SEEN_SET") == "bloom":
+            if number > 1 and read(settings, "SEEN_SET") == "bloom":
                 raise ConfigurationError('SEEN_SET = "bloom" is for a single worker')
             common = [sys.executable, "-m", "scrapy", "crawl", spider, "--stop-at-eof", *_given(opts)]
             commands = [common + (_own(settings, place) if number > 1 else []) for place in range(number)]

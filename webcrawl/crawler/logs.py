@@ -11,6 +11,7 @@ from scrapy.http import Response
 from scrapy.logformatter import LogFormatter, LogFormatterResult
 from twisted.python.failure import Failure
 
+from webcrawl.config import read
 from webcrawl.errors import EngineUnavailable, StoreError, StoreUnavailable
 
 logger = logging.getLogger(__name__)
@@ -24,12 +25,12 @@ class QuietLogFormatter(LogFormatter):
 
     def __init__(self, level: int | str = logging.DEBUG) -> None:
         # the loggers let everything through, the handler that Scrapy installs does not
-        number = level if isinstance(level, int) else logging.getLevelNamesMapping()[level]
+        number = int(level) if str(level).isdecimal() else logging.getLevelNamesMapping()[str(level)]
         self._pages_are_shown = number <= logging.DEBUG
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler.settings["LOG_LEVEL"])
+        return cls(read(crawler.settings, "LOG_LEVEL"))
 
     def crawled(self, request: Request, response: Response, spider: Spider) -> LogFormatterResult | None:  # type: ignore[override]
         return super().crawled(request, response, spider) if self._pages_are_shown else None

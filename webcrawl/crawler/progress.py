@@ -18,16 +18,14 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.log import get_scrapy_root_handler
 
-from webcrawl.config import number
+from webcrawl.config import read
 from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
-from webcrawl.errors import ConfigurationError
 from webcrawl.frontier.figures import Figures, figures
 
 _LIVE_SECONDS = 0.5
 _FRAME = 4
 """Characters that a panel needs besides its contents."""
-_KINDS = ("auto", "live", "plain", "off")
 
 
 class Progress:
@@ -41,15 +39,13 @@ class Progress:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        kind = str(crawler.settings.get("PROGRESS"))
-        if kind not in _KINDS:
-            raise ConfigurationError(f"PROGRESS {kind!r}: use one of {', '.join(_KINDS)}")
+        kind = read(crawler.settings, "PROGRESS")
         if kind == "off":
             raise NotConfigured
         if kind == "auto":
             kind = "live" if sys.stderr.isatty() else "plain"
         session = Session.of(crawler)
-        interval = number(crawler.settings, "PROGRESS_INTERVAL", least=0.1)
+        interval = read(crawler.settings, "PROGRESS_INTERVAL")
         extension = cls(session, session.connection.keys.crawl, kind, interval)
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)
         crawler.signals.connect(extension.spider_closed, signals.spider_closed)

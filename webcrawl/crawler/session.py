@@ -23,11 +23,11 @@ from webcrawl.config import (
     FrontierConfig,
     ReaderConfig,
     StoreConfig,
-    number,
+    check,
     politeness,
     politeness_overrides,
+    read,
     spill_uri,
-    whole,
 )
 from webcrawl.crawler.components import Components
 from webcrawl.crawler.connection import Connection
@@ -55,21 +55,18 @@ class Session:
     """Configuration and shared objects of one crawl. `connection` can be used after `open`."""
 
     def __init__(self, settings: BaseSettings, spider_name: str) -> None:
+        check(settings)
         self.config = FrontierConfig.from_settings(settings, spider_name)
         self.fetch = FetchConfig.from_settings(settings)
         self.stores = StoreConfig.from_settings(settings)
         self.turns = Turns(
             politeness(settings),
             politeness_overrides(settings),
-            total=whole(settings, "CONCURRENT_REQUESTS", least=0),
+            total=read(settings, "CONCURRENT_REQUESTS"),
         )
         self.backpressure = Backpressure()
-        self.guard = AddressGuard(settings.getlist("ALLOWED_NETWORKS"))
-        self.resolver = Resolver(
-            settings.getlist("DNS_SERVERS"),
-            timeout=number(settings, "DNS_TIMEOUT", least=0.1),
-            max_names=whole(settings, "DNSCACHE_SIZE", least=1),
-        )
+        self.guard = AddressGuard(read(settings, "ALLOWED_NETWORKS"))
+        self.resolver = Resolver(read(settings, "DNS_SERVERS"), timeout=read(settings, "DNS_TIMEOUT"))
         engine = EngineConfig.from_settings(settings)
         self.connection = Connection(
             engine,
@@ -78,12 +75,12 @@ class Session:
             spill_uri(settings, engine, self.stores),
             self.stores.object_stores,
         )
-        ignored = settings.get("URL_IGNORED_PARAMETERS")
+        ignored = read(settings, "URL_IGNORED_PARAMETERS")
         self.canonicalizer = Canonicalizer(TRACKING_PARAMETERS if ignored is None else tuple(ignored))
         self.readers = Readers(ReaderConfig.from_settings(settings))
-        self.outlines = Outlines(self.readers.limits) if settings.getbool("HTML_PROCESS", True) else None
+        self.outlines = Outlines(self.readers.limits) if read(settings, "HTML_PROCESS") else None
         self._settings = settings
-        self.renderer = self._make_renderer() if settings.getlist("RENDER") else None
+        self.renderer = self._make_renderer() if read(settings, "RENDER") else None
         add_schemes(settings)
         self.scope = SharedScope(self.connection, self.guard, settings)
         self.components = Components()
@@ -151,7 +148,7 @@ def add_schemes(settings: BaseSettings) -> None:
 
     Raises ConfigurationError for a handler that cannot be imported.
     """
-    for scheme, handler in settings.getdict("DOWNLOAD_HANDLERS").items():
+    for scheme, handler in read(settings, "DOWNLOAD_HANDLERS").items():
         if handler and scheme not in DEFAULT_PORTS:
             try:
                 default_port = getattr(load_object(handler), "default_port", None)

@@ -8,6 +8,7 @@ from functools import partial
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
+from webcrawl.config import read
 from webcrawl.crawler.connection import Connection
 from webcrawl.errors import ConfigurationError
 from webcrawl.hosts.address_guard import AddressGuard
@@ -103,7 +104,7 @@ class SharedScope:
 def filter_classes(settings: BaseSettings) -> list[type[URLFilter]]:
     """The classes of URL_FILTERS in order; raises ConfigurationError for one that cannot be loaded."""
     found: list[tuple[int, type[URLFilter]]] = []
-    for path, order in settings.getdict("URL_FILTERS").items():
+    for path, order in read(settings, "URL_FILTERS").items():
         if order is None:
             continue
         try:

@@ -11,6 +11,7 @@ from typing import Any, Self
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 
+from webcrawl.config import read
 from webcrawl.crawler.progress import http_errors, size
 from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
@@ -37,7 +38,7 @@ class Summary:
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
         self._session = session
-        self._print = crawler.settings.get("PROGRESS") != "off"
+        self._print = read(crawler.settings, "PROGRESS") != "off"
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

@@ -6,6 +6,8 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T", int, str)
 
+_FINGERPRINTS = 2**18
+
 
 class RecentCache(Generic[T]):
     """Remembers which fingerprints or URLs this process has already given to the frontier; exact, bounded.
@@ -14,7 +16,7 @@ class RecentCache(Generic[T]):
     the server, never a URL. Forget everything when the server may have forgotten something.
     """
 
-    def __init__(self, capacity: int = 2**18) -> None:
+    def __init__(self, capacity: int = _FINGERPRINTS) -> None:
         self._half = max(1, capacity // 2)
         self._young: set[T] = set()
         self._old: set[T] = set()
@@ -39,9 +41,9 @@ class RecentCache(Generic[T]):
 class Recent:
     """What a worker lately gave to the frontier: fingerprints, and links as pages have them, which cost less."""
 
-    def __init__(self, capacity: int) -> None:
-        self.fingerprints: RecentCache[int] = RecentCache(capacity)
-        self.links: RecentCache[str] = RecentCache(capacity // 4)
+    def __init__(self) -> None:
+        self.fingerprints: RecentCache[int] = RecentCache(_FINGERPRINTS)
+        self.links: RecentCache[str] = RecentCache(_FINGERPRINTS // 4)
 
     def clear(self) -> None:
         """Forget everything: the server may have forgotten something."""

@@ -67,7 +67,7 @@ class Resolver:
         min_ttl: float = 0.0,
         max_ttl: float = 86400.0,
         negative_ttl: float = 60.0,
-        max_names: int = 100_000,
+        max_names: int = 20_000,
         max_questions: int = 100,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

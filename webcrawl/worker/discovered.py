@@ -24,11 +24,10 @@ class Discovered:
         self,
         frontier: Frontier,
         restarts: EngineRestarts,
-        recent: int,
         bloom: BloomSeen | None,
         counters: Counter[str],
     ) -> None:
-        self.recent = Recent(recent)
+        self.recent = Recent()
         self.sent = 0
         """URLs that the server has: all that were found when `total` was as large."""
         self._frontier = frontier

@@ -53,7 +53,7 @@ class Worker:
         self.crawl = crawl
         self.counters: Counter[str] = Counter()
         """Increments for the crawl's totals, sent with the next report."""
-        self.discovered = Discovered(frontier, restarts, config.recent, bloom, self.counters)
+        self.discovered = Discovered(frontier, restarts, bloom, self.counters)
         self.membership = Membership(crawl, frontier.keys.shards)
         self._hosts = LeasedHosts(turns, wake)
         self._permits = Permits(crawl, config.max_pages)

@@ -177,9 +177,6 @@ def test_a_turn_is_handed_on_as_a_duration() -> None:
         ("latency_factor", "POLITENESS_LATENCY_FACTOR"),
         ("backoff", "POLITENESS_BACKOFF"),
         ("max_backoff", "POLITENESS_MAX_BACKOFF"),
-        ("jitter", "POLITENESS_JITTER"),
-        ("forgive_after", "POLITENESS_FORGIVE_AFTER"),
-        ("connect_backoff", "POLITENESS_CONNECT_BACKOFF"),
         ("max_failures", "POLITENESS_MAX_FAILURES"),
     ],
 )
@@ -195,7 +192,6 @@ def test_a_wrong_value_names_its_setting(field: str, setting: str, value: object
         ({"concurrency": 0}, "CONCURRENT_REQUESTS_PER_DOMAIN"),
         ({"max_failures": 1.5}, "POLITENESS_MAX_FAILURES"),
         ({"backoff": 100.0, "max_backoff": 99.0}, "POLITENESS_BACKOFF is larger than POLITENESS_MAX_BACKOFF"),
-        ({"connect_backoff": 100.0, "max_backoff": 99.0}, "POLITENESS_"),
     ],
 )
 def test_contradictions_are_refused(changes: dict[str, Any], setting: str) -> None:

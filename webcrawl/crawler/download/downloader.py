@@ -11,6 +11,7 @@ from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import Deferred
 
+from webcrawl.config import read
 from webcrawl.crawler.components import FailureJudge
 from webcrawl.crawler.download.middleware_chain import MiddlewareChain
 from webcrawl.crawler.pages.scraper_slot import ScraperSlot
@@ -65,7 +66,7 @@ class Downloader(ScrapyDownloader):
             send(crawler, signals.request_left_downloader, request=request, spider=spider)
 
     def _replace_scraper_slot(self) -> None:
-        limit = self.settings.getint("SCRAPER_SLOT_MAX_ACTIVE_SIZE")
+        limit = read(self.settings, "SCRAPER_SLOT_MAX_ACTIVE_SIZE")
         self.crawler.engine.scraper.slot = ScraperSlot(limit)
 
     def _watch_closing(self) -> None:

@@ -33,6 +33,7 @@ from scrapy.utils.ssl import _make_ssl_context
 from scrapy.utils.url import add_http_if_no_scheme
 from twisted.python.failure import Failure
 
+from webcrawl.config import read
 from webcrawl.crawler.components import Pacer, ResourceRules
 from webcrawl.crawler.download import lenient_parser
 from webcrawl.crawler.download.wire import (
@@ -86,7 +87,7 @@ class HTTPDownloadHandler:
         self._spool = session.fetch.spool
         self._warnsize = session.fetch.warnsize
         self._timeout = session.fetch.timeout
-        self._fail_on_dataloss = settings.getbool("DOWNLOAD_FAIL_ON_DATALOSS")
+        self._fail_on_dataloss = read(settings, "DOWNLOAD_FAIL_ON_DATALOSS")
         self._proxy_encoding = settings.get("HTTPPROXY_AUTH_ENCODING")
         bind = settings.get("DOWNLOAD_BIND_ADDRESS")
         self._ssl_context: ssl.SSLContext = _make_ssl_context(settings)

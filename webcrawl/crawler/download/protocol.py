@@ -26,6 +26,7 @@ from scrapy.exceptions import (
 )
 from scrapy.http import Headers, Response
 
+from webcrawl.config import read
 from webcrawl.crawler.errors import RequestRefused
 from webcrawl.crawler.fetch import TRUNCATE, keep_exchange, run_check
 from webcrawl.crawler.responses import content_type, flags_of, make_response
@@ -164,7 +165,7 @@ class Protocol(ABC):
     ) -> str | None:
         """Have the body written; why it is not whole. From now on what came within the `limit` is kept."""
         fails = request.meta.get(
-            "download_fail_on_dataloss", self.settings.getbool("DOWNLOAD_FAIL_ON_DATALOSS")
+            "download_fail_on_dataloss", read(self.settings, "DOWNLOAD_FAIL_ON_DATALOSS")
         )
         end = limit.when()
         limit.reschedule(end and end + _CLEANUP_SECONDS)

@@ -20,7 +20,7 @@ from scrapy.exceptions import DownloadFailedError, DownloadTimeoutError
 from scrapy.http import Headers, Response, TextResponse
 from scrapy.settings import BaseSettings
 
-from webcrawl.config import FetchConfig
+from webcrawl.config import FetchConfig, read
 from webcrawl.crawler.errors import RenderingFailed
 from webcrawl.crawler.render.browser import Allows, PlaywrightPages, Visit
 from webcrawl.crawler.render.guarded_proxy import GuardedProxy
@@ -70,12 +70,12 @@ class Renderer:
         for name in _NOT_OURS:
             if settings.get(name):
                 raise ConfigurationError(f"{name} cannot be set: the crawl starts its browser itself")
-        self.rules = Rules(settings.getlist("RENDER"))
+        self.rules = Rules(read(settings, "RENDER"))
         self._proxy = GuardedProxy(resolver, guard)
         self._spool = fetch.spool
         self._most = int(min(Sizes(fetch.sizes).of("text/html"), _MOST_BYTES))
-        self._executable = _executable(settings.get("RENDER_BROWSER"))
-        self._user_agent = settings.get("USER_AGENT")
+        self._executable = _executable(read(settings, "RENDER_BROWSER"))
+        self._user_agent = read(settings, "USER_AGENT")
         self.places = asyncio.Semaphore(os.cpu_count() or 1)
         self._pages: PlaywrightPages | None = None
 

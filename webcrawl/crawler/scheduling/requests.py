@@ -12,6 +12,7 @@ from typing import Any
 import msgpack
 from scrapy import Request, Spider
 
+from webcrawl.config import read
 from webcrawl.errors import StoreError, Unserializable
 from webcrawl.frontier import Candidate, LeasedURL, level_of_priority, priority_of_level
 from webcrawl.urls.canonical import Canonicalizer, normalize, split
@@ -155,7 +156,7 @@ def _own_meta(request: Request, spider: Spider) -> dict[str, Any]:
     """What the meta of a request says beyond what the entry says and what Scrapy puts into every one it sends."""
     own = {key: value for key, value in request.meta.items() if key not in _PASSING_META}
     if "download_timeout" in own:
-        usual = spider.settings.getfloat("DOWNLOAD_TIMEOUT") if hasattr(spider, "settings") else None
+        usual = read(spider.settings, "DOWNLOAD_TIMEOUT") if hasattr(spider, "settings") else None
         if own["download_timeout"] == usual:
             del own["download_timeout"]
     return own

@@ -1,0 +1,30 @@
+"""A Scrapy add-on with which crawls in processes of their own tune what is a constant of the frontier."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from scrapy.settings import BaseSettings
+
+from webcrawl.config import FrontierConfig
+
+_from_settings = FrontierConfig.from_settings.__func__  # type: ignore[attr-defined]
+
+
+def settings(**fields: Any) -> dict[str, str]:
+    """Scrapy settings for a crawl whose FrontierConfig has these values of fields."""
+    return {"ADDONS": json.dumps({"tests.tuning.Tuning": 0}), "TUNED": json.dumps(fields)}
+
+
+class Tuning:
+    """Changes every FrontierConfig by the JSON in setting TUNED."""
+
+    def update_settings(self, settings: BaseSettings) -> None:
+        fields = settings.getdict("TUNED")
+
+        def from_settings(cls: type[FrontierConfig], *arguments: Any) -> FrontierConfig:
+            return replace(_from_settings(cls, *arguments), **fields)
+
+        FrontierConfig.from_settings = classmethod(from_settings)  # type: ignore[assignment,method-assign]

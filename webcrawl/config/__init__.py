@@ -1,0 +1,38 @@
+"""Settings: each is declared once, read once and checked at the start of a crawl.
+
+`declared` has the declarations: name, default, allowed values, explanation, example. `read` returns the value of one
+setting; the records below hold those of one component. docs/settings.md is written by `webcrawl.config.page`.
+"""
+
+from webcrawl.config.declared import DECLARED, DEFAULTS, GROUPS
+from webcrawl.config.engine import EngineConfig, data_dir
+from webcrawl.config.frontier import FrontierConfig
+from webcrawl.config.object_stores import OBJECT_STORES, check_store_uri, object_stores
+from webcrawl.config.pages import DuplicatesConfig, FetchConfig, ReaderConfig, Spool
+from webcrawl.config.politeness import PolitenessConfig, politeness, politeness_overrides
+from webcrawl.config.records import read
+from webcrawl.config.start import check
+from webcrawl.config.stores import StoreConfig, spill_uri
+
+__all__ = [
+    "DECLARED",
+    "DEFAULTS",
+    "GROUPS",
+    "OBJECT_STORES",
+    "DuplicatesConfig",
+    "EngineConfig",
+    "FetchConfig",
+    "FrontierConfig",
+    "PolitenessConfig",
+    "ReaderConfig",
+    "Spool",
+    "StoreConfig",
+    "check",
+    "check_store_uri",
+    "data_dir",
+    "object_stores",
+    "politeness",
+    "politeness_overrides",
+    "read",
+    "spill_uri",
+]

@@ -1,0 +1,37 @@
+"""Every setting, declared once, in groups by task and in the order of docs/settings.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from webcrawl.config.declared import (
+    documents,
+    fetching,
+    politeness,
+    project,
+    results,
+    scope,
+    terminal,
+    workers,
+)
+from webcrawl.config.setting import IN_BASE, Group, Setting
+
+GROUPS: tuple[Group, ...] = (
+    politeness.GROUP,
+    scope.URLS,
+    scope.LIMITS,
+    fetching.FETCHING,
+    fetching.RENDERING,
+    documents.READING,
+    documents.DUPLICATES,
+    results.GROUP,
+    workers.GROUP,
+    terminal.GROUP,
+    project.GROUP,
+)
+DECLARED: Mapping[str, Setting] = {setting.name: setting for group in GROUPS for setting in group.settings}
+DEFAULTS: Mapping[str, Any] = {
+    setting.name: setting.default for setting in DECLARED.values() if setting.default is not IN_BASE
+}
+"""The defaults of the project; settings/base.py takes them and adds those that name its own classes."""

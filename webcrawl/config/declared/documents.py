@@ -1,0 +1,73 @@
+"""Settings for reading documents and finding duplicates."""
+
+from __future__ import annotations
+
+from webcrawl.config.kinds import Choice, Flag, Number, Whole
+from webcrawl.config.setting import Group, Setting
+
+MOST_DISTANCE = 7
+"""Above this, the index would need blocks so short that each of them matches a large part of all texts."""
+
+READING = Group(
+    "Read documents",
+    (
+        Setting(
+            "HTML_PROCESS",
+            True,
+            Flag(),
+            "Parses HTML pages of 4 to 512 KiB in a process of their own, so that a page that hangs or "
+            "crashes the parser costs only itself. `False` may be faster with as many workers as cores; see "
+            "[Performance](performance.md).",
+            example=False,
+        ),
+        Setting(
+            "MIME_TIMEOUT",
+            20,
+            Number(least=0.1, most=3_600),
+            "Seconds for reading one document. After that its process is killed, and column "
+            "`processing_error` of the page says so.",
+            example=60,
+        ),
+        Setting(
+            "MIME_MEMORY",
+            1_073_741_824,
+            Whole(least=256 * 1024 * 1024),
+            "Address space of each process that reads documents, in bytes. A document that needs more gets a "
+            "`processing_error`. On macOS there is no such limit.",
+            example=2_147_483_648,
+        ),
+    ),
+    intro="Which types are read, and how, is described in [MIME types](mime-types.md). One process in four "
+    "cores, at least one, reads documents other than HTML.",
+)
+
+DUPLICATES = Group(
+    "Find duplicates",
+    (
+        Setting(
+            "NEAR_DUPLICATES",
+            "mark",
+            Choice(("mark", "drop")),
+            'What happens to a near-duplicate: `"mark"` stores it with `duplicate_of` and `duplicate_kind` in '
+            'its row, `"drop"` stores only the row and does not archive the page.',
+            example="drop",
+        ),
+        Setting(
+            "NEAR_DUPLICATES_FOLLOW",
+            True,
+            Flag(),
+            "Follows the links of near-duplicates. With `False`, the links of every page wait until its text "
+            "has been looked up. Links of exact duplicates are always followed.",
+            example=False,
+        ),
+        Setting(
+            "SIMHASH_DISTANCE",
+            3,
+            Whole(most=MOST_DISTANCE),
+            "Near-duplicates are texts whose 64-bit SimHashes differ in at most this many bits. Do not change "
+            "it during a crawl: pages in the index would not be found any more.",
+            example=5,
+        ),
+    ),
+    intro="See [Duplicates](duplicates.md).",
+)

@@ -1,0 +1,133 @@
+"""Settings of downloads: connections, sizes, headers, DNS, the browser."""
+
+from __future__ import annotations
+
+from webcrawl.config.kinds import Flag, Number, Sizes, Table, Text, Whole, Words
+from webcrawl.config.setting import IN_BASE, Group, Setting
+
+_MIB = 1024 * 1024
+
+FETCHING = Group(
+    "Fetch pages",
+    (
+        Setting(
+            "CONCURRENT_REQUESTS",
+            64,
+            Whole(),
+            "Simultaneous requests of one worker; 0 means no limit. Requests that wait for their host do not "
+            "count. A worker leases four times as many hosts, at least 256.",
+            example=128,
+        ),
+        Setting(
+            "DOWNLOAD_TIMEOUT",
+            60,
+            Number(least=0.001),
+            "Seconds for one request and its response. After that the request is retried; of the last "
+            "attempt, the received part of the body is kept.",
+            example=30,
+        ),
+        Setting(
+            "DOWNLOAD_MAXSIZE",
+            1024 * _MIB,
+            Whole(),
+            "Larger responses, announced, sent or decoded, are refused and not stored; 0 means no limit. "
+            "`DOCUMENT_MAXSIZE` truncates instead.",
+            example=100_000_000,
+        ),
+        Setting(
+            "DOWNLOAD_WARNSIZE",
+            0,
+            Whole(),
+            "Size in bytes above which a response is logged as a warning; 0 means never.",
+            example=10_000_000,
+        ),
+        Setting(
+            "DOCUMENT_MAXSIZE",
+            {"text/html": 8 * _MIB, "application/xhtml+xml": 8 * _MIB, "*/*": 32 * _MIB},
+            Sizes(),
+            "Bytes after which a body is truncated, by MIME type: that of `text/html` itself, else of "
+            "`text/*`, else of `*/*`; 0 means no limit. Column `truncated` marks such pages.",
+            example={"text/html": 1_000_000, "video/*": 0, "*/*": 100_000_000},
+        ),
+        Setting(
+            "DOWNLOAD_FAIL_ON_DATALOSS",
+            False,
+            Flag(),
+            "What happens to a response that is incomplete at the last attempt: `False` keeps the received "
+            "part and marks it in column `truncated`, `True` counts it as a failure.",
+            example=True,
+        ),
+        Setting(
+            "DOWNLOAD_VERIFY_CERTIFICATES",
+            True,
+            Flag(),
+            "Requires valid certificates of TLS servers.",
+            example=False,
+        ),
+        Setting(
+            "COOKIES_ENABLED",
+            False,
+            Flag(),
+            "Keeps and sends cookies. Each worker keeps its own.",
+            example=True,
+        ),
+        Setting(
+            "DEFAULT_REQUEST_HEADERS",
+            {
+                "Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+                "Accept-Encoding": "gzip, deflate",
+            },
+            Table(),
+            "Headers of every request that does not set them. Bodies are archived as they were sent, so "
+            "`Accept-Encoding` names only codings that every WARC reader can decode.",
+            example={"Accept": "text/html", "Accept-Encoding": "gzip"},
+        ),
+        Setting(
+            "DNS_SERVERS",
+            [],
+            Words(),
+            'Resolvers as `"ip"`, `"ip:port"` or `"[ipv6]:port"`; an empty list means those of the machine. '
+            "`/etc/hosts` takes precedence.",
+            example=["127.0.0.1:5353"],
+        ),
+        Setting(
+            "DNS_TIMEOUT",
+            10,
+            Number(least=0.1),
+            "Seconds for one DNS query.",
+            example=5,
+        ),
+        Setting(
+            "DOWNLOAD_HANDLERS",
+            IN_BASE,
+            Table(),
+            "The download handler of each URL scheme; `None` turns a scheme off. Links with other schemes are "
+            "not followed. See [Add a protocol](howto/add-a-protocol.md).",
+            example={"ftp": None},
+            unset={},
+        ),
+    ),
+)
+
+RENDERING = Group(
+    "Render pages in a browser",
+    (
+        Setting(
+            "RENDER",
+            [],
+            Words(),
+            'Pages that a browser renders: hosts (`"example.org"` includes its subdomains, `"*.example.org"` '
+            "means only those) and patterns of whole URLs, in which `*` matches anything. It needs `pip "
+            'install "webcrawl[render]"` and a Chromium; see [Render pages](howto/render-pages.md).',
+            example=["app.example.org", "https://shop.example/*/product/*"],
+        ),
+        Setting(
+            "RENDER_BROWSER",
+            None,
+            Text(),
+            "The Chromium to run. `None` looks for `chromium-headless-shell`, `chromium` and Chrome on the "
+            "`PATH`, then for what `playwright install chromium` installed.",
+            example="/usr/bin/chromium",
+        ),
+    ),
+)

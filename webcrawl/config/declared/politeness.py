@@ -1,0 +1,99 @@
+"""Settings of politeness: identity, robots.txt, delays, back-off."""
+
+from __future__ import annotations
+
+from webcrawl.config.kinds import Flag, Number, Table, Text, Whole
+from webcrawl.config.setting import Group, Setting
+
+GROUP = Group(
+    "Crawl politely",
+    (
+        Setting(
+            "USER_AGENT",
+            "webcrawl/0.1 (+https://example.org/about-our-crawler; set USER_AGENT to your own)",
+            Text(),
+            "The `User-Agent` header of every request. Name a page about your crawler with a way to reach "
+            "you; the first word up to the slash is also the name that is looked up in robots.txt.",
+            example="examplebot/1.0 (+https://example.com/bot.html)",
+        ),
+        Setting(
+            "ROBOTSTXT_OBEY",
+            True,
+            Flag(),
+            "Obeys robots.txt as RFC 9309 defines it, including `Crawl-delay`. While robots.txt answers 5xx "
+            "or 429, or does not answer, nothing of the host is fetched.",
+            example=False,
+        ),
+        Setting(
+            "ROBOTS_META_OBEY",
+            True,
+            Flag(),
+            'Obeys `nofollow`, `noindex` and `noarchive` in `<meta name="robots">` and `X-Robots-Tag`: links '
+            "are not followed, text is not stored, or the page is not archived. A row about the page is "
+            "stored in any case.",
+            example=False,
+        ),
+        Setting(
+            "DOWNLOAD_DELAY",
+            1.0,
+            Number(),
+            "Seconds from the end of one request to a host to the start of the next, over all workers. A "
+            "longer `Crawl-delay` takes precedence; `scrapy host URL --delay` slows down one host during a "
+            "crawl.",
+            example=2.5,
+        ),
+        Setting(
+            "CONCURRENT_REQUESTS_PER_DOMAIN",
+            1,
+            Whole(least=1),
+            "Simultaneous requests to one host, over all workers. A host is a scheme, a name and a port. "
+            "Above 1, `DOWNLOAD_DELAY` is the distance between two starts.",
+            example=2,
+        ),
+        Setting(
+            "DOWNLOAD_SLOTS",
+            {},
+            Table(),
+            "`delay` and `concurrency` of single hosts, by host name.",
+            example={"slow.example.org": {"delay": 10}},
+        ),
+        Setting(
+            "POLITENESS_MAX_CRAWL_DELAY",
+            60,
+            Number(),
+            "The longest `Crawl-delay` that is obeyed, in seconds; a longer one is cut to this value.",
+            example=120,
+        ),
+        Setting(
+            "POLITENESS_LATENCY_FACTOR",
+            0,
+            Number(),
+            "When above 0, the delay is at least this factor times the duration of the host's last response.",
+            example=2,
+        ),
+        Setting(
+            "POLITENESS_BACKOFF",
+            60,
+            Number(),
+            "Seconds to back off from a host after a 429 or 503 without `Retry-After`; they double with each "
+            "further failure. After a failed connection or a timeout the first back-off is a sixth of this.",
+            example=120,
+        ),
+        Setting(
+            "POLITENESS_MAX_BACKOFF",
+            86_400,
+            Number(),
+            "The longest back-off in seconds, including that of a `Retry-After` header.",
+            example=3600,
+        ),
+        Setting(
+            "POLITENESS_MAX_FAILURES",
+            4,
+            Whole(least=1),
+            "Consecutive failures after which a host is given up and its URLs become dead letters (`scrapy "
+            "deadletters --requeue` queues them again). A host that answers 429 or 503 gets three times as "
+            "many attempts.",
+            example=10,
+        ),
+    ),
+)

@@ -1,0 +1,102 @@
+"""Settings of what a crawl leaves: files, tables, the stream of pages."""
+
+from __future__ import annotations
+
+from webcrawl.config.kinds import Flag, Number, Table, Text, Whole
+from webcrawl.config.setting import Group, Setting
+
+GROUP = Group(
+    "Keep results",
+    (
+        Setting(
+            "DATA_DIR",
+            "data",
+            Text(),
+            "The folder of a crawl: the embedded engine, `warc/`, `metadata.db`, `summary.json`, logs and "
+            "temporary files. Crawls with different `CRAWL_ID` may share it.",
+            example="/srv/crawls/docs",
+        ),
+        Setting(
+            "STORE_URI",
+            None,
+            Text(),
+            "Where [WARC files](archive.md) are stored: `file:///folder` or `s3://bucket/prefix`; `None` "
+            "means `DATA_DIR/warc`. Files for S3 are written below `DATA_DIR/spool` first.",
+            example="s3://my-bucket/crawls",
+        ),
+        Setting(
+            "OBJECT_STORES",
+            {
+                "file": "webcrawl.stores.objects.folder.FolderStore",
+                "s3": "webcrawl.stores.objects.s3.S3Store",
+            },
+            Table(),
+            "The class that stores objects for each URI scheme, for `STORE_URI`, `FRONTIER_SPILL_URI` and the "
+            "commands that take a URI. Entries are added to the default ones; `None` removes one.",
+            example={"dav": "our_stores.WebDavStore"},
+        ),
+        Setting(
+            "STORE_SPOOL_MAX_BYTES",
+            100_000_000_000,
+            Whole(),
+            "Bytes below `DATA_DIR/spool` that may wait for S3, for all workers with this `DATA_DIR`; 0 means "
+            "no limit. At the limit, workers pause until S3 is available again.",
+            example=20_000_000_000,
+        ),
+        Setting(
+            "STORE_MIN_FREE_BYTES",
+            100_000_000,
+            Whole(),
+            "Workers pause while the disk of `DATA_DIR` or of the WARC files has less free space than this.",
+            example=5_000_000_000,
+        ),
+        Setting(
+            "WARC_ROLL_BYTES",
+            1_000_000_000,
+            Whole(least=1_000_000),
+            "Compressed size at which a WARC file is closed and the next one begins.",
+            example=100_000_000,
+        ),
+        Setting(
+            "WARC_ROLL_SECONDS",
+            3600,
+            Number(),
+            "Age at which a WARC file is closed; 0 means never.",
+            example=600,
+        ),
+        Setting(
+            "METADATA_URI",
+            None,
+            Text(),
+            "The database of table `pages`, as an SQLAlchemy URL; `None` means `DATA_DIR/metadata.db`. "
+            'PostgreSQL needs `pip install "psycopg[binary]"` and [few '
+            "rights](exports.md#the-database-itself); tables are created and migrated automatically.",
+            example="postgresql+psycopg://crawler@db.example.com/crawl",
+        ),
+        Setting(
+            "METADATA_HISTORY",
+            30,
+            Whole(),
+            "Earlier fetches of a URL that table `fetches` keeps; 0 keeps none. The latest fetch is in table "
+            "`pages`.",
+            example=5,
+        ),
+        Setting(
+            "REVISIT",
+            False,
+            Flag(),
+            "Fetches pages that an earlier crawl stored in the same `METADATA_URI` with conditional requests. "
+            'A page that answers 304 keeps its row, with `state` "unchanged", and its links are read from the '
+            "archive.",
+            example=True,
+        ),
+        Setting(
+            "LISTENERS_MAXLEN",
+            0,
+            Whole(),
+            "When above 0, every finished page is published to a stream in the engine that keeps about this "
+            "many; see [Listeners](listeners.md). 100,000 pages take about 100 MB of the engine's memory.",
+            example=100_000,
+        ),
+    ),
+)

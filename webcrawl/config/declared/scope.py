@@ -1,0 +1,153 @@
+"""Settings that choose what is crawled, and how much."""
+
+from __future__ import annotations
+
+from webcrawl.config.kinds import Flag, Table, Whole, Words
+from webcrawl.config.setting import IN_BASE, Group, Setting
+
+URLS = Group(
+    "Choose what to crawl",
+    (
+        Setting(
+            "DEPTH_LIMIT",
+            0,
+            Whole(),
+            "Links more than this many steps away from a seed are not followed; 0 means no limit.",
+            example=3,
+        ),
+        Setting(
+            "URL_ALLOW",
+            [],
+            Words(),
+            "Regular expressions that are searched anywhere in a URL. If there are any, a link must match one "
+            "of them.",
+            example=["^https://example.org/docs/"],
+        ),
+        Setting(
+            "URL_DENY",
+            [],
+            Words(),
+            "Regular expressions; a link that matches one of them is not followed, even if `URL_ALLOW` "
+            "matches too.",
+            example=["/calendar/"],
+        ),
+        Setting(
+            "URL_DENY_EXTENSIONS",
+            [],
+            Words(),
+            "File name extensions of links that are not followed.",
+            example=["zip", "iso", "mp4"],
+        ),
+        Setting(
+            "URLLENGTH_LIMIT",
+            2083,
+            Whole(),
+            "Longer URLs are not followed; 0 means no limit. If `METADATA_URI` is PostgreSQL, it must be from "
+            "1 to 2684, the longest primary key.",
+            example=500,
+        ),
+        Setting(
+            "URL_MAX_PARAMETERS",
+            20,
+            Whole(),
+            "Links with more query parameters are not followed; 0 means no limit.",
+            example=5,
+        ),
+        Setting(
+            "URL_MAX_REPEATED_SEGMENTS",
+            3,
+            Whole(least=2, or_zero=True),
+            "Links whose path repeats a run of segments this often in a row, as in `/a/b/a/b/a/b`, are not "
+            "followed; 0 turns the check off.",
+            example=4,
+        ),
+        Setting(
+            "URL_IGNORED_PARAMETERS",
+            None,
+            Words(),
+            "Query parameters that are left out of the canonical URL, such as session identifiers; a name may "
+            "end in `*`. `None` means `TRACKING_PARAMETERS` of "
+            "[`webcrawl/urls/canonical.py`](../webcrawl/urls/canonical.py). URLs are fetched as they were "
+            "found.",
+            example=["utm_*", "sessionid"],
+        ),
+        Setting(
+            "URL_FILTERS",
+            IN_BASE,
+            Table(),
+            "The filters that every link passes, in the order of their numbers; `None` leaves one out. The "
+            "scope of the crawl is checked before them. See [Add a URL filter](howto/add-a-url-filter.md).",
+            example={"webcrawl.urls.filters.QueryFilter": None},
+            unset={},
+        ),
+        Setting(
+            "ALLOWED_NETWORKS",
+            [],
+            Words(),
+            "Networks that may be crawled although they are not public. Other loopback, private, link-local "
+            "and metadata addresses are refused when connecting, except those of seeds.",
+            example=["10.1.0.0/16"],
+        ),
+        Setting(
+            "SITEMAPS_FROM_ROBOTS",
+            False,
+            Flag(),
+            "Follows the sitemaps that robots.txt names, like links of the host's start page.",
+            example=True,
+        ),
+        Setting(
+            "TEXT_LINKS",
+            False,
+            Flag(),
+            "Follows URLs that are written in plain text, Markdown and CSV.",
+            example=True,
+        ),
+        Setting(
+            "FRAMES_STITCHED",
+            False,
+            Flag(),
+            "Fetches the frames of a frameset on the same host together with it and counts their text as the "
+            "text of the frameset. Otherwise a frame is a page like any other.",
+            example=True,
+        ),
+    ),
+    intro="`scrapy checkurl URL` shows the verdict of each filter on a URL.",
+)
+
+LIMITS = Group(
+    "Limit a crawl",
+    (
+        Setting(
+            "CRAWL_MAX_PAGES",
+            0,
+            Whole(),
+            "The crawl ends after this many pages (responses with status 2xx) of all workers and runs; 0 "
+            "means no limit. To continue such a crawl, raise the limit.",
+            example=10_000,
+        ),
+        Setting(
+            "CRAWL_MAX_BYTES",
+            0,
+            Whole(),
+            "The crawl ends when the responses of all workers have this many bytes; 0 means no limit. It is "
+            "checked every two seconds.",
+            example=10_000_000_000,
+        ),
+        Setting(
+            "HOST_MAX_PAGES",
+            0,
+            Whole(),
+            "Pages that the crawl takes from one host; 0 means no limit. Further URLs of the host stay "
+            "queued; `scrapy host` gives one host another limit.",
+            example=500,
+        ),
+        Setting(
+            "HOST_MAX_BYTES",
+            0,
+            Whole(),
+            "Bytes of responses that the crawl takes from one host; 0 means no limit. The URLs that a worker "
+            "has leased already are still fetched.",
+            example=100_000_000,
+        ),
+    ),
+)

@@ -1,0 +1,132 @@
+"""Settings of the engine, the frontier and the workers that share them."""
+
+from __future__ import annotations
+
+from webcrawl.config.kinds import Choice, Flag, Number, Table, Text, Whole
+from webcrawl.config.setting import Group, Setting
+
+LEAST_HOT_URLS = 8
+
+GROUP = Group(
+    "Resume a crawl and share it among workers",
+    (
+        Setting(
+            "CRAWL_ID",
+            None,
+            Text(),
+            "The name of the crawl in the engine: 1 to 64 letters, digits, dots, dashes and underscores; "
+            "`None` means the spider's name. Workers with the same name share one crawl, and a later run "
+            "resumes it.",
+            example="docs-2025",
+        ),
+        Setting(
+            "REDIS_URL",
+            None,
+            Text(),
+            "The Valkey or Redis server (7.0 or newer) or cluster that keeps the frontier; `None` starts an "
+            "embedded Valkey in `DATA_DIR/engine`. The server should write to disk (`appendonly yes`) and "
+            "never evict keys (`maxmemory-policy noeviction`).",
+            example="redis://:password@valkey.example.com:6379/0",
+        ),
+        Setting(
+            "REDIS_PARAMS",
+            {},
+            Table(),
+            "Further arguments of redis-py's client, as in scrapy-redis. Without `REDIS_URL`, a `host`, "
+            "`port`, `db` or `unix_socket_path` among them names the server.",
+            example={"socket_timeout": 30},
+        ),
+        Setting(
+            "SCHEDULER_PERSIST",
+            True,
+            Flag(),
+            "Keeps the frontier when a worker ends. `False` deletes the crawl from the engine: use it only "
+            "with a single worker.",
+            example=False,
+            unset=False,
+        ),
+        Setting(
+            "SCHEDULER_FLUSH_ON_START",
+            False,
+            Flag(),
+            "Deletes the crawl from the engine when a worker starts: use it only with a single worker. Stored "
+            "pages are kept.",
+            example=True,
+        ),
+        Setting(
+            "CRAWL_WEIGHT",
+            1.0,
+            Number(least=0.001, most=1000),
+            "Share of a host that several crawls of one engine want: a crawl with weight 3 gets three URLs "
+            "for each URL of a crawl with weight 1.",
+            example=3,
+        ),
+        Setting(
+            "FRONTIER_SHARDS",
+            16,
+            Whole(least=1, most=4096),
+            "Parts into which hosts are divided among workers; a few times the number of workers is enough. "
+            "It cannot change until all crawls of the engine are deleted.",
+            example=64,
+        ),
+        Setting(
+            "FRONTIER_LEASE_SECONDS",
+            60,
+            Number(least=1),
+            "Seconds after which the hosts of a worker that does not report are leased to others. Workers "
+            "extend their leases every 2 seconds, or every quarter of this time if that is shorter.",
+            example=30,
+        ),
+        Setting(
+            "FRONTIER_MAX_ATTEMPTS",
+            5,
+            Whole(least=1, most=255),
+            "Attempts after which a URL becomes a dead letter, listed by `scrapy deadletters`. Attempts whose "
+            "worker died are counted apart, with the same limit.",
+            example=3,
+        ),
+        Setting(
+            "FRONTIER_RETRY_DELAY",
+            30,
+            Number(),
+            "Seconds before the second attempt of a URL; the delay doubles with each further attempt. The "
+            "back-off of a host takes precedence.",
+            example=300,
+        ),
+        Setting(
+            "FRONTIER_ORDER",
+            "breadth-first",
+            Choice(("breadth-first", "depth-first", "random")),
+            "The order of the URLs of a host with the same priority level: oldest first, newest first, or "
+            "random among those that the engine has in memory. All workers of a crawl need the same value.",
+            example="depth-first",
+        ),
+        Setting(
+            "FRONTIER_HOT_URLS",
+            1000,
+            Whole(least=LEAST_HOT_URLS, most=100_000, or_zero=True),
+            "URLs of one host and level that the engine keeps in memory; further ones are written to "
+            "`FRONTIER_SPILL_URI`. 0 keeps all in memory. All workers of a crawl need the same value.",
+            example=10_000,
+        ),
+        Setting(
+            "FRONTIER_SPILL_URI",
+            None,
+            Text(),
+            "Where long queues are continued, shared by all workers: `file:///folder` or "
+            "`s3://bucket/prefix`. `None` means `DATA_DIR/frontier` with the embedded engine; with a server, "
+            "`frontier` below an S3 `STORE_URI`, else long queues stay in memory.",
+            example="file:///mnt/shared/frontier",
+        ),
+        Setting(
+            "SEEN_SET",
+            "exact",
+            Choice(("exact", "bloom")),
+            'The set of known URLs: `"exact"` is in the engine and shared, `"bloom"` is a Bloom filter in the '
+            "memory of a single worker, saved in `DATA_DIR/seen`. It is smaller, but skips about one new URL "
+            "in a thousand.",
+            example="bloom",
+        ),
+    ),
+    intro="See [Crawl with many workers](howto/crawl-with-many-workers.md) and [Frontier](frontier.md).",
+)

@@ -1,0 +1,67 @@
+"""The frontier's part of the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from webcrawl.config.records import from_setting, read, setting_values
+from webcrawl.config.setting import Settings
+
+_LEASED_URLS = 20
+_LEASED_HOSTS = 256
+_HOSTS_PER_REQUEST = 4
+_LONGEST_DELAY = 10
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierConfig:
+    """How the frontier leases and retries; times in seconds."""
+
+    crawl_id: str
+    shards: int = from_setting("FRONTIER_SHARDS")
+    lease_seconds: float = from_setting("FRONTIER_LEASE_SECONDS")
+    lease_urls: int = _LEASED_URLS
+    """URLs of one host that a worker leases ahead."""
+    lease_hosts: int = _LEASED_HOSTS
+    """Hosts that a worker holds at once."""
+    max_attempts: int = from_setting("FRONTIER_MAX_ATTEMPTS")
+    low_share: float = 0.1
+    """Share of leased hosts and URLs that goes to priority levels below the best one, so that no level starves."""
+    retry_delay: float = from_setting("FRONTIER_RETRY_DELAY")
+    max_pages: int = from_setting("CRAWL_MAX_PAGES")
+    max_bytes: int = from_setting("CRAWL_MAX_BYTES")
+    host_max_pages: int = from_setting("HOST_MAX_PAGES")
+    host_max_bytes: int = from_setting("HOST_MAX_BYTES")
+    weight: float = from_setting("CRAWL_WEIGHT")
+    depth_limit: int = from_setting("DEPTH_LIMIT")
+    persist: bool = from_setting("SCHEDULER_PERSIST")
+    flush_on_start: bool = from_setting("SCHEDULER_FLUSH_ON_START")
+    bloom: bool = False
+    """The seen set is a Bloom filter in this process, not an exact set in the engine."""
+    hot_urls: int = from_setting("FRONTIER_HOT_URLS")
+    order: str = from_setting("FRONTIER_ORDER")
+
+    @classmethod
+    def from_settings(cls, settings: Settings, spider: str) -> Self:
+        lease_hosts, lease_urls = _leases(
+            read(settings, "CONCURRENT_REQUESTS"), read(settings, "DOWNLOAD_DELAY")
+        )
+        return cls(
+            crawl_id=read(settings, "CRAWL_ID") or spider,
+            lease_hosts=lease_hosts,
+            lease_urls=lease_urls,
+            bloom=read(settings, "SEEN_SET") == "bloom",
+            **setting_values(cls, settings),
+        )
+
+
+def _leases(concurrency: int, delay: float) -> tuple[int, int]:
+    """Hosts that a worker leases, and URLs of each.
+
+    The longer the delay, the more hosts are needed to keep the connections busy, and the fewer URLs of each; their
+    product, the number of URLs leased ahead, stays the same.
+    """
+    stretch = min(max(1.0, delay), _LONGEST_DELAY)
+    hosts = max(_LEASED_HOSTS, _HOSTS_PER_REQUEST * concurrency)
+    return int(hosts * stretch), int(_LEASED_URLS / stretch)

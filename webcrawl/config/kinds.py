@@ -1,0 +1,159 @@
+"""Kinds of settings: how a value is read from Scrapy's settings or a command line, and which values are allowed."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+_TYPES = re.compile(r"[\w.+-]+/(?:[\w.+-]+|\*)|\*/\*")
+
+
+class Kind(ABC):
+    """The values that a setting takes."""
+
+    type: ClassVar[str]
+    """The Python type, for the documentation."""
+
+    @property
+    @abstractmethod
+    def allowed(self) -> str:
+        """The allowed values, as the end of the sentence "NAME must be ..."."""
+
+    @abstractmethod
+    def parse(self, value: Any) -> Any:
+        """Converts a value, which may be text; raises ValueError, TypeError or OverflowError."""
+
+
+@dataclass(frozen=True)
+class Number(Kind):
+    """A finite number from `least` to `most`."""
+
+    least: float = 0
+    most: float = math.inf
+    type = "float"
+
+    @property
+    def allowed(self) -> str:
+        return f"a number {self._range()}"
+
+    def _range(self) -> str:
+        least = f"{self.least:,}".removesuffix(".0")
+        return f"of at least {least}" if self.most == math.inf else f"from {least} to {self.most:,}"
+
+    def accepts(self, value: object) -> bool:
+        """Whether a number, already converted, is within the bounds."""
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        return math.isfinite(value) and self.least <= value <= self.most
+
+    def parse(self, value: Any) -> Any:
+        number = float(value)
+        if not self.accepts(number):
+            raise ValueError(value)
+        return number
+
+
+@dataclass(frozen=True)
+class Whole(Number):
+    """A whole number from `least` to `most`; with `or_zero` also 0."""
+
+    or_zero: bool = False
+    type = "int"
+
+    @property
+    def allowed(self) -> str:
+        return f"{'0 or ' if self.or_zero else ''}a whole number {self._range()}"
+
+    def accepts(self, value: object) -> bool:
+        return (value == 0 and self.or_zero) or (super().accepts(value) and float(str(value)).is_integer())
+
+    def parse(self, value: Any) -> Any:
+        return int(super().parse(value))
+
+
+@dataclass(frozen=True)
+class Flag(Kind):
+    """True or False; on a command line also 1 and 0, or true and false."""
+
+    type = "bool"
+    allowed = "True or False"
+
+    def parse(self, value: Any) -> Any:
+        words = {"True": True, "true": True, "False": False, "false": False}
+        return words[value] if value in ("True", "true", "False", "false") else bool(int(value))
+
+
+@dataclass(frozen=True)
+class Text(Kind):
+    """A string."""
+
+    type = "str"
+    allowed = "a string"
+
+    def parse(self, value: Any) -> Any:
+        return str(value)
+
+
+@dataclass(frozen=True)
+class Choice(Kind):
+    """One of a few words."""
+
+    words: tuple[str, ...]
+    type = "str"
+
+    @property
+    def allowed(self) -> str:
+        *others, last = (f'"{word}"' for word in self.words)
+        return f"{', '.join(others)} or {last}"
+
+    def parse(self, value: Any) -> Any:
+        if value not in self.words:
+            raise ValueError(value)
+        return value
+
+
+@dataclass(frozen=True)
+class Words(Kind):
+    """A list of strings; on a command line separated by commas."""
+
+    type = "list"
+    allowed = "a list of strings"
+
+    def parse(self, value: Any) -> Any:
+        words = value.split(",") if isinstance(value, str) else value
+        if not isinstance(words, Iterable):
+            raise TypeError(value)
+        return [word for word in words if word != ""]
+
+
+@dataclass(frozen=True)
+class Table(Kind):
+    """A dict; on a command line JSON."""
+
+    type = "dict"
+    allowed = "a dict"
+
+    def parse(self, value: Any) -> Any:
+        table = json.loads(value) if isinstance(value, str) else value
+        if not isinstance(table, Mapping):
+            raise TypeError(value)
+        return dict(table)
+
+
+@dataclass(frozen=True)
+class Sizes(Table):
+    """A dict from MIME type, "text/*" or "*/*" to a number of bytes, where 0 means no limit."""
+
+    allowed = 'a dict from a MIME type, "text/*" or "*/*" to a number of bytes (0: no limit)'
+
+    def parse(self, value: Any) -> Any:
+        sizes = {str(name).lower(): size for name, size in super().parse(value).items()}
+        for name, size in sizes.items():
+            if not _TYPES.fullmatch(name) or not isinstance(size, int) or size < 0:
+                raise ValueError(name)
+        return sizes

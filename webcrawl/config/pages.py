@@ -1,0 +1,75 @@
+"""The parts of the settings for downloads, documents and duplicates."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from webcrawl.config.engine import data_dir
+from webcrawl.config.records import from_setting, read, setting_values
+from webcrawl.config.setting import Settings
+
+_CORES_PER_READER = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Spool:
+    """Bodies with more than `memory` bytes are kept in unnamed files on the disk of `folder`."""
+
+    folder: Path
+    memory: int = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class FetchConfig:
+    """Bounds of a download: seconds, bytes (0: no limit)."""
+
+    timeout: float
+    maxsize: int
+    warnsize: int
+    sizes: Mapping[str, int]
+    """MIME type, "text/*" or "*/*" -> bytes at which a body is truncated."""
+    spool: Spool
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        return cls(
+            timeout=read(settings, "DOWNLOAD_TIMEOUT"),
+            maxsize=read(settings, "DOWNLOAD_MAXSIZE"),
+            warnsize=read(settings, "DOWNLOAD_WARNSIZE"),
+            sizes=read(settings, "DOCUMENT_MAXSIZE"),
+            spool=Spool(data_dir(settings) / "spool"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderConfig:
+    """How many documents are read at a time; seconds for each, bytes of address space for each process."""
+
+    processes: int
+    seconds: float
+    memory: int
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        return cls(
+            processes=max(1, (os.cpu_count() or 1) // _CORES_PER_READER),
+            seconds=read(settings, "MIME_TIMEOUT"),
+            memory=read(settings, "MIME_MEMORY"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicatesConfig:
+    """What happens to pages whose texts differ in at most `distance` of the 64 bits of their SimHashes."""
+
+    distance: int = from_setting("SIMHASH_DISTANCE")
+    follow: bool = from_setting("NEAR_DUPLICATES_FOLLOW")
+    drop: bool = False
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        return cls(drop=read(settings, "NEAR_DUPLICATES") == "drop", **setting_values(cls, settings))

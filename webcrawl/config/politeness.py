@@ -1,0 +1,56 @@
+"""The part of the settings for politeness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from webcrawl.config.declared import DEFAULTS
+from webcrawl.config.records import check_numbers, from_setting, read, setting_values
+from webcrawl.config.setting import Settings
+from webcrawl.errors import ConfigurationError
+
+_CONNECT_SHARE = 6
+
+
+@dataclass(frozen=True, slots=True)
+class PolitenessConfig:
+    """How a host is treated; durations in seconds. A wrong value raises ConfigurationError with its setting."""
+
+    delay: float = from_setting("DOWNLOAD_DELAY")
+    concurrency: int = from_setting("CONCURRENT_REQUESTS_PER_DOMAIN")
+    max_crawl_delay: float = from_setting("POLITENESS_MAX_CRAWL_DELAY")
+    latency_factor: float = from_setting("POLITENESS_LATENCY_FACTOR")
+    backoff: float = from_setting("POLITENESS_BACKOFF")
+    max_backoff: float = from_setting("POLITENESS_MAX_BACKOFF")
+    max_failures: int = from_setting("POLITENESS_MAX_FAILURES")
+    jitter: float = 0.1
+    """Back-offs are lengthened at random by up to this share, so that hosts do not return together."""
+    forgive_after: float = 1800.0
+    """After this time without a failure, the earlier ones are forgotten."""
+    connect_backoff: float = DEFAULTS["POLITENESS_BACKOFF"] / _CONNECT_SHARE
+    """The first back-off from a host that cannot be reached or does not answer in time."""
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
+        if self.backoff > self.max_backoff:
+            raise ConfigurationError(
+                f"POLITENESS_BACKOFF is larger than POLITENESS_MAX_BACKOFF: {self.backoff} > {self.max_backoff}"
+            )
+
+
+def politeness(settings: Settings) -> PolitenessConfig:
+    """How hosts are treated; raises ConfigurationError."""
+    config = PolitenessConfig(**setting_values(PolitenessConfig, settings))
+    return replace(config, connect_backoff=config.backoff / _CONNECT_SHARE)
+
+
+def politeness_overrides(settings: Settings) -> dict[str, PolitenessConfig]:
+    """Host name -> how it is treated, from `delay` and `concurrency` in DOWNLOAD_SLOTS; raises ConfigurationError."""
+    common, overrides = politeness(settings), {}
+    for name, slot in read(settings, "DOWNLOAD_SLOTS").items():
+        changes = {key: slot[key] for key in ("delay", "concurrency") if key in slot}
+        try:
+            overrides[str(name)] = replace(common, **changes)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"DOWNLOAD_SLOTS {name!r}: {error}") from error
+    return overrides

@@ -1,0 +1,39 @@
+"""How the frozen records of this package are built: each field names the setting that it comes from."""
+
+from __future__ import annotations
+
+from dataclasses import field, fields
+from typing import Any
+
+from webcrawl.config.declared import DECLARED
+from webcrawl.config.kinds import Number
+from webcrawl.config.setting import Settings
+from webcrawl.errors import ConfigurationError
+
+
+def read(settings: Settings, name: str) -> Any:
+    """The value of a declared setting, converted; raises ConfigurationError when it is not allowed."""
+    return DECLARED[name].read(settings)
+
+
+def from_setting(name: str) -> Any:
+    """A field of a dataclass whose value is a setting."""
+    return field(default=DECLARED[name].default, metadata={"setting": name})
+
+
+def setting_values(record: type[Any], settings: Settings) -> dict[str, Any]:
+    """Field -> value for the fields of `record` that are settings; raises ConfigurationError."""
+    return {
+        each.name: read(settings, each.metadata["setting"])
+        for each in fields(record)
+        if "setting" in each.metadata
+    }
+
+
+def check_numbers(record: Any) -> None:
+    """Raises ConfigurationError when a field of `record` has a number that its setting does not allow."""
+    for each in fields(record):
+        if setting := DECLARED.get(each.metadata.get("setting", "")):
+            value = getattr(record, each.name)
+            if isinstance(setting.kind, Number) and not setting.kind.accepts(value):
+                raise ConfigurationError(f"{setting.name} must be {setting.kind.allowed}, not {value!r}")

@@ -1,0 +1,61 @@
+"""A setting and a group of settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from webcrawl.config.kinds import Kind
+from webcrawl.errors import ConfigurationError
+
+IN_BASE: Final = object()
+"""The default of a setting that names the project's own classes: settings/base.py has its value."""
+
+_SAME: Final = object()
+
+
+class Settings(Protocol):
+    """The part of Scrapy's settings object that is used here, so that this package does not import Scrapy."""
+
+    def get(self, name: str, default: Any = None) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The one declaration of a setting.
+
+    `about` explains it in one or two sentences of Markdown. `example` is a value that docs/settings.md shows.
+    `unset` is its value in a project that does not use our settings and does not set it, if not the default.
+    """
+
+    name: str
+    default: Any
+    kind: Kind
+    about: str
+    example: Any = None
+    unset: Any = _SAME
+
+    def read(self, settings: Settings) -> Any:
+        """Its value, converted; raises ConfigurationError with its name and what is allowed."""
+        value = settings.get(self.name)
+        if value is None:
+            value = self.default if self.unset is _SAME else self.unset
+        return self.parse(None if value is IN_BASE else value)
+
+    def parse(self, value: Any) -> Any:
+        """Converts a value; None stands for "not set" and stays None where that is the default."""
+        if value is None and self.default in (None, IN_BASE):
+            return None
+        try:
+            return self.kind.parse(value)
+        except (TypeError, ValueError, OverflowError):
+            raise ConfigurationError(f"{self.name} must be {self.kind.allowed}, not {value!r}") from None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Settings that serve one task; `intro` is Markdown."""
+
+    title: str
+    settings: tuple[Setting, ...]
+    intro: str = ""

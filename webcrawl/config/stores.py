@@ -1,0 +1,70 @@
+"""The stores' part of the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+from urllib.parse import urlsplit
+
+from webcrawl.config.engine import EngineConfig, data_dir
+from webcrawl.config.object_stores import OBJECT_STORES, check_store_uri, object_stores
+from webcrawl.config.records import from_setting, read, setting_values
+from webcrawl.config.setting import Settings
+from webcrawl.errors import ConfigurationError
+
+_DATABASES = ("sqlite", "postgresql")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreConfig:
+    """Where pages and their metadata are stored."""
+
+    pages: str
+    """URI of an object store: file:///folder, s3://bucket/prefix, or a scheme of OBJECT_STORES."""
+    metadata: str
+    """SQLAlchemy URL."""
+    data_dir: Path
+    roll_bytes: int = from_setting("WARC_ROLL_BYTES")
+    roll_seconds: float = from_setting("WARC_ROLL_SECONDS")
+    spool_max: int = from_setting("STORE_SPOOL_MAX_BYTES")
+    min_free: int = from_setting("STORE_MIN_FREE_BYTES")
+    history: int = from_setting("METADATA_HISTORY")
+    listeners: int = from_setting("LISTENERS_MAXLEN")
+    object_stores: Mapping[str, str] = field(default_factory=lambda: OBJECT_STORES)
+    """URI scheme -> path of an ObjectStore class."""
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        folder = data_dir(settings)
+        classes = object_stores(settings)
+        pages = read(settings, "STORE_URI") or (folder / "warc").resolve().as_uri()
+        check_store_uri("STORE_URI", pages, classes)
+        values = setting_values(cls, settings)
+        return cls(pages, _database(settings, folder), folder, object_stores=classes, **values)
+
+
+def _database(settings: Settings, folder: Path) -> str:
+    uri = read(settings, "METADATA_URI") or "sqlite"
+    if uri == "sqlite":
+        return f"sqlite:///{(folder / 'metadata.db').resolve()}"
+    scheme = uri.partition(":")[0]
+    if scheme.partition("+")[0] not in _DATABASES:
+        # without the rest, which may contain a password
+        raise ConfigurationError(
+            f"METADATA_URI must be sqlite:///path or postgresql://user@server/database, not {scheme}:..."
+        )
+    return str(uri)
+
+
+def spill_uri(settings: Settings, engine: EngineConfig, stores: StoreConfig) -> str | None:
+    """Where long queues are continued; None if all workers share no such place."""
+    uri = read(settings, "FRONTIER_SPILL_URI")
+    if not uri and engine.url is None:
+        return (engine.data_dir / "frontier").resolve().as_uri()
+    if not uri:
+        is_shared = urlsplit(stores.pages).scheme != "file"
+        return f"{stores.pages.rstrip('/')}/frontier" if is_shared else None
+    check_store_uri("FRONTIER_SPILL_URI", uri, stores.object_stores)
+    return str(uri)

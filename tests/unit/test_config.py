@@ -6,10 +6,22 @@ from typing import Any
 
 import pytest
 import redis
-from scrapy.settings import Settings
+import scrapy_redis.defaults
+from scrapy.settings import Settings, default_settings
 from scrapy_redis.connection import get_redis_from_settings
 
-from webcrawl.config import EngineConfig, FrontierConfig, StoreConfig, spill_uri
+from webcrawl.config import (
+    DECLARED,
+    DEFAULTS,
+    EngineConfig,
+    FrontierConfig,
+    PolitenessConfig,
+    StoreConfig,
+    check,
+    politeness,
+    spill_uri,
+)
+from webcrawl.config.start import FAMILIES, REMOVED
 from webcrawl.errors import ConfigurationError
 
 
@@ -98,3 +110,49 @@ def test_a_place_for_long_queues_that_is_none_is_named(uri: str) -> None:
 def test_a_length_or_order_of_queues_that_is_none_is_named(name: str, value: object) -> None:
     with pytest.raises(ConfigurationError, match=name):
         FrontierConfig.from_settings(Settings({name: value}), "broad")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("POLITENESS_BACKOF", "POLITENESS_BACKOFF"), ("FRONTIER_MAX_ATEMPTS", "FRONTIER_MAX_ATTEMPTS")],
+)
+def test_a_misspelt_name_is_an_error_with_the_name_that_is_meant(name: str, meant: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"^{name} .* {meant}\?$"):
+        check(Settings({name: 1}))
+
+
+def test_names_of_others_are_no_misspellings() -> None:
+    others = [name for name in (*vars(default_settings), *vars(scrapy_redis.defaults)) if name.isupper()]
+    assert not [name for name in others if name.startswith(FAMILIES)]
+    check(Settings({"URL_LAST_YEAR": 2020, "CRAWL_NOTES": "ours", "REDIS_URLS": []}))
+
+
+@pytest.mark.parametrize("name", REMOVED)
+def test_a_removed_setting_is_a_warning_that_says_what_replaces_it(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert name not in DECLARED
+    check(Settings({name: 1}))
+    assert f"Remove the setting {name}, which has no effect: {REMOVED[name]}." in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "delay", "hosts", "urls"),
+    [(64, 1, 256, 20), (16, 0, 256, 20), (200, 0.5, 800, 20), (64, 5, 1280, 4), (64, 3600, 2560, 2)],
+)
+def test_leases_follow_from_concurrency_and_delay(
+    concurrency: int, delay: float, hosts: int, urls: int
+) -> None:
+    given = Settings({"CONCURRENT_REQUESTS": concurrency, "DOWNLOAD_DELAY": delay})
+    config = FrontierConfig.from_settings(given, "broad")
+    assert (config.lease_hosts, config.lease_urls) == (hosts, urls)
+
+
+def test_the_connect_back_off_follows_from_the_back_off() -> None:
+    assert politeness(Settings({"POLITENESS_BACKOFF": 60})).connect_backoff == 10
+    assert PolitenessConfig().connect_backoff == 10
+
+
+def test_a_project_without_our_settings_gives_up_its_crawl_as_with_scrapy_redis() -> None:
+    assert not FrontierConfig.from_settings(Settings(), "broad").persist
+    assert FrontierConfig.from_settings(Settings(DEFAULTS), "broad").persist

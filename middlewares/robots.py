@@ -22,7 +22,8 @@ from webcrawl.crawler.responses import TIMED_OUT, refusal_of
 from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import InvalidURL, StoreError
-from webcrawl.hosts.robots import RobotsCache, RobotsPolicy, robots_url
+from webcrawl.hosts.robots import RobotsPolicy, robots_url
+from webcrawl.hosts.robots_cache import RobotsCache
 from webcrawl.urls.canonical import normalize, split
 
 logger = logging.getLogger(__name__)

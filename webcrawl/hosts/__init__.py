@@ -1,1 +1,1 @@
-"""Whether, when and at which address a host may be asked: robots.txt, politeness, DNS."""
+"""Whether, when and at which address a host may be asked: robots.txt, politeness, DNS, address guard."""

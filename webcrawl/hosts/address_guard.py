@@ -1,8 +1,7 @@
-"""Which addresses a crawler may connect to: the public Internet, and what its operator named.
+"""Which addresses a crawler may connect to: public ones, and those that its operator allowed.
 
-A page can link to anything, and a name can resolve to anything: without this guard whoever is crawled could make the
-crawler talk to the machines behind its firewall (server-side request forgery). The check belongs at connection time,
-on the address that is connected to, at every hop.
+Links and names can lead anywhere. Without this guard, a crawled site could make the crawler send requests to machines
+behind its firewall (server-side request forgery). The address is checked when a connection is made, at each hop.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 from webcrawl.errors import AddressRefused, ConfigurationError
 
-# The IANA special-purpose registries (RFC 6890 and its updates), plus what clouds put on public-looking addresses.
-# A table of our own, because `ipaddress.is_global` means something else in every other Python release.
+# The IANA special-purpose registries (RFC 6890 and its updates), and metadata services of clouds on public addresses.
+# `ipaddress.is_global` is not used, because it differs between Python releases.
 _REFUSED: dict[IPv4Network | IPv6Network, str] = {
     ip_network(network): kind
     for network, kind in {
@@ -45,17 +44,17 @@ _REFUSED: dict[IPv4Network | IPv6Network, str] = {
         "3fff::/20": "for documentation",
     }.items()
 }
-# All of IPv6 that was ever given out as global unicast; the rest is reserved.
+# All IPv6 addresses assigned as global unicast; the rest is reserved.
 _GLOBAL_V6 = IPv6Network("2000::/3")
 # Translators: an IPv4 address in the last 32 bits (RFC 2765, RFC 6052).
 _TRANSLATED = (IPv6Network("::ffff:0:0:0/96"), IPv6Network("64:ff9b::/96"))
 
 
 class AddressGuard:
-    """Refuses every address that is not global unicast, unless the operator allowed its network or named the host.
+    """Refuses addresses that are not global unicast, unless the operator allowed the network or named the host.
 
-    `allowed_networks`: "10.1.0.0/16", "::1", ... (ConfigurationError when one cannot be read);
-    `allowed_hosts`: (hostname, port) of the seeds, which may be wherever they are.
+    `allowed_networks`: "10.1.0.0/16", "::1", ... (raises ConfigurationError for others).
+    `allowed_hosts`: (hostname, port) of the seeds, which may have any address.
     """
 
     def __init__(
@@ -63,15 +62,15 @@ class AddressGuard:
     ) -> None:
         self._networks = tuple(_network(text) for text in allowed_networks)
         self._hosts = {(_plain(hostname), port) for hostname, port in allowed_hosts}
-        # a host that is named by its address is checked at each request
+        # cached, because a host named by its address is checked at each request
         self._refusal_of = lru_cache(maxsize=1024)(self._refusal)
 
     def allow_host(self, hostname: str, port: int) -> None:
-        """Let this host through from now on, whatever it resolves to: its operator named it."""
+        """Allows a host that the operator named, whatever it resolves to."""
         self._hosts.add((_plain(hostname), port))
 
     def check(self, address: str, *, hostname: str, port: int) -> None:
-        """Raise AddressRefused unless a connection to `address` for the sake of `hostname`:`port` is allowed."""
+        """Raises AddressRefused unless a connection to `address` for `hostname`:`port` is allowed."""
         if (_plain(hostname), port) in self._hosts:
             return
         reason = self._refusal_of(address)
@@ -79,7 +78,7 @@ class AddressGuard:
             raise AddressRefused(f"{address} is {reason}: no connection for {hostname}:{port}")
 
     def _refusal(self, address: str) -> str | None:
-        """Why this address must not be connected to, or None."""
+        """Returns why an address is refused, or None."""
         try:
             ip = ip_address(address)
         except ValueError:
@@ -97,7 +96,7 @@ class AddressGuard:
 
 
 def _embedded(ip: IPv6Address) -> tuple[IPv4Address, ...]:
-    """The IPv4 addresses that packets to this IPv6 address end at, by way of a translator or a tunnel."""
+    """Returns the IPv4 addresses that an IPv6 address leads to through a translator or a tunnel."""
     if ip.ipv4_mapped:
         return (ip.ipv4_mapped,)
     if ip.sixtofour:
@@ -117,4 +116,4 @@ def _network(text: str) -> IPv4Network | IPv6Network:
     try:
         return ip_network(text.strip())
     except ValueError as error:
-        raise ConfigurationError(f"ALLOWED_NETWORKS: {text!r} is no network: {error}") from error
+        raise ConfigurationError(f"ALLOWED_NETWORKS: {text!r} is not a network: {error}") from error

@@ -1,4 +1,4 @@
-"""Names to addresses, each asked for once in its time to live: c-ares behind one bounded cache."""
+"""Resolves host names with c-ares, behind a bounded cache that honors the time to live."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ import pycares
 from webcrawl.errors import ConfigurationError, NameNotResolved
 
 FAILURE_TTL = 5.0
-"""Seconds a failure is remembered: long enough to spare a server a storm, too short to lose a host."""
+"""How long a temporary failure is cached, in seconds: spares a server repeated queries without losing a host."""
 
 _NAME = re.compile(r"(?=.{1,253}$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*", re.ASCII)
 _BRACKETED = re.compile(r"\[(?P<ip>[^\]]+)\](?::(?P<port>\d+))?")
-# Names of pages are absolute: the search list of this machine's network must not complete them.
+# Host names in URLs are absolute: the search list of this machine's network must not complete them.
 _FLAGS = pycares.ARES_FLAG_NOSEARCH | pycares.ARES_FLAG_NOALIASES | pycares.ARES_FLAG_EDNS
 # ARES_AI_NOSORT of ares.h, which pycares does not export: sorting would open a socket for every address.
 _NO_SORT = 1 << 7
-# What is said about the name, and not about the way to its server.
+# Errors about the name itself, not about reaching a server.
 _NO_SUCH_NAME = frozenset(
     {aiodns.error.ARES_ENOTFOUND, aiodns.error.ARES_ENODATA, aiodns.error.ARES_EBADNAME}
 )
-# c-ares has a cache of its own that cannot be turned off from here: it has no bound and keeps what has no TTL (an
-# empty answer without SOA) for an hour. Reading its configuration again empties it, in a thread of its own.
+# c-ares has a cache that cannot be turned off: it is unbounded and keeps an answer without TTL (empty, without SOA) for
+# an hour. Reloading the configuration, which c-ares does in a thread, empties it.
 _FLUSH_EVERY = 60.0
 _SHORTEST_TRY = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The addresses of a name, IPv4 first, and until when (of the resolver's clock) they hold."""
+    """The addresses of a name, IPv4 first, and when they expire by the resolver's clock."""
 
     addresses: tuple[str, ...]
     expires: float
@@ -52,12 +52,12 @@ class _Failure:
 
 
 class Resolver:
-    """Resolves the names of one event loop's crawl; every name is one question at a time, however many ask.
+    """Resolves names for one event loop, with one query at a time for each name.
 
-    `servers`: "ip", "ip:port" or "[ipv6]:port"; none means this machine's configuration. /etc/hosts goes
-    first either way. An answer holds for the smallest TTL of its chain of aliases, kept within `min_ttl` and
-    `max_ttl`; with TTL 0 it serves those who are waiting and nobody after. `timeout` is for a question that
-    has been sent; at most `max_questions` are on their way at once, the others wait. Durations in seconds.
+    `servers`: "ip", "ip:port" or "[ipv6]:port"; without any, this machine's configuration. /etc/hosts is used first in
+    either case. An answer is cached for the smallest TTL of its chain of aliases, between `min_ttl` and `max_ttl`; with
+    TTL 0 it is used only by callers already waiting. `timeout` applies to a query that was sent; at most
+    `max_questions` are in flight, others wait. Durations are in seconds.
     """
 
     def __init__(
@@ -86,23 +86,23 @@ class Resolver:
         self._closed = False
 
     async def resolve(self, hostname: str) -> Answer:
-        """The addresses of a host name (as in a normalised URL); an IP address is its own answer.
+        """Returns the addresses of a host name (as in a normalized URL) or of an IP address.
 
-        NameNotResolved: permanent when the name has no address, not so when no server could tell.
+        Raises NameNotResolved: permanent if the name has no address, temporary if no server answered.
         """
         if literal := _literal(hostname):
             return Answer((literal,), math.inf)
         name = hostname.removesuffix(".").lower()
         outcome = self._cached(name)
         if outcome is None:
-            # Shielded: who stops waiting must not take the answer from the others.
+            # shielded, so that cancelling one caller does not cancel the query for others
             outcome = await asyncio.shield(self._question(name))
         if isinstance(outcome, _Failure):
             raise NameNotResolved(hostname, outcome.reason, permanent=outcome.permanent)
         return outcome
 
     async def close(self) -> None:
-        """Stop asking; whoever still waits or asks later gets NameNotResolved."""
+        """Stops all queries; callers that wait or call later get NameNotResolved."""
         self._closed = True
         if self._channel is not None:
             await self._channel.close()
@@ -120,7 +120,7 @@ class Resolver:
         return outcome
 
     def _question(self, name: str) -> asyncio.Task[Answer | _Failure]:
-        """The question for this name that is on its way, or a new one."""
+        """Returns the query in flight for a name, or a new one."""
         task = self._asking.get(name)
         if task is None:
             task = self._asking[name] = asyncio.ensure_future(self._ask(name))
@@ -128,7 +128,7 @@ class Resolver:
         return task
 
     async def _ask(self, name: str) -> Answer | _Failure:
-        """Ask the servers and remember what they said; never raises: perhaps nobody is left to hear it."""
+        """Queries the servers and caches the outcome. Never raises, because all callers may have been cancelled."""
         if not _NAME.fullmatch(name):
             return self._failure("not a name that the DNS can hold", True)
         async with self._slots:
@@ -140,7 +140,7 @@ class Resolver:
 
     async def _look_up(self, name: str) -> Answer | _Failure:
         if self._channel is None:
-            # Made only now because it belongs to the running loop.
+            # created at first use, because it belongs to the running loop
             self._channel = _Channel(
                 self._servers, timeout=self._timeout / 4, tries=_tries(self._timeout), flags=_FLAGS
             )
@@ -181,23 +181,23 @@ class Resolver:
 
 
 class _Channel(aiodns.DNSResolver):
-    """c-ares, whose cache can be emptied."""
+    """The c-ares channel, with access to its cache."""
 
     def flush(self) -> None:
         self._channel.reinit()
 
 
 def _tries(timeout: float) -> int:
-    """How often c-ares has to try to use up `timeout`: every try waits twice as long as the one before.
+    """Returns how many tries c-ares needs to use up `timeout`; each waits twice as long as the one before.
 
-    The first waits a quarter of it only until c-ares knows the server; then it is five times the usual latency,
-    or _SHORTEST_TRY: with the usual two or three tries, a name whose own servers are slow would be given up.
+    The first try waits a quarter of it until c-ares knows the server, then five times the usual latency, at least
+    _SHORTEST_TRY. The usual two or three tries would then give up too early on names with slow servers.
     """
     return max(2, math.ceil(math.log2(timeout / _SHORTEST_TRY + 1)))
 
 
 def _literal(hostname: str) -> str | None:
-    """The address, if the host is written as one: "192.0.2.1", "[2001:db8::1]"."""
+    """Returns the address of a host that is written as one: "192.0.2.1", "[2001:db8::1]"."""
     try:
         return str(ip_address(hostname.removeprefix("[").removesuffix("]")))
     except ValueError:
@@ -205,7 +205,7 @@ def _literal(hostname: str) -> str | None:
 
 
 def _server(text: str) -> str:
-    """A DNS server as c-ares reads it; ConfigurationError when it is no address with perhaps a port."""
+    """Returns a DNS server in the form of c-ares; raises ConfigurationError if it is no ip[:port]."""
     stripped = text.strip()
     if match := _BRACKETED.fullmatch(stripped):
         address, port = match["ip"], match["port"] or "53"
@@ -216,7 +216,7 @@ def _server(text: str) -> str:
     try:
         ip = ip_address(address)
         if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ValueError(f"{port!r} is no port")
+            raise ValueError(f"{port!r} is not a port")
     except ValueError as error:
-        raise ConfigurationError(f"DNS_SERVERS: {text!r} is no server (ip[:port]): {error}") from error
+        raise ConfigurationError(f"DNS_SERVERS: {text!r} is not a server (ip[:port]): {error}") from error
     return f"[{ip}]:{port}" if ip.version == 6 else f"{ip}:{port}"

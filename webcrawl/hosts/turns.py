@@ -1,4 +1,4 @@
-"""Who may ask which host now: the pacing of one worker's requests, exact at the moment a request goes out."""
+"""The pacing of one worker's requests: when each request may be sent to its host."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from webcrawl.urls.canonical import hostname
 
 _IDLE_HOSTS_KEPT = 10_000
 _LOOK_AGAIN_SECONDS = 1.0
-"""How long a shorter delay that an operator set may go unnoticed by who waits already."""
+"""How long waiting requests may take to notice a shorter delay."""
 
 
 @dataclass(slots=True)
 class _Place:
     turn: HostTurn
-    room: asyncio.Semaphore
+    slots: asyncio.Semaphore
     valid_until: float
 
 
 @dataclass(slots=True)
 class Turns:
-    """One turn at a host at a time (or as many as allowed), each a decent while after the last.
+    """The turns at all hosts. A turn is the right to send one request; its host limits how many are taken at once.
 
-    Hosts are opened when leased. A request to a host that is not leased (a spider's own `download_async`, a robots.txt
-    elsewhere) is paced within this process.
+    Hosts are opened when they are leased. Requests to other hosts (a spider's own `download_async`, a robots.txt on
+    another host) are paced within this process.
     """
 
     config: PolitenessConfig
     overrides: Mapping[str, PolitenessConfig] = field(default_factory=dict)
-    """By host name, for hosts that are treated otherwise."""
+    """Host name -> politeness of a host with settings of its own."""
     total: int = 0
-    """At most so many turns are taken at once, at all hosts together; 0 means no limit."""
+    """The maximum of turns taken at once at all hosts; 0 means no limit."""
     waiting: int = 0
-    """Requests that wait, for their turn or for something else `aside`: they use no connection."""
+    """Number of requests that wait, for their turn or `aside`, without a connection."""
     ending: asyncio.Event = field(default_factory=asyncio.Event)
     """Set by `abandon`."""
     _places: dict[str, _Place] = field(default_factory=dict)
@@ -54,16 +54,13 @@ class Turns:
         self._free = asyncio.Semaphore(self.total or sys.maxsize)
 
     def config_of(self, host: str) -> PolitenessConfig:
-        """How a host is treated."""
+        """Returns the politeness of a host."""
         return self.overrides.get(hostname(host), self.config)
 
     def open(self, host: str, *, failures: int, delay: float | None, valid_until: float) -> HostTurn:
-        """A host was leased: `delay` was set for it by an operator, `valid_until` is when the lease may be lost.
-
-        The latter is monotonic time, as all times here.
-        """
+        """Opens a leased host. `delay` was set by an operator; the lease is valid until `valid_until` (monotonic)."""
         place = self._others.pop(host, None) or self._new_place(host, failures, valid_until)
-        # of a host that was asked without a lease, what is on its way and who waits still counts
+        # keeps the requests in flight and waiting of a host that was asked without a lease
         place.turn.failures = max(place.turn.failures, failures)
         place.turn.delay, place.valid_until = delay, valid_until
         self._places[host] = place
@@ -74,7 +71,7 @@ class Turns:
             place.valid_until = valid_until
 
     def close(self, host: str) -> None:
-        """The host is no longer leased: who still waits for a turn gets LeaseLost."""
+        """Closes a host that is no longer leased: requests waiting for a turn get LeaseLost."""
         if place := self._places.pop(host, None):
             place.valid_until = -math.inf
 
@@ -83,7 +80,7 @@ class Turns:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """While a request waits for something without using a connection."""
+        """Counts a request as waiting, without a connection."""
         self.waiting += 1
         try:
             yield
@@ -92,7 +89,7 @@ class Turns:
 
     @asynccontextmanager
     async def disconnected(self) -> AsyncIterator[None]:
-        """While a request that has its turn waits `aside`: its place among the `total` is for others."""
+        """Lets a request with a turn wait `aside`, and gives its place among the `total` to others meanwhile."""
         with self.aside():
             self._free.release()
             try:
@@ -101,68 +98,68 @@ class Turns:
                 await self._free.acquire()
 
     async def take(self, host: str, *, to_the_end: bool = False) -> HostTurn:
-        """Wait until the host may be asked and take the turn; `give` must follow.
+        """Waits until the host may be asked and takes the turn; call `give` afterwards.
 
-        Raises LeaseLost, and Abandoned after `abandon` unless the request must be waited for `to_the_end`.
+        Raises LeaseLost; after `abandon` raises Abandoned, except for requests that are waited for `to_the_end`.
         """
         place = self._place(host)
         with self.aside():
-            await place.room.acquire()
+            await place.slots.acquire()
             try:
-                now = await self._both(host, place, asyncio.Event() if to_the_end else self.ending)
+                now = await self._until_allowed(host, place, asyncio.Event() if to_the_end else self.ending)
             except BaseException:
-                place.room.release()
+                place.slots.release()
                 raise
         place.turn.start(now)
         self._taken[place.turn] = place
         return place.turn
 
     def holds(self, turn: HostTurn) -> bool:
-        """Whether a turn that was taken may still be used: its host's lease holds."""
+        """Whether a taken turn may still be used: the lease of its host is valid."""
         return time.monotonic() <= self._taken[turn].valid_until
 
     def abandon(self) -> None:
-        """The crawl is ending: who waits for a turn gets Abandoned, who has one may keep it."""
+        """Ends the crawl: requests waiting for a turn get Abandoned, those with a turn keep it."""
         self.ending.set()
 
     def give(self, host: str, turn: HostTurn, outcome: Outcome) -> None:
-        """The response is here, or there will be none."""
+        """Returns a turn after the response or failure of its request."""
         turn.finish(time.monotonic(), outcome)
         self._free.release()
-        # the host may have been closed since, and opened anew: the room is that of the turn
-        self._taken[turn].room.release()
+        # the host may have been closed and opened again meanwhile: release the semaphore of this turn
+        self._taken[turn].slots.release()
         if not turn.in_flight:
             del self._taken[turn]
 
     def set_crawl_delay(self, host: str, seconds: float | None) -> bool:
-        """What robots.txt asks for; an operator's longer delay stays. True when the host's gap changes by it."""
+        """Sets the delay of robots.txt; returns True if the host's gap changes. An operator's longer delay stays."""
         turn = self._place(host).turn
         before, turn.crawl_delay = turn.gap, seconds
         return turn.gap != before
 
     def set_delay(self, host: str, seconds: float | None) -> bool:
-        """What an operator asks for, or no longer; robots.txt's longer one stays. True when the host's gap changes."""
+        """Sets or removes an operator's delay; returns True if the gap changes. A longer one of robots.txt stays."""
         turn = self._place(host).turn
         before, turn.delay = turn.gap, seconds
         return turn.gap != before
 
     def fail(self, host: str) -> None:
-        """The host could not even be asked, for want of an address: it counts as a failed request."""
+        """Counts a failed request for a host whose name could not be resolved."""
         turn, now = self._place(host).turn, time.monotonic()
         if turn.may_start(now):
             turn.start(now)
             turn.finish(now, Failed())
 
-    async def _both(self, host: str, place: _Place, ending: asyncio.Event) -> float:
-        """Wait for the host's turn and for one of the total; returns the moment at which there are both."""
+    async def _until_allowed(self, host: str, place: _Place, ending: asyncio.Event) -> float:
+        """Waits for the host's turn and for a place in the total; returns the time when it has both."""
         while True:
             await _until_due(host, place, ending)
-            # not before: who waits for its host must not keep others from a connection
+            # after the turn, because a request waiting for its host must not keep others from a connection
             await self._free.acquire()
             now = time.monotonic()
             if now <= place.valid_until and place.turn.may_start(now) and not ending.is_set():
                 return now
-            # the wait was long, and the host has failed otherwise or was lost meanwhile
+            # meanwhile another request failed or the lease was lost
             self._free.release()
 
     def _place(self, host: str) -> _Place:
@@ -184,13 +181,13 @@ class Turns:
 
 
 async def _until_due(host: str, place: _Place, ending: asyncio.Event) -> None:
-    """Wait for the host's turn; raises LeaseLost, Abandoned."""
+    """Waits for the host's turn; raises LeaseLost, Abandoned."""
     while True:
         now = time.monotonic()
         if ending.is_set():
-            raise Abandoned(f"the crawl ends before it is the turn of {host}")
+            raise Abandoned(f"the crawl ends before {host} may be asked")
         if now > place.valid_until:
-            raise LeaseLost(f"the lease of {host} ran out")
+            raise LeaseLost(f"the lease of {host} expired")
         if place.turn.may_start(now):
             return
         with suppress(TimeoutError):

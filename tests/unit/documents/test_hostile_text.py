@@ -28,7 +28,7 @@ READERS = """
 from webcrawl.documents.html import link_header
 from webcrawl.documents.html import links
 from webcrawl.results import rewriting
-from webcrawl.hosts import robots
+from webcrawl.hosts import robots_directives as robots
 from webcrawl.documents.mime import dates
 from webcrawl.documents.mime import image
 from webcrawl.documents.html import linked_data

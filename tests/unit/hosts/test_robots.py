@@ -13,15 +13,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from webcrawl.errors import StoreError
-from webcrawl.hosts.robots import (
-    MAX_BYTES,
-    Directives,
-    RobotsCache,
-    RobotsPolicy,
-    directives,
-    product_token,
-    robots_url,
-)
+from webcrawl.hosts.robots import MAX_BYTES, RobotsPolicy, product_token, robots_url
+from webcrawl.hosts.robots_cache import RobotsCache
+from webcrawl.hosts.robots_directives import Directives, directives
 
 HOST = "https://example.org"
 US = "webcrawl/0.1 (+https://example.org/bot)"

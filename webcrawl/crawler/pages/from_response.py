@@ -33,7 +33,7 @@ from webcrawl.documents.html.outline import Outline
 from webcrawl.documents.mime.facts import language
 from webcrawl.documents.mime.sniff import sniff
 from webcrawl.errors import InvalidURL
-from webcrawl.hosts.robots import Directives, directives
+from webcrawl.hosts.robots_directives import Directives, directives
 from webcrawl.page import Meeting, Page
 from webcrawl.urls.canonical import normalize, resolve, split
 

@@ -87,7 +87,7 @@ def test_a_server_that_loads_for_long_is_waited_for(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(embedded, "START_SECONDS", 2.0)
-    monkeypatch.setattr(embedded, "TELL_SECONDS", 0.1)
+    monkeypatch.setattr(embedded, "LOG_SECONDS", 0.1)
     with caplog.at_level(logging.WARNING), redis.Redis.from_url(engines().start()) as client:
         assert client.get("loaded") == b"%d" % much_data
     assert "is loading its data: 2" in caplog.text

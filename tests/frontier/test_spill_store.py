@@ -89,7 +89,7 @@ async def test_another_store_than_the_crawls_is_refused(frontier: Frontier, tmp_
         await (await spilling(frontier, tmp_path / "file" / "below")).check()
     (lease,) = await frontier.lease(1, 10)
     await frontier.release(lease, all_done(lease))
-    with pytest.raises(StoreError, match="is not there"):
+    with pytest.raises(StoreError, match="does not exist"):
         await serve(elsewhere, frontier)
     assert (await frontier.counts()).lost_segments == 0, "a folder that is not mounted loses nothing"
     (tmp_path / "here").rename(tmp_path / "moved")
@@ -113,7 +113,7 @@ async def test_hosts_wait_while_the_store_is_away_and_others_do_not(
     with caplog.at_level(logging.WARNING):
         consumer.start()
         others = set(numbered(20, host=OTHER))
-        await consumer.until(lambda: others <= consumer.fetched.keys() and "is away" in caplog.text)
+        await consumer.until(lambda: others <= consumer.fetched.keys() and "is unavailable" in caplog.text)
         assert consumer.worker.finished is None
         (tmp_path / "away").rename(store)
         assert await consumer.end() == "finished"

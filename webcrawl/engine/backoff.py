@@ -1,4 +1,4 @@
-"""How long to try again what cannot be had for now, and how long to pause in between."""
+"""Exponential backoff with a deadline."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import math
 import time
 
 SHUTDOWN_SECONDS = 3.0
-"""Seconds for which an engine that is away is waited for when a crawl ends; of a restart no more is to be noticed."""
-_OFTEN = 0.5
+"""How long to keep retrying an unavailable engine during shutdown, in seconds."""
+_LONGEST_AT_SHUTDOWN = 0.5
 
 
 class Backoff:
-    """One wait: each pause is twice as long as the one before, from `first` up to `longest` seconds.
+    """The pauses of one series of retries: each twice as long as the one before, from `first` to `longest` seconds.
 
-    It lasts `seconds`; with an event `ending`, as long as that is not set, and then for so many seconds, in which it is
-    tried often: somebody wants to see the end of it.
+    The series lasts `seconds`. With an event `ending`, it lasts until that is set and then for `seconds`, with short
+    pauses.
     """
 
     def __init__(
@@ -34,14 +34,14 @@ class Backoff:
 
     @property
     def is_over(self) -> bool:
-        """Whether an attempt that has failed by now was the last one."""
+        """Whether the last attempt was the final one."""
         if self._ending and self._ending.is_set() and math.isinf(self._deadline):
             self._deadline = time.monotonic() + self._seconds
-            self._longest = min(self._longest, _OFTEN)
+            self._longest = min(self._longest, _LONGEST_AT_SHUTDOWN)
         return time.monotonic() > self._deadline
 
     async def pause(self) -> None:
-        """Wait a little before the next attempt; when `ending` is set meanwhile that is at once."""
+        """Waits before the next attempt, at most until `ending` is set."""
         pause = min(self._pause, self._longest)
         self._pause *= 2
         if self._ending is None or self._ending.is_set():

@@ -1,4 +1,4 @@
-"""The client of the Valkey (or Redis >= 7) server or cluster behind a crawl, and its Lua scripts."""
+"""The client of the Valkey or Redis >= 7 server or cluster behind a crawl."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import redis.asyncio
 import redis.asyncio.cluster
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.connection import HiredisRespSerializer
 from redis.exceptions import (
     ClusterDownError,
     ClusterError,
@@ -29,10 +28,11 @@ from redis.exceptions import (
 
 from webcrawl.engine.backoff import SHUTDOWN_SECONDS, Backoff
 from webcrawl.engine.cluster import Cluster, Command
+from webcrawl.engine.connections import ConnectionPool
 from webcrawl.engine.scripts import Call, script_source
 from webcrawl.errors import ConfigurationError, EngineError, EngineFull, EngineUnavailable
 
-_REFUSING_FOR_NOW = (OutOfMemoryError, ReadOnlyError, MasterDownError, ClusterDownError, TryAgainError)
+_TEMPORARY = (OutOfMemoryError, ReadOnlyError, MasterDownError, ClusterDownError, TryAgainError)
 
 UNAVAILABLE = (
     RedisConnectionError,
@@ -41,59 +41,23 @@ UNAVAILABLE = (
     EngineUnavailable,
     ClusterError,
     RedisClusterException,
-    *_REFUSING_FOR_NOW,
+    *_TEMPORARY,
 )
-"""What is raised while the server is away, loading or full: worth trying again, nothing was refused for good."""
+"""Errors raised while the server is unavailable, loading or full. The call may succeed later."""
 
-_PASSING = ("LOADING", "BUSY", "MISCONF", "NOREPLICAS")
+_TEMPORARY_CODES = ("LOADING", "BUSY", "MISCONF", "NOREPLICAS")
 
-_OLDEST = (7, 0)
+_OLDEST_VERSION = (7, 0)
 _RETRY_SECONDS = 60.0
 _MOST_CONNECTIONS = 16
-_SERIALIZER = HiredisRespSerializer()
 
 T = TypeVar("T")
 
 
-class _Pool(redis.asyncio.BlockingConnectionPool):
-    """Its calls wait for a free connection: the usual pool raises what looks like a server that is away.
-
-    That connections were lost while nobody used them is told of once: redis-py would make others and say nothing. Who
-    believes the server to know something has to say it again.
-    """
-
-    made = 0
-    """Connections that were made."""
-    _losses = 0
-
-    def make_connection(self) -> Any:
-        connection: Any = super().make_connection()  # type: ignore[no-untyped-call]
-        # redis-py packs commands in C only where nothing is asynchronous: a third of the time
-        connection.pack_command = _SERIALIZER.pack
-        return connection
-
-    async def ensure_connection(self, connection: Any) -> None:
-        made_after = getattr(connection, "made_after", None)
-        is_news = made_after == self._losses
-        if not connection.is_connected:
-            # whoever had it when it was lost knows
-            self._losses += is_news
-        elif await connection.can_read():
-            await connection.disconnect()
-            if is_news:
-                self._losses += 1
-                raise RedisConnectionError("the connection was lost")
-        else:
-            return
-        self.made += 1
-        connection.made_after = self._losses
-        await super().ensure_connection(connection)
-
-
 class Engine:
-    """Runs scripts and plain commands, on a server or, when `check` finds that it is one of a cluster, on that.
+    """Runs scripts and commands on a server, or on its cluster if `check` finds one.
 
-    `client` is redis-py's asyncio client for whatever only reads. Replies are bytes.
+    Use `client`, redis-py's asyncio client, for commands that only read. Replies are bytes.
     """
 
     def __init__(
@@ -101,18 +65,18 @@ class Engine:
     ) -> None:
         self.url = url
         self.embedded = embedded
-        """It is of this machine: in a power failure it goes together with its workers."""
+        """It runs on this machine, so a power failure stops its workers too."""
         self._options = {
             key: value for key, value in (parameters or {}).items() if key not in _SCRAPY_REDIS_ONLY
         }
         self._options["decode_responses"] = False
-        # nor does redis-py mend a connection that is lost in use
+        # redis-py must not silently repair a connection that is lost in use; see ConnectionPool
         self._options.setdefault("retry", Retry(NoBackoff(), 0))
         self._cluster: Cluster | None = None
         self.client: Any = self._connect(cluster=False)
 
     async def check(self) -> None:
-        """Raise EngineUnavailable or EngineError unless a server new enough answers."""
+        """Raises EngineUnavailable or EngineError unless a supported server answers."""
         try:
             info = await self.client.info("server")
             if self._cluster is None and (await self.client.info("cluster")).get("cluster_enabled"):
@@ -126,23 +90,23 @@ class Engine:
         except RedisError as error:
             raise EngineError(f"the server at {without_password(self.url)} refuses: {error}") from error
         version = str(info["redis_version"])
-        if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
+        if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST_VERSION:
             raise EngineError(
                 f"the server at {without_password(self.url)} is {version}: 7.0 or newer is needed"
             )
 
     def script(self, name: str) -> tuple[str, str]:
-        """What is run under a name: (SHA-1, text)."""
+        """Returns (SHA-1, text) of a script."""
         return script_source(name)
 
     async def run(self, call: Call) -> Any:
-        """Run one script and return its reply."""
+        """Runs one script and returns its reply."""
         return (await self.run_all([call]))[0]
 
     async def run_all(self, calls: Sequence[Call], *, some: bool = False) -> list[Any]:
-        """Run scripts, those on one server in one round trip; replies in the order of the calls.
+        """Runs scripts, those on one server in one round trip; returns replies in the order of the calls.
 
-        `some`: an exception of UNAVAILABLE stands in the place of the reply that it prevented, and is not raised.
+        With `some`, an exception of UNAVAILABLE is returned in the place of the missing reply instead of raised.
         """
         replies = await self._send(
             [Command(one.keys[0], ("EVALSHA", self.script(one.script)[0], *_counted(one))) for one in calls]
@@ -161,37 +125,37 @@ class Engine:
         return _replies([call.script for call in calls], replies, some)
 
     async def change(self, key: str, command: str, *arguments: str | bytes | int) -> Any:
-        """Run one plain command that writes to `key`, as safely as a script."""
+        """Runs one command that writes to `key`, as safely as a script."""
         return (await self.change_all([Command(key, (command, key, *arguments))]))[0]
 
     async def change_all(self, commands: Sequence[Command]) -> list[Any]:
-        """The same for several, those on one server in one round trip."""
+        """Runs several commands that write, those on one server in one round trip."""
         return _replies([str(one.words[0]) for one in commands], await self._send(commands))
 
     @property
     def is_cluster(self) -> bool:
-        """Its keys are on several servers: a script can touch only those of one shard."""
+        """Whether keys are on several servers; a script can use only those of one shard."""
         return self._cluster is not None
 
     @property
     def connections(self) -> int:
-        """How many were made to one server: another one may lead to a server that was started again."""
+        """How many connections were made to one server. A new one may lead to a restarted server."""
         return getattr(self.client.connection_pool, "made", 0) if self._cluster is None else 0
 
     async def servers(self) -> list[str]:
-        """Who holds the data: something else after a restart or a failover, and when slots have moved."""
+        """Identifies the servers that hold the data; changes after a restart, a failover or a move of slots."""
         if self._cluster is not None:
             return await self._cluster.servers()
         return [str((await self.client.info("server"))["run_id"])]
 
     async def age(self) -> float:
-        """Seconds, rounded down, since one server was started; infinite for a cluster, where replicas take over."""
+        """Seconds since the server was started; infinite for a cluster, where replicas take over."""
         if self._cluster is not None:
             return math.inf
         return float((await self.client.info("server"))["uptime_in_seconds"])
 
     async def _send(self, commands: Sequence[Command]) -> list[Any]:
-        """Replies in order, an exception in the place of each that failed."""
+        """Returns replies in order, with an exception in the place of each that failed."""
         try:
             if self._cluster is not None:
                 return await self._cluster.send(commands)
@@ -203,7 +167,7 @@ class Engine:
             return [error] * len(commands)
 
     async def _join_cluster(self) -> None:
-        """Go on with the cluster that the server is a part of."""
+        """Continues with the cluster that the server belongs to."""
         one = self.client
         self.client = self._connect(cluster=True)
         self._cluster = Cluster(self.client)
@@ -214,7 +178,7 @@ class Engine:
             if cluster:
                 return redis.asyncio.cluster.RedisCluster.from_url(self.url, **self._options)
             options = {"max_connections": _MOST_CONNECTIONS, **self._options}
-            pool = _Pool.from_url(self.url, **options)
+            pool = ConnectionPool.from_url(self.url, **options)
             return redis.asyncio.Redis.from_pool(pool)
         except (ValueError, TypeError, RedisClusterException) as error:
             raise ConfigurationError(
@@ -224,9 +188,9 @@ class Engine:
     async def retry_until_available(
         self, work: Callable[[], Awaitable[T]], ending: asyncio.Event | None = None
     ) -> T:
-        """The result of `work`, begun anew while the server is away; in the end raises EngineUnavailable.
+        """Returns the result of `work`, repeated while the server is unavailable.
 
-        That is after a minute; with `ending` only three seconds after that was set, however long it takes till then.
+        Raises EngineUnavailable after a minute. With `ending`, retries until three seconds after that event is set.
         """
         backoff = Backoff(SHUTDOWN_SECONDS if ending else _RETRY_SECONDS, ending)
         while True:
@@ -234,11 +198,11 @@ class Engine:
                 return await work()
             except UNAVAILABLE as error:
                 if backoff.is_over:
-                    raise EngineUnavailable(f"the engine stays away: {error}") from error
+                    raise EngineUnavailable(f"the engine is still unavailable: {error}") from error
                 await backoff.pause()
 
     async def hashes(self, keys: Iterable[str]) -> list[dict[bytes, bytes]]:
-        """HGETALL of several keys."""
+        """Runs HGETALL for several keys."""
         commands = [Command(key, ("HGETALL", key)) for key in keys]
         return _replies(["HGETALL"] * len(commands), await self._send(commands))
 
@@ -250,7 +214,7 @@ _SCRAPY_REDIS_ONLY = frozenset({"redis_cls", "encoding", "decode_responses"})
 
 
 def without_password(url: str) -> str:
-    """A URL for a message: without user and password."""
+    """Returns a URL without user and password, for messages."""
     head, at, tail = url.rpartition("@")
     return f"{head.partition('://')[0]}://...@{tail}" if at else url
 
@@ -260,7 +224,7 @@ def _counted(call: Call) -> Sequence[str | bytes | int | float]:
 
 
 def _replies(names: Sequence[str], replies: list[Any], some: bool = False) -> list[Any]:
-    """The replies to commands of these names; raises the exceptions among them, but for `some` those of UNAVAILABLE."""
+    """Raises the first exception among replies to these commands; with `some`, keeps those of UNAVAILABLE."""
     for place, reply in enumerate(replies):
         if isinstance(reply, Exception):
             error = _engine_error(names[place], reply) if isinstance(reply, ResponseError) else reply
@@ -274,5 +238,5 @@ def _engine_error(name: str, error: ResponseError) -> EngineError:
     text = str(error)
     if isinstance(error, OutOfMemoryError):
         return EngineFull(f"{name}: {text}")
-    passing = isinstance(error, _REFUSING_FOR_NOW) or text.startswith(_PASSING)
-    return (EngineUnavailable if passing else EngineError)(f"{name}: {text}")
+    temporary = isinstance(error, _TEMPORARY) or text.startswith(_TEMPORARY_CODES)
+    return (EngineUnavailable if temporary else EngineError)(f"{name}: {text}")

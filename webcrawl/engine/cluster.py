@@ -1,7 +1,7 @@
-"""Commands for a Valkey Cluster: each goes to the primary of its slot, and is believed once a replica has it too.
+"""Commands for a Valkey or Redis Cluster, confirmed by a replica.
 
-Replication is asynchronous: a primary that dies takes with it what it had acknowledged a moment before. So every batch
-ends with a WAIT, on the same connection, as long as the primary has a replica at all.
+Replication is asynchronous: a primary that dies may lose writes that it had acknowledged. So each batch ends with a
+WAIT on the same connection, as long as the primary has a replica.
 """
 
 from __future__ import annotations
@@ -16,35 +16,34 @@ from redis.exceptions import AskError, MovedError
 from webcrawl.errors import EngineUnavailable
 
 _REPLICA_MS = 1000
-"""How long a replica may take. While one hangs, workers hold until its primary drops it (repl-timeout)."""
+"""How long a replica may take to confirm. If one hangs, workers wait until its primary drops it (repl-timeout)."""
 
 _MOVES = 5
-"""A slot that moves on more often than this while it is looked for is left alone for a moment."""
+"""How often a moved slot is followed before its commands fail as unavailable."""
 
 
 class Command(NamedTuple):
-    """The words of a command, and the key that says which server it is for."""
+    """The words of a command, and a key that tells its server."""
 
     key: str
     words: Sequence[str | bytes | int | float]
 
 
 class Cluster:
-    """What redis-py's client lacks: one round trip for each server, and replies that outlast a failover."""
+    """Adds to redis-py's client one round trip for each server, and replies that survive a failover."""
 
     def __init__(self, client: RedisCluster) -> None:
         self._client = client
         self._replicated: dict[str, bool] = {}
-        """Server -> whether it had a replica when last asked."""
+        """Server -> whether its last reply named a replica."""
         self._astray = False
-        """Something went wrong: other servers may have the slots by now."""
+        """A command failed, so other servers may have the slots now."""
 
     async def send(self, commands: Sequence[Command]) -> list[Any]:
-        """The replies in order, an exception in the place of each that failed.
+        """Returns replies in order, with an exception in the place of each that failed.
 
-        Raises what is in webcrawl.engine.client.UNAVAILABLE when no server answers. What failed with one of these may
-        still have
-        been done.
+        Raises an error of webcrawl.engine.client.UNAVAILABLE if no server answers. A command that failed with one may
+        still have been executed.
         """
         replies: list[Any] = [None] * len(commands)
         todo: Iterable[int] = range(len(commands))
@@ -66,10 +65,10 @@ class Cluster:
             if not todo:
                 break
         self._astray = any(isinstance(reply, Exception) for reply in replies)
-        return [_held_up(reply) if isinstance(reply, AskError) else reply for reply in replies]
+        return [_slot_moving(reply) if isinstance(reply, AskError) else reply for reply in replies]
 
     async def servers(self) -> list[str]:
-        """The runs of all primaries, and which slots each of them has."""
+        """Returns the run IDs of all primaries, and the slots of each."""
         infos = await self._client.info("server", target_nodes=self._client.PRIMARIES)
         slots = await self._client.execute_command("CLUSTER SLOTS", target_nodes=self._client.RANDOM)
         runs = [infos] if "run_id" in infos else infos.values()
@@ -84,7 +83,7 @@ class Cluster:
             self._astray = False
 
     async def _ask(self, server: ClusterNode, commands: Sequence[Command]) -> list[Any]:
-        """One round trip to one server. An exception stands for all that it kept from being answered."""
+        """Makes one round trip to one server; an exception takes the place of each reply that it prevented."""
         waits = self._replicated.get(server.name, bool(self._client.get_replicas()))
         pipeline = self._client.pipeline()
         for command in commands:
@@ -96,7 +95,7 @@ class Cluster:
         except Exception as error:
             return [error] * len(commands)
         if isinstance(role, Exception) or role[0] != b"master":
-            return replies  # it refused them all
+            return replies  # it has rejected them all
         self._replicated[server.name] = bool(role[2])
         if waits and role[2] and (isinstance(confirmed, Exception) or not confirmed):
             return [reply if isinstance(reply, Exception) else _unconfirmed(server) for reply in replies]
@@ -104,9 +103,9 @@ class Cluster:
 
 
 def _unconfirmed(server: ClusterNode) -> EngineUnavailable:
-    return EngineUnavailable(f"no replica of {server.name} confirms what it was told")
+    return EngineUnavailable(f"no replica of {server.name} has confirmed the write")
 
 
-def _held_up(error: AskError) -> EngineUnavailable:
-    # never followed: a script names its keys by their prefix, so it would be sent on before its keys have moved
+def _slot_moving(error: AskError) -> EngineUnavailable:
+    # not followed: a script names its keys by a prefix, so the server redirects it before its keys have moved
     return EngineUnavailable(f"slot {error.slot_id} is being moved to {error.host}:{error.port}")

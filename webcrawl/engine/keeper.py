@@ -1,11 +1,11 @@
-"""Keeps the embedded Valkey of a data folder: starts it, starts it again when it dies, ends it after its last user.
+"""Keeps the embedded Valkey of a data folder running: starts, restarts and, after its last user, stops it.
 
     python -m webcrawl.engine.keeper DATA_DIR/engine /path/to/valkey-server
 
-The server inherits a locked file, DATA_DIR/engine/server, and so holds the lock for as long as it lives, whatever
-becomes of its keeper: no two servers ever write to one folder.
+The server inherits a locked file, DATA_DIR/engine/server. It holds that lock until it ends, even if its keeper is
+killed, so two servers never write to one folder.
 
-It needs nothing but the standard library, to be quick and small, and lives in a session of its own.
+The keeper imports only the standard library, to start quickly and stay small, and runs in a session of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ END_SECONDS = 60.0
 
 
 def server_arguments(folder: Path, binary: Path) -> list[str]:
-    """The command line of the server: durable, local, nothing listening on the network."""
+    """Returns the server's command line: durable, local, without a network port."""
     return [
         str(binary),
         *("--port", "0"),
@@ -40,7 +40,7 @@ def server_arguments(folder: Path, binary: Path) -> list[str]:
 
 
 class Keeper:
-    """One server process and the lock that tells whether anybody still needs it."""
+    """One server process, and the lock that its users share."""
 
     def __init__(self, folder: Path, binary: Path) -> None:
         self._folder = folder
@@ -49,7 +49,7 @@ class Keeper:
         self._ending = threading.Event()
 
     def run(self) -> None:
-        """Block until the last user is gone, then end the server, its data written."""
+        """Waits until the last user is gone, then stops the server after it has written its data."""
         supervisor = threading.Thread(target=self._supervise, daemon=True)
         supervisor.start()
         users = os.open(self._folder / "users", os.O_RDWR | os.O_CREAT, 0o600)
@@ -57,7 +57,7 @@ class Keeper:
         self._ending.set()
         deadline = time.monotonic() + END_SECONDS
         while supervisor.is_alive() and time.monotonic() < deadline:
-            # again and again: the server may just be coming up, started anew a moment before
+            # repeated, because the server may have been restarted a moment ago and not listen yet
             command(self._socket, b"SHUTDOWN")
             supervisor.join(timeout=0.1)
 
@@ -70,13 +70,13 @@ class Keeper:
                 os._exit(1)
             code = self._serve()
             if not self._ending.is_set():
-                print(f"valkey-server ended with {code}: starting it again", file=sys.stderr, flush=True)
+                print(f"valkey-server ended with {code}: restarting it", file=sys.stderr, flush=True)
                 self._ending.wait(0.1)
 
     def _serve(self) -> int:
-        """Run the server to its end; returns its exit code."""
+        """Runs the server until it ends; returns its exit code."""
         with (self._folder / "server").open("ab") as lock:
-            # another keeper may have been killed and have left its server behind: until that ends, wait
+            # waits for the server of another keeper that was killed
             fcntl.flock(lock, fcntl.LOCK_EX)
             if self._ending.is_set():
                 return 0

@@ -1,4 +1,4 @@
-"""The frontier: which URL of which host may be fetched next, after Mercator and URLFrontier, kept in Valkey."""
+"""The frontier: decides which URL is fetched next, as Lua scripts in Valkey (after Mercator and URLFrontier)."""
 
 from webcrawl.frontier.crawl import Crawl
 from webcrawl.frontier.entry import (

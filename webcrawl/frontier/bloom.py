@@ -1,4 +1,4 @@
-"""The seen set as a Bloom filter in this process: small, for one worker, at the price of some URLs never crawled."""
+"""The seen set as a Bloom filter in this process: small, for a single worker, and inexact."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from pybloom_live import ScalableBloomFilter
 from webcrawl.errors import StoreError
 
 ERROR_RATE = 0.001
-"""The filter's design value for new URLs that are taken for seen; 0.14% were, of a million random ones."""
+"""The designed share of new URLs that seem seen and are never crawled; 0.14% of a million random ones were."""
 
 SETTLED_SECONDS = 5.0
-"""An engine syncs its file to disk once a second; when the disk is slow, it puts that off for two seconds at most."""
+"""How long the engine may take to have its data on disk: it syncs every second, up to two seconds late."""
 
 WRITING_SHARE = 0.05
-"""A large filter is written less often: at most this share of the time is spent on it."""
+"""The largest share of time spent on writing; a large filter is written less often."""
 
 _FIRST_CAPACITY = 100_000
 
 
 class BloomSeen:
-    """Remembers fingerprints in a file-backed scalable Bloom filter (Almeida et al. 2007, by pybloom-live).
+    """Remembers fingerprints in a scalable Bloom filter with a file (Almeida et al. 2007, by pybloom-live).
 
-    A saved filter must never know more than the frontier. So it is saved only when all that was added is queued; and
-    what `checkpoint` writes takes the place of the file only SETTLED_SECONDS later, when the engine has put on its disk
-    what it had acknowledged by then. After a crash the filter knows less, and some pages are fetched again.
+    The file must never contain a URL that the frontier may lose. So it is saved only when all added URLs are queued,
+    and a checkpoint replaces it only after SETTLED_SECONDS, when the engine has them on disk. After a crash the filter
+    knows less than the frontier, and some pages are fetched again.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._new = path.with_suffix(".new")
         self._aside: set[int] | None = None
-        """What is added while the filter is being written; None when it is not."""
+        """Fingerprints added while the filter is being written; None otherwise."""
         self._settles_at: float | None
-        """When what was written may take the place of the file; None when there is nothing that could."""
+        """When the written checkpoint may replace the file; None without one."""
         self.reload()
 
     def __len__(self) -> int:
-        """How many fingerprints were added."""
+        """Number of fingerprints added."""
         return len(self._filter) + len(self._aside or ())
 
     def add(self, fingerprint: int) -> bool:
-        """Remember it; False when it was remembered before, or, with ERROR_RATE, seems to have been."""
+        """Adds a fingerprint; returns False if it was added before or, by ERROR_RATE, seems so."""
         if self._aside is None:
             return not self._filter.add(fingerprint)
         if fingerprint in self._aside or fingerprint in self._filter:
@@ -55,10 +55,10 @@ class BloomSeen:
         return True
 
     async def checkpoint(self) -> None:
-        """Write what is known at this moment, in a thread; raises StoreError.
+        """Writes the current filter in a thread; raises StoreError.
 
-        Nothing else than `add` may be called until it is done. It may be called often: it does nothing when nothing has
-        changed, or when what it wrote the last time has not settled yet.
+        Only `add` may be called meanwhile. Does nothing if nothing has changed, or if the last checkpoint has not
+        replaced the file yet, so it may be called often.
         """
         now = time.monotonic()
         if self._settles_at is not None:
@@ -77,7 +77,7 @@ class BloomSeen:
                 self._filter.add(fingerprint)
 
     def save(self) -> None:
-        """Write the filter, and let it count at once: the engine is known to have everything; raises StoreError."""
+        """Writes the filter and replaces the file at once: the engine has everything. Raises StoreError."""
         if len(self._filter) != self._written:
             self._write()
             self._settles_at = 0.0
@@ -85,13 +85,13 @@ class BloomSeen:
             self._replace()
 
     def reload(self) -> None:
-        """Forget what was not saved, or only lately: the frontier may have lost it."""
+        """Returns to the file, because the frontier may have lost what was added later."""
         self._filter = self._load()
         self._written = len(self._filter)
         self._settles_at = None
 
     def clear(self) -> None:
-        """Forget everything, in the file too."""
+        """Forgets everything and deletes the file."""
         self._path.unlink(missing_ok=True)
         self.reload()
 

@@ -1,4 +1,4 @@
-"""What an operator asks of a frontier, and tells it."""
+"""The verbs that operators use: block, delay and limit hosts, look at queues, requeue dead letters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webcrawl.engine.scripts import Call
 from webcrawl.frontier.records import DeadLetter, HostLimits, HostQueue, HostState
 
 BATCH = 1000
-"""Most URLs that one script call carries: a longer one would hold up everybody else on the server."""
+"""The most URLs in one script call; a longer call would block the server for other clients."""
 
 _SCANNED_HOSTS = 20_000
 _HOSTS_AT_ONCE = 200
@@ -21,30 +21,30 @@ _HOSTS_AT_ONCE = 200
 
 @dataclass(slots=True)
 class Operations:
-    """A host may be told of before it is met. Delays and times hold for all crawls, the rest for this one."""
+    """Hosts need not be known yet. Delays and times apply to all crawls of the engine, the rest to this crawl."""
 
     engine: Engine
     keys: Keys
 
     async def block_until(self, host: str, seconds: float) -> None:
-        """Nobody is given the host before `seconds` have passed, or longer if it must be left alone longer anyway.
+        """Keeps the host from being leased for at least `seconds`.
 
-        A worker that has it now goes on with the URLs it has.
+        A worker that has leased it continues with its URLs.
         """
-        await self._tell_host(host, "until", seconds)
+        await self._set_host(host, "until", seconds)
 
     async def set_delay(self, host: str, seconds: float | None) -> None:
-        """At least so many seconds between two requests to the host, whatever the settings say; None takes it back.
+        """Sets the minimum delay between two requests to the host; None removes it.
 
-        A worker that has the host now hears of it with its next heartbeat.
+        A worker that has leased the host applies it with its next heartbeat.
         """
-        await self._tell_host(host, "delay", -0.001 if seconds is None else seconds)
+        await self._set_host(host, "delay", -0.001 if seconds is None else seconds)
 
     async def block(self, host: str) -> None:
-        """No worker gets the host until `unblock`: its URLs are kept, but the crawl can finish without them.
+        """Keeps the host from being leased until `unblock`. Its URLs stay queued; the crawl can finish without them.
 
-        A worker that has it now loses its lease, and hears of it with its next heartbeat. Nobody else gets the host, in
-        other crawls or after `unblock`, before that lease would have run out or the worker gives the host back.
+        A worker that has leased it loses the lease and notices with its next heartbeat. No worker of any crawl gets the
+        host, even after `unblock`, until that lease would have expired or the worker releases the host.
         """
         await self._call("park", host, "block")
 
@@ -52,11 +52,11 @@ class Operations:
         await self._call("park", host, "unblock")
 
     async def limit(self, host: str, limits: HostLimits) -> None:
-        """What this crawl may take from the host, in place of what holds for all hosts."""
+        """Sets this crawl's limits for the host, which replace those for all hosts."""
         await self._call("limit", host, limits.encoded())
 
     async def review(self) -> None:
-        """Look again at all hosts whose budget was spent: what holds for all hosts has changed."""
+        """Checks all hosts with spent budgets again, after the limits for all hosts have changed."""
         for shard in range(self.keys.shards):
             cursor = b"0"
             while True:
@@ -65,7 +65,7 @@ class Operations:
                     break
 
     async def host(self, host: str) -> HostState:
-        """All that is known of one host."""
+        """Returns the state of one host."""
         shard = self.keys.shard(host)
         prefix = self.keys.queue(shard)[0]
         client = self.engine.client
@@ -89,16 +89,16 @@ class Operations:
         )
 
     async def hosts(self, most: int = 10) -> list[HostQueue]:
-        """The hosts with the longest queues, of the first 20,000 that have any."""
+        """Returns the hosts with the longest queues, among the first 20,000 with URLs."""
         found: list[HostQueue] = []
         for shard in range(self.keys.shards):
             found += await self._hosts_of(shard, _SCANNED_HOSTS - len(found))
         return sorted(found, key=lambda queue: (-queue.queued, queue.host))[:most]
 
     async def dead_letters(self, host: str | None = None, reason: str = "") -> AsyncIterator[DeadLetter]:
-        """The dead letters, of one host or all, whose reason contains this text; in no particular order.
+        """Yields dead letters of one host or of all, whose reason contains a text, in no particular order.
 
-        They are read piece by piece: those that are made or queued again meanwhile may be among them or not.
+        They are read in pieces, so letters that are added or requeued meanwhile may be missing.
         """
         text = reason.encode()
         for shard in range(self.keys.shards) if host is None else [self.keys.shard(host)]:
@@ -110,7 +110,7 @@ class Operations:
                         yield DeadLetter(url.decode(), why.decode(errors="replace"), time / 1000, entry[1])
 
     async def requeue(self, letters: Iterable[tuple[str, str]], reason: str = "") -> int:
-        """Queue dead letters again, given as (host, URL), whose reason contains a text; returns how many there were."""
+        """Queues dead letters (host, URL) again if their reason contains a text; returns how many were queued."""
         by_shard: dict[int, list[str]] = {}
         for host, url in letters:
             by_shard.setdefault(self.keys.shard(host), []).extend((host, url))
@@ -121,7 +121,7 @@ class Operations:
         ]
         return int(sum(await self.engine.run_all(calls)))
 
-    async def _tell_host(self, host: str, field: str, seconds: float) -> None:
+    async def _set_host(self, host: str, field: str, seconds: float) -> None:
         await self._call("host", host, field, milliseconds(seconds))
 
     async def _hosts_of(self, shard: int, most: int) -> list[HostQueue]:
@@ -137,12 +137,12 @@ class Operations:
             pipe = self.engine.client.pipeline(transaction=False)
             for host in some:
                 pipe.exists(f"{prefix}lease:{host}")
-            told = zip(some, await self._lengths(shard, some), await pipe.execute(), strict=True)
-            found += [HostQueue(host, urls, bool(leased)) for host, urls, leased in told if urls]
+            rows = zip(some, await self._lengths(shard, some), await pipe.execute(), strict=True)
+            found += [HostQueue(host, urls, bool(leased)) for host, urls, leased in rows if urls]
         return found
 
     async def _lengths(self, shard: int, hosts: list[str]) -> list[int]:
-        """How many URLs are queued for each of these hosts of a shard."""
+        """Returns the lengths of the queues of these hosts of a shard."""
         return list(await self.engine.run(Call("lengths", self.keys.queue(shard), hosts)))
 
     async def _call(self, script: str, *arguments: str | int) -> None:
@@ -150,5 +150,5 @@ class Operations:
 
 
 def milliseconds(seconds: float) -> int:
-    """Rounded upwards: a rounded-down pause would ask a host a moment too early."""
+    """Converts seconds to milliseconds, rounded up so that no host is asked too early."""
     return -int(-seconds * 1000 // 1)

@@ -1,4 +1,4 @@
-"""The caches of what was lately given to the frontier, in front of the shared seen set."""
+"""Caches of URLs recently added to the frontier, in front of the shared seen set."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _FINGERPRINTS = 2**18
 
 
 class RecentCache(Generic[T]):
-    """Remembers which fingerprints or URLs this process has already given to the frontier; exact, bounded.
+    """An exact, bounded cache of fingerprints or URLs that this process has added to the frontier.
 
-    Two generations: when the younger is full it becomes the older, and the older is forgotten. A miss costs a call to
-    the server, never a URL. Forget everything when the server may have forgotten something.
+    It has two generations: when the younger is full it becomes the older, and the older is dropped. A miss costs a call
+    to the engine, never a URL. Clear the cache when the engine may have lost data.
     """
 
     def __init__(self, capacity: int = _FINGERPRINTS) -> None:
@@ -22,7 +22,7 @@ class RecentCache(Generic[T]):
         self._old: set[T] = set()
 
     def add(self, one: T) -> bool:
-        """Remember it; True when it was not remembered yet."""
+        """Adds an element; returns True if it was not in the cache."""
         if one in self._young or one in self._old:
             return False
         if len(self._young) >= self._half:
@@ -39,13 +39,13 @@ class RecentCache(Generic[T]):
 
 
 class Recent:
-    """What a worker lately gave to the frontier: fingerprints, and links as pages have them, which cost less."""
+    """The caches of one worker: fingerprints, and links as written in pages, which need no fingerprint."""
 
     def __init__(self) -> None:
         self.fingerprints: RecentCache[int] = RecentCache(_FINGERPRINTS)
         self.links: RecentCache[str] = RecentCache(_FINGERPRINTS // 4)
 
     def clear(self) -> None:
-        """Forget everything: the server may have forgotten something."""
+        """Forgets everything, because the engine may have lost data."""
         self.fingerprints.clear()
         self.links.clear()

@@ -1,4 +1,4 @@
-"""Dead letters that stay in the store: of a host that was given up with a long queue, the engine keeps only a part."""
+"""Dead letters in the store: when a host with a long queue is given up, the engine keeps only some of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webcrawl.frontier.tails import Tails
 
 @dataclass(frozen=True, slots=True)
 class SpilledPart:
-    """A part of a given-up host's queue. `letter` is the element of "condemned" that tells of it."""
+    """A part of the queue of a given-up host. `letter` is its element of the list "condemned"."""
 
     shard: int
     letter: bytes
@@ -28,13 +28,13 @@ class SpilledPart:
 
 @dataclass(frozen=True, slots=True)
 class SpilledDeadLetters:
-    """What is told of dead letters in the store. Raises StoreError while it is away."""
+    """Reads and requeues the dead letters in the store. Raises StoreError if it is unavailable."""
 
     operations: Operations
     tails: Tails
 
     async def letters(self, host: str | None = None, reason: str = "") -> AsyncIterator[DeadLetter]:
-        """As Operations.dead_letters; what is damaged or missing is left out."""
+        """Yields dead letters like Operations.dead_letters; skips damaged and missing parts."""
         async for part in self._parts(host, reason):
             try:
                 entries = await self.tails.read(part.shard, part.descriptor)
@@ -44,7 +44,7 @@ class SpilledDeadLetters:
                 yield DeadLetter(url.url, part.reason, part.time, url.attempts)
 
     async def requeue(self, host: str | None = None, reason: str = "") -> int:
-        """Queue them again, one part after the other; returns how many."""
+        """Queues dead letters again, part by part; returns how many."""
         queued = 0
         async for part in self._parts(host, reason):
             entries = await self.tails.bury(part.shard, part.letter, part.descriptor)
@@ -53,7 +53,7 @@ class SpilledDeadLetters:
         return queued
 
     async def _parts(self, host: str | None, reason: str) -> AsyncIterator[SpilledPart]:
-        """Those that there are now; what is taken off the list meanwhile does not hide others."""
+        """Yields the current parts, from the end of the list, so that removals meanwhile hide none."""
         keys, client = self.operations.keys, self.operations.engine.client
         for shard in range(keys.shards) if host is None else [keys.shard(host)]:
             name = f"{keys.queue(shard)[0]}condemned"
@@ -61,8 +61,8 @@ class SpilledDeadLetters:
             while end > 0:
                 start = max(0, end - BATCH)
                 for letter in reversed(await client.lrange(name, start, end - 1)):
-                    whose, why, descriptor, time = msgpack.unpackb(letter, raw=True)
-                    part = SpilledPart(shard, letter, whose.decode(), why.decode(), time / 1000, descriptor)
+                    owner, why, descriptor, time = msgpack.unpackb(letter, raw=True)
+                    part = SpilledPart(shard, letter, owner.decode(), why.decode(), time / 1000, descriptor)
                     if host in (None, part.host) and reason in part.reason:
                         yield part
                 end = start

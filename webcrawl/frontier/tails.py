@@ -1,7 +1,7 @@
-"""Tails of queues: what is too long for the engine goes to the store, and comes back when its turn is near.
+"""Tails of long queues: spilled to the store, and read back before they are needed.
 
-Several workers may do this for one shard, and each may die anywhere. What leaves an outbox is compared with what was
-written; what enters a hot list must be the part that is next. So whatever is done late or twice changes nothing.
+Several workers may do this for one shard, and each may die at any point. An outbox is shortened only by entries that
+were written, and a hot list accepts only its next part. So a step that is late or repeated changes nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from webcrawl.stores.objects.store import ObjectStore
 logger = logging.getLogger(__name__)
 
 KEPT_SECONDS = 600.0
-"""How long a segment that is not used is kept: an engine that has lost its last moments may believe it still is."""
+"""How long an unused segment is kept: an engine that lost its last writes may still refer to it."""
 
 _SEGMENT_URLS = 1000
 _READS_AT_ONCE = 16
@@ -37,26 +37,27 @@ _MARKER = "segments of one crawl"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What there is to do in a shard; see plan_spill.lua. It may be carried out late, twice or never."""
+    """The spill work of a shard; see plan_spill.lua. It may be done late, twice or never."""
 
     shard: int
     segment: str
     writes: Sequence[tuple[bytes, list[bytes]]]
-    """Queue and entries, a part each."""
+    """Parts to write: queue, entries."""
     reads: Sequence[tuple[bytes, bytes]]
-    """Queue and descriptor of its next part."""
+    """Parts to read: queue, descriptor."""
     burials: Sequence[tuple[bytes, bytes]]
-    """Letter and descriptor."""
+    """Parts to make dead letters of: letter, descriptor."""
     unused: Sequence[bytes]
+    """Segments to delete."""
 
     def __bool__(self) -> bool:
         return bool(self.writes or self.reads or self.burials or self.unused)
 
 
 class Tails:
-    """The store's side of one crawl's queues. `uri` names an object store; None: there is none.
+    """The tails of one crawl's queues. `uri` names an object store; None spills nothing.
 
-    The verbs raise StoreError while the store is away, and what `UNAVAILABLE` names while the engine is.
+    The verbs raise StoreError if the store is unavailable, and errors of UNAVAILABLE if the engine is.
     """
 
     def __init__(
@@ -79,14 +80,14 @@ class Tails:
         self._serving: asyncio.Task[None] | None = None
 
     async def check(self) -> None:
-        """Raise StoreError for a store that cannot be used, ConfigurationError when it is not the crawl's.
+        """Raises StoreError for an unusable store, and ConfigurationError for a store without the crawl's segments.
 
-        A worker that looked for segments in another place than they are in would take them for lost.
+        A worker with another store would take the segments for lost.
         """
         if self._uri is None:
             if await self._has_segments():
                 raise ConfigurationError(
-                    f"the queues of crawl {self._keys.crawl!r} have tails in a store: set FRONTIER_SPILL_URI to it"
+                    f"crawl {self._keys.crawl!r} has parts of its queues in a store: set FRONTIER_SPILL_URI to it"
                 )
             return
         store, folder = await self._store(), await self._crawl.tails()
@@ -100,33 +101,33 @@ class Tails:
             logger.warning("FRONTIER_SPILL_URI %s: %s; hosts with long queues wait", store.uri(), error)
             return
         raise ConfigurationError(
-            f"FRONTIER_SPILL_URI {store.uri()}: the tails of the queues of crawl {self._keys.crawl!r} are in a "
-            f"folder {folder!r}, which is not there: all workers need the same store"
+            f"FRONTIER_SPILL_URI {store.uri()}: the folder {folder!r} with parts of the queues of crawl "
+            f"{self._keys.crawl!r} is missing. All workers need the same store."
         )
 
     async def clear(self, folder: str | None) -> None:
-        """Delete the segments of a crawl that has been forgotten; says what stays when it cannot."""
+        """Deletes the segments of a cleared crawl; logs a warning if it cannot."""
         if folder is None or self._uri is None:
             return
         try:
             store = await self._store()
             await asyncio.to_thread(store.delete_folder, folder)
         except StoreError as error:
-            logger.warning("The segments in %s of %s stay: %s", folder, self._uri, error)
+            logger.warning("The segments in %s of %s were not deleted: %s", folder, self._uri, error)
 
     async def read(self, shard: int, descriptor: bytes) -> list[bytes]:
-        """The entries of a part; raises PartLost when it is damaged or not there any more."""
+        """Returns the entries of a part; raises PartLost if it is damaged or missing."""
         return await self._part(f"{await self._folder()}/{shard:04}", descriptor)
 
     async def bury(self, shard: int, letter: bytes, descriptor: bytes) -> list[bytes]:
-        """Make dead letters in the engine of a part that was condemned; returns its entries, none when it is lost."""
+        """Makes dead letters of a part in the engine; returns its entries, [] if the part is lost."""
         place = f"{await self._folder()}/{shard:04}"
         found, *entries = await self._read(place, descriptor, b"a host that was given up")
         await self._engine.run(Call("bury_part", self._keys.queue(shard), (letter, found, *entries)))
         return entries
 
     async def plan(self, shards: Sequence[int]) -> list[Plan]:
-        """What there is to do in these shards."""
+        """Returns the spill work of these shards."""
         names = [uuid.uuid4().hex[:16] for _ in shards]
         calls = [
             Call("plan_spill", self._keys.queue(shard), (name, _SEGMENT_URLS, _READS_AT_ONCE, self._kept_ms))
@@ -139,7 +140,7 @@ class Tails:
         ]
 
     async def carry_out(self, plan: Plan) -> None:
-        """Read what hosts wait for, write what is too much, delete what is not used."""
+        """Reads parts that hosts wait for, writes outboxes, and deletes unused segments."""
         folder = await self._folder()
         place = f"{folder}/{plan.shard:04}"
         await _all(self._refill(plan.shard, place, *one) for one in plan.reads)
@@ -152,46 +153,46 @@ class Tails:
             await self._engine.change(f"{self._keys.queue(plan.shard)[0]}unused", "ZREM", *plan.unused)
 
     def start(self, shards: Callable[[], Sequence[int]]) -> None:
-        """Care for the tails of these shards from now on, beside whatever else is done: a store may be slow."""
+        """Starts a task that serves the tails of these shards; apart from the worker's loop, as a store may be slow."""
         if self._uri is not None:
             self._serving = asyncio.create_task(self._serve(shards))
 
     async def stop(self) -> None:
-        """What is not finished is left as it is: somebody will do it again."""
+        """Stops the task. Unfinished work is planned again later."""
         while self._serving is not None and not self._serving.done():
-            # again and again: one that comes at a bad moment is lost in the engine's client
+            # repeated, because the engine's client may swallow a cancellation
             self._serving.cancel()
             await asyncio.wait([self._serving], timeout=0.1)
 
     async def _serve(self, shards: Callable[[], Sequence[int]]) -> None:
-        """Goes on until cancelled, whatever goes wrong."""
+        """Runs until cancelled, whatever fails."""
         hold = 0.0
         while True:
             try:
                 plans = [plan for plan in await self.plan(shards()) if plan]
                 await _all(self.carry_out(plan) for plan in plans)
                 if hold and plans:
-                    logger.warning("The store of queues answers again: going on.")
+                    logger.warning("The store of queues is available again; the crawl continues.")
                     hold = 0.0
                 await asyncio.sleep(0.0 if plans else _IDLE_SECONDS)
             except UNAVAILABLE:
-                # the worker says so
+                # the worker's loop logs it
                 await asyncio.sleep(_LONGEST_HOLD / 5)
             except StoreError as error:
                 if not hold:
                     logger.warning(
-                        "The store of queues is away (%s): hosts with long queues wait, nothing is lost.",
+                        "The store of queues is unavailable (%s): hosts with long queues wait, nothing is lost.",
                         error,
                     )
                 hold = min(_LONGEST_HOLD, hold * 2 or 0.5)
                 await asyncio.sleep(hold)
             except Exception:
-                logger.exception("The tails of queues cannot be served: trying again")
+                logger.exception("Serving the tails of queues failed; trying again.")
                 await asyncio.sleep(_LONGEST_HOLD)
 
     async def _write(self, plan: Plan, place: str) -> None:
         store = await self._store()
-        await self._be_there(store, place)
+        await self._check_folder(store, place)
         data, parts = pack(plan.segment, [entries for _, entries in plan.writes])
         await asyncio.to_thread(store.put, f"{place}/{plan.segment}", data)
         arguments: list[str | bytes | int] = [plan.segment]
@@ -205,15 +206,15 @@ class Tails:
         call = Call("refill", self._keys.queue(shard), (host, level, descriptor, *found))
         await self._engine.run(call)
 
-    async def _read(self, place: str, descriptor: bytes, whose: bytes) -> list[bytes]:
-        """What refill.lua and bury_part.lua take: "found" and the entries, or "lost"."""
+    async def _read(self, place: str, descriptor: bytes, owner: bytes) -> list[bytes]:
+        """Returns the arguments of refill.lua and bury_part.lua: "found" and the entries, or "lost"."""
         try:
             return [b"found", *await self._part(place, descriptor)]
         except PartLost as error:
             part, store = Part.parse(descriptor), await self._store()
             logger.error(
                 "%d URLs of %s are lost: segment %s at byte %d: %s",
-                *(part.urls, whose.decode(), store.uri(f"{place}/{part.segment}"), part.offset, error),
+                *(part.urls, owner.decode(), store.uri(f"{place}/{part.segment}"), part.offset, error),
             )
             return [b"lost"]
 
@@ -222,28 +223,28 @@ class Tails:
         try:
             return await asyncio.to_thread(read_part, store, f"{place}/{part.segment}", part)
         except PartLost:
-            await self._be_there(store, place)
+            await self._check_folder(store, place)
             raise
 
     @staticmethod
-    async def _be_there(store: ObjectStore, place: str) -> None:
-        """Raise StoreError when the crawl's folder is not there: a disk that is not mounted has lost nothing."""
+    async def _check_folder(store: ObjectStore, place: str) -> None:
+        """Raises StoreError if the crawl's folder is missing: on an unmounted disk nothing is lost."""
         folder = place.partition("/")[0]
         if await asyncio.to_thread(store.size, f"{folder}/{_MARKER}") is None:
-            raise StoreError(f"{store.uri(folder)} is not there")
+            raise StoreError(f"{store.uri(folder)} does not exist")
 
     async def _folder(self) -> str:
-        """The crawl's folder in the store. Its name is no one else's, also when two engines share the store."""
+        """Returns the crawl's folder in the store. Its name is unique, because two engines may share the store."""
         if folder := await self._crawl.tails():
             return folder
         folder = f"{self._keys.crawl}-{uuid.uuid4().hex[:8]}"
         store = await self._store()
-        # first: whoever finds the folder's name must find the folder
+        # first, because a worker that reads the folder's name must find the folder
         await asyncio.to_thread(store.put, f"{folder}/{_MARKER}", b"")
         return await self._crawl.set_tails(folder)
 
     async def _has_segments(self) -> bool:
-        """Whether anything that is queued is in the store."""
+        """Whether any part of a queue is in the store."""
         names = [f"{self._keys.queue(shard)[0]}segments" for shard in range(self._keys.shards)]
         return any([await self._engine.client.exists(name) for name in names])
 
@@ -261,7 +262,7 @@ def _pairs(flat: Sequence[Any]) -> list[tuple[Any, Any]]:
 
 
 async def _all(work: Any) -> None:
-    """Do all of it, also when some of it fails; then raise the first failure."""
+    """Awaits everything, then raises the first failure."""
     for outcome in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome

@@ -1,1 +1,1 @@
-"""One process's side of the frontier: leases hosts ahead, hands out what is due, reports in batches."""
+"""One process's side of the frontier: leases hosts ahead, hands out due URLs, and reports in batches."""

@@ -1,4 +1,4 @@
-"""Whether the stores take more: what makes a worker hold, and go on by itself."""
+"""Backpressure from the stores: a worker holds while they accept nothing more."""
 
 from __future__ import annotations
 
@@ -14,33 +14,37 @@ from webcrawl.errors import StoreUnavailable
 T = TypeVar("T")
 
 POLL_SECONDS = 1.0
-"""How often it is looked whether there is room."""
+"""How often a full or unavailable store is tried again."""
 SHUTDOWN_SECONDS = 10.0
+"""How long it is tried again during shutdown."""
 _REFUSED_SECONDS = 5.0
 
 
 class Backpressure:
-    """What one process knows of the room in its stores."""
+    """Whether the stores of one process accept more."""
 
     def __init__(self) -> None:
         self.shortage = ""
-        """Why the stores should take no more, as somebody who looks from time to time found; "" while they may."""
+        """The shortage that a store measured, such as too little free disk; "" while there is none."""
         self._waiting: dict[object, str] = {}
         self._refused = ""
         self._refused_until = -math.inf
 
     @property
     def reason(self) -> str:
-        """Why nothing more should be fetched now, for a person; "" while there is room."""
+        """Why nothing more should be fetched now, as text; "" if the stores accept more."""
         refused = self._refused if time.monotonic() < self._refused_until else ""
         return next(iter(self._waiting.values()), "") or self.shortage or refused
 
     def hold_briefly(self, reason: str) -> None:
-        """There was no room for what will be fetched again: there may be in five seconds."""
+        """Holds for five seconds: a page did not fit, and will be fetched again."""
         self._refused, self._refused_until = reason, time.monotonic() + _REFUSED_SECONDS
 
     async def retry_until_available(self, work: Callable[[], Awaitable[T]], ending: asyncio.Event) -> T:
-        """The result of `work`, begun anew while that raises StoreUnavailable, until ten seconds after `ending`."""
+        """Returns the result of `work`, repeated while it raises StoreUnavailable.
+
+        Gives up, and raises that error, ten seconds after `ending` is set.
+        """
         backoff = Backoff(SHUTDOWN_SECONDS, ending, first=POLL_SECONDS, longest=POLL_SECONDS)
         this = object()
         try:

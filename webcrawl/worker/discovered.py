@@ -1,4 +1,4 @@
-"""The URLs that a worker has found, on their way to the server."""
+"""The URLs that a worker discovered, on their way to the engine."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ _FLUSH_AT = 2000
 
 
 class Discovered:
-    """Gives each URL to the frontier once, in the order in which they were found, and in batches.
-
-    `count` is told increments of the crawl's totals.
-    """
+    """Sends discovered URLs to the frontier: each one once, in order, in batches."""
 
     def __init__(
         self,
@@ -29,7 +26,7 @@ class Discovered:
     ) -> None:
         self.recent = Recent()
         self.sent = 0
-        """URLs that the server has: all that were found when `total` was as large."""
+        """Number of discovered URLs that the engine has."""
         self._frontier = frontier
         self._restarts = restarts
         self._bloom = bloom
@@ -37,16 +34,16 @@ class Discovered:
         self._waiting: list[Candidate] = []
 
     def __len__(self) -> int:
-        """URLs that the server does not have yet."""
+        """Number of URLs that the engine does not have yet."""
         return len(self._waiting)
 
     @property
     def total(self) -> int:
-        """URLs found so far."""
+        """Number of URLs discovered so far."""
         return self.sent + len(self._waiting)
 
     def add(self, candidate: Candidate) -> bool:
-        """Give a URL to the frontier, unless this worker did so lately; False when it did."""
+        """Queues a URL to be sent; returns False if this worker added it recently."""
         if candidate.fingerprint is not None:
             if not self.recent.fingerprints.add(candidate.fingerprint) and not candidate.anyway:
                 return False
@@ -60,16 +57,17 @@ class Discovered:
         return True
 
     async def send(self, between: Callable[[], Awaitable[None]]) -> bool:
-        """Send what has been found by now, not what is found meanwhile: a busy worker would never come to report.
+        """Sends the URLs discovered so far; returns True if any was new to the engine.
 
-        Waits for `between` after each batch; True when something was new to the server.
+        URLs discovered meanwhile wait for the next call, so that a busy worker gets to report. `between` is awaited
+        after each batch.
         """
         end, new = self.total, 0
         while self.sent < end:
             batch = self._waiting[: min(_FLUSH_AT, end - self.sent)]
             verdicts = await self._frontier.add(batch)
             del self._waiting[: len(batch)]
-            self._restarts.taken(batch)
+            self._restarts.record(batch)
             self.sent += len(batch)
             new += sum(verdicts)
             self._counters["discovered"] += sum(verdicts)
@@ -80,21 +78,21 @@ class Discovered:
         return bool(new)
 
     def doubt(self, *, reload: bool) -> None:
-        """The engine may come back without its last moments: what we believe it has seen, it may have to see again.
+        """Forgets which URLs were added recently, because the engine may have lost its last writes.
 
-        `reload`: go back to the Bloom filter's last checkpoint.
+        `reload` returns to the last checkpoint of the Bloom filter.
         """
         self.recent.clear()
         if self._bloom is not None and reload:
             self._bloom.reload()
 
     def resend(self) -> None:
-        """The engine was started again: what it took in its last moments is sent again."""
-        forgotten = self._restarts.forgotten()
-        self._waiting[:0] = forgotten
-        self.sent -= len(forgotten)
+        """Queues the URLs that a restarted engine may have lost."""
+        lost = self._restarts.take_recent()
+        self._waiting[:0] = lost
+        self.sent -= len(lost)
 
     def save(self) -> None:
-        """The worker ends: keep what is kept in this process."""
+        """Saves the Bloom filter when the worker closes."""
         if self._bloom is not None:
             self._bloom.save()

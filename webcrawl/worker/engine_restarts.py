@@ -1,4 +1,4 @@
-"""What a worker believes the engine to know, and what that may have forgotten in a restart."""
+"""Detects restarts of the engine, and keeps the URLs that one may have lost."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from webcrawl.engine.client import Engine
 from webcrawl.frontier import Candidate
 
-_FORGOTTEN_SECONDS = 3.0
-"""A server that syncs once a second may lose two in a power failure."""
+_LOSABLE_SECONDS = 3.0
+"""A server that syncs its file once a second may lose two seconds in a power failure."""
 
 
 class EngineRestarts:
-    """Keeps the URLs that the engine took lately, to be said again should another server answer than before."""
+    """Compares the engine's servers with those seen before, and remembers recently added URLs."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -22,21 +22,21 @@ class EngineRestarts:
         self._found: list[str] = []
         self._connections = 0
         self._doubted = True
-        self._taken: deque[tuple[float, Sequence[Candidate]]] = deque()
+        self._recent: deque[tuple[float, Sequence[Candidate]]] = deque()
 
-    def taken(self, batch: Sequence[Candidate]) -> None:
-        """The engine took these just now."""
+    def record(self, batch: Sequence[Candidate]) -> None:
+        """Remembers a batch that the engine has just accepted."""
         now = time.monotonic()
-        self._taken.append((now, batch))
-        while self._taken[0][0] < now - _FORGOTTEN_SECONDS:
-            self._taken.popleft()
+        self._recent.append((now, batch))
+        while self._recent[0][0] < now - _LOSABLE_SECONDS:
+            self._recent.popleft()
 
     def doubt(self) -> None:
-        """The engine was away."""
+        """Makes `detected` ask the engine: it was unavailable."""
         self._doubted = True
 
     async def detected(self) -> bool:
-        """Whether the engine was started again, or has failed over, since the last time that was `handled`."""
+        """Whether the engine was restarted or failed over since the last call of `handled`."""
         if self._doubted or self._engine.connections != self._connections:
             self._doubted, self._connections = True, self._engine.connections
             self._found = await self._engine.servers()
@@ -45,11 +45,11 @@ class EngineRestarts:
         return self._doubted
 
     def handled(self) -> None:
-        """All that has to be done has been done."""
+        """Marks the detected restart as handled."""
         self._servers, self._doubted = self._found, False
 
-    def forgotten(self) -> list[Candidate]:
-        """What the engine took in its last moments, and may not know any more: it does not count as taken."""
-        batches = [batch for _, batch in self._taken]
-        self._taken.clear()
+    def take_recent(self) -> list[Candidate]:
+        """Returns the recently accepted URLs, which the engine may have lost, and forgets them."""
+        batches = [batch for _, batch in self._recent]
+        self._recent.clear()
         return [candidate for batch in batches for candidate in batch]

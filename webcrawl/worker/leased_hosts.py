@@ -1,4 +1,4 @@
-"""The hosts that a worker has leased: what is still to be fetched of each, and whose turn it is."""
+"""The hosts that a worker has leased, their URLs, and the order in which they are due."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ _LOOK_AGAIN_SECONDS = 0.05
 
 
 class Settled(NamedTuple):
-    """What became of a URL, and when that may be told."""
+    """The outcome of a URL, and when it may be reported."""
 
     settlement: Settlement
     after: int = 0
-    """So many of the URLs that this worker found have to be on the server first: its links are among them."""
+    """How many discovered URLs the engine must have first; its links are among them."""
 
 
 @dataclass(slots=True)
 class LeasedHost:
-    """A leased host: URLs not handed out yet, how many are in the air, what can be reported."""
+    """A leased host: URLs not handed out yet, fetches in flight, and outcomes to report."""
 
     lease: Lease
     turn: HostTurn
     concurrency: int
     urls: deque[LeasedURL] = field(default_factory=deque)
-    in_air: int = 0
+    in_flight: int = 0
     unsettled: int = 0
-    """URLs not settled yet, those in `urls` among them."""
+    """URLs not settled yet, including those in `urls`."""
     settled: list[Settled] = field(default_factory=list)
-    """Not reported yet, in their order."""
+    """Outcomes not reported yet, in order."""
     drained: bool = False
-    """The server had no further URLs when last asked."""
+    """The engine had no further URLs when last asked."""
     leaving: bool = False
-    """Nothing more is handed out: it is to be given back as soon as nothing of it is in the air."""
+    """No more URLs are handed out, and the host is released when no fetch is in flight."""
 
     def settle(self, settled: Settled) -> None:
         """Records the outcome of a URL."""
@@ -70,9 +70,9 @@ class LeasedHost:
 
 
 class LeasedHosts:
-    """Hands out URLs in the order in which their hosts may be asked. `wake` is called when that order changes.
+    """Hands out URLs in the order in which their hosts are due. `wake` is called when that order changes.
 
-    Each host has a place among the `turns` for as long as it is leased.
+    Each leased host is open in `turns`.
     """
 
     def __init__(self, turns: Turns, wake: Callable[[], None]) -> None:
@@ -96,24 +96,24 @@ class LeasedHosts:
         return name in self._hosts
 
     def of(self, name: str, token: int) -> LeasedHost | None:
-        """The host, if it is still leased under this token."""
+        """Returns the host if it is still leased under this token."""
         host = self._hosts.get(name)
         return host if host is not None and host.lease.token == token else None
 
     def token(self, name: str) -> int:
-        """The fencing token of a host's lease; -1 when there is none."""
+        """Returns the fencing token of a host's lease; -1 if it has none."""
         host = self._hosts.get(name)
         return host.lease.token if host else -1
 
     def open(self, lease: Lease, until: float) -> None:
-        """A host was leased, until this monotonic time at least: hand out the URLs of its lease."""
+        """Adds a leased host with its URLs; the lease lasts until the monotonic time `until`."""
         turn = self._turns.open(lease.host, failures=lease.failures, delay=lease.delay, valid_until=until)
         host = LeasedHost(lease, turn, self._turns.config_of(lease.host).concurrency)
         self._hosts[lease.host] = host
         self.add_urls(host, lease.urls)
 
     def extend(self, lease: Lease, until: float) -> bool:
-        """A lease lasts longer than was known; True when an operator has set another delay for the host."""
+        """Extends a lease; returns True if an operator has changed the host's delay."""
         self._turns.extend(lease.host, until)
         return self._turns.set_delay(lease.host, lease.delay)
 
@@ -123,26 +123,29 @@ class LeasedHosts:
         self._schedule(host)
 
     def drop(self, name: str) -> None:
-        """The host is no longer leased."""
+        """Removes a host that was released."""
         del self._hosts[name]
         self._turns.close(name)
 
     def lose(self, name: str) -> None:
-        """The host is no longer leased, and not because it was given back."""
+        """Removes a host whose lease was lost."""
         self._lost.append(name)
         self.drop(name)
 
     def take_lost(self) -> list[str]:
-        """The names of those that were lost since last asked."""
+        """Returns the hosts whose leases were lost since the last call."""
         lost, self._lost = self._lost, []
         return lost
 
     def next(self, now: float, allowed: Callable[[], bool]) -> LeasedURL | None:
-        """A URL whose host may be asked at the monotonic time `now`, if one more is `allowed`, or None."""
+        """Returns a URL whose host may be asked at the monotonic time `now`, or None.
+
+        `allowed` is called before a URL is handed out, and may prevent it.
+        """
         while self._due and self._due[0][0] <= now:
             _, _, name = heapq.heappop(self._due)
             host = self._hosts.get(name)
-            if host is None or not host.urls or host.in_air >= host.concurrency or host.leaving:
+            if host is None or not host.urls or host.in_flight >= host.concurrency or host.leaving:
                 continue
             if not host.turn.may_start(now):
                 self._schedule(host)
@@ -150,31 +153,31 @@ class LeasedHosts:
             if not allowed():
                 heapq.heappush(self._due, (now, next(self._order), name))
                 return None
-            host.in_air += 1
+            host.in_flight += 1
             url = host.urls.popleft()
             self._schedule(host)
             return url
         return None
 
     def next_at(self) -> float:
-        """The monotonic time at which `next` may have something; infinite when nothing is scheduled."""
+        """Returns the monotonic time at which `next` may have a URL; infinite when nothing is scheduled."""
         return self._due[0][0] if self._due else math.inf
 
     def finish_fetch(self, host: LeasedHost) -> None:
-        """A fetch is over, well or not."""
-        host.in_air -= 1
+        """Ends a fetch, successful or not."""
+        host.in_flight -= 1
         self._schedule(host)
 
     def reschedule(self, name: str) -> None:
-        """The host, if it is leased, may be asked at another time than was thought."""
+        """Updates when a host is due, if it is leased."""
         if host := self._hosts.get(name):
             self._schedule(host)
 
     def _schedule(self, host: LeasedHost) -> None:
-        if host.urls and host.in_air < host.concurrency and not host.leaving:
+        if host.urls and host.in_flight < host.concurrency and not host.leaving:
             due = host.turn.ready_at
             if math.isinf(due):
-                # something else of the host is on its way, such as its robots.txt: nobody tells when it lands
+                # another request to the host is in flight, such as its robots.txt, and its end is not announced
                 due = time.monotonic() + _LOOK_AGAIN_SECONDS
             heapq.heappush(self._due, (due, next(self._order), host.lease.host))
             self._wake()

@@ -1,4 +1,4 @@
-"""Which workers a crawl has, and which shards this one serves."""
+"""The workers of a crawl, and the shards that each one serves."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _LENT_SECONDS = 2.0
 
 
 class Membership:
-    """One worker's view of the crawl's workers, as fresh as its last `update`.
+    """One worker's view of the membership, as of its last `update`.
 
-    Each shard is served by one worker, chosen by rendezvous hashing (Thaler and Ravishankar 1998): a worker that comes
-    or goes moves only its own share. A shard may be served by a second one for the sake of what only that one can do.
+    Rendezvous hashing (Thaler and Ravishankar 1998) chooses one worker for each shard, so a worker that joins or leaves
+    moves only its own share. A worker also serves shards with requests that only its process can make.
     """
 
     def __init__(self, crawl: Crawl, shards: int) -> None:
@@ -33,37 +33,41 @@ class Membership:
         self._dead: set[str] = set()
 
     async def update(self) -> None:
-        """Ask the server who is there."""
+        """Reads the live workers from the engine."""
         doubted, self._doubted = self._doubted, set()
         workers, holding = await asyncio.gather(self._crawl.workers.names(), self._crawl.workers.holding())
         self.peers = frozenset({*workers, self._crawl.worker})
-        # who has no room to store pages leaves its share to those who have, if there are any
+        # workers that hold leave their shards to the others, if there are any
         self._owners = self.peers - holding.keys() or self.peers
         self._dead |= doubted - self.peers
         self._own = [shard for shard in range(self._all) if self._owner(shard) == self._crawl.worker]
 
     def is_dead(self, worker: str) -> bool:
-        """Whether a worker, found in the frontier's data just now, was known to be gone after that."""
+        """Whether a worker is known to be dead.
+
+        A worker named by an entry may be newer than the last `update`. It counts as dead only if a later update does
+        not list it either.
+        """
         if worker not in self.peers:
             self._doubted.add(worker)
         return worker in self._dead
 
     def serves(self, shard: int) -> bool:
-        """Whether hosts of a shard are to be kept by this worker."""
+        """Whether this worker keeps hosts of a shard."""
         return (shard in self._own and shard not in self._lent) or self._wanted[shard] > 0
 
     def served(self) -> list[int]:
-        """The shards to lease hosts from now."""
+        """Returns the shards to lease hosts from now."""
         now = time.monotonic()
         self._lent = {shard: until for shard, until in self._lent.items() if until > now}
         return [shard for shard in range(self._all) if self.serves(shard)]
 
     def want(self, shard: int, more: int = 1) -> None:
-        """This worker has something (or so much less, when negative) for a shard that nobody else can do."""
+        """Counts requests of a shard that only this process can make; `more` is negative when they are done."""
         self._wanted[shard] += more
 
     def lend(self, shard: int) -> None:
-        """Leave a shard to a worker that wants it, for a moment."""
+        """Leaves a shard to another worker for two seconds."""
         self._lent[shard] = time.monotonic() + _LENT_SECONDS
 
     def _owner(self, shard: int) -> str:

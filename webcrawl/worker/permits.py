@@ -1,4 +1,4 @@
-"""The part of a crawl's page limit that one worker has reserved."""
+"""The part of the crawl's page limit that one worker has reserved."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from webcrawl.frontier import Crawl
 
 
 class Permits:
-    """One permit a page. `limit` 0 means that there is none.
+    """One permit for each page. A `limit` of 0 means no limit.
 
-    A URL takes a permit when it is handed out; when it turns out to be no page, its permit serves another. Reserved
-    permits are counted for the whole crawl, so the limit holds exactly, however many workers there are. Those of a
-    worker that is not heard of are given to others: should it live after all, only what it had in the air comes on top.
+    Each URL takes a permit when it is handed out, and returns it if it turns out to be no page. The engine counts all
+    reserved permits of the crawl, so the limit holds exactly for any number of workers. Permits of a worker without
+    heartbeats go to others; if it is alive after all, only its fetches in flight exceed the limit.
     """
 
     def __init__(self, crawl: Crawl, limit: int) -> None:
@@ -22,12 +22,12 @@ class Permits:
         self._free = 0
         self._used = 0
         self.valid_until = math.inf
-        """Monotonic time at which the server may have given the free ones to others."""
+        """Monotonic time at which the engine may have given the free permits to others."""
         self.short = False
-        """One was wanted and there was none: `reserve` should be called."""
+        """A permit was wanted and none was free: call `reserve`."""
 
     def take(self) -> bool:
-        """Take one, or say that there is none just now."""
+        """Takes a permit; returns False if none is free."""
         if not self._limit:
             return True
         if time.monotonic() > self.valid_until:
@@ -39,31 +39,31 @@ class Permits:
         return False
 
     def settle(self, *, page: bool) -> None:
-        """What had a permit has been fetched: it was a page, or not."""
+        """Uses the permit of a URL that was a page, or frees it."""
         if page:
             self._used += 1
         else:
             self._free += 1
 
     def give_back(self) -> None:
-        """Nothing needs the free ones just now: others may."""
+        """Returns the free permits to the crawl."""
         self._used += self._free
         self._free = 0
 
     def take_used(self) -> int:
-        """Permits used or given back since last asked: to be taken off the reservation, with the pages counted."""
+        """Returns how many permits were used or given back since the last call."""
         used, self._used = self._used, 0
         return used if self._limit else 0
 
     async def reserve(self, wanted: int) -> bool:
-        """Reserve some more when short; True when there are any."""
+        """Reserves up to `wanted` permits if none is free; returns whether any is free now."""
         if self._free <= 0:
             granted = await self._crawl.workers.reserve_pages(max(1, wanted), self._limit)
-            self._free += granted  # not before: one may have been settled while this was asked
+            self._free += granted  # after the await, because a URL may have been settled meanwhile
         if self._free > 0:
             self.short = False
         return not self.short
 
     async def exhausted(self) -> bool:
-        """Whether all pages of the limit are there."""
+        """Whether the crawl has as many pages as the limit allows."""
         return (await self._crawl.totals()).get("pages", 0) >= self._limit

@@ -1,4 +1,4 @@
-"""Gopher (RFC 1436): a selector goes out, and what comes until the connection ends is the document."""
+"""Gopher (RFC 1436): the client sends a selector, the server sends the document and closes the connection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MENUS = (b"", b"1", b"7")
 
 
 class GopherDownloadHandler(Protocol):
-    """Menus become pages of links; everything else is what its bytes are."""
+    """Converts menus to pages of links, and passes on other documents unchanged."""
 
     default_port = 70
 

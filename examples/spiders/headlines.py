@@ -1,4 +1,4 @@
-"""Stores every page and follows every link, and writes the headlines into a file of their own."""
+"""Stores every page, follows every link, and writes the headlines to a separate file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spiders.base import BroadSpider
 
 @dataclass
 class Headline:
-    """What this spider is after."""
+    """The headline of a page."""
 
     url: str
     text: str

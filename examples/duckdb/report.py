@@ -1,4 +1,4 @@
-"""What is in an export of a crawl: `python examples/duckdb/report.py FOLDER`, with duckdb installed."""
+"""Prints a report of an exported crawl: `python examples/duckdb/report.py FOLDER`. Needs duckdb."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ QUESTIONS = {
 
 def main(folder: str) -> None:
     database = duckdb.connect()
-    # times are shown as they are stored
+    # show times as they are stored
     database.execute("SET TimeZone = 'UTC'")
     files = database.from_parquet(f"{folder}/**/*.parquet", hive_partitioning=True)
     files.create_view("pages")

@@ -1,4 +1,4 @@
-"""Counts the pages of each host while a crawl goes on: any Redis client can listen, nothing of webcrawl is needed.
+"""Counts the pages of each host while a crawl runs. Any Redis client can listen; webcrawl is not needed.
 
 python examples/listeners/hosts.py redis://localhost:6379/0 broad
 """
@@ -20,18 +20,17 @@ def main(url: str, crawl: str, rounds: int = sys.maxsize) -> None:
     try:
         client.xgroup_create(stream, GROUP, id="0", mkstream=True)
     except redis.ResponseError as error:
-        if "BUSYGROUP" not in str(
-            error
-        ):  # the group is there from an earlier run, and goes on where that stopped
+        # the group exists from an earlier run, and continues where that stopped
+        if "BUSYGROUP" not in str(error):
             raise
     hosts: Counter[str] = Counter()
-    # first what an earlier run got and did not finish, then what is new
+    # first the pages that an earlier run received and did not finish, then new ones
     place = "0"
     for _ in range(rounds):
         found = client.xreadgroup(GROUP, READER, {stream: place}, count=100, block=1000)
         entries = found[0][1] if found else []
         for _, fields in entries:
-            if fields:  # or the stream has forgotten the page since that run
+            if fields:  # empty if the stream has dropped the page since that run
                 hosts[json.loads(fields["page"])["host"]] += 1
         if entries:
             client.xack(stream, GROUP, *(number for number, _ in entries))

@@ -1,4 +1,4 @@
-"""Lists that show more when a button is pressed: it is pressed before the page is read."""
+"""Presses the button of lists that show more entries when it is pressed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scrapy_playwright.page import PageMethod
 
 
 async def show_more(page: Page) -> None:
-    """Press the button as long as there is one, twenty times at most."""
+    """Presses the button as long as it is visible, at most twenty times."""
     button = page.locator("button.more")
     for _ in range(20):
         if not await button.is_visible():
@@ -18,7 +18,7 @@ async def show_more(page: Page) -> None:
 
 
 class ShowMoreMiddleware:
-    """Tells what is to be done with the pages of lists, where RENDER has them rendered."""
+    """Sets what the browser does with rendered lists."""
 
     def process_request(self, request: Request) -> None:
         if "/list" in request.url:

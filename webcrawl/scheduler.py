@@ -17,11 +17,10 @@ from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.defer import deferred_from_coro
-from scrapy.utils.misc import load_object
 from scrapy_redis.scheduler import Scheduler as RedisScheduler
 from twisted.internet.defer import Deferred
 
-from webcrawl.crawler.components import FailureJudge, Pacer
+from webcrawl.crawler.components import FailureJudge, Pacer, enabled_pipelines
 from webcrawl.crawler.scheduling.requests import to_candidate, to_request
 from webcrawl.crawler.scheduling.start_urls import Feeding, is_fed
 from webcrawl.crawler.scheduling.tasks import Tasks
@@ -143,12 +142,12 @@ class FrontierScheduler(RedisScheduler):
     async def _open(self) -> None:
         session = self.session
         try:
-            session.components.collect_reads(self.spider, self._pipelines())
+            session.components.collect_reads(self.spider, enabled_pipelines(self.crawler))
             await session.open()
         except CrawlError as error:
             logger.critical("%s", error)
             # only when all components are open can Scrapy close them in order
-            self.crawler.signals.connect(self._refuse, signals.spider_opened)
+            self.crawler.signals.connect(_refuse, signals.spider_opened)
             await session.close()
             return
         worker = self._make_worker()
@@ -166,12 +165,6 @@ class FrontierScheduler(RedisScheduler):
         if is_fed(self.spider):
             self._feeding = Feeding(self.crawler, session, worker)
 
-    def _pipelines(self) -> list[Any]:
-        """The enabled item pipelines."""
-        paths = self.crawler.settings.getwithbase("ITEM_PIPELINES")
-        enabled = [load_object(path) for path, order in paths.items() if order is not None]
-        return [self.crawler.get_item_pipeline(pipeline_class) for pipeline_class in enabled]
-
     def _make_worker(self) -> Worker:
         session, connection = self.session, self.session.connection
         return Worker(
@@ -184,9 +177,6 @@ class FrontierScheduler(RedisScheduler):
             tails=connection.tails,
             backpressure=session.backpressure,
         )
-
-    def _refuse(self) -> None:
-        raise CloseSpider("cannot_start")
 
     @property
     def _engine_slot(self) -> Any:
@@ -251,3 +241,7 @@ class FrontierScheduler(RedisScheduler):
     def _wake_engine(self) -> None:
         if not self._ending:
             self._engine_slot.nextcall.schedule()
+
+
+def _refuse() -> None:
+    raise CloseSpider("cannot_start")

@@ -70,6 +70,6 @@ class Command(SessionCommand):
         counts = await connection.frontier.counts()
         paused = " It was paused, and still is: scrapy resume." if await connection.crawl.paused() else ""
         print(
-            f"Crawl {connection.keys.crawl!r} is in {connection.place}: {counts.open:,} URLs to crawl, "
+            f"Crawl {connection.keys.crawl!r} is in {connection.server}: {counts.open:,} URLs to crawl, "
             f"{counts.seen:,} seen. Go on with FRONTIER_SHARDS={connection.keys.shards}.{paused}"
         )

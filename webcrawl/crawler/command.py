@@ -66,9 +66,9 @@ class SessionCommand(ScrapyCommand):
         session = Session(self.settings, name)
         try:
             if self.needs_engine:
-                embedded = session.connection.config.url is None
+                embedded = session.connection.server.is_embedded
                 if self.needs_crawl and embedded and not (session.stores.data_dir / "engine").exists():
-                    raise StoreError(f"nothing was crawled into {session.connection.place}")
+                    raise StoreError(f"nothing was crawled into {session.connection.server}")
                 await session.connection.connect()
             await self.work(session, args, opts)
         finally:
@@ -78,7 +78,9 @@ class SessionCommand(ScrapyCommand):
 async def check_crawl(session: Session) -> None:
     """Take the crawl that is meant as it was begun; raises StoreError when it never was."""
     if not await session.connection.adopt_shards():
-        raise StoreError(f"there is no crawl {session.connection.keys.crawl!r} in {session.connection.place}")
+        raise StoreError(
+            f"there is no crawl {session.connection.keys.crawl!r} in {session.connection.server}"
+        )
 
 
 def existing_metadata(session: Session) -> Metadata:
@@ -127,7 +129,7 @@ def crawl_settings(loader: SpiderLoaderProtocol, settings: BaseSettings, name: s
     spider, settings = loader.load(name), settings.copy()
     spider.update_settings(settings)
     session = Session(settings, name)
-    if issubclass(spider, RedisMixin) and session.connection.config.url is None:
+    if issubclass(spider, RedisMixin) and session.connection.server.is_embedded:
         raise ConfigurationError(
             f"REDIS_URL is needed: spider {name!r} takes its start URLs from a server that others must reach too"
         )

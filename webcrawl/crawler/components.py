@@ -25,6 +25,8 @@ from enum import Flag
 from typing import Any, TypeVar
 
 from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.utils.misc import load_object
 
 from webcrawl.errors import ConfigurationError
 
@@ -112,6 +114,13 @@ class Components:
         self.keep_trees = bool(later & (Reads.TREE | Reads.FACTS))
         self.read_tree, self.read_facts = Reads.TREE in reads, Reads.FACTS in reads
         self.read_simhash = Reads.SIMHASH in reads
+
+
+def enabled_pipelines(crawler: Crawler) -> list[Any]:
+    """The item pipelines of a crawler whose engine exists."""
+    paths = crawler.settings.getwithbase("ITEM_PIPELINES")
+    classes = [load_object(path) for path, order in paths.items() if order is not None]
+    return [crawler.get_item_pipeline(pipeline_class) for pipeline_class in classes]
 
 
 def declared_reads(component: Any, default: Reads) -> Reads:

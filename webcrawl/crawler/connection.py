@@ -41,6 +41,51 @@ class JoinedCrawl:
     """An operator had paused it."""
 
 
+class Server:
+    """The engine's server: the one of REDIS_URL, or an embedded one in DATA_DIR, which this process starts."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.config = config
+        self._embedded: Any = None
+
+    def __str__(self) -> str:
+        return "the server of REDIS_URL" if self.config.url else f"DATA_DIR {str(self.config.data_dir)!r}"
+
+    @property
+    def is_embedded(self) -> bool:
+        return self.config.url is None
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether it is embedded and no other process uses it."""
+        return self._embedded is not None and bool(self._embedded.first)
+
+    def start(self, to_crawl: bool) -> str:
+        """The URL to connect to; raises EngineUnavailable, EngineError.
+
+        `to_crawl`: other processes cannot start before `admit_others`, if this one is the first.
+        """
+        if self.config.url is not None:
+            return self.config.url
+        try:
+            from webcrawl.engine.embedded import EmbeddedEngine
+        except ImportError as error:
+            raise EngineUnavailable(
+                "no embedded engine on this platform: set REDIS_URL to a Valkey or Redis server, version 7 or newer"
+            ) from error
+        self._embedded = EmbeddedEngine(self.config.data_dir)
+        return str(self._embedded.start(clears_up=to_crawl))
+
+    def admit_others(self) -> None:
+        """Let other processes start."""
+        self._embedded.admit_others()
+
+    def stop(self) -> None:
+        """Leave an embedded server; the last process to leave stops it."""
+        if self._embedded is not None:
+            self._embedded.stop()
+
+
 class Connection:
     """Engine, frontier and crawl record. `connect` makes them; `open` also begins the crawl or resumes it."""
 
@@ -57,7 +102,7 @@ class Connection:
         spill_uri: str | None,
         object_stores: Mapping[str, str],
     ) -> None:
-        self.config = config
+        self.server = Server(config)
         self.keys = Keys(frontier.crawl_id, frontier.shards)
         self.worker = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
         """The name of this process in the engine."""
@@ -69,22 +114,15 @@ class Connection:
         self._turns = turns
         self._spill_uri = spill_uri
         self._object_stores = object_stores
-        self._embedded: Any = None
         self._clears_on_close = False
-
-    @property
-    def place(self) -> str:
-        """Where the engine is, for messages."""
-        return "the server of REDIS_URL" if self.config.url else f"DATA_DIR {str(self.config.data_dir)!r}"
 
     async def connect(self, *, to_crawl: bool = False) -> None:
         """Start or reach the engine; raises EngineUnavailable, EngineError.
 
         `to_crawl`: keep other processes from starting until `open` has cleared up after dead ones.
         """
-        config = self._frontier_config
-        url = self.config.url or self._start_embedded(to_crawl)
-        self.engine = Engine(url, self.config.parameters, embedded=not self.config.url)
+        config, server = self._frontier_config, self.server
+        self.engine = Engine(server.start(to_crawl), server.config.parameters, embedded=server.is_embedded)
         await self.engine.check()
         self.frontier = Frontier(
             self.engine,
@@ -100,7 +138,7 @@ class Connection:
         self.crawl = Crawl(self.engine, self.keys, self.worker, min(config.lease_seconds, _WORKER_SECONDS))
         self.tails = Tails(self.engine, self.keys, self.crawl, self._spill_uri, self._object_stores)
         if config.bloom:
-            self.bloom = BloomSeen(self.config.data_dir / "seen" / f"{self.keys.crawl}.bloom")
+            self.bloom = BloomSeen(server.config.data_dir / "seen" / f"{self.keys.crawl}.bloom")
         self.is_open = True
 
     async def adopt_shards(self) -> bool:
@@ -165,8 +203,7 @@ class Connection:
             if self._clears_on_close:
                 await self.clear()
             await self.engine.close()
-        if self._embedded is not None:
-            self._embedded.stop()
+        self.server.stop()
 
     async def _join(self) -> JoinedCrawl:
         if self._frontier_config.flush_on_start:
@@ -175,24 +212,14 @@ class Connection:
         await self.begin_tails()
         if await self.crawl.limits_changed(self.frontier.host_limits):
             await self.frontier.review()
-        if self._embedded is not None and self._embedded.first:
+        if self.server.is_exclusive:
             # no other process uses this engine: every worker and lease it knows is dead
             await self.crawl.workers.forget()
             await self.frontier.reap(everything=True, delay=self._turns.config.delay)
-            self._embedded.admit_others()
+            self.server.admit_others()
         counts = await self.frontier.counts()
         has_urls = counts.added > 0
         resumed = has_urls and not await self.crawl.workers.names()
         return JoinedCrawl(
             has_urls, resumed, finished=resumed and not counts.open, paused=await self.crawl.paused()
         )
-
-    def _start_embedded(self, to_crawl: bool) -> str:
-        try:
-            from webcrawl.engine.embedded import EmbeddedEngine
-        except ImportError as error:
-            raise EngineUnavailable(
-                "no embedded engine on this platform: set REDIS_URL to a Valkey or Redis server, version 7 or newer"
-            ) from error
-        self._embedded = EmbeddedEngine(self.config.data_dir)
-        return str(self._embedded.start(clears_up=to_crawl))

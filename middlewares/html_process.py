@@ -27,7 +27,7 @@ LEAST_BYTES = 4_096
 _COPIES = 20_000
 
 
-class OutlineMiddleware:
+class HtmlProcessMiddleware:
     """See `webcrawl.documents.html.outline_process`; a document of which the process dies is `refused`.
 
     Not where its tree is wanted here all the same. Of a page with bytes that were met lately no facts are asked for: it

@@ -17,7 +17,7 @@ from webcrawl.documents.document import Document
 from webcrawl.documents.html.timed_parse import BYTES, Trial, is_large
 
 
-class LargeHTMLMiddleware:
+class LargeHtmlMiddleware:
     """See `webcrawl.documents.html.timed_parse`; a document that does not stand its trial is `refused`."""
 
     def __init__(self, session: Session) -> None:

@@ -9,7 +9,7 @@ from scrapy.http import Response
 from webcrawl.crawler.responses import length_of
 
 
-class DownloaderStatsMiddleware(DownloaderStats):
+class StatsMiddleware(DownloaderStats):
     """The same stats; Scrapy's own would read a body from its file to learn its length."""
 
     def process_response(

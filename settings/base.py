@@ -48,10 +48,10 @@ DOWNLOADER_MIDDLEWARES = {
     "middlewares.robots.RobotsMiddleware": 100,
     # a redirect is stored after it has been decoded and parsed
     "middlewares.redirect.RedirectMiddleware": 570,
-    "middlewares.outline.OutlineMiddleware": 575,
-    "middlewares.large_html.LargeHTMLMiddleware": 580,
+    "middlewares.html_process.HtmlProcessMiddleware": 575,
+    "middlewares.large_html.LargeHtmlMiddleware": 580,
     "middlewares.decoding.DecodingMiddleware": 590,
-    "middlewares.stats.DownloaderStatsMiddleware": 850,
+    "middlewares.stats.StatsMiddleware": 850,
     "middlewares.revisit.RevisitMiddleware": 930,
     "middlewares.dns.DnsMiddleware": 940,
     "middlewares.politeness.PolitenessMiddleware": 950,

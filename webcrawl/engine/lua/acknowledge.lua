@@ -1,16 +1,16 @@
 #!lua flags=allow-oom
--- Settle URLs of a leased host: finished ones leave, failed ones come back later, hopeless ones become dead letters.
+-- Settles URLs of a leased host: removes finished ones, delays failed ones, and makes dead letters of the rest.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
--- ARGV    host, token, lease ms, more: URLs wanted on top, pause ms (-1 = keep the lease), failures, quiet ms,
---         gap ms that the worker keeps between two requests, the budget of a host that has none of its own,
---         share of lower levels in thousandths, then per URL: index, "done" | "again" | "retry" | "dead", delay ms,
---         reason, pages and bytes got
---         What was settled before, since a report comes again when its reply was lost, is passed over.
--- reply   {} when the lease has been lost (nothing is changed, but a blocked host that is given back is free), else
---         {1, index, entry, index, entry...}: the new URLs
+-- ARGV    host, token, lease ms, further URLs wanted, pause ms (-1 = keep the lease), failures, quiet ms,
+--         gap ms between two requests of the worker, limits of hosts without limits of their own,
+--         share of lower levels in thousandths, then for each URL: index, "done" | "again" | "retry" | "dead",
+--         delay ms, reason, pages, bytes. URLs that were settled before are skipped: a report whose reply was
+--         lost is repeated.
+-- reply   {} if the lease was lost (nothing changes, but a blocked host that is released becomes free), else
+--         {1, index, entry, index, entry...} with the further URLs
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local host, more, pause = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[5])
-local LEASE_FIELDS = 3 -- of a lease that are no URLs
+local LEASE_FIELDS = 3 -- fields of a lease besides its URLs: token, worker, next
 local key, N = P .. 'lease:' .. host, P .. 'n'
 
 local function free()
@@ -20,7 +20,7 @@ end
 
 if not holds(P, H, host, ARGV[2]) then
   redis.call('HINCRBY', N, 'refused', 1)
-  -- the lease was taken back, the host not yet
+  -- the lease was taken back, but the host is still held for it
   if pause >= 0 and is_holder(P, H, host, ARGV[2]) then free() end
   return {}
 end
@@ -36,12 +36,12 @@ for i = 11, #ARGV, 6 do
     if verdict == 'done' then
       redis.call('HINCRBY', N, 'done', 1)
     elseif verdict == 'again' then
-      -- the same URL rescheduled twice comes back once, at the later time
+      -- a URL that is rescheduled twice comes back once, at the later time
       redis.call('HINCRBY', N, 'done', 1)
       local member = delayed('-', host, dated(anew(entry)))
       redis.call('HINCRBY', N, 'scheduled', redis.call('ZADD', P .. 'scheduled', now + ARGV[i + 2], member))
     elseif verdict == 'retry' then
-      -- numbered with as many digits each: what is due in one millisecond comes back in this order
+      -- padded, so that entries due in the same millisecond keep their order
       local serial = string.format('%015.0f', redis.call('HINCRBY', N, 'serial', 1))
       local member = delayed(serial, host, counted(entry, 1, 0, 0))
       redis.call('HINCRBY', N, 'later', redis.call('ZADD', P .. 'later', now + ARGV[i + 2], member))

@@ -1,7 +1,7 @@
--- Seen test and enqueue of one batch of URLs, in one step.
+-- Tests a batch of URLs against the seen set, and queues the new ones.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
--- ARGV    per host: host, n, then n times: mark ("" = no seen test, "!..." = queued though seen), entry
--- reply   one character a URL, in order: "1" queued, "0" known, or deeper than the host's limit
+-- ARGV    for each host: host, n, then n times: mark ("" = no seen test, "!..." = queue even if seen), entry
+-- reply   one character for each URL, in order: "1" queued, "0" seen before or deeper than the host's limit
 local P, now = KEYS[1], now_ms()
 local N = P .. 'n'
 local known = seen_set(P .. 'seen:', N)

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- A part of a condemned host's queue was read from the store, or is lost: its URLs are dead letters here.
+-- Makes dead letters of a part of a given-up host's queue, which was read from the store or is lost.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    letter (the element of "condemned"), "found" or "lost", entries
--- reply   1; 0 when somebody else has done it
+-- reply   1; 0 if another worker has done it
 local P, now, letter = KEYS[1], now_ms(), ARGV[1]
 if redis.call('LREM', P .. 'condemned', 1, letter) == 0 then return 0 end
 local host, reason, descriptor, time = unpack(cmsgpack.unpack(letter))

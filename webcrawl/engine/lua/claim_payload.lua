@@ -1,8 +1,8 @@
--- Who had this payload first? Remembers the asker when nobody had, and instead of one that was not stored in time.
+-- Returns the first page with a payload, and makes the caller's page the first one if there is none or if the first one
+-- was not stored in time.
 -- KEYS[1] a bucket of the checksum index
--- ARGV    checksum, time, URL and reading of the asker (see keys.py), seconds that a first one has to be stored
--- reply   those three of the first with this checksum (the asker's own when it is the first), behind a "?" until it is
---         stored
+-- ARGV    checksum, "time URL reading" of the caller's page (see keys.py), seconds in which a first page must be stored
+-- reply   "time URL reading" of the first page, after a "?" until it is stored
 local first = redis.call('HGET', KEYS[1], ARGV[1])
 local before, other = string.match(first or '', '^%??(%S+) (%S+)')
 local now, mine = string.match(ARGV[2], '^(%S+) (%S+)')

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Give a host up: what is queued for it becomes dead letters, at most a batch of it a call. What is in the store is
--- counted as dead and stays there, but for a little that workers read and bury.
+-- Gives a host up: makes dead letters of its queued URLs, at most one batch in a call. URLs in the store count as dead
+-- letters and stay there, except for a few that workers read and bury.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    host, reason, batch
--- reply   {URLs buried or set aside by this call, 1 when there are more: call again}
+-- reply   {URLs that became dead letters, 1 if there are more: call again}
 local P, now, host, reason, batch = KEYS[1], now_ms(), ARGV[1], ARGV[2], tonumber(ARGV[3])
 local record, aside = record_of(P, host), 0
 local mask = record.mask

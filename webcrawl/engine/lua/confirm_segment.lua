@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- A segment is in the store: its parts leave the outboxes, as far as they are still there.
+-- Confirms that a segment is in the store: removes its parts from the outboxes, if they are still there.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
--- ARGV    name of the segment, then per part, in the order of plan_spill.lua: queue, offset, length, URLs, checksum
--- reply   how many parts are in use now; none when the segment was announced too long ago and may be gone
+-- ARGV    name of the segment, then for each part, in the order of plan_spill.lua: queue, offset, length, URLs, checksum
+-- reply   how many parts are in use now; 0 if the segment was announced too long ago and may be deleted
 local P, conf, name, used = KEYS[1], conf_of(KEYS[1]), ARGV[1], 0
 local announced = tonumber(redis.call('ZSCORE', P .. 'unused', name))
 if not announced or announced < 0 then return 0 end

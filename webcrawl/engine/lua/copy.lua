@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- The queues of some hosts, for a checkpoint.
+-- Returns the queues of some hosts, for a checkpoint.
 -- KEYS[1] the crawl's prefix in this shard
 -- ARGV    most entries, hosts
--- reply   per host, as many as there is room for and one at least: {host, {queue...}}. A queue is {level, {part...},
---         {entry...}, {entry...}}: its parts in the store, its hot list, its outbox; or {level, {part...}}, when the lists
---         are too long. They are to be read by copy_piece.lua, and until then nothing moves from them to the store.
+-- reply   {host, {queue...}} for each host, for at least one and as many as fit. A queue is {level, {part...},
+--         {entry...}, {entry...}}: its parts in the store, hot list and outbox. If the lists are too long it is
+--         {level, {part...}}: copy_piece.lua reads the lists, and nothing moves from them to the store meanwhile.
 local P, room, reply = KEYS[1], tonumber(ARGV[1]), {}
 
 local function all_of(key) return redis.call('LRANGE', key, 0, -1) end

@@ -1,9 +1,8 @@
 #!lua flags=allow-oom
--- The heartbeat of a worker: its leases last longer from now on, and it hears what an operator says of its hosts.
+-- Extends the leases of a worker, and returns the delays that operators set for its hosts.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    lease ms, then pairs: host, token
--- reply   for each, in order, the delay in ms that an operator set for the host: -1 when there is none, -2 when the lease
---         has been lost
+-- reply   for each host, in order: the operator's delay in ms, -1 without one, -2 if the lease was lost
 local P, H, delays = KEYS[1], KEYS[2], {}
 local expiry = now_ms() + ARGV[1]
 for i = 2, #ARGV, 2 do

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Hold a shard for one checkpoint: from now on what leaves its place is written into a journal.
+-- Holds a shard for one checkpoint: entries that leave their places are written to a journal.
 -- KEYS[1] the crawl's prefix in this shard
 -- ARGV    "begin" | "renew" | "end", name of the checkpoint, ms that the hold lasts
--- reply   who holds the shard; "" when nobody does
+-- reply   name of the checkpoint that holds the shard; "" without one
 local P, step, name = KEYS[1], ARGV[1], ARGV[2]
 local key, journal, reading = P .. 'copying', P .. 'moved', P .. 'reading'
 local holder = redis.call('GET', key) or ''

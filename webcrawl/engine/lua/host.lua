@@ -1,7 +1,7 @@
--- What an operator says of a host, which may not have been met yet.
+-- Stores an operator's setting for a host, known or not.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
--- ARGV    host, "delay" (ms, -1 = no longer) or "until" (ms from now: not given to a worker before;
---         never sooner than was said before), value
+-- ARGV    host, "delay" (ms between requests, -1 = none) or "until" (ms from now before which it is not leased; an
+--         earlier time than the stored one changes nothing), value
 -- reply   1
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local host, field, value = ARGV[1], ARGV[2], tonumber(ARGV[3])

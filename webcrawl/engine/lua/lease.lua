@@ -1,17 +1,17 @@
 #!lua flags=allow-oom
--- Lease ready hosts, each with its first URLs, to one worker.
+-- Leases ready hosts, each with its first URLs, to one worker.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
--- ARGV    worker, hosts wanted, URLs a host, lease ms, share of lower levels in thousandths,
---         the budget of a host that has none of its own: "pages bytes" ("-" = no limit), the crawl's weight,
---         caller, number of the call: larger than any before of this caller in this shard
--- reply   per host: {host, token, failures, delay ms or -1, {index, entry, index, entry...}}
+-- ARGV    worker, hosts wanted, URLs for each host, lease ms, share of lower levels in thousandths,
+--         limits of hosts without limits of their own: "pages bytes depth" ("-" = none), the crawl's weight,
+--         caller, number of the call, which grows with each call of this caller in this shard
+-- reply   {host, token, failures, delay ms or -1, {index, entry, index, entry...}} for each host
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local wanted, urls, lease_ms = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local share, limits, weight = tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
 local LOOK_AGAIN, QUANTUM, MOST_PASSED_OVER = 200, 5, 1000
 local leases, given, passed_over = {}, {}, 0
 
--- a late call, whose caller has given up waiting for its reply
+-- a delayed call, whose caller no longer waits for the reply
 if tonumber(ARGV[9]) <= last_given(P, ARGV[8]) then return leases end
 
 wake(P, H, 'later', now)
@@ -23,7 +23,7 @@ local function lease(record, level)
   local known = redis.call('HMGET', H .. host, 'until', 'held', 'shares')
   local due, held = tonumber(known[1]) or 0, tonumber(known[2]) or 0
   local shares = known[3] and cmsgpack.unpack(known[3])
-  -- politeness is the host's, not the crawl's: another crawl may hold it, and give it back at any time
+  -- crawls share the politeness of a host: another crawl may hold it, and release it at any time
   if held > now then
     due = math.max(due, math.min(held, now + LOOK_AGAIN))
     shares = shares or {}
@@ -58,7 +58,7 @@ local function lease(record, level)
   given[#given + 1] = token
 end
 
--- Lease up to n hosts of a level; whether there were as many. What is passed over is not met again by this call.
+-- Leases up to n hosts of a level; returns whether there were n. Hosts that are passed over are not tried again.
 local function lease_at(level, n)
   local enough = #leases + n
   while #leases < enough and passed_over < MOST_PASSED_OVER do
@@ -74,7 +74,7 @@ local function lease_at(level, n)
 end
 
 local turn, levels = share > 0 and turn_of(P, '', share), 2 ^ LEVELS - 1
--- which level is the best has to be known only when it is another one's turn
+-- the best level matters only if a lower one may have its turn
 if turn and turn_comes(turn, wanted) then
   for level = 0, LEVELS - 1 do
     if not any_due(P, level, now) then levels = bit.bxor(levels, bit.lshift(1, level)) end

@@ -1,6 +1,6 @@
--- What a crawl may take from a host, which may not have been met yet. A host whose budget was spent is looked at again.
+-- Stores the limits of a host, known or not, and checks the host again if its budget was spent.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
--- ARGV    host, "pages bytes depth" (a number each, or "-": as for all hosts)
+-- ARGV    host, "pages bytes depth" (numbers, or "-" for the limit of all hosts)
 -- reply   1
 local P, host = KEYS[1], ARGV[1]
 if ARGV[2] == '- - -' then redis.call('HDEL', P .. 'limits', host)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Keep a host's URLs from all workers of this crawl, or no longer. A worker that has the host loses its lease;
--- it hears of that later, so nobody else gets the host before the lease would have run out, or its worker is done.
+-- Blocks or unblocks a host for this crawl. A worker that has leased it loses the lease but notices only later, so the
+-- host stays held until that lease would have expired, or the worker releases it.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    host, "block" | "unblock"
 -- reply   1

@@ -1,8 +1,7 @@
 #!lua flags=allow-oom
--- Reserve pages of a crawl's page limit for one worker. What a dead worker had reserved is free again.
+-- Reserves pages of the crawl's page limit for one worker. Reservations of dead workers are free again.
 -- KEYS[1] the crawl's own prefix
--- ARGV    worker, pages wanted, the crawl's limit, pages that the worker has reserved already: what was granted in a
---         reply that was lost is not among them
+-- ARGV    worker, pages wanted, the crawl's limit, pages that the worker has reserved, without those whose reply was lost
 -- reply   pages granted
 local C, now = KEYS[1], now_ms()
 local free = ARGV[3] - (tonumber(redis.call('HGET', C .. 'totals', 'pages')) or 0) - ARGV[4]

@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- What there is to do for the tails of a shard's queues. A segment that is to be written is announced as unused: so the
--- store never holds one that the engine does not know, whoever dies when.
+-- Plans the spill work of a shard. A segment to be written is announced as unused, so that the store never has a segment
+-- that the engine does not know, even if its worker dies.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    a name for the segment, most URLs to write, most parts to read, ms that an unused segment is kept
--- reply   {{queue, {entry...}, ...}: parts to write, the fullest outboxes first, each part's entries in their order,
+-- reply   {{queue, {entry...}, ...}: parts to write, the fullest outboxes first, entries in order,
 --          {queue, descriptor, ...}: parts to read for hot lists that run low,
 --          {letter, descriptor, ...}: parts to read and bury; a letter is an element of "condemned",
---          {name, ...}: unused segments, to be deleted}
+--          {name, ...}: unused segments to delete}
 local P, now, conf = KEYS[1], now_ms(), conf_of(KEYS[1])
 local room, most = tonumber(ARGV[2]), tonumber(ARGV[3])
 local writes, reads, burials = {}, {}, {}
@@ -33,14 +33,14 @@ for _, queue in ipairs(redis.call('SRANDMEMBER', P .. 'hungry', most)) do
     redis.call('SREM', P .. 'hungry', queue)
   end
 end
--- a dead letter takes more memory than a queued URL: of many in a shard the others stay in the store
+-- a dead letter takes more memory than a queued URL, so most of a long queue's stay in the store
 local buried = redis.call('HLEN', P .. 'dead') < MOST_BURIED
 for _, letter in ipairs(buried and redis.call('LRANGE', P .. 'condemned', 0, most - 1) or {}) do
   burials[#burials + 1] = letter
   burials[#burials + 1] = cmsgpack.unpack(letter)[3]
 end
 
--- from now on nobody can take such a segment into use: see confirm_segment.lua
+-- marked, so that confirm_segment.lua does not use such a segment any more
 local unused = redis.call('ZRANGEBYSCORE', P .. 'unused', '-inf', now - ARGV[4], 'LIMIT', 0, 100)
 for _, name in ipairs(unused) do redis.call('ZADD', P .. 'unused', -1, name) end
 return {writes, reads, burials, unused}

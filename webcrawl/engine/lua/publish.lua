@@ -1,7 +1,7 @@
--- Finished pages for listeners: appended to a stream that forgets its oldest ones.
+-- Appends finished pages to the stream for listeners, which drops its oldest pages.
 -- KEYS[1] the crawl's stream
--- ARGV    how many pages it keeps, about; each further one a page, in JSON
--- reply   how many it has now
+-- ARGV    approximate number of pages to keep, then pages in JSON
+-- reply   the length of the stream
 for place = 2, #ARGV do
   redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'page', ARGV[place])
 end

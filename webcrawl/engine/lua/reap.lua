@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
--- Take back leases that ran out, or, when their workers are known to be dead, all of them.
+-- Takes back expired leases, or all leases if the workers are known to be dead.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
--- ARGV    "expired" | "all", blames that bury a URL, URLs a host that a worker may have started, most hosts
---         at once, delay ms: the dead worker may have asked the host a moment ago, and ms that its answer may take
+-- ARGV    "expired" | "all", blames after which a URL becomes a dead letter, URLs of one host that a worker may fetch at
+--         once, most hosts, delay ms before the next request (the dead worker may just have sent one), ms that the
+--         response may take
 -- reply   {hosts taken back, URLs that became dead letters}
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local limit, started = tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -11,7 +12,7 @@ local buried, QUIET = 0, 3600000
 local hosts = redis.call('ZRANGEBYSCORE', P .. 'leases', '-inf', last, 'LIMIT', 0, ARGV[4])
 for _, host in ipairs(hosts) do
   local ours = holds(P, H, host, redis.call('HGET', P .. 'lease:' .. host, 'token'))
-  -- only what may have been started when the worker died can have killed it: the rest is not to blame
+  -- only URLs that may have been in flight when the worker died can have caused it
   give_back(P, host, function(entry, place)
     local again = counted(entry, 0, 1, place <= started and 1 or 0)
     local blames = string.byte(again, 4)

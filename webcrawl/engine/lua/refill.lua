@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- The next part of a queue was read from the store, or is lost: it goes into the hot list.
+-- Appends the next part of a queue, which was read from the store or is lost, to its hot list.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    host, level, descriptor, "found" or "lost", entries
--- reply   1; 0 when this part is not, or not any more, what comes next
+-- reply   1; 0 if this part is not the next one
 local P, now, host, level, descriptor = KEYS[1], now_ms(), ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local queue, record = host .. ' ' .. level, record_of(P, host)
 if redis.call('LINDEX', P .. 'tail:' .. queue, 0) ~= descriptor then return 0 end
--- of a stack the hot list may have overflowed meanwhile: what is in the outbox is newer than what is in the store
+-- the hot list of a stack may have overflowed meanwhile, and its outbox is newer than its parts in the store
 if conf_of(P).newest_first and redis.call('EXISTS', P .. 'out:' .. queue) == 1 then
   redis.call('SREM', P .. 'hungry', queue)
   feed(P, host, level, record.mask)

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- The reply to a call of lease.lua was lost. What it gave is given again, as far as it is still held; and if the call itself
--- is late, it gives nothing any more.
+-- Repeats the reply of a lease call that was lost, with the leases still held. If the call itself has not arrived yet, it
+-- will lease nothing.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    caller, number of the call, lease ms
--- reply   as of lease.lua
+-- reply   as for lease.lua
 local P, H, now, leases = KEYS[1], KEYS[2], now_ms(), {}
 local number, given = last_given(P, ARGV[1])
 if number < tonumber(ARGV[2]) then

@@ -1,7 +1,7 @@
--- Dead letters live again: their counters start anew.
+-- Queues dead letters again, with their counters at zero.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    text that the reason of a letter must contain, then pairs: host, URL
--- reply   how many were queued
+-- reply   how many entries were queued
 local P, N, queued = KEYS[1], KEYS[1] .. 'n', 0
 for i = 2, #ARGV, 2 do
   local letters = redis.call('HGET', P .. 'dead', ARGV[i + 1])

@@ -1,13 +1,13 @@
--- Put a part of a checkpoint into a crawl that nobody works on yet.
+-- Adds a part of a checkpoint to a crawl without workers.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
--- ARGV    what it is, then
---         "tail" | "head"          host, n, n entries: behind what is queued, or before it
---         "later" | "scheduled"    due ms by the server's clock, as are all times here; member
+-- ARGV    kind, then for each kind (times in ms by the server's clock):
+--         "tail" | "head"          host, n, n entries to add to the end or the head of the queue
+--         "later" | "scheduled"    time, member
 --         "dead"                   URL, how many, its letters
 --         "bury"                   host, reason, n, n entries
 --         "seen"                   marks
 --         "limits" | "spent" | "parked"   host, value
---         "host"                   host, n, n fields and values of its record; one that is known already is kept
+--         "host"                   host, n, n fields and values of its record; an existing record is kept
 -- reply   1
 local P, H, now, what = KEYS[1], KEYS[2], now_ms(), ARGV[1]
 local N = P .. 'n'
@@ -25,7 +25,7 @@ local function queues()
 end
 put.tail, put.head = queues, queues
 
--- a scan may tell of something twice
+-- a scan may return a member twice
 local function waiting()
   local serial = tonumber(redis.call('HGET', N, 'serial')) or 0
   for i = 2, #ARGV, 2 do

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Look again at hosts whose budget was spent: the crawl's limits have changed.
+-- Checks hosts with spent budgets again after the crawl's limits have changed.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    cursor ("0" to begin)
--- reply   the next cursor, "0" when all have been looked at
+-- reply   the next cursor, "0" at the end
 local P, now = KEYS[1], now_ms()
 local found = redis.call('HSCAN', P .. 'parked', ARGV[1], 'COUNT', 500)
 for i = 1, #found[2], 2 do

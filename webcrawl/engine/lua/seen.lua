@@ -1,10 +1,10 @@
--- The seen test of a dupefilter (webcrawl.dupefilter), which has no queues.
--- KEYS[1] the hash that tells how its seen set has grown; the buckets' keys begin with this one and the generation
+-- Tests and adds a fingerprint in the seen set of a dupefilter (webcrawl.dupefilter).
+-- KEYS[1] the hash with the size of its seen set; keys of buckets begin with this key and the generation
 -- ARGV    a fingerprint
--- reply   1 when it was seen before, else 0: it is now
+-- reply   1 if it was seen before, else 0
 local generation = redis.call('HGET', KEYS[1], 'generation')
 if not generation then
-  -- what another process is just clearing away must never be met again
+  -- a new generation never meets buckets that another process is just deleting
   local t = redis.call('TIME')
   generation = string.format('%.0f', t[1] * 1000000 + t[2])
   redis.call('HSET', KEYS[1], 'generation', generation)

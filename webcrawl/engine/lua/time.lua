@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- What time it is for the scripts of a shard, or for those of a crawl as a whole.
+-- Returns the time of the scripts of a shard, or of a crawl as a whole.
 -- KEYS[1] any key or prefix of the shard or the crawl
 -- ARGV    none
 -- reply   ms

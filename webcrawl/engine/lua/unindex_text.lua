@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Forget a text in the index of near-duplicates.
+-- Removes a text from the index of near-duplicates.
 -- KEYS[1] and further ones: blocks of its SimHash
--- ARGV    what `like` was given of it
--- reply   in how many blocks it was
+-- ARGV    SimHash and id of its URL, as for index_text.lua
+-- reply   the number of blocks that had it
 local entry = ARGV[1]
 local found = 0
 for _, key in ipairs(KEYS) do

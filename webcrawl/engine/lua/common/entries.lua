@@ -1,11 +1,11 @@
--- Times, levels, and the journal of a checkpoint: what all the others stand on.
+-- Times, levels, and the journal of a checkpoint.
 local LEVELS = 8         -- a URL's level is the first byte of its entry, 0 the highest,
-local DATED = 128        -- and so much more when the URL was given a date
-local BUCKET_LOAD = 192  -- mean fingerprints a seen bucket; the fullest stay below set-max-intset-entries
+local DATED = 128        -- plus this if the URL was given a date
+local BUCKET_LOAD = 192  -- mean fingerprints in a seen bucket; the fullest stay below set-max-intset-entries
 
--- The time in ms. It is the server's, but does not go back when the server's clock is set back, or after a failover to one
--- that is slow: nothing would become due for as long. So a shard's `clock` remembers the time, each second, and by how much
--- it is ahead of the server's since.
+-- Returns the time in ms: the server's time, but it never goes back. If the server's clock were set back, or after a
+-- failover to a slower one, nothing would become due for a while. So a shard's `clock` stores the time, once a second, and
+-- by how much it is ahead of the server's.
 local CLOCK_MS = 1000
 local known_now, known_ahead
 local function now_ms()
@@ -22,13 +22,13 @@ local function now_ms()
   return known_now
 end
 
--- What has to be added to a date by the server's clock.
+-- Returns what to add to a time by the server's clock.
 local function ms_ahead()
   now_ms()
   return known_ahead
 end
 
--- Lua numbers are doubles: of a 64-bit fingerprint only the last decimal digits are used as a number.
+-- Uses only the last decimal digits of a 64-bit fingerprint, because Lua numbers are doubles.
 local function bucket_value(fingerprint)
   return math.abs(tonumber(string.sub(fingerprint, -9)))
 end
@@ -41,12 +41,12 @@ local function best_level(mask)
   end
 end
 
--- Of a host's mask, the second byte tells the levels whose hot list is closed: they have, or had, more elsewhere.
+-- The second byte of a host's mask has the levels whose hot list is closed: more entries are in the outbox or the store.
 local function is_closed(mask, level) return bit.band(mask, bit.lshift(256, level)) ~= 0 end
 
--- While a checkpoint is written it may look for an entry at its new place too early, and come to its old one too late: so
--- entries that leave a place are written into a journal.
-local JOURNAL_MS = 600000 -- outlives a checkpoint that was killed by as much
+-- A checkpoint may read an entry's new place before the entry arrives, and its old place after the entry has left. So
+-- entries that leave a place during a checkpoint are written to a journal.
+local JOURNAL_MS = 600000 -- how long the journal is kept after a checkpoint was killed
 local journaling
 
 local function is_copied(P)
@@ -62,15 +62,15 @@ local function moved(P, host, entries)
   end
 end
 
--- So many entries were added to the end of a hot list, or with "out:" of an outbox, or were taken from there: a checkpoint
--- that is reading it counts from its end.
+-- Tells a checkpoint that reads a hot list, or an outbox ("out:"), from its end: n entries were added there, or removed if
+-- n is negative.
 local function added_behind(P, queue, n)
   if is_copied(P) and redis.call('HEXISTS', P .. 'reading', queue) == 1 then
     redis.call('HINCRBY', P .. 'reading', queue, n)
   end
 end
 
--- Whether a checkpoint is reading this queue in pieces: then nothing goes from its outbox to the store.
+-- Whether a checkpoint reads this queue in pieces; its outbox is not written to the store meanwhile.
 local function is_read(P, queue)
   return is_copied(P) and redis.call('HEXISTS', P .. 'reading', queue) + redis.call('HEXISTS', P .. 'reading', 'out:' .. queue) > 0
 end

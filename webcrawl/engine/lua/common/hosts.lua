@@ -1,4 +1,4 @@
--- Hosts: when one may be leased and by whom, its limits, and how crawls share it.
+-- Hosts: when they may be leased, their limits, and how crawls share them.
 
 local function queue_length(P, host)
   local length, few = 0, record_of(P, host).few
@@ -28,7 +28,7 @@ local function unpark(P, H, host, now)
   make_ready(P, H, host, now)
 end
 
--- One limit of a host, "pages bytes depth" in the hash `limits`: its own or the crawl's; nil when there is none.
+-- Returns one limit of a host ("pages bytes depth" in `limits`): its own or the default; nil without one.
 local function limit_of(P, host, which, default)
   local own = redis.call('HGET', P .. 'limits', host)
   local limit = own and string.match(own, which)
@@ -36,7 +36,7 @@ local function limit_of(P, host, which, default)
   return tonumber(limit)
 end
 
--- How many of the `wanted` URLs the host's budget allows, `out` being handed out already.
+-- Returns how many of the `wanted` URLs the host's budget allows, with `out` URLs handed out already.
 local function allowance(P, host, wanted, out, default)
   local pages, bytes = limit_of(P, host, '^(%S+)', default), limit_of(P, host, '^%S+ (%S+)', default)
   if not pages and not bytes then return wanted end
@@ -52,8 +52,8 @@ local function spend(P, host, pages, bytes)
   redis.call('HSET', P .. 'spent', host, string.format('%.0f %.0f', had_pages + pages, had_bytes + bytes))
 end
 
--- A fencing token: larger than any before, also when the server has lost its last moments. As text: a Lua number of
--- this size would lose digits when it is printed.
+-- Returns a fencing token, larger than any before, even if the server has lost its last writes. It is text, because a Lua
+-- number of this size would lose digits when printed.
 local function next_token(H)
   local key, t = string.gsub(H, 'host:$', 'token'), redis.call('TIME')
   local token = math.max((tonumber(redis.call('GET', key)) or 0) + 1, now_ms() * 1000 + t[2] % 1000)
@@ -62,7 +62,7 @@ local function next_token(H)
   return text
 end
 
--- Who holds a host: another crawl may have taken it when a lease of this one ran out.
+-- The holder of a host. Another crawl may have leased the host after a lease of this crawl expired.
 local function holder(P, token) return P .. token end
 
 local function is_holder(P, H, host, token) return redis.call('HGET', H .. host, 'holder') == holder(P, token) end
@@ -77,16 +77,16 @@ local function hold(P, H, host, token, expiry)
   redis.call('PERSIST', H .. host)
 end
 
--- What a worker is told of a host that it is given.
+-- Returns a lease for the reply: {host, token, failures, delay, urls}.
 local function lease_of(H, host, token, urls, now)
   local record = redis.call('HMGET', H .. host, 'failures', 'forgiven', 'delay')
   local failures = now < (tonumber(record[2]) or 0) and tonumber(record[1]) or 0
   return {host, token, failures, tonumber(record[3]) or -1, urls}
 end
 
--- What a caller of lease.lua was given last, host, token, host, token..., and the number of that call: its reply may be
--- lost, or the call may come late.
-local GIVEN_MS = 3600000 -- outlives the leases by as much
+-- Returns the number of a caller's last lease call and what it gave: host, token, host, token... The reply may have been
+-- lost, or the call may arrive late.
+local GIVEN_MS = 3600000 -- how long this is kept after the leases expire
 local function last_given(P, caller)
   local known = redis.call('GET', P .. 'given:' .. caller)
   if not known then return 0, {} end
@@ -98,11 +98,11 @@ local function remember_given(P, caller, number, given, lease_ms)
   redis.call('SET', P .. 'given:' .. caller, cmsgpack.pack({number, given}), 'PX', lease_ms + GIVEN_MS)
 end
 
--- Crawls that want one host share it by weight (stride scheduling, Waldspurger and Weihl 1995). `shares` of the host's
--- record: crawl -> {URLs it had, divided by its weight; when it was last known to want more}. Absent until one waits.
+-- Crawls that want the same host share it by weight (stride scheduling, Waldspurger and Weihl 1995). `shares` of the
+-- host's record: crawl -> {its URLs divided by its weight, when it last wanted more}. Absent until a crawl waits.
 local WAITING, LONG_AGO = 3000, 60000
 
--- What this crawl had. Who comes late, or again, starts level with the others: it has nothing to make up for.
+-- Returns this crawl's share. A crawl that joins or returns starts level with the others, without arrears.
 local function share_of(P, shares, now)
   local ours, least = shares[P], nil
   if ours and now - ours[2] <= LONG_AGO then return ours[1] end
@@ -112,7 +112,7 @@ local function share_of(P, shares, now)
   return math.max(ours and ours[1] or 0, least or 0)
 end
 
--- Whether a crawl that had less than this one waits for the host, and whether any does.
+-- Returns whether a crawl with a smaller share waits for the host, and whether any crawl does.
 local function who_waits(P, shares, now)
   local ours, before_us, any = share_of(P, shares, now), false, false
   for crawl, share in pairs(shares) do
@@ -129,20 +129,20 @@ local function ask_for_share(P, H, host, shares, now)
   redis.call('HSET', H .. host, 'shares', cmsgpack.pack(shares))
 end
 
--- A crawl got so much more, or gives the host back: it goes on wanting it while it has URLs left.
+-- Adds to this crawl's share. It still wants the host while it has URLs left.
 local function take_share(P, H, host, shares, much, now)
   local left = record_of(P, host).mask ~= 0
   shares[P] = {share_of(P, shares, now) + much, left and now or 0}
   redis.call('HSET', H .. host, 'shares', cmsgpack.pack(shares))
 end
 
--- A quiet host's record goes, unless an operator wrote on it.
+-- Lets a host's record expire, unless an operator has set something in it.
 local function forget_at(H, host, time)
-  -- not PEXPIREAT: `time` is not of the server's own clock
+  -- not PEXPIREAT, because `time` is not by the server's clock
   if redis.call('HEXISTS', H .. host, 'kept') == 0 then redis.call('PEXPIRE', H .. host, time - now_ms()) end
 end
 
--- End the hold on a host, which is not asked for `pause` ms.
+-- Ends the hold on a host, which is not leased for `pause` ms.
 local function let_go(H, host, now, pause, quiet)
   local due = math.max(tonumber(redis.call('HGET', H .. host, 'until')) or 0, now + pause)
   redis.call('HDEL', H .. host, 'held', 'holder')
@@ -150,8 +150,8 @@ local function let_go(H, host, now, pause, quiet)
   forget_at(H, host, due + quiet)
 end
 
--- A lease was taken from a worker that lives and may ask the host as long as it believes in it: the hold goes on until
--- the lease would have run out, and for the gap after the last request.
+-- Keeps the hold on a host whose lease was taken from a live worker. The worker may send requests until it notices, so the
+-- hold lasts until the lease would have expired, plus the gap after the last request.
 local function keep_held(H, host, now)
   local QUIET = 3600000
   local record = redis.call('HMGET', H .. host, 'held', 'gap')

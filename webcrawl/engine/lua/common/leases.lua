@@ -1,6 +1,6 @@
--- What becomes of entries that were leased, delayed or given up.
+-- Entries that were leased, delayed or given up.
 
--- Add to an entry's counters: attempts, returns, blames.
+-- Adds to an entry's counters: attempts, returns, blames.
 local function counted(entry, attempts, returns, blames)
   local a, r, b = string.byte(entry, 2, 4)
   return string.sub(entry, 1, 1)
@@ -8,13 +8,13 @@ local function counted(entry, attempts, returns, blames)
     .. string.sub(entry, 5)
 end
 
--- An entry whose counters start anew.
+-- Sets an entry's counters to zero.
 local function anew(entry) return string.sub(entry, 1, 1) .. string.char(0, 0, 0) .. string.sub(entry, 5) end
 
--- An entry that says of itself that its URL was given a date.
+-- Marks an entry as dated.
 local function dated(entry) return string.char(level_of(entry) + DATED) .. string.sub(entry, 2) end
 
--- Make a dead letter. Several requests may share a URL, with other methods or bodies: each has its own letter.
+-- Makes a dead letter. Requests with the same URL but other methods or bodies have letters of their own.
 local function bury(P, host, entry, reason, now)
   local field = host .. cmsgpack.unpack(string.sub(entry, 5))[1]
   local known = redis.call('HGET', P .. 'dead', field)
@@ -24,10 +24,10 @@ local function bury(P, host, entry, reason, now)
   redis.call('HINCRBY', P .. 'n', 'dead', 1)
 end
 
--- An entry that waits for a time, in the sorted set `later` or `scheduled`. `serial` keeps equal ones apart.
+-- Returns a member of the sorted sets `later` and `scheduled`. `serial` distinguishes equal entries.
 local function delayed(serial, host, entry) return serial .. ' ' .. host .. '\n' .. entry end
 
--- Queue what is due in one of these sets again, at most a thousand at once.
+-- Queues due entries of one of these sets again, at most a thousand in a call.
 local function wake(P, H, set, now)
   for _, member in ipairs(redis.call('ZRANGEBYSCORE', P .. set, '-inf', now, 'LIMIT', 0, 1000)) do
     local cut = string.find(member, '\n', 1, true)
@@ -41,8 +41,8 @@ local function wake(P, H, set, now)
   end
 end
 
--- These, the last one first, came back unfetched: they do not count as taken, and what was at the end of each lease does
--- not starve.
+-- Undoes the turns of entries that came back unfetched (the last one first), so that those at the end of each lease do not
+-- starve.
 local function not_taken(P, host, entries)
   local turn = turn_of(P, host)
   if not turn.raw then return end
@@ -55,8 +55,8 @@ local function not_taken(P, host, entries)
   save_turn(P, turn)
 end
 
--- End a lease: what it still holds goes back to the head of the queue in its old order.
--- `amend(entry, place)` may change an entry on the way, or return nil to keep it out.
+-- Ends a lease: its remaining entries return to the head of the queue in their old order.
+-- `amend(entry, place)` may change an entry, or return nil to drop it.
 local function give_back(P, host, amend)
   local key, held = P .. 'lease:' .. host, {}
   local fields = redis.call('HGETALL', key)

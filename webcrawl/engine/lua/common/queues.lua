@@ -1,7 +1,7 @@
--- The queues of a host: how entries come in and go out, and where the rest of a long one is.
+-- The queues of a host: adding and taking entries, and the tails of long queues.
 
--- What was configured for the crawl. Queues longer than `hot` are spilled: see keys.py. Of a queue, `full` entries close
--- its hot list; with `low` left it is filled again; what is moved or written at once is between `part` and twice that.
+-- Returns the configuration of the crawl. Queues longer than `hot` are spilled, see keys.py: a hot list is closed at `full`
+-- entries and refilled at `low`; between `part` and twice as many entries are moved or written at once.
 local known_conf
 local function conf_of(P)
   if not known_conf then
@@ -12,7 +12,7 @@ local function conf_of(P)
       full = hot > 0 and 3 * quarter or math.huge, low = quarter, part = math.min(quarter, 500),
       newest_first = raw[2] == 'depth-first', shuffled = raw[2] == 'random',
     }
-    -- a script's random numbers are the same in every run unless they are seeded
+    -- without a seed, a script's random numbers are the same in each run
     if known_conf.shuffled then
       local t = redis.call('TIME')
       math.randomseed((t[1] % 1000) * 1000000 + t[2])
@@ -21,13 +21,13 @@ local function conf_of(P)
   return known_conf
 end
 
--- An outbox has now n entries: remember it when that is enough to be written.
+-- Records that an outbox has n entries, if they are enough to be written.
 local function outbox_has(P, queue, n)
   if n >= conf_of(P).part then redis.call('ZADD', P .. 'spilling', n, queue)
   else redis.call('ZREM', P .. 'spilling', queue) end
 end
 
--- A hot list has become too long: its last n entries go to the head of the outbox.
+-- Moves the last n entries of a hot list that is too long to the head of the outbox.
 local function overflow(P, host, queue, n)
   local last = redis.call('RPOP', P .. 'q:' .. queue, n)
   outbox_has(P, queue, redis.call('LPUSH', P .. 'out:' .. queue, unpack(last)))
@@ -35,7 +35,7 @@ local function overflow(P, host, queue, n)
   moved(P, host, last)
 end
 
--- Add entries to the lists of a host, with what was no list until now.
+-- Adds entries to the lists of a host, after moving the few entries of its record there.
 local function push_to_lists(P, host, entries, first, record)
   local conf, mask, by_level = conf_of(P), record.mask, {}
   if record.few then
@@ -52,7 +52,7 @@ local function push_to_lists(P, host, entries, first, record)
   end
   for level, group in pairs(by_level) do
     local queue = host .. ' ' .. level
-    -- many in one command, yet fewer than Lua can unpack
+    -- a thousand in one command, which Lua can unpack
     for from = 1, #group, 1000 do
       local to = math.min(from + 999, #group)
       if not first and is_closed(mask, level) then
@@ -62,7 +62,7 @@ local function push_to_lists(P, host, entries, first, record)
         local n = redis.call(first and 'LPUSH' or 'RPUSH', P .. 'q:' .. queue, unpack(group, from, to))
         if not first then added_behind(P, queue, to - from + 1) end
         if n > conf.full then
-          -- what comes after the hot list is the outbox only of a stack, or when there is nothing else yet
+          -- the outbox follows the hot list only in a stack, or if nothing was spilled yet
           local outbox_is_next = conf.newest_first or not is_closed(mask, level)
           if outbox_is_next then overflow(P, host, queue, math.min(n - conf.full, 1000)) end
           mask = bit.bor(mask, bit.lshift(256, level))
@@ -74,7 +74,7 @@ local function push_to_lists(P, host, entries, first, record)
   record.mask = mask
 end
 
--- Add entries to what is queued for a host; its record is to be saved.
+-- Adds entries to the queues of a host; returns its record, which the caller saves.
 local function put(P, host, entries, head)
   local conf, record = conf_of(P), record_of(P, host)
   local first, best = head or conf.newest_first, best_level(record.mask)
@@ -84,25 +84,25 @@ local function put(P, host, entries, head)
   return record
 end
 
--- Queue entries of a host that may have a lease. `head`: they go first again.
+-- Queues entries of a host that may be leased; `head` puts them first.
 local function push(P, host, entries, head) save_record(P, put(P, host, entries, head)) end
 
--- Queue entries of a host, and have it found.
+-- Queues entries of a host and makes it ready.
 local function enqueue(P, H, host, entries, head, now)
   local record = put(P, host, entries, head)
   make_ready(P, H, host, now)
   save_record(P, record)
 end
 
--- Entries that were elsewhere go to the end of a hot list.
+-- Appends entries from elsewhere to a hot list.
 local function append(P, host, queue, entries)
   redis.call('RPUSH', P .. 'q:' .. queue, unpack(entries))
   added_behind(P, queue, #entries)
   moved(P, host, entries)
 end
 
--- A closed hot list runs low: fill it from the outbox when that is next, else have it filled from the store; open it
--- when there is nothing more. Returns the host's new mask.
+-- Refills a closed hot list that runs low: from the outbox if that is next, else it asks for a part from the store. Opens
+-- the list if nothing is left. Returns the host's new mask.
 local function feed(P, host, level, mask)
   local conf, queue = conf_of(P), host .. ' ' .. level
   local hot, out = P .. 'q:' .. queue, P .. 'out:' .. queue
@@ -120,7 +120,7 @@ local function feed(P, host, level, mask)
   return stored and mask or bit.bxor(mask, bit.lshift(256, level))
 end
 
--- Take up to n of a few entries: the first, or any.
+-- Takes up to n of a record's few entries: the first ones, or random ones.
 local function take_few(P, record, n, entries)
   local few = few_entries(record.few)
   for _ = 1, math.min(n, #few) do
@@ -129,7 +129,7 @@ local function take_few(P, record, n, entries)
   keep_few(record, few)
 end
 
--- Take up to n entries from a list: the first, or any, each as likely as the others.
+-- Takes up to n entries from a list: the first ones, or random ones with equal probability.
 local function take(P, host, key, n, entries)
   if not conf_of(P).shuffled then
     for _, entry in ipairs(redis.call('LPOP', key, n) or {}) do entries[#entries + 1] = entry end
@@ -148,19 +148,19 @@ local function take(P, host, key, n, entries)
   end
 end
 
--- So that no level starves, a share of what is taken, in thousandths, goes to levels below the best, each in its turn.
--- `whose` is a host, or "" for the ready hosts of a shard. `due` grows by the share with each that is taken; when it
--- comes to a thousand, that one is for a lower level, the next after `last`.
+-- So that no level starves, a share (in thousandths) of what is taken comes from the levels below the best, in turn.
+-- `whose` is a host, or "" for the ready hosts of a shard. Each one taken adds the share to `due`; at a thousand, the next
+-- one comes from a lower level, the one after `last`.
 local function turn_of(P, whose, share)
   local raw = redis.call('HGET', P .. 'turns', whose)
   local due, last, before = string.match(raw or '0 0 0', '^(%S+) (%S+) (%S+)')
   return {whose = whose, raw = raw, due = tonumber(due), last = tonumber(last), share = share or tonumber(before)}
 end
 
--- Whether it comes to that with the next n.
+-- Whether a lower level has its turn among the next n.
 local function turn_comes(turn, n) return turn.due + n * turn.share >= 1000 end
 
--- The level of a mask whose turn it is, and how many of n are to be taken from it before another may be next.
+-- Returns the level of a mask that is next, and how many of n to take from it before another level may be next.
 local function next_turn(turn, mask, n)
   local best = best_level(mask)
   if turn.share == 0 then return best, n end
@@ -172,26 +172,26 @@ local function next_turn(turn, mask, n)
   return best, n
 end
 
--- So many were taken at a level that is the best, or a lower one.
+-- Records that n were taken from a level, the best or a lower one.
 local function took(turn, n, level, lower)
   turn.due = turn.due + n * turn.share
   if lower and n > 0 then turn.due, turn.last = turn.due - n * 1000, level end
 end
 
 local function save_turn(P, turn)
-  -- more than the next one is not due, however long there was nothing of a lower level
+  -- at most one is due, however long the lower levels were empty
   local due = math.max(-1000, math.min(turn.due, 1000))
   local text = string.format('%d %d %d', due, turn.last, turn.share)
   if text ~= turn.raw then redis.call('HSET', P .. 'turns', turn.whose, text) end
 end
 
--- Whether a host has URLs at more levels than one: only then they take turns.
+-- Whether a host has URLs at several levels, which then take turns.
 local function has_several(mask)
   local levels = bit.band(mask, 255)
   return bit.band(levels, levels - 1) ~= 0
 end
 
--- Take up to n entries from the lists of a host.
+-- Takes up to n entries from the lists of a host.
 local function take_from_lists(P, host, n, share, record, entries)
   local mask, before, away = record.mask, record.mask, 0
   local turn = share > 0 and has_several(mask) and turn_of(P, host, share)
@@ -214,8 +214,8 @@ local function take_from_lists(P, host, n, share, record, entries)
   record.mask = mask
 end
 
--- Take up to n entries of a host, best level first, but for the `share` of lower ones. Fewer when the rest of the best
--- level has to come from the store: lower levels do not overtake it, they get no more than their share.
+-- Takes up to n entries of a host, best level first, except for the `share` of lower ones. Returns fewer if the rest of the
+-- best level is in the store, because lower levels get no more than their share.
 local function pop(P, host, n, share)
   local record, entries = record_of(P, host), {}
   if record.few then take_few(P, record, n, entries)
@@ -225,13 +225,13 @@ local function pop(P, host, n, share)
   return entries
 end
 
--- Where a part of a queue lies: name of its segment, offset, length, URLs, checksum.
+-- Returns the segment and the number of URLs of a part. A descriptor is "segment offset length URLs checksum".
 local function part_of(descriptor)
   local name, urls = string.match(descriptor, '^(%S+) %d+ %d+ (%d+) ')
   return name, tonumber(urls)
 end
 
--- A part is needed no more; with the last part of a segment, the segment.
+-- Drops a part, and with its last part the segment.
 local function part_is_done(P, descriptor, now)
   local name, urls = part_of(descriptor)
   redis.call('HINCRBY', P .. 'n', 'spilled', -urls)
@@ -241,5 +241,5 @@ local function part_is_done(P, descriptor, now)
   end
 end
 
--- The same checksum as webcrawl.frontier.segments.checksum
+-- The same checksum as webcrawl.frontier.segments.checksum.
 local function checksum(entries) return string.sub(redis.sha1hex(table.concat(entries)), 1, 16) end

@@ -1,11 +1,11 @@
--- Which hosts may be leased, by their best level: `ready:<level>` has those that may be asked at a time to come, and
--- `due:<level>`, in the order of their times, those whose time has come. A host that has left the latter for whatever
--- reason is still in it until its turn comes: so its record tells in which of these lists it is.
+-- Hosts that may be leased, by their best level: `ready:<level>` has those that may be asked later, `due:<level>` those that
+-- may be asked now, in the order of their times. A host is not removed from the middle of a `due` list, so its record tells
+-- in which of these lists it is.
 
 local function is_listed(record, level) return bit.band(record.listed, bit.lshift(1, level)) ~= 0 end
 
--- The level at which a host may be leased, as far as its URLs are concerned; nil when it has none at hand, or has a lease,
--- or is parked. When the next of its URLs are still in the store, somebody is to get them.
+-- Returns the level at which a host may be leased; nil if it has no URLs in the engine, is leased or parked. If its next
+-- URLs are in the store, asks workers to read them.
 local function level_at_hand(P, record)
   local mask = record.mask
   if mask == 0 or redis.call('ZSCORE', P .. 'leases', record.host) or is_parked(P, record.host) then return end
@@ -25,7 +25,7 @@ local function put_at_end(P, level, found)
   redis.call('RPUSH', P .. 'due:' .. level, unpack(names))
 end
 
--- Hosts whose time has come since somebody looked go to the end of the list, a thousand at once.
+-- Moves hosts whose time has come to the end of the `due` list, at most a thousand in a call.
 local all_came = {}
 local function let_come(P, level, now)
   if all_came[level] then return end
@@ -38,8 +38,7 @@ local function let_come(P, level, now)
   put_at_end(P, level, found)
 end
 
--- Put a host that has URLs and no lease where it is found when it may be asked again; but not while the next of these URLs
--- are still in the store.
+-- Lists a host with URLs and without a lease for the time when it may be asked, unless its next URLs are in the store.
 local function make_ready(P, H, host, now)
   local record = record_of(P, host)
   local best = best_level(record.mask)
@@ -56,7 +55,7 @@ local function make_ready(P, H, host, now)
   end
 end
 
--- The best level of a host is another one now, or it may not be leased.
+-- Removes a host from a level, because its best level has changed or it may not be leased.
 local function leave_ready(P, record, level)
   redis.call('ZREM', P .. 'ready:' .. level, record.name)
 end
@@ -66,8 +65,8 @@ local function any_due(P, level, now)
   return redis.call('EXISTS', P .. 'due:' .. level) == 1
 end
 
--- Take up to n hosts from a level, the first to be due first: their records, which are to be saved. Whether one may still
--- be leased there is to be seen.
+-- Takes up to n due hosts from a level, the earliest first. The caller saves their records, and checks whether they may
+-- still be leased.
 local function take_due(P, level, n, now)
   let_come(P, level, now)
   local found = {}

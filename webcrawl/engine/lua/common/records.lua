@@ -1,7 +1,7 @@
--- What a shard keeps of a host with URLs, in the hash `queued`: at which levels there are any and, while they are few, the
--- URLs themselves. Most hosts never have more than a few, and a list of its own would weigh more than they do.
+-- The record of a host with URLs, in the hash `queued`: its levels and, while they are few, the entries themselves. Most
+-- hosts never have more than a few, and a list would take more memory than these.
 
--- Most hosts begin alike. A name is never taken for another host's: a host has no slash behind its scheme.
+-- Shortens the common beginnings of hosts. Names are unique, because a host has no slash after its scheme.
 local function name_of(host)
   if string.sub(host, 1, 8) ~= 'https://' then return host end
   if string.sub(host, 9, 12) == 'www.' then return '/' .. string.sub(host, 13) end
@@ -13,9 +13,11 @@ local function host_of(name)
   return string.find(name, '://', 1, true) and name or 'https://' .. name
 end
 
--- The record of a host, the same one throughout a script: `mask`, its levels, and in the second byte those of them that are
--- closed; `few`, its entries, each behind its length, all of one level, or nil when they are in lists; `listed`, see
--- ready.lua; `stored`, its bytes. These are `listed`, and then either `few` or the two bytes of the mask.
+-- Returns the record of a host, the same table throughout a script:
+--   mask    its levels, and in the second byte those that are closed
+--   few     its entries, all of one level, each after its length; nil if they are in lists
+--   listed  the levels in whose `due` list it is, see ready.lua
+--   stored  its bytes: `listed`, then `few` or the two bytes of the mask
 local records = {}
 local function record_of(P, host)
   local record = records[host]
@@ -37,7 +39,7 @@ local function record_of(P, host)
   return record
 end
 
--- For whoever has changed a record.
+-- Writes a record that has changed.
 local function save_record(P, record)
   local bytes = false
   if record.few then
@@ -57,8 +59,7 @@ local function few_entries(few)
   return entries
 end
 
--- Entries of a level as few are kept, in their order or backwards; nil when one is of another level, or when that takes more
--- than so many bytes.
+-- Packs entries as `few`, in order or backwards; returns nil if one has another level, or if they exceed `room` bytes.
 local FEW_BYTES = 240
 local function as_few(entries, level, backwards, room)
   local parts, last = {}, 2 * #entries
@@ -71,8 +72,8 @@ local function as_few(entries, level, backwards, room)
   return table.concat(parts)
 end
 
--- Keep entries in the record, at the head or the end of the few; false when with these they are not few any more: too
--- long, more than `most`, or of several levels.
+-- Adds entries to the head or the end of `few`; returns false if they would be too long, more than `most`, or of several
+-- levels.
 local function add_few(record, entries, first, most)
   if record.mask ~= 0 and not record.few then return false end
   local few = record.few or ''
@@ -83,13 +84,13 @@ local function add_few(record, entries, first, most)
   return true
 end
 
--- Keep these of the few.
+-- Replaces `few` by these entries.
 local function keep_few(record, entries)
   if #entries == 0 then record.few, record.mask = nil, 0
   else record.few = as_few(entries, level_of(entries[1]), false, FEW_BYTES) end
 end
 
--- A host is parked when an operator blocked it or its budget is spent: it keeps its URLs, but no worker gets it.
+-- Whether a host is parked: an operator blocked it or its budget is spent. It keeps its URLs but is not leased.
 local function is_parked(P, host)
   local record = record_of(P, host)
   if record.parked == nil then record.parked = redis.call('HEXISTS', P .. 'parked', host) == 1 end

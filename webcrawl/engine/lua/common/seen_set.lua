@@ -1,4 +1,4 @@
--- The seen set: exact, small sets of integers under `prefix`, its size in the fields bits, split and seen of `hash`.
+-- The seen set: exact, in small sets of integers under `prefix`, with its size in the fields bits, split and seen of `hash`.
 local function seen_set(prefix, hash)
   local state = redis.call('HMGET', hash, 'bits', 'split', 'seen')
   local seen = tonumber(state[3]) or 0
@@ -6,7 +6,7 @@ local function seen_set(prefix, hash)
     seen = seen, before = seen}
 end
 
--- Remember a fingerprint, given as the decimal text of a signed 64-bit integer; true when it was not known.
+-- Adds a fingerprint, the decimal text of a signed 64-bit integer; returns whether it is new.
 local function unseen(set, fingerprint)
   local value, whole = bucket_value(fingerprint), 2 ^ set.bits
   local bucket = value % (2 * whole)
@@ -28,7 +28,7 @@ local function split_bucket(set)
   if #halves[1] > 0 then redis.call('SADD', set.prefix .. (set.split + 2 ^ set.bits), unpack(halves[1])) end
 end
 
--- Split as many buckets as have become due, and write down the size: the last thing to do with a seen set.
+-- Splits buckets that are due and stores the size. Call it last.
 local function settle_seen(set)
   if set.seen == set.before then return end
   while set.seen > BUCKET_LOAD * (2 ^ set.bits + set.split) do

@@ -36,7 +36,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test check settings format picture bench bench-micro bench-long bench-frontier bench-metadata bench-duplicates replay chaos clean
+.PHONY: help numbers crawl test check settings format picture bench bench-micro bench-long bench-frontier bench-metadata bench-duplicates replay chaos structure clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -93,6 +93,9 @@ bench-duplicates: .venv/.dev ## Measure near-duplicates: changed pages, main par
 
 chaos: .venv/.dev ## Crawl a local web while workers and Valkey are killed and stopped; SECONDS=600 SEED=2
 	@$(BIN)/python -m benchmarks.chaos $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+structure: .venv/.dev ## Print the rooms of the code, their levels and imports, and sizes
+	@$(BIN)/python -m tests.project.structure
 
 clean: ## Remove what was built or installed here; crawled data stays
 	@rm -rf .venv .bench build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

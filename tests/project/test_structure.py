@@ -1,0 +1,27 @@
+"""The structure of the code keeps its limits; `make structure` prints the figures."""
+
+from __future__ import annotations
+
+from tests.project import structure
+
+
+def test_each_room_imports_only_rooms_below_it() -> None:
+    imports = structure.edges()
+    assert structure.upward(imports) == []
+    assert structure.cycle(imports) == []
+    assert sum(map(len, imports.values())) > 30, "the imports were found"
+
+
+def test_every_room_stands_in_one_layer() -> None:
+    rooms = [room for layer in structure.layers() for room in layer]
+    there = {
+        path.stem
+        for path in (structure.CHECKOUT / "webcrawl").glob("[!_]*")
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert sorted(rooms) == sorted(there)
+
+
+def test_records_alone_may_have_many_attributes() -> None:
+    records = {one.name for one in structure.classes() if one.attributes > structure.MOST_ATTRIBUTES}
+    assert "webcrawl/page.py:Page" in records

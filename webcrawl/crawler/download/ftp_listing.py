@@ -5,9 +5,13 @@ Names are bytes. A name ends where its line ends, and begins behind one space, s
 
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
+from urllib.parse import quote, unquote_to_bytes
+
+from webcrawl.urls.canonical import hostname, split
 
 _SHOWN = 80
 
@@ -118,3 +122,25 @@ def _entry(name: bytes, folder: bool, size: bytes) -> Entry | None:
     if not name or b"/" in name:
         raise ValueError("no name of an entry")
     return Entry(name, folder, size.decode("ascii", "replace"))
+
+
+def index_page(url: str, entries: list[Entry]) -> bytes:
+    """Returns an HTML page that links to each entry of the folder at `url`."""
+    path = split(url)[1].rstrip("/") + "/"
+    base = html.escape(path)
+    rows = []
+    for name, folder, size in entries:
+        href = base + quote(name) + ("/" if folder else "")
+        rows.append(f'<li><a href="{href}">{_shown(name)}</a> {html.escape(size)}')
+    title = f"Index of {html.escape(hostname(url))}{_shown(unquote_to_bytes(path))}"
+    lines = ["<!DOCTYPE html>", '<meta charset="utf-8">', f"<title>{title}</title>"]
+    lines += [f'<link rel="canonical" href="{base}">', f"<h1>{title}</h1>", "<ul>", *rows, "</ul>", ""]
+    return "\n".join(lines).encode()
+
+
+def _shown(name: bytes) -> str:
+    """Returns a name as HTML; one that is not valid UTF-8 is decoded as windows-1252."""
+    try:
+        return html.escape(name.decode())
+    except UnicodeDecodeError:
+        return html.escape(name.decode("cp1252", "replace"))

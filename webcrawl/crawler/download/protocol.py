@@ -7,34 +7,26 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import ClassVar, Self
 
 from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.exceptions import (
-    CannotResolveHostError,
-    DownloadCancelledError,
-    DownloadConnectionRefusedError,
-    DownloadFailedError,
-    DownloadTimeoutError,
-)
 from scrapy.http import Headers, Response
 
-from webcrawl.config import read
-from webcrawl.crawler.errors import RequestRefused
-from webcrawl.crawler.fetch import TRUNCATE, keep_exchange, run_check
+from webcrawl.crawler.download.failures import protocol_failure
+from webcrawl.crawler.download.receiving import BodyReceiver
+from webcrawl.crawler.fetch import keep_exchange, run_check
 from webcrawl.crawler.responses import content_type, flags_of, make_response
 from webcrawl.crawler.session import Session
-from webcrawl.documents.body import BodyWriter
+from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
-from webcrawl.documents.mime.sniff import SNIFF_BYTES, sniff
-from webcrawl.errors import AddressRefused, BrokenTransfer, NameNotResolved
+from webcrawl.documents.mime.sniff import sniff
 from webcrawl.urls.canonical import hostname, normalize, port
 
 # To end a connection in good order after the time was up.
@@ -69,6 +61,7 @@ class Protocol(ABC):
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self.settings = crawler.settings
         self._session = session
+        self._receiver = BodyReceiver(crawler, session)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -91,18 +84,11 @@ class Protocol(ABC):
         try:
             async with asyncio.timeout(timeout) as limit:
                 return await self._download(request, limit)
-        except TimeoutError as error:
-            raise DownloadTimeoutError(
-                f"Getting {request.url} took longer than {timeout} seconds."
-            ) from error
-        except AddressRefused as error:
-            raise RequestRefused(str(error)) from error
-        except NameNotResolved as error:
-            raise CannotResolveHostError(str(error)) from error
-        except ConnectionRefusedError as error:
-            raise DownloadConnectionRefusedError(str(error)) from error
-        except (OSError, EOFError, BrokenTransfer) as error:
-            raise DownloadFailedError(f"{type(error).__name__}: {error}") from error
+        except Exception as error:
+            failure = protocol_failure(error, request.url, timeout)
+            if failure is None:
+                raise
+            raise failure from error
 
     async def _download(self, request: Request, limit: asyncio.Timeout) -> Response:
         loop = asyncio.get_running_loop()
@@ -123,96 +109,49 @@ class Protocol(ABC):
 
     async def _response(self, request: Request, url: str, answer: Answer, limit: asyncio.Timeout) -> Response:
         headers = Headers(answer.headers)
-        writer = BodyWriter(self._session.fetch.spool, digests=True)
-        truncated = await self._receive(writer, request, url, headers, answer.chunks, limit)
-        body, truncated = writer.finish(), truncated or answer.truncated
+        # what was received in time is kept from now on: reading is bounded, and ending the connection comes after it
+        end = limit.when()
+        limit.reschedule(end and end + _CLEANUP_SECONDS)
+        received = await self._receiver.receive(request, headers, partial(_next_chunk, answer.chunks, end))
+        truncated = received.truncated or answer.truncated
         if answer.status == 200:
-            keep_exchange(
-                request,
-                Exchange(
-                    url=request.url,
-                    method="GET",
-                    request_head=b"",
-                    request_body=b"",
-                    status=answer.status,
-                    response_head=b"",
-                    payload=body,
-                    ip_address=answer.peer,
-                    fetched_at=datetime.now(UTC),
-                    truncated=truncated,
-                    problem=answer.problem,
-                    mime_type=sniff(content_type(headers), body, url).mime_type,
-                ),
-            )
-        peer = ipaddress.ip_address(answer.peer) if answer.peer else None
-        return make_response(
-            body,
+            unread = "length" if received.stopped else None
+            exchange = _exchange(request, url, answer, headers, received.body, truncated or unread)
+            keep_exchange(request, exchange)
+        response = make_response(
+            received.body,
             request.url,
             headers,
             status=answer.status,
             flags=flags_of(truncated),
-            ip_address=peer,
+            ip_address=ipaddress.ip_address(answer.peer) if answer.peer else None,
         )
-
-    async def _receive(
-        self,
-        writer: BodyWriter,
-        request: Request,
-        url: str,
-        headers: Headers,
-        chunks: AsyncIterator[bytes],
-        limit: asyncio.Timeout,
-    ) -> str | None:
-        """Have the body written; why it is not whole. From now on what came within the `limit` is kept."""
-        fails = request.meta.get(
-            "download_fail_on_dataloss", read(self.settings, "DOWNLOAD_FAIL_ON_DATALOSS")
-        )
-        end = limit.when()
-        limit.reschedule(end and end + _CLEANUP_SECONDS)
-        try:
-            return await self._fill(writer, request, url, headers, _until(end, chunks))
-        except BrokenTransfer:
-            if fails:
-                raise
-            return "disconnect"
-        except TimeoutError:
-            if fails or not writer.size:
-                raise
-            return "time"
-
-    async def _fill(
-        self,
-        writer: BodyWriter,
-        request: Request,
-        url: str,
-        headers: Headers,
-        chunks: AsyncIterator[bytes],
-    ) -> str | None:
-        """As far as limits allow: "length" where they do not."""
-        fetch, sizes = self._session.fetch, self._session.sizes
-        cut = request.meta.get(TRUNCATE)
-        refused = math.inf if cut else request.meta.get("download_maxsize", fetch.maxsize) or math.inf
-        most = cut or sizes.least
-        async for chunk in chunks:
-            if writer.size + len(chunk) > most:
-                start = writer.start(SNIFF_BYTES) + chunk
-                most = cut or sizes.of_start(content_type(headers), start, url)
-                if writer.size + len(chunk) > most:
-                    writer.add(chunk[: int(most) - writer.size])
-                    return "length"
-            writer.add(chunk)
-            if writer.size > refused:
-                raise DownloadCancelledError(f"{request.url} is larger than DOWNLOAD_MAXSIZE {refused}")
-            if writer.is_full:
-                await asyncio.to_thread(writer.spill)
-        return None
+        return received.finish(response)
 
 
-async def _until(end: float | None, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """What comes until then; raises TimeoutError, while it waits for more and at no other moment."""
-    while True:
+def _exchange(
+    request: Request, url: str, answer: Answer, headers: Headers, body: Body, truncated: str | None
+) -> Exchange:
+    return Exchange(
+        url=request.url,
+        method="GET",
+        request_head=b"",
+        request_body=b"",
+        status=answer.status,
+        response_head=b"",
+        payload=body,
+        ip_address=answer.peer,
+        fetched_at=datetime.now(UTC),
+        truncated=truncated,
+        problem=answer.problem,
+        mime_type=sniff(content_type(headers), body, url).mime_type,
+    )
+
+
+async def _next_chunk(chunks: AsyncIterator[bytes], end: float | None) -> bytes:
+    """Returns the next bytes, b"" at the end; raises TimeoutError at the time `end` of the event loop's clock."""
+    chunk: bytes | None = b""
+    while chunk == b"":
         async with asyncio.timeout_at(end):
             chunk = await anext(chunks, None)
-        if chunk is None:
-            return
-        yield chunk
+    return chunk or b""

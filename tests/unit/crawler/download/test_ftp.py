@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from scrapy.exceptions import DownloadFailedError, DownloadTimeoutError, IgnoreRequest
+from scrapy import Request, signals
+from scrapy.exceptions import (
+    DownloadFailedError,
+    DownloadTimeoutError,
+    IgnoreRequest,
+    ResponseDataLossError,
+    StopDownload,
+)
 
 from tests.downloads import FTPClient, run
 from tests.ftpserver import Script
@@ -54,7 +63,7 @@ def test_the_guard_is_asked() -> None:
 def test_no_url_says_more_than_its_path(path: str) -> None:
     async def check() -> None:
         async with Script({**FILE, **EPSV}, b"data") as server, FTPClient() as client:
-            with pytest.raises(IgnoreRequest, match="line end") as refused:
+            with pytest.raises(IgnoreRequest, match="line break") as refused:
                 await client.get(server.url(path))
             assert not isinstance(refused.value, RequestRefused)  # no address was at fault
             assert server.said == []
@@ -238,5 +247,41 @@ def test_a_folder_becomes_a_page_of_links(answers: dict[str, str], data: bytes, 
             assert response.css("li a::text").getall() == ["a<b>&ü.txt", "sub folder", "日.txt"]
             assert response.css("title::text").get() == "Index of 127.0.0.1/pub/"
             assert response.css("link::attr(href)").get() == "/pub/"
+
+    run(check())
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_a_listener_stops_a_download(fail: bool) -> None:
+    heard: list[bytes] = []
+
+    def listener(data: bytes, **details: Any) -> None:
+        heard.append(data)
+        raise StopDownload(fail=fail)
+
+    async def check() -> None:
+        async with Script({**FILE, **EPSV}, b"words " * 100_000) as server, FTPClient() as client:
+            client.crawler.signals.connect(listener, signals.bytes_received)
+            request = Request(server.url("/x"))
+            if fail:
+                with pytest.raises(StopDownload) as raised:
+                    await client.send(request)
+                response = raised.value.response
+            else:
+                response = await client.send(request)
+            assert response is not None and response.flags == ["download_stopped"]
+            assert response.body == heard[0] and len(heard) == 1
+            exchange = exchange_of(request)
+            assert exchange is not None and exchange.truncated == "length"
+
+    run(check())
+
+
+def test_a_part_is_a_failure_where_only_the_whole_is_wanted() -> None:
+    async def check() -> None:
+        answers = {**FILE, **EPSV, "RETR": "150 here\r\n426 it broke"}
+        async with Script(answers, b"half") as server, FTPClient() as client:
+            with pytest.raises(ResponseDataLossError, match="426 it broke"):
+                await client.get(server.url("/x"), meta={"download_fail_on_dataloss": True})
 
     run(check())

@@ -9,7 +9,7 @@ import pytest
 
 from tests.downloads import FTPClient, run
 from tests.ftpserver import Script, vsftpd
-from webcrawl.crawler.download import ftp
+from webcrawl.crawler.download import ftp_client, ftp_sessions
 
 EPSV = {"EPSV": "229 Entering (|||{port}|)"}
 KEPT = {
@@ -52,7 +52,7 @@ def test_a_session_is_kept_for_the_next_url() -> None:
     "again", ["421 idle for too long", "550 gone", "what", "250-never\r\n ends", "250 \xff" + "x" * 300_000]
 )
 def test_one_that_is_of_no_use_any_more_is_replaced(again: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ftp, "_STALE_SECONDS", 0.2)
+    monkeypatch.setattr(ftp_client, "_STALE_SECONDS", 0.2)
 
     async def check() -> None:
         async with Script(KEPT | {'CWD /home/"x"': again}, b"data") as server, FTPClient() as client:
@@ -117,7 +117,7 @@ def test_one_that_still_sends_is_left() -> None:
 
 
 def test_a_session_is_kept_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ftp, "_KEPT_SECONDS", 0.05)
+    monkeypatch.setattr(ftp_sessions, "_KEPT_SECONDS", 0.05)
 
     async def check() -> None:
         async with Script(KEPT, b"data") as server, FTPClient() as client:
@@ -128,7 +128,7 @@ def test_a_session_is_kept_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_few_sessions_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ftp, "_MOST_KEPT", 1)
+    monkeypatch.setattr(ftp_sessions, "_MAX_KEPT", 1)
 
     async def check() -> None:
         async with Script(KEPT, b"data") as first, Script(KEPT, b"data") as second, FTPClient() as client:

@@ -1,0 +1,67 @@
+"""Scrapy's exceptions for what goes wrong in a download."""
+
+from __future__ import annotations
+
+import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
+from scrapy.exceptions import (
+    CannotResolveHostError,
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    UnsupportedURLSchemeError,
+)
+
+from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer, RequestRefused
+from webcrawl.errors import AddressRefused, BrokenTransfer, NameNotResolved
+
+
+def protocol_failure(error: Exception, url: str, timeout: float) -> Exception | None:
+    """Returns the exception to raise for an error of any protocol; None for one that is to be raised itself."""
+    if common := _common_failure(error, url, timeout):
+        return common
+    if isinstance(error, ConnectionRefusedError):
+        return DownloadConnectionRefusedError(str(error))
+    if isinstance(error, OSError | EOFError | BrokenTransfer):
+        return DownloadFailedError(f"{type(error).__name__}: {error}")
+    return None
+
+
+def http_failure(error: Exception, url: str, timeout: float, *, over_kept: bool) -> Exception | None:
+    """Returns the exception to raise for an error of aiohttp; None for one that is to be raised itself.
+
+    `over_kept`: the request was sent over a connection that had served another one.
+    """
+    if common := _common_failure(error, url, timeout):
+        return common
+    if isinstance(error, aiohttp.ClientSSLError):  # also a ValueError, if the certificate is wrong
+        return DownloadFailedError(str(error))
+    if isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError | ValueError):
+        return UnsupportedURLSchemeError(str(error))
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return DownloadConnectionRefusedError(str(error))
+    if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError | ConnectionError):
+        kind = KeptConnectionClosed if over_kept else DownloadFailedError
+        return kind(f"{type(error).__name__}: {error}")
+    # any other ClientResponseError is the refusal of a proxy
+    if isinstance(error, aiohttp.ClientResponseError) and isinstance(error.__cause__, HttpProcessingError):
+        return MalformedAnswer(_in_one_line(error))
+    if isinstance(error, aiohttp.ClientError):
+        return DownloadFailedError(f"{type(error).__name__}: {error}")
+    return None
+
+
+def _common_failure(error: Exception, url: str, timeout: float) -> Exception | None:
+    if isinstance(error, TimeoutError):
+        return DownloadTimeoutError(f"Getting {url} took longer than {timeout} seconds.")
+    if isinstance(error, AddressRefused):
+        return RequestRefused(str(error))
+    if isinstance(error, NameNotResolved):
+        return CannotResolveHostError(str(error))
+    return None
+
+
+def _in_one_line(error: aiohttp.ClientResponseError) -> str:
+    """Returns the message of aiohttp's parser, without the line that points at a column with "^"."""
+    message = error.message or repr(error.__cause__ and error.__cause__.__cause__)
+    return " ".join(message.split()).removesuffix("^").rstrip()

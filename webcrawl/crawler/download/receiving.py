@@ -1,0 +1,156 @@
+"""Receives the body of a response, for every protocol: limits by type, truncation, spooling and Scrapy's signals."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from scrapy import Request, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import DownloadCancelledError, ResponseDataLossError, StopDownload
+from scrapy.http import Headers, Response
+from twisted.python.failure import Failure
+
+from webcrawl.config import read
+from webcrawl.crawler.fetch import TRUNCATE
+from webcrawl.crawler.responses import content_type, says_nosniff
+from webcrawl.crawler.session import Session
+from webcrawl.crawler.signals import send
+from webcrawl.documents.body import Body, BodyWriter
+from webcrawl.documents.mime.sniff import SNIFF_BYTES
+from webcrawl.errors import BrokenTransfer
+
+logger = logging.getLogger(__name__)
+
+Read: TypeAlias = Callable[[], Awaitable[bytes]]
+"""Returns the next bytes of a body, or b"" at its end; raises TimeoutError when the time is up."""
+
+
+@dataclass(slots=True)
+class Received:
+    """The body of a response, as far as it was received.
+
+    `truncated` says why it is not whole: "length", "time", "disconnect", or None. `stopped` is the StopDownload that a
+    signal handler raised.
+    """
+
+    body: Body
+    truncated: str | None = None
+    stopped: StopDownload | None = None
+
+    def finish(self, response: Response) -> Response:
+        """Returns the response, flagged if its download was stopped; raises StopDownload if the handler asked so."""
+        if self.stopped is not None:
+            response.flags.append("download_stopped")
+            if self.stopped.fail:
+                self.stopped.response = response
+                raise self.stopped
+        return response
+
+
+class BodyReceiver:
+    """Receives bodies for a download handler.
+
+    It keeps what Scrapy's handlers promise: DOWNLOAD_MAXSIZE, DOWNLOAD_WARNSIZE, DOWNLOAD_FAIL_ON_DATALOSS, their keys
+    in Request.meta, and the signals headers_received and bytes_received with StopDownload. A body longer than
+    DOCUMENT_MAXSIZE allows for its type is truncated. `broken` is what reading raises when the connection ends early.
+    """
+
+    def __init__(self, crawler: Crawler, session: Session, broken: type[Exception] = BrokenTransfer) -> None:
+        self._crawler = crawler
+        self._broken = broken
+        self._sizes = session.sizes
+        self._spool = session.fetch.spool
+        self._maxsize = session.fetch.maxsize
+        self._warnsize = session.fetch.warnsize
+        self._fail_on_dataloss = read(crawler.settings, "DOWNLOAD_FAIL_ON_DATALOSS")
+
+    async def receive(self, request: Request, headers: Headers, read: Read) -> Received:
+        """Reads a body to its end or its limit.
+
+        Raises DownloadCancelledError for a body that is too large, ResponseDataLossError and TimeoutError for one that
+        is not whole where that is a failure, and StoreError.
+        """
+        announced = headers.get("Content-Length")
+        size = int(announced) if announced and announced.isdigit() else None
+        limit = self._limit(request)
+        if limit and size is not None and size > limit:
+            raise DownloadCancelledError(
+                f"{request.url} announces {size} bytes: more than DOWNLOAD_MAXSIZE {limit}"
+            )
+        stopped = self._stop(signals.headers_received, request, headers=headers, body_length=size)
+        if stopped is not None:
+            return Received(Body(), stopped=stopped)
+        writer = BodyWriter(self._spool, digests=True)
+        truncated = None
+        try:
+            truncated, stopped = await self._fill(writer, request, headers, read, limit)
+        except self._broken as error:
+            if self._fails(request):
+                raise ResponseDataLossError(str(error)) from error
+            truncated = "disconnect"
+        except TimeoutError:
+            if not writer.size or self._fails(request):
+                raise
+            truncated = "time"
+        self._warn_of_size(request, writer.size)
+        return Received(writer.finish(), truncated, stopped)
+
+    async def _fill(
+        self, writer: BodyWriter, request: Request, headers: Headers, read: Read, limit: float
+    ) -> tuple[str | None, StopDownload | None]:
+        """Writes the body; returns "length" if it is cut off, and the StopDownload of a signal handler."""
+        cut = request.meta.get(TRUNCATE)
+        most = cut or self._sizes.least
+        truncated = None
+        while chunk := await read():
+            if writer.size + len(chunk) > most:
+                most = cut or self._most(request, headers, writer.start(SNIFF_BYTES) + chunk)
+                if writer.size + len(chunk) > most:
+                    chunk, truncated = chunk[: int(most) - writer.size], "length"
+            writer.add(chunk)
+            stopped = self._stop(signals.bytes_received, request, data=chunk)
+            if stopped is not None or truncated:
+                return truncated, stopped
+            if limit and writer.size > limit:
+                raise DownloadCancelledError(f"{request.url} is larger than DOWNLOAD_MAXSIZE {limit}")
+            if writer.is_full:
+                await asyncio.to_thread(writer.spill)
+        return None, None
+
+    def _limit(self, request: Request) -> float:
+        """Returns the size in bytes above which a body is refused, 0 for none; a body to be truncated never is."""
+        return 0 if request.meta.get(TRUNCATE) else request.meta.get("download_maxsize", self._maxsize) or 0
+
+    def _most(self, request: Request, headers: Headers, start: bytes) -> float:
+        """Returns the most bytes for the type of a body that starts like this; an encoded one shows its type no more.
+
+        Then only the headers and the URL tell the type.
+        """
+        if headers.get("Content-Encoding"):
+            start = b""
+        nosniff = says_nosniff(headers)
+        return self._sizes.of_start(content_type(headers), start, request.url, nosniff=nosniff)
+
+    def _fails(self, request: Request) -> bool:
+        """Whether an incomplete body is a failure."""
+        return bool(request.meta.get("download_fail_on_dataloss", self._fail_on_dataloss))
+
+    def _stop(self, signal: object, request: Request, **details: Any) -> StopDownload | None:
+        """Sends a signal; returns the StopDownload that a handler raised."""
+        spider = self._crawler.spider
+        results = send(
+            self._crawler, signal, request=request, spider=spider, dont_log=StopDownload, **details
+        )
+        for _, result in results:
+            if isinstance(result, Failure) and isinstance(result.value, StopDownload):
+                return result.value
+        return None
+
+    def _warn_of_size(self, request: Request, size: int) -> None:
+        limit = request.meta.get("download_warnsize", self._warnsize)
+        if limit and size > limit:
+            logger.warning("%s has %d bytes: more than DOWNLOAD_WARNSIZE %d", request.url, size, limit)

@@ -1,7 +1,7 @@
-"""A proxy on loopback that lets a browser go only where the crawl may: names by our resolver, addresses past our guard.
+"""A proxy on loopback through which a browser reaches only the addresses that the crawl may connect to.
 
-A browser that were told to check by itself would resolve the name once more when it connects, and might get another
-answer. Here the address that was checked is the one that is connected to.
+It resolves names with the crawl's resolver and connects to the very address that the guard checked. A browser would
+resolve the name again when it connects, and might get another address.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _PLAIN = re.compile(
 )
 _CREDENTIALS = re.compile(rb"^Proxy-Authorization[ \t]*:[ \t]*Basic (\S+)", re.IGNORECASE | re.MULTILINE)
 _LENGTH = re.compile(rb"^Content-Length[ \t]*:[ \t]*(\d+)[ \t]*\r\n", re.IGNORECASE | re.MULTILINE)
-_WHO = (
-    b'HTTP/1.1 407 Who are you?\r\nProxy-Authenticate: Basic realm="x"\r\n'
+_UNAUTHORIZED = (
+    b'HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm="x"\r\n'
     b"Content-Length: 0\r\nConnection: close\r\n\r\n"
 )
 _HOP = re.compile(
@@ -39,10 +39,10 @@ _HOP = re.compile(
 
 
 class GuardedProxy:
-    """`async with GuardedProxy(resolver, guard) as proxy:` a browser may use `proxy.url` with `user` and `password`.
+    """`async with GuardedProxy(resolver, guard) as proxy:` serves a browser at `proxy.url` with `user` and `password`.
 
-    Without them it serves nobody: the guard may let through what other users of this machine must not reach.
-    What must not be connected to is answered by the end of the connection, and is counted in `refused`.
+    Other clients are refused, because the guard may allow addresses that other users of this machine must not reach.
+    A connection to a forbidden address is closed and counted in `refused`.
     """
 
     def __init__(self, resolver: Resolver, guard: AddressGuard) -> None:
@@ -82,7 +82,7 @@ class GuardedProxy:
         head = await reader.readuntil(b"\r\n\r\n")
         credentials = _CREDENTIALS.search(head)
         if credentials is None or not secrets.compare_digest(credentials[1], self._expected):
-            writer.write(_WHO)
+            writer.write(_UNAUTHORIZED)
             return
         length = math.inf
         if match := _TUNNEL.match(head):
@@ -92,7 +92,7 @@ class GuardedProxy:
             up_reader, up_writer = await self._connect(match["host"], int(match["port"] or 80))
             path = match["path"] or b"/"
             line = match["method"] + b" " + (b"/" if path.startswith(b"?") else b"") + path + b" HTTP/1.1\r\n"
-            # one request a connection, even if the server keeps it: the browser's next may be for another host
+            # one request a connection, because the browser's next one may be for another host
             length = int(found[1]) if (found := _LENGTH.search(head)) else 0
             up_writer.write(line + b"Connection: close\r\n" + _HOP.sub(b"", head[match.end() :]))
         else:
@@ -103,7 +103,7 @@ class GuardedProxy:
             up_writer.close()
 
     async def _connect(self, host: bytes, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection to the first address of a name that takes one; raises AddressRefused if any must not be used."""
+        """Connects to the first address of a host that accepts; raises AddressRefused if any is forbidden."""
         name = host.decode("ascii").strip("[]")
         answer = await self._resolver.resolve(name)
         for address in answer.addresses:
@@ -121,22 +121,20 @@ async def _relay(
     up_writer: asyncio.StreamWriter,
     length: float,
 ) -> None:
-    """Pass on in both directions, until the server ends, the browser does, or it says more than `length` bytes."""
-    up = asyncio.create_task(_pass_on(reader, up_writer, length))
-    down = asyncio.create_task(_pass_on(up_reader, writer))
+    """Copies both directions until either side ends, or the browser sends more than `length` bytes."""
+    up = asyncio.create_task(_copy(reader, up_writer, length))
+    down = asyncio.create_task(_copy(up_reader, writer))
     try:
         await asyncio.wait([up, down], return_when=asyncio.FIRST_COMPLETED)
         if up.done() and not up.exception() and up.result():
-            await down  # a browser that says nothing more still listens
+            await down  # the browser has sent everything and still receives
     finally:
         up.cancel()
         down.cancel()
 
 
-async def _pass_on(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most: float = math.inf
-) -> bool:
-    """Pass on all that comes; False if that was more than `most` bytes."""
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most: float = math.inf) -> bool:
+    """Copies all bytes; returns False if there were more than `most`."""
     with suppress(OSError):
         while data := await reader.read(_READ_BYTES):
             most -= len(data)

@@ -1,7 +1,7 @@
-"""Pages that a browser renders: which they are, and what becomes of one.
+"""Renders pages in a browser.
 
-A rendered page is the tree that its scripts left after the network came to rest, and is archived as a resource, since
-no server sent it.
+A rendered page is the HTML that its scripts left once the network was idle. It is archived as a WARC resource record,
+because no server sent it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from scrapy.settings import BaseSettings
 
 from webcrawl.config import FetchConfig, read
 from webcrawl.crawler.errors import RenderingFailed
-from webcrawl.crawler.render.browser import Allows, PlaywrightPages, Visit
+from webcrawl.crawler.render.browser import PlaywrightPages
 from webcrawl.crawler.render.guarded_proxy import GuardedProxy
 from webcrawl.crawler.render.rules import Rules
+from webcrawl.crawler.render.visit import Allows, Visit
 from webcrawl.crawler.responses import TRUNCATED, make_response
 from webcrawl.documents.body import BodyWriter
 from webcrawl.documents.exchange import Exchange
@@ -33,7 +34,7 @@ from webcrawl.errors import ConfigurationError
 from webcrawl.hosts.address_guard import AddressGuard
 from webcrawl.hosts.dns import Resolver
 
-# The first takes a sixth of the time of the others, which are whole browsers.
+# The first takes a sixth of the time of the others, which are complete browsers.
 _BROWSERS = (
     "chromium-headless-shell",
     "chromium",
@@ -43,8 +44,8 @@ _BROWSERS = (
 )
 _MOST_BYTES = 1 << 28
 _GONE = frozenset({"content-length", "content-encoding", "transfer-encoding", "content-type", "connection"})
-# Each would take the browser from behind the guard, or be of no effect.
-_NOT_OURS = (
+# Each would let the browser bypass the address guard, or have no effect.
+_UNSUPPORTED = (
     "PLAYWRIGHT_BROWSER_PROVIDER",
     "PLAYWRIGHT_BROWSER_TYPE",
     "PLAYWRIGHT_CDP_URL",
@@ -55,21 +56,23 @@ _NOT_OURS = (
 
 
 Rendered: TypeAlias = tuple[Response, Exchange | None]
-"""The page, and what is archived of it; a redirect leaves nothing."""
+"""The page and what is archived of it; None for a redirect, which is not archived."""
 
 
 class Renderer:
-    """One browser for the pages of one crawl, each in a context of its own: no cookies, no cache, no storage.
+    """The browser of a crawl. Each page has a context of its own, without cookies, cache or storage of another one.
 
-    Who renders holds one of its `places`. Raises ConfigurationError for settings that cannot be.
+    Callers hold one of its `places` while they render. Raises ConfigurationError for a wrong setting.
     """
 
     def __init__(
         self, settings: BaseSettings, resolver: Resolver, guard: AddressGuard, fetch: FetchConfig
     ) -> None:
-        for name in _NOT_OURS:
+        for name in _UNSUPPORTED:
             if settings.get(name):
-                raise ConfigurationError(f"{name} cannot be set: the crawl starts its browser itself")
+                raise ConfigurationError(
+                    f"{name} cannot be set: the crawl starts its own browser. Remove it."
+                )
         self.rules = Rules(read(settings, "RENDER"))
         self._proxy = GuardedProxy(resolver, guard)
         self._spool = fetch.spool
@@ -91,10 +94,10 @@ class Renderer:
         check: Callable[[], None] = lambda: None,
         allows: Allows | None = None,
     ) -> Rendered | None:
-        """The rendered page, or the redirect that the host answered; None for what is no HTML.
+        """Returns the rendered page, or the redirect that the host answered with; None if the response is not HTML.
 
-        `check` is called right before the request goes out and may raise to keep it; `allows` is asked for what the
-        page loads. Raises Scrapy's exceptions of downloads, and RenderingFailed.
+        `check` is called right before the request is sent and may raise to prevent it; `allows` decides which resources
+        the page loads. Raises Scrapy's download exceptions, RenderingFailed, and what `check` and `allows` raise.
         """
         if self._pages is None:
             self._pages = PlaywrightPages(crawler, self._executable, self._proxy, self._most + 1)
@@ -105,29 +108,27 @@ class Renderer:
             await self._pages.start()
             async with asyncio.timeout(timeout):
                 response = await self._pages.download(request, visit, crawler.spider, agent)
-        except TimeoutError as error:
-            kind: type[Exception] = RenderingFailed if visit.answered else DownloadTimeoutError
-            raise kind(f"Rendering {request.url} took longer than {timeout} seconds.") from error
         except Error as error:
             if visit.redirect is not None:
                 status, location = visit.redirect
                 return Response(request.url, status=status, headers={"Location": location}), None
-            if visit.other:
+            if visit.is_other_type:
                 return None
-            kind = DownloadTimeoutError if isinstance(error, Late) else DownloadFailedError
-            kind = RenderingFailed if visit.answered else kind
-            raise visit.ended or kind(f"rendering failed: {error.message.splitlines()[0]}") from error
+            raise visit.ended or _failure(error, visit) from error
+        except TimeoutError as error:
+            kind = RenderingFailed if visit.answered else DownloadTimeoutError
+            raise kind(f"Rendering {request.url} took longer than {timeout} seconds.") from error
         except Exception as error:
             if not visit.answered:
                 raise
-            # of a page method, or of a handler of the spider's
+            # a page method or an event handler of the spider failed
             raise RenderingFailed(f"{type(error).__name__}: {error}") from error
         if visit.ended:
             raise visit.ended
         return self._rendered(request, response) if visit.answered else None
 
     def _rendered(self, request: Request, response: Response) -> Rendered:
-        """The page in UTF-8, cut off where it is too long, and what is archived of it."""
+        """Returns the page in UTF-8, truncated if it is too long, and what is archived of it."""
         tree = response.text.encode() if isinstance(response, TextResponse) else response.body
         writer = BodyWriter(self._spool, digests=True)
         writer.add(tree[: self._most])
@@ -153,16 +154,24 @@ class Renderer:
         return make_response(body, request.url, headers, status=response.status, flags=flags), exchange
 
 
+def _failure(error: Error, visit: Visit) -> Exception:
+    """Returns the exception to raise for an error of Playwright."""
+    kind: type[Exception] = DownloadTimeoutError if isinstance(error, Late) else DownloadFailedError
+    if visit.answered:
+        kind = RenderingFailed
+    return kind(f"rendering failed: {error.message.splitlines()[0]}")
+
+
 def _agent(request: Request) -> str | None:
     value = request.headers.get("User-Agent")
     return None if value is None else value.decode("latin-1")
 
 
 def _executable(browser: str | None) -> str | None:
-    """The browser that is named, else that of the system, else None: the one that Playwright has installed."""
+    """Returns the path of the named browser, or of an installed one; None for the browser that Playwright installs."""
     for name in [browser] if browser else _BROWSERS:
         if path := shutil.which(name):
             return path
     if browser:
-        raise ConfigurationError(f"RENDER_BROWSER {browser!r}: there is no such program")
+        raise ConfigurationError(f"RENDER_BROWSER {browser!r}: there is no such program.")
     return None

@@ -1,4 +1,4 @@
-"""RENDER: which pages a browser renders, by their hosts and by patterns of their URLs."""
+"""The setting RENDER: which pages a browser renders, by host and by URL pattern."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _HOST = re.compile(r"(?P<name>\[[^\]]*\]|[^:\[\]@#?\\\s]+)(?::(?P<port>[0-9*]*))
 
 
 class Rules:
-    """Hosts ("example.org", with all below it, "*.example.org", "example.org:8080") and patterns of URLs.
+    """Hosts ("example.org" with its subdomains, "*.example.org", "example.org:8080") and URL patterns.
 
-    In a pattern ("https://example.org/app/*") only "*" is special, which stands for anything. Both may be written as
-    people do: in capitals, with letters that URLs encode. Raises ConfigurationError for what could match no URL.
+    In a pattern ("https://example.org/app/*"), "*" matches any text and no other character is special. Hosts and
+    patterns may contain capital letters and characters that URLs encode. Raises ConfigurationError for a rule that
+    cannot match any URL.
     """
 
     def __init__(self, rules: Iterable[str]) -> None:
@@ -27,7 +28,7 @@ class Rules:
         self._patterns = re.compile("|".join(patterns)) if patterns else None
 
     def apply(self, url: str) -> bool:
-        """Whether a URL is to be rendered."""
+        """Returns whether a URL is to be rendered."""
         if self._patterns and self._patterns.fullmatch(url):
             return True
         name, before = hostname(url).removesuffix("."), [""]
@@ -44,25 +45,25 @@ def _host(rule: str) -> str:
     is_ipv6 = rule.count(":") > 1 and not rule.startswith("[")
     found = _HOST.fullmatch(f"[{rule}]" if is_ipv6 else rule.removeprefix("*."))
     if found is None or "*" in found[0]:
-        raise _refused(rule, "neither a host nor a pattern of URLs, such as 'https://example.org/app/*'")
+        raise _refused(rule, "it is neither a host nor a URL pattern such as 'https://example.org/app/*'.")
     name = hostname(f"http://{_name(rule, found['name'])}/")
     if below and is_address(name):
-        raise _refused(rule, "nothing is below an address")
+        raise _refused(rule, "an IP address has no subdomains.")
     return f"{below}{name}:{int(found['port'])}" if found["port"] else below + name
 
 
 def _patterns(rule: str) -> Iterator[str]:
-    """The expressions of a pattern, one for each scheme that it is for."""
+    """Yields a regular expression for each scheme that a pattern matches."""
     start, mark, rest = rule.partition("://")
     schemes = [scheme for scheme in _SCHEMES if mark and fnmatchcase(scheme, start.lower())]
     host, slash, path = rest.partition("/")
     found = _HOST.fullmatch(host)
     if not schemes or found is None:
-        raise _refused(rule, "a pattern begins with scheme and host, such as '*://*.example.org/'")
+        raise _refused(rule, "a pattern begins with a scheme and a host, such as '*://*.example.org/'.")
     if not slash and not host.endswith("*"):
-        raise _refused(rule, f"of no page; all of this host are {rule + '/*'!r}")
+        raise _refused(rule, f"it matches no page. Write {rule + '/*'!r} for all pages of the host.")
     if "#" in path:
-        raise _refused(rule, "no URL is fetched with what is behind '#'")
+        raise _refused(rule, "URLs are fetched without their fragment. Remove '#' and what follows it.")
     for scheme in schemes:
         name, number = _name(rule, found["name"]), found["port"]
         name += f":{number}" if number and number != str(DEFAULT_PORTS[scheme]) else ""
@@ -71,7 +72,7 @@ def _patterns(rule: str) -> Iterator[str]:
 
 
 def _name(rule: str, name: str) -> str:
-    """A host as URLs have it; only one in ASCII may have a "*"."""
+    """Returns a host as it is written in URLs; only an ASCII host may contain "*"."""
     if "*" in name and name.isascii():
         return name.lower()
     try:
@@ -79,7 +80,7 @@ def _name(rule: str, name: str) -> str:
             return authority(normalize(f"http://{name}/")).removesuffix(".")
     except InvalidURL:
         pass
-    raise _refused(rule, f"{name!r} is no host")
+    raise _refused(rule, f"{name!r} is not a host.")
 
 
 def _refused(rule: str, why: str) -> ConfigurationError:

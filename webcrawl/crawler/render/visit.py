@@ -1,0 +1,108 @@
+"""Decides what the page of one request may load while a browser renders it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+from playwright.async_api import CDPSession, Error, Page
+
+from webcrawl.crawler.errors import Postponed
+from webcrawl.errors import EngineUnavailable
+
+Allows = Callable[[str], Awaitable[bool]]
+"""Returns whether robots.txt allows a URL; raises Postponed or EngineUnavailable if the crawl ends before."""
+
+_HTML = ("text/html", "application/xhtml+xml")
+_EMPTY = (204, 205)
+# Chromium's types of resources that do not change the text and links of a page.
+_UNWANTED = frozenset({"image", "media", "font", "ping", "prefetch", "cspviolationreport"})
+_LOADED = ("http:", "https:")
+_INLINE = ("data:", "blob:")
+
+
+class Visit:
+    """Filters what one page requests: no images, no redirect of the page itself, only what robots.txt allows.
+
+    `check` is called right before the page's own request is sent and may raise to prevent it. Without `allows`,
+    robots.txt is not checked.
+    """
+
+    def __init__(self, url: str, check: Callable[[], None], allows: Allows | None) -> None:
+        self._url = url
+        self.check = check
+        self._allows = allows
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.page: Page | None = None
+        self.answered = False
+        """Whether the host has answered; a later failure is not its fault."""
+        self.redirect: tuple[int, str] | None = None
+        """Status and Location, if the host answered with a redirect."""
+        self.is_other_type = False
+        """Whether the response is not HTML."""
+        self.ended: Exception | None = None
+        """Why a resource was not loaded because the crawl ends."""
+
+    async def attach(self, page: Page) -> None:
+        """Starts to filter the requests and responses of a page.
+
+        It uses the DevTools protocol, because Playwright's routes see neither responses nor redirects of resources.
+        """
+        self.page = page
+        self._cdp: CDPSession = await page.context.new_cdp_session(page)
+        tree = await self._cdp.send("Page.getFrameTree")
+        self._frame = tree["frameTree"]["frame"]["id"]
+        self._cdp.on("Fetch.requestPaused", self._on_paused)
+        patterns = [
+            {"urlPattern": "*", "requestStage": "Request"},
+            {"urlPattern": "*", "resourceType": "Document", "requestStage": "Response"},
+        ]
+        await self._cdp.send("Fetch.enable", {"patterns": patterns})
+
+    async def refuses(self, kind: str, url: str) -> bool:
+        """Returns whether a resource must not be loaded; `kind` is Chromium's type of resource, in lower case."""
+        if kind in _UNWANTED or not url.startswith(_LOADED + _INLINE):
+            return True
+        if self._allows is None or url.startswith(_INLINE) or url == self._url:
+            return False
+        try:
+            return not await self._allows(url)
+        except (Postponed, EngineUnavailable) as error:
+            self.ended = error
+            return True
+
+    def _on_paused(self, event: dict[str, Any]) -> None:
+        task = asyncio.ensure_future(self._decide(event))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _decide(self, event: dict[str, Any]) -> None:
+        """Continues or fails one paused request or response."""
+        method, arguments = "Fetch.continueRequest", {"requestId": event["requestId"]}
+        status, kind = event.get("responseStatusCode"), event.get("resourceType", "").lower()
+        if status is not None:
+            refused = self._is_unwanted_response(status, event)
+        elif "redirectedRequestId" in event:
+            refused = await self.refuses(kind, event["request"]["url"])
+        else:
+            refused = False
+        if refused:
+            method, arguments = "Fetch.failRequest", {**arguments, "errorReason": "BlockedByClient"}
+        with suppress(Error):  # the page is closed
+            await self._cdp.send(method, arguments)
+
+    def _is_unwanted_response(self, status: int, event: dict[str, Any]) -> bool:
+        """Returns whether the page's own response is a redirect or not HTML, which the browser must not read."""
+        if event.get("frameId") != self._frame:
+            return False
+        self.answered = True
+        headers = {one["name"].lower(): one["value"] for one in event.get("responseHeaders", ())}
+        if 300 <= status < 400 and "location" in headers:
+            self.redirect = status, headers["location"]
+            return True
+        mime_type = headers.get("content-type", "text/html").partition(";")[0].strip().lower()
+        is_file = headers.get("content-disposition", "").strip().lower().startswith("attachment")
+        self.is_other_type = status in _EMPTY or is_file or mime_type not in _HTML
+        return self.is_other_type

@@ -12,7 +12,7 @@ from scrapy.http import Response
 
 from webcrawl.config import DuplicatesConfig
 from webcrawl.crawler.pages.from_response import forget_tree, outline_of
-from webcrawl.crawler.pages.item_completion import Judged
+from webcrawl.crawler.pages.item_completion import ItemCompletion
 from webcrawl.crawler.pages.outlinks import Outlinks
 from webcrawl.crawler.session import Session
 from webcrawl.documents.html.links import PageLinks
@@ -30,7 +30,7 @@ class OutlinksMiddleware:
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._session = session
         follows_all = DuplicatesConfig.from_settings(crawler.settings).follow
-        self._judged = None if follows_all else Judged(crawler)
+        self._judged = None if follows_all else ItemCompletion(crawler)
         self._outlinks = Outlinks(crawler, session)
 
     @classmethod
@@ -52,7 +52,7 @@ class OutlinksMiddleware:
             if isinstance(one, PageLinks):
                 if self._judged and page and await self._judged.is_near_duplicate(page, response):
                     continue
-                await self._outlinks.asked(response, one)
+                await self._outlinks.follow_from_spider(response, one)
             else:
                 if self._judged and isinstance(one, Page):
                     page = one

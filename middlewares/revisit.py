@@ -13,7 +13,7 @@ from scrapy.http import Response
 from webcrawl.config import read
 from webcrawl.crawler.access import is_robots, tasks_of
 from webcrawl.crawler.known import Known
-from webcrawl.crawler.pages.revisits import UNCHANGED, asked, make_conditional, remember_stored
+from webcrawl.crawler.pages.revisits import UNCHANGED, condition_of, make_conditional, remember_stored
 from webcrawl.crawler.session import Session
 from webcrawl.documents.body import Body
 from webcrawl.errors import StoreError
@@ -74,7 +74,7 @@ class RevisitMiddleware:
     def process_response(
         self, request: Request, response: Response
     ) -> Response | Awaitable[Response | Request]:
-        if response.status != UNCHANGED or (known := asked(request)) is None:
+        if response.status != UNCHANGED or (known := condition_of(request)) is None:
             return response
         return self._unchanged(request, response, known)
 

@@ -1,4 +1,4 @@
-"""What is known of a URL that is fetched again: its validators and its answer in the archive."""
+"""What is known of a URL that is fetched again: its validators and its archived response."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Self
 from webcrawl.stores.locations import Row, own_place, place_of
 from webcrawl.stores.warc import WarcPlace
 
-# Their links need not be found again, since there are none.
+# Documents of these types contain no links.
 _WITHOUT_LINKS = (
     *("image/", "audio/", "video/", "font/"),
     *(
@@ -22,9 +22,10 @@ _WITHOUT_LINKS = (
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The stored answer of a URL: its validators as header values, and where it is in the archive.
+    """The stored response of a URL: its validators as header values, and its place in the archive.
 
-    `place` has its body, None when that is not there, and `head` its own header, of a copy in another record.
+    `place` is the record with its body, or None if there is none. `head` is the record with its header, which differs
+    from `place` for an exact copy.
     """
 
     digest: str | None
@@ -34,21 +35,21 @@ class Known:
     place: WarcPlace | None
     head: WarcPlace | None
     original: tuple[str, datetime]
-    """URL and time of the fetch that the body is of."""
+    """URL and time of the fetch that stored the body."""
 
     @classmethod
     def of_row(cls, row: Row, get: Callable[[str], Row | None], limit: float) -> Self | None:
-        """Of a row of table `pages`; None when the answer was none to be confirmed, or has no validator.
+        """Returns what a row of the table `pages` says; None if it has no validator or cannot be confirmed by a 304.
 
-        `get` gives the row of the page that a copy is one of; `limit` is of how many bytes a fetch makes do today: what
-        was cut off there would be again.
+        `get` returns the row of the page that this one is a copy of. `limit` is the number of bytes to which a body of
+        its type is truncated now; a body that was truncated there would be again.
         """
         cut_elsewhere = row["truncated"] and (row["truncated"] != "length" or (row["length"] or 0) < limit)
         if row["status"] != 200 or cut_elsewhere or not (row["etag"] or row["last_modified"]):
             return None
         place, head = place_of(row, get), own_place(row)
         is_copy = row["duplicate_kind"] == "exact"
-        # of a copy whose first page has another body by now, nobody knows here whether its record has one
+        # a copy whose original has changed since: whether its own record has the body is not known
         first = get(row["duplicate_of"]) if is_copy and place != head else row
         assert first is not None
         return cls(
@@ -63,18 +64,18 @@ class Known:
 
     @property
     def has_links(self) -> bool:
-        """Whether the body may lead to other pages."""
+        """Whether the body may contain links."""
         return not self.mime_type.startswith(_WITHOUT_LINKS)
 
     @property
     def keeps_links(self) -> bool:
-        """Whether its links can be found without fetching it again."""
+        """Whether its links can be found without fetching the body again."""
         return not self.has_links or self.place is not None
 
     def validators(self, etag: str | None, last_modified: str | None) -> tuple[str | None, str | None]:
-        """Those that hold after an answer 304 with these: new ones only where one is the same (RFC 9111, 4.3.4).
+        """Returns the validators to store after a 304 with these: the new ones only if one matches (RFC 9111, 4.3.4).
 
-        What has none in common is of another version, with which it must not be taken for unchanged later.
+        Without a match they belong to another version, which must not confirm this body later.
         """
         if (etag and etag == self.etag) or (last_modified and last_modified == self.last_modified):
             return etag or self.etag, last_modified or self.last_modified

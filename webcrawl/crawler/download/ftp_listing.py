@@ -1,6 +1,6 @@
-"""Listings of folders as FTP servers send them: MLSD (RFC 3659), and the forms of LIST that no RFC names.
+"""Reads the folder listings of FTP servers, MLSD (RFC 3659) and the common formats of LIST, and turns them into HTML.
 
-Names are bytes. A name ends where its line ends, and begins behind one space, so that spaces of its own are kept.
+Names are bytes. A name begins after one space and ends with its line, so that its own spaces are kept.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from webcrawl.urls.canonical import hostname, split
 
 _SHOWN = 80
 
-# Beside digits a month is anything: names of months are in any language. Columns are told apart without going back.
+# A month is any word, in any language. The quantifiers are possessive, so that matching takes linear time.
 _DATE = rb"""(?:
     \d{4}-\d\d-\d\d (?: [ T]\d\d:\d\d(?::\d\d(?:\.\d+)?)? (?:[ ][+-]\d{4})? | [ ] )?
   | \d\d-\d\d[ ]\d\d:\d\d
   | (?!\d+\s)\S++\s++ \d{1,2}[^\s\d]{0,3}\s++ (?:\d{4}|\d{1,2}:\d\d)
   | \d{1,2}[^\s\d]{0,3}\s++ (?!\d+\s)\S++\s++ (?:\d{4}|\d{1,2}:\d\d)
 )"""
-# Links, owner and group if they are there; else whatever words stand before a size and a date.
+# Links, owner and group if they are present; otherwise any words before a size and a date.
 _UNIX = re.compile(
     rb"""(?P<kind>[-a-zA-Z])[-rwxsStTlL]{9}[+.@]?\s*+
     (?: \d++\s++\S++\s++\S++\s++ | (?:\S++\s++){0,8}? ) (?P<size>\d++)\s++ """
@@ -43,7 +43,7 @@ _LINK = (b"os.unix=slink", b"os.unix=symlink")
 
 
 class Entry(NamedTuple):
-    """What is in a folder; `size` is in bytes, in digits as the server says it."""
+    """An entry of a folder; `size` is a number of bytes, as the digits that the server sent."""
 
     name: bytes
     folder: bool
@@ -52,7 +52,7 @@ class Entry(NamedTuple):
 
 @dataclass
 class Listing:
-    """What the lines of a folder's listing say; `exact` is that of MLSD, else it is one of LIST."""
+    """The entries of a folder; `exact` if its lines are in the format of MLSD, otherwise of LIST."""
 
     exact: bool
     entries: list[Entry] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Listing:
     _first_unread: bytes = b""
 
     def add(self, line: bytes) -> None:
-        """Read one line, with its end or without."""
+        """Reads one line, with or without its line end."""
         self.lines += 1
         line = line.removesuffix(b"\n").removesuffix(b"\r")
         try:
@@ -75,7 +75,7 @@ class Listing:
 
     @property
     def problem(self) -> str | None:
-        """How many lines could not be read, and the first of them."""
+        """How many lines could not be read, and the first of them; None if all were."""
         if not self._unread:
             return None
         shown = self._first_unread[:_SHOWN].decode("utf-8", "replace")
@@ -85,7 +85,7 @@ class Listing:
 
 
 def list_entry(line: bytes) -> Entry | None:
-    """What a line of LIST says, None if it is of no file or folder; raises ValueError where its form is unknown."""
+    """Returns the entry of a line of LIST, None if it is neither file nor folder; raises ValueError if unknown."""
     if unix := _UNIX.fullmatch(line):
         kind, name = unix["kind"], unix["name"]
         if kind == b"l":
@@ -100,15 +100,15 @@ def list_entry(line: bytes) -> Entry | None:
         return _entry(eplf["name"], b"/" in facts, facts.get(b"s", b"")) if readable else None
     if _NO_ENTRY.fullmatch(line):
         return None
-    raise ValueError("no form of LIST")
+    raise ValueError("not a known format of LIST")
 
 
 def mlsd_entry(line: bytes) -> Entry | None:
-    """What a line of MLSD says, None if it is of no file or folder; raises ValueError for what is no such line."""
+    """Returns the entry of a line of MLSD, None if it is neither file nor folder; raises ValueError otherwise."""
     found = _MLSD.fullmatch(line)
     facts = dict(fact.lower().split(b"=", 1) for fact in found["facts"][:-1].split(b";")) if found else {}
     if found is None or b"type" not in facts:
-        raise ValueError("no line of MLSD")
+        raise ValueError("not a line of MLSD")
     kind = facts[b"type"]
     if kind in (b"file", b"dir") or kind.startswith(_LINK):
         return _entry(found["name"], kind == b"dir", facts.get(b"size", b""))
@@ -120,7 +120,7 @@ def _entry(name: bytes, folder: bool, size: bytes) -> Entry | None:
     if name in (b".", b".."):
         return None
     if not name or b"/" in name:
-        raise ValueError("no name of an entry")
+        raise ValueError("not the name of an entry")
     return Entry(name, folder, size.decode("ascii", "replace"))
 
 

@@ -1,4 +1,4 @@
-"""HTTP and HTTPS by aiohttp: names from our resolver, addresses past our guard, bytes kept for the archive."""
+"""HTTP and HTTPS by aiohttp, with the crawl's resolver and address guard; keeps the bytes for the archive."""
 
 from __future__ import annotations
 
@@ -35,22 +35,23 @@ from webcrawl.crawler.responses import flags_of, make_response
 from webcrawl.crawler.session import Session
 
 _READ_BYTES = 64 * 1024
-# less than servers keep a connection: one that they close while a request is on its way costs them and us another
+# shorter than most servers keep a connection: a request sent while the server closes it is lost
 _KEEPALIVE_SECONDS = 4.0
-# uvloop's TLS loses the end of a body whose reading is paused when the server closes: aiohttp pauses at twice as much
+# uvloop's TLS loses the end of a body if reading is paused when the server closes; aiohttp pauses at twice this size
 _READ_AHEAD = 4 * 1024 * 1024
 _LONGEST_HEADER = 64 * 1024
 _MOST_HEADERS = 1000
 
-# a host's pages come from one address
+# most pages of a host come from one address
 _ip_address = lru_cache(maxsize=1024)(ipaddress.ip_address)
 
 
 class HTTPDownloadHandler:
     """A Scrapy download handler for http and https.
 
-    It keeps what Scrapy's own promise: DOWNLOAD_TIMEOUT, DOWNLOAD_MAXSIZE, DOWNLOAD_WARNSIZE, the headers_received and
-    bytes_received signals with StopDownload, data loss, proxies, certificates, `verbatim_url`, and Scrapy's exceptions.
+    It supports what Scrapy's handlers do: DOWNLOAD_TIMEOUT, DOWNLOAD_MAXSIZE, DOWNLOAD_WARNSIZE, the signals
+    headers_received and bytes_received with StopDownload, data loss, proxies, certificates, `verbatim_url`, and the
+    exceptions of Scrapy.
     """
 
     lazy = False
@@ -74,7 +75,7 @@ class HTTPDownloadHandler:
 
     @property
     def _client(self) -> aiohttp.ClientSession:
-        """Opened with the first request: a crawl that cannot start has nothing to close."""
+        """The client, opened at the first request, so that a crawl that cannot start has nothing to close."""
         if self._opened is None:
             self._opened = self._open()
         return self._opened
@@ -98,7 +99,7 @@ class HTTPDownloadHandler:
             request_class=WireRequest,
             response_class=WireResponse,
         )
-        # aiohttp would repeat a request at once when a kept connection breaks, behind politeness's back
+        # aiohttp would repeat a request at once if a kept connection breaks, without a turn of its host
         client._retry_connection = False
         return client
 
@@ -107,7 +108,7 @@ class HTTPDownloadHandler:
             await self._opened.close()
 
     async def download_request(self, request: Request) -> Response:
-        """Fetches one request; redirects are not followed here."""
+        """Downloads one request without following redirects; raises Scrapy's download exceptions and our own."""
         timeout = request.meta.get("download_timeout", self._timeout)
         if self._rendered.wants(request) and (page := await self._rendered.download(request, timeout)):
             return page
@@ -141,9 +142,9 @@ class HTTPDownloadHandler:
             return await self._response(request, cast("WireResponse", received))
 
     def _check_literal(self, url: yarl.URL) -> None:
-        """What aiohttp takes for an address never reaches the resolver: it is checked here; raises AddressRefused.
+        """Checks a host that is an IP address, which aiohttp never passes to the resolver; raises AddressRefused.
 
-        Its own rule is asked about its own reading of the URL, which need not be a normalised one.
+        It applies aiohttp's own rule to aiohttp's own parse of the URL, which need not be normalised.
         """
         name = url.raw_host
         if name and is_ip_address(name):

@@ -1,7 +1,6 @@
-"""aiohttp's reading of answers, for servers whose heads browsers understand and its parser does not.
+"""Parses responses whose malformed heads browsers accept and aiohttp's parser rejects.
 
-An answer that the parser refuses is read once more by a new one, with its head mended. What was wrong is not in the
-archive then: the head is there as it was read.
+A rejected response is parsed again by a new parser, with its head repaired. The archive gets the repaired head.
 """
 
 from __future__ import annotations
@@ -26,22 +25,22 @@ _NOTHING_YET: tuple[tuple[()], bool, bytes] = ((), False, b"")
 
 
 def connector(**options: Any) -> aiohttp.TCPConnector:
-    """aiohttp's, whose connections read answers so."""
+    """Returns a connector of aiohttp whose connections parse responses leniently."""
     made = aiohttp.TCPConnector(**options)
-    made._factory = cast("Any", partial(_Answers, loop=asyncio.get_running_loop()))
+    made._factory = cast("Any", partial(_LenientConnection, loop=asyncio.get_running_loop()))
     return made
 
 
-class _Answers(ResponseHandler):
-    """One connection."""
+class _LenientConnection(ResponseHandler):
+    """A connection of aiohttp, with a parser that repairs heads."""
 
     def set_response_params(self, **params: Any) -> None:
         super().set_response_params(**params)
         if not self._buffer:
-            self._parser = cast("Any", _Patient(self, self._parser, params))
+            self._parser = cast("Any", _HeadParser(self, self._parser, params))
 
     def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
-        """Nobody else tells who reads a body that it goes on as no body does."""
+        """Passes a parse error on to the reader of the body, too; aiohttp does not."""
         payload = self._payload
         super().set_exception(exc, *cause)
         if isinstance(exc, HttpProcessingError) and isinstance(payload, StreamReader):
@@ -53,10 +52,10 @@ def _break(payload: StreamReader, *cause: BaseException) -> None:
         payload.set_exception(aiohttp.ClientPayloadError("the body is not framed as its head says"), *cause)
 
 
-class _Patient:
-    """A parser until the head of an answer has been read: by aiohttp's, or mended by another one."""
+class _HeadParser:
+    """Parses until the head of a response is complete: with aiohttp's parser, or repaired with another one."""
 
-    def __init__(self, connection: _Answers, parser: Any, params: dict[str, Any]) -> None:
+    def __init__(self, connection: _LenientConnection, parser: Any, params: dict[str, Any]) -> None:
         self._connection = connection
         self._parser = parser
         self._params = params
@@ -73,7 +72,7 @@ class _Patient:
         return self._parser.feed_eof()
 
     def feed_data(self, data: bytes) -> tuple[Any, bool, bytes]:
-        """As aiohttp's: messages with their payloads, whether the protocol changes, what is left then."""
+        """Returns as aiohttp's parser: messages with payloads, whether the protocol is upgraded, and the rest."""
         self._data += data
         if self._error is None:
             try:
@@ -86,12 +85,12 @@ class _Patient:
                 return found
         end = self._data[-len(data) - 3 :]
         if b"\n\n" in end or b"\n\r\n" in end:
-            return self._mended(self._error)
+            return self._repaired(self._error)
         if len(self._data) > _LONGEST or not self._data.startswith(b"HTTP/"):
             raise self._error
         return _NOTHING_YET
 
-    def _mended(self, error: HttpProcessingError) -> tuple[Any, bool, bytes]:
+    def _repaired(self, error: HttpProcessingError) -> tuple[Any, bool, bytes]:
         parts = mend(bytes(self._data))
         if parts is None:
             raise error
@@ -102,7 +101,7 @@ class _Patient:
         messages = list(parser.feed_data(head)[0])
         if not messages:
             raise error
-        connection.force_close()  # where this answer ends, others may see another
+        connection.force_close()  # other software may see this response end elsewhere
         try:
             parser.feed_data(body)
         except HttpProcessingError as broken:
@@ -111,10 +110,10 @@ class _Patient:
 
 
 def mend(data: bytes) -> tuple[bytes, bytes] | None:
-    """The head of an answer as a strict parser likes it, and what follows; None where it is none to be mended.
+    """Returns the repaired head of a response and the bytes after it; None if it cannot be repaired.
 
-    Lines without a proper name are left out, NUL and CR in a value become spaces (RFC 9110, section 5.5), and of
-    Transfer-Encoding and Content-Length the first holds if it says chunked, else the second, as browsers have it.
+    Lines without a valid name are left out, and NUL and CR in a value become spaces (RFC 9110, section 5.5). As in
+    browsers, Transfer-Encoding overrides Content-Length if it is chunked, and is ignored otherwise.
     """
     head = _HEAD.match(data)
     if head is None:
@@ -124,14 +123,14 @@ def mend(data: bytes) -> tuple[bytes, bytes] | None:
     chunked = any(
         name.lower() == b"transfer-encoding" and b"chunked" in value.lower() for name, value in fields
     )
-    unheeded = b"content-length" if chunked else b"transfer-encoding"
-    kept = [name + b": " + value for name, value in fields if name.lower() != unheeded]
+    ignored = b"content-length" if chunked else b"transfer-encoding"
+    kept = [name + b": " + value for name, value in fields if name.lower() != ignored]
     body = b"" if head[1] in _NO_BODY else data[head.end() :]
     return b"\r\n".join([status, *kept, b"", b""]), body
 
 
 def _fields(lines: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """Name and value of those that have a name; a line that begins with white space goes on with the one before."""
+    """Yields names and values of valid lines; a line that begins with white space continues the one before."""
     name, value = b"", b""
     for line in lines:
         if line[:1] in (b" ", b"\t"):

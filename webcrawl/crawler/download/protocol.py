@@ -1,6 +1,7 @@
-"""What every protocol beside HTTP needs: addresses past the guard, bodies into the spool, limits, Scrapy's exceptions.
+"""The base of download handlers for protocols other than HTTP.
 
-A protocol is a class that says how to `fetch` a URL; `DOWNLOAD_HANDLERS` names it for its scheme.
+It checks addresses, receives bodies within the limits and raises Scrapy's exceptions. A protocol is a subclass that
+implements `fetch`; DOWNLOAD_HANDLERS names it for its scheme.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.mime.sniff import sniff
 from webcrawl.urls.canonical import hostname, normalize, port
 
-# To end a connection in good order after the time was up.
+# How long closing a connection may take after the timeout.
 _CLEANUP_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a protocol got for a URL.
+    """The response of a protocol to one URL.
 
-    `status` as HTTP would say it: 200 is archived, 403 tells that it is not for us, 404 that there is nothing, 503 that
-    the host wants to be left alone for a while. `chunks` come from the network as they are asked for; they may raise
-    BrokenTransfer. `peer` is the address that was connected to. `truncated` is "length" where the protocol itself left
-    out what was too long. `problem` says what of a 200 the protocol could not read.
+    `status` is the equivalent in HTTP: 200 is archived, 403 means forbidden, 404 not found, and 503 makes the crawl
+    back off. `chunks` are read from the network one by one and may raise BrokenTransfer. `peer` is the address of the
+    host. `truncated` is "length" if the protocol left out the end of a long response. `problem` says what of a 200 it
+    could not read.
     """
 
     chunks: AsyncIterator[bytes]
@@ -52,11 +53,11 @@ class Answer:
 
 
 class Protocol(ABC):
-    """A Scrapy download handler for one scheme. Nothing is sent but by `fetch`."""
+    """A Scrapy download handler for one scheme. Only `fetch` sends anything."""
 
     lazy = True
     default_port: ClassVar[int]
-    """Of URLs that name none."""
+    """The port of URLs without one."""
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self.settings = crawler.settings
@@ -69,17 +70,17 @@ class Protocol(ABC):
 
     @abstractmethod
     def fetch(self, url: str, addresses: list[str]) -> AbstractAsyncContextManager[Answer]:
-        """Get a normalised URL from the first of these addresses that can be reached.
+        """Requests a normalised URL from the first of these addresses that can be reached, and from no other.
 
-        It may connect to them alone, and may raise OSError and EOFError, which count as a failure of the host.
+        Raises OSError, EOFError and BrokenTransfer, which count as a failure of the host.
         """
 
     async def close(self) -> None:
-        """Called at the end of the crawl; by itself nothing is kept between two URLs."""
+        """Closes what a subclass keeps between two URLs; called at the end of the crawl."""
         return
 
     async def download_request(self, request: Request) -> Response:
-        """Fetch one request."""
+        """Downloads one request; raises Scrapy's download exceptions and RequestRefused."""
         timeout = request.meta.get("download_timeout", self._session.fetch.timeout)
         try:
             async with asyncio.timeout(timeout) as limit:
@@ -101,7 +102,7 @@ class Protocol(ABC):
             return await self._response(request, url, answer, limit)
 
     async def _addresses(self, name: str, number: int) -> list[str]:
-        """The addresses of a host, each past the guard."""
+        """Returns the addresses of a host; raises AddressRefused if the guard forbids one of them."""
         found = await self._session.resolver.resolve(name)
         for address in found.addresses:
             self._session.guard.check(address, hostname=name, port=number)
@@ -109,7 +110,7 @@ class Protocol(ABC):
 
     async def _response(self, request: Request, url: str, answer: Answer, limit: asyncio.Timeout) -> Response:
         headers = Headers(answer.headers)
-        # what was received in time is kept from now on: reading is bounded, and ending the connection comes after it
+        # from here on only reading is limited, so that what was received in time is kept
         end = limit.when()
         limit.reschedule(end and end + _CLEANUP_SECONDS)
         received = await self._receiver.receive(request, headers, partial(_next_chunk, answer.chunks, end))

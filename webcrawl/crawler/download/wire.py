@@ -1,4 +1,4 @@
-"""aiohttp with what it lacks: our resolver and guard, a last look before a request goes out, bytes for the archive."""
+"""Extends aiohttp: our resolver and guard, a check right before a request is sent, and the bytes for the archive."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from webcrawl.hosts.address_guard import AddressGuard
 from webcrawl.hosts.dns import Resolver
 
 check_now: ContextVar[Callable[[], None] | None] = ContextVar("check", default=None)
-"""What is called right before the request goes out; it may raise."""
+"""Called right before the request is sent; it may raise to prevent that."""
 _used: WeakSet[object] = WeakSet()
-"""Connections over which a request went."""
+"""Connections that have sent a request."""
 over_kept: ContextVar[bool] = ContextVar("kept", default=False)
-"""Whether the request goes over one of these."""
+"""Whether the request is sent over a connection that has sent another one."""
 
 
 class GuardedResolver(AbstractResolver):
-    """The addresses that aiohttp may connect to: resolved by ours, each checked at the moment of connecting."""
+    """Resolves names for aiohttp with the crawl's resolver, and checks each address when aiohttp connects."""
 
     def __init__(self, resolver: Resolver, guard: AddressGuard) -> None:
         self._resolver = resolver
@@ -51,11 +51,11 @@ class GuardedResolver(AbstractResolver):
         return results
 
     async def close(self) -> None:
-        """The resolver is the session's to close."""
+        """Does nothing; the session closes the resolver."""
 
 
 class WireRequest(aiohttp.ClientRequest):
-    """Asks at the last moment whether it may go out: connecting takes time, and a process may have been asleep."""
+    """Calls the check right before it is sent: connecting takes time, and the process may have been suspended."""
 
     async def send(self, conn: Any) -> aiohttp.ClientResponse:
         if check := check_now.get():
@@ -66,7 +66,7 @@ class WireRequest(aiohttp.ClientRequest):
 
 
 class WireResponse(aiohttp.ClientResponse):
-    """Keeps what aiohttp forgets once the connection is given back: the peer and its certificate."""
+    """Keeps the peer and its certificate, which aiohttp drops when it releases the connection."""
 
     peer: str | None = None
     certificate: bytes | None = None
@@ -81,7 +81,7 @@ class WireResponse(aiohttp.ClientResponse):
 
 
 def sent_headers(request: Request) -> list[tuple[str, str]]:
-    """The headers as aiohttp wants them, which sends them as UTF-8: bytes that are not become so."""
+    """Returns the headers for aiohttp, which sends text as UTF-8; bytes that are not UTF-8 are read as Latin-1."""
     return [
         (name.decode("latin-1"), _text(value))
         for name, values in request.headers.items()
@@ -98,11 +98,11 @@ def _text(value: bytes) -> str:
 
 
 def exchange_over(request: Request, received: WireResponse, payload: Body, truncated: str | None) -> Exchange:
-    """What went over the wire, byte by byte."""
+    """Returns what went over the wire, as bytes."""
     url = yarl.URL(request.url, encoded=True)
     sent: Mapping[str, str] = received.request_info.headers
     request_lines = [f"{request.method} {url.raw_path_qs or '/'} HTTP/1.1"]
-    # the credentials for a proxy are not for an archive
+    # the credentials for a proxy are not archived
     request_lines += [f"{name}: {value}" for name, value in sent.items() if name != "Proxy-Authorization"]
     version = received.version or aiohttp.HttpVersion11
     reason = received.reason or _phrase(received.status)

@@ -1,4 +1,4 @@
-"""From a Scrapy response to what the project works with: the page, its document, its links."""
+"""Makes the page, the document and the links of a Scrapy response."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def meeting_of(response: Response) -> Meeting:
 
 
 def page_of(response: Response) -> Page:
-    """The page that a response brought, not yet processed."""
+    """Returns the page of a response, for the pipelines to process."""
     document, exchange = document_of(response), exchange_of(response.request)
     page = Page(
         url=response.request.url if response.request else response.url,
@@ -124,17 +124,17 @@ def page_of(response: Response) -> Page:
 
 
 def answer_of(response: Response) -> Response:
-    """The answer that a response stands for: the stored one of which it says that it holds, or itself."""
+    """Returns the archived response that a 304 confirms, or the response itself."""
     return stored_answer(response) or response
 
 
 def failed_request(failure: Failure) -> Request:
-    """The request of a failure that Scrapy gives to an errback, where it is an attribute without a type."""
+    """Returns the request of a failure that Scrapy passes to an errback, where the attribute has no type."""
     return cast("Request", vars(failure)["request"])
 
 
 def failed_page(request: Request, error: BaseException | None) -> Page:
-    """The row of a URL that brought no response."""
+    """Returns the page of a URL without a response, with the error."""
     return Page(
         url=request.url,
         host=split(normalize(request.url))[0],
@@ -147,16 +147,16 @@ def failed_page(request: Request, error: BaseException | None) -> Page:
 
 
 def page_directives(response: Response, user_agent: str) -> Directives:
-    """What X-Robots-Tag headers and <meta name="robots"> say of a page."""
+    """Returns the directives of X-Robots-Tag headers and <meta name="robots"> for `user_agent`."""
     tags = [value.decode("latin-1") for value in response.headers.getlist("X-Robots-Tag")]
     metas = robots_metas(_metas(response))
     return directives(tags, metas, user_agent) if tags or metas else Directives()
 
 
 def followed_links(response: Response, *, obey: str | None) -> PageLinks:
-    """The links of a page: of HTML and Link headers, and of other types those that a pipeline will find.
+    """Returns the links of HTML and of Link headers; those in documents of other types are found by a pipeline later.
 
-    None when it says nofollow to the user agent `obey` (None: it is not asked).
+    There are none if the page says nofollow to the user agent `obey`; None ignores such directives.
     """
     response = answer_of(response)
     if not 200 <= response.status < 300:
@@ -176,7 +176,7 @@ def followed_links(response: Response, *, obey: str | None) -> PageLinks:
 
 
 def frames_of(response: Response) -> list[str]:
-    """The addresses of the frames of a frameset; see `frame_links`."""
+    """Returns the URLs of the frames of a frameset; see `frame_links`."""
     if outline := outline_of(response):
         return outline.frames
     document = document_of(response)
@@ -202,7 +202,7 @@ def _with_headers(links: PageLinks, headers: list[str], url: str) -> PageLinks:
 
 
 def _one_language(value: bytes | None) -> str | None:
-    """What the header Content-Language says, unless the page is for readers of several languages."""
+    """Returns the language of the header Content-Language, unless it names several."""
     return None if value is None or b"," in value else language(_text(value))
 
 

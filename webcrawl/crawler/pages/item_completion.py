@@ -17,7 +17,7 @@ _MOST_SECONDS = 60.0
 """A page that another component drops before the pipelines never leaves them."""
 
 
-class Judged:
+class ItemCompletion:
     """Knows when the pipelines are done with the page of a response; `expect` it before the spider yields it."""
 
     def __init__(self, crawler: Crawler) -> None:

@@ -1,4 +1,4 @@
-"""The base of pipelines that read documents of certain MIME types: from a document's facts to its page."""
+"""The base of pipelines that read documents of certain MIME types and put the facts into the page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webcrawl.errors import UnreadableDocument
 from webcrawl.page import Page
 
 if TYPE_CHECKING:
-    # The process of a reader imports the module that it is in, which may be that of its pipeline.
+    # The reader process imports the reader's module, which may be that of its pipeline; Scrapy would slow it down.
     from scrapy.crawler import Crawler
 
     from webcrawl.crawler.pages.outlinks import Outlinks
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 class MimePipeline:
-    """Give it the MIME types that it `takes` and the name of its `reader`; see docs/howto/add-a-mime-type-pipeline.md.
+    """Subclasses set `types` and `reader`; see docs/howto/add-a-mime-type-pipeline.md.
 
-    The reader, "module:function", makes `Facts` of a `Document`. It runs in a process of its own; for documents of up
-    to `inline_bytes` on the event loop, where it has to be quick and safe with any input. What it cannot read is an
-    error on the page (`processing_error`), which goes on.
+    The reader, "module:function", makes `Facts` from a `Document`. It runs in another process. For documents of up to
+    `inline_bytes` it runs on the event loop, where it must be quick and safe for any input. A document that cannot be
+    read gets a `processing_error`, and its page continues.
 
     Types that `webcrawl.documents.mime.sniff` does not recognize are recognized by `extensions` (".djvu") and by
     `signatures`, regular expressions for the first bytes; both name the type.
 
-    A page is read by the first pipeline that takes it. What `was_read` of a copy is not read again. Of a page that says
-    noindex nothing is kept but where it leads.
+    A page is read by the first pipeline that takes it. An exact copy of a page that was read is not read again. Of a
+    noindex page only the links are kept.
     """
 
     types: ClassVar[frozenset[str]] = frozenset()
@@ -55,15 +55,15 @@ class MimePipeline:
         return cls(session.readers, Outlinks(crawler, session))
 
     def takes(self, page: Page) -> bool:
-        """Whether this pipeline is for such a page."""
+        """Returns whether this pipeline reads such a page."""
         return page.mime_type in self.types
 
     def was_read(self, page: Page) -> bool:
-        """Whether an earlier page with the same bytes was read as this one would be."""
+        """Returns whether an earlier page with the same bytes was read in the same way."""
         return page.was_read
 
     def process_item(self, item: Any) -> Any | Awaitable[Any]:
-        # a coroutine only where there is something to wait for: this is asked of every page
+        # called for every page: makes a coroutine only if there is something to await
         if isinstance(item, Page) and self.takes(item):
             if item.unchanged is not None:
                 return self._follow(item, item.unchanged)
@@ -72,15 +72,15 @@ class MimePipeline:
         return item
 
     async def _follow(self, page: Page, document: Document) -> Page:
-        """An unchanged page is not read again but for where it leads."""
+        """Reads an unchanged page again only for its links."""
         page.unchanged = None
-        with suppress(UnreadableDocument):  # nor could it be read before
-            await self._outlinks.found(page, (await self._facts(document)).links)
+        with suppress(UnreadableDocument):  # the first time failed, too
+            await self._outlinks.follow_from_document(page, (await self._facts(document)).links)
         return page
 
     async def _facts(self, document: Document) -> Facts:
         if len(document) <= self.inline_bytes:
-            # there and back, for the same bounds
+            # packed and unpacked, so that the same limits apply as to another process
             return unpack(pack(call(self.reader, document)))
         return await self._readers.read(self.reader, document)
 
@@ -93,12 +93,12 @@ class MimePipeline:
             return page
         if not page.noindex:
             fill(page, facts)
-        await self._outlinks.found(page, facts.links)
+        await self._outlinks.follow_from_document(page, facts.links)
         return page
 
 
 def fill(page: Page, facts: Facts) -> None:
-    """Put facts where a page has a place for them."""
+    """Copies facts to the fields of a page."""
     page.title, page.description, page.language = facts.title, facts.description, facts.language
     page.author, page.published_at = facts.author, facts.published
     page.text = facts.text

@@ -1,4 +1,4 @@
-"""Links on their way into the frontier, without becoming requests: depth limit, URL filters, scope."""
+"""Adds links to the frontier without making requests of them, within depth limit, URL filters and scope."""
 
 from __future__ import annotations
 
@@ -22,26 +22,25 @@ from webcrawl.page import Page
 from webcrawl.urls.canonical import normalize, split
 
 FRESH = timedelta(days=7)
-"""What a sitemap or feed says to have changed so lately goes before what was found by links."""
-_AT_ONCE = 500
+"""URLs that a sitemap or feed reports as changed more recently than this are fetched before others."""
+_BATCH = 500
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class Outlinks:
-    """Takes the links of a response from its spider, and those of its document from the pipeline that read it.
+    """Takes the links of a response from its spider, and those in its document from the pipeline that reads it.
 
-    A document's links are followed when the spider asked for the links of its response. Which of the two comes first is
-    open, so they leave word for each other (`Meeting`); the second one adds the links, in any case before the page is
-    acknowledged, which waits for both.
+    The links in a document are followed if the spider yielded the links of its response. Either may come first, so both
+    use a `Meeting`, and the second adds the links. The page is acknowledged after both.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
         self._session = session
 
-    async def asked(self, response: Response, links: PageLinks) -> None:
-        """The spider wants these links of a response to be followed, and those in its document if they say so."""
-        # a page outside the scope was admitted by another worker
+    async def follow_from_spider(self, response: Response, links: PageLinks) -> None:
+        """Follows links that the spider yielded, and those in the document if `links.also_found` is set."""
+        # the scope of another worker may have admitted this page
         await self._session.scope.update_for(normalize(response.url))
         depth = response.meta.get("depth", 0) + 1
         self.add(links.links, depth=depth, referrer=response.url)
@@ -51,8 +50,8 @@ class Outlinks:
             found, meeting.found = meeting.found, []
             await self._follow(found, depth, response.url)
 
-    async def found(self, page: Page, links: Sequence[Link]) -> None:
-        """A pipeline found these in the document of a page."""
+    async def follow_from_document(self, page: Page, links: Sequence[Link]) -> None:
+        """Follows links that a pipeline found in the document of a page, if the spider wants them."""
         meeting = page.meeting
         if meeting is None or not links:
             return
@@ -63,13 +62,13 @@ class Outlinks:
             meeting.found.extend(links)
 
     async def _follow(self, links: Sequence[Link], depth: int, referrer: str) -> None:
-        """Add links, those changed last first. A sitemap has up to 50,000: others have their turn in between."""
+        """Adds links, most recently changed first, in batches that let other tasks run: a sitemap has up to 50,000."""
         now = datetime.now(UTC)
         if any(link.modified for link in links):
             links = sorted(links, key=lambda link: link.modified or _LONG_AGO, reverse=True)
-        for start in range(0, len(links), _AT_ONCE):
+        for start in range(0, len(links), _BATCH):
             urls: dict[tuple[int, bool], list[str]] = {}
-            for link in links[start : start + _AT_ONCE]:
+            for link in links[start : start + _BATCH]:
                 fresh = link.modified is not None and timedelta() <= now - link.modified <= FRESH
                 with suppress(InvalidURL):
                     url = normalize(link.url)

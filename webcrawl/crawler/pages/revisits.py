@@ -1,4 +1,4 @@
-"""Conditional requests: the validators that are sent, and the archived answer that a 304 confirms."""
+"""Conditional requests: the validators that are sent, and the archived response that a 304 confirms."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ def make_conditional(request: Request, known: Known) -> None:
 
 
 def known_of(response: Response) -> Known | None:
-    """What was known of a URL that answered to its conditional request that it is unchanged, else None."""
+    """Returns what is stored of the URL if the response is a 304 to our conditional request, else None."""
     if response.status != UNCHANGED or response.request is None:
         return None
     return fetch_of(response.request).known
 
 
-def asked(request: Request) -> Known | None:
-    """What a conditional request was made of."""
+def condition_of(request: Request) -> Known | None:
+    """Returns what a conditional request was made from, or None."""
     return fetch_of(request).known
 
 
 def remember_stored(response: Response, record: StoredRecord, body: Body) -> None:
-    """The stored answer of which `response` says that it still holds: its record, and its body as `Bodies` reads it."""
+    """Sets what `stored_answer` returns: the archived response that `response` confirms, from its record and body."""
     lines = (line.partition(b":") for line in record.http_head.split(b"\r\n")[1:])
     headers = Headers([(name.strip(), value.strip()) for name, colon, value in lines if colon])
-    # the body comes without it
+    # `body` is decoded
     headers.pop("Content-Encoding", None)
     if not record.http_head:
         headers["Content-Type"] = record.headers.get("Content-Type", "")
@@ -47,5 +47,5 @@ def remember_stored(response: Response, record: StoredRecord, body: Body) -> Non
 
 
 def stored_answer(response: Response) -> Response | None:
-    """The answer, from the archive, that a response 304 stands for; None where it was not looked for."""
+    """Returns the archived response that a 304 confirms; None if it was not read."""
     return fetch_of(response).archived

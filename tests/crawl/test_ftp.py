@@ -173,7 +173,7 @@ def test_a_path_that_cannot_be_sent_is_no_refused_address(run_crawl: RunCrawl, t
     with vsftpd(tmp_path, filled(tmp_path)) as port:
         result = run_crawl("broad", [f"ftp://127.0.0.1:{port}/a%0Db"], DOWNLOAD_DELAY=0)
     (row,) = result.rows()
-    assert "a line end in a path of FTP" in row["error"]
+    assert "an FTP path cannot contain a line break" in row["error"]
     assert result.summary["addresses_refused"] == 0
 
 

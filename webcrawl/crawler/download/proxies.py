@@ -31,6 +31,6 @@ def proxy_of(request: Request, guard: AddressGuard, encoding: str) -> str | None
         return url.geturl()
     scheme, _, token = credentials.decode("ascii").partition(" ")
     if scheme.lower() != "basic":
-        raise DownloadFailedError(f"proxy authorisation by {scheme} is not supported, only Basic")
+        raise DownloadFailedError(f"Proxy-Authorization scheme {scheme!r} is not supported, only Basic.")
     user, _, password = base64.b64decode(token).decode(encoding).partition(":")
     return url._replace(netloc=f"{quote(user, '')}:{quote(password, '')}@{url.netloc}").geturl()

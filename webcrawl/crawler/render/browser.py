@@ -133,7 +133,7 @@ class PlaywrightPages(ScrapyPlaywrightDownloadHandler):
         # the caller limits the time
         page.set_default_navigation_timeout(self.config.navigation_timeout_ms or 0)
         # the library calls this; it would hold an endless page three times in memory
-        setattr(page, "content", partial(_content, page, self._most))  # noqa: B010
+        vars(page)["content"] = partial(_content, page, self._most)
         await _visit.get().attach(page)
         return page
 

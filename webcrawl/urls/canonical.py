@@ -1,12 +1,12 @@
-"""URLs: the one to fetch, the parts that the frontier keeps, and the fingerprint that says "seen".
+"""URLs: normalised for fetching, canonical for comparing, and fingerprints for the seen set.
 
     as found     HTTP://User@Bücher.example:80/a/../b?z=1&utm_source=x&a=#top
     normalize    http://xn--bcher-kva.example/b?z=1&utm_source=x&a=             the URL to fetch
-    canonical    http://xn--bcher-kva.example/b?a=&z=1                          only to compare with
-    fingerprint  signed 64-bit xxh3 of the canonical form                       what the seen set holds
+    canonical    http://xn--bcher-kva.example/b?a=&z=1                          only for comparison
+    fingerprint  signed 64-bit xxh3 of the canonical form                       stored in the seen set
 
-Only `normalize` and `resolve` take strings as they come; every other function expects what these return: a
-WHATWG serialisation (https://url.spec.whatwg.org) of http, https or ftp, without fragment and user info.
+Only `normalize` and `resolve` accept any string. Every other function expects their result: a WHATWG
+serialisation (https://url.spec.whatwg.org) of a supported scheme, without fragment and user info.
 """
 
 from __future__ import annotations
@@ -25,45 +25,45 @@ from xxhash import xxh3_64_intdigest
 from webcrawl.errors import ConfigurationError, InvalidURL
 
 DEFAULT_PORTS = {"http": 80, "https": 443, "ftp": 21}
-"""The schemes that can be crawled, each with the port of URLs that name none; see `add_scheme`."""
+"""The supported schemes and their default ports; `add_scheme` adds to them."""
 
 _prefixes: tuple[str, ...] = tuple(f"{scheme}://" for scheme in DEFAULT_PORTS)
 
 TRACKING_PARAMETERS: tuple[str, ...] = (
-    # Where a visitor came from: campaign and click identifiers.
+    # Campaign and click identifiers.
     *("utm_*", "gclid", "gclsrc", "dclid", "gbraid", "wbraid", "fbclid", "msclkid", "yclid", "twclid"),
     *("ttclid", "igshid", "mc_cid", "mc_eid", "_ga", "_gl", "_hsenc", "_hsmi", "mkt_tok", "oly_anon_id"),
     *("oly_enc_id", "vero_id", "wickedid", "rb_clickid"),
-    # Who the visitor is: session identifiers of common servers and shops.
+    # Session identifiers of common servers and shops.
     *("PHPSESSID", "jsessionid", "ASPSESSIONID*", "CFID", "CFTOKEN", "osCsid", "zenid"),
 )
-"""Parameters that change no page, ignored in fingerprints by default: names, or prefixes that end in "*"."""
+"""Parameters that do not change a page, ignored in fingerprints by default: names, or prefixes that end in "*"."""
 
-# What w3lib's rules leave as it is, so that most URLs cost one match: a path of characters that are never
-# quoted and of escapes that are never decoded; a query of plain "name=value" fields, which at most have to be
-# sorted. A ";" is left out as it starts path parameters, which have rules of their own.
+# URLs that w3lib's rules leave unchanged, so that most URLs cost one match: a path of characters that are never
+# quoted and escapes that are never decoded; a query of plain "name=value" fields, which only have to be sorted.
+# ";" is excluded because it starts path parameters, which have rules of their own.
 _KEPT = r"[A-Za-z0-9._~!$&'()*+,:=@|\[\]/-]*"
 _ESCAPE = r"%(?:[0189A-F][0-9A-F]|2[0235F]|3[BCEF]|5[CE]|60|7[BDF])"
 _FIELD = r"[A-Za-z0-9._~+-]*=[A-Za-z0-9._~+-]*"
 _PLAIN = re.compile(rf"(?P<path>/{_KEPT}(?:{_ESCAPE}{_KEPT})*)(?:\?(?P<query>(?:{_FIELD}(?:&{_FIELD})*)?))?")
-# What joining and WHATWG's parser leave as it is. Quantifiers are possessive: nothing is tried twice.
+# Addresses that joining and WHATWG's parser leave unchanged. Quantifiers are possessive, so nothing is tried twice.
 _SEGMENT = r"[A-Za-z0-9_-][A-Za-z0-9_.-]*+"
 _REST = rf"(?P<rest>(?:{_SEGMENT}/)*+(?:{_SEGMENT})?+(?:\?[A-Za-z0-9._~=&+-]*+)?+)"
 _PLAIN_ADDRESS = re.compile(rf"(?:(?P<root>/)|(?P<up>(?:\.\./)++)|(?=[A-Za-z0-9_-])){_REST}")
-# No name in Punycode, which may be wrong, and no address: these do not end in letters.
+# Excludes Punycode names, which may be invalid, and IP addresses, which do not end in letters.
 _PLAIN_URL = re.compile(rf"https?://(?!\S*xn--)(?:[a-z0-9-]++\.)++[a-z]++/{_REST}")
 _STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def add_scheme(scheme: str, default_port: int) -> None:
-    """Let URLs of this scheme be crawled too, in this process."""
+    """Adds a supported scheme, in this process."""
     global _prefixes
     DEFAULT_PORTS[scheme] = default_port
     _prefixes = tuple(f"{scheme}://" for scheme in DEFAULT_PORTS)
 
 
 def resolve(url: str, base: str | None = None) -> str | None:
-    """Like `normalize`, but None for a good URL of another scheme (mailto:, javascript:, data:...)."""
+    """Like `normalize`, but returns None for a valid URL of an unsupported scheme (mailto:, javascript:, data:...)."""
     try:
         href = normalize_url(url) if base is None else join_url(base, url)
     except ValueError:
@@ -80,10 +80,10 @@ def resolve(url: str, base: str | None = None) -> str | None:
 
 
 class Base:
-    """What the addresses on a page are joined to: `resolve(address)` is `resolve(address, url)`, made quickly.
+    """The base URL of a page: `resolve(address)` is a fast `resolve(address, url)`.
 
-    Most addresses are plain: nothing in them is decoded, encoded or left out, so that joining is putting two strings
-    together. That takes a fifth of the time.
+    Most addresses are plain: no part has to be decoded, encoded or removed, so they are joined as strings. That takes
+    a fifth of the time.
     """
 
     def __init__(self, url: str) -> None:
@@ -104,19 +104,19 @@ class Base:
         return resolve(address, self.url)
 
     def _folder(self, up: int) -> str:
-        """The folder of the base, or so many above it; nothing is above the root."""
+        """The folder `up` levels above that of the base, or the root."""
         folders = self._folders
         while len(folders) <= up and folders[-1] != self._root:
             folders.append(folders[-1][: folders[-1].rindex("/", 0, -1) + 1])
         return folders[min(up, len(folders) - 1)]
 
 
-# a page's URL is asked for by everyone who handles the page
+# cached because several components normalise the URL of the same page
 @lru_cache(maxsize=1024)
 def normalize(url: str, base: str | None = None) -> str:
     """The URL to fetch: `url` parsed as a browser does, relative to `base`, without fragment and user info.
 
-    Raises InvalidURL, naming `url`, for what no browser could open and for schemes that nobody fetches.
+    Raises InvalidURL, which names `url`, for strings that no browser could open and for unsupported schemes.
     """
     href = resolve(url, base)
     if href is None:
@@ -125,7 +125,7 @@ def normalize(url: str, base: str | None = None) -> str:
 
 
 def split(url: str) -> tuple[str, str]:
-    """A normalised URL as (host key, path and query), such as ("https://example.org", "/a?b")."""
+    """Splits a normalised URL into (host key, path and query), such as ("https://example.org", "/a?b")."""
     start = url.find("/", url.find(":") + 4)  # after "://" and at least one character of a host
     if start < 0:
         raise InvalidURL(f"not a normalised URL: {url!r}")
@@ -133,40 +133,40 @@ def split(url: str) -> tuple[str, str]:
 
 
 def authority(url_or_host_key: str) -> str:
-    """Host name and, where it is not the scheme's default, port: "example.org", "[::1]:8080"."""
+    """Host name, and port unless it is the scheme's default: "example.org", "[::1]:8080"."""
     return url_or_host_key.partition("://")[2].partition("/")[0]
 
 
 def hostname(url_or_host_key: str) -> str:
-    """The name or address alone; an IPv6 address comes without its brackets."""
+    """The host name or address without port; an IPv6 address without brackets."""
     name = authority(url_or_host_key)
     return name[1 : name.index("]")] if name.startswith("[") else name.partition(":")[0]
 
 
 def port(url_or_host_key: str) -> int:
-    """The TCP port, the scheme's default one where none is written."""
+    """The TCP port, by default that of the scheme."""
     explicit = authority(url_or_host_key).rpartition("]")[2].partition(":")[2]
     return int(explicit) if explicit else DEFAULT_PORTS[url_or_host_key.partition(":")[0]]
 
 
 def is_address(hostname: str) -> bool:
-    """Whether a normalised host name is an address: WHATWG lets no name end in a numeric label."""
+    """Whether a normalised host name is an IP address. In WHATWG's form, no name ends in a numeric label."""
     return ":" in hostname or hostname.rpartition(".")[2].isdigit()
 
 
 @lru_cache(maxsize=1)
 def _public_suffixes() -> PublicSuffixList:
-    # Parsing the list takes 35 ms: only who asks for a domain pays.
+    # Parsing the list takes 35 ms, so it is done only when needed.
     return PublicSuffixList()
 
 
 @lru_cache(maxsize=1 << 14)
 def registered_domain(hostname: str) -> str:
-    """The part of a host name that somebody registered: "example.co.uk" for "www.example.co.uk".
+    """The registered domain of a host name: "example.co.uk" for "www.example.co.uk".
 
-    By the public suffix list (https://publicsuffix.org) with its private section, so each user.github.io is a
-    domain of its own; an unlisted top-level domain is a suffix. An address, a single label and a public
-    suffix itself are their own domain. The list is the one in the installed package: nothing is fetched.
+    Uses the public suffix list (https://publicsuffix.org) with its private section, so each user.github.io is a
+    domain of its own. An unlisted top-level domain is a suffix. An address, a single label and a public suffix are
+    their own domain. The list is that of the installed package and is never downloaded.
     """
     if is_address(hostname):
         return hostname
@@ -175,23 +175,22 @@ def registered_domain(hostname: str) -> str:
 
 
 def _name_pattern(parameter: str) -> str:
-    """The expression for an ignored parameter's name, spelt as it is in a canonical query."""
+    """The expression for the name of an ignored parameter, as spelt in a canonical query."""
     name, star, rest = parameter.partition("*")
     if not parameter or rest:
         raise ConfigurationError(
-            f"ignored parameter {parameter!r}: a name, or a prefix that ends in '*', is wanted"
+            f"ignored parameter {parameter!r}: must be a name, or a prefix that ends in '*'"
         )
     return re.escape(quote_plus(name)) + (r"[^=&;/?]*" if star else "")
 
 
 @dataclass(frozen=True)
 class Canonicalizer:
-    """What two spellings of one page share, by w3lib's `canonicalize_url` and a list of parameters.
+    """Gives different spellings of one URL the same form, by w3lib's `canonicalize_url` and a list of parameters.
 
-    Queries are sorted and keep blank values, escapes get one spelling, and parameters in `ignored_parameters`
-    (names in any case, or prefixes such as "utm_*") vanish from queries and from path parameters
-    (";jsessionid=1"). Unlike w3lib, a "%" that starts no escape becomes "%25", without which the form would
-    not be a fixed point.
+    Queries are sorted and keep blank values, and escapes get one spelling. Parameters in `ignored_parameters` (names
+    in any case, or prefixes such as "utm_*") are removed from queries and from path parameters (";jsessionid=1").
+    Unlike in w3lib, a "%" that starts no escape becomes "%25"; otherwise the form would not be a fixed point.
     """
 
     ignored_parameters: Collection[str] = TRACKING_PARAMETERS
@@ -201,9 +200,9 @@ class Canonicalizer:
     def __post_init__(self) -> None:
         if isinstance(self.ignored_parameters, str):
             raise ConfigurationError(
-                f"ignored parameters are a list of names, not {self.ignored_parameters!r}"
+                f"ignored parameters must be a list of names, not {self.ignored_parameters!r}"
             )
-        # "(?!)" never matches: with nothing to ignore, nothing is ignored.
+        # "(?!)" never matches, for an empty list
         names = "|".join(_name_pattern(name) for name in self.ignored_parameters) or "(?!)"
         object.__setattr__(self, "ignored_parameters", tuple(self.ignored_parameters))
         object.__setattr__(self, "_names", re.compile(rf"(?:{names})(?:=|$)", re.IGNORECASE))
@@ -229,21 +228,21 @@ class Canonicalizer:
         return f"{host}{path}?{'&'.join(fields)}" if fields else host + path
 
     def _by_w3lib(self, rest: str) -> str:
-        """Path and query by w3lib, whose view of the host (not quite WHATWG's) is kept out of it."""
+        """Path and query by w3lib. The host is left out, because w3lib treats it differently from WHATWG."""
         while True:
             rest = canonicalize_url("http://h" + _STRAY_PERCENT.sub("%25", rest))[len("http://h") :]
             path, mark, query = rest.partition("?")
             shorter = self._in_path.sub("", path)
             if shorter == path:
                 return rest
-            rest = shorter + mark + query  # What is left may end in ";" or "..": once more.
+            rest = shorter + mark + query  # The rest may end in ";" or "..", so repeat.
 
     def fingerprint(self, url: str) -> int:
-        """The signed 64-bit xxh3 of the canonical form: an integer that the engine's sets keep in 8 bytes."""
+        """The signed 64-bit xxh3 of the canonical form, which the engine's sets store in 8 bytes."""
         return _signed(xxh3_64_intdigest(self.canonical(url).encode()))
 
     def request_fingerprint(self, method: str, url: str, body: bytes = b"") -> int:
-        """The fingerprint of a request; that of its URL for a GET without body."""
+        """The fingerprint of a request. A GET without body has that of its URL."""
         if not body and method.upper() == "GET":
             return self.fingerprint(url)
         head = f"{method.upper()}\n{self.canonical(url)}\n"

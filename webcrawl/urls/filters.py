@@ -1,8 +1,8 @@
-"""URL filters: what a crawl does not follow, one class a reason.
+"""URL filters: each drops or rewrites links for one reason.
 
-One contract: `apply(url)` returns the URL, a rewritten one, or None to drop it. A filter of your own is a
-subclass of URLFilter with a sentence in `why`; put it into the list that `FilterChain.from_config` gets.
-Filters see normalised URLs, in the chain's order, and are called for every link of every page.
+`apply(url)` returns the URL, a rewritten one, or None to drop it. To add a filter, subclass URLFilter, describe it in
+`why`, and add the class to URL_FILTERS. Filters get normalised URLs, in the order of the chain, and are called for
+every link of every page.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from webcrawl.urls.canonical import DEFAULT_PORTS
 from webcrawl.urls.scope import Scope
 
 _LONGEST_RUN = 16
-"""Segments in a run that repeats: without a bound a hostile URL costs the square of its length."""
+"""Segments in a run that repeats. Without a bound, a hostile URL would cost the square of its length."""
 
 
 class URLFilter(ABC):
-    """One reason to drop or to rewrite a URL."""
+    """Drops or rewrites URLs for one reason."""
 
     why: ClassVar[str]
-    """A sentence for people: what the filter drops, and what for."""
+    """What the filter drops, and why; `scrapy checkurl` prints it."""
 
     @abstractmethod
     def apply(self, url: str) -> str | None:
-        """The URL to go on with, or None when it is not to be crawled."""
+        """Returns the URL to crawl, or None to drop it."""
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> Self:
-        """A filter made from upper-case keys; ConfigurationError names the key whose value is wrong."""
+        """Creates the filter from settings; ConfigurationError names a key with a wrong value."""
         return cls()
 
 
 class SchemeFilter(URLFilter):
-    """Drops URLs of schemes that nobody fetches. Key: DOWNLOAD_HANDLERS."""
+    """Drops URLs of schemes without a handler. Key: DOWNLOAD_HANDLERS."""
 
-    why = "Only what DOWNLOAD_HANDLERS has a handler for can be crawled."
+    why = "Only schemes with a handler in DOWNLOAD_HANDLERS can be crawled."
 
     def __init__(self, schemes: Iterable[str] = ("http", "https")) -> None:
         self._prefixes = tuple(f"{scheme}://" for scheme in schemes)
@@ -47,7 +47,7 @@ class SchemeFilter(URLFilter):
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> Self:
         handlers = config.get("DOWNLOAD_HANDLERS") or {}
-        # a settings object that is none of ours has it as a mapping too
+        # Scrapy's settings hold a mapping of their own class
         named = dict(cast("Mapping[str, object]", handlers))
         fetched = {"http": True, "https": True, **named}
         return cls(scheme for scheme, handler in fetched.items() if handler and scheme in DEFAULT_PORTS)
@@ -73,12 +73,12 @@ class LengthFilter(URLFilter):
 
 
 class PatternFilter(URLFilter):
-    """Drops URLs in which a `deny` expression is found, or none of `allow` if there are any.
+    """Drops URLs that match a `deny` expression, or, if `allow` is not empty, no `allow` expression.
 
-    Keys: URL_ALLOW, URL_DENY, each a list of regular expressions, searched anywhere in the URL.
+    Keys: URL_ALLOW, URL_DENY, each a list of regular expressions that may match anywhere in the URL.
     """
 
-    why = "The operator's own expressions say what to crawl."
+    why = "The operator's expressions in URL_ALLOW and URL_DENY exclude it."
 
     def __init__(self, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> None:
         self._allow = [_expression("PatternFilter: allow", text) for text in allow]
@@ -89,7 +89,7 @@ class PatternFilter(URLFilter):
         lists = {key: _strings(config, key) for key in ("URL_ALLOW", "URL_DENY")}
         for key, texts in lists.items():
             for text in texts:
-                _expression(key, text)  # Here the message can name the key.
+                _expression(key, text)  # so that the message names the key
         return cls(lists["URL_ALLOW"], lists["URL_DENY"])
 
     def apply(self, url: str) -> str | None:
@@ -101,9 +101,9 @@ class PatternFilter(URLFilter):
 
 
 class ExtensionFilter(URLFilter):
-    """Drops URLs whose path ends in one of these extensions (in any case). Key: URL_DENY_EXTENSIONS."""
+    """Drops URLs whose path ends in one of these extensions, in any case. Key: URL_DENY_EXTENSIONS."""
 
-    why = "The operator does not want files of these kinds."
+    why = "The operator excludes files with these extensions."
 
     def __init__(self, extensions: Iterable[str] = ()) -> None:
         self._endings = tuple("." + extension.lower().lstrip(".") for extension in extensions)
@@ -126,15 +126,13 @@ class ExtensionFilter(URLFilter):
 
 
 class RepeatedSegmentsFilter(URLFilter):
-    """Drops paths in which a run of segments repeats `times` times in a row; 0 means never.
+    """Drops paths in which a run of segments occurs `times` times in a row; 0 means never.
 
-    Key: URL_MAX_REPEATED_SEGMENTS.
-
-    /a/b/a/b/a/b and /x/x/x are what relative links without end produce (Heritrix's
+    Key: URL_MAX_REPEATED_SEGMENTS. Endless relative links produce /a/b/a/b/a/b and /x/x/x (Heritrix's
     PathologicalPathDecideRule).
     """
 
-    why = "A path that repeats itself comes from a link that leads ever deeper into the same page."
+    why = "Paths that repeat themselves come from relative links to the same page."
 
     def __init__(self, times: int = 3) -> None:
         if _not_negative("RepeatedSegmentsFilter: times", times) == 1:
@@ -151,7 +149,7 @@ class RepeatedSegmentsFilter(URLFilter):
     def apply(self, url: str) -> str | None:
         times = self._times
         segments = url.partition("?")[0].split("/")[3:]
-        # Without times - 1 repeated segments there is no run of them: true of nearly every URL.
+        # Nearly every URL has fewer than times - 1 repeated segments, so it has no such run.
         if not times or len(segments) - len(set(segments)) < times - 1:
             return url
         return None if _repeats(segments, times) else url
@@ -160,7 +158,7 @@ class RepeatedSegmentsFilter(URLFilter):
 class QueryFilter(URLFilter):
     """Drops URLs with more than `maximum` query parameters; 0 means no limit. Key: URL_MAX_PARAMETERS."""
 
-    why = "Queries with very many parameters are combinations of filters, not pages."
+    why = "Queries with very many parameters are combinations of search filters, not pages."
 
     def __init__(self, maximum: int = 20) -> None:
         self._maximum = _not_negative("QueryFilter: maximum", maximum)
@@ -196,7 +194,7 @@ class ScopeFilter(URLFilter):
 
 
 class Verdict(NamedTuple):
-    """What one filter says: `url` is None where it drops the URL, another one where it rewrites it."""
+    """The result of one filter: `url` is None if it drops the URL, or the rewritten URL."""
 
     name: str
     url: str | None
@@ -204,14 +202,14 @@ class Verdict(NamedTuple):
 
 
 class FilterChain:
-    """Filters one after the other: each sees what the one before returned."""
+    """Applies filters in order: each gets the result of the one before."""
 
     def __init__(self, filters: Iterable[URLFilter]) -> None:
         self._filters = tuple(filters)
 
     @classmethod
     def from_config(cls, config: Mapping[str, object], filters: Iterable[type[URLFilter]]) -> Self:
-        """A chain of these classes, each made from the same configuration."""
+        """Creates a chain of these classes from one configuration."""
         return cls(each.from_config(config) for each in filters)
 
     def apply(self, url: str) -> str | None:
@@ -225,7 +223,7 @@ class FilterChain:
         return result
 
     def verdicts(self, url: str) -> list[Verdict]:
-        """Every filter's verdict; those behind one that drops the URL are asked about it all the same."""
+        """Every filter's verdict, also of those after one that drops the URL."""
         verdicts = []
         for each in self._filters:
             result = each.apply(url)
@@ -235,9 +233,9 @@ class FilterChain:
 
 
 def _repeats(segments: Sequence[str], times: int) -> bool:
-    """Whether some run of segments, `period` long, occurs `times` times in a row.
+    """Whether a run of `period` segments, for any period, occurs `times` times in a row.
 
-    Then period * (times - 1) neighbouring segments each equal the one that is a period further on.
+    If so, period * (times - 1) consecutive segments each equal the segment one period later.
     """
     for period in range(1, min(len(segments) // times, _LONGEST_RUN) + 1):
         equal = 0
@@ -258,11 +256,11 @@ def _expression(name: str, text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise ConfigurationError(f"{name}: {text!r} is no regular expression: {error}") from None
+        raise ConfigurationError(f"{name}: {text!r} is not a regular expression: {error}") from None
 
 
 def _integer(config: Mapping[str, object], key: str, default: int) -> int:
-    """An integer, also one written as text, as on a command line."""
+    """An integer, or one written as text on a command line."""
     value = config.get(key, default)
     if isinstance(value, str) and re.fullmatch(r"\s*-?[0-9]+\s*", value):
         value = int(value)
@@ -272,7 +270,7 @@ def _integer(config: Mapping[str, object], key: str, default: int) -> int:
 
 
 def _strings(config: Mapping[str, object], key: str) -> list[str]:
-    """A list of strings, or a single one, as on a command line."""
+    """A list of strings, or a single string from a command line."""
     value = config.get(key) or ()
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, Iterable) or not all(isinstance(text, str) for text in texts):

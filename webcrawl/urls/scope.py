@@ -1,4 +1,4 @@
-"""How far a crawl goes: the seeds' hosts, their registered domains, or the whole web."""
+"""The scope of a crawl: the seeds' hosts, their registered domains, or the whole web."""
 
 from __future__ import annotations
 
@@ -15,22 +15,21 @@ ScopeKind = Literal["host", "domain", "web"]
 @lru_cache(maxsize=1 << 14)
 def _domain_key(netloc: str) -> str:
     name = netloc.partition(":")[0]
-    # An address or an intranet name is registered nowhere: what runs on another port of it is another site.
+    # An address or intranet name has no registered domain, so each of its ports is a site of its own.
     if netloc.startswith("[") or is_address(name) or "." not in name.removesuffix("."):
         return netloc
     return registered_domain(name)
 
 
 class Scope:
-    """Which URLs belong to a crawl, as a set of keys that several workers can share.
+    """The URLs that belong to a crawl, as a set of keys that workers can share.
 
-    kind     key of a URL                                                a URL belongs when
-    host     host name, with port where that is not the scheme's own     its key is a seed's
-    domain   registered domain; as for host where there is none          its key is a seed's
+    kind     key of a URL                                                a URL belongs if
+    host     host name, with port unless it is the scheme's default      its key is a seed's
+    domain   registered domain; as for host if there is none             its key is a seed's
     web      none                                                        always
 
-    Seeds may be written as people write them (they are normalised; InvalidURL names a bad one), `allows`
-    expects a normalised URL.
+    Seeds are normalised; InvalidURL names an invalid one. `allows` expects a normalised URL.
     """
 
     def __init__(self, kind: ScopeKind, seeds: Iterable[str] = ()) -> None:
@@ -43,13 +42,13 @@ class Scope:
 
     @classmethod
     def from_keys(cls, kind: ScopeKind, keys: Iterable[str]) -> Self:
-        """A scope as another worker published it through `keys()`."""
+        """A scope with the `keys()` of another worker."""
         scope = cls(kind)
         scope._keys.update(keys)
         return scope
 
     def key(self, url: str) -> str:
-        """The key that decides about a normalised URL; empty when everything is allowed."""
+        """The key of a normalised URL; empty if every URL is in scope."""
         if self.kind == "web":
             return ""
         netloc = authority(url)
@@ -60,16 +59,16 @@ class Scope:
         return self.kind == "web" or self.key(url) in self._keys
 
     def add(self, url: str) -> str:
-        """Widen the scope by a seed, or by where one was redirected to; returns the key it stands for."""
+        """Adds a seed, or the target of a redirected seed, and returns its key."""
         key = self.key(normalize(url))
         self.admit_key(key)
         return key
 
     def admit_key(self, key: str) -> None:
-        """Widen the scope by a key that another worker added."""
+        """Adds a key of another worker."""
         if key:
             self._keys.add(key)
 
     def keys(self) -> frozenset[str]:
-        """All keys, for sharing; empty for the whole web."""
+        """All keys, for other workers; empty for the whole web."""
         return frozenset(self._keys)

@@ -1,4 +1,4 @@
-"""What a crawl begins with: seeds as people write them."""
+"""Seeds: the URLs with which a crawl begins."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ _BARE_HOST = re.compile(r"(localhost|[\w-]+(\.[\w-]+)+)(:\d+)?(/\S*)?")
 def read_seeds(text: str) -> Iterator[str]:
     """The seeds in an argument: separated by commas or white space, or `@file` with one a line and # comments.
 
-    A comma inside a URL is written %2C, or the URL is put into a file.
-
-    Raises ConfigurationError when the file cannot be read.
+    In an argument, write a comma inside a URL as %2C. Raises ConfigurationError if the file cannot be read.
     """
     if not text.startswith("@"):
         yield from filter(None, re.split(r"[\s,]+", text))
@@ -34,7 +32,7 @@ def read_seeds(text: str) -> Iterator[str]:
 
 
 def seed_url(seed: str) -> str:
-    """The URL of a seed, normalised; a bare host name is taken for https. Raises InvalidURL."""
+    """The normalised URL of a seed. A bare host name gets https. Raises InvalidURL."""
     if _BARE_HOST.fullmatch(seed):
         seed = f"https://{seed}"
     if seed.partition("://")[0].lower() not in DEFAULT_PORTS:

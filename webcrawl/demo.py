@@ -1,8 +1,8 @@
 """A small web on loopback and a crawl of it: `python -m webcrawl.demo [--workers N] [arguments of scrapy crawl]`.
 
-What `make crawl` does without SEEDS, so that the first minute works offline. Three sites on three ports of 127.0.0.1,
-about sixty pages, always the same, with what a crawler meets on the real web: a folder that robots.txt forbids, a
-redirect, a duplicate, a near-duplicate, a dead link, an image and a slow page.
+`make crawl` without SEEDS runs it, so that a first crawl works offline. It serves three sites on three ports of
+127.0.0.1 with about sixty pages, always the same. Among them are typical cases of the web: a folder that robots.txt
+disallows, a redirect, a duplicate, a near-duplicate, a dead link, an image and a slow page.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ robot queue frontier archive index seed garden river harbour letter signal windo
 keeps visits finds stores leaves asks waits returns writes counts remembers slowly politely again often never always
 there here before after between beyond
 """
-# the smallest GIF there is: one transparent pixel
+# the smallest GIF: one transparent pixel
 _PIXEL = bytes.fromhex(
     "47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b"
 )
@@ -43,7 +43,7 @@ _PIXEL = bytes.fromhex(
 
 @dataclass(frozen=True)
 class Answer:
-    """What the demo web says to one path; `delay` in seconds."""
+    """The response to one path; `delay` is in seconds."""
 
     body: bytes
     status: int = 200
@@ -53,7 +53,7 @@ class Answer:
 
 
 def demo_pages(site: int, origins: Sequence[str]) -> dict[str, Answer]:
-    """The paths of one site; `origins` are those of all sites, as "http://127.0.0.1:8771"."""
+    """Path -> response of one site; `origins` are those of all sites, such as "http://127.0.0.1:8771"."""
     paths = [f"/article/{number}.html" for number in range(1, ARTICLES + 1)]
     special = ["/moved", "/copy.html", "/print.html", "/slow.html", "/gone.html", "/private/diary.html"]
     home = [*paths, *special, *(f"{origin}/" for origin in origins)]
@@ -77,10 +77,10 @@ def demo_pages(site: int, origins: Sequence[str]) -> dict[str, Answer]:
 
 @contextmanager
 def demo_web(first_port: int = FIRST_PORT) -> Iterator[list[str]]:
-    """Serve the demo web while the context lasts; gives the URLs of its home pages.
+    """Serves the demo web while the context is open; yields the URLs of its home pages.
 
-    It takes the three ports from `first_port` on if they are free, so that a crawl that is run again finds the URLs
-    that it knows; otherwise the next three free ones.
+    It uses the three ports from `first_port` on if they are free, so that a second crawl finds the same URLs;
+    otherwise the next three free ones.
     """
     with ExitStack() as stack:
         servers = [stack.enter_context(server) for server in _servers(first_port)]
@@ -93,23 +93,23 @@ def demo_web(first_port: int = FIRST_PORT) -> Iterator[list[str]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Crawl the demo web; returns the exit code of the crawl."""
+    """Crawls the demo web; returns the exit status of the crawl."""
     parser = ArgumentParser(
         prog="python -m webcrawl.demo", description="Crawl a small web served on loopback."
     )
-    parser.add_argument("--workers", type=int, default=1, help="how many processes crawl (default 1)")
+    parser.add_argument("--workers", type=int, default=1, help="number of worker processes (default: 1)")
     options, others = parser.parse_known_args(arguments)
     with demo_web() as seeds:
         print(f"The demo web: {', '.join(seeds)}", flush=True)
         command = ["workers", str(options.workers)] if options.workers > 1 else ["crawl"]
-        # what the caller says comes last, so that it wins
+        # options of the caller come last and take precedence
         command += ["broad", "-a", f"seeds={','.join(seeds)}", "-a", "scope=host"]
         command += ["-s", "DOWNLOAD_DELAY=0.05", "-s", "DATA_DIR=data/demo", *others]
         return _run([sys.executable, "-m", "scrapy", *command])
 
 
 class _Site(ThreadingHTTPServer):
-    """One site of the demo web; a path that it does not know is answered with 404."""
+    """One site of the demo web; unknown paths get a 404."""
 
     daemon_threads = True
     pages: Mapping[str, Answer]
@@ -117,7 +117,7 @@ class _Site(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # a page leaves in two writes: without this the second would wait for the first one's acknowledgement
+    # a response takes two writes; with Nagle's algorithm the second would wait for an acknowledgement
     disable_nagle_algorithm = True
     server: _Site
 
@@ -134,11 +134,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(answer.body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """The terminal belongs to the crawl."""
+        """Logs nothing: the terminal shows the crawl."""
 
 
 def _servers(first_port: int) -> list[_Site]:
-    """Three servers bound to the next free three ports in a row."""
+    """Three servers, bound to the first three consecutive free ports."""
     for port in range(first_port, first_port + PORT_TRIALS * len(SITES), len(SITES)):
         with ExitStack() as stack:
             try:
@@ -152,11 +152,13 @@ def _servers(first_port: int) -> list[_Site]:
                 continue
             stack.pop_all()
             return bound
-    raise CrawlError(f"no three free ports in a row on 127.0.0.1 from {first_port} on")
+    raise CrawlError(
+        f"the demo needs three consecutive free ports on 127.0.0.1, and found none from {first_port} on"
+    )
 
 
 def _run(command: Sequence[str]) -> int:
-    """Run the crawl in this terminal; Ctrl-C reaches it by itself, so here it only must not end us first."""
+    """Runs the crawl in this terminal and ignores Ctrl-C, which the crawl receives too."""
     signal.signal(signal.SIGINT, lambda *_: None)
     child = subprocess.Popen(command)
     signal.signal(signal.SIGTERM, lambda *_: child.terminate())
@@ -164,7 +166,7 @@ def _run(command: Sequence[str]) -> int:
 
 
 def _prose(seed: str) -> str:
-    """Some 400 words that are always the same for one seed."""
+    """About 400 words, always the same for the same seed."""
     dice = random.Random(seed)
     words = _WORDS.split()
     sentences = (" ".join(dice.choices(words, k=dice.randint(6, 16))).capitalize() for _ in range(36))

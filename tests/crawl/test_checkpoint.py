@@ -41,7 +41,7 @@ def test_a_crawl_goes_on_from_a_checkpoint_taken_while_it_worked(
     before = len(web.hits)
 
     options = ["-s", f"DATA_DIR={data}", "-s", "FRONTIER_SHARDS=3", "-s", "FRONTIER_HOT_URLS=8"]
-    assert "Go on with FRONTIER_SHARDS=3." in HERE.scrapy("restore", place.as_uri(), *options)
+    assert "Continue it with FRONTIER_SHARDS=3." in HERE.scrapy("restore", place.as_uri(), *options)
     result = start(3, delay=0.1).wait(40)
     assert result.returncode == 0, result.stderr
     asked = set(web.urls())

@@ -95,7 +95,7 @@ def test_checkurl_shows_every_verdict(stopped: Stopped) -> None:
 def test_checkurl_of_a_host_never_met(stopped: Stopped) -> None:
     report = json.loads(stopped.scrapy("checkurl", "http://127.0.9.9/x", "--json", "--scope", "host"))
     assert report["filters"]["ScopeFilter"] == "drops it"
-    assert "not known" in report["robots"]
+    assert "unknown" in report["robots"]
     said = stopped.scrapy("checkurl", "http://[", code=1)
     assert len(said.splitlines()) == 1
 

@@ -88,4 +88,4 @@ def test_a_reader_is_told_how_many_pages_its_group_missed(
         check=True,
     )
     assert len(done.stdout.splitlines()) == 5
-    assert done.stderr == "About 15 pages came faster than they were read, and are gone.\n"
+    assert done.stderr == "About 15 pages were dropped from the stream before they were read.\n"

@@ -88,7 +88,7 @@ def test_dead_letters_of_nothing_are_refused_in_one_line(crawl: RunCrawl, local_
 )
 def test_what_is_no_limit_of_a_host_is_refused_by_name(words: tuple[str, str], tmp_path: Path) -> None:
     said = Operator(tmp_path).scrapy("host", "http://a.test", *words, code=2)
-    assert f"argument {words[0]}: {words[1]!r} is no" in said
+    assert f"argument {words[0]}: {words[1]!r} must be" in said
 
 
 def test_a_data_folder_that_cannot_be_made_is_named(run_crawl: RunCrawl, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_data_folder_that_cannot_be_made_is_named(run_crawl: RunCrawl, tmp_pat
     result = run_crawl("broad", ["http://127.0.1.1:9/"], data_dir=tmp_path / "file" / "data")
     assert (result.returncode, result.stderr.splitlines()) == (
         2,
-        [f"scrapy crawl: DATA_DIR '{tmp_path}/file/data': Not a directory"],
+        [f"scrapy crawl: DATA_DIR: cannot create the folder '{tmp_path}/file/data' (Not a directory)"],
     )
 
 
@@ -116,10 +116,10 @@ def test_a_crawl_is_paused_and_goes_on(start_crawl: StartCrawl, local_web: Start
     until(lambda: json.loads(operator.scrapy("frontier", "--json"))["leased"] == 0, running)
     rested = web.paths(SITE)
     assert (report["paused"], report["workers"]) == (True, 1)
-    assert "paused already" in operator.scrapy("pause")
+    assert "is already paused" in operator.scrapy("pause")
     assert web.paths(SITE) == rested, "it fetches while it is paused"
     assert len(rested) < 42
-    assert "goes on; workers: 1" in operator.scrapy("resume")
+    assert "continues; workers: 1" in operator.scrapy("resume")
     assert running.wait(30).returncode == 0
     assert len(web.paths(SITE)) == len(set(web.paths(SITE))) == 42
     assert "is not paused" in operator.scrapy("resume")

@@ -214,7 +214,7 @@ def test_a_crawl_as_wacz(crawled: tuple[LocalWeb, CrawlResult], tmp_path: Path) 
     assert f"{output} exists: --force replaces it" in scrapy("wacz", "-o", output, *data, code=1)
     scrapy("wacz", "-o", output, "--force", *data)
     assert "crawls there: broad" in scrapy("wacz", "-o", tmp_path / "x.wacz", "other", *data, code=1)
-    assert "nothing was stored yet" in scrapy(
+    assert "nothing is stored yet" in scrapy(
         "wacz", "-o", tmp_path / "x.wacz", "-s", f"DATA_DIR={tmp_path / 'nowhere'}", code=1
     )
     scrapy("wacz", *data, code=2)
@@ -233,7 +233,7 @@ def test_a_wacz_without_titles_is_made_only_where_there_is_no_database(
     assert "broken.db: file is not a database" in said
     assert not output.exists()
     said = scrapy(*words, "-s", f"DATA_DIR={tmp_path}")
-    assert "There is no metadata database here: the list of pages has no titles." in said
+    assert "There is no metadata database: the list of pages has no titles." in said
     pages, _ = check_wacz(output)
     # that the copy is HTML is known to the database alone
     assert len(pages) == 6 and not any("title" in page for page in pages)

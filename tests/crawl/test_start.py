@@ -55,7 +55,7 @@ def test_who_crawls_others_is_asked_for_a_name(local_web: StartWeb, crawl: RunCr
     with Nameserver({name: [Record("A", "127.0.0.1")]}) as nameserver:
         asked = crawl(seeds, DNS_SERVERS=nameserver.address, CRAWL_ID="asked")
         named = crawl(seeds, DNS_SERVERS=nameserver.address, CRAWL_ID="named", USER_AGENT="bot (+mailto:me)")
-    assert asked.stderr.count("Say who you are: set USER_AGENT") == 1
+    assert asked.stderr.count("USER_AGENT is the default") == 1
     assert "USER_AGENT" not in named.stderr
     assert len(web.urls()) == 6
 

@@ -1,1 +1,1 @@
-"""Commands of `scrapy` that the project adds: crawl (checked), workers, frontier, page, checkurl."""
+"""The commands that the project adds to `scrapy`; each module is one."""

@@ -1,4 +1,4 @@
-"""`scrapy checkpoint`: a copy of a crawl's frontier, taken while it goes on."""
+"""`scrapy checkpoint`: copies the frontier of a crawl, also while it runs."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 
 class Command(SessionCommand):
-    """Reads the engine, and holds the crawl's journal for as long; workers go on."""
+    """Reads the engine and keeps the crawl's journal meanwhile; workers continue."""
 
     def syntax(self) -> str:
         return "[options] <folder or s3://bucket/prefix> [crawl id, default: CRAWL_ID or broad]"
 
     def short_desc(self) -> str:
-        return "Write all that a crawl has queued, seen and given up into a folder or S3, while it goes on"
+        return "Copy the queued, seen and failed URLs of a crawl to a folder or S3, also while it runs"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         parser.add_argument(
             "--force",
             action="store_true",
-            help="replace a checkpoint that is there, once the new one is complete",
+            help="replace an existing checkpoint, once the new one is complete",
         )
 
     def crawl_id(self, args: list[str]) -> str:
@@ -41,14 +41,18 @@ class Command(SessionCommand):
 
         connection = session.connection
         if not 1 <= len(args) <= 2:
-            raise UsageError("name a folder or s3://bucket/prefix, and a crawl if it is not the default one")
+            raise UsageError(
+                "give a folder or s3://bucket/prefix, and a crawl ID unless it is the default one"
+            )
         if session.config.bloom:
             raise ConfigurationError(
-                'SEEN_SET = "bloom" keeps what was seen out of the engine: no checkpoint can be written'
+                'a crawl with SEEN_SET = "bloom" has no checkpoints: its seen set is not in the engine'
             )
         await check_crawl(session)
         if await connection.crawl.restoring():
-            raise StoreError(f"crawl {connection.keys.crawl!r} is not yet, or only in part, restored")
+            raise StoreError(
+                f"crawl {connection.keys.crawl!r} is not completely restored: run scrapy restore again"
+            )
         await connection.tails.check()
         store = open_store(location(args[0]), "checkpoint", session.stores.object_stores)
         exporter = Exporter(connection.engine, connection.keys, connection.worker, connection.tails)
@@ -59,4 +63,4 @@ class Command(SessionCommand):
             f"{manifest.counts['seen']:,} seen, {size / 1e6:,.1f} MB."
         )
         if lost := manifest.counts["lost"]:
-            print(f"{lost:,} URLs are not in it: their segments are damaged or missing.")
+            print(f"{lost:,} URLs are left out, because their segments are damaged or missing.")

@@ -1,4 +1,4 @@
-"""`scrapy checkurl URL`: would this URL be crawled, and what decides?"""
+"""`scrapy checkurl URL`: shows whether a URL would be crawled, and why."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Command(SessionCommand):
-    """Nothing is fetched: the robots verdict is that of the robots.txt which the crawl knows."""
+    """Fetches nothing: the robots.txt verdict is that of the crawl's cached copy."""
 
     needs_crawl = False
 
@@ -33,12 +33,12 @@ class Command(SessionCommand):
         super().add_options(parser)
         parser.add_argument("--json", action="store_true", help="print JSON")
         parser.add_argument(
-            "--crawl", default=None, help="the crawl whose scope counts (default: CRAWL_ID or broad)"
+            "--crawl", default=None, help="use the scope of this crawl (default: CRAWL_ID or broad)"
         )
         parser.add_argument(
-            "--scope", choices=("host", "domain", "web"), help="check the scope of this kind too"
+            "--scope", choices=("host", "domain", "web"), help="check a scope of this kind instead"
         )
-        parser.add_argument("--seeds", default="", help="seeds of the scope (default: those of the crawl)")
+        parser.add_argument("--seeds", default="", help="seeds of that scope, separated by commas")
 
     def crawl_id(self, args: list[str]) -> str:
         return DEFAULT_CRAWL
@@ -46,7 +46,7 @@ class Command(SessionCommand):
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         connection = session.connection
         if len(args) != 1:
-            raise StoreError("name one URL")
+            raise StoreError("give one URL")
         url = normalize(args[0])
         host, path = split(url)
         kind = await connection.crawl.scope_kind()
@@ -75,7 +75,7 @@ class Command(SessionCommand):
         assert self.settings is not None
         known = await session.connection.engine.client.get(session.connection.keys.robots(host))
         if known is None:
-            return f"not known: {robots_url(host)} has not been fetched, or its copy has expired"
+            return f"unknown: {robots_url(host)} was not fetched yet, or the copy has expired"
         policy = RobotsPolicy.from_bytes(known)
         agent = str(self.settings.get("ROBOTSTXT_USER_AGENT") or read(self.settings, "USER_AGENT"))
         delay = policy.crawl_delay(agent)

@@ -1,4 +1,4 @@
-"""`scrapy crawl`, with a plain word about settings that are wrong instead of a traceback."""
+"""`scrapy crawl`, with one line instead of a traceback when a setting is wrong."""
 
 from __future__ import annotations
 
@@ -25,40 +25,40 @@ from webcrawl.errors import ConfigurationError, CrawlError
 
 logger = logging.getLogger(__name__)
 
-_OURS = ("settings", "spiders", "middlewares", "pipelines")
+_PACKAGES = ("settings", "spiders", "middlewares", "pipelines")
 _FAILURES = ("cannot_start", "no_seeds", "frontier_error")
-_NOBODY = ("set USER_AGENT to your own", "+https://scrapy.org")
-"""What stands in a USER_AGENT that nobody has changed: ours, and Scrapy's."""
+_DEFAULT_AGENTS = ("set USER_AGENT to your own", "+https://scrapy.org")
+"""Parts of the default USER_AGENT of this project and of Scrapy."""
 
 
 class Command(ScrapyCrawl):
-    """Scrapy's command; it ends with 2 when a setting or argument is wrong, 1 when the crawl could not go on."""
+    """Scrapy's command. Exit status: 2 when a setting or argument is wrong, 1 when the crawl failed."""
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         parser.add_argument(
             "--stop-at-eof",
             action="store_true",
-            help="stop in good order when standard input ends, as a pipe does when who holds its other end dies",
+            help="shut down cleanly when standard input ends, for example because the process at its other end died",
         )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 1:
-            raise UsageError("name one spider")
+            raise UsageError("give one spider")
         try:
             check_packages()
             assert self.crawler_process is not None and self.settings is not None
-            _make(data_dir(crawl_settings(self.crawler_process.spider_loader, self.settings, args[0])))
+            _make_folder(data_dir(crawl_settings(self.crawler_process.spider_loader, self.settings, args[0])))
         except CrawlError as error:
             print(f"scrapy crawl: {error}", file=sys.stderr)
             self.exitcode = 2
             return
         process = self.crawler_process
         crawler = process.create_crawler(args[0])
-        crawler.signals.connect(self._ask_for_a_name, signals.request_scheduled)
-        crawler.signals.connect(_collect_garbage_seldom, signals.spider_opened)
+        crawler.signals.connect(self._check_user_agent, signals.request_scheduled)
+        crawler.signals.connect(_collect_garbage_rarely, signals.spider_opened)
         if opts.stop_at_eof:
-            # not sooner: Scrapy forgets a signal to stop that comes before its engine runs
+            # Scrapy loses a stop signal that arrives before its engine runs
             crawler.signals.connect(_stop_at_eof, signals.engine_started)
         task = process.crawl(crawler, **opts.spargs)
         if isinstance(task, asyncio.Future):
@@ -67,11 +67,11 @@ class Command(ScrapyCrawl):
         reason = crawler.stats.get_value("finish_reason") if crawler.spider else None
         if not self.exitcode and (process.bootstrap_failed or reason in _FAILURES):
             self.exitcode = 1
-        # what a spider has found out, for scripts
+        # a spider's own result, for scripts
         self.exitcode = self.exitcode or crawler.stats.get_value("exit_status", 0)
 
     def _report_refusal(self, task: asyncio.Future[None]) -> None:
-        """Say in one line what the spider or a component does not accept."""
+        """Prints the error of a spider or component in one line."""
         error = None if task.cancelled() else task.exception()
         if isinstance(error, CrawlError):
             print(f"scrapy crawl: {error}", file=sys.stderr)
@@ -79,42 +79,44 @@ class Command(ScrapyCrawl):
         elif error is not None:
             logger.error("The crawl failed", exc_info=error)
 
-    def _ask_for_a_name(self, request: Request, spider: Spider) -> None:
-        """Say once, when the first host of somebody else is to be crawled, that its owner should know by whom."""
-        if _is_here(urlsplit(request.url).hostname or ""):
+    def _check_user_agent(self, request: Request, spider: Spider) -> None:
+        """Warns about the default USER_AGENT, once, at the first request to another machine."""
+        if _is_local(urlsplit(request.url).hostname or ""):
             return
-        spider.crawler.signals.disconnect(self._ask_for_a_name, signals.request_scheduled)
-        if any(word in read(spider.settings, "USER_AGENT") for word in _NOBODY):
-            logger.warning("Say who you are: set USER_AGENT to a name of your own with a way to reach you")
+        spider.crawler.signals.disconnect(self._check_user_agent, signals.request_scheduled)
+        if any(word in read(spider.settings, "USER_AGENT") for word in _DEFAULT_AGENTS):
+            logger.warning("USER_AGENT is the default: set it to your crawler's name and a way to reach you")
 
 
-def _make(folder: Path) -> None:
+def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigurationError(f"DATA_DIR {str(folder)!r}: {error.strerror}") from error
+        raise ConfigurationError(
+            f"DATA_DIR: cannot create the folder {str(folder)!r} ({error.strerror})"
+        ) from error
 
 
-def _is_here(hostname: str) -> bool:
-    """Whether a host of this name is this machine."""
+def _is_local(hostname: str) -> bool:
+    """Whether this host name means this machine."""
     try:
         return ip_address(hostname).is_loopback
     except ValueError:
         return hostname == "localhost" or hostname.endswith(".localhost")
 
 
-def _collect_garbage_seldom() -> None:
-    """A page's objects are freed when nothing refers to them; looking for cycles took 0.37 ms a page.
+def _collect_garbage_rarely() -> None:
+    """Makes garbage collection rare: it took 0.37 ms a page, and reference counts free a page's objects.
 
-    What is there now stays: modules, classes, settings. All else is looked through after half a million new objects at
-    the latest, or what was kept of millions of hosts would stay: parsed robots.txt files are cycles.
+    Freezes what exists now (modules, classes, settings). Other objects are still collected, because some that are kept
+    for each host, such as parsed robots.txt files, are reference cycles.
     """
     gc.freeze()
     gc.set_threshold(100_000, 1, 1)
 
 
 def _stop_at_eof() -> None:
-    """From now on the end of standard input is what SIGTERM is."""
+    """Sends SIGTERM to this process when standard input ends."""
 
     def wait() -> None:
         while os.read(sys.stdin.fileno(), 4096):
@@ -125,17 +127,17 @@ def _stop_at_eof() -> None:
 
 
 def check_packages() -> None:
-    """Raise ConfigurationError when an installed package hides one of the project's four top-level packages.
+    """Raises ConfigurationError when an installed package hides one of the project's top-level packages.
 
-    Scrapy appends the project's folder to sys.path, so anything installed under one of these names comes first.
+    Scrapy appends the project's folder to sys.path, so an installed package of the same name takes precedence.
     """
     import webcrawl
 
     home = Path(webcrawl.__file__).parent.parent
-    for name in _OURS:
+    for name in _PACKAGES:
         spec = importlib.util.find_spec(name)
         if spec is None or spec.origin is None or Path(spec.origin).parent.parent != home:
             raise ConfigurationError(
                 f"the package {name!r} is taken from {spec and spec.origin}, not from {home}: "
-                "uninstall what hides it, or run in an environment of its own"
+                "uninstall the other package, or use a separate environment"
             )

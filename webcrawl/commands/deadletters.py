@@ -1,4 +1,4 @@
-"""`scrapy deadletters`: URLs that were given up, with the reasons, and how to try them again."""
+"""`scrapy deadletters`: lists URLs that failed for good, with reasons, or queues them again."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _BATCH = 1000
 
 
 class Command(SessionCommand):
-    """A line for each, written as it is read, so that they need no memory; their number goes to stderr."""
+    """Prints each dead letter as it is read, so that memory stays flat; the total goes to stderr."""
 
     def syntax(self) -> str:
         return "[options] [crawl id, default: CRAWL_ID or broad]"
 
     def short_desc(self) -> str:
-        return "List the URLs that were given up, or queue them again"
+        return "List the dead letters of a crawl, or queue them again"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
@@ -41,33 +41,33 @@ class Command(SessionCommand):
             "--reason", default="", metavar="TEXT", help="only those whose reason contains TEXT"
         )
         one = parser.add_mutually_exclusive_group()
-        one.add_argument("--requeue", action="store_true", help="queue them again, their attempts forgotten")
-        one.add_argument("--json", action="store_true", help="print a JSON object a line")
+        one.add_argument("--requeue", action="store_true", help="queue them again, with no attempts counted")
+        one.add_argument("--json", action="store_true", help="print JSON lines")
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         host = host_named(opts.host) if opts.host else None
         await check_crawl(session)
         if opts.requeue:
             queued = await requeue(session, host, opts.reason)
-            print(f"{_letters(queued)} queued again." + (" A worker must run." if queued else ""))
+            print(f"{_letters(queued)} queued again." + (" They need a running worker." if queued else ""))
             return
         listed = 0
         async for letter in _all(session, host, opts.reason):
             listed += 1
             try:
                 print(_json(letter) if opts.json else _line(letter))
-            except BrokenPipeError:  # whoever reads them has seen enough, as `head` does
+            except BrokenPipeError:  # the reader has closed the pipe, as `head` does
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 return
         print(f"{_letters(listed)}.", file=sys.stderr)
 
 
 async def requeue(session: Session, host: str | None, reason: str) -> int:
-    """Queue the dead letters again that are of a host, if one is given, and of a reason; returns how many.
+    """Queues dead letters again, optionally only those of one host, whose reason contains `reason`; returns how many.
 
-    Raises StoreError while some of them are in a store that is away.
+    Raises StoreError while the store of some of them is unavailable.
     """
-    # first: what workers take from the store meanwhile is found in the engine afterwards
+    # before the engine: workers may move letters from the store to the engine meanwhile
     queued = await _spilled(session).requeue(host, reason)
     batch = set[tuple[str, str]]()
     async for letter in session.connection.frontier.dead_letters(host, reason):
@@ -79,7 +79,7 @@ async def requeue(session: Session, host: str | None, reason: str) -> int:
 
 
 async def _all(session: Session, host: str | None, reason: str) -> AsyncIterator[DeadLetter]:
-    """Those in the engine, then those in the store."""
+    """Dead letters in the engine, then those in the store."""
     async for letter in session.connection.frontier.dead_letters(host, reason):
         yield letter
     async for letter in _spilled(session).letters(host, reason):

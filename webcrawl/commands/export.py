@@ -1,4 +1,4 @@
-"""`scrapy export`: the metadata of a crawl as Parquet, JSON Lines or CSV."""
+"""`scrapy export`: writes the metadata of a crawl as Parquet, JSON Lines or CSV."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Command(SessionCommand):
-    """Reads the metadata database, also while crawls write it; no engine is needed."""
+    """Reads the metadata database, also while crawls write to it; needs no engine."""
 
     needs_engine = False
 
@@ -32,18 +32,18 @@ class Command(SessionCommand):
             "--partition",
             choices=("date", "host", "none"),
             default="date",
-            help="a folder for each day of fetching (default), 16 by a hash of the host, or none",
+            help="folders by day of fetching (default), 16 folders by hash of the host, or none",
         )
         parser.add_argument("--host", help="only the pages of one host, such as https://example.org")
         parser.add_argument(
-            "--crawl", help="only what this crawl asked for last (CRAWL_ID; the spider's name)"
+            "--crawl", help="only pages that this crawl fetched last (CRAWL_ID or the spider's name)"
         )
         parser.add_argument(
-            "--since", help="only what was asked for then or later: 2026-02-03, or with a time"
+            "--since", help="only pages fetched at or after this date, such as 2026-02-03 or 2026-02-03T12:00"
         )
-        parser.add_argument("--status", help="only answers of these statuses, such as 200 or 2xx,304")
+        parser.add_argument("--status", help="only these HTTP statuses, such as 200 or 2xx,304")
         parser.add_argument("--type", help="only these MIME types, such as text/html or image/*,text/css")
-        parser.add_argument("--force", action="store_true", help="replace an export that is there")
+        parser.add_argument("--force", action="store_true", help="replace an existing export")
 
     def crawl_id(self, args: list[str]) -> str:
         return DEFAULT_CRAWL
@@ -56,7 +56,7 @@ class Command(SessionCommand):
         from webcrawl.stores.selection import of_crawl, of_type, since, with_status
 
         if args or not opts.output:
-            raise UsageError("say where to: -o folder or -o s3://bucket/prefix")
+            raise UsageError("give the destination: -o folder or -o s3://bucket/prefix")
         host = host_named(opts.host) if opts.host else None
         conditions = {"crawl": of_crawl, "since": since, "status": with_status, "type": of_type}
         only = {name: value for name in ("host", *conditions) if (value := getattr(opts, name))}

@@ -1,4 +1,4 @@
-"""`scrapy frontier`: the frontier's counts and its busiest hosts."""
+"""`scrapy frontier`: shows the frontier's counts and its busiest hosts."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ if TYPE_CHECKING:
 
 
 class Command(SessionCommand):
-    """Reads the engine only; a crawl may be running or not."""
+    """Reads the engine, whether the crawl is running or not."""
 
     def syntax(self) -> str:
         return "[options] [crawl id, default: CRAWL_ID or broad]"
 
     def short_desc(self) -> str:
-        return "Show what is queued, in work, seen and given up, and the busiest hosts"
+        return "Show the numbers of queued, active, seen and failed URLs, and the busiest hosts"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         parser.add_argument("--json", action="store_true", help="print JSON")
-        parser.add_argument("--hosts", type=int, default=10, metavar="N", help="how many hosts (default: 10)")
+        parser.add_argument(
+            "--hosts", type=int, default=10, metavar="N", help="number of hosts (default: 10)"
+        )
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.frontier.figures import figures

@@ -1,4 +1,4 @@
-"""`scrapy host`: what the frontier knows of one host, and what an operator tells it."""
+"""`scrapy host`: shows one host of the frontier, and changes how it is treated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Command(SessionCommand):
-    """A host is scheme, name and port, as in https://example.org; a delay holds for all crawls, the rest for one."""
+    """A host is scheme, name and port, as in https://example.org. A delay applies to all crawls, the rest to one."""
 
     def syntax(self) -> str:
         return "[options] <https://host> [crawl id, default: CRAWL_ID or broad]"
@@ -28,19 +28,25 @@ class Command(SessionCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         one = parser.add_mutually_exclusive_group()
-        one.add_argument("--block", action="store_true", help="no worker gets it until --unblock")
-        one.add_argument("--unblock", action="store_true", help="the reverse")
+        one.add_argument("--block", action="store_true", help="fetch nothing of it until --unblock")
+        one.add_argument("--unblock", action="store_true", help="fetch it again")
         parser.add_argument(
-            "--delay", type=_seconds, metavar="SECONDS", help="between two requests; -1: as set"
+            "--delay",
+            type=_seconds,
+            metavar="SECONDS",
+            help="delay between two requests; -1: DOWNLOAD_DELAY again",
         )
         for name in ("pages", "bytes", "depth"):
             parser.add_argument(
-                f"--max-{name}", type=_limit, metavar="N", help="a limit of its own; -1: none"
+                f"--max-{name}",
+                type=_limit,
+                metavar="N",
+                help=f"limit of {name} for this host; -1: none of its own",
             )
 
     def crawl_id(self, args: list[str]) -> str:
         if not 1 <= len(args) <= 2:
-            raise UsageError("name one host")
+            raise UsageError("give one host")
         return super().crawl_id(args[1:])
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
@@ -65,12 +71,12 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = math.nan
     if not (0 <= seconds <= 86_400 or seconds == -1):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds up to a day, nor -1")
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds from 0 to 86,400, or -1")
     return seconds
 
 
 def _limit(text: str) -> int:
     number = int(text) if text.isascii() and text.removeprefix("-").isdigit() else -2
     if number < -1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number, nor -1")
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number, or -1")
     return number

@@ -1,4 +1,4 @@
-"""`scrapy listen`: finished pages of a crawl as they come, as JSON lines."""
+"""`scrapy listen`: prints finished pages of a crawl as JSON lines."""
 
 from __future__ import annotations
 
@@ -21,38 +21,36 @@ if TYPE_CHECKING:
 
 
 class Command(SessionCommand):
-    """Reads the engine, whichever machine the workers run on."""
+    """Reads the engine, so workers may run on any machine."""
 
     def syntax(self) -> str:
         return "[options] [crawl id, default: CRAWL_ID or broad]"
 
     def short_desc(self) -> str:
-        return "Print every finished page of a crawl as a JSON line, as they come"
+        return "Print each page of a crawl as a JSON line when it is finished"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         parser.add_argument(
             "--group",
-            help="read as one of a group, which goes on where its readers stopped, however they did",
+            help="share the pages with other readers of this group, which continues where its readers stopped",
         )
+        parser.add_argument("--reader", help="unique name in the group (default: host name and process ID)")
         parser.add_argument(
-            "--reader", help="name in the group, of one process at a time; default: host name and process"
+            "--from-start", action="store_true", help="begin with the oldest page in the stream"
         )
-        parser.add_argument(
-            "--from-start", action="store_true", help="begin with the oldest page that is kept"
-        )
-        parser.add_argument("--count", type=int, help="end after so many pages")
-        parser.add_argument("--once", action="store_true", help="end when no page is left to be read")
+        parser.add_argument("--count", type=int, help="stop after this many pages")
+        parser.add_argument("--once", action="store_true", help="stop when all pages in the stream are read")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        with suppress(KeyboardInterrupt):  # the usual end
+        with suppress(KeyboardInterrupt):  # the usual way to stop
             super().run(args, opts)
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.stores.listeners import Listener
 
         if opts.reader and not opts.group:
-            raise UsageError("--reader is a name in a --group")
+            raise UsageError("--reader needs --group")
         if opts.count is not None and opts.count < 1:
             raise UsageError("--count must be at least 1")
         await check_crawl(session)
@@ -64,12 +62,12 @@ class Command(SessionCommand):
             from_start=opts.from_start or bool(opts.group),
         )
         if not await session.connection.engine.client.exists(session.connection.keys.own("pages")):
-            print("Nothing is published yet: the crawl needs LISTENERS_MAXLEN.", file=sys.stderr)
+            print("Nothing is published yet: run the crawl with LISTENERS_MAXLEN above 0.", file=sys.stderr)
         async for pages in listener.pages(forever=not opts.once, most=opts.count):
             _tell_missed(listener)
             for page in pages:
                 print(shown(json.dumps(page.row, ensure_ascii=False)))
-            # only what has left this process is done
+            # acknowledge pages only after they left this process
             sys.stdout.flush()
             await listener.done(pages)
         _tell_missed(listener)
@@ -77,4 +75,4 @@ class Command(SessionCommand):
 
 def _tell_missed(listener: Listener) -> None:
     if missed := listener.missed():
-        print(f"About {missed} pages came faster than they were read, and are gone.", file=sys.stderr)
+        print(f"About {missed} pages were dropped from the stream before they were read.", file=sys.stderr)

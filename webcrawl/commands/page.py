@@ -1,4 +1,4 @@
-"""`scrapy page URL`: what is stored of a page."""
+"""`scrapy page URL`: shows what is stored of a page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LIMITS = "the limit of DOCUMENT_MAXSIZE for its type, or DOWNLOAD_MAXSIZE"
 
 
 class Command(SessionCommand):
-    """Reads the stores; no engine is needed."""
+    """Reads the stores; needs no engine."""
 
     needs_engine = False
 
@@ -40,7 +40,7 @@ class Command(SessionCommand):
         parser.add_argument(
             "--headers", action="store_true", help="print the archived HTTP response headers too"
         )
-        parser.add_argument("--body", action="store_true", help="print the archived body, and nothing else")
+        parser.add_argument("--body", action="store_true", help="print only the archived body")
 
     def crawl_id(self, args: list[str]) -> str:
         return DEFAULT_CRAWL
@@ -50,7 +50,7 @@ class Command(SessionCommand):
         from webcrawl.stores.locations import own_place
 
         if len(args) != 1:
-            raise StoreError("name one URL")
+            raise StoreError("give one URL")
         url = seed_url(args[0])
         with existing_metadata(session) as metadata:
             row = metadata.get(url) or metadata.get(session.canonicalizer.canonical(url))
@@ -71,14 +71,16 @@ class Command(SessionCommand):
 
 
 def _print_body(session: Session, row: Row, metadata: Metadata) -> None:
-    """Piece by piece, whatever its size; what is missing is told on standard error."""
+    """Prints the body in chunks, so that its size does not matter; reports missing parts on stderr."""
     from webcrawl.stores.locations import place_of, place_with_body
 
     bodies, own = _bodies(session), _archived(row, place_of(row, metadata.get))
     place = place_with_body(own, bodies.head, metadata.history)
     if place is None:
         first = row["duplicate_of"]
-        raise StoreError(f"the body of {row['url']} is not in the archive: it was that of {first}")
+        raise StoreError(
+            f"the body of {row['url']} is not in the archive: the page is a duplicate of {first}"
+        )
     _, found, most = bodies.chunks(place)
     out, left = sys.stdout.buffer, most
     try:
@@ -88,13 +90,13 @@ def _print_body(session: Session, row: Row, metadata: Metadata) -> None:
                 break
         out.flush()
     except BrokenPipeError:
-        # who reads has enough; Python flushes once more at its end
+        # the reader has closed the pipe; Python flushes stdout again at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     if left < 0:
-        print(f"This is cut off at {most:,} bytes, {_LIMITS}: it unfolds to more.", file=sys.stderr)
+        print(f"The decoded body is truncated at {most:,} bytes: {_LIMITS}.", file=sys.stderr)
     elif row["truncated"]:
-        print(f"This was cut off when it was fetched: {row['truncated']}.", file=sys.stderr)
+        print(f"The body was truncated when it was fetched: {row['truncated']}.", file=sys.stderr)
 
 
 def _bodies(session: Session) -> Bodies:

@@ -1,4 +1,4 @@
-"""`scrapy pause`: all workers of a crawl rest, whichever machine they run on."""
+"""`scrapy pause`: pauses all workers of a crawl, on any machine."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
 
 
 class Command(SessionCommand):
-    """Kept with the crawl: workers that start later rest too."""
+    """Stored with the crawl: workers that start later are paused too."""
 
     def syntax(self) -> str:
         return "[options] [crawl id, default: CRAWL_ID or broad]"
 
     def short_desc(self) -> str:
-        return "Let the workers of a crawl rest until scrapy resume"
+        return "Pause the workers of a crawl until scrapy resume"
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         connection = session.connection
         await check_crawl(session)
         if await connection.crawl.paused():
-            print(f"Crawl {connection.keys.crawl!r} is paused already.")
+            print(f"Crawl {connection.keys.crawl!r} is already paused.")
             return
         await connection.crawl.pause()
         workers = await connection.crawl.workers.count_alive()
         rest = (
-            f": {workers} at work finish what is on its way, and wait." if workers else "; none works on it."
+            f": {workers} workers finish their requests and wait." if workers else "; no worker is running."
         )
         print(f"Crawl {connection.keys.crawl!r} is paused{rest}")

@@ -1,4 +1,4 @@
-"""`scrapy restore`: a crawl as a checkpoint has it, in any number of shards."""
+"""`scrapy restore`: restores a crawl from a checkpoint, into any number of shards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Command(SessionCommand):
-    """Writes into the engine. Nobody may work on the crawl meanwhile, and nobody is let in before it is complete."""
+    """Writes to the engine. No worker may run on the crawl meanwhile; none can join before it is complete."""
 
     needs_crawl = False
 
@@ -24,11 +24,11 @@ class Command(SessionCommand):
         return "[options] <folder or s3://bucket/prefix> [crawl id, default: that of the checkpoint]"
 
     def short_desc(self) -> str:
-        return "Put what `scrapy checkpoint` wrote into the engine, to go on with the crawl from there"
+        return "Restore a crawl from what `scrapy checkpoint` wrote"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
-        parser.add_argument("--force", action="store_true", help="first forget the crawl that is there")
+        parser.add_argument("--force", action="store_true", help="delete the existing crawl first")
 
     def crawl_id(self, args: list[str]) -> str:
         from webcrawl.frontier.checkpoint.files import load_manifest
@@ -36,7 +36,7 @@ class Command(SessionCommand):
 
         if not 1 <= len(args) <= 2:
             raise UsageError(
-                "name the folder or s3://bucket/prefix of a checkpoint, and a crawl for another name"
+                "give the folder or s3://bucket/prefix of a checkpoint, and a crawl ID to restore it under another name"
             )
         assert self.settings is not None
         classes = object_stores(self.settings)
@@ -51,12 +51,10 @@ class Command(SessionCommand):
 
         connection = session.connection
         if session.config.bloom:
-            raise ConfigurationError(
-                'SEEN_SET = "bloom": a checkpoint can only be restored with SEEN_SET = "exact"'
-            )
+            raise ConfigurationError('set SEEN_SET = "exact": a checkpoint cannot be restored with "bloom"')
 
         async def begun() -> None:
-            # what is too much for the engine goes to the store at once
+            # long queues are spilled while they are restored
             await connection.begin_tails()
             connection.tails.start(lambda: range(connection.keys.shards))
 
@@ -68,8 +66,8 @@ class Command(SessionCommand):
         finally:
             await connection.tails.stop()
         counts = await connection.frontier.counts()
-        paused = " It was paused, and still is: scrapy resume." if await connection.crawl.paused() else ""
+        paused = " It is still paused: scrapy resume continues it." if await connection.crawl.paused() else ""
         print(
             f"Crawl {connection.keys.crawl!r} is in {connection.server}: {counts.open:,} URLs to crawl, "
-            f"{counts.seen:,} seen. Go on with FRONTIER_SHARDS={connection.keys.shards}.{paused}"
+            f"{counts.seen:,} seen. Continue it with FRONTIER_SHARDS={connection.keys.shards}.{paused}"
         )

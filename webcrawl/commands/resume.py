@@ -1,4 +1,4 @@
-"""`scrapy resume`: a crawl that was paused goes on."""
+"""`scrapy resume`: continues a paused crawl."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 class Command(SessionCommand):
-    """The reverse of `scrapy pause`. A crawl whose workers were stopped goes on with `scrapy crawl` instead."""
+    """The reverse of `scrapy pause`. To continue a crawl whose workers were stopped, use `scrapy crawl`."""
 
     def syntax(self) -> str:
         return "[options] [crawl id, default: CRAWL_ID or broad]"
 
     def short_desc(self) -> str:
-        return "Let a crawl go on that was paused with scrapy pause"
+        return "Continue a crawl that was paused with scrapy pause"
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         connection = session.connection
@@ -29,6 +29,6 @@ class Command(SessionCommand):
         await connection.crawl.resume()
         workers = await connection.crawl.workers.count_alive()
         print(
-            f"Crawl {connection.keys.crawl!r} goes on"
+            f"Crawl {connection.keys.crawl!r} continues"
             + (f"; workers: {workers}." if workers else ": start a worker.")
         )

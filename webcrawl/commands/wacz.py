@@ -1,4 +1,4 @@
-"""`scrapy wacz`: the archive of a crawl as one file that is replayed in a browser."""
+"""`scrapy wacz`: packs the archive of a crawl into one file for replay in a browser."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Command(SessionCommand):
-    """Reads archive and metadata, also while crawls write them; no engine is needed."""
+    """Reads archive and metadata, also while crawls write them; needs no engine."""
 
     needs_engine = False
 
@@ -36,9 +36,11 @@ class Command(SessionCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         parser.add_argument("-o", "--output", help="the file to write")
-        parser.add_argument("--title", help="what the collection is called (default: by the crawl)")
-        parser.add_argument("--text", action="store_true", help="add the text of each page, to be searched")
-        parser.add_argument("--force", action="store_true", help="replace a file that is there")
+        parser.add_argument("--title", help="title of the collection (default: the crawl's name)")
+        parser.add_argument(
+            "--text", action="store_true", help="add the text of each page, for full-text search"
+        )
+        parser.add_argument("--force", action="store_true", help="replace an existing file")
 
     def crawl_id(self, args: list[str]) -> str:
         return args[0] if args else DEFAULT_CRAWL
@@ -50,10 +52,12 @@ class Command(SessionCommand):
         from webcrawl.stores.objects.registry import object_location, open_store
 
         if len(args) > 1 or not opts.output:
-            raise UsageError("name the file to write: -o file.wacz; and a crawl if it is not the default one")
+            raise UsageError(
+                "give the file to write: -o file.wacz, and a crawl ID unless it is the default one"
+            )
         parent, name = object_location(opts.output)
         if not name:
-            raise UsageError(f"{opts.output} is not the name of a file")
+            raise UsageError(f"{opts.output} does not name a file")
         store = open_store(parent, "--output", session.stores.object_stores)
         if store.size(name) is not None and not opts.force:
             raise StoreError(f"{store.uri(name)} exists: --force replaces it")
@@ -61,7 +65,7 @@ class Command(SessionCommand):
         archive = open_archive(session.stores)
         metadata = metadata_if_any(session)
         if metadata is None:
-            print("There is no metadata database here: the list of pages has no titles.", file=sys.stderr)
+            print("There is no metadata database: the list of pages has no titles.", file=sys.stderr)
         try:
             warcs = _of_crawl(archive, session)
             describe = _Describe(Bodies(archive, session.fetch), metadata, opts.text)
@@ -75,12 +79,12 @@ class Command(SessionCommand):
 
 
 def _check_archive(session: Session) -> None:
-    """Raise StoreError when the archive is a folder that does not exist, which opening it would make."""
+    """Raises StoreError when the archive is a folder that does not exist; opening it would create it."""
     from webcrawl.stores.objects.registry import open_store
 
     folder = open_store(session.stores.pages, "STORE_URI", session.stores.object_stores, check=False).folder
     if folder is not None and not folder.is_dir():
-        raise StoreError(f"nothing was stored yet: {folder} does not exist")
+        raise StoreError(f"nothing is stored yet: the folder {folder} of STORE_URI does not exist")
 
 
 def _pack(
@@ -109,15 +113,14 @@ def _report(packed: Contents, store: ObjectStore, name: str) -> None:
     )
     if packed.without_body:
         print(
-            f"{packed.without_body:,} answers say that a page is unchanged (304), and its body is not among the "
-            "records of that URL here. If another crawl archived it, these pages are not listed, and cannot be "
-            "replayed from this file alone.",
+            f"{packed.without_body:,} responses are 304 (unchanged), and this crawl did not archive the body. These "
+            "pages are not listed and cannot be replayed from this file alone.",
             file=sys.stderr,
         )
 
 
 def _of_crawl(archive: Archive, session: Session) -> list[tuple[StoredFile, StoredFile]]:
-    """The finished WARC files of the crawl, each with its index; StoreError when there are none."""
+    """The finished WARC files of the crawl, each with its index; raises StoreError when there are none."""
     from webcrawl.stores.warc import WARC, crawl_of, index_name, prefix_of
 
     files = {file.name: file for file in archive.files()}
@@ -125,7 +128,7 @@ def _of_crawl(archive: Archive, session: Session) -> list[tuple[StoredFile, Stor
     chosen = [
         (files[name], files[index_name(name)])
         for name in sorted(files)
-        # a file whose index is on its way to S3 is for the next time
+        # skip a file whose index is still being uploaded
         if name.endswith(WARC)
         and crawl_of(name) == prefix_of(session.connection.keys.crawl)
         and index_name(name) in files
@@ -140,7 +143,7 @@ def _of_crawl(archive: Archive, session: Session) -> list[tuple[StoredFile, Stor
 
 
 class _Describe:
-    """Says of captures which are pages, with what the metadata database knows of them."""
+    """Tells which captures are pages, with their titles from the metadata database."""
 
     def __init__(self, bodies: Bodies, metadata: Metadata | None, text: bool) -> None:
         from webcrawl.documents.html.timed_parse import StoredTrial

@@ -89,7 +89,7 @@ def test_a_body_is_printed_piece_by_piece(stored: Path) -> None:
 def test_what_unfolds_ends_at_the_limit_of_its_type_and_that_is_told(stored: Path) -> None:
     out, said, peak = page(stored, "bomb", "--body")
     assert out == bytes(LIMIT)
-    assert said.startswith("This is cut off at 10,000,000 bytes, the limit of DOCUMENT_MAXSIZE")
+    assert said.startswith("The decoded body is truncated at 10,000,000 bytes: the limit of DOCUMENT_MAXSIZE")
     assert peak < MOST_KB
     out, said, peak = page(stored, "bomb", "--body", "-s", 'DOCUMENT_MAXSIZE={"*/*": 0}')
     assert out == bytes(100_000_000) and said == ""
@@ -101,7 +101,7 @@ def test_bodies_of_all_kinds(stored: Path) -> None:
     assert page(stored, "copy", "--body")[:2] == (b"<p>small", "")
     assert page(stored, "wrong", "--body")[:2] == (b"<p>not packed", "")
     half, said, _ = page(stored, "cut", "--body")
-    assert (half, said) == (b"<p>half", "This was cut off when it was fetched: disconnect.\n")
+    assert (half, said) == (b"<p>half", "The body was truncated when it was fetched: disconnect.\n")
     for option in ("--body", "--headers"):
         assert "lost is not in the archive" in page(stored, "lost", option, code=1)[1]
 
@@ -122,7 +122,7 @@ def test_the_body_of_a_copy_is_that_of_the_first_page_as_it_was(tmp_path: Path) 
         assert row is not None
         metadata.upsert([{name: row[name] for name in ROW_FIELDS} | {"fetched_at": NOW + timedelta(days=3)}])
     _, said, _ = page(tmp_path, "copy", "--body", code=1)
-    assert f"the body of {HOME}copy is not in the archive: it was that of {first}" in said
+    assert f"the body of {HOME}copy is not in the archive: the page is a duplicate of {first}" in said
 
 
 def test_a_url_is_found_as_the_crawl_knows_it(stored: Path) -> None:

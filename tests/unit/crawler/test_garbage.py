@@ -7,10 +7,10 @@ import sys
 
 SCRIPT = """
 from collections import deque
-from webcrawl.commands.crawl import _collect_garbage_seldom
+from webcrawl.commands.crawl import _collect_garbage_rarely
 from webcrawl.hosts.robots import RobotsPolicy
 
-_collect_garbage_seldom()
+_collect_garbage_rarely()
 alive = most = 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import json
 import re
 import shutil
@@ -11,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
@@ -23,11 +25,14 @@ import webcrawl
 from settings import base
 from tests.crawl import test_render
 from tests.crawls import CHECKOUT
+from tests.davserver import DavServer
 from tests.documents import epub as epub_of
+from tests.s3server import weed_binary
 from tests.web import LocalWeb, Reply
 from webcrawl.config import DECLARED
 from webcrawl.config.page import page as settings_page
 from webcrawl.config.setting import IN_BASE
+from webcrawl.stores.objects.registry import open_store
 
 README = CHECKOUT / "README.md"
 HOWTOS = sorted((CHECKOUT / "docs" / "howto").glob("*.md"))
@@ -262,6 +267,13 @@ def registered(howto: str) -> tuple[str, str, int]:
     return setting[1], path, int(number)
 
 
+def registered_stores() -> dict[str, str]:
+    """The URI schemes and classes that the how-to of stores tells to add."""
+    page = CHECKOUT / "docs" / "howto" / "add-a-storage-backend.md"
+    code = next(code for code in blocks(page, "python") if code.startswith("OBJECT_STORES"))
+    return dict(re.findall(r'"(\w+)": "([\w.]+)",', code))
+
+
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project, extended as the how-tos tell."""
@@ -281,6 +293,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for howto in REGISTERING:
             setting, path, number = registered(howto)
             settings.write(f"{setting}[{path!r}] = {number}\n")
+        settings.write(f"OBJECT_STORES = {registered_stores()!r}\n")
         settings.write('DOWNLOADER_MIDDLEWARES.pop("middlewares.politeness.PolitenessMiddleware", None)\n')
         handler = "webcrawl.crawler.download.gopher.GopherDownloadHandler"
         settings.write(f'DOWNLOAD_HANDLERS["gopher"] = "{handler}"\n')
@@ -372,6 +385,52 @@ def test_the_protocol_example_is_crawled(extended: Path, tmp_path: Path) -> None
     with closing(sqlite3.connect(tmp_path / "metadata.db")) as database:
         rows = dict(database.execute("SELECT url, mime_type FROM pages"))
     assert rows[seed] == "text/html" and rows[f"{seed}0/notes"] == "text/plain"
+
+
+@pytest.mark.skipif(weed_binary() is None, reason="no WebDAV server for this platform")
+def test_the_store_example_holds_a_whole_crawl(
+    extended: Path, local_web: Callable[..., LocalWeb], tmp_path: Path
+) -> None:
+    """WARC files, long queues, a checkpoint that is restored, an export and a WACZ file."""
+    web = local_web("127.0.1.1")
+    paths = [f"/{number}" for number in range(60)]
+    web.put("127.0.1.1", "/", "".join(f"<a href={path}>{path}</a>" for path in paths))
+    for path in paths:
+        web.put("127.0.1.1", path, f"<title>{path}</title>page {path}")
+
+    def run(*words: str, data: str = "data") -> str:
+        stores = ("-s", f"STORE_URI={server.uri}/pages", "-s", f"FRONTIER_SPILL_URI={server.uri}/queues")
+        sizes = ("-s", "FRONTIER_HOT_URLS=8", "-s", "FRONTIER_LEASE_URLS=4", "-s", "DOWNLOAD_DELAY=0")
+        done = scrapy(extended, *words, *stores, *sizes, "-s", f"DATA_DIR={tmp_path / data}")
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def crawl(*options: str, data: str = "data") -> None:
+        run("crawl", "broad", "-a", f"seeds={web.url('127.0.1.1')}", "-a", "scope=host", *options, data=data)
+
+    (tmp_path / "server").mkdir()
+    with DavServer(tmp_path / "server") as server:
+        crawl("-s", "CLOSESPIDER_PAGECOUNT=10")
+        store = open_store(server.uri, "STORE_URI", {"dav": "examples.stores.webdav.WebDavStore"})
+        segments = [found.name for found in store.objects("queues/") if found.size]
+        assert segments, "nothing was spilled"
+        assert f"is in {server.uri}/copy" in run("checkpoint", f"{server.uri}/copy")
+        run("restore", f"{server.uri}/copy", data="restored")
+        crawl(data="restored")
+        assert set(paths) <= set(web.paths("127.0.1.1"))
+        assert "pages in 1 files" in run(
+            "export", "-o", f"{server.uri}/export", "--format", "jsonl", data="restored"
+        )
+        assert "records of" in run("wacz", "-o", f"{server.uri}/c.wacz", data="restored")
+        warcs = {found.name for found in store.objects("pages/") if found.name.endswith(".warc.gz")}
+        assert len(warcs) == 2, "one of each run"
+        (exported,) = [found.name for found in store.objects("export/date=")]
+        titles = {json.loads(line).get("title") for line in b"".join(store.chunks(exported)).splitlines()}
+        with zipfile.ZipFile(io.BytesIO(b"".join(store.chunks("c.wacz")))) as wacz:
+            packed = {Path(name).name for name in wacz.namelist() if name.startswith("archive/")}
+        assert packed == {Path(name).name for name in warcs}
+    assert not list((tmp_path / "restored").rglob("*.warc.gz"))
+    assert titles and titles <= {None, *paths}
 
 
 @test_render.pytestmark

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -32,6 +33,8 @@ class FolderStore(ObjectStore):
     def __init__(self, uri: str) -> None:
         self.folder = Path(unquote(urlsplit(uri).path))
         super().__init__(str(self.folder))
+        self._changing_folders = threading.Lock()
+        """Held so that `delete` does not remove a folder that was made for a new file."""
 
     def check(self) -> None:
         existing = next(path for path in (self.folder, *self.folder.parents) if path.exists())
@@ -88,7 +91,7 @@ class FolderStore(ObjectStore):
         except OSError as error:
             raise failure("delete", path, error) from error
         if path.parent != self.folder:
-            with suppress(OSError):  # it has other files
+            with self._changing_folders, suppress(OSError):  # it has other files
                 path.parent.rmdir()
 
     def delete_folder(self, name: str) -> None:
@@ -117,8 +120,9 @@ class FolderStore(ObjectStore):
         try:
             with path.open("rb") as file:
                 os.fsync(file.fileno())
-            _make(target.parent)
-            path.replace(target)
+            with self._changing_folders:
+                _make(target.parent)
+                path.replace(target)
             _sync_folder(target.parent)
         except OSError as error:
             raise failure("write", target, error) from error
@@ -132,24 +136,24 @@ class FolderStore(ObjectStore):
 
     def _write(self, name: str, write: Callable[[BinaryIO], object]) -> None:
         path = self.folder / name
+        unfinished = _unfinished(path)
         try:
-            try:
-                _write_durably(path, write)
-            except FileNotFoundError:  # `delete` has just removed the empty folder, or there was none
-                _make(path.parent)
-                _write_durably(path, write)
+            with self._create(unfinished) as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.replace(path)
+            _sync_folder(path.parent)
         except OSError as error:
             raise failure("write", path, error) from error
 
-
-def _write_durably(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    unfinished = _unfinished(path)
-    with unfinished.open("wb") as file:
-        write(file)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
-    _sync_folder(path.parent)
+    def _create(self, path: Path) -> BinaryIO:
+        try:
+            return path.open("wb")
+        except FileNotFoundError:
+            with self._changing_folders:
+                _make(path.parent)
+                return path.open("wb")
 
 
 def _unfinished(path: Path) -> Path:

@@ -142,13 +142,13 @@ class S3Store(ObjectStore):
             raise StoreError(f"{self.uri(name)}: {error}") from error
 
     def _upload(self, name: str, path: Path, part: int, interrupted: Callable[[], bool]) -> None:
-        if path.stat().st_size > part:
-            self._abort_uploads(name)
-
         def progress(_: int) -> None:
             if interrupted():
                 raise StoreError("the upload was interrupted")
 
+        progress(0)
+        if path.stat().st_size > part:
+            self._abort_uploads(name)
         # threads of s3transfer would delay the end of the process
         transfer = TransferConfig(use_threads=False, multipart_threshold=part + 1, multipart_chunksize=part)
         # AWS_REQUEST_CHECKSUM_CALCULATION=when_required is for endpoints without checksums

@@ -28,8 +28,8 @@ class ObjectStore(ABC):
     """Named objects below a URI such as s3://bucket/prefix.
 
     A name is a relative path with slashes, such as "crawl-1f0c/0003/5e8d". Readers see an object completely or not at
-    all, also while it is replaced, and an object survives a crash of this process once the method that stored it has
-    returned. Methods block, and may be called from several threads at once. They raise StoreError with the URI of the
+    all; a store should replace an object in one step. An object survives a crash once the method that stored it has
+    returned. Methods block, and are called from several threads at once. They raise StoreError with the URI of the
     object, StoreUnavailable when the store cannot be reached just now, and NoSuchObject for an object that does not
     exist.
     """

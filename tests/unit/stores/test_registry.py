@@ -1,0 +1,82 @@
+"""Which store a URI names, and what is wrong with one that names none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.settings import Settings
+
+from webcrawl.config import OBJECT_STORES, StoreConfig, object_stores
+from webcrawl.errors import ConfigurationError, StoreError
+from webcrawl.stores.objects.folder import FolderStore
+from webcrawl.stores.objects.registry import location, object_location, open_store
+
+
+def test_stores_of_the_user_are_added_to_those_of_the_project() -> None:
+    assert object_stores(Settings()) == OBJECT_STORES
+    changed = Settings({"OBJECT_STORES": {"dav": "my.Store", "s3": None}})
+    assert object_stores(changed) == {"file": OBJECT_STORES["file"], "dav": "my.Store"}
+
+
+def test_a_setting_takes_the_schemes_that_are_registered() -> None:
+    settings: dict[str, Any] = {"STORE_URI": "dav://server/pages"}
+    known = {"OBJECT_STORES": {"dav": "my.Store"}}
+    assert StoreConfig.from_settings(Settings(settings | known)).pages == "dav://server/pages"
+    with pytest.raises(ConfigurationError) as raised:
+        StoreConfig.from_settings(Settings(settings))
+    for word in ("STORE_URI", "dav://server/pages", "file://", "s3://", "OBJECT_STORES"):
+        assert word in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "path", ["webcrawl.nowhere.Store", "webcrawl.page.Nothing", "webcrawl.page.Page", "Store", ""]
+)
+def test_a_class_that_is_no_store_is_named(path: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"OBJECT_STORES: .*{path}"):
+        open_store("x://server/", "STORE_URI", {"x": path})
+
+
+def test_a_folder_is_named_by_its_path_or_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "a folder"
+    for text in ("a folder", str(folder), folder.as_uri()):
+        store = open_store(location(text), "--output")
+        assert isinstance(store, FolderStore)
+        assert store.folder == folder
+        assert store.uri("name") == f"{folder}/name"
+    assert not folder.exists(), "it is made with its first object"
+
+
+@pytest.mark.parametrize("text", ["a file.wacz", "sub/a file.wacz"])
+def test_an_object_is_named_by_its_path_or_uri(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / text
+    expected = path.parent.as_uri(), "a file.wacz"
+    assert object_location(text) == object_location(str(path)) == object_location(path.as_uri()) == expected
+    assert object_location("s3://bucket/prefix/x.wacz") == ("s3://bucket/prefix", "x.wacz")
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="STORE_URI .*/file/below: .*/file is not a folder"):
+        open_store((tmp_path / "file" / "below").as_uri(), "STORE_URI")
+    open_store((tmp_path / "file" / "below").as_uri(), "STORE_URI", check=False)
+
+
+def test_a_file_that_was_not_finished_is_no_object(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path.as_uri())
+    store.put("a/name", b"data")
+    (tmp_path / "a" / "other.new").touch()
+    assert [found.name for found in store.objects()] == ["a/name"]
+    (tmp_path / "a" / "name.new").touch()
+    store.delete("a/name")
+    assert [path.name for path in tmp_path.rglob("*")] == ["a", "other.new"]
+    (tmp_path / "a" / "other.new").unlink()
+    store.put("a/name", b"data")
+    store.delete("a/name")
+    assert list(tmp_path.iterdir()) == [], "an empty folder is removed"
+    store.put("a/name", b"and made again")

@@ -192,7 +192,7 @@ async def test_all_crawls_of_an_engine_have_as_many_shards(copy: Copy) -> None:
 
 @pytest.mark.parametrize("uri", ["ftp://host/folder", "file://host/folder", "file:relative", ""])
 def test_other_places_are_refused(uri: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"checkpoint {uri!r}: use "):
+    with pytest.raises(ConfigurationError, match=f"checkpoint must .* not {uri!r}"):
         open_store(location(uri), "checkpoint")
 
 

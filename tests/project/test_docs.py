@@ -389,21 +389,22 @@ def test_the_protocol_example_is_crawled(extended: Path, tmp_path: Path) -> None
     assert rows[seed] == "text/html" and rows[f"{seed}0/notes"] == "text/plain"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(weed_binary() is None, reason="no WebDAV server for this platform")
 def test_the_store_example_holds_a_whole_crawl(
     extended: Path, local_web: Callable[..., LocalWeb], tmp_path: Path
 ) -> None:
     """WARC files, long queues, a checkpoint that is restored, an export and a WACZ file."""
     web = local_web("127.0.1.1")
-    paths = [f"/{number}" for number in range(60)]
+    paths = [f"/{number}" for number in range(100)]
     web.put("127.0.1.1", "/", "".join(f"<a href={path}>{path}</a>" for path in paths))
     for path in paths:
         web.put("127.0.1.1", path, f"<title>{path}</title>page {path}")
 
     def run(*words: str, data: str = "data") -> str:
         stores = ("-s", f"STORE_URI={server.uri}/pages", "-s", f"FRONTIER_SPILL_URI={server.uri}/queues")
-        sizes = ("-s", "FRONTIER_HOT_URLS=8", "-s", "FRONTIER_LEASE_URLS=4", "-s", "DOWNLOAD_DELAY=0")
-        done = scrapy(extended, *words, *stores, *sizes, "-s", f"DATA_DIR={tmp_path / data}")
+        options = ("-s", "FRONTIER_HOT_URLS=8", "-s", f"DATA_DIR={tmp_path / data}")
+        done = scrapy(extended, *words, *stores, *options)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -412,13 +413,13 @@ def test_the_store_example_holds_a_whole_crawl(
 
     (tmp_path / "server").mkdir()
     with DavServer(tmp_path / "server") as server:
-        crawl("-s", "CLOSESPIDER_PAGECOUNT=10")
+        crawl("-s", "CLOSESPIDER_PAGECOUNT=10", "-s", "DOWNLOAD_DELAY=0.15")
         store = open_store(server.uri, "STORE_URI", {"dav": "examples.stores.webdav.WebDavStore"})
         segments = [found.name for found in store.objects("queues/") if found.size]
         assert segments, "nothing was spilled"
         assert f"is in {server.uri}/copy" in run("checkpoint", f"{server.uri}/copy")
         run("restore", f"{server.uri}/copy", data="restored")
-        crawl(data="restored")
+        crawl("-s", "DOWNLOAD_DELAY=0", data="restored")
         assert set(paths) <= set(web.paths("127.0.1.1"))
         assert "pages in 1 files" in run(
             "export", "-o", f"{server.uri}/export", "--format", "jsonl", data="restored"

@@ -109,8 +109,9 @@ class Worker:
         """Adds a URL to the frontier; returns False if this worker added it recently."""
         if not self.discovered.add(candidate):
             return False
-        self._state.finished = None
-        self._state.changed.set()
+        state = self._state
+        state.finished = None
+        state.changed.set()
         return True
 
     def next(self) -> LeasedURL | None:

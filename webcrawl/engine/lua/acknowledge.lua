@@ -13,7 +13,7 @@ local host, more, pause = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[5])
 local LEASE_FIELDS = 3 -- fields of a lease besides its URLs: token, worker, next
 local key, N = P .. 'lease:' .. host, P .. 'n'
 
-local function free()
+local function free_host()
   redis.call('HSET', H .. host, 'failures', ARGV[6])
   let_go(H, host, now, pause, ARGV[7])
 end
@@ -21,7 +21,7 @@ end
 if not holds(P, H, host, ARGV[2]) then
   redis.call('HINCRBY', N, 'refused', 1)
   -- the lease was taken back, but the host is still held for it
-  if pause >= 0 and is_holder(P, H, host, ARGV[2]) then free() end
+  if pause >= 0 and is_holder(P, H, host, ARGV[2]) then free_host() end
   return {}
 end
 
@@ -38,7 +38,7 @@ for i = 11, #ARGV, 6 do
     elseif verdict == 'again' then
       -- a URL that is rescheduled twice comes back once, at the later time
       redis.call('HINCRBY', N, 'done', 1)
-      local member = delayed('-', host, dated(anew(entry)))
+      local member = delayed('-', host, dated(with_counters_reset(entry)))
       redis.call('HINCRBY', N, 'scheduled', redis.call('ZADD', P .. 'scheduled', now + ARGV[i + 2], member))
     elseif verdict == 'retry' then
       -- padded, so that entries due in the same millisecond keep their order
@@ -58,7 +58,7 @@ if pause >= 0 then
   give_back(P, host, nil)
   local shares = redis.call('HGET', H .. host, 'shares')
   if shares then take_share(P, H, host, cmsgpack.unpack(shares), 0, now) end
-  free()
+  free_host()
   make_ready(P, H, host, now)
   return {1}
 end

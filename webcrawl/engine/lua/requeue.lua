@@ -8,7 +8,7 @@ for i = 2, #ARGV, 2 do
   if letters then
     local entries, left = {}, {}
     for _, letter in ipairs(cmsgpack.unpack(letters)) do
-      if string.find(letter[1], ARGV[1], 1, true) then entries[#entries + 1] = anew(letter[3])
+      if string.find(letter[1], ARGV[1], 1, true) then entries[#entries + 1] = with_counters_reset(letter[3])
       else left[#left + 1] = letter end
     end
     if #left == 0 then redis.call('HDEL', P .. 'dead', ARGV[i + 1])

@@ -9,7 +9,7 @@ local function counted(entry, attempts, returns, blames)
 end
 
 -- Sets an entry's counters to zero.
-local function anew(entry) return string.sub(entry, 1, 1) .. string.char(0, 0, 0) .. string.sub(entry, 5) end
+local function with_counters_reset(entry) return string.sub(entry, 1, 1) .. string.char(0, 0, 0) .. string.sub(entry, 5) end
 
 -- Marks an entry as dated.
 local function dated(entry) return string.char(level_of(entry) + DATED) .. string.sub(entry, 2) end

@@ -149,12 +149,12 @@ local function take(P, host, key, n, entries)
 end
 
 -- So that no level starves, a share (in thousandths) of what is taken comes from the levels below the best, in turn.
--- `whose` is a host, or "" for the ready hosts of a shard. Each one taken adds the share to `due`; at a thousand, the next
+-- `owner` is a host, or "" for the ready hosts of a shard. Each one taken adds the share to `due`; at a thousand, the next
 -- one comes from a lower level, the one after `last`.
-local function turn_of(P, whose, share)
-  local raw = redis.call('HGET', P .. 'turns', whose)
+local function turn_of(P, owner, share)
+  local raw = redis.call('HGET', P .. 'turns', owner)
   local due, last, before = string.match(raw or '0 0 0', '^(%S+) (%S+) (%S+)')
-  return {whose = whose, raw = raw, due = tonumber(due), last = tonumber(last), share = share or tonumber(before)}
+  return {owner = owner, raw = raw, due = tonumber(due), last = tonumber(last), share = share or tonumber(before)}
 end
 
 -- Whether a lower level has its turn among the next n.
@@ -182,7 +182,7 @@ local function save_turn(P, turn)
   -- at most one is due, however long the lower levels were empty
   local due = math.max(-1000, math.min(turn.due, 1000))
   local text = string.format('%d %d %d', due, turn.last, turn.share)
-  if text ~= turn.raw then redis.call('HSET', P .. 'turns', turn.whose, text) end
+  if text ~= turn.raw then redis.call('HSET', P .. 'turns', turn.owner, text) end
 end
 
 -- Whether a host has URLs at several levels, which then take turns.
@@ -193,12 +193,12 @@ end
 
 -- Takes up to n entries from the lists of a host.
 local function take_from_lists(P, host, n, share, record, entries)
-  local mask, before, away = record.mask, record.mask, 0
+  local mask, before, in_store = record.mask, record.mask, 0
   local turn = share > 0 and has_several(mask) and turn_of(P, host, share)
   while mask ~= 0 and #entries < n do
     local best, had, level, most = best_level(mask), #entries, nil, n - #entries
-    if bit.band(away, bit.lshift(1, best)) ~= 0 then break end
-    if turn then level, most = next_turn(turn, bit.band(mask, bit.bnot(away)), most) else level = best end
+    if bit.band(in_store, bit.lshift(1, best)) ~= 0 then break end
+    if turn then level, most = next_turn(turn, bit.band(mask, bit.bnot(in_store)), most) else level = best end
     local key = P .. 'q:' .. host .. ' ' .. level
     take(P, host, key, most, entries)
     if turn then took(turn, #entries - had, level, level > best) end
@@ -206,7 +206,7 @@ local function take_from_lists(P, host, n, share, record, entries)
     if redis.call('EXISTS', key) == 0 then
       if not is_closed(mask, level) then mask = bit.bxor(mask, bit.lshift(1, level))
       elseif level == best then break
-      else away = bit.bor(away, bit.lshift(1, level)) end
+      else in_store = bit.bor(in_store, bit.lshift(1, level)) end
     end
   end
   if has_several(mask) then if turn then save_turn(P, turn) end

@@ -83,16 +83,19 @@ class Engine:
                 await self._join_cluster()
         except UNAVAILABLE as error:
             raise EngineUnavailable(
-                f"no Valkey or Redis server at REDIS_URL {without_password(self.url)}: {error}"
+                f"no Valkey or Redis server at REDIS_URL {without_password(self.url)}: {error}. "
+                "Start it, or leave REDIS_URL empty to use the embedded server."
             ) from error
         except TypeError as error:  # an unknown option shows when the first connection is made
             raise ConfigurationError(f"REDIS_PARAMS: {error}") from error
         except RedisError as error:
-            raise EngineError(f"the server at {without_password(self.url)} refuses: {error}") from error
+            raise EngineError(
+                f"the server at REDIS_URL {without_password(self.url)} refuses the connection: {error}"
+            ) from error
         version = str(info["redis_version"])
         if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST_VERSION:
             raise EngineError(
-                f"the server at {without_password(self.url)} is {version}: 7.0 or newer is needed"
+                f"the server at REDIS_URL {without_password(self.url)} has version {version}; 7.0 or newer is required"
             )
 
     def script(self, name: str) -> tuple[str, str]:

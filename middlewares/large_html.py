@@ -14,14 +14,14 @@ from webcrawl.crawler.pages.from_response import answer_of, document_of
 from webcrawl.crawler.responses import length_of
 from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document
-from webcrawl.documents.html.timed_parse import BYTES, Trial, is_large
+from webcrawl.documents.html.timed_parse import BYTES, TimedParser, is_large
 
 
 class LargeHtmlMiddleware:
     """See `webcrawl.documents.html.timed_parse`; a document that does not stand its trial is `refused`."""
 
     def __init__(self, session: Session) -> None:
-        self._trial = Trial(session.readers)
+        self._parser = TimedParser(session.readers)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -35,5 +35,5 @@ class LargeHtmlMiddleware:
         return self._parsed(document, response) if is_large(document) else response
 
     async def _parsed(self, document: Document, response: Response) -> Response:
-        await self._trial.parse(document)
+        await self._parser.parse(document)
         return response

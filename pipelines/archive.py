@@ -1,4 +1,4 @@
-"""Archives: what is in them, without unpacking it."""
+"""Archives: their lists of members."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from webcrawl.crawler.pages.mime_pipeline import MimePipeline
 
 
 class ArchivePipeline(MimePipeline):
-    """Lists the members of zip, 7z, RAR and tar archives, and says of other packed files what they are."""
+    """Lists the members of zip, 7z, RAR and tar archives; names the format of other packed files."""
 
     types = frozenset(
         f"application/{name}"

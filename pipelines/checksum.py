@@ -1,4 +1,4 @@
-"""Exact duplicates: pages whose payload some URL had before."""
+"""Exact duplicates: pages with the same payload as an earlier page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webcrawl.page import Page
 class ChecksumPipeline:
     """Marks a copy with the URL of the first page that had the same bytes.
 
-    Later pipelines leave it alone (`was_read`), unless the first was read as another type, its links were not followed,
+    Later pipelines skip it (`was_read`), unless the first page was read as another type, its links were not followed,
     or it is not stored yet.
     """
 
@@ -28,19 +28,19 @@ class ChecksumPipeline:
         return cls(crawler, Session.of(crawler))
 
     @staticmethod
-    def _tells(page: Page) -> bool:
-        """Whether its bytes are a text's, and archived, so that those of a copy need not be.
+    def _is_comparable(page: Page) -> bool:
+        """Returns whether a page may be a copy or have copies.
 
-        Not of a page that has none, nor of an error, nor a part of who knows what.
+        Pages without a body, non-200 answers, truncated bodies and pages that are not archived may not.
         """
         if page.noarchive or page.noindex:
             return False
-        # what unfolds to too much is the same where the same was sent
+        # a body cut off while decoding is the same for the same payload
         cut = page.exchange.truncated if page.exchange and page.truncated == "length" else page.truncated
         return page.status == 200 and bool(page.length) and cut is None
 
     async def process_item(self, item: Any) -> Any:
-        if isinstance(item, Page) and self._tells(item) and item.digest:
+        if isinstance(item, Page) and self._is_comparable(item) and item.digest:
             digest = digest_bytes(item.digest)
             index = self._session.duplicates
             first = await self._session.connection.retry_until_available(

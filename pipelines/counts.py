@@ -1,4 +1,4 @@
-"""Counts by MIME type: pages, bytes and documents that could not be read, for the summary."""
+"""Counts pages, bytes and unreadable documents by MIME type, for the summary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webcrawl.page import Page
 
 
 class CountsPipeline:
-    """Counts after all that read documents; types that nobody has heard of are counted as "other"."""
+    """Counts after all pipelines that read documents; unknown types count as "other"."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -23,7 +23,7 @@ class CountsPipeline:
         return cls(crawler)
 
     def open_spider(self) -> None:
-        self._known = known_types()  # now that all pipelines have added theirs
+        self._known = known_types()  # all pipelines have added their types by now
 
     def process_item(self, item: Any) -> Any:
         if isinstance(item, Page) and item.mime_type:

@@ -1,4 +1,4 @@
-"""RSS, Atom and RDF feeds: entries and where they lead."""
+"""RSS, Atom and RDF feeds: metadata, entries and links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTML: what a page says of itself, and its text."""
+"""HTML: metadata and text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webcrawl.page import Page
 
 
 class HtmlPipeline:
-    """Reads HTML pages that no copy was read of; of a page that says noindex nothing is kept but that it exists."""
+    """Reads HTML pages, except copies of pages that were read and pages with noindex."""
 
     reads = Reads.FACTS
 
@@ -39,7 +39,7 @@ class HtmlPipeline:
         return item
 
     async def _read_elsewhere(self, page: Page, document: Document) -> Page:
-        """A page that looked like a copy and is none: it is read where others are, since it may break what reads it."""
+        """Reads a page that was skipped as a likely copy, in the process for HTML, which it may crash."""
         outlines = self._session.outlines
         assert outlines is not None
         try:
@@ -77,11 +77,11 @@ def _fill(page: Page) -> None:
     page.image_url = facts.image_url
     page.details = facts.details or None
     page.main_text = facts.main_text
-    page.text_hash = simhash  # of what was set before
+    page.text_hash = simhash  # after the text, because setting that resets it
 
 
 def _stitch(page: Page) -> None:
-    """The text of frames is that of the page that they are in, and none of their own."""
+    """Moves the text of frames to the page that contains them."""
     texts = [document_text for frame in page.frames if (document_text := visible_text(frame.html))]
     page.main_text = None
     page.text = None if page.is_frame else " ".join([page.text or "", *texts]).strip()

@@ -1,4 +1,4 @@
-"""JSON: what it is at the top, JSON-LD, JSON feeds."""
+"""JSON: keys, JSON-LD, JSON feeds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from webcrawl.crawler.pages.mime_pipeline import MimePipeline
 
 
 class JsonDataPipeline(MimePipeline):
-    """Reads JSON; that of a usual size in the worker."""
+    """Reads JSON, up to `inline_bytes` in the worker."""
 
     types = frozenset({"application/json", "application/ld+json", "application/feed+json", "text/json"})
     reader = "webcrawl.documents.mime.json_data:read"

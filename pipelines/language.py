@@ -1,4 +1,4 @@
-"""The language of pages that do not say it themselves."""
+"""The language of pages that do not declare one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from webcrawl.page import Page
 
 
 class LanguagePipeline:
-    """Takes it from the header Content-Language, or tells it from the text; `language_source` says which.
-
-    Of a page whose `language` is known it only notes that it was declared.
-    """
+    """Takes the language from the header Content-Language, or detects it in the text; sets `language_source`."""
 
     def process_item(self, item: Any) -> Any:
         if not isinstance(item, Page) or item.noindex:

@@ -1,4 +1,4 @@
-"""Listeners hear of every page once its row is stored."""
+"""Publishes every page to listeners once its row is stored."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ logger = logging.getLogger(__name__)
 class ListenersPipeline:
     """Publishes pages to the crawl's stream in the engine; off while LISTENERS_MAXLEN is 0.
 
-    No page fails for it: what a full engine cannot take is counted and not published.
+    Pages do not fail here: if the engine is full, they are counted and not published.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
         self._session = session
-        self._told = False
+        self._has_warned = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -44,10 +44,10 @@ class ListenersPipeline:
                     lambda: self._publisher.publish(row)
                 )
             except EngineUnavailable:
-                # nor can it be told that the page is done: the next run fetches and publishes it again
+                # the page cannot be acknowledged either: the next run fetches and publishes it again
                 return item
             if not published:
-                self._not_published()
+                self._count_unpublished()
         return item
 
     @cached_property
@@ -56,8 +56,10 @@ class ListenersPipeline:
             self._session.connection.engine, self._session.connection.keys, self._session.stores.listeners
         )
 
-    def _not_published(self) -> None:
+    def _count_unpublished(self) -> None:
         tasks_of(self._crawler).count("unpublished")
-        if not self._told:
-            self._told = True
-            logger.warning("The engine is full: listeners do not hear of pages until it has room")
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "The engine is full: pages are not published to listeners until it has memory again"
+            )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from webcrawl.crawler.pages.mime_pipeline import MimePipeline
 from webcrawl.page import Page
 
-# lists of what to play, not media
+# playlists
 _LISTS = frozenset({"audio/x-mpegurl", "audio/mpegurl", "audio/x-scpls"})
 
 
 class MediaPipeline(MimePipeline):
-    """Reads all audio and video, from what the file says of itself."""
+    """Reads the headers of all audio and video."""
 
     reader = "webcrawl.documents.mime.media:read"
 

@@ -1,4 +1,4 @@
-"""One row a URL in SQL: the last pipeline, after which a page is stored."""
+"""Stores one row for each URL in SQL; the last pipeline that stores a page."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from webcrawl.stores.group_commit import Batches
 
 
 class MetadataPipeline:
-    """An item leaves this pipeline when its row is committed, freed from its body.
+    """Commits the row of a page and frees its body.
 
-    While the database is away or refuses any row, pages wait here and the worker holds; a row that it refuses for
-    itself fails its own page and no other.
+    While the database is unavailable or refuses every row, pages wait here and the worker pauses. A single row that the
+    database refuses fails only its own page.
     """
 
     def __init__(self, session: Session) -> None:
@@ -28,7 +28,7 @@ class MetadataPipeline:
         from webcrawl.stores.metadata import Metadata
 
         session.stores.data_dir.mkdir(parents=True, exist_ok=True)
-        # now, not when the spider opens: a place that cannot be used is named, and nothing happens
+        # now, not when the spider opens: an unusable database stops the crawl before it starts
         self._metadata = Metadata(session.stores.metadata, history=session.stores.history)
         self._batches = Batches(self._write)
         self._session = session
@@ -51,10 +51,10 @@ class MetadataPipeline:
         await self._batches.close(self._metadata.close)
 
     async def _tell(self, page: Page) -> None:
-        """Its copies may refer to it from now on."""
+        """Lets copies refer to the page from now on."""
         assert page.digest is not None
         digest, index = digest_bytes(page.digest), self._session.duplicates
-        with suppress(EngineUnavailable):  # then they do not
+        with suppress(EngineUnavailable):  # then copies are read and archived in full
             await self._session.connection.retry_until_available(
                 lambda: index.kept(digest, page.url, page.fetched_at, page.reading)
             )

@@ -1,4 +1,4 @@
-"""Near-duplicates: pages whose text is nearly that of an earlier one, by SimHash."""
+"""Near-duplicates: pages with nearly the text of an earlier page, by SimHash."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from webcrawl.page import Page
 class NearDuplicatesPipeline:
     """Marks a page whose SimHash differs in at most SIMHASH_DISTANCE bits from that of an earlier one.
 
-    The SimHash is that of the main part of the text, where the page has one. With NEAR_DUPLICATES "drop" a page so
-    marked keeps its row and is not archived, nor is a copy of it.
+    The SimHash is computed from the main part of the text, or from the whole text without one. With NEAR_DUPLICATES
+    "drop" marked pages and their copies keep their rows and are not archived.
     """
 
     reads = Reads.SIMHASH
@@ -36,7 +36,7 @@ class NearDuplicatesPipeline:
     async def process_item(self, item: Any) -> Any:
         if not isinstance(item, Page) or item.status != 200 or self._is_settled(item):
             return item
-        if item.truncated not in (None, "length"):  # a part of a page, that another time may be longer
+        if item.truncated not in (None, "length"):  # incomplete: another fetch may get more
             return item
         item.simhash = simhash = item.text_hash if item.text_hash is not None else _simhash(item)
         if simhash is not None and (first := await self._first(item, simhash)):
@@ -50,13 +50,13 @@ class NearDuplicatesPipeline:
         return item
 
     def _is_settled(self, page: Page) -> bool:
-        """Whether it is known what becomes of a page: of a copy, once the first is stored, or when none is dropped."""
+        """Returns whether a copy needs no lookup: its first page is stored, or near-duplicates are not dropped."""
         return page.duplicate_kind == "exact" and (
             not self._config.drop or page.duplicate_fetched_at is not None
         )
 
     async def _first(self, page: Page, simhash: int) -> str | None:
-        """The earlier page with nearly this text; of a copy, that of which the page with its bytes is one."""
+        """Returns the earlier page with nearly this text; for a copy, the one of the page with the same bytes."""
         index, distance = self._session.duplicates, self._config.distance
         copied = page.duplicate_of
         if copied is not None:
@@ -68,7 +68,7 @@ class NearDuplicatesPipeline:
         )
 
     async def _drop(self, page: Page) -> None:
-        """Leave it out of the archive, where it cannot stand for its exact copies then."""
+        """Keeps a page out of the archive, so that it cannot represent its exact copies."""
         page.noarchive = True
         if page.is_first and page.digest:
             page.is_first = False

@@ -1,4 +1,4 @@
-"""Office documents: text, links, and what they say of themselves."""
+"""Office documents: metadata, text and links."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _ODF = "application/vnd.oasis.opendocument"
 
 
 class OfficePipeline(MimePipeline):
-    """Reads OOXML, OpenDocument and, without their text, the binary ones before them."""
+    """Reads OOXML and OpenDocument, and the metadata of the older binary formats."""
 
     types = frozenset(
         {

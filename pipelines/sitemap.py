@@ -1,4 +1,4 @@
-"""Sitemaps: XML, gzip of it, or lines; where they lead and what changed there lately."""
+"""Sitemaps as XML, gzipped XML, or lines: links and the times of their last changes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _LINES = re.compile(r"sitemap[^/]*\.txt$", re.IGNORECASE)
 
 
 class SitemapPipeline(MimePipeline):
-    """Reads all plain XML, of which only sitemaps have facts, packed ones, and lists of lines.
+    """Reads all plain XML, where only sitemaps have facts, gzipped sitemaps, and lists of lines.
 
-    What is no XML is a sitemap by its name or by who named it: robots.txt, an index or a seed.
+    Other types than XML are sitemaps by their names, or if robots.txt, an index or a seed names them.
     """
 
     types = _XML | _GZIP | {"text/plain"}
@@ -38,7 +38,7 @@ class SitemapPipeline(MimePipeline):
         return _LINES.search(path) is not None
 
     def was_read(self, page: Page) -> bool:
-        # whether lines are those of a sitemap is not in them, which a copy has none of
+        # lines are a sitemap or not depending on the URL: a copy may differ
         return page.was_read and page.mime_type != "text/plain"
 
     async def _facts(self, document: Document) -> Facts:
@@ -49,7 +49,7 @@ class SitemapPipeline(MimePipeline):
 
 
 def _packs_a_sitemap(document: Document | None) -> bool:
-    """Whether what gzip packed begins as a sitemap: their names are free, and an index may give any."""
+    """Returns whether gzipped data begins as a sitemap; an index may use any name."""
     with suppress(zlib.error):
         packed = document.start(SNIFF_BYTES) if document is not None else b""
         return is_sitemap(zlib.decompressobj(wbits=31).decompress(packed, SNIFF_BYTES))

@@ -1,4 +1,4 @@
-"""The archive: every exchange as WARC/1.1 records."""
+"""Archives every exchange as WARC/1.1 records."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ logger = logging.getLogger(__name__)
 
 
 class WarcPipeline:
-    """Writes response and request, a revisit record for a copy; a page that says noarchive is left out.
+    """Writes response and request, or a revisit record for a copy; skips pages with noarchive or noindex.
 
-    An item leaves this pipeline when its records are written; while there is no room it waits, and the worker holds.
+    A page leaves this pipeline when its records are written. While the disk is full, it waits and the worker pauses.
     """
 
     def __init__(self, session: Session, user_agent: str) -> None:
-        # now, not when the spider opens: a place that cannot be used is named, and nothing happens
+        # now, not when the spider opens: an unusable folder or bucket stops the crawl before it starts
         self._archive = open_archive(
             session.stores,
             prefix=session.connection.keys.crawl,
@@ -51,7 +51,7 @@ class WarcPipeline:
         if not isinstance(item, Page):
             return item
         if item.document is not None:
-            item.document.forget()  # from here on a page waits
+            item.document.forget()  # pages wait from here on
         if item.exchange is not None and not (item.noarchive or item.noindex):
             place = await self._session.stored(lambda: self._batches.put(item))
             item.warc_file, item.warc_offset, item.warc_length = place
@@ -64,7 +64,7 @@ class WarcPipeline:
         await self._batches.close(self._archive.close)
 
     async def _tend(self) -> None:
-        """Files grow old and disks full also while nothing is written."""
+        """Closes old files and checks the disk, also while nothing is written."""
         failure = ""
         while True:
             try:
@@ -81,13 +81,13 @@ class WarcPipeline:
         return self._archive.tend() or shortage(stores.data_dir, stores.min_free)
 
     def _write(self, pages: list[Page]) -> list[WarcPlace | Exception]:
-        """One by one: what is written must not be written again because there was no room for the next."""
+        """Writes pages one by one: a full disk must not cause a second write of those before."""
         places: list[WarcPlace | Exception] = []
         for page in pages:
             try:
                 places.append(self._archive.write(page))
             except StoreUnavailable as error:
-                # nor for those behind it
+                # the following pages would fail too
                 return places + [error] * (len(pages) - len(places))
             except StoreError as error:
                 places.append(error)

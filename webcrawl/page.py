@@ -1,4 +1,4 @@
-"""The item that flows through the pipelines, and the row that is stored of it."""
+"""The item that passes the pipelines, and the row that is stored of it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from webcrawl.documents.html.outline import Outline
 from webcrawl.documents.mime.facts import Link
 from webcrawl.documents.values import plain
 
-# By name: mypy, where it sees the slots of a base, takes a dataclass to have none but its own.
-_CARRIED = (
+# A named tuple: if mypy sees the slots of a base, it assumes that a dataclass has no others.
+_TRANSIENT = (
     "_main_text",
     "_text",
     "content_language",
@@ -26,7 +26,7 @@ _CARRIED = (
     "is_first",
     "is_frame",
     "is_sitemap",
-    "meeting",
+    "pending_links",
     "noarchive",
     "nofollow",
     "noindex",
@@ -36,37 +36,49 @@ _CARRIED = (
     "was_read",
 )
 
-# How Scrapy's feed exports write a field: times in ISO 8601, structures as JSON knows them.
+# How feed exports of Scrapy write a field: times in ISO 8601, structures as JSON.
 _TIME = {"serializer": plain}
 _STRUCTURE = {"serializer": plain, "structure": True}
 
 
 @dataclass(slots=True)
-class Meeting:
-    """Where the spider, which may want the links in a document, and the pipeline that finds them leave word."""
+class PendingLinks:
+    """Joins the spider, which may want the links in a document, and the pipeline, which finds them, in any order.
+
+    wanted   whether the spider wants them
+    found    what the pipeline found before
+    """
 
     wanted: bool = False
     found: list[Link] = field(default_factory=list)
 
 
-class Carried:
-    """What a page carries through the pipelines and nobody stores.
+class TransientFields:
+    """The fields of a page that pipelines share and no store keeps.
 
-    They live in a plain base class so that they are no dataclass fields: feed exports, `dataclasses.asdict` and
-    comparisons see only what is stored. Set them after construction; an empty value means "not known".
-    `content_language` is the header's, where it names one language. `duplicate_fetched_at` is when `duplicate_of` was
-    fetched, for a revisit record; None while that may be lost yet. `is_first`: once stored, the page stands for its
-    exact copies. `noarchive` keeps a page out of the archive: it says so itself, or it is a near-duplicate to be
-    dropped. `main_text` is the part of `text` that the page is about, where one stands out, white space as it comes;
-    `text_hash` the SimHash of that, or of `text`, where it is known already and neither was changed. `outline` is
-    what another process made of the document. `frames` are the documents whose text belongs to the page, which are
-    pages too: `is_frame`. `is_sitemap`: it was named as one. `meeting` is where links found in the document are
-    handed over; `nofollow`: nobody will want them. `was_read`: an earlier page with the same bytes was read in the
-    same way, so that this one need not be. `unchanged` is the stored document of which an answer says that it still
-    holds, where that may lead to other pages: nothing else of it is wanted.
+    They are in a plain base class, so they are not dataclass fields: feed exports, `dataclasses.asdict` and comparisons
+    ignore them. Set them after construction; an empty value means "not known".
+
+    content_language      of the header, if it names one language
+    document              the body
+    duplicate_fetched_at  when `duplicate_of` was fetched, for a revisit record; None until that page is stored
+    exchange              the request and response, for the archive
+    frames                the documents whose text belongs to the page
+    is_first              the page represents its exact copies once it is stored
+    is_frame              the page is among the `frames` of another one
+    is_sitemap            robots.txt, an index or a seed names the page as a sitemap
+    main_text             the main part of `text`, with its white space
+    noarchive             keep the page out of the archive: it says so, or it is a near-duplicate to drop
+    nofollow, noindex     from robots directives
+    outline               the result of the process that parses HTML
+    pending_links         takes the links that a pipeline finds in the document
+    text                  the visible text
+    text_hash             the SimHash of `main_text` or `text`, if it is known; setting either one resets it
+    unchanged             the stored document that a 304 confirms, if it may have links; only these are needed
+    was_read              an earlier page with the same bytes was read in the same way; skip this one
     """
 
-    __slots__ = _CARRIED
+    __slots__ = _TRANSIENT
 
     content_language: str | None
     document: Document | None
@@ -76,7 +88,7 @@ class Carried:
     is_first: bool
     is_frame: bool
     is_sitemap: bool
-    meeting: Meeting | None
+    pending_links: PendingLinks | None
     noindex: bool
     noarchive: bool
     nofollow: bool
@@ -89,7 +101,7 @@ class Carried:
 
     @property
     def text(self) -> str | None:
-        """All text of the page. It may be set to a function that makes it, which is called when somebody asks."""
+        """The visible text; if set to a function, it is called once, when the text is first read."""
         if callable(self._text):
             self._text = self._text()
         return self._text
@@ -101,7 +113,7 @@ class Carried:
 
     @property
     def main_text(self) -> str | None:
-        """The part of `text` that the page is about."""
+        """The main part of `text`."""
         return self._main_text
 
     @main_text.setter
@@ -110,7 +122,7 @@ class Carried:
         self.text_hash = None
 
     def release(self) -> None:
-        """Let go of what is carried: how a page begins, and how it is freed from its body once stored."""
+        """Resets the transient fields: at construction, and to free the body once the page is stored."""
         self.content_language = None
         self.document = None
         self.duplicate_fetched_at = None
@@ -120,7 +132,7 @@ class Carried:
         self.is_frame = False
         self.is_sitemap = False
         self.main_text = None
-        self.meeting = None
+        self.pending_links = None
         self.text = None
         self.noindex = False
         self.noarchive = False
@@ -132,20 +144,26 @@ class Carried:
 
 
 @dataclass(slots=True, kw_only=True)
-class Page(Carried):
-    """One fetch of one URL: what is stored of it as a row, and what it carries (see `Carried`).
+class Page(TransientFields):
+    """One fetch of one URL: the fields of its row, and those of `TransientFields`.
 
-    `url` is what was asked for, `final_url` where redirects led. `status` is None when there was no HTTP
-    answer; `error` says why, or that the body is not whole. `length` counts the bytes of the decoded body.
-    `digest` is "sha1:" and the Base32 SHA-1 of the payload as received, as in a WARC. `simhash` is unsigned
-    64-bit. `duplicate_of` is the URL of an earlier page with the same payload (`duplicate_kind` "exact") or
-    nearly the same text ("near"). `language` is the primary subtag of a BCP 47 tag, `language_source` says whether it
-    was "declared" or "detected" in the text. `warc_offset` and `warc_length` place the response's gzip member in
-    `warc_file`. `attempts` counts the tries that this fetch took. `latency` is in seconds, to the first byte of
-    the answer. `redirects` are the URLs that led here, the first one first. `truncated` says why the body is not
-    whole: as in an Exchange, "length" too where it was cut off while it was decoded, or "coding" where its
-    content-encoding breaks off. `processing_error` is what a processor of the body ran into. `details` holds what it
-    found beyond the other fields: lists, dicts and plain values.
+    url, final_url     the requested URL, and the one after redirects
+    status             None if there was no HTTP response
+    error              why there was no response, or why the body is incomplete
+    length             the bytes of the decoded body
+    digest             "sha1:" and the Base32 SHA-1 of the payload as received, as in a WARC
+    simhash            unsigned 64-bit
+    duplicate_of       the URL of an earlier page with the same payload (`duplicate_kind` "exact") or nearly the same
+                       text ("near")
+    language           the primary subtag of a BCP 47 tag; `language_source` is "declared" or "detected"
+    warc_offset, warc_length   the place of the gzip member of the response in `warc_file`
+    attempts           the number of attempts of this fetch
+    latency            seconds to the first byte of the response
+    redirects          the URLs that led here, in order
+    truncated          why the body is incomplete: as in `Exchange`, also "length" if decoding exceeded the limit, and
+                       "coding" if the content coding is truncated
+    processing_error   why the body could not be read
+    details            further facts: lists, dicts and plain values
     """
 
     url: str
@@ -189,16 +207,16 @@ class Page(Carried):
 
     @property
     def reading(self) -> str:
-        """How the body is read, without spaces: its type, behind a "-" where links in it are not followed.
+        """How the body is read: its type, after a "-" if its links are not followed.
 
-        Empty for HTML, which most pages are; its links are found by other means.
+        Empty for HTML, the type of most pages, because its links are found elsewhere.
         """
         if self.mime_type == "text/html":
             return ""
         return f"{'-' if self.nofollow else ''}{self.mime_type}"
 
     def row(self) -> dict[str, Any]:
-        """What is stored, by column name (`ROW_FIELDS`)."""
+        """Returns the row by column name (`ROW_FIELDS`)."""
         return dict(zip(ROW_FIELDS, _row_values(self), strict=True))
 
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from webcrawl.crawler.command import SessionCommand, check_crawl, host_named
-from webcrawl.documents.values import shown
+from webcrawl.documents.values import printable
 from webcrawl.urls.canonical import split
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _json(letter: DeadLetter) -> str:
 
 def _line(letter: DeadLetter) -> str:
     failed = f"{letter.attempts} failed before" if letter.attempts else "the first attempt"
-    return shown(f"{_time(letter)}  {letter.url}  {letter.reason} ({failed})")
+    return printable(f"{_time(letter)}  {letter.url}  {letter.reason} ({failed})")
 
 
 def _time(letter: DeadLetter) -> str:

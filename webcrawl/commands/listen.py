@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from webcrawl.crawler.command import SessionCommand, check_crawl
-from webcrawl.documents.values import shown
+from webcrawl.documents.values import printable
 
 if TYPE_CHECKING:
     from webcrawl.crawler.session import Session
@@ -66,7 +66,7 @@ class Command(SessionCommand):
         async for pages in listener.pages(forever=not opts.once, most=opts.count):
             _tell_missed(listener)
             for page in pages:
-                print(shown(json.dumps(page.row, ensure_ascii=False)))
+                print(printable(json.dumps(page.row, ensure_ascii=False)))
             # acknowledge pages only after they left this process
             sys.stdout.flush()
             await listener.done(pages)

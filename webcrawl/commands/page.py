@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from webcrawl.crawler.command import DEFAULT_CRAWL, SessionCommand
-from webcrawl.documents.values import shown
+from webcrawl.documents.values import printable
 from webcrawl.errors import StoreError
 from webcrawl.urls.seeds import seed_url
 
@@ -64,10 +64,10 @@ class Command(SessionCommand):
         else:
             for name, value in row.items():
                 if value is not None:
-                    print(shown(f"{name:>16}  {value}"))
+                    print(printable(f"{name:>16}  {value}"))
         if opts.headers:
             record = _bodies(session).head(_archived(row, own_place(row)))
-            print("", *map(shown, record.http_head.decode("latin-1").strip().split("\r\n")), sep="\n")
+            print("", *map(printable, record.http_head.decode("latin-1").strip().split("\r\n")), sep="\n")
 
 
 def _print_body(session: Session, row: Row, metadata: Metadata) -> None:

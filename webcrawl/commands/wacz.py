@@ -146,12 +146,12 @@ class _Describe:
     """Tells which captures are pages, with their titles from the metadata database."""
 
     def __init__(self, bodies: Bodies, metadata: Metadata | None, text: bool) -> None:
-        from webcrawl.documents.html.timed_parse import StoredTrial
+        from webcrawl.documents.html.timed_parse import BlockingTimedParser
 
         self._bodies = bodies
         self._metadata = metadata
         self._text = text
-        self._trial = StoredTrial()
+        self._parser = BlockingTimedParser()
 
     def __call__(self, captures: Sequence[Capture]) -> Iterable[dict[str, Any] | None]:
         rows = self._metadata.get_many([one.url for one in captures]) if self._metadata else {}
@@ -179,6 +179,6 @@ class _Describe:
 
         _, body = self._bodies.read(capture.place)
         document = Document(body, "text/html", row.get("charset"), capture.url)
-        self._trial.parse(document)
+        self._parser.parse(document)
         facts = describe(document)
         return facts.main_text or facts.text

@@ -18,7 +18,7 @@ from webcrawl.crawler.known import Known
 from webcrawl.documents.document import Document
 from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.html.outline import Outline
-from webcrawl.page import Meeting
+from webcrawl.page import PendingLinks
 
 TRUNCATE = "download_truncate"
 """Request.meta key: number of bytes after which the body is cut off instead of refused."""
@@ -32,11 +32,20 @@ class Fetch:
 
     Of a request: `check` is called right before it is sent, `exchange` is what went over the wire, and `known` is the
     stored answer that made it conditional. Of a response: its `document`, the `outline` that another process made of
-    it, the `meeting` of its links, the `archived` answer that a 304 confirms, and the event `processed`, set when its
-    page has left the pipelines.
+    it, its `pending_links`, the `archived` answer that a 304 confirms, and the event `processed`, set when its page has
+    left the pipelines.
     """
 
-    __slots__ = ("archived", "check", "document", "exchange", "known", "meeting", "outline", "processed")
+    __slots__ = (
+        "archived",
+        "check",
+        "document",
+        "exchange",
+        "known",
+        "pending_links",
+        "outline",
+        "processed",
+    )
 
     def __init__(self) -> None:
         self.check: Callable[[], None] | None = None
@@ -44,7 +53,7 @@ class Fetch:
         self.known: Known | None = None
         self.document: Document | None = None
         self.outline: Outline | None = None
-        self.meeting: Meeting | None = None
+        self.pending_links: PendingLinks | None = None
         self.archived: Response | None = None
         self.processed: asyncio.Event | None = None
 

@@ -25,7 +25,7 @@ def clean(text: str) -> str:
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
-def shown(line: str) -> str:
+def printable(line: str) -> str:
     """Escapes control characters of a line for a terminal, as in JSON; JSON keeps its meaning."""
     return _MOVES.sub(lambda sign: f"\\u{ord(sign[0]):04x}", line)
 
@@ -56,12 +56,12 @@ def plain(value: Any, depth: int = DEEPEST) -> Any:
     return clean(str(value))
 
 
-def weight(value: Any) -> int:
+def memory_bytes(value: Any) -> int:
     """Returns about how many bytes a JSON value takes in memory: its dicts, lists and texts."""
     kind = type(value)
     if kind is str:
         return sys.getsizeof(value)
     if kind is dict:
         # a row of a table may have forty values, and there may be millions of rows
-        return 50 * len(value) + sum([weight(one) for one in value.values() if type(one) in _LARGE])
-    return 50 * len(value) + sum(map(weight, value)) if kind is list else 0
+        return 50 * len(value) + sum([memory_bytes(one) for one in value.values() if type(one) in _LARGE])
+    return 50 * len(value) + sum(map(memory_bytes, value)) if kind is list else 0

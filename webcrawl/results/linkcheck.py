@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
-from webcrawl.documents.values import shown
+from webcrawl.documents.values import printable
 from webcrawl.results.references import Anchors, place, references
 from webcrawl.results.rewriting import loaded
 from webcrawl.stores.locations import Row
@@ -120,7 +120,7 @@ def table(found: Iterable[Problem]) -> str:
         if problem.links > 3:
             lines.append(f"{'':9}   and on {problem.links - 3:,} more pages")
     told = ", ".join(f"{number:,} {kind}" for kind, number in sorted(counts.items()))
-    return "\n".join([*map(shown, lines), f"Links: {told or 'all are good'}."])
+    return "\n".join([*map(printable, lines), f"Links: {told or 'all are good'}."])
 
 
 def _add(problem: Problem, referrer: str) -> None:

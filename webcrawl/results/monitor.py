@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
-from webcrawl.documents.values import shown
+from webcrawl.documents.values import printable
 from webcrawl.results.versions import UNREACHABLE, Versions
 from webcrawl.stores.locations import Row
 from webcrawl.stores.metadata import Fetch
@@ -129,7 +129,7 @@ class Told:
         differences = [line for line in (change.diff or [])[2:] if line.startswith(("+", "-"))]
         lines += [f"{'':11}   {line[:150]}" for line in differences[:_SHOWN]]
         lines += [f"{'':11}   ..."] if len(differences) > _SHOWN else []
-        return [shown(line) for line in lines]
+        return [printable(line) for line in lines]
 
     @property
     def total(self) -> str:

@@ -34,7 +34,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql import bindparam
 
-from webcrawl.documents.values import clean, weight
+from webcrawl.documents.values import clean, memory_bytes
 from webcrawl.stores.columns import fetches, pages
 from webcrawl.stores.compiled import Reading, Writing
 from webcrawl.stores.database import Database
@@ -182,7 +182,7 @@ class Metadata:
             stream = connection.execution_options(stream_results=True, max_row_buffer=_ROWS_AT_ONCE)
             for found in stream.execute(query).mappings():
                 rows.append(row := dict(found))
-                if (size := size + weight(row)) >= SCAN_BYTES:
+                if (size := size + memory_bytes(row)) >= SCAN_BYTES:
                     return rows, True
         return rows, len(rows) == SCAN_BATCH
 

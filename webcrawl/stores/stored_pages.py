@@ -9,7 +9,7 @@ from typing import Any, Self
 from webcrawl.config import FetchConfig, StoreConfig
 from webcrawl.documents.body import Body
 from webcrawl.documents.document import Document
-from webcrawl.documents.html.timed_parse import StoredTrial
+from webcrawl.documents.html.timed_parse import BlockingTimedParser
 from webcrawl.stores.archive import open_archive
 from webcrawl.stores.bodies import Bodies
 from webcrawl.stores.locations import Row, own_place, place_of, place_with_body
@@ -25,7 +25,7 @@ class StoredPages:
         self.metadata = Metadata(config.metadata, history=config.history)
         self._archive = open_archive(config)
         self._bodies = Bodies(self._archive, fetch)
-        self._trial = StoredTrial()
+        self._parser = BlockingTimedParser()
 
     def __enter__(self) -> Self:
         return self
@@ -72,5 +72,5 @@ class StoredPages:
 
     def _read(self, body: Body, mime_type: str, charset: str | None, url: str) -> Document:
         document = Document(body, mime_type, charset, url)
-        self._trial.parse(document)
+        self._parser.parse(document)
         return document

@@ -10,7 +10,7 @@ from scrapy import Request
 from scrapy.http import HtmlResponse
 
 from webcrawl.crawler.fetch import check_before_sending, check_of, fetch_of, run_check
-from webcrawl.crawler.pages.from_response import document_of, meeting_of
+from webcrawl.crawler.pages.from_response import document_of, pending_links_of
 
 URL = "https://example.org/"
 
@@ -30,7 +30,7 @@ def test_a_request_and_its_copies_have_nothing_in_common() -> None:
 def test_a_document_belongs_to_one_response() -> None:
     response = HtmlResponse(URL, body=b"<title>one</title>", request=Request(URL))
     assert document_of(response) is document_of(response)
-    assert meeting_of(response) is meeting_of(response)
+    assert pending_links_of(response) is pending_links_of(response)
     replaced = response.replace(body=b"<title>two</title>")
     assert document_of(replaced) is not document_of(response)
     assert document_of(replaced).body == b"<title>two</title>"

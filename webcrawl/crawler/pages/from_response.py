@@ -34,7 +34,7 @@ from webcrawl.documents.mime.facts import language
 from webcrawl.documents.mime.sniff import sniff
 from webcrawl.errors import InvalidURL
 from webcrawl.hosts.robots_directives import Directives, directives
-from webcrawl.page import Meeting, Page
+from webcrawl.page import Page, PendingLinks
 from webcrawl.urls.canonical import normalize, resolve, split
 
 NO_LINKS = PageLinks(links=[], nofollow=0, canonical=None, base="", malformed=0)
@@ -75,12 +75,12 @@ def forget_tree(response: Response) -> None:
         document.forget()
 
 
-def meeting_of(response: Response) -> Meeting:
+def pending_links_of(response: Response) -> PendingLinks:
     """Returns where the links in the document of a response are handed over."""
     fetch = fetch_of(response)
-    if fetch.meeting is None:
-        fetch.meeting = Meeting()
-    return fetch.meeting
+    if fetch.pending_links is None:
+        fetch.pending_links = PendingLinks()
+    return fetch.pending_links
 
 
 def page_of(response: Response) -> Page:
@@ -119,7 +119,7 @@ def page_of(response: Response) -> Page:
             page.unchanged = document_of(stored)
             page.mime_type = page.unchanged.mime_type
     if page.unchanged or not is_html(document.mime_type):
-        page.meeting = meeting_of(response)
+        page.pending_links = pending_links_of(response)
     return page
 
 

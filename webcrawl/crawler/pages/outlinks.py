@@ -11,7 +11,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 
 from webcrawl.crawler.access import tasks_of
-from webcrawl.crawler.pages.from_response import meeting_of
+from webcrawl.crawler.pages.from_response import pending_links_of
 from webcrawl.crawler.scheduling.requests import sitemap_extra
 from webcrawl.crawler.session import Session
 from webcrawl.documents.html.links import PageLinks
@@ -31,7 +31,7 @@ class Outlinks:
     """Takes the links of a response from its spider, and those in its document from the pipeline that reads it.
 
     The links in a document are followed if the spider yielded the links of its response. Either may come first, so both
-    use a `Meeting`, and the second adds the links. The page is acknowledged after both.
+    use a `PendingLinks`, and the second adds the links. The page is acknowledged after both.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -45,21 +45,21 @@ class Outlinks:
         depth = response.meta.get("depth", 0) + 1
         self.add(links.links, depth=depth, referrer=response.url)
         if links.also_found:
-            meeting = meeting_of(response)
-            meeting.wanted = True
-            found, meeting.found = meeting.found, []
+            pending = pending_links_of(response)
+            pending.wanted = True
+            found, pending.found = pending.found, []
             await self._follow(found, depth, response.url)
 
     async def follow_from_document(self, page: Page, links: Sequence[Link]) -> None:
         """Follows links that a pipeline found in the document of a page, if the spider wants them."""
-        meeting = page.meeting
-        if meeting is None or not links:
+        pending = page.pending_links
+        if pending is None or not links:
             return
-        if meeting.wanted:
+        if pending.wanted:
             await self._session.scope.update_for(normalize(page.final_url))
             await self._follow(links, page.depth + 1, page.final_url)
         else:
-            meeting.found.extend(links)
+            pending.found.extend(links)
 
     async def _follow(self, links: Sequence[Link], depth: int, referrer: str) -> None:
         """Adds links, most recently changed first, in batches that let other tasks run: a sitemap has up to 50,000."""

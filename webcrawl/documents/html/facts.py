@@ -210,9 +210,12 @@ def _author(named: dict[str, str], schema: list[Thing], microdata: dict[str, str
 
 
 def _published_at(named: dict[str, str], schema: list[Thing], found: _Found, url: str) -> datetime | None:
-    said = [first_text(schema, "datePublished", "uploadDate", "dateCreated"), *map(named.get, _PUBLISHED)]
-    said += [found.microdata.get("datePublished"), *(found.times if len(found.times) == 1 else ())]
-    for text in said:
+    candidates = [
+        first_text(schema, "datePublished", "uploadDate", "dateCreated"),
+        *map(named.get, _PUBLISHED),
+    ]
+    candidates += [found.microdata.get("datePublished"), *(found.times if len(found.times) == 1 else ())]
+    for text in candidates:
         if text and (moment := read_date(text)):
             return moment
     return date_in_path(urlsplit(url).path)
@@ -221,8 +224,8 @@ def _published_at(named: dict[str, str], schema: list[Thing], found: _Found, url
 def _image_url(
     named: dict[str, str], schema: list[Thing], microdata: dict[str, str], base: str
 ) -> str | None:
-    said = [*map(named.get, _IMAGES), first_text(schema, "image"), microdata.get("image")]
-    for address in said:
+    candidates = [*map(named.get, _IMAGES), first_text(schema, "image"), microdata.get("image")]
+    for address in candidates:
         if address and (joined := _joined(base, address)):
             return joined
     return None
@@ -261,8 +264,8 @@ def _contents(metas: list[Attributes], attribute: str) -> dict[str, str]:
 def _language(tree: LexborHTMLParser, pragmas: dict[str, str], locale: str | None) -> str | None:
     root = tree.root
     attributes = root.attributes if root is not None else {}
-    said = attributes.get("lang"), attributes.get("xml:lang"), pragmas.get("content-language"), locale
-    for value in said:
+    candidates = attributes.get("lang"), attributes.get("xml:lang"), pragmas.get("content-language"), locale
+    for value in candidates:
         if value and (match := _LANGUAGE.match(value)):
             return match[1].lower()
     return None

@@ -64,7 +64,7 @@ def page_links(elements: Iterable[Element], url: str) -> PageLinks:
     Skips schemes that are not fetched, and links that are only fragments. Template elements are not part of a page.
     """
     found = _collect(elements)
-    base = _joining(found.base, url)
+    base = _base(found.base, url)
     joined: dict[str, None] = {}
     malformed = 0
     for address in found.addresses:
@@ -82,7 +82,7 @@ def page_links(elements: Iterable[Element], url: str) -> PageLinks:
 def frame_links(elements: Iterable[Element], url: str) -> list[str]:
     """Returns the frames of the frameset at `url`, normalised, without fragments, in document order, each once."""
     found = list(elements)
-    base = _joining(next((said["href"] or "" for tag, said in found if tag == "base"), None), url)
+    base = _base(next((attributes["href"] or "" for tag, attributes in found if tag == "base"), None), url)
     links: dict[str, None] = {}
     for tag, attributes in found:
         if tag == "frame" and (address := _without_fragment(attributes["src"] or "")):
@@ -150,7 +150,7 @@ def _without_fragment(address: str) -> str:
     return before + mark if before.strip(_C0_OR_SPACE) else ""
 
 
-def _joining(href: str | None, url: str) -> Base:
+def _base(href: str | None, url: str) -> Base:
     """Returns the base of links; ignores a base element that is broken or not a web address."""
     return Base((_resolve_or_none(href, Base(url)) if href else None) or url)
 

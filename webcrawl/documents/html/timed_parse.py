@@ -30,7 +30,7 @@ def is_large(document: Document) -> bool:
     return len(document) > BYTES and is_html(document.mime_type)
 
 
-class Trial:
+class TimedParser:
     """Parses the large pages of one worker, one after another; its methods are called in one event loop."""
 
     def __init__(self, readers: Readers) -> None:
@@ -66,7 +66,7 @@ class Trial:
         parsed.exception()  # retrieved, so that asyncio does not log it
 
 
-class StoredTrial:
+class BlockingTimedParser:
     """Parses large pages where there is no event loop, one after another."""
 
     def __init__(self) -> None:

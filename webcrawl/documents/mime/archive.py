@@ -1,4 +1,4 @@
-"""Archives: what is in them, by their tables of contents; nothing is unpacked but what leads to the next entry."""
+"""Lists the members of archives from their tables of contents, and unpacks only what is needed to find the next one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from webcrawl.errors import ArchiveLimitReached, BrokenArchive, UnreadableDocume
 MAX_MEMBERS = 20_000
 SHOWN_MEMBERS = 100
 MAX_BYTES = 1024 * 1024 * 1024
-"""Of a packed tar archive, which has no table of contents: so much is unpacked to find its entries."""
+"""The unpacked bytes of a packed tar archive that are read to find its entries; it has no table of contents."""
 
 _TAR_AT = 257
 _BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, OSError)
@@ -33,7 +33,7 @@ _OPENERS: dict[bytes, tuple[str, Callable[[BinaryIO], Any]]] = {
 
 
 def read(document: Document) -> Facts:
-    """Raises UnreadableDocument."""
+    """Returns the facts of an archive; raises UnreadableDocument."""
     try:
         return Facts(details=_contents(document))
     except (*_BROKEN, BrokenArchive, struct.error) as error:
@@ -47,7 +47,7 @@ def _contents(document: Document) -> dict[str, Any]:
     if start.startswith(seven_zip.SIGNATURE):
         return seven_zip.contents(document.open(), SHOWN_MEMBERS)
     if start.startswith(b"Rar!\x1a\x07"):
-        from webcrawl.documents.mime import rar  # few archives need its library
+        from webcrawl.documents.mime import rar  # few archives need the library
 
         return rar.contents(document.open(), SHOWN_MEMBERS, MAX_MEMBERS)
     if start[_TAR_AT : _TAR_AT + 5] == b"ustar":
@@ -60,7 +60,7 @@ def _contents(document: Document) -> dict[str, Any]:
                 return {"format": name}
             with opened(document.open()) as stream:
                 return _tar(cast("BinaryIO", _Bounded(stream)), f"tar, {name}")
-    if document.mime_type == "application/x-tar":  # the oldest ones have no magic
+    if document.mime_type == "application/x-tar":  # the oldest format has no magic number
         return _tar(document.open(), "tar")
     raise UnreadableDocument("is broken, or an archive of another kind")
 
@@ -99,7 +99,7 @@ def _tar(stream: BinaryIO, name: str) -> dict[str, Any]:
 
 
 class _Bounded(io.RawIOBase):
-    """What an archive unpacks to, up to `MAX_BYTES`."""
+    """An unpacked stream that raises ArchiveLimitReached after `MAX_BYTES`."""
 
     def __init__(self, source: BinaryIO) -> None:
         self._source = source

@@ -1,4 +1,4 @@
-"""Dates as pages write them, for people and for machines."""
+"""Parses dates as pages write them, for people and for machines."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from email.utils import parsedate_to_datetime
 
 _MAX_CHARS = 64
 _EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)
-_DAY_FIRST = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)")
+_YEAR_FIRST = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)")
 _SPACED_ZONE = re.compile(r"\s+(?=[+-]\d\d:?\d\d$)")
 _IN_WORDS = ("%B %d, %Y", "%b %d, %Y", "%d %B %Y", "%d %b %Y", "%b. %d, %Y")
 _IN_PATH = re.compile(r"/((?:19|20)\d\d)/(0[1-9]|1[0-2])/(0[1-9]|[12]\d|3[01])(?=[/_-]|$)")
 
 
 def read_date(text: str | None) -> datetime | None:
-    """A moment in UTC; a day is its midnight, a time without zone is taken for UTC.
+    """Returns a time in UTC; a day means its midnight, and a time without zone is in UTC.
 
-    ISO 8601, "2024/5/17", RFC 2822 and "May 17, 2024" are understood. None for what is none of these, or lies before
+    Understands ISO 8601, "2024/5/17", RFC 2822 and "May 17, 2024". Returns None for other texts, and for times before
     1900 or in the future.
     """
     text = " ".join((text or "")[: 2 * _MAX_CHARS].split())
@@ -31,13 +31,13 @@ def read_date(text: str | None) -> datetime | None:
         except (ValueError, OverflowError):
             continue
         if moment is not None:
-            # a day more: where the author is, tomorrow may have begun
+            # one day more: it may be tomorrow where the author is
             return moment if _EARLIEST <= moment <= datetime.now(UTC) + timedelta(days=1) else None
     return None
 
 
 def date_in_path(path: str) -> datetime | None:
-    """The day in a URL as blogs and news sites have it: /2024/05/17/."""
+    """Returns the day in a path such as /2024/05/17/, which blogs and news sites have."""
     match = _IN_PATH.search(path)
     return read_date("-".join(match.groups())) if match else None
 
@@ -47,7 +47,7 @@ def _iso(text: str) -> datetime | None:
 
 
 def _day(text: str) -> datetime | None:
-    match = _DAY_FIRST.match(text)
+    match = _YEAR_FIRST.match(text)
     return datetime(int(match[1]), int(match[2]), int(match[3])) if match else None
 
 

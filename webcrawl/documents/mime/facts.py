@@ -1,4 +1,4 @@
-"""What a reader finds in a document, bounded, and its way between processes: MessagePack, never pickle."""
+"""The facts of a document, their limits, and their form between processes: MessagePack, never pickle."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ MAX_URL = 8_192
 MAX_DETAILS = 16 * 1024
 MAX_ERROR = 1_000
 
-# What there is a download handler for; the filters know which of them are enabled.
+# The schemes of the download handlers; the URL filters know which are enabled.
 _FETCHED = ("http://", "https://", "ftp://")
-# Of `details`: it is a column of a table, not a store.
+# Limits of `details`, which is a column of a table.
 _MAX_STRING = 1_000
 _MAX_VALUES = 500
 _DEEPEST = 6
@@ -35,24 +35,26 @@ _JSON = json.JSONEncoder(ensure_ascii=False)
 
 
 class Link(NamedTuple):
-    """An absolute URL to fetch, and when the document says that what is there changed last."""
+    """An absolute URL, and the time of its last change according to the document."""
 
     url: str
     modified: datetime | None = None
 
 
 class SitemapLink(Link):
-    """One to what the document says to be a sitemap."""
+    """A link to a sitemap."""
 
     __slots__ = ()
 
 
 @dataclass(slots=True, kw_only=True)
 class Facts:
-    """What a document says of itself; None where it does not.
+    """The facts of a document; None for what it does not have.
 
-    `language` is a BCP 47 tag's primary subtag in lower case. Times have a time zone. `text` is what a reader of the
-    document sees. `details` is what only documents of this type have, as JSON.
+    language              the primary subtag of a BCP 47 tag in lower case
+    published, modified   with a time zone
+    text                  the visible text
+    details               values that only documents of this type have, as JSON
     """
 
     title: str | None = None
@@ -78,7 +80,7 @@ _NAMES = tuple(one.name for one in fields(Facts))
 
 
 def absolute(addresses: Iterable[str], base: str) -> list[str]:
-    """Addresses joined to `base`, each once, in their order; those that are no http, https or ftp URL are left out."""
+    """Returns addresses joined to `base`, each once, in order, if they are http, https or ftp URLs."""
     found: dict[str, None] = {}
     for address in addresses:
         if (url := join(base, address)) is not None:
@@ -89,7 +91,7 @@ def absolute(addresses: Iterable[str], base: str) -> list[str]:
 
 
 def join(base: str, address: str) -> str | None:
-    """One address joined to `base`; None when that is no http, https or ftp URL."""
+    """Returns an address joined to `base`, or None if that is not an http, https or ftp URL."""
     try:
         url: str = ada_url.join_url(base, address.strip())
     except ValueError:
@@ -98,7 +100,7 @@ def join(base: str, address: str) -> str | None:
 
 
 def collapsed(text: object, limit: int) -> str | None:
-    """A text on one line of at most `limit` characters, without what no database takes; None when nothing is left."""
+    """Returns a text on one line of at most `limit` characters that databases accept; None if it is empty."""
     if not isinstance(text, str):
         return None
     if len(text) > 4 * limit:
@@ -107,19 +109,19 @@ def collapsed(text: object, limit: int) -> str | None:
 
 
 def storable(text: str) -> str:
-    """A text without NUL and without halves of surrogate pairs."""
+    """Returns a text without NUL and lone surrogates, which databases refuse."""
     text = text.replace("\0", "\ufffd")
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def language(tag: object) -> str | None:
-    """The primary subtag of a language tag: "en" of "en-GB"."""
+    """Returns the primary subtag of a language tag: "en" of "en-GB"."""
     primary = tag.strip().replace("_", "-").partition("-")[0].lower() if isinstance(tag, str) else ""
     return primary if 2 <= len(primary) <= 3 and primary.isascii() and primary.isalpha() else None
 
 
 def pack(facts: Facts) -> bytes:
-    """Facts as MessagePack, cut to their bounds."""
+    """Returns facts as MessagePack, cut to their limits."""
     plain: dict[str, Any] = {name: collapsed(getattr(facts, name), most) for name, most in _STRINGS.items()}
     plain |= {name: _aware(getattr(facts, name)) for name in _TIMES}
     plain["links"] = [(link.url, _aware(link.modified)) for link in facts.links[:MAX_LINKS]]
@@ -141,19 +143,19 @@ def unpack(data: bytes) -> Facts:
     try:
         plain = msgpack.unpackb(data, timestamp=3)
     except Exception as error:
-        raise ValueError(f"no facts: {error}") from error
+        raise ValueError(f"not facts: {error}") from error
     match plain:
         case str(why):
             raise UnreadableDocument(why[:MAX_ERROR])
         case [str(why)]:
             raise ResourcesExhausted(why[:MAX_ERROR])
     if not isinstance(plain, dict) or plain.keys() != set(_NAMES):
-        raise ValueError("no facts")
+        raise ValueError("not facts")
     for name, most in _STRINGS.items():
         if not (plain[name] is None or isinstance(plain[name], str) and len(plain[name]) <= most):
             raise ValueError(f"{name} is {type(plain[name]).__name__}, or too long")
     if not all(isinstance(plain[name], datetime | None) for name in _TIMES):
-        raise ValueError("a time is none")
+        raise ValueError("a time is not valid")
     plain["links"] = [_link(pair) for pair in plain["links"]] if isinstance(plain["links"], list) else []
     plain["details"] = trimmed(plain["details"] if isinstance(plain["details"], dict) else {})
     return Facts(**plain)
@@ -163,11 +165,11 @@ def _link(pair: Any) -> Link:
     match pair:
         case [str(url), datetime() | None as modified] if len(url) <= MAX_URL:
             return Link(url, modified)
-    raise ValueError("a link is none")
+    raise ValueError("a link is not valid")
 
 
 def _aware(time: object) -> datetime | None:
-    """A time with its zone, UTC where it has none; None when it is no time that others can read."""
+    """Returns a time in UTC, its default zone; None if it is not a time or out of range."""
     if not isinstance(time, datetime):
         return None
     try:
@@ -177,23 +179,23 @@ def _aware(time: object) -> datetime | None:
 
 
 def trimmed(details: Mapping[Any, Any]) -> dict[str, Json]:
-    """Details as JSON of at most 500 values and `MAX_DETAILS` bytes of UTF-8.
+    """Returns details as JSON of at most 500 values and `MAX_DETAILS` bytes of UTF-8.
 
-    What is empty or has no room is left out, what is long is cut, dates are in ISO 8601.
+    Empty values and those beyond the limits are left out, long texts are cut, dates become ISO 8601.
     """
-    made = _Room().trim(details, 0)
+    made = _Budget().trim(details, 0)
     return made if isinstance(made, dict) else {}
 
 
-class _Room:
-    """What is left for the details of one document."""
+class _Budget:
+    """The values and bytes that are left for the details of one document."""
 
     def __init__(self) -> None:
         self._values = _MAX_VALUES
         self._bytes = MAX_DETAILS
 
     def trim(self, value: Any, depth: int) -> Json:
-        """None: there is no room for it, or nothing in it."""
+        """Returns the value as JSON; None if it is empty or exceeds the budget."""
         self._values -= 1
         if isinstance(value, Mapping | list | tuple):
             if depth == _DEEPEST or not self._take(4):

@@ -1,4 +1,4 @@
-"""RSS, Atom and RDF feeds by feedparser: what the feed says of itself, its entries and where they lead."""
+"""Reads RSS, Atom and RDF feeds with feedparser: metadata, entries and links."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ MAX_BYTES = 20_000_000
 MAX_ENTRIES = 5_000
 SHOWN_ENTRIES = 50
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Feeds have no need of a DOCTYPE that defines entities, and entities can grow a thousandfold. Past what stands before
-# the DOCTYPE and, in it, before the first entity; an article that shows how to define one is none.
+# Feeds need no DOCTYPE that defines entities, and entities can expand a thousandfold. The expression skips what comes
+# before the DOCTYPE and the first entity in it; it does not match an article about entities.
 _ENTITIES = re.compile(
     rb"""(?:[^<]|<\?.*?\?>|<!--.*?-->)*+<!DOCTYPE(?:[^>\["']|"[^"]*"|'[^']*')*+\["""
     rb"""(?:[^\]<"']|"[^"]*"|'[^']*'|<\?.*?\?>|<!--.*?-->|<!(?!ENTITY|--))*+<!ENTITY""",
@@ -30,7 +30,7 @@ _ENTITIES = re.compile(
 
 
 def read(document: Document) -> Facts:
-    """At most 5,000 entries, of which details show the first 50; links carry the entries' dates."""
+    """Returns the facts of a feed: up to 5,000 entries, 50 of them in details; links have the dates of entries."""
     if len(document) > MAX_BYTES:
         raise UnreadableDocument(f"has {len(document):,} bytes, more than any feed needs")
     if _ENTITIES.match(document.body):
@@ -42,9 +42,9 @@ def read(document: Document) -> Facts:
         sanitize_html=False,
     )
     feed, entries = parsed.feed, parsed.entries[:MAX_ENTRIES]
-    version = parsed.get("version")  # missing where there was nothing to read
+    version = parsed.get("version")  # missing if the document is empty
     if not version and not entries:
-        raise UnreadableDocument(f"is no feed: {parsed.get('bozo_exception', 'it has no entries')}")
+        raise UnreadableDocument(f"is not a feed: {parsed.get('bozo_exception', 'it has no entries')}")
     links = _links(feed, entries, document.url)
     return Facts(
         title=_plain(feed.get("title")),
@@ -71,22 +71,22 @@ def _content_type(document: Document) -> str:
 def _links(
     feed: Mapping[str, Any], entries: list[Mapping[str, Any]], base: str
 ) -> dict[str, datetime | None]:
-    """Where a feed and its entries lead, without what is attached to them; the time is that of the last change."""
+    """Returns the links of a feed and its entries, without enclosures, with the times of their last changes."""
     found: dict[str, datetime | None] = {}
     for entry in entries:
         changed = _time(entry, "updated") or _time(entry, "published")
-        addresses = [link.get("href") for link in entry.get("links", []) if _leads_on(link)]
+        addresses = [link.get("href") for link in entry.get("links", []) if _is_page(link)]
         for address in addresses or [entry.get("link")]:
             if address and (url := join(base, address)):
                 found[url] = changed
     for link in feed.get("links", []):
-        # "next" and its like are other pages of the feed (RFC 5005)
-        if link.get("href") and _leads_on(link) and (url := join(base, link["href"])):
+        # "next" and similar relations are other pages of the feed (RFC 5005)
+        if link.get("href") and _is_page(link) and (url := join(base, link["href"])):
             found.setdefault(url, None)
     return found
 
 
-def _leads_on(link: Mapping[str, Any]) -> bool:
+def _is_page(link: Mapping[str, Any]) -> bool:
     return link.get("rel", "alternate") in ("alternate", "next", "prev-archive", "next-archive", "related")
 
 
@@ -107,15 +107,15 @@ def _text(entry: Mapping[str, Any]) -> str:
 
 
 def _plain(markup: object, limit: int = 5_000) -> str | None:
-    """Text of what may be HTML."""
+    """Returns the text of a value that may be HTML."""
     if not isinstance(markup, str) or not ("<" in markup or "&" in markup):
         return collapsed(markup, limit)
     body = LexborHTMLParser(markup[: 10 * limit]).body
     return collapsed(body.text(separator=" "), limit) if body is not None else None
 
 
-def _time(said: Mapping[str, Any], name: str) -> datetime | None:
-    parsed = said.get(f"{name}_parsed")
+def _time(values: Mapping[str, Any], name: str) -> datetime | None:
+    parsed = values.get(f"{name}_parsed")
     try:
         return _EPOCH + timedelta(seconds=calendar.timegm(parsed)) if parsed else None
     except (OverflowError, ValueError, TypeError):

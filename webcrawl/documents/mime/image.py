@@ -1,4 +1,4 @@
-"""Images by Pillow: size, format, EXIF and a perceptual hash; of SVG what it says in words."""
+"""Reads images with Pillow: size, format, EXIF and a perceptual hash. Of SVG it reads title, description and text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webcrawl.documents.mime.zipped import first_texts, local, parse
 from webcrawl.errors import UnreadableDocument
 
 MAX_PIXELS = 50_000_000
-"""An image with more is not decoded, so that it has no hash."""
+"""Larger images are not decoded and have no hash."""
 
 _HEIF = frozenset({"image/heic", "image/heif", "image/heic-sequence", "image/heif-sequence"})
 _FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "ICO", "AVIF", "JPEG2000")
@@ -33,11 +33,11 @@ _LENGTH = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:px\s*)?$")
 
 
 def read(document: Document) -> Facts:
-    """Raises UnreadableDocument, also for a header that promises more pixels than any memory holds."""
+    """Returns the facts of an image; raises UnreadableDocument, also for a size that exceeds any memory."""
     if document.mime_type == "image/svg+xml":
         return _read_svg(document)
     formats = (*_FORMATS, _heif()) if document.mime_type in _HEIF else _FORMATS
-    # the header is looked at in any case; what is decoded, `_hash` bounds
+    # headers are always read; `_hash` limits what is decoded
     Image.MAX_IMAGE_PIXELS = None
     try:
         image = Image.open(document.open(), formats=formats)
@@ -63,7 +63,7 @@ def read(document: Document) -> Facts:
 
 
 def _heif() -> str:
-    """The name of the format, which Pillow reads with a library that has to be installed; raises UnreadableDocument."""
+    """Returns the name of the format after loading its optional library; raises UnreadableDocument without it."""
     try:
         import pillow_heif
     except ImportError:
@@ -73,10 +73,10 @@ def _heif() -> str:
 
 
 def difference_hash(image: Image.Image) -> str:
-    """64 bits that are nearly the same for images that look alike, as 16 hexadecimal digits.
+    """Returns a perceptual hash of 64 bits as 16 hexadecimal digits.
 
-    Each bit says whether a pixel of the image in 9 x 8 grey ones is brighter than the one to its right (N. Krawetz,
-    "Kind of Like That", 2013). Of two hashes, the number of bits that differ tells how far apart the images are.
+    The image is reduced to 9 x 8 grey pixels; each bit tells whether a pixel is brighter than the one to its right
+    (N. Krawetz, "Kind of Like That", 2013). The number of different bits is the distance of two images.
     """
     small = image.convert("L").resize((9, 8), Image.Resampling.BILINEAR)
     pixels = small.tobytes()
@@ -92,7 +92,7 @@ def _hash(image: Image.Image) -> dict[str, Any]:
     if image.width * image.height > MAX_PIXELS:
         return {"cut": True}
     try:
-        image.draft("L", (64, 64))  # JPEG: decoded in an eighth of its size
+        image.draft("L", (64, 64))  # JPEG: decodes an eighth of the size
         return {"dhash": difference_hash(image)}
     except (OSError, SyntaxError, ValueError, EOFError, IndexError):
         return {"broken": True}
@@ -108,15 +108,15 @@ def _frames(image: Image.Image) -> int | None:
 
 
 def _exif(image: Image.Image) -> dict[str, Any]:
-    """EXIF by name; what is damaged is left out."""
+    """Returns EXIF values by name, without damaged ones."""
     if image.format == "PNG" and image.width * image.height > MAX_PIXELS:
-        return {}  # for which Pillow would decode it
+        return {}  # Pillow would decode the image to find it
     try:
         exif = image.getexif()
         tags = {**exif, **exif.get_ifd(ExifTags.IFD.Exif)}
     except MemoryError:
         raise
-    except Exception:  # Pillow's parser raises whatever it stumbles over
+    except Exception:  # Pillow raises many kinds of exceptions for damaged EXIF
         return {}
     named = {ExifTags.TAGS[tag]: value for tag, value in tags.items() if tag in ExifTags.TAGS}
     return {name: value.rstrip("\0") if isinstance(value, str) else value for name, value in named.items()}
@@ -141,12 +141,12 @@ def _exif_time(value: object) -> datetime | None:
 def _read_svg(document: Document) -> Facts:
     root = parse(document.body)
     if local(root) != "svg":
-        raise UnreadableDocument("is broken: it is no SVG")
-    said: Mapping[str, str] = first_texts(root)
+        raise UnreadableDocument("is broken: it is not SVG")
+    texts: Mapping[str, str] = first_texts(root)
     size = {name: _LENGTH.match(str(root.get(name, ""))) for name in ("width", "height")}
     return Facts(
-        title=said.get("title"),
-        description=said.get("desc"),
+        title=texts.get("title"),
+        description=texts.get("desc"),
         text=" ".join("".join(one.itertext()) for one in root.iter() if local(one) == "text") or None,
         details={"format": "SVG", **{name: float(match[1]) for name, match in size.items() if match}},
     )

@@ -1,4 +1,4 @@
-"""JSON: what it is at the top, JSON-LD and JSON feeds."""
+"""Reads JSON: the keys at the top, JSON-LD and JSON feeds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FEED = "https://jsonfeed.org/version/"
 
 
 def read(document: Document) -> Facts:
-    """Raises UnreadableDocument where it is no JSON; what nests too deep raises RecursionError."""
+    """Returns the facts of JSON; raises UnreadableDocument, or RecursionError if it is nested too deep."""
     try:
         value = json.loads(document.text)
     except json.JSONDecodeError as error:
@@ -47,7 +47,7 @@ def _keys(value: object) -> dict[str, Any]:
 
 
 def _types(value: dict[str, Any]) -> list[str]:
-    """JSON-LD: the types of the thing, or of the things in its graph."""
+    """Returns the JSON-LD types of the object, or of the objects in its graph."""
     things = value["@graph"] if isinstance(value.get("@graph"), list) else [value]
     found: dict[str, None] = {}
     for thing in things[:SHOWN_KEYS]:
@@ -59,7 +59,7 @@ def _types(value: dict[str, Any]) -> list[str]:
 
 
 def _feed_links(value: dict[str, Any], base: str) -> list[Link]:
-    """Where a JSON feed (https://www.jsonfeed.org/version/1.1/) leads; nothing else says which strings are links."""
+    """Returns the links of a JSON feed (https://www.jsonfeed.org/version/1.1/); other JSON does not mark its links."""
     items = value.get("items")
     if not str(value.get("version", "")).startswith(_FEED) or not isinstance(items, list):
         return []

@@ -1,4 +1,4 @@
-"""Audio and video by MediaInfo, from what the file says of itself: duration, codecs, tags."""
+"""Reads the headers of audio and video with MediaInfo: duration, codecs, tags."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webcrawl.errors import UnreadableDocument
 
 MAX_STREAMS = 20
 _TAGS = ("album", "track_name_position", "genre", "publisher", "copyright", "encoded_application")
-_OF_A_STREAM = {
+_STREAM_KEYS = {
     # ours: MediaInfo's
     "codec": "format",
     "profile": "format_profile",
@@ -28,24 +28,24 @@ _OF_A_STREAM = {
 
 
 def read(document: Document) -> Facts:
-    """Nothing is decoded; raises UnreadableDocument for what MediaInfo finds neither sound nor pictures in."""
+    """Returns the facts of audio or video without decoding it; raises UnreadableDocument if it has no streams."""
     with document.open() as stream:
         tracks = MediaInfo.parse(stream, parse_speed=0).to_data()["tracks"]
-    said: dict[str, Any] = next((track for track in tracks if track.get("track_type") == "General"), {})
+    general: dict[str, Any] = next((track for track in tracks if track.get("track_type") == "General"), {})
     streams = [track for track in tracks if track.get("track_type") in ("Audio", "Video")][:MAX_STREAMS]
     if not streams:
-        raise UnreadableDocument("is broken: there is neither sound nor a picture in it")
+        raise UnreadableDocument("is broken: it has neither an audio nor a video stream")
     return Facts(
-        title=said.get("title") or said.get("track_name") or said.get("movie_name"),
-        author=said.get("performer") or said.get("artist"),
-        description=said.get("description") or said.get("comment"),
+        title=general.get("title") or general.get("track_name") or general.get("movie_name"),
+        author=general.get("performer") or general.get("artist"),
+        description=general.get("description") or general.get("comment"),
         language=language(next((one["language"] for one in streams if one.get("language")), None)),
-        published=_time(said.get("recorded_date") or said.get("encoded_date")),
+        published=_time(general.get("recorded_date") or general.get("encoded_date")),
         details={
-            "format": said.get("format"),
-            "duration": _seconds(said.get("duration")),
-            "bit_rate": said.get("overall_bit_rate"),
-            "tags": {name: said.get(name) for name in _TAGS},
+            "format": general.get("format"),
+            "duration": _seconds(general.get("duration")),
+            "bit_rate": general.get("overall_bit_rate"),
+            "tags": {name: general.get(name) for name in _TAGS},
             "streams": [_stream(track) for track in streams],
         },
     )
@@ -55,7 +55,7 @@ def _stream(track: dict[str, Any]) -> dict[str, Any]:
     return {
         "kind": track["track_type"].lower(),
         "duration": _seconds(track.get("duration")),
-        **{ours: track.get(theirs) for ours, theirs in _OF_A_STREAM.items()},
+        **{ours: track.get(theirs) for ours, theirs in _STREAM_KEYS.items()},
         "frame_rate": _number(track.get("frame_rate")) if track["track_type"] == "Video" else None,
     }
 
@@ -73,7 +73,7 @@ def _number(text: object) -> float | None:
 
 
 def _time(text: object) -> datetime | None:
-    """MediaInfo's times: "2026", "2026-11-21", "2026-11-21 10:00:00 UTC"."""
+    """Parses times of MediaInfo: "2026", "2026-11-21", "2026-11-21 10:00:00 UTC"."""
     if not isinstance(text, str):
         return None
     time = w3c_time(text.removesuffix(" UTC").removeprefix("UTC ").strip())

@@ -1,4 +1,4 @@
-"""Office documents: text and links of OOXML and OpenDocument, of the older binary ones what they say of themselves."""
+"""Reads office documents: metadata, text and links of OOXML and OpenDocument, and metadata of older binary formats."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from webcrawl.documents.mime.zipped import Zipped, first_texts, local, parse
 from webcrawl.errors import UnreadableDocument
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-# The main part of an OOXML document, where no relation names it, and where Excel and PowerPoint keep their text.
+# The main part of an OOXML document without a relation that names it; then the text of Excel and PowerPoint.
 _MAIN_PARTS = ("word/document.xml", "xl/workbook.xml", "ppt/presentation.xml")
 _TEXTS = re.compile(r"xl/sharedStrings\.xml|ppt/slides/slide(\d+)\.xml")
 _SHEETS = re.compile(r"xl/worksheets/sheet(\d+)\.xml")
-# Elements by their local names: those that end a line, those that stand for a character, and those whose text nobody
-# sees: deletions that are tracked, codes of fields, formats, readings of characters.
+# Elements by their local names: those that end a line, those that mean a character, and those with invisible text
+# (tracked deletions, field codes, formats, phonetic guides).
 _PARAGRAPHS = frozenset({"p", "si", "is", "h", "table-cell"})
 _CHARACTERS = {**dict.fromkeys(("br", "cr", "tab", "ptab", "line-break", "s"), " "), "noBreakHyphen": "-"}
-_UNSEEN = frozenset(
+_INVISIBLE = frozenset(
     {"del", "delText", "moveFrom", "tracked-changes", "instrText", "delInstrText", "automatic-styles", "rPh"}
 )
 _HYPERLINK = re.compile(r"""\bHYPERLINK\s+(?:"([^"\n]+)"|([^\s"\\]+))""")
@@ -34,21 +34,21 @@ _STATISTICS = ("Pages", "Words", "Slides", "Application", "Company")
 
 
 def read(document: Document) -> Facts:
-    """Raises UnreadableDocument: it is broken, locked, or too much to unpack."""
+    """Returns the facts of an office document; raises UnreadableDocument if it is broken, locked or too large."""
     if document.start(len(_OLE)) == _OLE:
         return _read_ole(document)
     if document.start(2) != b"PK":
-        raise UnreadableDocument("is broken, or no office document")
+        raise UnreadableDocument("is broken, or not an office document")
     office = Zipped(document)
     if "[Content_Types].xml" in office:
         return _read_ooxml(office, document.url)
     if "content.xml" in office:
         return _read_odf(office, document.url)
-    raise UnreadableDocument("is broken: it is a zip file, but of no office document")
+    raise UnreadableDocument("is broken: it is a zip file, but not an office document")
 
 
 def _read_ooxml(office: Zipped, base: str) -> Facts:
-    said = first_texts(office.xml("docProps/core.xml")) if "docProps/core.xml" in office else {}
+    metadata = first_texts(office.xml("docProps/core.xml")) if "docProps/core.xml" in office else {}
     counted = first_texts(office.xml("docProps/app.xml")) if "docProps/app.xml" in office else {}
     relations = {name: office.xml(name) for name in office.names if name.endswith(".rels")}
     name = _main_part(office, relations.get("_rels/.rels"))
@@ -61,17 +61,17 @@ def _read_ooxml(office: Zipped, base: str) -> Facts:
     else:
         text = _text(_parts(office))
     return Facts(
-        title=said.get("title"),
-        description=said.get("description") or said.get("subject"),
-        author=said.get("creator"),
-        language=language(said.get("language")),
-        published=w3c_time(said.get("created", "")),
-        modified=w3c_time(said.get("modified", "")),
+        title=metadata.get("title"),
+        description=metadata.get("description") or metadata.get("subject"),
+        author=metadata.get("creator"),
+        language=language(metadata.get("language")),
+        published=w3c_time(metadata.get("created", "")),
+        modified=w3c_time(metadata.get("modified", "")),
         text=text,
         links=[Link(url) for url in absolute(addresses, base)],
         details={
             **{name.lower(): _number(counted.get(name.lower())) for name in _STATISTICS},
-            "keywords": said.get("keywords"),
+            "keywords": metadata.get("keywords"),
             "sheets": [one.get("name") for one in main.iter("{*}sheet")]
             if main is not None and kind == "workbook"
             else None,
@@ -80,7 +80,7 @@ def _read_ooxml(office: Zipped, base: str) -> Facts:
 
 
 def _main_part(office: Zipped, relations: etree._Element | None) -> str | None:
-    """The name of the part that the others belong to: Word's need not be word/document.xml."""
+    """Returns the name of the main part; for Word that may be another name than word/document.xml."""
     for relation in relations if relations is not None else ():
         if str(relation.get("Type")).endswith("/officeDocument"):
             name = posixpath.normpath(str(relation.get("Target") or "")).lstrip("/")
@@ -90,7 +90,7 @@ def _main_part(office: Zipped, relations: etree._Element | None) -> str | None:
 
 
 def _parts(office: Zipped) -> Iterator[etree._Element]:
-    """What holds the text of slides or sheets; these have it in cells where there is no table of strings."""
+    """Yields the elements with the text of slides or sheets; without a table of strings, sheets have it in cells."""
     if texts := _numbered(office, _TEXTS):
         yield from map(office.xml, texts)
         return
@@ -106,7 +106,7 @@ def _numbered(office: Zipped, pattern: re.Pattern[str]) -> list[str]:
 
 def _read_odf(office: Zipped, base: str) -> Facts:
     meta = office.xml("meta.xml") if "meta.xml" in office else None
-    said = first_texts(meta) if meta is not None else {}
+    metadata = first_texts(meta) if meta is not None else {}
     content = office.xml("content.xml")
     counts = {
         etree.QName(name).localname.removesuffix("-count") + "s": _number(value)
@@ -116,47 +116,47 @@ def _read_odf(office: Zipped, base: str) -> Facts:
     }
     addresses = filter(None, (_attribute(element, "href") for element in content.iter("{*}a")))
     return Facts(
-        title=said.get("title"),
-        description=said.get("description") or said.get("subject"),
-        author=said.get("creator") or said.get("initial-creator"),
-        language=language(said.get("language")),
-        published=w3c_time(said.get("creation-date", "")),
-        modified=w3c_time(said.get("date", "")),
+        title=metadata.get("title"),
+        description=metadata.get("description") or metadata.get("subject"),
+        author=metadata.get("creator") or metadata.get("initial-creator"),
+        language=language(metadata.get("language")),
+        published=w3c_time(metadata.get("creation-date", "")),
+        modified=w3c_time(metadata.get("date", "")),
         text=_text([content]),
         links=[Link(url) for url in absolute(addresses, base)],
-        details={"application": said.get("generator"), **counts},
+        details={"application": metadata.get("generator"), **counts},
     )
 
 
 def _read_ole(document: Document) -> Facts:
     try:
         with olefile.OleFileIO(document.open()) as file:
-            said = file.get_metadata()
+            metadata = file.get_metadata()
             streams = {stream[0] for stream in file.listdir()}
-    except Exception as error:  # olefile raises whatever it stumbles over
+    except Exception as error:  # olefile raises many kinds of exceptions for damaged files
         raise UnreadableDocument(f"is broken: {error}") from error
     if "EncryptedPackage" in streams:
         raise UnreadableDocument("is protected by a password")
     details: dict[str, Any] = {
-        "pages": said.num_pages,
-        "words": said.num_words,
-        "slides": said.slides,
-        "application": _decoded(said.creating_application),
-        "company": _decoded(said.company),
-        "keywords": _decoded(said.keywords),
+        "pages": metadata.num_pages,
+        "words": metadata.num_words,
+        "slides": metadata.slides,
+        "application": _decoded(metadata.creating_application),
+        "company": _decoded(metadata.company),
+        "keywords": _decoded(metadata.keywords),
     }
     return Facts(
-        title=_decoded(said.title),
-        description=_decoded(said.subject),
-        author=_decoded(said.author),
-        published=said.create_time if isinstance(said.create_time, datetime) else None,
-        modified=said.last_saved_time if isinstance(said.last_saved_time, datetime) else None,
+        title=_decoded(metadata.title),
+        description=_decoded(metadata.subject),
+        author=_decoded(metadata.author),
+        published=metadata.create_time if isinstance(metadata.create_time, datetime) else None,
+        modified=metadata.last_saved_time if isinstance(metadata.last_saved_time, datetime) else None,
         details={name: value for name, value in details.items() if value},
     )
 
 
 def _text(roots: Iterable[etree._Element]) -> str | None:
-    """What is written, with a space after each paragraph."""
+    """Returns the visible text, with a space after each paragraph."""
     pieces: list[str] = []
     length = 0
     for root in roots:
@@ -176,7 +176,7 @@ def _pieces(root: etree._Element) -> Iterator[str]:
             if name in _PARAGRAPHS:
                 yield " "
             yield element.tail or ""
-        elif name in _UNSEEN or _is_other_version(name, element):
+        elif name in _INVISIBLE or _is_other_version(name, element):
             walk.skip_subtree()
         else:
             yield _CHARACTERS.get(name, "")
@@ -184,12 +184,12 @@ def _pieces(root: etree._Element) -> Iterator[str]:
 
 
 def _is_other_version(name: str, element: etree._Element) -> bool:
-    """Whether the same, for other programs, stands before it: the first version is as good as any."""
+    """Returns whether the element repeats the one before it for other programs; the first version is enough."""
     return name in ("Choice", "Fallback") and element.getprevious() is not None
 
 
 def _relations(roots: Iterable[etree._Element]) -> list[str]:
-    """Where hyperlinks lead that the parts of a document have a table of."""
+    """Returns the addresses of hyperlinks in the relation tables of the parts."""
     return [
         str(relation.get("Target") or "")
         for root in roots
@@ -199,7 +199,7 @@ def _relations(roots: Iterable[etree._Element]) -> list[str]:
 
 
 def _fields(root: etree._Element) -> list[str]:
-    """Where hyperlinks lead that are fields, whose code may be cut in pieces."""
+    """Returns the addresses of hyperlinks that are fields, whose code may be split over elements."""
     codes = []
     for element in root.iter("{*}instrText", "{*}fldChar", "{*}fldSimple"):
         if local(element) == "instrText":
@@ -210,7 +210,7 @@ def _fields(root: etree._Element) -> list[str]:
 
 
 def _attribute(element: etree._Element, name: str) -> str | None:
-    """The value of an attribute by its name without namespace."""
+    """Returns the value of an attribute by its name without namespace."""
     return next(
         (str(value) for key, value in element.attrib.items() if etree.QName(key).localname == name), None
     )
@@ -225,7 +225,7 @@ def _number(text: object) -> int | str | None:
 
 
 def _decoded(value: object) -> str | None:
-    """Text of a property, whose code page olefile leaves to us."""
+    """Decodes a property; olefile does not apply its code page."""
     if isinstance(value, bytes):
         try:
             return value.decode("utf-8")

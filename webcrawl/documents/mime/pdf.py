@@ -1,4 +1,4 @@
-"""PDF by PDFium: text, metadata, and the links of annotations and of the outline."""
+"""Reads PDF with PDFium: text, metadata, and the links of annotations and of the outline."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from webcrawl.errors import UnreadableDocument
 MAX_PAGES = 2_000
 MAX_BOOKMARKS = 10_000
 _MAX_ADDRESS = 8_192
-# PDF 32000-1, 7.9.4: D:YYYYMMDDHHmmSSOHH'mm', all but the year may be missing from the end; a zone belongs to a time.
+# PDF 32000-1, 7.9.4: D:YYYYMMDDHHmmSSOHH'mm'. All parts after the year are optional; a zone needs a time.
 _DATE = re.compile(
     r"(?:D:)?(\d{4})(?:(\d\d)(?:(\d\d)(?:(\d\d)(\d\d)?(\d\d)?(?:(Z|[+-])(?:(\d\d)(?:'?(\d\d))?)?'?)?)?)?)?",
     re.ASCII,
@@ -27,37 +27,37 @@ _DATE = re.compile(
 
 
 def read(document: Document) -> Facts:
-    """Text of the first 2,000 pages, in the order in which the file has it; raises UnreadableDocument."""
+    """Returns the facts of a PDF, with the text of its first 2,000 pages in file order; raises UnreadableDocument."""
     try:
         pdf = pypdfium2.PdfDocument(document.body)
     except pypdfium2.PdfiumError as error:
         locked = raw.FPDF_GetLastError() == raw.FPDF_ERR_PASSWORD
         raise UnreadableDocument("is protected by a password" if locked else f"is broken: {error}") from error
     with closing(pdf):
-        said = {key: value.strip() for key, value in pdf.get_metadata_dict(skip_empty=True).items()}
+        metadata = {key: value.strip() for key, value in pdf.get_metadata_dict(skip_empty=True).items()}
         text, addresses = _contents(pdf)
         addresses += _outline_addresses(pdf)
         return Facts(
-            title=said.get("Title"),
-            description=said.get("Subject"),
-            author=said.get("Author"),
+            title=metadata.get("Title"),
+            description=metadata.get("Subject"),
+            author=metadata.get("Author"),
             language=language(_language(pdf)),
-            published=pdf_date(said.get("CreationDate", "")),
-            modified=pdf_date(said.get("ModDate", "")),
+            published=pdf_date(metadata.get("CreationDate", "")),
+            modified=pdf_date(metadata.get("ModDate", "")),
             text=text,
             links=[Link(url) for url in absolute(addresses, document.url)],
             details={
                 "pages": len(pdf),
-                "keywords": said.get("Keywords"),
-                "creator": said.get("Creator"),
-                "producer": said.get("Producer"),
+                "keywords": metadata.get("Keywords"),
+                "creator": metadata.get("Creator"),
+                "producer": metadata.get("Producer"),
                 "version": pdf.get_version(),
             },
         )
 
 
 def pdf_date(value: str) -> datetime | None:
-    """A PDF date, or one as others write it; in UTC where it names no zone. None when it is none."""
+    """Parses a PDF date, or a date in another form; in UTC if it names no zone. Returns None for other texts."""
     match = _DATE.fullmatch(value.strip())
     if match is None:
         return read_date(value)
@@ -74,7 +74,7 @@ def pdf_date(value: str) -> datetime | None:
 
 
 def _contents(pdf: pypdfium2.PdfDocument) -> tuple[str, list[str]]:
-    """Text and addresses of the pages; one that is broken is passed over."""
+    """Returns the text and the addresses of the pages; skips broken ones."""
     texts: list[str] = []
     addresses: list[str] = []
     length = 0
@@ -83,7 +83,7 @@ def _contents(pdf: pypdfium2.PdfDocument) -> tuple[str, list[str]]:
             with closing(pdf[number]) as page:
                 addresses += _page_addresses(pdf, page)
                 with closing(page.get_textpage()) as textpage:
-                    # PDFium's sign for a hyphen that only breaks the line
+                    # PDFium's character for a hyphen at a line break
                     texts.append(textpage.get_text_bounded().replace("\x02", ""))
         except pypdfium2.PdfiumError:
             continue
@@ -103,7 +103,7 @@ def _page_addresses(pdf: pypdfium2.PdfDocument, page: pypdfium2.PdfPage) -> Iter
 
 
 def _outline_addresses(pdf: pypdfium2.PdfDocument) -> list[str]:
-    """Of bookmarks, which PDFium walks without going in circles deeper than 15 levels."""
+    """Returns the addresses of bookmarks; PDFium stops at 15 levels, so circles end."""
     found = []
     for number, bookmark in enumerate(pdf.get_toc()):
         if number == MAX_BOOKMARKS:

@@ -1,4 +1,4 @@
-"""The members of a RAR archive by rarfile, from the heads that stand before each of them; nothing is unpacked."""
+"""Lists the members of a RAR archive with rarfile, from their headers; unpacks nothing."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import rarfile
 
 from webcrawl.errors import ArchiveLimitReached, UnreadableDocument
 
-# A comment that is packed would be given to another program.
+# Packed comments would be passed to another program.
 rarfile.RAR_MAX_COMMENT = -1
 _BROKEN = (rarfile.Error, ValueError, OSError, LookupError, TypeError, OverflowError)
 
 
 class _Members:
-    """Takes the heads as rarfile finds them."""
+    """Collects the headers that rarfile finds."""
 
     def __init__(self, shown: int, most: int) -> None:
         self._shown, self._most = shown, most
@@ -37,9 +37,9 @@ class _Members:
 
 
 def contents(file: BinaryIO, shown: int, most: int) -> dict[str, Any]:
-    """What the heads say, of a part of an archive too, with the first `shown` names of up to `most` members.
+    """Returns what the headers of an archive, or of a part of one, tell of up to `most` members.
 
-    Raises UnreadableDocument where they are encrypted or there are none.
+    `shown` limits the names. Raises UnreadableDocument if the headers are encrypted or missing.
     """
     try:
         return _contents(file, shown, most)
@@ -61,7 +61,7 @@ def _contents(file: BinaryIO, shown: int, most: int) -> dict[str, Any]:
         if archive.needs_password():
             raise UnreadableDocument("is protected by a password")
         if not members.ended:
-            raise rarfile.BadRarFile("it has no heads")
+            raise rarfile.BadRarFile("it has no headers")
     if members.end > file.seek(0, os.SEEK_END):
         members.found["broken"] = True
     return members.found | {"solid": archive.is_solid() or None}

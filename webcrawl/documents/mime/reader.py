@@ -1,4 +1,4 @@
-"""Calls the reader of a MIME type: a function from a document to its facts, known by its name "module:function"."""
+"""Calls a reader: a function that returns the facts of a document, named "module:function"."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Reader: TypeAlias = Callable[[Document], Facts]
 
 
 def named(reader: str) -> Reader:
-    """The function "package.module:function"; raises ImportError, AttributeError."""
+    """Imports the function "package.module:function"; raises ImportError, AttributeError."""
     module, _, name = reader.partition(":")
     return cast("Reader", getattr(importlib.import_module(module), name))
 
 
 def call(reader: str, document: Document) -> Facts:
-    """The facts of a document; raises UnreadableDocument and nothing else.
+    """Returns the facts of a document; raises only UnreadableDocument.
 
-    Libraries raise whatever they stumble over in a broken file, so nothing is taken for a fault of ours here.
+    Libraries raise any kind of exception for a broken file, so every exception counts as an error of the document.
     """
     try:
         return named(reader)(document)

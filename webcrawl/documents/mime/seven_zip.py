@@ -1,7 +1,7 @@
-"""The table of contents of a 7z archive, which stands at its end and is itself packed as a rule.
+"""Reads the table of contents of a 7z archive, which is at its end and usually packed itself.
 
-After 7zFormat.txt of the LZMA SDK. Only the table is unpacked, and each of its counts has to have its bytes: no loop is
-longer than the table. Names of members come in its order, folders among them.
+Source: 7zFormat.txt of the LZMA SDK. Only the table is unpacked, and each of its counts must have as many bytes, so
+that no loop is longer than the table. The names of members include folders.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any, BinaryIO
 from webcrawl.errors import BrokenArchive, UnreadableDocument
 
 MAX_BYTES = 32 * 1024 * 1024
-"""Of a table of contents, packed or unpacked."""
+"""The limit of a table of contents, packed or unpacked."""
 SIGNATURE = b"7z\xbc\xaf\x27\x1c"
 
 _HEAD = struct.Struct("<6s2xI")
 _PLACE = struct.Struct("<QQI")
 _MAX_PACKED = 4
-"""How often a table may be packed: once is usual."""
+"""How many times a table may be packed; once is usual."""
 _COPY, _LZMA, _LZMA2, _AES = b"\x00", b"\x03\x01\x01", b"\x21", b"\x06\xf1\x07\x01"
 (
     _END,
@@ -44,12 +44,12 @@ _NAMES, _PACKED_HEADER = 0x11, 0x17
 
 @dataclass(slots=True)
 class _Packing:
-    """How streams that are packed together (a "folder") are packed, and how large they are unpacked."""
+    """How streams that are packed together (a "folder" in 7z) are packed, and their unpacked size."""
 
     coders: list[tuple[bytes, bytes]]
     outputs: int
     last: int
-    """The number of the output that nothing else takes."""
+    """The number of the output that is no coder's input."""
     size: int = 0
     digest: int | None = None
     streams: int = 1
@@ -63,17 +63,17 @@ class _Streams:
 
 
 def contents(file: BinaryIO, shown: int) -> dict[str, Any]:
-    """What the table says, with the first `shown` names.
+    """Returns what the table tells, with the first `shown` names.
 
-    Raises UnreadableDocument where it is encrypted; BrokenArchive, lzma.LZMAError, struct.error and ValueError where it
-    is none.
+    Raises UnreadableDocument if it is encrypted or too large; BrokenArchive, lzma.LZMAError, struct.error or ValueError
+    if it is damaged.
     """
     table = _Table(_header(file))
     while table.number() == _PACKED_HEADER:
         streams = table.streams()
         table.depth += 1
         if table.depth > _MAX_PACKED or len(streams.packings) != 1 or not streams.sizes:
-            raise BrokenArchive("its table of contents is packed in a way that nobody uses")
+            raise BrokenArchive("its table of contents is packed in an unsupported way")
         file.seek(_HEAD.size + _PLACE.size + streams.place)
         depth, table = table.depth, _Table(_unpacked(file, streams.sizes[0], streams.packings[0]))
         table.depth = depth
@@ -98,7 +98,7 @@ def _header(file: BinaryIO) -> bytes:
     head, place = file.read(_HEAD.size), file.read(_PLACE.size)
     signature, digest = _HEAD.unpack(head)
     if signature != SIGNATURE or zlib.crc32(place) != digest:
-        raise BrokenArchive("it does not begin as an archive")
+        raise BrokenArchive("it has no valid header")
     start, size, digest = _PLACE.unpack(place)
     if not size:
         return bytes([_HEADER, _END])
@@ -118,7 +118,7 @@ def _unpacked(file: BinaryIO, size: int, packing: _Packing) -> bytes:
         raise UnreadableDocument(f"has a table of contents of {packing.size:,} bytes, more than is read")
     data = file.read(size)
     if len(packing.coders) != 1:
-        raise BrokenArchive("its table of contents is packed in a way that nobody uses")
+        raise BrokenArchive("its table of contents is packed in an unsupported way")
     name, options = packing.coders[0]
     if name != _COPY:
         unpacker = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[_filter(name, options, packing.size)])
@@ -129,7 +129,7 @@ def _unpacked(file: BinaryIO, size: int, packing: _Packing) -> bytes:
 
 
 def _filter(name: bytes, options: bytes, size: int) -> dict[str, int]:
-    """What LZMA has to know; it needs no window that is larger than what it unpacks."""
+    """Returns the options of LZMA, with a window no larger than the unpacked size."""
     most = max(size, 4096)
     if name == _LZMA and len(options) == 5:
         rest, literals = divmod(options[0], 9)
@@ -144,11 +144,11 @@ def _filter(name: bytes, options: bytes, size: int) -> dict[str, int]:
         }
     if name == _LZMA2 and len(options) == 1:
         return {"id": lzma.FILTER_LZMA2, "dict_size": most}
-    raise BrokenArchive("its table of contents is packed in a way that nobody uses")
+    raise BrokenArchive("its table of contents is packed in an unsupported way")
 
 
 class _Table:
-    """Reads from the bytes of a table; raises BrokenArchive where they end too early."""
+    """Reads a table; raises BrokenArchive if it ends too early."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -163,7 +163,7 @@ class _Table:
         return taken
 
     def number(self) -> int:
-        """As many bytes follow the first one as it has leading ones; the rest of it are the highest bits."""
+        """Reads a number: leading ones of its first byte count the bytes after it, the other bits are the highest."""
         first = self.take(1)[0]
         more = 8 - (first ^ 0xFF).bit_length()
         low = int.from_bytes(self.take(more), "little")
@@ -174,7 +174,7 @@ class _Table:
             self.take(self.number())
 
     def streams(self) -> _Streams:
-        """Where packed streams are, how they are packed, and how many are in each."""
+        """Reads where the packed streams are, how they are packed, and how many streams each contains."""
         found = _Streams()
         while (kind := self.number()) != _END:
             if kind == _PACKED:
@@ -188,7 +188,7 @@ class _Table:
         return found
 
     def files(self, shown: int) -> tuple[int, list[str]]:
-        """How many there are, and the first names."""
+        """Reads the number of files and the first names."""
         count, names = self.number(), [""]
         if count > len(self._data):
             raise BrokenArchive(f"it has no room for {count} names")
@@ -209,10 +209,10 @@ class _Table:
 
     def _packings(self) -> list[_Packing]:
         if self.number() != _FOLDER:
-            raise BrokenArchive("it does not say how it is packed")
+            raise BrokenArchive("its packing is not described")
         count = self.number()
         if self.take(1) != b"\0":
-            raise BrokenArchive("it says elsewhere how it is packed")
+            raise BrokenArchive("its packing is described in an external stream")
         found = [self._packing() for _ in self._counted(count)]
         while (kind := self.number()) != _END:
             if kind == _UNPACKED_SIZES:
@@ -237,7 +237,7 @@ class _Table:
                 self.number()
         last = next((number for number in range(outputs) if number not in taken), None)
         if last is None:
-            raise BrokenArchive("nothing comes out of it")
+            raise BrokenArchive("its coders have no output")
         return _Packing(coders, outputs, last)
 
     def _substreams(self, packings: list[_Packing]) -> None:
@@ -264,7 +264,7 @@ class _Table:
         return [int.from_bytes(self.take(4), "little") if one else None for one in known]
 
     def _counted(self, count: int) -> range:
-        """As many rounds, each of which takes a byte or more."""
+        """Returns a range for a loop that reads at least a byte each time."""
         if count > len(self._data) - self._place:
             raise BrokenArchive("its table of contents ends too early")
         return range(count)

@@ -1,7 +1,7 @@
-"""What the first bytes say a file is: tables and parsers of the WHATWG MIME Sniffing standard, section 6.
+"""Recognizes MIME types by the first bytes, after section 6 of the WHATWG MIME Sniffing standard.
 
-https://mimesniff.spec.whatwg.org/. Where we differ: more types are known (AVIF, HEIC, QuickTime, Matroska, common
-archives, and what is zipped), and a bitmap needs more than the two letters "BM", with which a text may begin.
+See https://mimesniff.spec.whatwg.org/. Differences: more types are recognized (AVIF, HEIC, QuickTime, Matroska,
+archives, zipped documents), and a bitmap needs more than the letters "BM", with which a text may begin.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TABLE: tuple[tuple[re.Pattern[bytes], str], ...] = tuple(
         (rb"\x00asm", "application/wasm"),
     )
 )
-# The only ones that a text may be.
+# The only signatures that consist of text.
 _PRINTABLE = {b"%PDF-": "application/pdf", b"%!PS-Adobe-": "application/postscript"}
 _TEXT_BYTES = bytes(byte for byte in range(256) if byte >= 32 or byte in b"\t\n\f\r\x1b")
 
@@ -63,7 +63,7 @@ _NAMED = re.compile(
     rb"PK\x03\x04.{26}mimetype(application/(?:epub\+zip|vnd\.oasis\.opendocument\.[a-z-]+))", re.DOTALL
 )
 _OFFICE = {
-    # as PK and the rest of an entry's head come before a name, it is no part of another one
+    # \0 is the end of the header of an entry, so this is the start of a name
     b"\0word/": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
     b"\0xl/": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     b"\0ppt/": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
@@ -86,7 +86,7 @@ STANDARD_TYPES = frozenset(
 """The types that `signature` recognizes without `add_signature`."""
 _added: dict[re.Pattern[bytes], str] = {}
 
-# MPEG audio, in kbit/s and samples/s by their numbers in a frame's head.
+# MPEG audio: kbit/s and samples/s by their numbers in the header of a frame.
 _RATES_1 = (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
 _RATES_2 = (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
 _SAMPLES = (44_100, 48_000, 32_000)
@@ -113,12 +113,12 @@ def signature(start: bytes) -> str | None:
 
 
 def is_binary(start: bytes) -> bool:
-    """Whether there is a byte that no text has ("binary data byte")."""
+    """Returns whether there is a "binary data byte", which no text has."""
     return bool(start.translate(None, _TEXT_BYTES))
 
 
 def _zipped(start: bytes) -> str | None:
-    """What a zip file is beside an archive: OpenDocument and EPUB say so first; of OOXML, names of members tell."""
+    """Returns the type of a zipped document: OpenDocument and EPUB name it first, OOXML has typical member names."""
     if match := _NAMED.match(start):
         return match[1].decode("ascii")
     if start[_FIRST_NAME:].startswith((b"[Content_Types].xml", b"_rels/", b"docProps/")):
@@ -127,12 +127,12 @@ def _zipped(start: bytes) -> str | None:
 
 
 def _tar(start: bytes) -> str | None:
-    """By the magic of POSIX and GNU tar, which is in the first entry's head."""
+    """Recognizes POSIX and GNU tar by the magic number in the header of the first entry."""
     return "application/x-tar" if start[257:262] == b"ustar" else None
 
 
 def _mp4(start: bytes) -> str | None:
-    """Section 6.2.1; the major brand is asked for what it means, too."""
+    """Section 6.2.1, extended by the meaning of the major brand."""
     size = int.from_bytes(start[:4], "big")
     if start[4:8] != b"ftyp" or size < 12 or size % 4 or len(start) < min(size, 16):
         return None
@@ -140,7 +140,7 @@ def _mp4(start: bytes) -> str | None:
 
 
 def _webm(start: bytes) -> str | None:
-    """Section 6.2.2: EBML whose head names its document type among the first 38 bytes."""
+    """Section 6.2.2: EBML with its document type within the first 38 bytes."""
     if not start.startswith(_EBML):
         return None
     place = start.find(_DOCTYPE, 4, 38 + len(_DOCTYPE))
@@ -151,18 +151,18 @@ def _webm(start: bytes) -> str | None:
 
 
 def _number_length(first: bytes) -> int:
-    """Bytes of an EBML number, by the leading zeros of its first one."""
+    """Returns the length of an EBML number from the leading zeros of its first byte."""
     return 9 - first[0].bit_length() if first and first[0] else 8
 
 
 def _mp3(start: bytes) -> str | None:
-    """Section 6.2.3: a frame, and another one where it ends."""
+    """Section 6.2.3: a frame, followed by another one."""
     size = _frame(start, 0)
     return "audio/mpeg" if size and _frame(start, size) else None
 
 
 def _frame(start: bytes, place: int) -> int:
-    """The size of the MPEG audio frame at `place`, 0 where there is none."""
+    """Returns the size of the MPEG audio frame at `place`, or 0 for none."""
     head = start[place : place + 4]
     if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE0 != 0xE0:
         return 0

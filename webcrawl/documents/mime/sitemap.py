@@ -1,4 +1,4 @@
-"""Sitemaps (https://www.sitemaps.org/protocol.html): index or list, as XML, gzip of it, or a list of lines."""
+"""Reads sitemaps (https://www.sitemaps.org/protocol.html): an index or a list, as XML, gzipped XML, or lines."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from lxml import etree
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import MAX_LINKS, Facts, Link, join
-from webcrawl.documents.mime.xml import HARMLESS
+from webcrawl.documents.mime.xml import SAFE_OPTIONS
 from webcrawl.errors import UnreadableDocument
 
 MAX_BYTES = 50 * 1024 * 1024
-"""What the protocol allows, unpacked; as it allows 50,000 URLs (`MAX_LINKS`). What is beyond is left."""
+"""The unpacked size that the protocol allows, with 50,000 URLs (`MAX_LINKS`). The rest is ignored."""
 
 _ROOTS = ("urlset", "sitemapindex")
 _ENTRIES = ("url", "sitemap")
 
 
 def read(document: Document) -> Facts:
-    """Links with the times of their last change; XML that is no sitemap has no facts. Raises UnreadableDocument."""
+    """Returns links with the times of their last changes; no facts for other XML. Raises UnreadableDocument."""
     with document.open() as stream:
         unpacked = _Unpacked(stream) if document.start(2) == b"\x1f\x8b" else _Bounded(stream)
         if document.mime_type == "text/plain":
@@ -35,13 +35,13 @@ def _read_lines(stream: _Bounded, base: str) -> Facts:
     lines = io.TextIOWrapper(io.BufferedReader(stream), "utf-8-sig", "replace")
     found: dict[str, datetime | None] = {}
     for line in map(str.strip, lines):
-        if "://" in line[:10] and (url := join(base, line)) and not _note(found, url, None):
+        if "://" in line[:10] and (url := join(base, line)) and not _add(found, url, None):
             return _facts("text", found, cut=True)
     return _facts("text", found, cut=stream.cut)
 
 
-def _note(found: dict[str, datetime | None], url: str, changed: datetime | None) -> bool:
-    """Add an entry; False when there are as many already as are taken."""
+def _add(found: dict[str, datetime | None], url: str, changed: datetime | None) -> bool:
+    """Adds an entry; returns False if the limit is reached."""
     if len(found) == MAX_LINKS and url not in found:
         return False
     found[url] = changed
@@ -60,7 +60,7 @@ def _read_xml(stream: _Bounded, base: str) -> Facts:
                 kind = kind or name
             elif name in _ENTRIES:
                 url, changed = _entry(element, base)
-                if url and not _note(found, url, changed):
+                if url and not _add(found, url, changed):
                     return _facts(kind, found, cut=True)
                 element.clear()
                 while element.getprevious() is not None:
@@ -68,15 +68,15 @@ def _read_xml(stream: _Bounded, base: str) -> Facts:
     except etree.XMLSyntaxError as error:
         if not found:
             raise UnreadableDocument(f"is broken: {error}") from error
-        # what could be read is good, as every entry stands for itself
+        # entries are independent, so those before the damage are valid
         return _facts(kind, found, cut=stream.cut, broken=True)
     return _facts(kind, found, cut=stream.cut)
 
 
 def _events(stream: _Bounded) -> Iterator[tuple[str, etree._Element]]:
-    """Starts and ends of elements; nothing is fetched, and no entity of the document's own is replaced."""
+    """Yields starts and ends of elements; fetches nothing and expands no entities."""
     events: Iterator[tuple[str, etree._Element]] = etree.iterparse(
-        stream, events=("start", "end"), **HARMLESS
+        stream, events=("start", "end"), **SAFE_OPTIONS
     )
     return events
 
@@ -98,7 +98,7 @@ def _local(element: etree._Element) -> str:
 
 
 def w3c_time(text: str) -> datetime | None:
-    """A W3C date and time ("2004", "2004-12", "2004-12-23", "2004-12-23T18:00:15+00:00"); None when it is none."""
+    """Parses a W3C time ("2004", "2004-12", "2004-12-23", "2004-12-23T18:00:15+00:00"); None for other texts."""
     if text.isdigit() and len(text) == 4:
         text += "-01-01"
     elif len(text) == 7:
@@ -124,7 +124,7 @@ def _facts(kind: str | None, found: dict[str, datetime | None], *, cut: bool, br
 
 
 class _Bounded(io.RawIOBase):
-    """A stream that ends after 50 MB: what is behind is no sitemap's."""
+    """A stream that ends after `MAX_BYTES`; `cut` tells whether there was more."""
 
     def __init__(self, source: BinaryIO) -> None:
         self._source = source
@@ -148,7 +148,7 @@ class _Bounded(io.RawIOBase):
 
 
 class _Unpacked(_Bounded):
-    """The same of what gzip packed, in any number of members one after the other; where that is damaged it ends."""
+    """The same for gzip of one or more members; it ends where the gzip is damaged."""
 
     def __init__(self, source: BinaryIO) -> None:
         super().__init__(source)

@@ -1,4 +1,4 @@
-"""How much of a body is kept, by its MIME type."""
+"""Limits the length of bodies by their MIME types."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from webcrawl.documents.mime.sniff import SNIFF_BYTES, mime_type_of
 
 
 class Sizes:
-    """The most bytes of a type: of "text/html" itself, of "text/*", of "*/*", the first of these that is given.
+    """The limits of types in bytes: the first of "text/html", "text/*" and "*/*" that is given applies.
 
-    0 means no limit, and so does a type that nothing is said of.
+    0 means no limit, as does no matching entry.
     """
 
     def __init__(self, limits: Mapping[str, int]) -> None:
         self._limits = {name: size or math.inf for name, size in limits.items()}
         self.least = min(self._limits.values(), default=math.inf)
-        """No type's limit is lower: a body that is not longer need not be looked at."""
+        """The lowest limit: the type of a shorter body does not matter."""
 
     def of(self, mime_type: str) -> float:
-        """The most bytes of a body of this type; infinite where there is no limit."""
+        """Returns the most bytes of a body of this type; infinity for no limit."""
         for name in (mime_type, mime_type.partition("/")[0] + "/*", "*/*"):
             if name in self._limits:
                 return self._limits[name]
         return math.inf
 
     def of_start(self, content_type: str | None, start: bytes, url: str, *, nosniff: bool = False) -> float:
-        """The most bytes of a body that begins so; see `sniff`."""
+        """Returns the most bytes of a body by its start; see `sniff`."""
         return self.of(mime_type_of(content_type, start[:SNIFF_BYTES], url, nosniff=nosniff))
 
     def fill(
@@ -41,9 +41,9 @@ class Sizes:
         nosniff: bool = False,
         most: float = math.inf,
     ) -> bool:
-        """Let a writer have a decoded body, as far as its type lets it, at most `most` bytes; whether that is all.
+        """Writes a decoded body up to the limit of its type and to `most` bytes; returns whether that is all of it.
 
-        May take long; raises StoreError.
+        It may block for long. Raises StoreError.
         """
         limit = min(self.least, most)
         for chunk in chunks:

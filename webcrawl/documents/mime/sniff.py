@@ -1,9 +1,9 @@
-"""What a body is: its MIME type, from the header, the first bytes and the URL.
+"""Determines the MIME type of a body from the header, the first bytes and the URL.
 
-After the WHATWG MIME Sniffing standard (https://mimesniff.spec.whatwg.org/, section 7), with a crawler's liberties: a
-binary signature is believed where the header says text, `application/octet-stream` is looked at, even with `nosniff`,
-what no signature tells is told by the URL's extension, feeds and XHTML get types of their own, and a sitemap is XML
-whatever the header says, since many servers send theirs as HTML or plain text.
+Follows section 7 of the WHATWG MIME Sniffing standard (https://mimesniff.spec.whatwg.org/), with differences for a
+crawler: a binary signature overrides a header that says text; `application/octet-stream` is sniffed, even with
+`nosniff`; without a signature the extension of the URL counts; feeds and XHTML have types of their own; a sitemap is
+XML whatever the header says, because many servers send theirs as HTML or plain text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from webcrawl.documents.mime.charset import CHARSET_BYTES, charset_of
 from webcrawl.documents.mime.signatures import STANDARD_TYPES, add_signature, is_binary, signature
 from webcrawl.errors import ConfigurationError
 
-# Bytes looked at, as in the standard ("resource header").
+# The length of the "resource header" of the standard.
 SNIFF_BYTES = 1445
 
 _TYPE = re.compile(r"\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*(?:;|$)")
@@ -30,8 +30,8 @@ _HTML = re.compile(
     rb"\s*(?:<!--|<(?:!DOCTYPE\s+HTML|HTML|HEAD|SCRIPT|IFRAME|H1|DIV|FONT|TABLE|A|STYLE|TITLE|BODY|BR|B|P)[\s/>])",
     re.IGNORECASE,
 )
-# The root element of XML, past its declaration, comments, processing instructions and DOCTYPE. Each of these is matched
-# in one way only: otherwise a few hundred bytes of them take hours.
+# The root element of XML after its declaration, comments, processing instructions and DOCTYPE. Each of these matches in
+# one way only: otherwise a few hundred bytes would take hours.
 _XML_ROOT = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*+(?:(?><\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*+(?:\[.*?\])?\s*+>)\s*+)*+"
     rb"<(?:[\w.-]++:)?([\w.-]++)",
@@ -40,15 +40,15 @@ _XML_ROOT = re.compile(
 _SITEMAP_ROOTS = frozenset({b"urlset", b"sitemapindex"})
 _ROOT_TYPES = {
     b"rss": "application/rss+xml",
-    b"RDF": "application/rss+xml",  # RSS 1.0 where it is served as plain XML
+    b"RDF": "application/rss+xml",  # RSS 1.0 served as plain XML
     b"feed": "application/atom+xml",
     b"html": "application/xhtml+xml",
     b"svg": "image/svg+xml",
 }
-# Types that say nothing, so that content and extension decide alone.
+# Types without meaning: only content and extension count.
 _UNKNOWN = frozenset({"", "*/*", "unknown/unknown", "application/unknown"})
 _UNTYPED_BINARY = frozenset({"application/octet-stream", "binary/octet-stream", "application/force-download"})
-# Containers whose contents only the header or the extension can tell (office documents, books, packages).
+# Containers with contents that only the header or the extension tells (office documents, books, packages).
 _CONTAINERS = frozenset(
     {"application/zip", "application/x-ole-storage", "application/gzip", "application/ogg"}
 )
@@ -65,7 +65,7 @@ _SCRIPTABLE = frozenset(
 )
 _ZIP = frozenset({"application/zip", "application/x-zip-compressed"})
 _PLAIN_XML = frozenset({"text/xml", "application/xml"})
-# The table inside Python, not the one of this machine: the same answer everywhere.
+# The table of Python, not of this machine: so types are the same everywhere.
 _EXTENSIONS = {
     **mimetypes.MimeTypes().types_map[1],
     ".apk": "application/vnd.android.package-archive",
@@ -116,16 +116,16 @@ def known_types() -> frozenset[str]:
 
 
 class MediaType(NamedTuple):
-    """A MIME type in lower case without parameters, and the name of a Python codec where the body is text."""
+    """A MIME type in lower case without parameters, and the name of a Python codec if the body is text."""
 
     mime_type: str
     charset: str | None
 
 
 def sniff(content_type: str | None, body: Body | bytes, url: str, *, nosniff: bool = False) -> MediaType:
-    """The media type of a decoded body; `content_type` is the header's value as received. Never raises.
+    """Returns the media type of a decoded body.
 
-    `nosniff`: X-Content-Type-Options says that the header is right.
+    `content_type` is the value of the header as received; `nosniff`: X-Content-Type-Options forbids sniffing.
     """
     body = body if isinstance(body, Body) else Body(body)
     mime_type = mime_type_of(content_type, body.start(SNIFF_BYTES), url, nosniff=nosniff)
@@ -135,7 +135,7 @@ def sniff(content_type: str | None, body: Body | bytes, url: str, *, nosniff: bo
 
 
 def is_text(mime_type: str) -> bool:
-    """Whether bodies of this type are characters."""
+    """Returns whether bodies of this type are text."""
     kind, _, name = mime_type.partition("/")
     return kind == "text" or name.endswith(
         ("xml", "json", "javascript", "ecmascript", "x-www-form-urlencoded")
@@ -143,7 +143,7 @@ def is_text(mime_type: str) -> bool:
 
 
 def mime_type_of(content_type: str | None, body: bytes, url: str, *, nosniff: bool = False) -> str:
-    """The MIME type: declared, corrected by what the first bytes are, completed by the URL's extension."""
+    """Returns the declared MIME type, corrected by the first bytes and completed by the extension of the URL."""
     declared = _declared(content_type)
     start = body[:SNIFF_BYTES]
     if is_sitemap(start):
@@ -165,24 +165,24 @@ def mime_type_of(content_type: str | None, body: bytes, url: str, *, nosniff: bo
 
 
 def is_sitemap(start: bytes) -> bool:
-    """Whether some bytes begin as the XML of a list of URLs or of an index of such lists does."""
+    """Returns whether the bytes begin as the XML of a sitemap or of a sitemap index."""
     return _root(start) in _SITEMAP_ROOTS
 
 
 def _root(start: bytes) -> bytes:
-    """The local name of the root element; empty where these bytes are none of XML."""
+    """Returns the local name of the root element; empty if the bytes are not XML."""
     root = _XML_ROOT.match(start)
     return root[1] if root else b""
 
 
 def _declared(content_type: str | None) -> str:
-    """The last type of a header that is one ("extract a MIME type" in the Fetch standard); empty where none is."""
+    """Returns the last valid type of a header ("extract a MIME type" in the Fetch standard), or ""."""
     matches = (_TYPE.match(part) for part in reversed((content_type or "").split(",")))
     return next((match[1].lower() for match in matches if match and match[1] != "*/*"), "")
 
 
 def _guess(start: bytes, url: str, *, scriptable: bool) -> str:
-    """Section 7.1, completed by the extension; without `scriptable` never what could run as a script."""
+    """Section 7.1, completed by the extension; without `scriptable` never a type that can run scripts."""
     found = signature(start)
     if found and (scriptable or found != "application/pdf"):
         return _refined(found, url)
@@ -199,7 +199,7 @@ def _guess(start: bytes, url: str, *, scriptable: bool) -> str:
 
 
 def _corrected(declared: str, found: str, url: str) -> str:
-    """A declared type that a binary signature may contradict."""
+    """Returns the declared type, or the one of the signature if that contradicts it."""
     if is_text(declared):
         return (
             declared if declared == "image/svg+xml" and found.startswith("image/") else _refined(found, url)
@@ -210,7 +210,7 @@ def _corrected(declared: str, found: str, url: str) -> str:
     if kind in ("image", "font") and found.startswith(kind):
         return found
     if kind in ("audio", "video") and found.startswith(("audio/", "video/", "application/ogg")):
-        # of one container the header knows better what is in it
+        # the header tells better what is in a container
         return declared if any(word in name for word in _CONTAINED.get(found, ())) else found
     return declared
 
@@ -221,7 +221,7 @@ def _refined(found: str, url: str) -> str:
 
 
 def _xml_type(start: bytes, declared: str) -> str:
-    """Plain XML by its root element; HTML that is really a feed. Real HTML stays HTML, XHTML included."""
+    """Returns the type of XML by its root element, and of a feed sent as HTML. Other HTML stays HTML, as does XHTML."""
     by_root = _ROOT_TYPES.get(_root(start))
     if declared == "text/html":
         return by_root if by_root in {"application/rss+xml", "application/atom+xml"} else declared

@@ -1,4 +1,4 @@
-"""Plain text: the text, and the URLs in it for who wants them."""
+"""Reads plain text, and optionally the URLs in it."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import re
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import MAX_LINKS, MAX_TEXT, Facts, Link, absolute
 
-# Up to what cannot be in a URL, or ends the sentence around it.
+# Up to a character that cannot be in a URL, or ends the sentence around it.
 _URL = re.compile(r"""\bhttps?://[^\s<>"'`{}|\\^]+""", re.IGNORECASE)
 _TRAILING = ".,;:!?*_~"
 
 
 def read(document: Document) -> Facts:
-    """Any bytes are text of some charset."""
+    """Returns the facts of a text; any bytes are text in some charset."""
     text = document.text
     return Facts(text=text[:MAX_TEXT], details={"lines": text.count("\n") + bool(text and text[-1] != "\n")})
 
 
 def read_with_links(document: Document) -> Facts:
-    """The same with the URLs that are written in it."""
+    """Returns the facts of a text with the URLs in it."""
     facts = read(document)
     addresses = (trimmed(match[0]) for match in _URL.finditer(document.text))
     facts.links = [Link(url) for url in absolute(addresses, document.url)[:MAX_LINKS]]
@@ -27,7 +27,7 @@ def read_with_links(document: Document) -> Facts:
 
 
 def trimmed(url: str) -> str:
-    """Without the punctuation of the sentence; a bracket stays when it was opened within the URL."""
+    """Removes the punctuation of the sentence from a URL; a bracket stays if it was opened within the URL."""
     while url:
         if url[-1] in _TRAILING or (url[-1] == ")" and url.count("(") < url.count(")")) or url[-1] == "]":
             url = url[:-1]

@@ -1,8 +1,8 @@
-"""How XML that strangers wrote is parsed, wherever that is."""
+"""How XML from the web is parsed everywhere in the project."""
 
 from __future__ import annotations
 
-HARMLESS = {
+SAFE_OPTIONS = {
     "resolve_entities": False,
     "no_network": True,
     "load_dtd": False,
@@ -10,4 +10,4 @@ HARMLESS = {
     "remove_comments": True,
     "remove_pis": True,
 }
-"""Options of lxml's parsers: nothing is fetched, no entity replaced, and libxml2's limits of depth and size hold."""
+"""Options of lxml's parsers: fetch nothing, expand no entities, keep libxml2's limits of depth and size."""

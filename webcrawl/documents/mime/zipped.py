@@ -1,4 +1,4 @@
-"""Documents that are zip files of XML (office documents, books), unpacked no further than is good for us."""
+"""Reads documents that are zip files of XML (office documents, books), with limits."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Iterator
 from lxml import etree
 
 from webcrawl.documents.document import Document
-from webcrawl.documents.mime.xml import HARMLESS
+from webcrawl.documents.mime.xml import SAFE_OPTIONS
 from webcrawl.errors import UnreadableDocument
 
 MAX_BYTES = 64 * 1024 * 1024
-"""Of all members that are read, unpacked."""
+"""The total unpacked bytes of the members that are read."""
 MAX_MEMBERS = 10_000
 _AT_ONCE = 65_536
 
 
 class Zipped:
-    """The members of a zip file. All methods raise UnreadableDocument: it is broken, or too much to unpack."""
+    """The members of a zip file. All methods raise UnreadableDocument if it is broken or too large."""
 
     def __init__(self, document: Document) -> None:
         try:
@@ -28,18 +28,18 @@ class Zipped:
         except (zipfile.BadZipFile, zipfile.LargeZipFile, ValueError, NotImplementedError, OSError) as error:
             raise UnreadableDocument(f"is broken: {error}") from error
         if len(self.names) > MAX_MEMBERS:
-            raise UnreadableDocument(f"has {len(self.names):,} members, more than are looked at")
+            raise UnreadableDocument(f"has {len(self.names):,} members, more than {MAX_MEMBERS:,}")
         self._left = MAX_BYTES
 
     def __contains__(self, name: str) -> bool:
         return name in self._zip.NameToInfo
 
     def read(self, name: str) -> bytes:
-        """A member as a whole."""
+        """Returns the bytes of a member."""
         return b"".join(self._pieces(name))
 
     def xml(self, name: str) -> etree._Element:
-        """A member's root element; see `parse`."""
+        """Returns the root element of a member; see `parse`."""
         return parse(self.read(name))
 
     def _pieces(self, name: str) -> Iterator[bytes]:
@@ -59,25 +59,25 @@ class Zipped:
 
 
 def parse(data: bytes) -> etree._Element:
-    """The root of some XML: nothing is fetched, no entity replaced; raises UnreadableDocument."""
-    parser = etree.XMLParser(**HARMLESS)
+    """Returns the root of XML without fetching or expanding anything; raises UnreadableDocument."""
+    parser = etree.XMLParser(**SAFE_OPTIONS)
     try:
         root = etree.fromstring(data, parser)
     except (etree.XMLSyntaxError, ValueError) as error:
         raise UnreadableDocument(f"is broken: {error}") from error
     if root is None:
-        raise UnreadableDocument("is broken: it holds XML without an element")
+        raise UnreadableDocument("is broken: its XML has no element")
     return root
 
 
 def local(element: etree._Element) -> str:
-    """An element's name without its namespace."""
+    """Returns the name of an element without its namespace."""
     tag = element.tag
     return tag.rpartition("}")[2] if isinstance(tag, str) else ""
 
 
 def first_texts(root: etree._Element) -> dict[str, str]:
-    """The text of each element below `root`, by its local name in lower case; the first of a name counts."""
+    """Returns the text of each element below `root` by its local name in lower case; the first one of a name counts."""
     found: dict[str, str] = {}
     for element in root.iter():
         if element.text and (text := element.text.strip()):

@@ -14,7 +14,7 @@ from typing import Any
 
 import xxhash
 
-from webcrawl.documents.values import weight
+from webcrawl.documents.values import memory_bytes
 from webcrawl.errors import StoreError
 from webcrawl.results.exports.fields import FIELDS
 from webcrawl.results.exports.manifest import read_manifest, write_manifest
@@ -108,7 +108,7 @@ class _Files:
         """File -> its rows."""
 
     def add(self, row: Row) -> None:
-        key, much = self._partition(row), weight(row)
+        key, much = self._partition(row), memory_bytes(row)
         self._waiting[key].append(row)
         self._weights[key] += much
         self._total += much

@@ -10,7 +10,7 @@ import pytest
 from webcrawl.config import ReaderConfig
 from webcrawl.documents.document import Document, Parsed
 from webcrawl.documents.html.facts import describe
-from webcrawl.documents.html.timed_parse import BYTES, StoredTrial, Trial, is_large, read
+from webcrawl.documents.html.timed_parse import BYTES, BlockingTimedParser, TimedParser, is_large, read
 from webcrawl.documents.mime.facts import Facts
 from webcrawl.documents.mime.reader_processes import Readers
 from webcrawl.errors import UnreadableDocument
@@ -47,7 +47,7 @@ class Asked(Readers):
 
 async def test_a_page_is_parsed_once_in_another_thread() -> None:
     readers, document = Asked(), Counted(LONG)
-    await Trial(readers).parse(document)
+    await TimedParser(readers).parse(document)
     assert document.refused is None and describe(document).title == "t"
     assert ("a", {"href": "/found"}) in document.elements
     assert len(document.threads) == 1 and document.threads[0] != threading.get_ident()
@@ -56,7 +56,7 @@ async def test_a_page_is_parsed_once_in_another_thread() -> None:
 
 async def test_while_a_page_is_parsed_that_takes_too_long_others_are_tried_by_a_reader() -> None:
     readers = Asked()
-    trial = Trial(readers)
+    trial = TimedParser(readers)
     first, second, good = Counted(NESTED), Counted(NESTED), Counted(LONG)
     waiting = Counted(LONG)
     await asyncio.gather(trial.parse(first), trial.parse(waiting))
@@ -71,7 +71,7 @@ async def test_while_a_page_is_parsed_that_takes_too_long_others_are_tried_by_a_
 
 def test_who_reads_one_after_the_other_goes_on_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webcrawl.documents.html.timed_parse.SECONDS", 0.3)
-    trial, nested, good = StoredTrial(), Counted(NESTED[: len(NESTED) // 2]), Counted(LONG)
+    trial, nested, good = BlockingTimedParser(), Counted(NESTED[: len(NESTED) // 2]), Counted(LONG)
     small = Counted("<p>")
     trial.parse(nested)
     trial.parse(small)
@@ -88,7 +88,7 @@ async def test_what_fails_is_an_error_of_the_document() -> None:
             raise MemoryError("no more")
 
     document = Broken(LONG)
-    await Trial(Asked()).parse(document)
+    await TimedParser(Asked()).parse(document)
     assert document.refused == "MemoryError: no more" and document.elements == []
 
 

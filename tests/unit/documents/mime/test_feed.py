@@ -91,13 +91,13 @@ def test_entities_are_found_wherever_they_are_defined(doctype: str, read: Read) 
 @pytest.mark.parametrize(
     ("body", "error"),
     [
-        (b"", "is no feed"),
-        (b"<html><p>not a feed</html>", "is no feed"),
-        (b"\x00\x01\x02" * 100, "is no feed"),
+        (b"", "is not a feed"),
+        (b"<html><p>not a feed</html>", "is not a feed"),
+        (b"\x00\x01\x02" * 100, "is not a feed"),
         (entity_bomb("rss"), "defines entities"),
         (b"<rss>" + b" " * 20_000_001, "more than any feed needs"),
-        (b"<!-- <!-- ]>'" * 1_000_000, "is no feed"),
-        (b"<!DOCTYPE a [" + b"<!-- <?' " * 1_000_000, "is no feed"),
+        (b"<!-- <!-- ]>'" * 1_000_000, "is not a feed"),
+        (b"<!DOCTYPE a [" + b"<!-- <?' " * 1_000_000, "is not a feed"),
     ],
     ids=["empty", "html", "bytes", "entities", "large", "comment", "DOCTYPE"],
 )

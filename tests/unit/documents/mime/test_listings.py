@@ -83,7 +83,7 @@ HUGE = b"\xff" + b"\xff" * 7 + b"\x7f"
         (table(b"\x01\x05\x01\x19" + HUGE), "ends too early"),
         (table(b"\x01\x77"), "kind 119"),
         (table(b"", size=2**40), "more than is read"),
-        (table(b"\x17\0"), "packed in a way"),
+        (table(b"\x17\0"), "packed in an unsupported way"),
         (table(b"\x01\x04" * 100_000), "is broken"),
         (b"Rar!\x1a\x07\x01\0", "is broken"),
         (b"Rar!\x1a\x07\x01\0" + HUGE * 9, "is broken"),

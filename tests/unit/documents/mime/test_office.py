@@ -148,8 +148,8 @@ def locked() -> bytes:
     [
         (lambda: b"", "is broken"),
         (lambda: docx("x")[:300], "is broken"),
-        (lambda: b"a text that is called .doc", "no office document"),
-        (lambda: zipped({"a.txt": "x"}), "of no office document"),
+        (lambda: b"a text that is called .doc", "not an office document"),
+        (lambda: zipped({"a.txt": "x"}), "but not an office document"),
         (lambda: ole()[:1_000], "is broken"),
         (lambda: locked(), "is protected by a password"),
         (lambda: zip_bomb("word/document.xml", 70), "larger than 67,108,864 bytes when unpacked"),

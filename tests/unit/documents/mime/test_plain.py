@@ -16,7 +16,7 @@ from webcrawl.documents.mime import archive
 from webcrawl.documents.mime.facts import Facts
 from webcrawl.documents.mime.reader import call
 from webcrawl.documents.mime.text import trimmed
-from webcrawl.documents.values import shown
+from webcrawl.documents.values import printable
 from webcrawl.errors import UnreadableDocument
 
 Read = Callable[..., Facts]
@@ -159,7 +159,7 @@ def test_a_broken_archive_is_said(body: bytes, read: Read) -> None:
 
 def test_nothing_that_is_shown_moves_a_cursor() -> None:
     text = "\ta \x1b[2J\x1b]0;t\x07\x9b1m\x7f\r\n\x00\u2028\u202eä 你 \N{WAVING HAND SIGN}"
-    line = shown(text)
+    line = printable(text)
     assert line.startswith("\ta \\u001b[2J") and line.endswith("\\u202eä 你 \N{WAVING HAND SIGN}")
     assert all(sign.isprintable() for sign in line[1:])
-    assert json.loads(shown(json.dumps({"text": text}, ensure_ascii=False))) == {"text": text}
+    assert json.loads(printable(json.dumps({"text": text}, ensure_ascii=False))) == {"text": text}

@@ -18,7 +18,7 @@ import pytest
 
 from tests.crawls import CHECKOUT
 from tests.processes import scrapy_peak
-from webcrawl.documents.values import weight
+from webcrawl.documents.values import memory_bytes
 from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.page import Page
 from webcrawl.results.exports import export as module
@@ -140,7 +140,7 @@ def test_rows_are_in_the_folder_of_their_day_and_host(rows: list[dict[str, Any]]
 def test_few_rows_and_few_files_are_open_at_once(
     rows: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "BUFFERED_BYTES", 10 * min(map(weight, rows)))
+    monkeypatch.setattr(module, "BUFFERED_BYTES", 10 * min(map(memory_bytes, rows)))
     monkeypatch.setattr(module, "OPEN_PARTS", 2)
     monkeypatch.setattr(module, "ROWS_A_FILE", 25)
     now, most = set(), 0

@@ -13,8 +13,9 @@ import ada_url
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from webcrawl.documents.document import Attributes, Document
+from webcrawl.documents.html.elements import PageElements, search
 from webcrawl.documents.html.linked_data import Thing, cleaned, first_text, things
-from webcrawl.documents.html.main_text import MARKED, main_text
+from webcrawl.documents.html.main_text import main_text
 from webcrawl.documents.html.text import visible_text
 from webcrawl.documents.mime.dates import date_in_path, read_date
 from webcrawl.documents.mime.facts import trimmed
@@ -23,10 +24,9 @@ MAX_TITLE = 1_000
 MAX_DESCRIPTION = 5_000
 MAX_AUTHOR = 300
 MAX_URL = 8_192
-MAX_HEADINGS = 50
-MAX_HEADING = 200
+MAX_KEYWORDS = 1_000
+MAX_GENERATOR = 200
 MAX_OPEN_GRAPH = 30
-_MAX_MARKED = 100
 
 _LANGUAGE = re.compile(r"\s*([a-zA-Z]{2,3})(?=[-_,;\s]|$)")
 _RESTRICTIONS = frozenset({"noindex", "nofollow", "noarchive", "none"})
@@ -36,9 +36,6 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-# One search through the tree finds all elements that are read.
-_ELEMENTS = f"h1,h2,h3,time[datetime],[itemprop],[itemtype],script[type='application/ld+json'],{MARKED}"
-_HEADINGS = frozenset({"h1", "h2", "h3"})
 _PUBLISHED = _names(
     "article:published_time og:published_time citation_publication_date citation_date dc.date.issued dcterms.issued"
     " dc.date dcterms.date dcterms.created dc.date.created date pubdate publishdate publish-date publication_date"
@@ -50,7 +47,6 @@ _MODIFIED = _names(
 _AUTHORS = _names(
     "author article:author dc.creator dcterms.creator citation_author parsely-author sailthru.author"
 )
-_MICRODATA = frozenset({"author", "datePublished", "image"})
 _IMAGES = _names("og:image:secure_url og:image og:image:url twitter:image twitter:image:src thumbnail")
 
 
@@ -84,24 +80,12 @@ class HTMLFacts:
         return visible_text(self.document.html)
 
 
-@dataclass(slots=True)
-class _Found:
-    """The results of the search through the tree, by their use."""
-
-    headings: dict[str, list[str]] = field(default_factory=dict)
-    scripts: list[str] = field(default_factory=list)
-    times: list[str | None] = field(default_factory=list)
-    microdata: dict[str, str] = field(default_factory=dict)
-    types: list[str] = field(default_factory=list)
-    marked: list[LexborNode] = field(default_factory=list)
-
-
 def describe(document: Document) -> HTMLFacts:
     """Returns the facts of an HTML document; does not change its tree, which is shared."""
     tree = document.html
     metas = document.metas
     named = _contents(metas, "name") | _contents(metas, "property")
-    found = _search(tree)
+    found = search(tree)
     schema = things(found.scripts) if found.scripts else []
     base = _base(tree, document.url)
     description = named.get("description") or named.get("og:description")
@@ -140,54 +124,16 @@ def robots_metas(metas: Iterable[Attributes]) -> list[tuple[str, str]]:
     return found
 
 
-def _search(tree: LexborHTMLParser) -> _Found:
-    found = _Found()
-    headings = 0
-    for node in tree.css(_ELEMENTS):
-        tag = node.tag or ""
-        if tag in _HEADINGS:
-            headings += 1
-            text = _collapsed(node.text(), MAX_HEADING) if headings <= MAX_HEADINGS else None
-            if text:
-                found.headings.setdefault(tag, []).append(text)
-        elif tag == "script":
-            found.scripts.append(node.text())
-            continue
-        attributes = node.attributes
-        if tag == "time" and "itemprop" not in attributes:
-            found.times.append(attributes.get("datetime"))
-        elif len(found.marked) < _MAX_MARKED and (
-            tag in ("article", "main") or attributes.get("role") == "main"
-        ):
-            found.marked.append(node)
-        if attributes and ("itemprop" in attributes or "itemtype" in attributes):
-            _take_microdata(node, attributes, found)
-    return found
-
-
-def _take_microdata(node: LexborNode, attributes: Attributes, found: _Found) -> None:
-    kind = cleaned((attributes.get("itemtype") or "").strip().rstrip("/").rpartition("/")[2])
-    if kind and kind not in found.types and len(found.types) < 20:
-        found.types.append(kind)
-    for name in (attributes.get("itemprop") or "").split()[:5]:
-        if name == "articleBody":
-            if len(found.marked) < _MAX_MARKED and node not in found.marked:
-                found.marked.append(node)
-        elif name in _MICRODATA and name not in found.microdata:
-            values = map(attributes.get, ("content", "datetime", "href", "src"))
-            found.microdata[name] = next(filter(None, values), None) or cleaned(node.text())
-
-
 def _details(
-    named: dict[str, str], schema: list[Thing], found: _Found, robots: list[tuple[str, str]]
+    named: dict[str, str], schema: list[Thing], found: PageElements, robots: list[tuple[str, str]]
 ) -> dict[str, Any]:
     graph = [(name[3:], cleaned(value)) for name, value in named.items() if name.startswith("og:")]
     modified = read_date(_first(named, _MODIFIED) or first_text(schema, "dateModified"))
     # small values come first, because the size is limited
     return {
         "modified": modified.isoformat() if modified else None,
-        "generator": _collapsed(named.get("generator"), MAX_HEADING),
-        "keywords": _collapsed(named.get("keywords"), 1_000),
+        "generator": _collapsed(named.get("generator"), MAX_GENERATOR),
+        "keywords": _collapsed(named.get("keywords"), MAX_KEYWORDS),
         "robots": {cleaned(name): cleaned(content) for name, content in robots[:10]},
         "microdata": found.types,
         "headings": found.headings,
@@ -209,7 +155,9 @@ def _author(named: dict[str, str], schema: list[Thing], microdata: dict[str, str
     return None
 
 
-def _published_at(named: dict[str, str], schema: list[Thing], found: _Found, url: str) -> datetime | None:
+def _published_at(
+    named: dict[str, str], schema: list[Thing], found: PageElements, url: str
+) -> datetime | None:
     candidates = [
         first_text(schema, "datePublished", "uploadDate", "dateCreated"),
         *map(named.get, _PUBLISHED),

@@ -53,7 +53,7 @@ class Outline:
     simhash: int | None = None
 
 
-def outlined(document: Document, *, facts: bool, simhash: bool) -> Outline:
+def make_outline(document: Document, *, facts: bool, simhash: bool) -> Outline:
     """Returns the outline of an HTML document. HtmlPipeline needs `facts`, NearDuplicatesPipeline also `simhash`."""
     elements = document.elements
     links, frames = _bounded(page_links(elements, document.url)), frame_links(elements, document.url)

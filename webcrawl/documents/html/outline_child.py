@@ -10,7 +10,7 @@ import gc
 from typing import Any
 
 from webcrawl.documents.document import Document
-from webcrawl.documents.html.outline import outlined, pack
+from webcrawl.documents.html.outline import make_outline, pack
 from webcrawl.documents.mime.facts import pack_error
 from webcrawl.documents.sandbox import Sandbox
 
@@ -30,7 +30,7 @@ def _answer(question: Any, body: bytes) -> bytes:
     charset, mime_type, url, facts, simhash = question
     document = Document(body, mime_type, charset, url)
     try:
-        return pack(outlined(document, facts=facts, simhash=simhash))
+        return pack(make_outline(document, facts=facts, simhash=simhash))
     except MemoryError:
         raise
     except Exception as error:  # a bug of ours costs no more than this page

@@ -72,7 +72,7 @@ class Outlines:
         self._has_started = False
 
     async def read(self, document: Document, *, facts: bool, simhash: bool) -> Outline | None:
-        """Returns the outline of an HTML document, see `outlined`; None when there is no process.
+        """Returns the outline of an HTML document, see `make_outline`; None when there is no process.
 
         Raises UnreadableDocument, and OSError when the body cannot be read.
         """

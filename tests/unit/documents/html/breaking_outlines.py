@@ -8,10 +8,10 @@ import time
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.html import outline_child
-from webcrawl.documents.html.outline import Outline, outlined
+from webcrawl.documents.html.outline import Outline, make_outline
 
 
-def broken_or_outlined(document: Document, *, facts: bool, simhash: bool) -> Outline:
+def broken_or_outline(document: Document, *, facts: bool, simhash: bool) -> Outline:
     text = document.text
     if "crash" in text:
         ctypes.string_at(0)
@@ -29,10 +29,10 @@ def broken_or_outlined(document: Document, *, facts: bool, simhash: bool) -> Out
         os.write(3, b"\0\0\0\1\xc0")
     elif "endless" in text:
         os.write(3, b"\xff\xff\xff\xff")
-    return outlined(document, facts=facts, simhash=simhash)
+    return make_outline(document, facts=facts, simhash=simhash)
 
 
 if __name__ == "__main__":
     os.dup2(1, 3)
-    outline_child.outlined = broken_or_outlined
+    outline_child.make_outline = broken_or_outline
     outline_child.main()

@@ -15,7 +15,7 @@ from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import describe
 from webcrawl.documents.html.links import frame_links, page_links
-from webcrawl.documents.html.outline import MAX_LINKS_LENGTH, outlined, pack, unpack
+from webcrawl.documents.html.outline import MAX_LINKS_LENGTH, make_outline, pack, unpack
 from webcrawl.documents.mime.facts import pack_error
 from webcrawl.documents.simhash import simhash64
 from webcrawl.errors import UnreadableDocument
@@ -54,7 +54,7 @@ def document(markup: str, charset: str | None = "utf-8") -> Document:
 def test_an_outline_says_what_is_found_here_and_comes_as_it_was_sent(
     markup: str, charset: str | None, facts: bool, simhash: bool
 ) -> None:
-    made = outlined(document(markup, charset), facts=facts, simhash=simhash)
+    made = make_outline(document(markup, charset), facts=facts, simhash=simhash)
     came = unpack(pack(made), document(markup, charset))
     assert came == made
     here = document(markup, charset)
@@ -72,7 +72,7 @@ def test_an_outline_says_what_is_found_here_and_comes_as_it_was_sent(
 
 def changed(place: tuple[int, ...], value: object) -> bytes:
     markup = PIECES[0] + PIECES[2] + PIECES[7] + PIECES[11] + PIECES[12]
-    plain: Any = msgpack.unpackb(pack(outlined(document(markup), facts=True, simhash=True)), timestamp=3)
+    plain: Any = msgpack.unpackb(pack(make_outline(document(markup), facts=True, simhash=True)), timestamp=3)
     within = plain
     for step in place[:-1]:
         within = within[step]
@@ -110,7 +110,7 @@ def test_what_is_no_outline_is_refused(place: tuple[int, ...], value: object) ->
 
 def test_links_that_together_are_too_long_are_left_out() -> None:
     markup = f"<base href='http://a.test/{'x' * 4_000}/'>" + "".join(f"<a href={n}>" for n in range(9_000))
-    links = outlined(document(markup), facts=False, simhash=False).links.links
+    links = make_outline(document(markup), facts=False, simhash=False).links.links
     assert 1_000 < len(links) < 9_000
     assert sum(map(len, links)) <= MAX_LINKS_LENGTH
     assert [link.rpartition("/")[2] for link in links] == [str(n) for n in range(len(links))]
@@ -119,7 +119,7 @@ def test_links_that_together_are_too_long_are_left_out() -> None:
 async def test_a_page_without_visible_text_is_not_parsed_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     here = document("<title>shell</title><script>run()</script>")
     item = Page(url=URL, host="http://site.example", fetched_at=datetime.now(UTC), mime_type="text/html")
-    item.document, item.outline = here, outlined(here, facts=True, simhash=True)
+    item.document, item.outline = here, make_outline(here, facts=True, simhash=True)
     monkeypatch.setattr(Document, "html", property(lambda _: pytest.fail("it is parsed")))
     HtmlPipeline(Session(Settings(), "broad")).process_item(item)
     assert (item.title, item.text, item.main_text, item.text_hash) == ("shell", "", None, None)

@@ -16,7 +16,7 @@ from webcrawl.documents.html.facts import describe
 from webcrawl.documents.html.links import page_links
 from webcrawl.documents.html.text import visible_text
 from webcrawl.documents.simhash import simhash64
-from webcrawl.stores.warc import WarcWriter
+from webcrawl.stores.warc.writer import WarcWriter
 from webcrawl.urls.canonical import Canonicalizer, resolve
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"

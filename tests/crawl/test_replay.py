@@ -23,8 +23,8 @@ from warcio.archiveiterator import ArchiveIterator
 from tests.crawls import CHECKOUT, NO_NAMES, CrawlResult, crawl_hosts
 from tests.unit.warcs import NOW, exchange
 from tests.web import LocalWeb, Reply
-from webcrawl.stores.cdxj import surt
-from webcrawl.stores.warc import WarcWriter
+from webcrawl.stores.warc.cdxj import surt
+from webcrawl.stores.warc.writer import WarcWriter
 
 SITE = "127.0.1.1"
 LARGE = "<p>" + "word " * 30_000

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from webcrawl.stores.bodies import Bodies
     from webcrawl.stores.metadata import Metadata
     from webcrawl.stores.objects.store import ObjectStore
-    from webcrawl.stores.wacz import Capture, Contents, Describe
-    from webcrawl.stores.warc import StoredFile
+    from webcrawl.stores.warc.wacz import Capture, Contents, Describe
+    from webcrawl.stores.warc.writer import StoredFile
 
 
 class Command(SessionCommand):
@@ -95,7 +95,7 @@ def _pack(
     title: str,
 ) -> Contents:
     import webcrawl
-    from webcrawl.stores import wacz
+    from webcrawl.stores.warc import wacz
 
     with store.workspace() as folder:
         packed = wacz.write(
@@ -121,7 +121,7 @@ def _report(packed: Contents, store: ObjectStore, name: str) -> None:
 
 def _of_crawl(archive: Archive, session: Session) -> list[tuple[StoredFile, StoredFile]]:
     """The finished WARC files of the crawl, each with its index; raises StoreError when there are none."""
-    from webcrawl.stores.warc import WARC, crawl_of, index_name, prefix_of
+    from webcrawl.stores.warc.writer import WARC, crawl_of, index_name, prefix_of
 
     files = {file.name: file for file in archive.files()}
     crawls = {crawl_of(name) for name in files if name.endswith(WARC)}
@@ -161,7 +161,7 @@ class _Describe:
         self, captures: Sequence[Capture], rows: dict[str, dict[str, Any]]
     ) -> Iterator[dict[str, Any] | None]:
         from webcrawl.documents.html.facts import is_html
-        from webcrawl.stores.cdxj import REVISIT
+        from webcrawl.stores.warc.cdxj import REVISIT
 
         for capture in captures:
             row = rows.get(capture.url, {})

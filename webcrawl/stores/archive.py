@@ -11,9 +11,9 @@ from webcrawl.config import StoreConfig
 from webcrawl.page import Page
 from webcrawl.stores.folder_archive import FolderArchive
 from webcrawl.stores.objects.registry import open_store
-from webcrawl.stores.record import StoredRecord
 from webcrawl.stores.spooled_archive import SpooledArchive
-from webcrawl.stores.warc import StoredFile, WarcPlace
+from webcrawl.stores.warc.records import StoredRecord
+from webcrawl.stores.warc.writer import StoredFile, WarcPlace
 
 
 class Archive(Protocol):

@@ -11,8 +11,8 @@ from webcrawl.documents.disk import shortage
 from webcrawl.documents.exchange import Exchange
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.page import Page
-from webcrawl.stores.record import StoredRecord
-from webcrawl.stores.warc import (
+from webcrawl.stores.warc.records import StoredRecord
+from webcrawl.stores.warc.writer import (
     StoredFile,
     WarcPlace,
     WarcWriter,

@@ -24,9 +24,9 @@ from tests.unit.warcs import HEAD, NOW, check, exchange, one_file, replay, warcs
 from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
 from webcrawl.errors import StoreError
-from webcrawl.stores.cdxj import surt
-from webcrawl.stores.record import has_body, http_field, parse
-from webcrawl.stores.warc import WarcPlace, WarcWriter, read_record, repair
+from webcrawl.stores.warc.cdxj import surt
+from webcrawl.stores.warc.records import has_body, http_field, parse
+from webcrawl.stores.warc.writer import WarcPlace, WarcWriter, read_record, repair
 
 
 def test_a_page_is_a_response_and_a_request(tmp_path: Path) -> None:
@@ -342,7 +342,7 @@ def test_memory_and_descriptors_stay_flat_over_a_thousand_files(tmp_path: Path) 
         import os, sys, tracemalloc
         from pathlib import Path
         from tests.unit.warcs import exchange
-        from webcrawl.stores.warc import WarcWriter
+        from webcrawl.stores.warc.writer import WarcWriter
 
         os.fsync = lambda fd: None  # a disk takes ten seconds for them
         body = os.urandom(1_000)

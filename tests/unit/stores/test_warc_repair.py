@@ -22,8 +22,8 @@ from hypothesis import given, strategies as st
 from tests.unit.warcs import check, exchange, one_file, replay, warcs
 from webcrawl.errors import StoreError
 from webcrawl.stores.folder_archive import FolderArchive
-from webcrawl.stores.record import Record, inflated, members
-from webcrawl.stores.warc import OPEN, WarcWriter, read_record, repair
+from webcrawl.stores.warc.records import Record, inflated, members
+from webcrawl.stores.warc.writer import OPEN, WarcWriter, read_record, repair
 
 BODIES = st.builds(bytes.__mul__, st.binary(max_size=300), st.integers(1, 3_000))
 

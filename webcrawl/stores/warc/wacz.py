@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import xxhash
 
 from webcrawl.errors import StoreError
-from webcrawl.stores.cdxj import REVISIT
-from webcrawl.stores.warc import StoredFile, WarcPlace
+from webcrawl.stores.warc.cdxj import REVISIT
+from webcrawl.stores.warc.writer import StoredFile, WarcPlace
 
 VERSION = "1.1.1"
 _CHUNK = 4 * 1024 * 1024

@@ -21,9 +21,9 @@ from typing import NamedTuple, Self
 from webcrawl.documents.disk import failure
 from webcrawl.documents.exchange import Exchange
 from webcrawl.errors import StoreError
-from webcrawl.stores import cdxj
 from webcrawl.stores.file_lock import claimed, lock
-from webcrawl.stores.record import (
+from webcrawl.stores.warc import cdxj
+from webcrawl.stores.warc.records import (
     Record,
     StoredRecord,
     inflated,

@@ -20,7 +20,7 @@ from webcrawl.errors import StoreError
 from webcrawl.stores.archive import Archive, open_archive
 from webcrawl.stores.bodies import Bodies
 from webcrawl.stores.group_commit import Batches
-from webcrawl.stores.warc.records import StoredRecord
+from webcrawl.stores.warc.reading import StoredRecord
 
 if TYPE_CHECKING:
     from webcrawl.stores.metadata import Metadata

@@ -16,7 +16,7 @@ from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.page import Page
 from webcrawl.stores.archive import open_archive
 from webcrawl.stores.group_commit import Batches
-from webcrawl.stores.warc.writer import WarcPlace
+from webcrawl.stores.warc.files import WarcPlace
 from webcrawl.worker.backpressure import POLL_SECONDS
 
 logger = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from tests.crawl.archive import check, record_at
 from tests.crawls import Crawl, CrawlResult, until
 from tests.web import LocalWeb, Reply
 from webcrawl.documents.body import base32
-from webcrawl.stores.warc.records import members, parse
+from webcrawl.stores.warc.reading import members, parse
 
 SITE = "127.0.1.1"
 BLOCK = hashlib.shake_128(b"noise").digest(1 << 20)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.crawl.archive import check
 from tests.crawls import CrawlResult
-from webcrawl.stores.warc.records import members, parse
+from webcrawl.stores.warc.reading import members, parse
 
 RunCrawl = Callable[..., CrawlResult]
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n"

@@ -21,7 +21,7 @@ from tests.web import LocalWeb, generated_web
 from webcrawl.config import StoreConfig
 from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.stores.archive import open_archive
-from webcrawl.stores.warc.writer import WarcPlace
+from webcrawl.stores.warc.files import WarcPlace
 
 pytestmark = pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from webcrawl.stores.bodies import Bodies
     from webcrawl.stores.locations import Row
     from webcrawl.stores.metadata import Metadata
-    from webcrawl.stores.warc.writer import WarcPlace
+    from webcrawl.stores.warc.files import WarcPlace
 
 _LIMITS = "the limit of DOCUMENT_MAXSIZE for its type, or DOWNLOAD_MAXSIZE"
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from webcrawl.stores.bodies import Bodies
     from webcrawl.stores.metadata import Metadata
     from webcrawl.stores.objects.store import ObjectStore
+    from webcrawl.stores.warc.files import StoredFile
     from webcrawl.stores.warc.wacz import Capture, Contents, Describe
-    from webcrawl.stores.warc.writer import StoredFile
 
 
 class Command(SessionCommand):
@@ -121,7 +121,7 @@ def _report(packed: Contents, store: ObjectStore, name: str) -> None:
 
 def _of_crawl(archive: Archive, session: Session) -> list[tuple[StoredFile, StoredFile]]:
     """The finished WARC files of the crawl, each with its index; raises StoreError when there are none."""
-    from webcrawl.stores.warc.writer import WARC, crawl_of, index_name, prefix_of
+    from webcrawl.stores.warc.files import WARC, crawl_of, index_name, prefix_of
 
     files = {file.name: file for file in archive.files()}
     crawls = {crawl_of(name) for name in files if name.endswith(WARC)}

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Self
 
 from webcrawl.stores.locations import Row, own_place, place_of
-from webcrawl.stores.warc.writer import WarcPlace
+from webcrawl.stores.warc.files import WarcPlace
 
 # Documents of these types contain no links.
 _WITHOUT_LINKS = (

@@ -13,7 +13,7 @@ from webcrawl.stores.history import UNCHANGED, state
 from webcrawl.stores.locations import Row, own_place
 from webcrawl.stores.metadata import Fetch
 from webcrawl.stores.stored_pages import StoredPages
-from webcrawl.stores.warc.writer import WarcPlace
+from webcrawl.stores.warc.files import WarcPlace
 
 UNREACHABLE = ("refused", "broken", "failed")
 """States of a page of which nothing is known: it is neither there nor gone."""

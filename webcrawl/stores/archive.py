@@ -12,8 +12,8 @@ from webcrawl.page import Page
 from webcrawl.stores.folder_archive import FolderArchive
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.spooled_archive import SpooledArchive
-from webcrawl.stores.warc.records import StoredRecord
-from webcrawl.stores.warc.writer import StoredFile, WarcPlace
+from webcrawl.stores.warc.files import StoredFile, WarcPlace
+from webcrawl.stores.warc.reading import StoredRecord
 
 
 class Archive(Protocol):

@@ -15,8 +15,8 @@ from webcrawl.documents.mime.sizes import Sizes
 from webcrawl.documents.mime.sniff import SNIFF_BYTES
 from webcrawl.errors import BadCoding, StoreError, StoreUnavailable
 from webcrawl.stores.archive import Archive
-from webcrawl.stores.warc.records import StoredRecord, begun, http_fields
-from webcrawl.stores.warc.writer import WarcPlace
+from webcrawl.stores.warc.files import WarcPlace
+from webcrawl.stores.warc.reading import StoredRecord, begun, http_fields
 
 
 class Bodies:

@@ -11,16 +11,10 @@ from webcrawl.documents.disk import shortage
 from webcrawl.documents.exchange import Exchange
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.page import Page
-from webcrawl.stores.warc.records import StoredRecord
-from webcrawl.stores.warc.writer import (
-    StoredFile,
-    WarcPlace,
-    WarcWriter,
-    read_member,
-    read_record,
-    repair,
-    stored_files,
-)
+from webcrawl.stores.warc.files import StoredFile, WarcPlace, read_member, read_record, stored_files
+from webcrawl.stores.warc.reading import StoredRecord
+from webcrawl.stores.warc.repair import repair
+from webcrawl.stores.warc.writer import WarcWriter
 
 _REPAIR_SECONDS = 60.0
 

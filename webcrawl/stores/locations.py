@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from webcrawl.stores.warc.records import StoredRecord, has_body, warc_date
-from webcrawl.stores.warc.writer import WarcPlace
+from webcrawl.stores.warc.files import WarcPlace
+from webcrawl.stores.warc.reading import StoredRecord, has_body
+from webcrawl.stores.warc.records import warc_date
 
 if TYPE_CHECKING:
     from webcrawl.stores.metadata import Fetch  # SQLAlchemy is slow to import

@@ -13,8 +13,8 @@ from webcrawl.page import Page
 from webcrawl.stores.folder_archive import FolderArchive
 from webcrawl.stores.objects.store import ObjectStore
 from webcrawl.stores.uploads import Uploads
-from webcrawl.stores.warc.records import StoredRecord, inflated, parse
-from webcrawl.stores.warc.writer import FINISHED, OPEN, StoredFile, WarcPlace, read_member, read_record
+from webcrawl.stores.warc.files import FINISHED, OPEN, StoredFile, WarcPlace, read_member, read_record
+from webcrawl.stores.warc.reading import StoredRecord, inflated, parse
 
 CLOSE_SECONDS = 60.0
 """How long `SpooledArchive.close` keeps uploading. The next run uploads the rest."""

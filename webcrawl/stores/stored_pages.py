@@ -14,8 +14,8 @@ from webcrawl.stores.archive import open_archive
 from webcrawl.stores.bodies import Bodies
 from webcrawl.stores.locations import Row, own_place, place_of, place_with_body
 from webcrawl.stores.metadata import Metadata
-from webcrawl.stores.warc.records import has_body, http_fields
-from webcrawl.stores.warc.writer import WarcPlace
+from webcrawl.stores.warc.files import WarcPlace
+from webcrawl.stores.warc.reading import has_body, http_fields
 
 
 class StoredPages:

@@ -13,7 +13,7 @@ from pathlib import Path
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.stores.file_lock import claimed
 from webcrawl.stores.objects.store import ObjectStore
-from webcrawl.stores.warc.writer import index_name
+from webcrawl.stores.warc.files import index_name
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from tests.unit.warcs import NOW, exchange
 from webcrawl.page import ROW_FIELDS, Page
 from webcrawl.stores.folder_archive import FolderArchive
 from webcrawl.stores.metadata import Metadata
-from webcrawl.stores.warc.writer import WarcPlace
+from webcrawl.stores.warc.files import WarcPlace
 
 HOME = "http://www.example.org/"
 LIMIT = 10_000_000

@@ -28,7 +28,8 @@ from webcrawl.documents.document import Document
 from webcrawl.documents.exchange import Exchange, digest
 from webcrawl.documents.mime.sizes import Sizes
 from webcrawl.errors import BadCoding, StoreError
-from webcrawl.stores.warc.writer import WarcWriter, read_record
+from webcrawl.stores.warc.files import read_record
+from webcrawl.stores.warc.writer import WarcWriter
 
 URL = "https://example.org/"
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc")

@@ -28,7 +28,7 @@ from webcrawl.stores.bodies import Bodies
 from webcrawl.stores.folder_archive import FolderArchive
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.stored_pages import StoredPages
-from webcrawl.stores.warc.writer import WarcPlace
+from webcrawl.stores.warc.files import WarcPlace
 from webcrawl.urls.canonical import Canonicalizer
 
 HOME = "http://www.example.org/"

@@ -25,8 +25,10 @@ from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
 from webcrawl.errors import StoreError
 from webcrawl.stores.warc.cdxj import surt
-from webcrawl.stores.warc.records import has_body, http_field, parse
-from webcrawl.stores.warc.writer import WarcPlace, WarcWriter, read_record, repair
+from webcrawl.stores.warc.files import WarcPlace, read_record
+from webcrawl.stores.warc.reading import has_body, http_field, parse
+from webcrawl.stores.warc.repair import repair
+from webcrawl.stores.warc.writer import WarcWriter
 
 
 def test_a_page_is_a_response_and_a_request(tmp_path: Path) -> None:

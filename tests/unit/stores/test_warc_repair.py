@@ -22,8 +22,11 @@ from hypothesis import given, strategies as st
 from tests.unit.warcs import check, exchange, one_file, replay, warcs
 from webcrawl.errors import StoreError
 from webcrawl.stores.folder_archive import FolderArchive
-from webcrawl.stores.warc.records import Record, inflated, members
-from webcrawl.stores.warc.writer import OPEN, WarcWriter, read_record, repair
+from webcrawl.stores.warc.files import OPEN, read_record
+from webcrawl.stores.warc.reading import inflated, members
+from webcrawl.stores.warc.records import Record
+from webcrawl.stores.warc.repair import repair
+from webcrawl.stores.warc.writer import WarcWriter
 
 BODIES = st.builds(bytes.__mul__, st.binary(max_size=300), st.integers(1, 3_000))
 

@@ -9,7 +9,7 @@ from webcrawl.crawler.fetch import fetch_of
 from webcrawl.crawler.known import Known
 from webcrawl.crawler.responses import make_response
 from webcrawl.documents.body import Body
-from webcrawl.stores.warc.records import StoredRecord
+from webcrawl.stores.warc.reading import StoredRecord
 
 UNCHANGED = 304
 

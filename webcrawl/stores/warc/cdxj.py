@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable
 from urllib.parse import unquote_to_bytes, urlsplit
 
-from webcrawl.stores.warc.records import STATUS, StoredRecord, http_field
+from webcrawl.stores.warc.reading import StoredRecord, http_field
+from webcrawl.stores.warc.records import STATUS
 
 REVISIT = "warc/revisit"
 """The type of an answer whose payload is elsewhere."""

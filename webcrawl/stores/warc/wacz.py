@@ -25,7 +25,7 @@ import xxhash
 
 from webcrawl.errors import StoreError
 from webcrawl.stores.warc.cdxj import REVISIT
-from webcrawl.stores.warc.writer import StoredFile, WarcPlace
+from webcrawl.stores.warc.files import StoredFile, WarcPlace
 
 VERSION = "1.1.1"
 _CHUNK = 4 * 1024 * 1024

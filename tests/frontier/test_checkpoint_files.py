@@ -135,7 +135,7 @@ async def test_a_restore_that_was_killed_lets_nobody_in_and_is_begun_anew(
     await first.hold()
     with pytest.raises(StoreError, match="is being restored by first"):
         await copy.load()
-    await first.let_go()
+    await first.release()
     await copy.load()
     assert (await copy.copy.counts()).queued == len(URLS)
     assert await copy.record.begin()

@@ -1,4 +1,4 @@
-"""Which links of a crawl's pages are broken, from what the crawl has stored."""
+"""Finds the broken links of a crawl, from its metadata and archive."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import groupby
 from typing import Any
 from urllib.parse import unquote
 
@@ -19,23 +20,23 @@ from webcrawl.stores.stored_pages import StoredPages
 from webcrawl.urls.canonical import Canonicalizer
 
 BROKEN = ("missing", "refused", "broken", "failed", "anchor")
-"""Problems that somebody has to mend. "redirect" is a good link with an old address, of "unchecked" nobody knows."""
+"""Problems that need a fix. "redirect" is a good link with an old address; "unchecked" was not fetched."""
 
 _MOST_REFERRERS = 50
 _MOST_HOPS = 10
 _PERMANENT = (301, 308)
-# Refused on our side: by robots.txt, or by the address guard.
+# not sent, because of robots.txt or the address guard
 _NOT_ASKED = ("IgnoreRequest", "RequestRefused")
-# Addresses within a program, not places in a page.
+# fragments that are routes of a script, not anchors
 _ROUTES = ("!", "/")
 
 
 @dataclass
 class Problem:
-    """A link that leads nowhere, or not straight.
+    """A link that is broken or redirected.
 
-    `problem` is missing (404, 410), refused (other 4xx), broken (5xx), failed (no answer), anchor (the page has no such
-    place), redirect (for good, to `target`) or unchecked. `status` and `error` are those of the last hop.
+    `problem` is missing (404, 410), refused (other 4xx), broken (5xx), failed (no response), anchor (the page has no
+    such anchor), redirect (permanently, to `target`) or unchecked. `status` and `error` are those of the last hop.
     """
 
     url: str
@@ -46,7 +47,7 @@ class Problem:
     anchor: str | None = None
     referrers: list[str] = field(default_factory=list)
     links: int = 0
-    """Pages that link to it, of which `referrers` names the first fifty."""
+    """Number of pages that link to it; `referrers` has the first fifty."""
 
 
 def problems(
@@ -57,44 +58,98 @@ def problems(
     lost: Mapping[str, str] | None = None,
     crawl: str | None = None,
 ) -> Iterator[Problem]:
-    """The problems of all links in the pages that are `inside`, and of the seeds, in the order of their URLs.
+    """The problems of the seeds and of all links in pages that are `inside`, sorted by URL.
 
-    `lost`: of URLs that were given up, the reasons. One that has no page has failed for that. Of pages that are not in
-    the archive, what `crawl` asked for because of them is told. Raises StoreError when an archived page cannot be read.
+    `lost` maps dead letters to their reasons: a URL without a row has failed for that reason. For pages that are not
+    archived, reports the URLs that `crawl` fetched because of them. Raises StoreError when an archived page cannot be
+    read.
     """
-    links = _Links(stored, canonicalizer, lost or {})
-    targets = {url: links.judged(url) for url in seeds}
-    wanted: dict[tuple[str, str], Problem] = {}
-    read: set[str] = set()
-    for row in stored.rows():
-        if row["status"] != 200 or not _has_links(row) or not inside(row["url"]):
-            continue
-        document = stored.document(row)
-        if document is None or document.refused is not None:
-            continue
-        read.add(row["url"])
-        found = _addresses(document)
-        for url in {url: None for url, _ in found}:
-            if url not in targets:
-                targets[url] = links.judged(url)
-            if problem := targets[url]:
-                _add(problem, row["url"])
-        for url, fragment in found:
+    check = _LinkCheck(stored, inside, _Targets(stored, canonicalizer, lost or {}))
+    for url in seeds:
+        check.problem_of(url)
+    check.read_pages()
+    check.read_rows(crawl)
+    yield from sorted(check.found(), key=lambda problem: (problem.url, problem.anchor or ""))
+
+
+class _LinkCheck:
+    """Collects the problems of links, each with the pages that have the link."""
+
+    def __init__(self, stored: StoredPages, inside: Callable[[str], bool], targets: _Targets) -> None:
+        self._stored = stored
+        self._inside = inside
+        self._targets = targets
+        self._problems: dict[str, Problem | None] = {}
+        """URL -> its problem; None: the link is good."""
+        self._fragments: dict[tuple[str, str], Problem] = {}
+        """URL and fragment -> the problem it is if the page has no such anchor."""
+        self._read: set[str] = set()
+        """The pages whose links were read in the archive."""
+
+    def problem_of(self, url: str) -> Problem | None:
+        if url not in self._problems:
+            self._problems[url] = self._targets.problem_of(url)
+        return self._problems[url]
+
+    def read_pages(self) -> None:
+        """Check the links of all archived pages and style sheets."""
+        for row in self._stored.rows():
+            if row["status"] != 200 or not _has_links(row) or not self._inside(row["url"]):
+                continue
+            document = self._stored.document(row)
+            if document is not None and document.refused is None:
+                self._read.add(row["url"])
+                self._add_links(document, row["url"])
+
+    def _add_links(self, document: Document, referrer: str) -> None:
+        links = _links_of(document)
+        for url in {url: None for url, _ in links}:
+            if problem := self.problem_of(url):
+                _add(problem, referrer)
+        for url, fragment in links:
             if fragment and not fragment.startswith(_ROUTES):
-                one = wanted.setdefault(
-                    (url, fragment), Problem(url, "anchor", 200, anchor=unquote(fragment))
-                )
-                _add(one, row["url"])
-    for url, referrer in _found_elsewhere(stored, crawl, inside):
-        if url in targets and referrer in read:
-            continue
-        if url not in targets:
-            targets[url] = links.judged(url)
-        if problem := targets[url]:
-            _add(problem, referrer)
-    broken = [problem for problem in targets.values() if problem is not None]
-    broken += _without_place(links, wanted, inside)
-    yield from sorted(broken, key=lambda problem: (problem.url, problem.anchor or ""))
+                missing = Problem(url, "anchor", 200, anchor=unquote(fragment))
+                _add(self._fragments.setdefault((url, fragment), missing), referrer)
+
+    def read_rows(self, crawl: str | None) -> None:
+        """Add URLs that the crawl found on pages that are not archived.
+
+        These are pages with noarchive or noindex, documents other than HTML, and `Link:` headers.
+        """
+        for row in self._stored.rows():
+            url, referrer = row["url"], row["referrer"]
+            is_problem = row["crawl"] == crawl and (row["state"] in BROKEN or row["state"] == "redirected")
+            if not is_problem or referrer is None or not self._inside(referrer):
+                continue
+            by = self._stored.get(referrer)
+            # the target of a redirect is not reported: the redirect is
+            if by is not None and by["state"] == "redirected":
+                continue
+            if url in self._problems and referrer in self._read:
+                continue
+            if problem := self.problem_of(url):
+                _add(problem, referrer)
+
+    def found(self) -> Iterator[Problem]:
+        """All problems, in any order."""
+        yield from (problem for problem in self._problems.values() if problem is not None)
+        by_url = groupby(sorted(self._fragments.items(), key=lambda item: item[0]), lambda item: item[0][0])
+        for url, wanted in by_url:
+            target, anchors = self._anchors_of(url)
+            for (_, fragment), problem in wanted:
+                problem.target = target
+                if anchors is not None and fragment not in anchors:
+                    yield problem
+
+    def _anchors_of(self, url: str) -> tuple[str | None, Anchors | None]:
+        """The page that a URL redirects to, if any, and its anchors; None where these are unknown."""
+        row = self._targets.page_of(url)
+        if row is None:
+            return None, None
+        target = row["url"] if row["url"] != url else None
+        # pages outside are cut off
+        is_page = row["status"] == 200 and is_html(row["mime_type"]) and self._inside(row["url"])
+        return target, self._targets.anchors(row) if is_page else None
 
 
 def write(found: Iterable[Problem]) -> Iterator[str]:
@@ -105,7 +160,7 @@ def write(found: Iterable[Problem]) -> Iterator[str]:
 
 
 def table(found: Iterable[Problem]) -> str:
-    """What a person reads: broken links with the pages on which they are, then how many there are of each kind."""
+    """A report for people: problems with their referrers, then a count of each kind."""
     lines: list[str] = []
     counts: Counter[str] = Counter()
     for problem in found:
@@ -113,7 +168,7 @@ def table(found: Iterable[Problem]) -> str:
         if problem.problem == "unchecked":
             continue
         place = f"#{problem.anchor}" if problem.anchor else ""
-        why = problem.error or (problem.status if problem.status != 200 else "no such place") or ""
+        why = problem.error or (problem.status if problem.status != 200 else "no such anchor") or ""
         target = f" -> {problem.target}" if problem.target else ""
         lines.append(f"{problem.problem:9} {problem.url}{place}{target}  ({why})")
         lines += [f"{'':9}   on {referrer}" for referrer in problem.referrers[:3]]
@@ -133,42 +188,24 @@ def _has_links(row: Row) -> bool:
     return is_html(row["mime_type"]) or row["mime_type"] == "text/css"
 
 
-def _found_elsewhere(
-    stored: StoredPages, crawl: str | None, inside: Callable[[str], bool]
-) -> Iterator[tuple[str, str]]:
-    """The URLs of a crawl that may be a problem, with the page where each was found first.
-
-    So those are told that no archived page has: pages that say noarchive or noindex, documents that are no HTML,
-    `Link:` headers. What a redirect led to is left out: it is the redirect that was found.
-    """
-    for row in stored.rows():
-        referrer = row["referrer"]
-        if row["crawl"] != crawl or not (row["state"] in BROKEN or row["state"] == "redirected"):
-            continue
-        if referrer is not None and inside(referrer):
-            by = stored.get(referrer)
-            if by is None or by["state"] != "redirected":
-                yield row["url"], referrer
-
-
-def _addresses(document: Document) -> dict[tuple[str, str], None]:
-    """What a page or a style sheet leads to or loads: URLs with the places in them that are meant, each once."""
+def _links_of(document: Document) -> dict[tuple[str, str], None]:
+    """The links and resources of a page or style sheet: unique URLs with their fragments, in order."""
     found: dict[tuple[str, str], None] = {}
     if is_html(document.mime_type):
         found = {(one.url, place(one.fragment)): None for one in references(document) if one.use != "named"}
     return found | {(url, ""): None for url in loaded(document)}
 
 
-class _Links:
-    """What has become of the URLs that links lead to."""
+class _Targets:
+    """The outcome of the URLs that links point to."""
 
     def __init__(self, stored: StoredPages, canonicalizer: Canonicalizer, lost: Mapping[str, str]) -> None:
-        self.stored = stored
+        self._stored = stored
         self._canonicalizer = canonicalizer
         self._lost = lost
 
-    def judged(self, url: str) -> Problem | None:
-        """What is wrong with a URL, followed through its redirects; None when it is good."""
+    def problem_of(self, url: str) -> Problem | None:
+        """The problem of a URL or of its redirects; None if there is none."""
         rows, last = self._hops(url)
         if last is not None:
             if (
@@ -183,27 +220,27 @@ class _Links:
             asked = not str(row["error"] or "").startswith(_NOT_ASKED)
             return Problem(url, row["state"] if asked else "unchecked", **facts)
         if row["state"] == "redirected":
-            return Problem(url, "broken", **(facts | {"error": "redirects without end, or to no URL"}))
+            return Problem(url, "broken", **(facts | {"error": "it redirects endlessly, or not to a URL"}))
         if target and first["status"] in _PERMANENT:
             return Problem(url, "redirect", first["status"], target=target)
         return None
 
-    def opened(self, url: str) -> Row | None:
-        """The page at whose places a URL's fragments lead; None where there is none, or a redirect has its own."""
+    def page_of(self, url: str) -> Row | None:
+        """The page that the fragment of a URL applies to; None if unknown, or if a redirect sets another fragment."""
         rows, last = self._hops(url)
-        if last is not None or any("#" in (self.stored.location(row) or "#") for row in rows[:-1]):
+        if last is not None or any("#" in (self._stored.location(row) or "#") for row in rows[:-1]):
             return None
         return rows[-1]
 
     def anchors(self, row: Row) -> Anchors | None:
-        """The places in a page; None where there may be others: cut off, simplified, refused or not in the archive."""
-        document = None if row["truncated"] else self.stored.document(row)
+        """The anchors of a page; None if it is truncated, simplified, refused or not in the archive."""
+        document = None if row["truncated"] else self._stored.document(row)
         if document is None or document.refused is not None or document.simplified:
             return None
         return Anchors(document)
 
     def _hops(self, url: str) -> tuple[list[Row], str | None]:
-        """The rows of a URL and of those it redirects to, and the one of them that has no row, if any."""
+        """The rows of a URL and its redirects, and the URL among them that has no row, if any."""
         rows: list[Row] = []
         while len(rows) <= _MOST_HOPS:
             if (row := self._row(url)) is None:
@@ -215,26 +252,8 @@ class _Links:
         return rows, None
 
     def _row(self, url: str) -> Row | None:
-        """The row of a URL, or of the same page under its canonical form."""
-        row = self.stored.get(url)
+        """The row of a URL or of its canonical form."""
+        row = self._stored.get(url)
         if row is None and (canonical := self._canonicalizer.canonical(url)) != url:
-            row = self.stored.get(canonical)
+            row = self._stored.get(canonical)
         return row
-
-
-def _without_place(
-    links: _Links, wanted: dict[tuple[str, str], Problem], inside: Callable[[str], bool]
-) -> Iterator[Problem]:
-    """Of the places in pages that links lead to, those that are not there; of pages outside, only the start is read."""
-    known: tuple[str, str | None, Anchors | None] | None = None
-    for (url, fragment), problem in sorted(wanted.items(), key=lambda item: item[0]):
-        if known is None or known[0] != url:
-            row = links.opened(url)
-            is_page = (
-                row is not None and row["status"] == 200 and is_html(row["mime_type"]) and inside(row["url"])
-            )
-            target = row["url"] if row is not None and row["url"] != url else None
-            known = (url, target, links.anchors(row) if row is not None and is_page else None)
-        _, problem.target, anchors = known
-        if anchors is not None and fragment not in anchors:
-            yield problem

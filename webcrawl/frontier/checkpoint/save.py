@@ -142,7 +142,7 @@ async def load(
             raise StoreError(f"the engine went away ({error}): run scrapy restore again") from error
         finally:
             with suppress(*UNAVAILABLE):
-                await importer.let_go()
+                await importer.release()
 
 
 async def _fill(importer: Importer, paths: Sequence[Path]) -> None:

@@ -302,7 +302,7 @@ def test_nothing_written_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_reading_what_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="no such file"):
+    with pytest.raises(StoreError, match="does not exist"):
         read_record(tmp_path / "none.warc.gz", 0, 10)
     with WarcWriter(tmp_path, "crawl", "x") as writer:
         place = writer.write(exchange("a"))

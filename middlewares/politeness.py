@@ -57,7 +57,7 @@ class PolitenessMiddleware(Pacer):
         # what a spider fetches by itself belongs to a page in work, which is to be finished
         own = tasks.leased(request) is None and not is_robots(request)
         try:
-            turn = await self._turns.take(host, to_the_end=own)
+            turn = await self._turns.take(host, during_shutdown=own)
         except (LeaseLost, Abandoned) as error:
             raise Postponed(str(error)) from error
         self._taken[request] = (host, turn)

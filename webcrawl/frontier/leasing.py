@@ -1,4 +1,4 @@
-"""Lease calls that lose no lease when a reply is lost.
+"""Leases hosts without losing any when a reply is lost.
 
 A worker numbers its lease calls in each shard, and the engine keeps what the last one gave. After a call without a
 reply, the worker asks for that again (regain.lua) before it leases more.

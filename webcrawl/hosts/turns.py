@@ -97,16 +97,18 @@ class Turns:
             finally:
                 await self._free.acquire()
 
-    async def take(self, host: str, *, to_the_end: bool = False) -> HostTurn:
+    async def take(self, host: str, *, during_shutdown: bool = False) -> HostTurn:
         """Waits until the host may be asked and takes the turn; call `give` afterwards.
 
-        Raises LeaseLost; after `abandon` raises Abandoned, except for requests that are waited for `to_the_end`.
+        Raises LeaseLost, and after `abandon` Abandoned; with `during_shutdown` it waits on.
         """
         place = self._place(host)
         with self.aside():
             await place.slots.acquire()
             try:
-                now = await self._until_allowed(host, place, asyncio.Event() if to_the_end else self.ending)
+                now = await self._until_allowed(
+                    host, place, asyncio.Event() if during_shutdown else self.ending
+                )
             except BaseException:
                 place.slots.release()
                 raise

@@ -1,4 +1,4 @@
-"""A worker's conversation with the engine: rounds of adding, reporting, leasing and heartbeats."""
+"""The loop of a worker. Each round sends heartbeats, adds discovered URLs, reports settled ones and leases hosts."""
 
 from __future__ import annotations
 

@@ -93,15 +93,15 @@ def test_at_the_end_who_waits_is_sent_away_and_who_is_on_the_way_goes_on() -> No
     run(crawl(), seconds=5)
 
 
-def test_what_belongs_to_a_page_in_work_is_waited_for_to_the_end() -> None:
+def test_what_belongs_to_a_page_in_work_is_waited_for_during_shutdown() -> None:
     turns = Turns(PolitenessConfig(delay=0.1))
 
     async def crawl() -> None:
         turns.give(HOST, await turns.take(HOST), Ok())
-        waiting = asyncio.create_task(turns.take(HOST, to_the_end=True))
+        waiting = asyncio.create_task(turns.take(HOST, during_shutdown=True))
         await asyncio.sleep(0.01)
         turns.abandon()
         turns.give(HOST, await waiting, Ok())
-        turns.give(HOST, await turns.take(HOST, to_the_end=True), Ok())
+        turns.give(HOST, await turns.take(HOST, during_shutdown=True), Ok())
 
     run(crawl())

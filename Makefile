@@ -80,7 +80,7 @@ bench-long: .venv/.dev ## Crawl 100,000 pages of a generated web: is memory flat
 	@$(BIN)/python -m benchmarks.long $(ARGS)
 
 bench-frontier: .venv/.dev ## Measure the frontier on one Valkey process; ARGS="--scale 0.1" makes it shorter
-	@$(BIN)/python benchmarks/frontier.py $(ARGS)
+	@$(BIN)/python -m benchmarks.frontier $(ARGS)
 
 bench-metadata: .venv/.dev ## Measure the metadata database; ARGS="--uri postgresql://crawler@/empty"
 	@$(BIN)/python -m benchmarks.metadata $(ARGS)

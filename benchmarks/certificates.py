@@ -1,4 +1,4 @@
-"""A certificate authority of our own, for servers on loopback."""
+"""A certificate authority for servers on loopback."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DAYS = 7
 
 
 def issue(folder: Path, addresses: Iterable[str]) -> None:
-    """Write ca.pem, key.pem and for each address ADDRESS.pem into the folder: ECDSA, as most of the web has now."""
+    """Writes ca.pem, key.pem and an ADDRESS.pem for each address. Keys are ECDSA, like most on the web."""
     authority, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     issuer = _name("webcrawl benchmark CA")
     builder = _builder(issuer, issuer, authority.public_key(), is_authority=True)

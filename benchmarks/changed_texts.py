@@ -1,7 +1,7 @@
-"""Real pages changed in known ways: which are still found by their SimHash, and which pages are taken for others.
+"""Near-duplicates among changed pages: how many are found by their SimHash, and how many pages are mistaken for others.
 
-The pages are documentation from Debian packages, in which many pages have much in common. Changes around the text are
-made in a page's markup, changes of the text in the text.
+The pages are documentation from Debian packages, which have much in common. Some changes are made to the markup around
+the text, others to the text.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def within_body(markup: str, start: str, end: str) -> str:
 
 
 def among_paragraphs(markup: str, pieces: list[str], chance: random.Random) -> str:
-    """Each piece behind some paragraph."""
+    """Inserts each piece after a paragraph."""
     ends = [match.end() for match in re.finditer("</p>", markup)] or [len(markup)]
     for place, piece in zip(sorted(chance.choices(ends, k=len(pieces)), reverse=True), pieces, strict=True):
         markup = markup[:place] + piece + markup[place:]
@@ -62,21 +62,21 @@ def among_paragraphs(markup: str, pieces: list[str], chance: random.Random) -> s
 
 
 def a_date(markup: str, chance: random.Random) -> str:
-    """The day of the last change, in the text."""
+    """Changes the date of the last update in the text."""
     return among_paragraphs(
         markup, [f"<p>Last updated on {chance.randint(1, 28)} March {chance.randint(1990, 2030)}</p>"], chance
     )
 
 
 def named_adverts(markup: str, chance: random.Random) -> str:
-    """Three of 25 words, as most are marked."""
+    """Three adverts of 25 words, marked as most adverts are."""
     return among_paragraphs(
         markup, [f"<div class='ad'>{some_words(25, chance)}</div>" for _ in range(3)], chance
     )
 
 
 def unnamed_adverts(markup: str, chance: random.Random) -> str:
-    """The same with nothing to tell them by."""
+    """The same adverts without any marks."""
     return among_paragraphs(markup, [f"<div>{some_words(25, chance)}</div>" for _ in range(3)], chance)
 
 
@@ -100,7 +100,7 @@ TEXT: dict[str, Make] = {
 
 
 def pages() -> Iterator[str]:
-    """Markup of pages. Those of old editions, all of which say that there is a new one, are left out."""
+    """The markup of pages, without those of old editions, which all have the same notice of a newer one."""
     for site in available():
         paths = [path for path in sorted(site.folder.rglob("*.html")) if "-edition" not in str(path)]
         for path in random.Random(1).sample(paths, min(len(paths), PAGES_OF_A_SITE)):
@@ -108,7 +108,7 @@ def pages() -> Iterator[str]:
 
 
 def texts(markup: str) -> tuple[str, str]:
-    """(main part, or all where none stands out; all text) of a page."""
+    """(main part, or all text if there is none; all text) of a page."""
     facts = describe(Document(markup.encode(), "text/html", "utf-8", "http://docs.example/"))
     return facts.main_text or facts.text, facts.text
 
@@ -161,7 +161,7 @@ def report_line(
     changed: tuple[Numbers, Numbers],
     of_length: list[npt.NDArray[np.bool_]],
 ) -> None:
-    """A changed page is found when it is near its original, and mistaken when it is near another page.
+    """A changed page is found if it is near its original, and mistaken if it is near another page.
 
     `known` and `changed` are SimHashes of the main parts and of all text.
     """

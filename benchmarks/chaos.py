@@ -1,13 +1,13 @@
-"""Crawl a local web while workers and the engine are killed and stopped, then judge by the log of that web.
+"""Crawls a local web while workers and the engine are killed and suspended, and judges by the log of that web.
 
     python -m benchmarks.chaos [--seconds 120] [--seed 1] [--workers 3] [--hosts 200]
                                [--engine server|everysec|embedded]
 
-Workers are killed (kill -9) and started again, stopped (SIGSTOP) for longer than a lease and let go on, and so is
-Valkey killed and started on its append-only file: a server of its own at REDIS_URL that syncs before it answers
-(`appendfsync always`), one that syncs once a second and loses what it had not synced, as in a power failure, or the
-embedded one. After `--seconds` the trouble ends and the crawl has to finish. Prints a table, or JSON; the exit status
-is 1 when a URL was lost, a host was asked too early or twice at once, or what was stored is not whole.
+Workers are killed (kill -9) and restarted, or suspended (SIGSTOP) for longer than a lease. Valkey is killed and
+restarted on its append-only file: a server at REDIS_URL that syncs before it answers (`appendfsync always`), one that
+syncs once a second and loses what it had not synced, as in a power failure, or the embedded one. After `--seconds` the
+disturbance ends and the crawl has to finish. Prints a table, or JSON. The exit status is 1 if a URL was lost, a host
+was asked too early or twice at once, or stored data is damaged.
 """
 
 from __future__ import annotations
@@ -24,58 +24,51 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from benchmarks.chaos_engines import ENGINES, ChaosEngine
 from benchmarks.chaos_verdict import Troubles, Verdict, judge
 from benchmarks.leases import Leases
+from benchmarks.tangled_web import SEEDS, tangled_web
 from tests.crawls import Crawl
-from tests.web import LocalWeb, Reply
+from tests.web import LocalWeb
 
 DELAY = 2.0
 LEASE_SECONDS = 4.0
 LEASE_URLS = 5
 FORGETTING_SECONDS = 2 * LEASE_SECONDS
-"""After a kill of an engine that forgets: until then a worker that was started meanwhile may ask where another does."""
+"""How long after a kill of a forgetting engine a newly started worker may ask the host of another one."""
 MOST_DEATHS = 100
-"""Of workers, under one URL: here it is never the page that kills them."""
+"""Deaths of workers for one URL; here pages are never the cause."""
 BYTES_IN_WORK = 100_000
-"""Pages here are small: in proportion to them what Scrapy's default is to pages of the web, about a hundred."""
+"""About a hundred of these small pages, as many as Scrapy's default allows of usual pages."""
 SHARDS = 16
-SEEDS = 20
 PACE = 0.6
-"""Share of the time that a host's pages take, at the least: the rest is lost to the trouble."""
+"""Minimum time to fetch a host's pages, as a share of the run; the rest is lost to disturbances."""
 STRIKES = ("kill", "kill", "kill", "engine", "engine", "pause", "pause")
 EVERY_SECONDS = 3.0
 START_SECONDS = 4.0
 END_SECONDS = 240.0
 AWAY = "no Valkey or Redis server"
-
-
-def tangled_web(dice: random.Random, web: LocalWeb, pages: int) -> set[str]:
-    """Publish `pages` pages that can all be reached from the first SEEDS ones; returns their URLs.
-
-    Most answer at once, some take up to half a second. No page's text is another's.
-    """
-    labels = sorted(web.sites)
-    places = [(labels[n % len(labels)], "/" if n < len(labels) else f"/p{n}.html") for n in range(pages)]
-    urls = [web.url(label, path) for label, path in places]
-    links = [[dice.choice(urls) for _ in range(dice.randrange(6))] for _ in urls]
-    for number in range(1, pages):
-        # from an early page: a chain of pages would be crawled one after the other
-        links[dice.randrange(number // 4 + 1)].append(urls[number])
-    for (label, path), url, targets in zip(places, urls, links, strict=True):
-        words = " ".join(f"{dice.getrandbits(40):08x}" for _ in range(60))
-        anchors = "".join(f'<a href="{target}">{target}</a>\n' for target in targets)
-        slow = dice.random() < 0.1
-        body = f"<title>{url}</title><p>{words}</p>{anchors}"
-        web.put(label, path, Reply(body, delay=dice.uniform(0, 0.5 if slow else 0.02)))
-    return set(urls)
+CRAWL: dict[str, Any] = {
+    "arguments": {"scope": "web"},
+    "tuned": {"lease_urls": LEASE_URLS},
+    "ALLOWED_NETWORKS": "127.0.0.0/8",
+    "CRAWL_ID": "chaos",
+    "DOWNLOAD_DELAY": DELAY,
+    "FRONTIER_LEASE_SECONDS": LEASE_SECONDS,
+    "FRONTIER_MAX_ATTEMPTS": MOST_DEATHS,
+    "FRONTIER_SHARDS": SHARDS,
+    "PROGRESS": "off",
+    "SCRAPER_SLOT_MAX_ACTIVE_SIZE": BYTES_IN_WORK,
+}
 
 
 @dataclass
 class Place:
-    """A worker, whatever process that is just now; none while it is down."""
+    """The place of a worker and its present process; None while it is down."""
 
     crawl: Crawl | None = None
     stopped: bool = False
@@ -83,14 +76,14 @@ class Place:
 
 
 class Chaos:
-    """What is done to a crawl of several workers, and counted. `start` starts one worker."""
+    """Disturbs a crawl of several workers and counts what it does. `start` starts one worker."""
 
     def __init__(
         self, dice: random.Random, engine: ChaosEngine, start: Callable[[], Crawl], workers: int
     ) -> None:
         self.troubles = Troubles()
         self.story: list[str] = []
-        """What was done when, on the clock of the web's log."""
+        """What was done and when, by the clock of the web's log."""
         self._dice = dice
         self._engine = engine
         self._leases = Leases(engine.url, SHARDS)
@@ -103,7 +96,7 @@ class Chaos:
         self._engine_is_down = False
 
     def run(self, seconds: float) -> bool:
-        """Make trouble for so long, or until the crawl is finished; then False if it does not finish in time."""
+        """Disturbs the crawl for `seconds`, or until it is finished. Returns False if it does not finish in time."""
         for place in self._places:
             place.crawl = self._start()
         begun = time.monotonic()
@@ -117,7 +110,7 @@ class Chaos:
         return self._all_ended()
 
     def end(self) -> None:
-        """Leave no process behind."""
+        """Kills all remaining workers."""
         for place in self._places:
             if place.crawl:
                 place.crawl.kill()
@@ -160,7 +153,7 @@ class Chaos:
         place.crawl = self._start()
         self._tell("start", place.crawl)
 
-    # --- the trouble ---
+    # --- disturbances ---
 
     def _strike(self) -> None:
         if self._calm:
@@ -218,14 +211,14 @@ class Chaos:
         self._engine_is_down = False
 
     def _count_leased(self, crawl: Crawl) -> None:
-        """What a worker held that is dead or asleep: as the engine says, or said when it was killed."""
+        """Counts the URLs that a killed or suspended worker held, as the engine knows or knew when it was killed."""
         if not self._engine_is_down:
             self._leases.look()
         self.troubles.leased += self._leases.of(crawl.process.pid)
 
 
 def write_story(folder: Path, story: list[str], web: LocalWeb) -> None:
-    """What was done, and the log of the web, in one order."""
+    """Writes what was done and the log of the web, in order of time."""
     told = [
         f"{hit.started:.3f} asked {hit.status} {web.url(hit.host, hit.path)} until {hit.finished:.3f}"
         for hit in web.log()
@@ -237,7 +230,7 @@ def write_story(folder: Path, story: list[str], web: LocalWeb) -> None:
 def run(
     folder: Path, *, seconds: float, seed: int = 1, workers: int = 3, hosts: int = 200, engine: str = "server"
 ) -> Verdict:
-    """The whole run, its files in `folder`."""
+    """Does the whole run, with its files in `folder`."""
     dice = random.Random(seed)
     labels = [f"127.0.{1 + n // 250}.{1 + n % 250}" for n in range(hosts)]
     data = folder / "data"
@@ -245,26 +238,7 @@ def run(
         expected = tangled_web(dice, web, pages=round(hosts * seconds * PACE / DELAY))
         seeds = [web.url(label) for label in sorted(labels)[:SEEDS]]
         server = ENGINES[engine](data, SHARDS)
-
-        def start() -> Crawl:
-            return Crawl.start(
-                "broad",
-                seeds,
-                folder=folder,
-                data_dir=data,
-                arguments={"scope": "web"},
-                ALLOWED_NETWORKS="127.0.0.0/8",
-                CRAWL_ID="chaos",
-                DOWNLOAD_DELAY=DELAY,
-                FRONTIER_LEASE_SECONDS=LEASE_SECONDS,
-                tuned={"lease_urls": LEASE_URLS},
-                FRONTIER_MAX_ATTEMPTS=MOST_DEATHS,
-                FRONTIER_SHARDS=SHARDS,
-                PROGRESS="off",
-                SCRAPER_SLOT_MAX_ACTIVE_SIZE=BYTES_IN_WORK,
-                **server.settings,
-            )
-
+        start = partial(Crawl.start, "broad", seeds, folder=folder, data_dir=data, **CRAWL, **server.settings)
         chaos = Chaos(dice, server, start, workers)
         try:
             finished = chaos.run(seconds)
@@ -290,7 +264,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seconds", type=float, default=120.0, help="how long there is trouble")
+    parser.add_argument("--seconds", type=float, default=120.0, help="duration of the disturbance")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--hosts", type=int, default=200)

@@ -1,4 +1,4 @@
-"""The Valkeys of a chaos run: how they are killed and revived, and what they remember."""
+"""The Valkey servers of a chaos run: how they are killed and restarted, and what they lose."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _LOOK_SECONDS = 0.02
 
 
 class Server:
-    """A Valkey at REDIS_URL that has on disk whatever it has answered."""
+    """A Valkey at REDIS_URL that has written to disk whatever it has acknowledged."""
 
     forgets = False
     fsync = "always"
 
     def __init__(self, folder: Path, shards: int) -> None:
-        # not in the data folder: a socket's path may have about 100 bytes only
+        # not in the data folder, because the path of a socket is limited to about 100 bytes
         self.folder = Path(tempfile.mkdtemp(prefix="chaos"))
         socket = self.folder / "socket"
         durable = {"appendonly": "yes", "appendfsync": self.fsync, "save": ""}
-        # one file, never begun anew: what was written when is to be told by its length
+        # one file that is never rewritten, so that its length shows when something was written
         durable["auto-aof-rewrite-percentage"] = "0"
         self._server = ValkeyServer(port=0, data_dir=self.folder, unix_socket_path=socket, config=durable)
         self._server.start()
@@ -50,7 +50,7 @@ class Server:
 
 
 class EverySecond(Server):
-    """One that syncs once a second, and forgets the whole last second when it is killed, as in a power failure."""
+    """A Valkey that syncs once a second and loses the last second when it is killed, as in a power failure."""
 
     forgets = True
     fsync = "everysec"
@@ -65,7 +65,7 @@ class EverySecond(Server):
     def kill(self) -> None:
         super().kill()
         synced = time.monotonic() - _SYNC_SECONDS
-        # at whatever byte that is: half a command at the end is cut away when the file is loaded
+        # at any byte: an incomplete command at the end is removed when the file is loaded
         length = max((length for at, length in self._lengths if at <= synced), default=0)
         os.truncate(self._log(), length or self._log().stat().st_size)
 
@@ -86,7 +86,7 @@ class EverySecond(Server):
 
 
 class Embedded:
-    """The Valkey of the data folder, which its keeper starts again."""
+    """The Valkey of the data folder, which its keeper restarts."""
 
     forgets = False
     settings: dict[str, str] = {}
@@ -100,7 +100,7 @@ class Embedded:
         os.kill(self._leases.server_process(), signal.SIGKILL)
 
     def revive(self) -> None:
-        """The keeper does."""
+        """Does nothing: the keeper restarts the server."""
         self._leases.wait_for_server(60)
 
     def end(self) -> None:

@@ -1,4 +1,4 @@
-"""What came of a crawl in trouble: by the log of the web, the rows, and the archive."""
+"""The verdict on a chaos run, from the log of the web, the rows and the archive."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ itself can only show a gap too long: a request is written down after it was sent
 
 @dataclass
 class Troubles:
-    """What was done to a crawl, and what its processes said to it."""
+    """What was done to a crawl, and what its processes printed."""
 
     seconds: float = 0.0
     worker_kills: int = 0
     engine_kills: int = 0
     pauses: int = 0
     engine_killed_at: list[float] = field(default_factory=list)
-    """On the clock of the web's log."""
+    """By the clock of the web's log."""
     leased: int = 0
-    """URLs held by workers at the moment when they were killed or stopped."""
+    """URLs held by workers when they were killed or suspended."""
     refused_starts: int = 0
-    """Workers that were started while the engine was away, and said so."""
+    """Workers that were started while the engine was down, and reported it."""
     left_early: int = 0
-    """Workers that ended as if the crawl were finished, and it was not."""
+    """Workers that ended before the crawl was finished."""
     crashes: list[str] = field(default_factory=list)
-    """Last words of workers that ended otherwise."""
+    """The last output of workers that ended otherwise."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,14 @@ class Politeness:
     at_once: int
     too_early: int
     excused: int
-    """Requests too early, or at once, where nobody could know better."""
+    """Early or concurrent requests while the leases could not be known."""
     shortest_gap: float
     examples: list[str]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """All that is told of a run."""
+    """The result of a run."""
 
     troubles: Troubles
     finished: bool
@@ -67,16 +67,16 @@ class Verdict:
     reports_refused: int
     fetched_twice: int
     most_again: int
-    """URLs that were in leases that ran out, at most: only these may be fetched again. -1 when nobody can tell."""
+    """The most URLs that were in expired leases: only these may be fetched again. -1 if unknown."""
     lost: list[str]
     politeness: Politeness
     rows_wrong: int
-    """Rows that are missing, not expected, or do not lead to their record."""
+    """Rows that are missing, unexpected, or do not lead to their record."""
     archive_faults: list[str]
     dead_letters: int
 
     def faults(self) -> list[str]:
-        """What is wrong; empty when all is well."""
+        """The faults of the run; empty if there are none."""
         checks = {
             "the crawl did not finish in time": not self.finished,
             "URLs were lost": bool(self.lost),
@@ -95,7 +95,7 @@ class Verdict:
         return json.dumps({**asdict(self), "faults": self.faults()}, indent=2)
 
     def table(self) -> str:
-        """For people, in Markdown."""
+        """The verdict as a Markdown table."""
         troubles, politeness = self.troubles, self.politeness
         rows: list[tuple[str, object]] = [
             ("seconds of trouble", troubles.seconds),
@@ -133,9 +133,9 @@ def judge(
     finished: bool,
     grace: float = 0.0,
 ) -> Verdict:
-    """Compare what is expected with what the web logged and what the crawl stored.
+    """Compares what is expected with what the web logged and what the crawl stored.
 
-    `grace`: seconds after a kill of the engine in which it may not know who has a host; 0 when it forgets nothing.
+    `grace`: seconds after a kill of the engine in which it may not know its leases; 0 if it loses nothing.
     """
     answered = Counter(
         web.url(hit.host, hit.path) for hit in web.log() if hit.path != "/robots.txt" and hit.status == 200
@@ -164,7 +164,7 @@ def judge(
 
 
 def politeness(log: Iterable[Hit], delay: float, excuses: Sequence[tuple[float, float]] = ()) -> Politeness:
-    """Judge a log, given in the order of the requests' starts; `excuses` are times from which to which all may be."""
+    """Judges a log sorted by the start of requests; `excuses` are periods in which requests may be early."""
     by_host: dict[str, list[Hit]] = {}
     for hit in log:
         by_host.setdefault(hit.host, []).append(hit)
@@ -193,7 +193,7 @@ def _rows(data_dir: Path) -> list[dict[str, Any]]:
 
 
 def _records(folder: Path) -> tuple[dict[tuple[str, int], str], list[str]]:
-    """Read every record to its end, digests checked: file and offset -> URL of the responses; what is broken."""
+    """Reads every record and checks digests: (file, offset) -> URL of the responses, and broken records."""
     places: dict[tuple[str, int], str] = {}
     faults = []
     for path in sorted(folder.rglob("*.warc.gz*")):
@@ -205,6 +205,6 @@ def _records(folder: Path) -> tuple[dict[tuple[str, int], str], list[str]]:
                     record.content_stream().read()
                     if record.rec_type == "response":
                         places[place] = record.rec_headers["WARC-Target-URI"]
-            except Exception as error:  # whatever is in the file: it is to be named
+            except Exception as error:  # any error in the file is reported
                 faults.append(f"{path.name}: {type(error).__name__}: {error}")
     return places, faults

@@ -1,12 +1,12 @@
-"""Crawl the same real pages with this project and with others, side by side in one run.
+"""Crawls the same real pages with this project and with others, side by side.
 
     make bench [ARGS="--only links,scrapy --webs http,many --repeat 5 --pages 500 --json FILE"]
 
-Needs Linux, nginx, and Debian's packages python3-doc, postgresql-doc-15 and rust-doc; what is not installed is left
-out. The contenders take turns, and each figure is the median of its runs: one a turn of each of the others, and one of
-ours before each of those, since a run of ours is short and a shared machine changes from minute to minute. CPU is user
-and system time of all processes, less what crawling a single page costs; the servers of the pages are not in it. Pages
-a second are counted by the server, from its first answer to its last.
+Needs Linux, nginx, and Debian's packages python3-doc, postgresql-doc-15 and rust-doc; missing packages are left
+out. The contenders take turns, and each figure is the median of its runs. In each turn every other contender runs once,
+and ours run before each of them, because our runs are short and a shared machine changes from minute to minute. CPU is
+user and system time of all processes, less that of crawling a single page; the web servers are not counted. Pages a
+second are counted by the web server, from its first answer to its last.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from benchmarks.served import WEBS, Web
 from benchmarks.sites import Site, available
 
 LIMIT_SECONDS = 300
-# who takes part in what by default: handshakes are a matter of the fetching alone
+# the default contenders of each web: TLS handshakes concern only fetching
 DEFAULT = {
     "http": list(CONTENDERS),
     "https": ["links", "full", "scrapy"],
@@ -38,7 +38,7 @@ DEFAULT = {
 
 
 def crawl(contender: Contender, web: Web, seeds: list[str], pages: int) -> Run:
-    """Run one crawl in an empty folder; the end of what it says is shown when it fails."""
+    """Runs one crawl in an empty folder; prints the end of its output if it fails."""
     home = Path(tempfile.mkdtemp(prefix="bench-"))
     web.forget()
     command = [sys.executable, str(ROOT / "benchmarks" / "measured.py"), *contender.server(home), "--"]
@@ -46,7 +46,7 @@ def crawl(contender: Contender, web: Web, seeds: list[str], pages: int) -> Run:
     with (home / "output").open("wb") as output:
         process = subprocess.Popen(
             command,
-            # Scrapy takes the project that the folder is in: that of the others is none
+            # Scrapy uses the project of the current folder; the other contenders have none
             cwd=home if contender.venv else ROOT,
             stdout=subprocess.PIPE,
             stderr=output,
@@ -76,14 +76,14 @@ def crawl(contender: Contender, web: Web, seeds: list[str], pages: int) -> Run:
 
 
 def in_turn(chosen: list[Contender]) -> list[Contender]:
-    """Who runs when in one turn: each of the others once, ours before each, so that both see the same minutes."""
+    """The order of runs in one turn: each of the others once, ours before each, so that both see the same minutes."""
     own = [contender for contender in chosen if not contender.venv]
     others = [contender for contender in chosen if contender.venv]
     return [one for other in others for one in (*own, other)] or own
 
 
 def take_turns(chosen: list[Contender], web: Web, repeat: int, pages: int) -> list[Result]:
-    """A turn after the other, so that what disturbs the machine disturbs all."""
+    """Runs turn after turn, so that a disturbance of the machine affects all contenders."""
     starts: dict[str, list[Run]] = {contender.name: [] for contender in chosen}
     runs: dict[str, list[Run]] = {contender.name: [] for contender in chosen}
     for turn in range(repeat):
@@ -126,7 +126,7 @@ def arguments() -> argparse.Namespace:
 
 
 def names(known: Collection[str]) -> Callable[[str], list[str]]:
-    """A type of argument: some of the known names, commas between."""
+    """A type of argument: some of the known names, separated by commas."""
 
     def parse(said: str) -> list[str]:
         if unknown := [name for name in said.split(",") if name not in known]:

@@ -1,7 +1,7 @@
-"""Who takes part in the side-by-side benchmark, and how each is started.
+"""The contenders of the side-by-side benchmark, and how each is started.
 
-All get the same seeds, the same number of requests at once, no delay between them, and obey robots.txt. Beyond that
-each runs with its own defaults.
+All get the same seeds and the same number of concurrent requests, have no delay, and obey robots.txt. Otherwise each
+runs with its own defaults.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ ROOT = Path(__file__).resolve().parent.parent
 VENVS = ROOT / ".bench"
 
 AT_ONCE = 64
-"""Requests under way at a time; Task says how many of them to one host."""
-# The same for all that are built on Scrapy.
+"""Concurrent requests; Task says how many of them to one host."""
+# The same for all contenders built on Scrapy.
 SCRAPY = {"CONCURRENT_REQUESTS": AT_ONCE, "DOWNLOAD_DELAY": 0, "ROBOTSTXT_OBEY": True}
-# Scrapy logs each page by default: nobody runs a large crawl so.
+# By default Scrapy logs each page, which is unusual for large crawls.
 QUIET = {"LOG_LEVEL": "INFO", "TELNETCONSOLE_ENABLED": False}
 
-# What the documentation of scrapy-redis says to set. The queue is in a Valkey that writes nothing to disk.
+# The settings that scrapy-redis documents. The queue is in a Valkey that writes nothing to disk.
 REDIS: dict[str, object] = {
     "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
     "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
 }
 
-# `full` is what a user gets: links, text, exact and near-duplicates, WARC with gzip, metadata. `links` stores nothing.
+# `full` has the default settings: links, text, duplicates, WARC with gzip, metadata. `links` stores nothing.
 FULL: dict[str, object] = {}
 LINKS: dict[str, object] = {
     "ITEM_PIPELINES": {
@@ -47,8 +47,9 @@ LINKS: dict[str, object] = {
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One crawl: from `seeds`, ended after `pages` when that is not 0, with at most `per_host` requests at a
-    time to one host, and with `home` as an empty folder of its own.
+    """One crawl from `seeds`, ended after `pages` unless that is 0.
+
+    At most `per_host` requests run at a time to one host. `home` is an empty folder of the task.
     """
 
     seeds: list[str]
@@ -63,7 +64,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """`command` makes the command line of a task; `venv` is the folder of VENVS that it needs, "" for our own."""
+    """`command` makes the command line of a task; `venv` is its folder in VENVS, "" for our own."""
 
     name: str
     title: str
@@ -72,7 +73,7 @@ class Contender:
     has_server: bool = False
 
     def server(self, home: Path) -> list[str]:
-        """What measured.py is told of the Valkey that it starts beside the contender: nothing written to disk."""
+        """The option by which measured.py starts a Valkey beside the contender that writes nothing to disk."""
         if not self.has_server:
             return []
         socket = str(home / "valkey.sock")
@@ -82,7 +83,7 @@ class Contender:
         ]
 
     def prepare(self) -> None:
-        """Make the venv with the pinned versions, unless it is there and up to date."""
+        """Creates the venv with the pinned versions, unless it is up to date."""
         if not self.venv:
             return
         folder, wanted = VENVS / self.venv, ROOT / "benchmarks" / "contenders" / f"{self.venv}.txt"
@@ -114,7 +115,7 @@ def options(settings: dict[str, object]) -> list[str]:
 def ours(settings: dict[str, object], workers: int = 1) -> Callable[[Task], list[str]]:
     def command(task: Task) -> list[str]:
         verb = ["workers", str(workers), "broad"] if workers > 1 else ["crawl", "broad"]
-        # links between addresses of this machine are refused unless the operator says otherwise
+        # links to loopback addresses are refused by default
         own = {
             "DATA_DIR": task.home / "data",
             "CRAWL_MAX_PAGES": task.pages,

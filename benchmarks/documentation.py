@@ -1,12 +1,12 @@
-"""Crawl real documentation behind nginx and compare with what its files say is reachable.
+"""Crawls real documentation behind nginx and compares the result with what is reachable in its files.
 
     python -m benchmarks.documentation [--kill worker|engine] [--workers N] [--times 3] [folder=/path/to/html ...]
 
-Needs nginx and, by default, Debian's packages python3-doc and postgresql-doc-15; each folder is a host of its own on
-loopback, and so is one of generated files of all types that are read, good ones and halves. `--kill` ends the crawl
-with SIGKILL several times on the way and starts it again; `engine` ends the embedded Valkey as well. Prints tables, the
-second one of types; the exit status is 1 when a page or file is missing, a good file was not readable, or pages were
-fetched more often than the kills explain.
+Needs nginx and, by default, Debian's packages python3-doc and postgresql-doc-15. Each folder is a host of its own on
+loopback, and so is a folder of generated files of all types that are read, complete and truncated. `--kill` kills the
+crawl several times (SIGKILL) and restarts it; `engine` also kills the embedded Valkey. Prints two tables, the second by
+type. The exit status is 1 if a page or file is missing, a valid file was not readable, or pages were fetched more often
+than the kills explain.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from tests.documents import mixed
 
 FOLDERS = ["/usr/share/doc/python3-doc/html", "/usr/share/doc/postgresql-doc-15/html"]
 PORT = 8099
-# the elements that lead to another page, as the `broad` spider reads them
+# the elements whose links the `broad` spider follows
 SOURCES = {"a": "href", "area": "href", "frame": "src", "iframe": "src"}
 RELATIONS = {"canonical", "next", "prev", "alternate"}
 
 
 class Links(HTMLParser):
-    """The addresses of a page, read without any of the crawler's code."""
+    """The addresses of a page, found without any code of the crawler."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class Links(HTMLParser):
 
 
 def reachable(start: str, folder: Path) -> set[str]:
-    """The URLs of HTML files that links lead to from the index page, computed from the files."""
+    """The URLs of HTML files that are reachable from the index page, computed from the files."""
     todo, found = [start], {start}
     while todo:
         url = todo.pop()
@@ -79,7 +79,7 @@ def file_of(url: str, folder: Path) -> Path:
 
 
 def write_mixed(folder: Path) -> dict[str, bool]:
-    """Files of every type below an index page that leads to all of them; which names are those of good ones."""
+    """Writes files of every type and an index page that links to them; returns the names of valid files."""
     folder.mkdir()
     good, cut = mixed()
     names = {}
@@ -95,7 +95,7 @@ def write_mixed(folder: Path) -> dict[str, bool]:
 
 @contextmanager
 def nginx(folders: list[Path], home: Path) -> Iterator[None]:
-    """nginx with one loopback address a folder, one access log a host."""
+    """Runs nginx with one loopback address for each folder and one access log for each host."""
     servers = "".join(
         f"server {{ listen 127.0.1.{place}:{PORT}; root {folder}; index index.html; "
         f"access_log {home}/{place}.log timed; }}\n"
@@ -126,7 +126,7 @@ def crawl(seeds: list[str], data: Path, workers: int) -> subprocess.Popen[bytes]
 
 
 def kill(process: subprocess.Popen[bytes], data: Path, engine: bool) -> int:
-    """End a crawl, and its engine, without warning; returns how many URLs were leased at that moment."""
+    """Kills a crawl and its engine; returns how many URLs were leased at that moment."""
     counts = subprocess.run(
         [sys.executable, "-m", "scrapy", "frontier", "--json", "-s", f"DATA_DIR={data}"], capture_output=True
     )
@@ -164,7 +164,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1)
     arguments = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="documentation-"))
-    home.chmod(0o755)  # nginx serves as somebody else
+    home.chmod(0o755)  # nginx runs as another user
     files = write_mixed(home / "mixed")
     folders = [*(Path(folder).resolve() for folder in arguments.folders), home / "mixed"]
     seeds = [f"http://127.0.1.{place}:{PORT}/index.html" for place in range(1, len(folders) + 1)]
@@ -183,7 +183,7 @@ def main() -> int:
 
 
 def report(home: Path, folders: list[Path], expected: set[str], leased: int) -> bool:
-    """Compare what was stored and what the server logged with what was expected."""
+    """Compares what was stored and what the server logged with what was expected."""
     rows = sqlite3.connect(home / "data" / "metadata.db")
     stored = [
         url for (url,) in rows.execute("select url from pages where status = 200 and mime_type = 'text/html'")
@@ -207,7 +207,7 @@ def report(home: Path, folders: list[Path], expected: set[str], leased: int) -> 
 
 
 def report_types(home: Path, files: dict[str, bool]) -> bool:
-    """What was read of each type; whether all files were fetched, and the good ones of them read."""
+    """What was read of each type; whether all files were fetched, and the valid ones read."""
     rows = sqlite3.connect(home / "data" / "metadata.db")
     query = "select url, details is not null and processing_error is null from pages where status = 200"
     read = dict(rows.execute(query))

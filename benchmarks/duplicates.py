@@ -1,9 +1,9 @@
-"""Near-duplicates: what the index of the engine costs and does, and how well texts are told apart.
+"""Near-duplicates: the cost of the index in the engine, and how well texts are distinguished.
 
 make bench-duplicates                        everything; the index with 10 million texts
 make bench-duplicates ARGS="--texts 1e6"     with a million
-make bench-duplicates ARGS="--only texts"    only what becomes of changed pages
-make bench-duplicates ARGS="--only main"     only the main part of pages, beside other tools where they are installed
+make bench-duplicates ARGS="--only texts"    only changed pages
+make bench-duplicates ARGS="--only main"     only the main part of pages, against other tools that are installed
 make bench-duplicates ARGS="--only index --json benchmarks/results/near-duplicates.json --page docs/benchmarks.md"
 """
 

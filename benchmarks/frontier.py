@@ -1,10 +1,10 @@
-"""Measure the frontier on one Valkey process: the embedded binary with the embedded engine's settings.
+"""Measures the frontier on one Valkey process: the embedded binary with the embedded engine's settings.
 
     make bench-frontier [ARGS="--scale 0.01 --only add --no-aof --json FILE"]
 
-Only the public verbs are used, by one client process over a unix socket. At full scale it takes a quarter of an hour,
-3 GB of memory and 5 GB of disk. Speeds are medians of five runs. Each bar is what the frontier is meant to reach; the
-exit status is 1 when a full run misses one.
+One client process uses only the public verbs, over a unix socket. At full scale it takes a quarter of an hour, 3 GB of
+memory and 5 GB of disk. Speeds are medians of five runs. Each bar is a target of the frontier; the exit status is 1 if
+a full run misses one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import math
 import os
 import platform
 import random
@@ -21,8 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,28 +29,32 @@ import hiredis
 import redis
 import uvloop
 
-from webcrawl.config import DEFAULTS
-from webcrawl.engine.client import Engine
-from webcrawl.engine.embedded import answers, server_binary, socket_path
-from webcrawl.engine.keeper import server_arguments
+from benchmarks.frontier_bench import (
+    BATCH,
+    SHARDS,
+    Bench,
+    Clock,
+    batches,
+    candidates,
+    finished,
+    fresh_bench,
+    host_of,
+)
+from webcrawl.engine.embedded import server_binary
 from webcrawl.engine.keys import Keys
-from webcrawl.frontier import Candidate, Crawl, Frontier, Lease, Report, Settlement
+from webcrawl.frontier import Candidate, Frontier, Report
 from webcrawl.frontier.tails import Tails
 
-SHARDS = 16
-BATCH = 2000
-"""URLs that one `add` carries: as many as a worker sends at once."""
-URL_LENGTH = 80
 LEASE_HOSTS, LEASE_URLS = 256, 20
-"""What one `lease` call asks for, as the settings of the crawler say."""
+"""Hosts and URLs of one `lease` call, as in the default settings."""
 IN_FLIGHT = 2
-"""Calls of `add` under way at once: the client prepares one while the server works on the other."""
+"""Concurrent calls of `add`: the client prepares one while the server processes the other."""
 RUNS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measure: its value, the bar it is held against, and what else is worth knowing."""
+    """One measure: its value, its target (`bar`), and a note."""
 
     name: str
     value: float
@@ -62,102 +64,8 @@ class Figure:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Bench:
-    """One empty server with a frontier on it. `scale` makes the counts smaller, never the shape of the work."""
-
-    engine: Engine
-    frontier: Frontier
-    crawl: Crawl
-    pid: int
-    scale: float
-
-    def scaled(self, number: int, least: int = 1) -> int:
-        return max(least, int(number * self.scale))
-
-    async def memory(self) -> int:
-        """Bytes in use by the server's data. What it frees in the background is waited for."""
-        while (await self.engine.client.info("memory"))["lazyfree_pending_objects"]:
-            await asyncio.sleep(0.05)
-        info = await self.engine.client.info("memory")
-        return int(info["used_memory"]) - int(info["mem_aof_buffer"]) - int(info["mem_clients_normal"])
-
-    async def drain(self) -> int:
-        """Lease and settle everything that is queued; returns how many URLs that were."""
-        drained = 0
-        while leases := await self.frontier.lease(4 * SHARDS, 100):
-            await self.frontier.settle_all([finished(lease) for lease in leases])
-            drained += sum(len(lease.urls) for lease in leases)
-        return drained
-
-
-def finished(lease: Lease) -> Report:
-    """All URLs of a lease are done, and the host may be asked again at once."""
-    return Report(lease, [Settlement(url.index) for url in lease.urls], pause=0.0)
-
-
-def host_of(number: int) -> str:
-    return f"https://www.site-{number:07}.example"
-
-
-def candidates(numbers: Iterable[int], hosts: int, together: int = 1) -> list[Candidate]:
-    """URLs of 80 characters; the same number is always the same URL. Of each `hosts` * `together` numbers in a row,
-    every host has as many: `together` of them next to each other.
-    """
-    made = []
-    for number in numbers:
-        host = host_of(number // together % hosts)
-        path = f"/articles/{number:012}/"
-        # a bijection of 64-bit numbers that looks like a hash, so that nothing is spent on computing one
-        fingerprint = (number + 1) * 0x9E3779B97F4A7C15 % 2**64
-        fingerprint = (fingerprint ^ fingerprint >> 29) * 0xBF58476D1CE4E5B9 % 2**64 - 2**63
-        made.append(Candidate(host, path.ljust(URL_LENGTH - len(host), "x"), fingerprint, depth=3))
-    return made
-
-
-def batches(total: int, size: int = BATCH) -> Iterator[range]:
-    for start in range(0, total, size):
-        yield range(start, min(start + size, total))
-
-
-@dataclass(slots=True)
-class Clock:
-    """Time and processor time, of the client and of the server, while work is being done."""
-
-    pid: int
-    seconds: float = 0.0
-    client: float = 0.0
-    server: float = 0.0
-
-    async def run(self, work: Awaitable[Any]) -> Any:
-        start = time.perf_counter(), time.process_time(), _cpu_seconds(self.pid)
-        result = await work
-        self.seconds += time.perf_counter() - start[0]
-        self.client += time.process_time() - start[1]
-        self.server += _cpu_seconds(self.pid) - start[2]
-        return result
-
-    def note(self, rates: list[float], urls: int) -> str:
-        client, server = (1e6 * seconds / urls for seconds in (self.client, self.server))
-        best = f"best run {max(rates):,.0f}; " if rates else ""
-        return f"{best}CPU a URL: client {client:.1f} us, server {server:.1f} us"
-
-
-def _cpu_seconds(pid: int) -> float:
-    """User and system time of another process."""
-    return time.clock_gettime(_cpu_clock(pid)) if sys.platform == "linux" else math.nan
-
-
-def _cpu_clock(pid: int) -> int:
-    # Linux: the processor clock of a process, as clock_getcpuclockid(3) makes it
-    return (~pid << 3) | 2
-
-
-# --- the measures ----------------------------------------------------------------------------------------------------
-
-
 async def add(bench: Bench) -> list[Figure]:
-    """Batches as the links of pages make them, 20 of a host, and such as only a list of hosts would make."""
+    """Batches like those of the links of pages, with 20 URLs a host, and batches with 2 URLs a host."""
     return [
         await _add(bench, 10, "add, 50% known, 20 URLs a host", 100_000),
         await _add(bench, 1, "add, 50% known, 2 URLs a host", 0),
@@ -168,7 +76,7 @@ async def _add(bench: Bench, together: int, name: str, bar: int) -> Figure:
     """Half of each batch was added in an earlier run, for the same hosts."""
     size, rates = bench.scaled(100_000, 10 * BATCH), []
     clock, numbers = Clock(bench.pid), random.Random(1)
-    first = size * RUNS * together  # of its own in each measure
+    first = size * RUNS * together  # different in each measure
     hosts = size // together
     for batch in batches(size):
         await bench.frontier.add(candidates((first + place for place in batch), hosts, together))
@@ -192,7 +100,7 @@ async def _send(frontier: Frontier, waiting: Iterator[list[Candidate]]) -> None:
 
 
 async def lease(bench: Bench) -> list[Figure]:
-    """Lease as a worker does, and settle all of it in one round trip."""
+    """Leases like a worker, and settles everything in one round trip."""
     clock, rates = Clock(bench.pid), []
     hosts = bench.scaled(10_000, LEASE_HOSTS)
     size = hosts * LEASE_URLS
@@ -210,9 +118,9 @@ async def lease(bench: Bench) -> list[Figure]:
 
 
 async def seen(bench: Bench) -> list[Figure]:
-    """What is left in memory when everything has been crawled."""
+    """The memory that remains when everything has been crawled."""
     total, hosts = bench.scaled(10_000_000, 20_000), 1000
-    # what hosts, counters and scripts cost is there before
+    # so that the cost of hosts, counters and scripts is not counted
     await bench.frontier.add(candidates(range(-hosts, 0), hosts))
     await bench.drain()
     before = await bench.memory()
@@ -225,7 +133,7 @@ async def seen(bench: Bench) -> list[Figure]:
 
 
 async def queued(bench: Bench) -> list[Figure]:
-    """Memory of queued URLs, their share of the seen set included."""
+    """The memory of queued URLs, including their share of the seen set."""
     hosts, figures = bench.scaled(1_000_000, 1000), []
     before = await bench.memory()
     for depth in range(1, 11):
@@ -239,7 +147,7 @@ async def queued(bench: Bench) -> list[Figure]:
 
 
 async def slowest_lease(bench: Bench) -> list[Figure]:
-    """The lease call with few hosts and with many, in turns, each on a crawl of its own."""
+    """The lease call with few hosts and with many, alternating, each on a crawl of its own."""
     sizes = (1000, bench.scaled(1_000_000, 10_000))
     frontiers = {size: Frontier(bench.engine, Keys(f"hosts{size}", SHARDS), "bench") for size in sizes}
     times: dict[int, list[float]] = {size: [] for size in sizes}
@@ -263,14 +171,14 @@ async def slowest_lease(bench: Bench) -> list[Figure]:
 
 
 async def long_queue(bench: Bench) -> list[Figure]:
-    """One host with very many URLs, which are added, then all fetched; its queue is continued in a folder."""
+    """One host with very many URLs, which are added and then all fetched; its queue continues in a folder."""
     total, added, refilled = bench.scaled(2_000_000, 50_000), Clock(bench.pid), Clock(bench.pid)
     with tempfile.TemporaryDirectory(prefix="bench") as folder:
         tails = Tails(bench.engine, bench.frontier.keys, bench.crawl, Path(folder).as_uri())
         shards = [bench.frontier.keys.shard(host_of(0))]
         before = await bench.memory()
         for batch in batches(total):
-            # nothing is weighed but the queue
+            # so that only the queue is measured
             await bench.frontier.add([replace(one, fingerprint=None) for one in candidates(batch, 1)])
             await added.run(_serve(tails, shards))
         held, on_disk = await bench.memory() - before, _size_of(Path(folder))
@@ -291,7 +199,7 @@ def _rate(name: str, urls: int, clock: Clock) -> Figure:
 
 
 async def _serve(tails: Tails, shards: Sequence[int]) -> None:
-    """Do all there is to do now."""
+    """Does all spills and refills that are due."""
     while work := [plan for plan in await tails.plan(shards) if plan]:
         for plan in work:
             await tails.carry_out(plan)
@@ -311,31 +219,6 @@ MEASURES: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
 }
 
 
-# --- the server and the report ---------------------------------------------------------------------------------------
-
-
-@asynccontextmanager
-async def fresh_bench(scale: float, *, aof: bool) -> AsyncIterator[Bench]:
-    """An empty server, ended afterwards, and a frontier on it."""
-    with tempfile.TemporaryDirectory(prefix="bench") as name:
-        folder = Path(name)
-        arguments = [*server_arguments(folder, server_binary()), "--appendonly", "yes" if aof else "no"]
-        server = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        engine = Engine(f"unix://{socket_path(folder)}")
-        try:
-            while not answers(socket_path(folder)):
-                assert server.poll() is None, (folder / "valkey.log").read_text()
-                await asyncio.sleep(0.01)
-            keys = Keys("bench", SHARDS)
-            crawl = Crawl(engine, keys, "bench")
-            await crawl.configure(DEFAULTS["FRONTIER_HOT_URLS"], DEFAULTS["FRONTIER_ORDER"])
-            yield Bench(engine, Frontier(engine, keys, "bench"), crawl, server.pid, scale)
-        finally:
-            await engine.close()
-            server.kill()
-            server.wait()
-
-
 async def measure(names: Sequence[str], scale: float, *, aof: bool) -> list[Figure]:
     figures = []
     for name in names:
@@ -347,7 +230,7 @@ async def measure(names: Sequence[str], scale: float, *, aof: bool) -> list[Figu
 
 
 def machine(scale: float, *, aof: bool) -> dict[str, Any]:
-    """Where the figures are from."""
+    """The machine and versions of the run."""
     model = platform.processor() or platform.machine()
     if (cpus := Path("/proc/cpuinfo")).exists():
         lines = [line for line in cpus.read_text().splitlines() if line.startswith("model name")]
@@ -368,7 +251,7 @@ def machine(scale: float, *, aof: bool) -> dict[str, Any]:
 
 
 def row(figure: Figure) -> str:
-    """A line of the table for people."""
+    """A line of the printed table."""
     value = f"{figure.value:,.0f}" if figure.value >= 1000 else f"{figure.value:.2f}"
     bar = figure.bar if figure.good else f"{figure.bar}: MISSED"
     return f"| {figure.name:<42} | {value:>8} {figure.unit:<6} | {bar:<24} | {figure.note:<68} |"

@@ -1,4 +1,4 @@
-"""What the engine says of a crawl's leases: read from outside, while the crawl runs."""
+"""The leases of a crawl, read from the engine while the crawl runs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Leases:
         self._leased: Counter[str] = Counter()
 
     def look(self) -> None:
-        """See who holds how many URLs at this moment."""
+        """Records which worker holds how many URLs now."""
         self._leased.clear()
         for shard in range(self._keys.shards):
             prefix = self._keys.queue(shard)[0]
             for host in self._client.zrange(f"{prefix}leases", 0, -1):
                 lease = self._client.hgetall(f"{prefix}lease:{host.decode()}")
-                if lease:  # it may have ended since
+                if lease:  # it may have ended meanwhile
                     # host, process and a random part
                     process = lease[b"worker"].decode().split(":")[-2]
                     self._leased[process] += sum(name.isdigit() for name in lease)
@@ -45,12 +45,12 @@ class Leases:
         return dict(found)
 
     def open_urls(self) -> int:
-        """URLs that are still to be fetched."""
+        """The number of URLs that are still to be fetched."""
         figures = self.figures()
         return sum(figures.get(name, 0) for name in ("queued", "leased", "later"))
 
     def wait_for_server(self, seconds: float) -> None:
-        """Until it answers; raises TimeoutError."""
+        """Waits until the server answers; raises TimeoutError."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             try:

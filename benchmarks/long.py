@@ -1,9 +1,9 @@
-"""A long crawl of a generated web of very many hosts: does memory stay flat, and the pace the same?
+"""A long crawl of a generated web of very many hosts: do memory and pace stay the same?
 
     make bench-long [ARGS="--pages 100000 --hosts 300000 --every 5000 --json FILE"]
 
-One worker with its embedded engine, all pipelines, and the delay of a second that is the default: only a crawler that
-keeps very many hosts going at once is fast on this web. The exit status is 1 when, after the warm-up, the worker's
+One worker with its embedded engine, all pipelines and the default delay of a second. On this web, a crawler is fast
+only if it fetches from very many hosts at once. The exit status is 1 if, after the warm-up, the worker's
 memory grew by more than a fifth or the pace fell by more than a quarter.
 """
 
@@ -41,8 +41,9 @@ SILENCE_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """How the crawl was after so many pages: seconds since the first, memory in MB; pace, and CPU in ms a page of all
-    processes, since the point before.
+    """The crawl after a number of pages.
+
+    Seconds since the first page and memory in MB; pace, and CPU of all processes in ms a page, since the point before.
     """
 
     pages: int
@@ -55,7 +56,7 @@ class Point:
 
 
 class Ports(NamedTuple):
-    """Of the generated web and of its name server."""
+    """The ports of the generated web and of its name server."""
 
     web: int
     names: int
@@ -119,7 +120,7 @@ def crawl(home: Path, ports: Ports, pages: int, settings: dict[str, object]) -> 
 
 
 def watch(process: subprocess.Popen[bytes], ports: Ports, every: int) -> Iterator[Point]:
-    """A point whenever `every` pages more were served, until the crawl ends or asks for none any more."""
+    """Yields a point whenever `every` more pages were served, until the crawl ends or stops requesting."""
     begun = last = moved = spent = 0.0
     seen = marked = 0
     while process.poll() is None:
@@ -145,13 +146,13 @@ def watch(process: subprocess.Popen[bytes], ports: Ports, every: int) -> Iterato
 
 
 def state(home: Path) -> str:
-    """What the frontier holds."""
+    """The counts of the frontier."""
     command = [sys.executable, "-m", "scrapy", "frontier", "--json", "-s", f"DATA_DIR={home / 'data'}"]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60).stdout
 
 
 def verdict(points: Sequence[Point]) -> list[str]:
-    """What was not as it should be, from the points after the warm-up."""
+    """The faults in the points after the warm-up."""
     total = points[-1].pages if points else 0
     warm = [point for point in points if point.pages >= WARM_UP * total]
     if len(warm) < 4:

@@ -1,7 +1,7 @@
-"""How well the main part of pages is found, beside what other tools take for it, where they are installed.
+"""How well the main part of pages is found, compared with other tools that are installed.
 
-The pages are documentation from Debian packages, of which it is known where the text is. They are read as they are;
-with all marks taken away (`main`, `nav`, roles, classes), so that only words and links tell; and put into templates.
+The pages are documentation from Debian packages, whose text is known. They are read as they are; without any marks
+(`main`, `nav`, roles, classes), so that only words and links remain; and inside templates.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main_part(markup: str) -> str:
 
 
 def others() -> dict[str, Extract]:
-    """What is installed of other tools."""
+    """The other tools that are installed."""
     found: dict[str, Extract] = {}
     try:
         import trafilatura
@@ -67,7 +67,7 @@ def all_text(markup: str) -> str:
 
 
 def without_marks(markup: str) -> str:
-    """Nothing left that tells what an element is for."""
+    """Removes everything that tells what an element is for."""
     markup = re.sub(r"<(/?)(?:main|nav|article|aside|header|footer|section)\b", r"<\1div", markup)
     return re.sub(r"""\s(?:role|class|id|itemprop)=(?:"[^"]*"|'[^']*'|[^\s>]*)""", "", markup)
 

@@ -1,9 +1,9 @@
-"""Run a command, wait until it and everything that it left behind have ended, and print what that cost as JSON.
+"""Runs a command, waits until it and all its descendants have ended, and prints their cost as JSON.
 
     python measured.py [--socket PATH] [--server COMMAND...] -- COMMAND...
 
-`--server` runs beside the command and is ended after it; its unix socket is waited for. Linux alone tells a process
-of the end of its grandchildren (PR_SET_CHILD_SUBREAPER), so that an engine that outlives its crawl is counted exactly.
+`--server` runs beside the command and is ended after it; its unix socket is awaited first. Linux alone reports the end
+of grandchildren (PR_SET_CHILD_SUBREAPER), so an engine that outlives its crawl is counted exactly.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ ENGINES = ("valkey-server", "redis-server")
 
 
 class Memory(threading.Thread):
-    """Looks at the resident memory of this process's descendants; keeps the highest sums, in KiB.
+    """Samples the resident memory of this process's descendants and keeps the highest sums, in KiB.
 
-    What wait4() tells of memory is no use: a process that was forked inherits its parent's peak.
+    The memory that wait4() reports is of no use: a forked process inherits its parent's peak.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Process(NamedTuple):
 
 
 def tree(root: int) -> dict[int, Process]:
-    """A process and all below it, by their ids."""
+    """A process and all its descendants, by id."""
     parents, all_there = {}, {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -88,7 +88,7 @@ def start_server(command: list[str], socket: Path) -> subprocess.Popen[bytes]:
 
 
 def measured(command: list[str], server: subprocess.Popen[bytes] | None) -> dict[str, float]:
-    """CPU: `crawler` is the command with those children that it waited for, `engine` whatever else there was."""
+    """CPU: `crawler` is the command with the children that it waited for, `engine` all other processes."""
     started = time.monotonic()
     crawler = subprocess.Popen(command, stdout=sys.stderr)
     memory = Memory()

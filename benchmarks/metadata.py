@@ -1,4 +1,4 @@
-"""The metadata database: page upserts, re-fetches with their history, random reads; SQLite, and PostgreSQL at a URI.
+"""The metadata database: upserts, repeated fetches with history, random reads; in SQLite, and in PostgreSQL at a URI.
 
 make bench-metadata ARGS="--uri postgresql://crawler@/crawl"
 """
@@ -53,7 +53,7 @@ def row(number: int, visit: int) -> dict[str, Any]:
 
 
 class Rate(NamedTuple):
-    """How many a second, and microseconds of CPU for one, in this process."""
+    """Operations a second, and microseconds of CPU in this process for each."""
 
     each_second: float
     cpu: float
@@ -71,7 +71,7 @@ def write(metadata: Metadata, rows: list[dict[str, Any]]) -> None:
 
 
 def measure(uri: str, count: int, reads: int) -> dict[str, Rate]:
-    """What is measured, by its name: see `BARS`."""
+    """The rates, by the names in `BARS`."""
     dice = random.Random(1)
     figures = {}
     with Metadata(uri) as metadata:

@@ -1,4 +1,4 @@
-"""The index of near-duplicates with many texts: bytes each, and lookups a second of one client and of two.
+"""The index of near-duplicates with many texts: bytes a text, and lookups a second of one client and of two.
 
 Run by benchmarks/duplicates.py.
 """
@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import uvloop
 
-from benchmarks.frontier import Bench, _cpu_seconds, fresh_bench
+from benchmarks.frontier_bench import Bench, _cpu_seconds, fresh_bench
 from benchmarks.report import machine, put_between, put_figures
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
@@ -30,7 +30,7 @@ BEGIN, END = "<!-- bench-duplicates writes from here -->", "<!-- bench-duplicate
 KEYS = Keys("duplicates", 16)
 BLOCKS, BLOCK_BITS = 4, 16
 ROUNDS = 8
-"""In so many steps the blocks grow: a string that is appended to takes more memory than one written at once."""
+"""The blocks grow in this number of steps, because a string that is appended to takes more memory."""
 LOOKED_UP = 20_000
 """Texts, by each client."""
 AT_ONCE = 64
@@ -40,12 +40,12 @@ TOGETHER = 100_000
 
 
 def url_of(number: int) -> str:
-    """80 characters."""
+    """A URL of 80 characters."""
     return f"https://www.site-{number % 99_991:05d}.example.org/section/of-it/page-{number:010d}/index.html"
 
 
 async def fill(bench: Bench, simhashes: npt.NDArray[np.uint64]) -> None:
-    """What the index leaves in the engine after as many texts of which none is near another one."""
+    """Fills the engine as if it had indexed this number of texts, none of them near another."""
     entries = np.zeros((len(simhashes), ENTRY), np.uint8)
     entries[:, :8] = simhashes.astype(">u8").view(np.uint8).reshape(-1, 8)
     for start in range(0, len(entries), TOGETHER):
@@ -68,7 +68,7 @@ async def fill(bench: Bench, simhashes: npt.NDArray[np.uint64]) -> None:
 async def append(
     bench: Bench, number: int, simhashes: npt.NDArray[np.uint64], entries: npt.NDArray[np.uint8]
 ) -> None:
-    """Put texts into their block of this number."""
+    """Puts texts into the block with this number."""
     blocks = (simhashes >> np.uint64(number * BLOCK_BITS)) & np.uint64(2**BLOCK_BITS - 1)
     order = np.argsort(blocks, kind="stable")
     found, starts = np.unique(blocks[order], return_index=True)
@@ -83,7 +83,7 @@ async def append(
 
 @dataclass(frozen=True, slots=True)
 class Lookups:
-    """What looking up and remembering texts came to: CPU in microseconds for one text."""
+    """The cost of looking up and adding texts: CPU in microseconds a text."""
 
     texts: str
     clients: int
@@ -94,7 +94,7 @@ class Lookups:
 
 
 def client(url: str, name: str, texts: Sequence[int], start: Any, told: Any) -> None:
-    """A process that asks for texts as a busy worker does; tells when it began and ended, its CPU, what it found."""
+    """A process that looks up texts like a busy worker; reports when it began and ended, its CPU, and what it found."""
 
     async def look_up() -> int:
         engine, waiting = Engine(url), iter(enumerate(texts))
@@ -118,7 +118,7 @@ def client(url: str, name: str, texts: Sequence[int], start: Any, told: Any) -> 
 
 
 def look_up(url: str, pid: int, name: str, texts: Sequence[Sequence[int]]) -> Lookups:
-    """Each of these by a client of its own, at the same time."""
+    """Looks up each list in a client of its own, all at the same time."""
     context = multiprocessing.get_context("spawn")
     start, told = context.Barrier(len(texts) + 1), context.Queue()
     clients = [
@@ -141,7 +141,7 @@ def look_up(url: str, pid: int, name: str, texts: Sequence[Sequence[int]]) -> Lo
 
 
 async def measure(count: int) -> tuple[float, list[Lookups]]:
-    """Bytes of each of so many texts, and what looking up among them comes to."""
+    """Bytes a text for this number of texts, and the cost of lookups among them."""
     simhashes = np.random.default_rng(1).integers(0, 2**64, count, np.uint64)
     dice, figures = random.Random(1), []
     async with fresh_bench(1.0, aof=False) as bench:
@@ -158,12 +158,12 @@ async def measure(count: int) -> tuple[float, list[Lookups]]:
 
 
 def changed(simhash: int, dice: random.Random) -> int:
-    """One that differs in three bits."""
+    """A SimHash that differs in three bits."""
     return simhash ^ sum(1 << bit for bit in dice.sample(range(64), 3))
 
 
 def table(count: int, each: float, figures: Sequence[Lookups], date: str, load: float) -> str:
-    """For docs/benchmarks.md."""
+    """The table of docs/benchmarks.md."""
     on = machine()
     lines = [
         f"Measured on {date}: {on['cpu']}, {on['cores']} cores, {on['system']}, load {load:.1f} before.",
@@ -181,7 +181,7 @@ def table(count: int, each: float, figures: Sequence[Lookups], date: str, load: 
 
 
 def report_index(count: int, file: Path | None = None, page: Path | None = None) -> None:
-    """Prints the figures, and writes them as JSON into a file, as a table into a page between its two marks."""
+    """Prints the figures, writes them as JSON to a file, and as a table between the two marks of a page."""
     load, date = os.getloadavg()[0], f"{datetime.now(UTC):%Y-%m-%d}"
     each, figures = uvloop.run(measure(count))
     told = table(count, each, figures, date, load)

@@ -1,4 +1,4 @@
-"""Each part of the work on a page by itself: what pytest-benchmark measures, as JSON and as a table.
+"""Each part of the work on a page by itself: the results of pytest-benchmark as JSON and as a table.
 
 make bench-micro [ARGS="-k links --json FILE --page FILE"]
 """
@@ -22,7 +22,7 @@ BEGIN, END = "<!-- bench-micro writes from here -->", "<!-- bench-micro writes t
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part: what is measured, and milliseconds of so many rounds."""
+    """One part: what is measured, and milliseconds over a number of rounds."""
 
     name: str
     what: str
@@ -32,10 +32,10 @@ class Part:
 
 
 def measured(chosen: str) -> list[Part]:
-    """Runs those whose names match; pytest shows its own table meanwhile."""
+    """Runs the parts whose names match; pytest prints its own table meanwhile."""
     with tempfile.TemporaryDirectory(prefix="bench-micro-") as home:
         file = Path(home) / "figures.json"
-        # the project's own options for pytest are for tests
+        # the project's options for pytest are meant for tests
         command = [
             sys.executable,
             "-m",
@@ -62,7 +62,7 @@ def measured(chosen: str) -> list[Part]:
 
 
 def table(parts: list[Part]) -> str:
-    """Markdown, one line a part."""
+    """A Markdown table, one line a part."""
     lines = ["| part | what | best, ms | median, ms | rounds |", "|---|---|---:|---:|---:|"]
     for one in parts:
         lines.append(f"| {one.name} | {one.what} | {one.best:.3g} | {one.median:.3g} | {one.rounds:,} |")

@@ -1,4 +1,4 @@
-"""A crawl of a local web is packed as WACZ and read by others: py-wacz, cdxj-indexer, and pywb, which replays it.
+"""Packs a crawl of a local web as WACZ and has it read by py-wacz, cdxj-indexer and pywb, which replays it.
 
 make replay
 """
@@ -27,7 +27,7 @@ START_SECONDS = 60.0
 
 
 def main() -> int:
-    """0 when all of them agree."""
+    """Returns 0 if all of them agree."""
     Contender("replay", "pywb, py-wacz and cdxj-indexer", lambda task: [], venv="replay").prepare()
     with tempfile.TemporaryDirectory() as name, LocalWeb(*SITES) as web:
         folder = Path(name)
@@ -55,7 +55,7 @@ def run(*words: str | Path, folder: Path = ROOT) -> str:
 
 
 def compare_indexes(folder: Path) -> None:
-    """Line by line; what has no media type we call unk, as pywb does."""
+    """Compares line by line; a missing media type counts as unk, as in pywb."""
     for warc in folder.glob("*.warc.gz"):
         ours = [fields(line) for line in warc.with_name(f"{warc.name[:-8]}.cdxj").read_text().splitlines()]
         theirs = [fields(line) for line in run(TOOLS / "cdxj-indexer", "-s", warc).splitlines()]
@@ -71,7 +71,7 @@ def fields(line: str) -> tuple[str, str, dict[str, str]]:
 
 
 def replay(folder: Path, wacz: Path, web: LocalWeb) -> int:
-    """How many pages pywb gives back as they were served; SystemExit when one is another."""
+    """The number of pages that pywb returns as they were served; SystemExit if one differs."""
     run(TOOLS / "wb-manager", "init", "crawl", folder=folder)
     run(TOOLS / "wb-manager", "add", "--unpack-wacz", "crawl", wacz, folder=folder)
     pages = {url: body for url in set(web.urls()) if (body := served(web, url)) is not None}
@@ -83,7 +83,7 @@ def replay(folder: Path, wacz: Path, web: LocalWeb) -> int:
 
 
 def served(web: LocalWeb, url: str) -> bytes | None:
-    """The body of a page; None for one that is no plain answer."""
+    """The body of a page; None unless it is a plain response."""
     site = next(site for site in SITES if url.startswith(web.host(site)))
     page = web.sites[site].get(url.removeprefix(web.host(site)))
     if isinstance(page, Reply):
@@ -93,7 +93,7 @@ def served(web: LocalWeb, url: str) -> bytes | None:
 
 @contextmanager
 def wayback(folder: Path) -> Iterator[Callable[[str], bytes]]:
-    """pywb at work; what it replays of a URL, without the links that it rewrites for browsers."""
+    """Runs pywb; yields a function that returns what it replays of a URL, without the links that it rewrites."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     words = [TOOLS / "wayback", "-p", str(port), "-b", "127.0.0.1"]

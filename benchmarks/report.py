@@ -1,4 +1,4 @@
-"""What the side-by-side benchmark measured: medians, tables, and whether the bars are reached."""
+"""The results of the side-by-side benchmark: medians, tables, and whether the targets are reached."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def result(name: str, title: str, starts: list[Run], runs: list[Run]) -> Result:
 
 
 def table(results: list[Result]) -> str:
-    """Markdown, one line a contender."""
+    """A Markdown table, one line a contender."""
     lines = [
         "| contender | pages/s | CPU ms a page | of it Valkey | peak MB | Valkey MB "
         "| pages | KB a page | links a page | runs |",
@@ -87,7 +87,7 @@ def table(results: list[Result]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What `ours` is meant to reach on a web: a ratio of pages/s to another's at least, or CPU at most.
+    """The target of `ours` on a web: at least a ratio of pages/s to another's, or at most an amount of CPU.
 
     CPU is in ms a page, or, with `other`, a ratio to the other's.
     """
@@ -99,7 +99,7 @@ class Bar:
     limit: float
 
     def told(self, measured: Mapping[tuple[str, str], Result]) -> list[str] | None:
-        """A line of the table; None when one of the two did not run."""
+        """A line of the table; None if one of the two did not run."""
         ours, other = measured.get((self.web, self.ours)), measured.get((self.web, self.other))
         if ours is None or (self.other and other is None):
             return None
@@ -130,7 +130,7 @@ BARS = [
 
 
 def bars(webs: Mapping[str, list[Result]]) -> str:
-    """Markdown: each bar, what was measured, and by how much less CPU the pages were got."""
+    """A Markdown table: each target, what was measured, and the ratio of CPU."""
     measured = {(web, one.name): one for web, results in webs.items() for one in results}
     lines = [told for bar in BARS if (told := bar.told(measured))]
     if not lines:
@@ -140,7 +140,7 @@ def bars(webs: Mapping[str, list[Result]]) -> str:
 
 
 def machine() -> dict[str, str | int]:
-    """What the figures depend on."""
+    """The properties of the machine on which the figures depend."""
     model, memory = platform.processor() or platform.machine(), 0
     if (cpus := Path("/proc/cpuinfo")).exists():
         names = [line for line in cpus.read_text().splitlines() if line.startswith("model name")]
@@ -162,17 +162,17 @@ def named_machine() -> str:
 
 
 def measured_on(date: str) -> str:
-    """How a page says when and where figures come from."""
+    """When and where the figures were measured, as a sentence for a page."""
     return f"Measured on {date}: {named_machine()}"
 
 
 def put_figures(file: Path, date: str, **figures: object) -> None:
-    """Write figures as JSON, with the day and the machine."""
+    """Writes figures as JSON, with the day and the machine."""
     file.write_text(json.dumps({"date": date, "machine": machine(), **figures}, indent=1) + "\n")
 
 
 def page_with(begin: str) -> Callable[[str], Path]:
-    """A type of argument: a page that has this mark, which is told before an hour's work and not after it."""
+    """A type of argument: a page that has this mark. It is checked before an hour of work, not after it."""
 
     def parse(said: str) -> Path:
         page = Path(said)
@@ -184,14 +184,14 @@ def page_with(begin: str) -> Callable[[str], Path]:
 
 
 def put_between(page: Path, begin: str, end: str, text: str) -> None:
-    """Write `text` into a Markdown page instead of what is between two marks."""
+    """Replaces the text between two marks of a Markdown page."""
     before, _, rest = page.read_text().partition(begin)
     after = rest.partition(end)[2]
     page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}")
 
 
 def markdown(webs: Mapping[str, list[Result]], date: str) -> str:
-    """Everything, for docs/benchmarks.md."""
+    """All tables, for docs/benchmarks.md."""
     parts = [f"{measured_on(date)}; medians of the runs. The web server shares these cores."]
     for web, results in webs.items():
         parts += [f"### {WEBS[web]}", table(results)]
@@ -201,7 +201,7 @@ def markdown(webs: Mapping[str, list[Result]], date: str) -> str:
 
 
 def write(webs: Mapping[str, list[Result]], date: str, file: Path | None, page: Path | None) -> None:
-    """As JSON into a file, and into the page between its two marks."""
+    """Writes figures as JSON to a file, and tables between the two marks of a page."""
     if file:
         told = {web: [asdict(one) for one in results] for web, results in webs.items()}
         put_figures(file, date, webs=told)

@@ -1,4 +1,4 @@
-"""nginx with the pages of the side-by-side benchmark, and its log, from which is read what a contender got."""
+"""nginx with the pages of the side-by-side benchmark, and its log, which shows what a contender fetched."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ WEBS = {
 
 @dataclass(frozen=True, slots=True)
 class Got:
-    """What one crawl fetched, as the server saw it.
+    """What one crawl fetched, as the server logged it.
 
     pages        distinct HTML pages answered with 200
-    again        how often a page was asked for once more than needed
-    other        requests besides: robots.txt, what is missing, what is no HTML
+    again        repeated requests for pages
+    other        other requests: robots.txt, missing pages, files other than HTML
     seconds      from the first answer to the last
     kilobytes    mean size of a page
     links        mean number of `a` elements with href of a page
@@ -53,8 +53,9 @@ class Got:
 
 
 class Web:
-    """One of WEBS. `seeds` and `start` are where crawls begin, `authority` is the file of the CA or None,
-    `per_host` is how many requests a host gets at a time: of many hosts each gets one, as is usual on the real web.
+    """One of WEBS. `seeds` and `start` are where crawls begin; `authority` is the file of the CA or None.
+
+    `per_host` is the number of concurrent requests to a host: one if there are many hosts, as is usual on the real web.
     """
 
     def __init__(self, kind: str, sites: list[Site], home: Path) -> None:
@@ -66,7 +67,7 @@ class Web:
         self.authority = None if kind == "http" else home / "ca.pem"
         base = f"{'http' if kind == 'http' else 'https'}://{{}}:{self._port}"
         self.start = base.format(START_ADDRESS) + "/index.html"
-        home.chmod(0o755)  # nginx reads as nobody
+        home.chmod(0o755)  # nginx reads files as the user nobody
         (home / "start").mkdir()
         start = "<title>Start</title><p>One page without a link." + " A word." * _START_WORDS
         (home / "start" / "index.html").write_text(start)
@@ -81,7 +82,7 @@ class Web:
 
     @contextmanager
     def served(self) -> Iterator[None]:
-        """Have nginx run."""
+        """Runs nginx."""
         if not shutil.which("nginx"):
             raise SystemExit("The benchmark needs nginx: apt install nginx")
         (self._home / "nginx.conf").write_text(self._configuration())
@@ -94,7 +95,7 @@ class Web:
             server.wait()
 
     def forget(self) -> None:
-        """Empty the log."""
+        """Empties the log."""
         (self._home / "access.log").write_bytes(b"")
 
     def got(self) -> Got:
@@ -159,7 +160,7 @@ class Web:
 
 
 def free_port(address: str, kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
-    """One that nobody has: two benchmarks may run at the same time."""
+    """A free port, because two benchmarks may run at the same time."""
     with socket.socket(type=kind) as one:
         one.bind((address, 0))
         port: int = one.getsockname()[1]

@@ -1,4 +1,4 @@
-"""The pages of all sites dealt out to many addresses, with their links led to where the pages are now."""
+"""The pages of all sites distributed over many addresses, with their links rewritten to the new places."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HREF = re.compile(r"""(<(?:a|area|link)\b[^>]*?\bhref=)(["'])([^"'#]*)""", re.I
 
 
 def reachable(folder: Path) -> set[str]:
-    """The HTML files of a folder that links lead to from its index page, as paths below the folder."""
+    """The HTML files of a folder that are reachable from its index page, as paths below the folder."""
     todo, found = ["index.html"], {"index.html"}
     while todo:
         path = todo.pop()
@@ -29,9 +29,10 @@ def reachable(folder: Path) -> set[str]:
 
 
 def deal(sites: list[Site], addresses: list[str], base: str, folder: Path) -> list[str]:
-    """Write the pages into FOLDER/ADDRESS/SITE/..., the same page at the same address each time.
+    """Writes the pages to FOLDER/ADDRESS/SITE/..., the same page to the same address each time.
 
-    `base` makes a URL's beginning of an address. Returns the seeds: each site's index page, and a page of each address.
+    `base` turns an address into the beginning of a URL. Returns the seeds: each site's index page, and a page of each
+    address.
     """
     seeds: dict[str, str] = {}
     indexes = []
@@ -54,7 +55,7 @@ def _home(number: int, page: str, addresses: list[str]) -> str:
 
 
 def _led(text: str, page: str, urls: dict[str, str]) -> str:
-    """The text of a page with the addresses of its links made absolute."""
+    """The text of a page with absolute links."""
 
     def new(found: re.Match[str]) -> str:
         target = _target(page, found[3]) if found[3] else None
@@ -64,7 +65,7 @@ def _led(text: str, page: str, urls: dict[str, str]) -> str:
 
 
 def _target(page: str, href: str) -> str | None:
-    """The path below the folder that a link leads to; None when it leads elsewhere."""
+    """The path below the folder that a link leads to; None if it leads elsewhere."""
     url = urldefrag(urljoin(f"http://site/{page}", href.strip())).url
     if not url.startswith("http://site/"):
         return None

@@ -1,7 +1,7 @@
 """The pages of the side-by-side benchmark: documentation from Debian packages.
 
-Each site is crawled whole: its pages lead to one another and hardly anywhere else, so that every contender gets the
-same pages, whatever order it takes them in.
+Each site is crawled completely. Its pages link almost only to one another, so every contender gets the same pages,
+whatever its order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ DOCS = Path("/usr/share/doc")
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A folder of HTML pages, the Debian package that it is from, and the address that it is served at."""
+    """A folder of HTML pages, its Debian package, and the address where it is served."""
 
     name: str
     package: str
@@ -44,7 +44,7 @@ SCOPE = r"^https?://127\.0\.[13]\."
 
 
 def available(sites: Iterable[Site] = SITES) -> list[Site]:
-    """The sites whose packages are installed; says which are not."""
+    """The sites whose packages are installed; prints which are not."""
     found = []
     for site in sites:
         if site.there:

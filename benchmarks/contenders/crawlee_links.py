@@ -18,11 +18,11 @@ from crawlee.storage_clients import MemoryStorageClient
 async def main(seeds: str, allow: str, pages: str, concurrency: str) -> None:
     at_once = int(concurrency)
     crawler = ParselCrawler(
-        # it starts with few requests at once and adds more slowly: that is not to count against it
+        # it starts with few concurrent requests and slowly adds more; the comparison should not include that
         concurrency_settings=ConcurrencySettings(
             min_concurrency=at_once, desired_concurrency=at_once, max_concurrency=at_once
         ),
-        # the client knows no other authorities than those of browsers
+        # the client trusts only the authorities of browsers
         http_client=ImpitHttpClient(verify=False),
         storage_client=MemoryStorageClient(),
         respect_robots_txt_file=True,

@@ -19,7 +19,7 @@ class Links(scrapy.Spider):
         self.extractor = LinkExtractor(allow=allow)
 
     async def start(self) -> AsyncIterator[scrapy.Request]:
-        # start_urls are not filtered: those that are linked too would be fetched twice
+        # start_urls are not deduplicated: those that are also linked would be fetched twice
         for url in self.start_urls:
             yield scrapy.Request(url)
 

@@ -1,4 +1,4 @@
-"""One page and one server for all microbenchmarks: the same on every machine."""
+"""One page and one server for all microbenchmarks, the same on every machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from benchmarks.frontier import Bench, fresh_bench
+from benchmarks.frontier_bench import Bench, fresh_bench
 
 LINKS = 111
 BYTES = 40_000
@@ -20,7 +20,7 @@ Run = Callable[[Awaitable[Result]], Result]
 
 
 def made_page(seed: int = 1) -> str:
-    """A page as documentation has them: 40 KB, 111 links, of which some lead to sections, and text."""
+    """A page like those of documentation: 40 KB, text, and 111 links, some of them to sections."""
     chance = random.Random(seed)
     words = [
         "".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(2, 10))) for _ in range(800)
@@ -39,7 +39,7 @@ def made_page(seed: int = 1) -> str:
 
 @pytest.fixture(autouse=True)
 def what(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> None:
-    """Each benchmark's description goes beside its figures."""
+    """Adds each benchmark's description to its figures."""
     benchmark.extra_info["what"] = " ".join((request.function.__doc__ or "").split()).removesuffix(".")
 
 

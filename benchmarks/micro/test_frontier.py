@@ -8,7 +8,7 @@ from itertools import count
 
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from benchmarks.frontier import BATCH, Bench, candidates, finished
+from benchmarks.frontier_bench import BATCH, Bench, candidates, finished
 from webcrawl.frontier import Candidate, Lease
 
 HOSTS = 500
@@ -16,7 +16,7 @@ ROUNDS = 20
 
 
 def batches() -> Iterator[list[Candidate]]:
-    """URLs that nobody has seen, as many as a worker sends at once."""
+    """New URLs, as many as a worker sends at once."""
     for number in count():
         yield candidates(range(number * BATCH, (number + 1) * BATCH), HOSTS)
 

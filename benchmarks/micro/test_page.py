@@ -1,4 +1,4 @@
-"""What is done with the body of each page."""
+"""The work on the body of each page."""
 
 from __future__ import annotations
 

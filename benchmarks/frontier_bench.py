@@ -1,0 +1,141 @@
+"""The server, the URLs and the clock of the benchmark of the frontier."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from webcrawl.config import DEFAULTS
+from webcrawl.engine.client import Engine
+from webcrawl.engine.embedded import answers, server_binary, socket_path
+from webcrawl.engine.keeper import server_arguments
+from webcrawl.engine.keys import Keys
+from webcrawl.frontier import Candidate, Crawl, Frontier, Lease, Report, Settlement
+
+SHARDS = 16
+BATCH = 2000
+"""URLs of one `add`, as many as a worker sends at once."""
+URL_LENGTH = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """An empty server with a frontier on it. `scale` makes the counts smaller, never the shape of the work."""
+
+    engine: Engine
+    frontier: Frontier
+    crawl: Crawl
+    pid: int
+    scale: float
+
+    def scaled(self, number: int, least: int = 1) -> int:
+        return max(least, int(number * self.scale))
+
+    async def memory(self) -> int:
+        """Bytes used by the server's data, after it has freed what it frees in the background."""
+        while (await self.engine.client.info("memory"))["lazyfree_pending_objects"]:
+            await asyncio.sleep(0.05)
+        info = await self.engine.client.info("memory")
+        return int(info["used_memory"]) - int(info["mem_aof_buffer"]) - int(info["mem_clients_normal"])
+
+    async def drain(self) -> int:
+        """Leases and settles everything that is queued; returns the number of URLs."""
+        drained = 0
+        while leases := await self.frontier.lease(4 * SHARDS, 100):
+            await self.frontier.settle_all([finished(lease) for lease in leases])
+            drained += sum(len(lease.urls) for lease in leases)
+        return drained
+
+
+def finished(lease: Lease) -> Report:
+    """A report that all URLs of a lease are done and the host may be asked again at once."""
+    return Report(lease, [Settlement(url.index) for url in lease.urls], pause=0.0)
+
+
+def host_of(number: int) -> str:
+    return f"https://www.site-{number:07}.example"
+
+
+def candidates(numbers: Iterable[int], hosts: int, together: int = 1) -> list[Candidate]:
+    """URLs of 80 characters; the same number is always the same URL.
+
+    Of each `hosts` * `together` consecutive numbers, every host has `together`, next to each other.
+    """
+    made = []
+    for number in numbers:
+        host = host_of(number // together % hosts)
+        path = f"/articles/{number:012}/"
+        # a bijection of 64-bit numbers that looks like a hash, to avoid the cost of computing one
+        fingerprint = (number + 1) * 0x9E3779B97F4A7C15 % 2**64
+        fingerprint = (fingerprint ^ fingerprint >> 29) * 0xBF58476D1CE4E5B9 % 2**64 - 2**63
+        made.append(Candidate(host, path.ljust(URL_LENGTH - len(host), "x"), fingerprint, depth=3))
+    return made
+
+
+def batches(total: int, size: int = BATCH) -> Iterator[range]:
+    for start in range(0, total, size):
+        yield range(start, min(start + size, total))
+
+
+@dataclass(slots=True)
+class Clock:
+    """Time and processor time, of the client and of the server, during work."""
+
+    pid: int
+    seconds: float = 0.0
+    client: float = 0.0
+    server: float = 0.0
+
+    async def run(self, work: Awaitable[Any]) -> Any:
+        start = time.perf_counter(), time.process_time(), _cpu_seconds(self.pid)
+        result = await work
+        self.seconds += time.perf_counter() - start[0]
+        self.client += time.process_time() - start[1]
+        self.server += _cpu_seconds(self.pid) - start[2]
+        return result
+
+    def note(self, rates: list[float], urls: int) -> str:
+        client, server = (1e6 * seconds / urls for seconds in (self.client, self.server))
+        best = f"best run {max(rates):,.0f}; " if rates else ""
+        return f"{best}CPU a URL: client {client:.1f} us, server {server:.1f} us"
+
+
+def _cpu_seconds(pid: int) -> float:
+    """User and system time of another process."""
+    return time.clock_gettime(_cpu_clock(pid)) if sys.platform == "linux" else math.nan
+
+
+def _cpu_clock(pid: int) -> int:
+    # Linux: the CPU clock of a process, as clock_getcpuclockid(3) computes it
+    return (~pid << 3) | 2
+
+
+@asynccontextmanager
+async def fresh_bench(scale: float, *, aof: bool) -> AsyncIterator[Bench]:
+    """Starts an empty server with a frontier on it, and ends it afterwards."""
+    with tempfile.TemporaryDirectory(prefix="bench") as name:
+        folder = Path(name)
+        arguments = [*server_arguments(folder, server_binary()), "--appendonly", "yes" if aof else "no"]
+        server = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        engine = Engine(f"unix://{socket_path(folder)}")
+        try:
+            while not answers(socket_path(folder)):
+                assert server.poll() is None, (folder / "valkey.log").read_text()
+                await asyncio.sleep(0.01)
+            keys = Keys("bench", SHARDS)
+            crawl = Crawl(engine, keys, "bench")
+            await crawl.configure(DEFAULTS["FRONTIER_HOT_URLS"], DEFAULTS["FRONTIER_ORDER"])
+            yield Bench(engine, Frontier(engine, keys, "bench"), crawl, server.pid, scale)
+        finally:
+            await engine.close()
+            server.kill()
+            server.wait()

@@ -25,7 +25,7 @@ from webcrawl.errors import BrokenTransfer
 
 logger = logging.getLogger(__name__)
 
-Read: TypeAlias = Callable[[], Awaitable[bytes]]
+NextChunk: TypeAlias = Callable[[], Awaitable[bytes]]
 """Returns the next bytes of a body, or b"" at its end; raises TimeoutError when the time is up."""
 
 
@@ -42,7 +42,7 @@ class Received:
     stopped: StopDownload | None = None
 
     def finish(self, response: Response) -> Response:
-        """Returns the response, flagged if its download was stopped; raises StopDownload if the handler asked so."""
+        """Returns the response, flagged if its download was stopped; raises StopDownload if the handler requires it."""
         if self.stopped is not None:
             response.flags.append("download_stopped")
             if self.stopped.fail:
@@ -68,11 +68,11 @@ class BodyReceiver:
         self._warnsize = session.fetch.warnsize
         self._fail_on_dataloss = read(crawler.settings, "DOWNLOAD_FAIL_ON_DATALOSS")
 
-    async def receive(self, request: Request, headers: Headers, read: Read) -> Received:
+    async def receive(self, request: Request, headers: Headers, next_chunk: NextChunk) -> Received:
         """Reads a body to its end or its limit.
 
-        Raises DownloadCancelledError for a body that is too large, ResponseDataLossError and TimeoutError for one that
-        is not whole where that is a failure, and StoreError.
+        Raises DownloadCancelledError for a body that is too large, ResponseDataLossError or TimeoutError for an
+        incomplete one if that counts as a failure, and StoreError.
         """
         announced = headers.get("Content-Length")
         size = int(announced) if announced and announced.isdigit() else None
@@ -87,7 +87,7 @@ class BodyReceiver:
         writer = BodyWriter(self._spool, digests=True)
         truncated = None
         try:
-            truncated, stopped = await self._fill(writer, request, headers, read, limit)
+            truncated, stopped = await self._fill(writer, request, headers, next_chunk, limit)
         except self._broken as error:
             if self._fails(request):
                 raise ResponseDataLossError(str(error)) from error
@@ -100,13 +100,13 @@ class BodyReceiver:
         return Received(writer.finish(), truncated, stopped)
 
     async def _fill(
-        self, writer: BodyWriter, request: Request, headers: Headers, read: Read, limit: float
+        self, writer: BodyWriter, request: Request, headers: Headers, next_chunk: NextChunk, limit: float
     ) -> tuple[str | None, StopDownload | None]:
         """Writes the body; returns "length" if it is cut off, and the StopDownload of a signal handler."""
         cut = request.meta.get(TRUNCATE)
         most = cut or self._sizes.least
         truncated = None
-        while chunk := await read():
+        while chunk := await next_chunk():
             if writer.size + len(chunk) > most:
                 most = cut or self._most(request, headers, writer.start(SNIFF_BYTES) + chunk)
                 if writer.size + len(chunk) > most:
@@ -122,13 +122,13 @@ class BodyReceiver:
         return None, None
 
     def _limit(self, request: Request) -> float:
-        """Returns the size in bytes above which a body is refused, 0 for none; a body to be truncated never is."""
+        """Returns the bytes above which a body is refused, or 0; a body that may be truncated is never refused."""
         return 0 if request.meta.get(TRUNCATE) else request.meta.get("download_maxsize", self._maxsize) or 0
 
     def _most(self, request: Request, headers: Headers, start: bytes) -> float:
-        """Returns the most bytes for the type of a body that starts like this; an encoded one shows its type no more.
+        """Returns the limit in bytes for the type of a body that starts like this.
 
-        Then only the headers and the URL tell the type.
+        The first bytes of an encoded body do not show its type; then the headers and the URL decide.
         """
         if headers.get("Content-Encoding"):
             start = b""
@@ -136,7 +136,7 @@ class BodyReceiver:
         return self._sizes.of_start(content_type(headers), start, request.url, nosniff=nosniff)
 
     def _fails(self, request: Request) -> bool:
-        """Whether an incomplete body is a failure."""
+        """Returns whether an incomplete body is a failure."""
         return bool(request.meta.get("download_fail_on_dataloss", self._fail_on_dataloss))
 
     def _stop(self, signal: object, request: Request, **details: Any) -> StopDownload | None:

@@ -12,6 +12,7 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from webcrawl.crawler.fetch import exchange_of, fetch_of
+from webcrawl.crawler.known import Known
 from webcrawl.crawler.pages.revisits import known_of, stored_answer
 from webcrawl.crawler.responses import (
     BAD_CODING,
@@ -111,16 +112,21 @@ def page_of(response: Response) -> Page:
     page.is_sitemap = bool(response.meta.get(SITEMAP))
     page.content_language = _one_language(response.headers.get("Content-Language"))
     if (known := known_of(response)) is not None:
-        page.digest = known.digest
-        page.etag, page.last_modified = known.validators(page.etag, page.last_modified)
-        first, page.duplicate_fetched_at = known.original
-        page.duplicate_of = first if first != page.url else None
-        if (stored := stored_answer(response)) and not is_html(document_of(stored).mime_type):
-            page.unchanged = document_of(stored)
-            page.mime_type = page.unchanged.mime_type
+        _fill_from_stored(page, response, known)
     if page.unchanged or not is_html(document.mime_type):
         page.pending_links = pending_links_of(response)
     return page
+
+
+def _fill_from_stored(page: Page, response: Response, known: Known) -> None:
+    """Fills the page of a 304 with what is stored of the response that it confirms."""
+    page.digest = known.digest
+    page.etag, page.last_modified = known.validators(page.etag, page.last_modified)
+    first, page.duplicate_fetched_at = known.original
+    page.duplicate_of = first if first != page.url else None
+    if (stored := stored_answer(response)) and not is_html(document_of(stored).mime_type):
+        page.unchanged = document_of(stored)
+        page.mime_type = page.unchanged.mime_type
 
 
 def answer_of(response: Response) -> Response:

@@ -86,7 +86,7 @@ class Outlinks:
         level: int = DEFAULT_LEVEL,
         sitemaps: bool = False,
     ) -> None:
-        """Add normalised links that pass depth limit and filters to the frontier; `sitemaps`: they name sitemaps."""
+        """Adds normalised links that pass depth limit and filters to the frontier; `sitemaps`: they name sitemaps."""
         if not links:
             return
         tasks, session = tasks_of(self._crawler), self._session

@@ -29,7 +29,7 @@ class EngineConfig:
         if not url:
             # settings of scrapy-redis
             for name in ("host", "port", "db"):
-                if (value := settings.get(f"REDIS_{name.upper()}")) not in (None, ""):
+                if (value := settings.get(f"REDIS_{name.upper()}", None)) not in (None, ""):
                     parameters[name] = value
             url = _server_url(parameters)
         return cls(url, parameters, data_dir(settings))

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -53,7 +53,7 @@ class Number(Kind):
 
     def parse(self, value: Any) -> Any:
         number = float(value)
-        if not self.accepts(number):
+        if isinstance(value, bool) or not self.accepts(number):
             raise ValueError(value)
         return number
 
@@ -125,10 +125,27 @@ class Words(Kind):
     allowed = "a list of strings"
 
     def parse(self, value: Any) -> Any:
-        words = value.split(",") if isinstance(value, str) else value
-        if not isinstance(words, Iterable):
+        words = value.split(",") if isinstance(value, str) else list(value)
+        if not all(isinstance(word, str) for word in words):
             raise TypeError(value)
-        return [word for word in words if word != ""]
+        return [stripped for word in words if (stripped := word.strip())]
+
+
+@dataclass(frozen=True)
+class Patterns(Kind):
+    """A list of regular expressions, or a single one, as on a command line."""
+
+    type = "list"
+    allowed = "a list of regular expressions"
+
+    def parse(self, value: Any) -> Any:
+        patterns = [value] if isinstance(value, str) else list(value)
+        for pattern in patterns:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(pattern) from error
+        return patterns
 
 
 @dataclass(frozen=True)

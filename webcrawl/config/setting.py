@@ -17,7 +17,7 @@ _SAME: Final = object()
 class Settings(Protocol):
     """The part of Scrapy's settings object that is used here, so that this package does not import Scrapy."""
 
-    def get(self, name: str, default: Any = None) -> Any: ...
+    def get(self, name: str, default: Any, /) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,11 @@ class Setting:
 
     def read(self, settings: Settings) -> Any:
         """Its value, converted; raises ConfigurationError with its name and what is allowed."""
-        value = settings.get(self.name)
-        if value is None:
-            value = self.default if self.unset is _SAME else self.unset
+        value = settings.get(self.name, self.default if self.unset is _SAME else self.unset)
         return self.parse(None if value is IN_BASE else value)
 
     def parse(self, value: Any) -> Any:
-        """Converts a value; None stands for "not set" and stays None where that is the default."""
+        """Converts a value; None stays None where it means "not set"."""
         if value is None and self.default in (None, IN_BASE):
             return None
         try:

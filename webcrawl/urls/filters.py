@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, NamedTuple, Self, cast
 
+from webcrawl.config import DEFAULTS, read
 from webcrawl.errors import ConfigurationError
 from webcrawl.urls.canonical import DEFAULT_PORTS
 from webcrawl.urls.scope import Scope
@@ -61,12 +62,12 @@ class LengthFilter(URLFilter):
 
     why = "Very long URLs come from broken or endless link generators."
 
-    def __init__(self, limit: int = 2083) -> None:
+    def __init__(self, limit: int = DEFAULTS["URLLENGTH_LIMIT"]) -> None:
         self._limit = _not_negative("LengthFilter: limit", limit) or float("inf")
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> Self:
-        return cls(_integer(config, "URLLENGTH_LIMIT", 2083))
+        return cls(read(config, "URLLENGTH_LIMIT"))
 
     def apply(self, url: str) -> str | None:
         return url if len(url) <= self._limit else None
@@ -86,11 +87,7 @@ class PatternFilter(URLFilter):
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> Self:
-        lists = {key: _strings(config, key) for key in ("URL_ALLOW", "URL_DENY")}
-        for key, texts in lists.items():
-            for text in texts:
-                _expression(key, text)  # so that the message names the key
-        return cls(lists["URL_ALLOW"], lists["URL_DENY"])
+        return cls(read(config, "URL_ALLOW"), read(config, "URL_DENY"))
 
     def apply(self, url: str) -> str | None:
         if any(expression.search(url) for expression in self._deny):
@@ -112,12 +109,7 @@ class ExtensionFilter(URLFilter):
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> Self:
-        words = [
-            word
-            for text in _strings(config, "URL_DENY_EXTENSIONS")
-            for word in text.replace(",", " ").split()
-        ]
-        return cls(words)
+        return cls(word for text in read(config, "URL_DENY_EXTENSIONS") for word in text.split())
 
     def apply(self, url: str) -> str | None:
         if self._endings and url.partition("?")[0].lower().endswith(self._endings):
@@ -134,17 +126,14 @@ class RepeatedSegmentsFilter(URLFilter):
 
     why = "Paths that repeat themselves come from relative links to the same page."
 
-    def __init__(self, times: int = 3) -> None:
+    def __init__(self, times: int = DEFAULTS["URL_MAX_REPEATED_SEGMENTS"]) -> None:
         if _not_negative("RepeatedSegmentsFilter: times", times) == 1:
             raise ConfigurationError("RepeatedSegmentsFilter: times must be 0 (off) or at least 2")
         self._times = times
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> Self:
-        times = _integer(config, "URL_MAX_REPEATED_SEGMENTS", 3)
-        if times == 1:
-            raise ConfigurationError("URL_MAX_REPEATED_SEGMENTS must be 0 (off) or at least 2, not 1")
-        return cls(times)
+        return cls(read(config, "URL_MAX_REPEATED_SEGMENTS"))
 
     def apply(self, url: str) -> str | None:
         times = self._times
@@ -160,12 +149,12 @@ class QueryFilter(URLFilter):
 
     why = "Queries with very many parameters are combinations of search filters, not pages."
 
-    def __init__(self, maximum: int = 20) -> None:
+    def __init__(self, maximum: int = DEFAULTS["URL_MAX_PARAMETERS"]) -> None:
         self._maximum = _not_negative("QueryFilter: maximum", maximum)
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> Self:
-        return cls(_integer(config, "URL_MAX_PARAMETERS", 20))
+        return cls(read(config, "URL_MAX_PARAMETERS"))
 
     def apply(self, url: str) -> str | None:
         query = url.partition("?")[2]
@@ -257,22 +246,3 @@ def _expression(name: str, text: str) -> re.Pattern[str]:
         return re.compile(text)
     except re.error as error:
         raise ConfigurationError(f"{name}: {text!r} is not a regular expression: {error}") from None
-
-
-def _integer(config: Mapping[str, object], key: str, default: int) -> int:
-    """An integer, or one written as text on a command line."""
-    value = config.get(key, default)
-    if isinstance(value, str) and re.fullmatch(r"\s*-?[0-9]+\s*", value):
-        value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ConfigurationError(f"{key} must be a whole number, not {value!r}")
-    return _not_negative(key, value)
-
-
-def _strings(config: Mapping[str, object], key: str) -> list[str]:
-    """A list of strings, or a single string from a command line."""
-    value = config.get(key) or ()
-    texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, Iterable) or not all(isinstance(text, str) for text in texts):
-        raise ConfigurationError(f"{key} must be a list of strings, not {value!r}")
-    return list(texts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webcrawl.config.kinds import Flag, Table, Whole, Words
+from webcrawl.config.kinds import Flag, Patterns, Table, Whole, Words
 from webcrawl.config.setting import IN_BASE, Group, Setting
 
 URLS = Group(
@@ -18,7 +18,7 @@ URLS = Group(
         Setting(
             "URL_ALLOW",
             [],
-            Words(),
+            Patterns(),
             "Regular expressions that are searched anywhere in a URL. If there are any, a link must match one "
             "of them.",
             example=["^https://example.org/docs/"],
@@ -26,7 +26,7 @@ URLS = Group(
         Setting(
             "URL_DENY",
             [],
-            Words(),
+            Patterns(),
             "Regular expressions; a link that matches one of them is not followed, even if `URL_ALLOW` "
             "matches too.",
             example=["/calendar/"],

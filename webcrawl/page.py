@@ -14,7 +14,7 @@ from webcrawl.documents.html.outline import Outline
 from webcrawl.documents.mime.facts import Link
 from webcrawl.documents.values import plain
 
-# A named tuple: if mypy sees the slots of a base, it assumes that a dataclass has no others.
+# Not written as `__slots__ = (...)`: mypy then assumes that a derived dataclass has no other slots.
 _TRANSIENT = (
     "_main_text",
     "_text",

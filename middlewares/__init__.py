@@ -1,1 +1,1 @@
-"""Where a request or a page is stopped, held back or changed on its way: one component a file."""
+"""Downloader and spider middlewares, one a file."""

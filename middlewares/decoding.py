@@ -1,4 +1,4 @@
-"""Content-Encoding: a response's payload becomes the body that it stands for."""
+"""Decodes the Content-Encoding of responses."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from webcrawl.errors import BadCoding
 
 
 class DecodingMiddleware:
-    """Scrapy's HttpCompressionMiddleware piece by piece, into a file where the body is large.
+    """Replaces Scrapy's HttpCompressionMiddleware; it decodes in pieces, and writes large bodies to a file.
 
-    What unfolds to more than DOCUMENT_MAXSIZE says of its type is cut off there; to more than DOWNLOAD_MAXSIZE, it is
-    refused, as Scrapy does. What cannot be decoded stays as it was sent; of what breaks off, the body is what could be
-    decoded. All this is told by a flag of the response.
+    A body that exceeds the limit of its type in DOCUMENT_MAXSIZE is truncated, one that exceeds DOWNLOAD_MAXSIZE is
+    refused, as in Scrapy. A body that cannot be decoded stays as it was sent; of one that ends early the decoded part
+    is kept. A flag of the response names the reason.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -78,9 +78,9 @@ class DecodingMiddleware:
             else:
                 body, flaw = self._decode(request, response, payload, names)
             del headers["Content-Encoding"]
-            # of a part that came no more can be decoded than a part
-            is_news = flaw == TRUNCATED or not (truncation_of(flags) or "download_stopped" in flags)
-            flags += [flaw] if flaw and is_news and flaw not in flags else []
+            # the flag of a partial transfer already explains a partial body
+            is_new = flaw == TRUNCATED or not (truncation_of(flags) or "download_stopped" in flags)
+            flags += [flaw] if flaw and is_new and flaw not in flags else []
         except BadCoding:
             body = payload
             flags.append(BAD_CODING)
@@ -99,7 +99,7 @@ class DecodingMiddleware:
     def _decode(
         self, request: Request, response: Response, payload: Body, names: list[str]
     ) -> tuple[Body, str | None]:
-        """The body, and the flag that says why it is not whole; None where it is. May take long.
+        """The decoded body, and the flag that says why it is incomplete, or None. May take long.
 
         Raises BadCoding, IgnoreRequest, StoreError.
         """
@@ -116,5 +116,5 @@ class DecodingMiddleware:
             most=refused,
         )
         if not whole and writer.size >= refused:
-            raise IgnoreRequest(f"{request.url} unfolds to more than DOWNLOAD_MAXSIZE {refused}")
+            raise IgnoreRequest(f"{request.url} decodes to more than DOWNLOAD_MAXSIZE {refused} bytes")
         return writer.finish(), next(iter(broken), None) if whole else TRUNCATED

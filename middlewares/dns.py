@@ -1,4 +1,4 @@
-"""Names and addresses before anything else: an unknown name or a forbidden address costs the host no turn."""
+"""Resolves host names and checks addresses before a request waits for its host's turn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webcrawl.urls.canonical import hostname, normalize, port
 
 
 class DnsMiddleware:
-    """Resolves through the session's cache and asks the address guard; the connection asks it once more."""
+    """Uses the session's resolver cache and address guard. The guard checks the address again on connection."""
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler

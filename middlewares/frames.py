@@ -1,4 +1,4 @@
-"""Frames stitched into their page: a frameset has no text of its own, its frames have."""
+"""Adds the text of frames to the frameset, which has none of its own."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ MOST_FRAMES = 20
 
 
 class FramesMiddleware:
-    """With FRAMES_STITCHED, fetches the frames of a frameset at once, as part of its page, instead of following them.
+    """With FRAMES_STITCHED, fetches the frames of a frameset together with the page instead of following them later.
 
-    Each has its row and its place in the archive, and its links are followed; but its text is the frameset's. Only
-    frames that would have been followed are fetched: within scope and filters, unless the page says nofollow. And only
-    those of the page's own host, whose lease is held: another host may be in another worker's care.
+    Each frame has its own row and archive record, and its links are followed; its text becomes the frameset's. Only
+    frames that would be followed are fetched: those within scope and filters, unless the page says nofollow. They must
+    be on the page's own host, whose lease this worker holds.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -71,7 +71,7 @@ class FramesMiddleware:
             yield _without(spider.links(frame), frames)
 
     async def _fetch(self, response: Response, urls: list[str]) -> dict[str, Response]:
-        """The frames that can be had, and are HTML, by their URLs."""
+        """The frames that were fetched and are HTML, by URL."""
         host = split(normalize(response.url))[0]
         own = [url for url in urls if split(url)[0] == host]
         allowed = [url for url in own if self._session.scope.filters.apply(url) is not None]
@@ -89,8 +89,8 @@ class FramesMiddleware:
             frame = await self._crawler.engine.download_async(request)
         except (Postponed, EngineUnavailable):
             raise
-        except Exception as error:  # it is followed as any other link then, and fails as such
-            logger.info("frame %s of %s: %s", url, response.url, error)
+        except Exception as error:  # the frame is followed like any other link, and fails as one
+            logger.info("Cannot fetch frame %s of %s: %s", url, response.url, error)
             return url, None
         is_good = 200 <= frame.status < 300 and is_html(document_of(frame).mime_type)
         return url, frame if is_good else None

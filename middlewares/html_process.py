@@ -1,4 +1,4 @@
-"""HTML is parsed in a process of its own before its spider has it."""
+"""Parses HTML in another process before the spider gets the response."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from webcrawl.errors import UnreadableDocument
 from webcrawl.frontier import RecentCache
 
 LEAST_BYTES = 4_096
-"""A smaller page takes 0.1 to 0.3 ms here; to send it there, and take the answer, takes half of that."""
-_COPIES = 20_000
+"""Parsing a smaller page takes 0.1 to 0.3 ms; sending it to the process and back takes half of that."""
+_RECENT_PAYLOADS = 20_000
 
 
 class HtmlProcessMiddleware:
-    """See `webcrawl.documents.html.outline_process`; a document of which the process dies is `refused`.
+    """Requests an outline of each HTML page; see `webcrawl.documents.html.outline_process`.
 
-    Not where its tree is wanted here all the same. Of a page with bytes that were met lately no facts are asked for: it
-    is a copy, as a rule, of which nobody wants any; who does asks for them.
+    A document that kills the process is `refused`. Pages are not sent when a component reads their trees, which are
+    parsed in the worker. Skips fact extraction for recently seen payloads; they are usually duplicates.
     """
 
     def __init__(self, session: Session, outlines: Outlines) -> None:
         self._session = session
         self._outlines = outlines
-        self._met: RecentCache[str] = RecentCache(_COPIES)
+        self._recent: RecentCache[str] = RecentCache(_RECENT_PAYLOADS)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -61,7 +61,7 @@ class HtmlProcessMiddleware:
         self, request: Request, response: Response, answer: Response, document: Document
     ) -> Response:
         components, exchange = self._session.components, exchange_of(request)
-        is_new = exchange is None or answer.status != 200 or self._met.add(exchange.payload.digest)
+        is_new = exchange is None or answer.status != 200 or self._recent.add(exchange.payload.digest)
         try:
             outline = await self._outlines.read(
                 document, facts=components.read_facts and is_new, simhash=components.read_simhash

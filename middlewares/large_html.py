@@ -1,4 +1,4 @@
-"""Large HTML is parsed in a thread before anybody asks for its tree here."""
+"""Parses large HTML in a thread before the spider gets the response."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from webcrawl.documents.html.timed_parse import BYTES, TimedParser, is_large
 
 
 class LargeHtmlMiddleware:
-    """See `webcrawl.documents.html.timed_parse`; a document that does not stand its trial is `refused`."""
+    """A document that cannot be parsed in time is `refused`; see `webcrawl.documents.html.timed_parse`."""
 
     def __init__(self, session: Session) -> None:
         self._parser = TimedParser(session.readers)

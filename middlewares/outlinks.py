@@ -1,4 +1,4 @@
-"""The links of a page on their way into the frontier, without becoming requests."""
+"""Adds the links of pages to the frontier without making requests of them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from webcrawl.page import Page
 
 
 class OutlinksMiddleware:
-    """Takes the `PageLinks` that a spider yields: see webcrawl.crawler.pages.outlinks.
+    """Handles the `PageLinks` that a spider yields; see `webcrawl.crawler.pages.outlinks`.
 
-    With NEAR_DUPLICATES_FOLLOW off they wait for the page that was yielded before them to be judged.
-    Start requests pass through it too: their hosts are the operator's choice, which the address guard respects.
+    With NEAR_DUPLICATES_FOLLOW off they wait until the page that was yielded before them has passed the pipelines.
+    The hosts of start requests are admitted by the address guard, because the operator named them.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -40,7 +40,7 @@ class OutlinksMiddleware:
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         async for one in start:
             if isinstance(one, Request):
-                with suppress(InvalidURL):  # the scheduler says so, once
+                with suppress(InvalidURL):  # the scheduler logs it
                     await self._session.scope.admit_seeds([one.url])
             yield one
 
@@ -58,6 +58,6 @@ class OutlinksMiddleware:
                     page = one
                     self._judged.expect(response)
                 yield one
-        # else a tree of each page that waits for its pipelines would be in memory
+        # otherwise each page that waits for the pipelines would keep a tree in memory
         if outline_of(response) or not self._session.components.keep_trees:
             forget_tree(response)

@@ -1,4 +1,4 @@
-"""Per-host delays: takes a host's turn before a request goes out and gives it back with what came of it."""
+"""Makes each request wait for its host's turn, and reports the outcome to the host's pacing."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from webcrawl.errors import Abandoned, LeaseLost, StoreError
 from webcrawl.hosts.politeness import Failed, HostTurn, Ok, Outcome, Throttled, parse_retry_after
 
 _THROTTLING = (429, 503)
-# What is refused or cancelled on our side says nothing about the host, nor does the end of a connection that it kept;
-# and who answers badly is there.
+# These errors do not count as failures of the host: the request was refused or cancelled on this side, a kept
+# connection ended, or the host answered, though wrongly.
 _NOT_THE_HOST = (
     IgnoreRequest,
     DownloadCancelledError,
@@ -35,7 +35,7 @@ _NOT_THE_HOST = (
 
 
 class PolitenessMiddleware(Pacer):
-    """The last before the download, so that a turn is held exactly while a request is on its way."""
+    """The last middleware before the download, so that a turn is held exactly while a request is under way."""
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
@@ -54,7 +54,7 @@ class PolitenessMiddleware(Pacer):
         tasks = tasks_of(self._crawler)
         if not tasks.lease_holds(request):
             raise Postponed(f"the lease of {host} was lost")
-        # what a spider fetches by itself belongs to a page in work, which is to be finished
+        # a spider's own fetch belongs to a page that is being processed, which may still be finished
         own = tasks.leased(request) is None and not is_robots(request)
         try:
             turn = await self._turns.take(host, during_shutdown=own)
@@ -70,7 +70,7 @@ class PolitenessMiddleware(Pacer):
 
     def _check(self, host: str, turn: HostTurn) -> None:
         if not self._turns.holds(turn):
-            raise Postponed(f"the lease of {host} was lost while its request was on its way")
+            raise Postponed(f"the lease of {host} was lost while a request to it was under way")
 
     def process_response(self, request: Request, response: Response) -> Response:
         tasks = tasks_of(self._crawler)

@@ -1,4 +1,4 @@
-"""Redirects go through the frontier like links, so that the other host's turn, robots.txt and scope are minded."""
+"""Sends redirects through the frontier like links, so that turns, robots.txt and scope of the target apply."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from webcrawl.urls.canonical import normalize
 
 
 class RedirectMiddleware:
-    """Scrapy's redirects, with a stored page for every hop, and with the URL filters applied to where they lead.
+    """Scrapy's redirects, with a stored page for each hop and URL filters applied to the target.
 
-    A seed that is redirected takes the crawl's scope along.
+    The target of a redirected seed is added to the scope.
     """
 
     def __init__(self, crawler: Crawler, session: Session, redirects: ScrapyRedirectMiddleware) -> None:
@@ -37,14 +37,14 @@ class RedirectMiddleware:
             if not isinstance(result, Request) or is_robots(request):
                 return result
             target = normalize(result.url)
-        except ValueError:  # a Location that is no URL: the answer is a page like any other
+        except ValueError:  # the Location is not a URL: the response is a page like any other
             return response
         try:
             if request.meta.get("depth", 0) == 0 and tasks_of(self._crawler).leased(request):
                 await self._session.scope.widen(target)
             await self._session.scope.update_for(target)
         except EngineUnavailable:
-            # an exception in an answer's way back would count as the end of its page
+            # an exception raised here would end the page
             tasks_of(self._crawler).postpone(request)
             return request
         if self._session.scope.current is not None and self._session.scope.filters.apply(target) is None:
@@ -54,7 +54,7 @@ class RedirectMiddleware:
         return result
 
     async def _store(self, request: Request, response: Response, target: str) -> None:
-        """Send the hop through the pipelines, when the spider is one that stores pages."""
+        """Send the hop through the pipelines, if the spider stores pages."""
         make_page = getattr(self._crawler.spider, "page", None)
         if make_page is None:
             return
@@ -66,5 +66,5 @@ class RedirectMiddleware:
 
 class _Redirects(ScrapyRedirectMiddleware):
     def handle_referer(self, request: Request, response: Response) -> None:
-        """No Referer is sent on redirects, as none is sent on links."""
+        """Send no Referer; links are followed without one too."""
         request.headers.pop("Referer", None)

@@ -1,4 +1,4 @@
-"""What becomes of a URL whose fetch failed: later again, by the frontier and not at once, or a dead letter."""
+"""Decides what becomes of a URL whose fetch failed: a later retry through the frontier, or a dead letter."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from webcrawl.crawler.session import Session
 from webcrawl.errors import EngineUnavailable, NameNotResolved, StoreUnavailable
 
 _THROTTLING = (429, 503)
-# Of what another try may bring whole, a part is kept only when it was the last one.
-_CUT = {LOST: "the connection broke", TIMED_OUT: "the time was up before the end of the body"}
+# A partial body is kept only on the last attempt, because a retry may bring the whole body.
+_CUT = {LOST: "the connection was lost", TIMED_OUT: "the body did not arrive in time"}
 
 
 class RetryMiddleware(FailureJudge):
-    """The outermost: it sees what the others made of a response or an exception.
+    """The outermost middleware: it sees the final response or exception of each request.
 
-    It is told too of what another middleware raises when it is given a response, which Scrapy tells none of them.
-    A failure is tried again FRONTIER_MAX_ATTEMPTS times, each time after twice as long, then goes on to the spider (or
-    its errback). Requests that did not come from the frontier pass.
+    As the judge of failures it also sees exceptions of `process_response`, which Scrapy offers to no middleware. A URL
+    is tried FRONTIER_MAX_ATTEMPTS times, each time after twice the delay; then the response goes to the spider, or the
+    exception to the errback. Requests that did not come from the frontier are not retried.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -76,7 +76,7 @@ class RetryMiddleware(FailureJudge):
         ):
             tasks.finish(request)
             return None
-        # a server that closes a connection which it kept says nothing of the page
+        # a server that closes a kept connection has not seen the request
         soon = isinstance(exception, KeptConnectionClosed)
         again = None if _is_hopeless(exception) else self._again(request, str(exception), soon=soon)
         if again is None:
@@ -88,9 +88,9 @@ class RetryMiddleware(FailureJudge):
         return self.process_exception(request, error)
 
     def _again(self, request: Request, reason: str, *, soon: bool = False) -> Request | None:
-        """The request itself, marked to be fetched later, or None when it has been tried often enough.
+        """The request, to be retried later, or None after the last attempt.
 
-        `soon`: as soon as its host may be asked again.
+        `soon`: retry as soon as the host may be asked again.
         """
         tasks = tasks_of(self._crawler)
         url = tasks.leased(request)
@@ -101,7 +101,7 @@ class RetryMiddleware(FailureJudge):
             return None
         delay = 0.0 if soon else self._session.config.retry_delay * 2.0**url.attempts
         if turn.failures:
-            # the host as a whole is waited for: no need to wait for this URL on top
+            # the host backs off: the URL needs no delay of its own
             delay = turn.wait(time.monotonic())
         tasks.count("retried")
         tasks.retry(request, delay, reason)
@@ -109,7 +109,7 @@ class RetryMiddleware(FailureJudge):
 
 
 def _is_hopeless(exception: Exception) -> bool:
-    """Whether asking again would not help: the DNS says that there is no such name, or we cannot ask so at all."""
+    """Whether a retry cannot succeed: the name does not exist, or the request is not supported."""
     cause = exception.__cause__
     return isinstance(exception, NotSupported) or (
         isinstance(exception, CannotResolveHostError)

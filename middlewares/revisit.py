@@ -1,4 +1,4 @@
-"""Conditional requests: a page that is known and unchanged is neither sent nor processed again."""
+"""Makes conditional requests, so that unchanged pages are neither transferred nor processed again."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ logger = logging.getLogger(__name__)
 
 
 class RevisitMiddleware:
-    """Sends the validators of what is stored: for URLs that were given a date, and with REVISIT for all.
+    """Sends the stored validators of URLs that have a recrawl date, and with REVISIT of all URLs.
 
-    What an unchanged page of a crawl leads to, that crawl knows. A new one, with REVISIT, does not: the spider and the
-    pipelines find it in the archive, and of a page that is not there no validators are sent. A first fetch without
-    REVISIT asks no database.
+    A crawl that fetched a page before knows its links. A new crawl with REVISIT does not: spider and pipelines read
+    the page from the archive, and the request is conditional only if it is there. Without REVISIT a first fetch needs
+    no database.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
         self._session = session
         self._always = read(crawler.settings, "REVISIT")
-        self._plainly: set[str] = set()
-        """URLs whose stored answer could not be read."""
+        self._unconditional: set[str] = set()
+        """URLs whose stored response could not be read."""
         self._metadata: Metadata | None = None
         self._archive: Archive | None = None
         self._rows: Batches[str, Known | None] = Batches(self._look)
@@ -55,7 +55,7 @@ class RevisitMiddleware:
         leased = tasks_of(self._crawler).leased(request)
         if leased is None or not (leased.dated or self._always):
             return None
-        if request.method != "GET" or is_robots(request) or request.url in self._plainly:
+        if request.method != "GET" or is_robots(request) or request.url in self._unconditional:
             return None
         if "If-None-Match" in request.headers or "If-Modified-Since" in request.headers:
             return None
@@ -65,8 +65,8 @@ class RevisitMiddleware:
         try:
             known = await self._rows.put(request.url)
         except StoreError as error:
-            # the page as a whole is as good; that the database is away is told by who writes to it
-            logger.info("%s is fetched as if it were new: %s", request.url, error)
+            # an unconditional request works too; the metadata pipeline reports that the database is away
+            logger.info("%s is fetched unconditionally: %s", request.url, error)
             return
         if known is not None and (dated or known.keeps_links):
             make_conditional(request, known)
@@ -86,10 +86,10 @@ class RevisitMiddleware:
                 record, body = await self._rows.run(lambda: self._read(known))
             except (StoreError, EOFError, OSError, ValueError) as error:
                 logger.warning(
-                    "%s is fetched again, its stored answer cannot be read: %s", request.url, error
+                    "%s is fetched again, because its stored response cannot be read: %s", request.url, error
                 )
-                self._plainly.add(request.url)
-                tasks.retry(request, 0.0, f"its stored answer cannot be read: {error}")
+                self._unconditional.add(request.url)
+                tasks.retry(request, 0.0, f"its stored response cannot be read: {error}")
                 return request
             response.request = request
             remember_stored(response, record, body)
@@ -117,7 +117,7 @@ class RevisitMiddleware:
         bodies = Bodies(self._archive, self._session.fetch)
         record, body = bodies.read(known.place)
         if known.head not in (None, known.place):
-            # a copy has the body of another page, not its header, where it has one
+            # a copy has the body of another page, but a header of its own
             head = bodies.chunks(known.head)[0]
             record = head if head.http_head else record
         return record, body

@@ -1,4 +1,4 @@
-"""robots.txt (RFC 9309): nothing that it forbids is fetched, and its Crawl-delay slows the host down."""
+"""robots.txt (RFC 9309): forbidden URLs are not fetched, and Crawl-delay is obeyed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _RESOURCE_SECONDS = 10.0
 
 
 class RobotsMiddleware(ResourceRules):
-    """Asks this process's cache, then the one that all workers share, then the host."""
+    """Looks for a policy in the cache of this process, then in the shared one in the engine, then asks the host."""
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
@@ -74,20 +74,20 @@ class RobotsMiddleware(ResourceRules):
             raise IgnoreRequest("robots.txt disallows it")
 
     async def allows(self, url: str) -> bool:
-        """Whether a page that is rendered may load this; raises Postponed, EngineUnavailable at the crawl's end."""
+        """Whether a rendered page may load a URL; raises Postponed, EngineUnavailable when the crawl ends."""
         try:
             url = normalize(url)
         except InvalidURL:
             return False
         host = split(url)[0]
-        policy = self._cache.get(host) or self._unreachable.get(host) or await self._soon(host)
+        policy = self._cache.get(host) or self._unreachable.get(host) or await self._policy_in_time(host)
         allowed = policy.allows(url, self._agent)
         if not allowed:
             tasks_of(self._crawler).count("resources_denied")
         return allowed
 
-    async def _soon(self, host: str) -> RobotsPolicy:
-        """The policy of a host that only a resource is wanted of: a page does not wait long, nor does the next one."""
+    async def _policy_in_time(self, host: str) -> RobotsPolicy:
+        """The policy of a host of resources. If it cannot be had in ten seconds, all its URLs are forbidden."""
         try:
             async with asyncio.timeout(_RESOURCE_SECONDS):
                 return await self._policy(host)
@@ -99,7 +99,7 @@ class RobotsMiddleware(ResourceRules):
             return policy
 
     async def _policy(self, host: str) -> RobotsPolicy:
-        """The policy of a host, asked for once however many requests wait for it; raises RobotsUnreachable."""
+        """The policy of a host, looked up once for all waiting requests; raises RobotsUnreachable."""
         asking = self._asking.get(host)
         if asking is None:
             asking = self._asking[host] = asyncio.ensure_future(self._ask(host))
@@ -109,35 +109,35 @@ class RobotsMiddleware(ResourceRules):
     def _answered(self, host: str, done: asyncio.Future[RobotsPolicy]) -> None:
         del self._asking[host]
         if not done.cancelled():
-            done.exception()  # who waited may have left
+            done.exception()  # marks it as retrieved: all waiting requests may have been cancelled
 
     async def _ask(self, host: str) -> RobotsPolicy:
-        engine, key = self._session.connection.engine, self._session.connection.keys.robots(host)
-        if known := await self._session.connection.retry_until_available(lambda: engine.client.get(key)):
+        connection = self._session.connection
+        engine, key = connection.engine, connection.keys.robots(host)
+        if known := await connection.retry_until_available(lambda: engine.client.get(key)):
             try:
                 policy = RobotsPolicy.from_bytes(known)
-                self._cache.put(
-                    host,
-                    policy,
-                    await self._session.connection.retry_until_available(lambda: engine.client.ttl(key)),
-                )
-                return self._learned(host, policy)
+                ttl = await connection.retry_until_available(lambda: engine.client.ttl(key))
+                self._cache.put(host, policy, ttl)
+                return self._note_sitemaps(host, policy)
             except StoreError as error:
-                logger.warning("robots.txt of %s is fetched again: %s", host, error)
+                logger.warning(
+                    "The stored robots.txt of %s cannot be read and is fetched again: %s", host, error
+                )
         policy = await self._fetch(robots_url(host))
         seconds = max(1, int(policy.ttl))
-        with suppress(*UNAVAILABLE):  # others, or this process later, then ask the host themselves
+        with suppress(*UNAVAILABLE):  # then other workers ask the host themselves
             await engine.change(key, "SET", policy.to_bytes(), "EX", seconds)
         self._cache.put(host, policy)
-        return self._learned(host, policy)
+        return self._note_sitemaps(host, policy)
 
-    def _learned(self, host: str, policy: RobotsPolicy) -> RobotsPolicy:
+    def _note_sitemaps(self, host: str, policy: RobotsPolicy) -> RobotsPolicy:
         if self._follows_sitemaps and policy.sitemaps:
             self._unfollowed.add(host)
         return policy
 
     def _follow_sitemaps(self, host: str, policy: RobotsPolicy) -> None:
-        """Take the sitemaps that a robots.txt names for links of the host's start page, once it has pages to fetch."""
+        """Add the sitemaps that a robots.txt names to the frontier, once the host has a page to fetch."""
         self._unfollowed.discard(host)
         urls = []
         for sitemap in policy.sitemaps[:_MOST_SITEMAPS]:
@@ -150,12 +150,12 @@ class RobotsMiddleware(ResourceRules):
             try:
                 response = await self._crawler.engine.download_async(self._request(url))
             except (IgnoreRequest, CannotResolveHostError):
-                # what holds for robots.txt holds for the page: there is nobody to ask
+                # the page cannot be fetched either
                 raise
             except Exception as error:
                 raise _unreachable(url, str(error)) from error
-            if TIMED_OUT in response.flags:  # what is missing may forbid
-                raise _unreachable(url, "the time was up before its end")
+            if TIMED_OUT in response.flags:  # the missing part may disallow URLs
+                raise _unreachable(url, "it did not arrive in time")
             target = _redirect(response)
             if target is None:
                 policy = RobotsPolicy.from_response(response.status, response.body, url=url)
@@ -163,7 +163,7 @@ class RobotsMiddleware(ResourceRules):
                     raise _unreachable(url, refusal_of(response))
                 return policy
             url = target
-        # RFC 9309, 2.3.1.2: after five redirects it may be taken for unavailable
+        # RFC 9309, 2.3.1.2: after five redirects it may count as unavailable
         return RobotsPolicy.from_response(404, b"", url=url)
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Scrapy's stats of the downloader."""
+"""Statistics of the downloader."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from webcrawl.crawler.responses import length_of
 
 
 class StatsMiddleware(DownloaderStats):
-    """The same stats; Scrapy's own would read a body from its file to learn its length."""
+    """Scrapy's DownloaderStats, without reading a body from its file to learn its length."""
 
     def process_response(
         self, request: Request, response: Response, spider: Spider | None = None

@@ -1,1 +1,1 @@
-"""The spiders that `scrapy list` shows, one a file."""
+"""The spiders that `scrapy list` shows, one in each file."""

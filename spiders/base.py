@@ -1,4 +1,4 @@
-"""The base of spiders that crawl from seeds along links and store pages."""
+"""The base class of spiders that follow links from seeds and store pages."""
 
 from __future__ import annotations
 
@@ -37,22 +37,24 @@ _ARGUMENTS = ("seeds", "scope")
 
 
 class BroadSpider(Spider):
-    """Give it a `name`, and a `parse` that yields what it wants of:
+    """Stores every page and follows every link within the scope.
 
-    `self.page(response)`   the page, to be stored: yield it once a response
-    `self.links(response)`  its links, to be followed within the scope
-    items                   yours, for your pipelines and feeds
-    requests                Scrapy's, with callbacks of yours
+    A subclass sets `name`, and may override `parse` to yield any of these:
+
+    `self.page(response)`   the page to store; yield it once for each response
+    `self.links(response)`  its links, which are followed within the scope
+    items                   your own, for your pipelines and feeds
+    requests                Scrapy's, with your own callbacks
 
     Arguments: `seeds` (URLs separated by commas or white space, or @file), `scope` (host, domain or web).
     """
 
     reads = Reads.NOTHING
-    """What it reads of an HTML page beside its links, such as `Reads.TREE` for `document_of(response).html`."""
+    """The parts of HTML pages that `parse` reads beside links: `Reads.TREE` for `document_of(response).html`."""
 
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
-        """Pages of every status reach `parse`, to be stored, unless a spider's own settings say otherwise."""
+        """Let responses of every status reach `parse`, unless a spider's own settings prevent it."""
         super().update_settings(settings)
         if not settings.getpriority("HTTPERROR_ALLOW_ALL"):
             settings.set("HTTPERROR_ALLOW_ALL", True, priority="spider")
@@ -68,18 +70,18 @@ class BroadSpider(Spider):
         try:
             urls = list(self._good_seeds())
         except CrawlError as error:
-            # to go on with what an earlier run left would hide that these are not crawled
+            # resuming an earlier run would hide that these seeds are not crawled
             logger.error("%s", error)
             raise CloseSpider("no_seeds") from error
         if not urls and not session.connection.joined.has_urls:
             logger.error(
-                "There is nothing to crawl: give at least one good seed, -a seeds=https://example.org/"
+                "There is nothing to crawl: give at least one valid seed, such as -a seeds=https://example.org/"
             )
             raise CloseSpider("no_seeds")
         for url in urls:
             self.scope.add(url)
         await session.scope.set(self.scope)
-        # all at once: pages of the first ones may lead to the hosts of the last
+        # all at once: pages of the first seeds may link to the hosts of the last
         await session.scope.admit_seeds(urls)
         for url in urls:
             yield Request(url, errback=self.errback, priority=10)
@@ -90,35 +92,38 @@ class BroadSpider(Spider):
 
     @contextmanager
     def making(self, what: str) -> Iterator[None]:
-        """Around what a spider makes of its crawl when that ends: if it fails, so does `scrapy crawl`.
+        """Context for making a report or the like when the crawl ends; if that fails, `scrapy crawl` exits with 1.
 
-        What takes long in it belongs into a thread: others share the event loop.
+        Run slow work in a thread, because other components share the event loop.
         """
         try:
             yield
         except (CrawlError, OSError) as error:
-            logger.error("No %s: %s", what, error)
+            logger.error("Cannot make the %s: %s", what, error)
             self.crawler.stats.set_value("exit_status", 1)
 
     def errback(self, failure: Failure) -> Iterator[Page]:
-        """A URL that could not be fetched gets its row too, with the error in it."""
+        """Yields a page with the error for a URL that could not be fetched."""
         yield failed_page(failed_request(failure), failure.value)
 
     def page(self, response: Response) -> Page:
-        """The page of a response, as it goes through the pipelines into the stores."""
+        """The page of a response, for the pipelines and stores."""
         page = page_of(response)
         if agent := self._robots_agent:
-            said = page_directives(response, agent)
-            page.noindex, page.noarchive, page.nofollow = said.noindex, said.noarchive, said.nofollow
+            robots = page_directives(response, agent)
+            page.noindex, page.noarchive, page.nofollow = robots.noindex, robots.noarchive, robots.nofollow
         return page
 
     def links(self, response: Response) -> PageLinks:
-        """The links to follow of a response; none where the page says nofollow or is no HTML."""
+        """The links of a response to follow; none if the page says nofollow.
+
+        Links in other documents than HTML are followed when a pipeline has found them.
+        """
         return followed_links(response, obey=self._robots_agent)
 
     @cached_property
     def _robots_agent(self) -> str | None:
-        """Whom a page's robots directives must concern, or None when they are not obeyed."""
+        """The user agent for the robots directives of pages, or None when they are not obeyed."""
         settings = self.settings
         if not read(settings, "ROBOTS_META_OBEY"):
             return None
@@ -129,17 +134,20 @@ class BroadSpider(Spider):
             try:
                 url = seed_url(seed)
                 if "://" not in seed:
-                    logger.warning("Seed %r is taken for %s", seed, url)
+                    logger.warning("Seed %r has no scheme: using %s", seed, url)
                 yield url
             except InvalidURL as error:
                 logger.error("Seed left out: %s", error)
 
     def _refuse_typos(self, arguments: Iterable[str]) -> None:
-        """An argument that nobody knows may be a spider's own, but hardly one that is nearly one of ours."""
+        """Raise ConfigurationError for an unknown argument that resembles one of this class.
+
+        Other unknown arguments may belong to a subclass.
+        """
         for name in arguments:
             if not hasattr(self, name) and (
                 meant := get_close_matches(name.lower(), _ARGUMENTS, cutoff=0.75)
             ):
                 raise ConfigurationError(
-                    f"spider {self.name} has no argument {name!r}: {meant[0]!r} is meant"
+                    f"spider {self.name} has no argument {name!r}: did you mean {meant[0]!r}?"
                 )

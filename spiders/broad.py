@@ -4,6 +4,6 @@ from spiders.base import BroadSpider
 
 
 class Broad(BroadSpider):
-    """All that BroadSpider does by itself."""
+    """BroadSpider under a name."""
 
     name = "broad"

@@ -1,4 +1,4 @@
-"""`scrapy crawl linkcheck`: tells which links of a site are broken."""
+"""`scrapy crawl linkcheck`: reports the broken links of a site."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _MOST_HOPS = 10
 
 
 class LinkCheck(BroadSpider):
-    """Crawls within its scope, and asks for whatever its pages link to or load, wherever that is, once.
+    """Crawls within its scope, and requests every URL that its pages link to or load once, on any host.
 
-    At the end it prints broken links, with the pages that have them, and writes all it found to `report`, by default
-    DATA_DIR/linkcheck.jsonl. `scrapy crawl` ends with status 3 when a link is broken. Arguments: those of BroadSpider,
-    `report`, `external` (no: only what is in the scope).
+    At the end it prints the broken links with the pages that contain them, and writes all findings to `report`, by
+    default DATA_DIR/linkcheck.jsonl. `scrapy crawl` exits with status 3 when a link is broken. Arguments: those of
+    BroadSpider, `report`, `external` (no: check only URLs in the scope).
     """
 
     name = "linkcheck"
@@ -49,7 +49,7 @@ class LinkCheck(BroadSpider):
         page = self._with_target(response, self.page(response))
         yield page
         if page.final_url != page.url:
-            # what comes here and redirects leads out of the scope: others are followed before
+            # redirects within the scope were followed before: this one leads out of it
             if hops < _MOST_HOPS and self.external:
                 yield self._check(page.final_url, response, hops + 1)
         elif self.scope.allows(response.url):
@@ -63,16 +63,16 @@ class LinkCheck(BroadSpider):
                     self.crawler.stats.set_value("exit_status", 3)
 
     async def _lost(self) -> dict[str, str]:
-        """The URLs that were given up, with the reasons."""
+        """The dead letters: URLs and reasons."""
         letters = Session.of(self.crawler).connection.frontier.dead_letters()
         try:
             return {letter.url: letter.reason async for letter in letters}
         except UNAVAILABLE as error:
-            raise EngineUnavailable(f"which URLs were given up is not known: {error}") from error
+            raise EngineUnavailable(f"the dead letters cannot be read: {error}") from error
 
     def _report(self, lost: Mapping[str, str]) -> bool:
-        """Write and print it; whether a link is broken."""
-        # what reads databases is slow to import, and a spider is imported by every command
+        """Write and print the report; returns whether a link is broken."""
+        # slow to import, and every command imports the spiders
         from webcrawl.results.linkcheck import BROKEN, problems, table, write
         from webcrawl.stores.stored_pages import StoredPages
 
@@ -88,7 +88,7 @@ class LinkCheck(BroadSpider):
         return any(problem.problem in BROKEN for problem in found)
 
     def _other_links(self, response: Response) -> Iterator[Request]:
-        """What the page leads to beyond what is followed: other sites, and what is loaded with it."""
+        """Requests for links to other sites, and for the resources of the page."""
         answer = answer_of(response)
         document = document_of(answer)
         if answer.status != 200:
@@ -114,11 +114,11 @@ class LinkCheck(BroadSpider):
 
     @staticmethod
     def _with_target(response: Response, page: Page) -> Page:
-        """A page whose `final_url` says where it redirects to, which may be out of the scope."""
+        """The page with the target of its redirect, which may be out of scope, as `final_url`."""
         location = response.headers.get("Location")
         if 300 <= response.status < 400 and location:
             try:
                 page.final_url = normalize(urljoin(response.url, location.decode("latin-1")))
             except ValueError:
-                page.error = "redirects to no URL"
+                page.error = "redirects to an invalid URL"
         return page

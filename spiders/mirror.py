@@ -1,4 +1,4 @@
-"""`scrapy crawl mirror`: a local copy of a site that a browser can open."""
+"""`scrapy crawl mirror`: makes a local copy of a site that a browser can open."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from webcrawl.crawler.session import Session
 from webcrawl.results.rewriting import loaded
 
 _MOST_HOPS = 3
-"""Style sheets that load each other."""
+"""Longest chain of style sheets that load each other."""
 
 
 class Mirror(BroadSpider):
-    """Crawls within its scope, fetches what its pages load, from other sites too, and writes all of it as files.
+    """Crawls within its scope, fetches the resources of its pages, also from other sites, and writes all as files.
 
-    Arguments: those of BroadSpider, `to`: the folder, by default DATA_DIR/mirror.
+    Arguments: those of BroadSpider, `to` (the folder, by default DATA_DIR/mirror).
     """
 
     name = "mirror"
@@ -41,7 +41,7 @@ class Mirror(BroadSpider):
         answer = answer_of(response)
         if answer.status == 200 and (inside or hops <= _MOST_HOPS):
             document = document_of(answer)
-            # of what is loaded from elsewhere only style sheets lead on: not every frame's page
+            # out of scope only style sheets load further resources, not the pages of frames
             if inside or document.mime_type == "text/css":
                 for url in loaded(document, templates=True):
                     yield self._load(url, response, 0 if inside else hops)
@@ -56,7 +56,7 @@ class Mirror(BroadSpider):
                 await asyncio.to_thread(self._write)
 
     def _write(self) -> None:
-        # what reads databases is slow to import, and a spider is imported by every command
+        # slow to import, and every command imports the spiders
         from webcrawl.results.mirror import write_mirror
         from webcrawl.stores.stored_pages import StoredPages
 
@@ -65,4 +65,4 @@ class Mirror(BroadSpider):
         with StoredPages(session.stores, session.fetch) as stored:
             written = write_mirror(stored, folder)
         left_out = f"; {written.missing:,} pages are not in the archive" if written.missing else ""
-        print(f"{written.files:,} files are in {folder}{left_out}.", flush=True)
+        print(f"Wrote {written.files:,} files to {folder}{left_out}.", flush=True)

@@ -1,4 +1,4 @@
-"""`scrapy crawl monitor`: tells what has changed on a site since it ran last."""
+"""`scrapy crawl monitor`: reports what has changed on a site since the last run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _moment = datetime.fromisoformat
 
 
 class _Past(NamedTuple):
-    """What a run leaves for the next one: what its `Run` has to know, and digests of what it was told to visit."""
+    """What earlier runs leave for the next: their times, and digests of the settings that chose the pages."""
 
     finished: list[tuple[datetime, datetime]]
     watched: datetime | None
@@ -42,10 +42,10 @@ class _Past(NamedTuple):
 
 
 class Monitor(BroadSpider):
-    """Crawls anew whenever it is run, over the same DATA_DIR, and asks for what it knows only if it has changed.
+    """Crawls the site again with each run over the same DATA_DIR, with conditional requests for known pages.
 
-    At the end it prints what is new, gone and changed, with the lines that differ, and writes it to `report`, by
-    default DATA_DIR/monitor.jsonl. Arguments: those of BroadSpider, `report`. It is for a single worker.
+    At the end it prints new, gone and changed pages with the lines that differ, and writes them to `report`, by default
+    DATA_DIR/monitor.jsonl. Arguments: those of BroadSpider, `report`. It supports a single worker only.
     """
 
     name = "monitor"
@@ -64,17 +64,17 @@ class Monitor(BroadSpider):
         if reason in ("cannot_start", "no_seeds"):
             return
         if reason != "finished":
-            # what was not reached is not gone
-            print("The crawl was not finished: it is compared with the run before when it is.", flush=True)
+            # pages that were not reached are not gone
+            print("The crawl was not finished. Run it again to compare it with the run before.", flush=True)
             return
         with self.making("report"):
             lost, cut = await self._lost()
             await asyncio.to_thread(self._report, lost, cut)
 
     async def _lost(self) -> tuple[list[str] | None, bool]:
-        """The URLs that this run gave up; None when others wait, of hosts that are blocked or at their limit.
+        """The dead letters of this run, and whether it found links beyond DEPTH_LIMIT.
 
-        And whether it came upon links beyond DEPTH_LIMIT.
+        The former are None when they are unknown, or when URLs of blocked or limited hosts are still queued.
         """
         session = Session.of(self.crawler)
         try:
@@ -86,7 +86,7 @@ class Monitor(BroadSpider):
         return None if counts.queued or counts.dead > len(lost) else lost, totals.get("too_deep", 0) > 0
 
     def _report(self, lost: list[str] | None, cut: bool) -> None:
-        # what reads databases is slow to import, and a spider is imported by every command
+        # slow to import, and every command imports the spiders
         from webcrawl.results.monitor import Run, Told, changes, doubt_of, write
         from webcrawl.results.versions import Versions
 
@@ -110,27 +110,27 @@ class Monitor(BroadSpider):
         print(f"Pages, {since}: {told.total}.", flush=True)
 
     def _past(self) -> _Past:
-        """What the runs before left; raises ConfigurationError for a file that is not ours."""
+        """What earlier runs left; raises ConfigurationError for another program's file."""
         path = self._folder / "monitor.json"
         try:
             found = json.loads(path.read_text())
-            if last := found.get("last"):  # as an older monitor wrote it
+            if last := found.get("last"):  # written by an older version
                 found |= {"finished": [(last, self.began.isoformat())], "watched": last}
             runs = [(_moment(began), _moment(ended)) for began, ended in found["finished"]]
             return _Past(runs, _moment(found["watched"]), dict(found.get("told", {})))
         except FileNotFoundError:
             return _Past([], None, {})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ConfigurationError(f"{path} is none that monitor wrote: {error}") from error
+            raise ConfigurationError(f"{path} was not written by `monitor`: {error}") from error
 
     def _told(self) -> dict[str, str]:
-        """Digests of whatever decides which pages a run visits, by their names."""
+        """Digests of the settings and arguments that decide which pages a run visits, by name."""
         told = {name: _plain(self.settings.get(name)) for name in _DECIDING}
         told |= {"seeds": sorted(self._good_seeds()), "scope": self.scope.kind}
         return {name: hashlib.sha256(repr(value).encode()).hexdigest()[:16] for name, value in told.items()}
 
     def _differing(self, others: Mapping[str, str]) -> list[str]:
-        """Of what decides it, what was something else in another run; what that did not tell was the same."""
+        """Names whose digests differ from those of another run; missing ones count as equal."""
         return [name for name, value in self._told().items() if others.get(name, value) != value]
 
     def _remember(self, past: _Past) -> None:
@@ -141,5 +141,5 @@ class Monitor(BroadSpider):
 
 
 def _plain(value: Any) -> Any:
-    """A setting's value in a form that tells equal ones by their text."""
+    """A setting's value, sorted so that equal values have equal texts."""
     return sorted((str(key), one) for key, one in value.items()) if isinstance(value, Mapping) else value

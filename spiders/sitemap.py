@@ -1,4 +1,4 @@
-"""`scrapy crawl sitemap`: fetches what the sitemaps of its seeds' hosts name."""
+"""`scrapy crawl sitemap`: fetches the pages that the sitemaps of its seeds' hosts list."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from webcrawl.urls.canonical import split
 
 
 class Sitemap(BroadSpider):
-    """Begins with the sitemaps that robots.txt names and with /sitemap.xml of each seed's host.
+    """Starts from /sitemap.xml of each seed's host and from the sitemaps that robots.txt names.
 
-    A seed that is more than a host is taken for a sitemap itself. Links of pages are not followed, unless `follow` is
-    yes. Arguments: those of BroadSpider, `follow`.
+    A seed with a path is itself a sitemap. Arguments: those of BroadSpider, `follow` (yes: follow links of pages too).
     """
 
     name = "sitemap"
@@ -46,6 +45,6 @@ class Sitemap(BroadSpider):
 
 
 def _may_be_a_sitemap(mime_type: str) -> bool:
-    """XML or a feed, gzip, lines; other types have links of their own, which are those of a page."""
+    """Whether the type is one of sitemaps: XML, feeds, gzip or plain text."""
     kinds = ("xml", "gzip", "text/plain")
     return not is_html(mime_type) and any(kind in mime_type for kind in kinds)

@@ -216,7 +216,7 @@ def test_a_site_that_is_down_and_a_report_that_cannot_be_written_fail(
     options = {**OPTIONS, "FRONTIER_MAX_ATTEMPTS": 1}
     result = run_crawl("linkcheck", ["http://127.0.1.3:1/"], arguments=arguments, **options)
     assert (result.returncode, result.stdout) == (1, "")
-    assert "No report: " in result.stderr and "Traceback" not in result.stderr
+    assert "Cannot make the report: " in result.stderr and "Traceback" not in result.stderr
     result = run_crawl("linkcheck", ["http://127.0.1.3:1/"], **options)
     assert (result.returncode, result.stdout.splitlines()[-1]) == (3, "Links: 1 failed.")
 

@@ -62,7 +62,7 @@ def test_a_site_can_be_browsed_without_it(
         ALLOWED_NETWORKS="127.0.0.0/8",
     )
     assert result.returncode == 0, result.stderr
-    assert result.stdout.endswith(f"11 files are in {folder}.\n")
+    assert result.stdout.endswith(f"Wrote 11 files to {folder}.\n")
     here, there = (folder / urlsplit(web.url(site)).netloc.replace(":", "_") for site in (SITE, OTHER))
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     mine = {"index.html", "docs/index.html", "docs.html", "list@page=2.html", "résumé/a_b.html"}

@@ -196,7 +196,7 @@ def test_without_the_setting_nothing_is_asked_and_a_damaged_archive_is_done_with
     web.hits.clear()
     result = crawl([web.url(SITE)], CRAWL_ID="third", REVISIT=True, FRONTIER_RETRY_DELAY=0, timeout=60)
     assert {path: answers[-1] for path, answers in told(web).items()} == dict.fromkeys(TEXTS, (200, False))
-    assert "its stored answer cannot be read" in result.stderr
+    assert "its stored response cannot be read" in result.stderr
     assert (result.summary["finish_reason"], result.summary["dead_letters"]) == ("finished", 0)
 
 

@@ -100,7 +100,7 @@ def test_nothing_is_decoded_where_nothing_is() -> None:
 def test_what_unfolds_to_more_than_is_allowed_is_refused() -> None:
     async def check() -> None:
         bomb = gzip.compress(bytes(1_000_000))
-        with pytest.raises(IgnoreRequest, match="unfolds to more than DOWNLOAD_MAXSIZE 1000"):
+        with pytest.raises(IgnoreRequest, match="decodes to more than DOWNLOAD_MAXSIZE 1000"):
             await decoded(answer(bomb), DOWNLOAD_MAXSIZE=1000)
         request = Request("http://h/", meta={"download_maxsize": 999})
         with pytest.raises(IgnoreRequest, match="DOWNLOAD_MAXSIZE 999"):

@@ -1,8 +1,8 @@
-"""A dupefilter for projects on scrapy-redis, in about a tenth of the memory: nothing else of ours is needed.
+"""A dupefilter for scrapy-redis projects that takes about a tenth of the memory. It works without the rest of webcrawl.
 
     DUPEFILTER_CLASS = "webcrawl.dupefilter.CompactDupeFilter"
 
-It keeps 64 bits of each fingerprint, as integers in the frontier's seen set. Below the key that scrapy-redis would use:
+It stores 64 bits of each fingerprint as integers, below the key that scrapy-redis would use:
 
     <key>                        HASH  generation; bits, split and seen: how far the set has grown
     <key>:<generation>:<bucket>  SET   fingerprints as integers; buckets split by linear hashing
@@ -25,9 +25,9 @@ _BATCH = 1000
 
 
 class CompactDupeFilter(RFPDupeFilter):
-    """scrapy-redis's dupefilter, with its settings, another way of remembering.
+    """scrapy-redis's dupefilter, with the same settings and a compact set.
 
-    Exact but for collisions of 64 bits: of N requests about N**2 / 2**65 are taken for another one, of a billion 0.03.
+    It is exact but for collisions of 64 bits: N requests have about N**2 / 2**65 of them, a billion requests 0.03.
     """
 
     def __init__(self, server: Any, key: str, debug: bool = False) -> None:
@@ -35,9 +35,9 @@ class CompactDupeFilter(RFPDupeFilter):
         self._seen = server.register_script(script_source("seen")[1])
 
     def request_seen(self, request: Request) -> bool:
-        """Remember a request; True when this or another process did so before.
+        """Add a request to the set; returns whether it was there.
 
-        Raises ConfigurationError when the key holds what scrapy-redis's own class remembered.
+        Raises ConfigurationError when the key holds the set of scrapy-redis's own class.
         """
         number = int(self.request_fingerprint(request)[:16], 16)
         try:
@@ -51,11 +51,11 @@ class CompactDupeFilter(RFPDupeFilter):
             ) from error
 
     def clear(self) -> None:
-        """Forget everything, at once for all processes; the memory is given back in batches after that."""
+        """Empty the set, at once for all processes; the memory is freed in batches after that."""
         try:
             with self.server.pipeline(transaction=True) as pipeline:
                 state, _ = pipeline.hmget(self.key, "generation", "bits", "split").delete(self.key).execute()
-        except ResponseError:  # left by another class
+        except ResponseError:  # the key is another class's
             self.server.delete(self.key)
             return
         if state[0] is None:

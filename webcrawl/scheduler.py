@@ -102,7 +102,7 @@ class FrontierScheduler(RedisScheduler):
         try:
             candidate = to_candidate(request, self.spider, self.session.canonicalizer)
         except InvalidURL as error:
-            logger.warning("Request left out: %s", error)
+            logger.warning("Skipping a request: %s", error)
             self.stats.inc_value("frontier/invalid_urls")
             return False
         except Unserializable as error:

@@ -97,10 +97,10 @@ def test_answers_that_are_errors_are_told_from_failed_fetches() -> None:
 @pytest.mark.parametrize(
     ("state", "told"),
     [
-        ({}, "The same command goes on where this one stopped."),
-        ({"parked": 1_234_568, "leased": 0}, "blocked or at their limit: see scrapy host."),
-        ({"parked": 3}, "The same command goes on where this one stopped."),
-        ({"parked": 1_234_568, "leased": 0, "paused": True}, "It is paused: scrapy resume lets it go on."),
+        ({}, "Run the same command to continue."),
+        ({"parked": 1_234_568, "leased": 0}, "blocked or at their limit: see `scrapy host`."),
+        ({"parked": 3}, "Run the same command to continue."),
+        ({"parked": 1_234_568, "leased": 0, "paused": True}, "It is paused: `scrapy resume` continues it."),
     ],
 )
 def test_the_summary_says_how_to_go_on(state: dict[str, Any], told: str) -> None:
@@ -113,7 +113,7 @@ def test_a_run_that_had_nothing_to_do_says_so(local_web: StartWeb, crawl: RunCra
     first, second = (crawl([web.url(SITE)]).stderr for _ in range(2))
     assert "Crawl finished: there is nothing left" in first
     assert "1 from 1 hosts in " in first
-    assert "Nothing was left to crawl. To crawl anew" in second
+    assert "Nothing was left to crawl. To start over" in second
     assert "Crawl finished" not in second
     assert "1 from 1 hosts\n" in second, "the time is that of another run"
 

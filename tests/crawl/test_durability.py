@@ -217,7 +217,7 @@ def test_ctrl_c_stops_in_good_order(start_crawl: StartCrawl, local_web: StartWeb
     crawl = run.start_and_kill(20, Crawl.interrupt)
     result = crawl.wait(15)
     assert result.returncode == 0, result.stderr
-    assert "The same command goes on where this one stopped" in result.stderr
+    assert "Run the same command to continue" in result.stderr
     assert "Traceback" not in result.stderr
     summary = result.summary
     assert (summary["leased"], summary["finish_reason"]) == (0, "shutdown")
@@ -225,7 +225,7 @@ def test_ctrl_c_stops_in_good_order(start_crawl: StartCrawl, local_web: StartWeb
     stored = {row["url"] for row in result.rows()}
     assert stored == set(run.web.urls()), "what was on its way was waited for"
     result = run.start().wait(30)
-    assert "Going on with crawl 'broad'" in result.stderr
+    assert "Resuming crawl 'broad'" in result.stderr
     run.assert_complete(result, leased=0)
     run.assert_polite()
 
@@ -238,7 +238,7 @@ def test_ctrl_c_stops_all_workers_in_good_order(start_crawl: StartCrawl, local_w
     crawl.interrupt()
     result = crawl.wait(15)
     assert result.returncode == 0, result.stderr
-    assert "The same command goes on where this one stopped" in result.stderr
+    assert "Run the same command to continue" in result.stderr
     logs = "".join(path.read_text() for path in (result.data_dir / "logs").iterdir())
     assert "Traceback" not in result.stderr + logs
     assert "unclean" not in result.stderr + logs

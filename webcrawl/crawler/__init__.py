@@ -1,1 +1,1 @@
-"""Everything that meets Scrapy: the session of one crawl, and what a person sees of it."""
+"""The Scrapy side: the session of a crawl, its components, and its progress and summary."""

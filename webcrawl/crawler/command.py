@@ -1,6 +1,6 @@
-"""What our commands have in common: a check of a crawl's settings, and the session of a crawl to be looked at.
+"""The base class of commands that inspect a crawl, and the check of a crawl's settings.
 
-Scrapy imports every command for each command, `scrapy list` too: what is slow to import is imported where it is used.
+Scrapy imports every command for each command, `scrapy list` too, so slow modules are imported where they are used.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ DEFAULT_CRAWL = "broad"
 
 
 class SessionCommand(ScrapyCommand):
-    """A command that opens the session of a crawl, and says in one line why it cannot."""
+    """A command that opens the session of a crawl, and prints errors in one line."""
 
     requires_project = True
     requires_crawler_process = False
     default_settings = {"LOG_ENABLED": False}
     needs_engine = True
     needs_crawl = True
-    """Without a crawl there is nothing to show, and no engine is begun for it."""
+    """Fail if the crawl does not exist, without starting an engine."""
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         from redis.exceptions import RedisError
@@ -48,12 +48,12 @@ class SessionCommand(ScrapyCommand):
 
     @abstractmethod
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
-        """Do what the command does; errors of the project's own are printed for you."""
+        """Do the command's work; CrawlError, RedisError and OSError are printed."""
 
     def crawl_id(self, args: list[str]) -> str:
-        """The crawl that is meant: the only argument by default."""
+        """The CRAWL_ID: by default the only argument."""
         if len(args) > 1:
-            raise UsageError("name one crawl")
+            raise UsageError("too many arguments: name one crawl")
         return args[0] if args else DEFAULT_CRAWL
 
     async def _run(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -68,7 +68,7 @@ class SessionCommand(ScrapyCommand):
             if self.needs_engine:
                 embedded = session.connection.server.is_embedded
                 if self.needs_crawl and embedded and not (session.stores.data_dir / "engine").exists():
-                    raise StoreError(f"nothing was crawled into {session.connection.server}")
+                    raise StoreError(f"no crawl was run in {session.connection.server}")
                 await session.connection.connect()
             await self.work(session, args, opts)
         finally:
@@ -76,7 +76,7 @@ class SessionCommand(ScrapyCommand):
 
 
 async def check_crawl(session: Session) -> None:
-    """Take the crawl that is meant as it was begun; raises StoreError when it never was."""
+    """Use the crawl's own number of shards; raises StoreError when there is no such crawl."""
     if not await session.connection.adopt_shards():
         raise StoreError(
             f"there is no crawl {session.connection.keys.crawl!r} in {session.connection.server}"
@@ -84,7 +84,7 @@ async def check_crawl(session: Session) -> None:
 
 
 def existing_metadata(session: Session) -> Metadata:
-    """The metadata database of the settings; raises StoreError when nothing was ever stored there."""
+    """The metadata database of the settings; raises StoreError when it does not exist."""
     metadata = metadata_if_any(session)
     if metadata is None:
         raise StoreError(
@@ -94,7 +94,7 @@ def existing_metadata(session: Session) -> Metadata:
 
 
 def metadata_if_any(session: Session) -> Metadata | None:
-    """The same; None when there is no such file. Raises StoreError."""
+    """The metadata database of the settings, or None when its file does not exist; raises StoreError."""
     from sqlalchemy.engine import make_url
 
     from webcrawl.stores.metadata import Metadata
@@ -106,31 +106,29 @@ def metadata_if_any(session: Session) -> Metadata | None:
 
 
 def host_named(text: str) -> str:
-    """The host of a URL such as https://example.org; raises StoreError for what is none."""
+    """The host key of a URL such as https://example.org; raises StoreError for anything else."""
     from webcrawl.urls.canonical import normalize, split
 
     try:
         return split(normalize(text))[0]
     except InvalidURL as error:
-        raise StoreError(f"{text!r} is no host such as https://example.org: {error}") from error
+        raise StoreError(f"{text!r} is not a host such as https://example.org: {error}") from error
 
 
 def crawl_settings(loader: SpiderLoaderProtocol, settings: BaseSettings, name: str) -> BaseSettings:
-    """The settings that a crawl of the spider will have, read as it will read them.
+    """The settings of a crawl with this spider, checked before anything starts.
 
-    Raises ConfigurationError when there is no such spider or one of them is wrong: before anything starts.
+    Raises ConfigurationError when there is no such spider or a setting is wrong.
     """
     from scrapy_redis.spiders import RedisMixin
 
     from webcrawl.crawler.session import Session
 
     if name not in loader.list():
-        raise ConfigurationError(f"there is no spider {name!r}: scrapy list shows those there are")
+        raise ConfigurationError(f"there is no spider {name!r}: `scrapy list` shows the spiders")
     spider, settings = loader.load(name), settings.copy()
     spider.update_settings(settings)
     session = Session(settings, name)
     if issubclass(spider, RedisMixin) and session.connection.server.is_embedded:
-        raise ConfigurationError(
-            f"REDIS_URL is needed: spider {name!r} takes its start URLs from a server that others must reach too"
-        )
+        raise ConfigurationError(f"spider {name!r} reads its start URLs from a server: set REDIS_URL")
     return settings

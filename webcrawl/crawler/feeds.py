@@ -1,4 +1,4 @@
-"""Pages in Scrapy's feed exports."""
+"""Exports pages in Scrapy's feeds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scrapy.exporters import CsvItemExporter
 
 
 class PageCsvExporter(CsvItemExporter):
-    """Scrapy's exporter, which has no form for a dict and joins lists with commas that URLs may contain too."""
+    """Scrapy's exporter, with dicts and lists as JSON; Scrapy joins lists with commas, which URLs may contain."""
 
     def serialize_field(self, field: Mapping[str, Any], name: str, value: Any) -> Any:
         written = super().serialize_field(field, name, value)

@@ -1,4 +1,4 @@
-"""What Scrapy logs of single pages: nothing, unless somebody reads that level."""
+"""Scrapy's log lines of single pages; they cost nothing unless LOG_LEVEL shows them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ logger = logging.getLogger(__name__)
 
 
 class QuietLogFormatter(LogFormatter):
-    """Scrapy's formatter without the work for lines that are not shown, and without alarm for dead links.
+    """Scrapy's formatter, which skips lines that are not shown, and logs failed downloads at level INFO.
 
-    A page that cannot be fetched is counted, retried and stored with its error: no reason for a traceback each.
+    A page that cannot be fetched is counted, retried and stored with its error, so it needs no traceback.
     """
 
     def __init__(self, level: int | str = logging.DEBUG) -> None:
-        # the loggers let everything through, the handler that Scrapy installs does not
+        # only the handler that Scrapy installs filters by level, not the loggers
         number = int(level) if str(level).isdecimal() else logging.getLevelNamesMapping()[str(level)]
         self._pages_are_shown = number <= logging.DEBUG
 
@@ -52,9 +52,9 @@ class QuietLogFormatter(LogFormatter):
     def item_error(
         self, item: Any, exception: BaseException, response: Any, spider: Spider
     ) -> LogFormatterResult:
-        """A page that a store or the engine did not take when the crawl ended is fetched again: nothing broke.
+        """Log pages that could not be stored when the crawl ended at level INFO; they are fetched again.
 
-        One that a store refuses takes one line; its traceback, which Scrapy adds, is for who debugs.
+        A page that a store refuses is one line; the traceback that Scrapy adds goes to level DEBUG.
         """
         url = getattr(item, "url", item)
         known = super().item_error(url, exception, response, spider)

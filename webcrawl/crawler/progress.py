@@ -1,4 +1,4 @@
-"""What a person sees while a crawl runs: a live panel in a terminal, plain lines elsewhere."""
+"""Shows the progress of a crawl: a live panel in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from webcrawl.frontier.figures import Figures, figures
 
 _LIVE_SECONDS = 0.5
 _FRAME = 4
-"""Characters that a panel needs besides its contents."""
+"""Columns that the border of a panel takes."""
 
 
 class Progress:
-    """Extension: PROGRESS says which kind, PROGRESS_INTERVAL how often a plain line is printed."""
+    """Extension that prints the figures of the crawl; PROGRESS sets the kind, PROGRESS_INTERVAL the pace of lines."""
 
     def __init__(self, session: Session, title: str, kind: str, interval: float) -> None:
         self._session = session
@@ -55,12 +55,12 @@ class Progress:
         if self._session.connection.is_open:
             if self._session.connection.joined.resumed:
                 paused = (
-                    " It is paused: scrapy resume lets it go on."
+                    " It is paused: `scrapy resume` continues it."
                     if self._session.connection.joined.paused
                     else ""
                 )
                 print(
-                    f"Going on with crawl {self._session.connection.keys.crawl!r}.{paused}",
+                    f"Resuming crawl {self._session.connection.keys.crawl!r}.{paused}",
                     file=sys.stderr,
                     flush=True,
                 )
@@ -72,7 +72,7 @@ class Progress:
             await asyncio.wait([self._task])
 
     async def _show(self) -> None:
-        """Until cancelled: by the end of the spider, or with all other tasks by a second Ctrl-C."""
+        """Runs until cancelled by the end of the spider or a second Ctrl-C."""
         connection = self._session.connection
         self._display.begin()
         try:
@@ -87,7 +87,7 @@ class Progress:
 
 
 class _Display:
-    """One way to show figures."""
+    """A way to show figures."""
 
     def begin(self) -> None:
         self._pages: list[tuple[float, int]] = []
@@ -96,10 +96,10 @@ class _Display:
         raise NotImplementedError
 
     def end(self) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal."""
 
     def _speed(self, pages: int) -> float:
-        """Pages a second over the last ten seconds or so."""
+        """Pages a second over the last 20 updates."""
         self._pages = [*self._pages[-20:], (time.monotonic(), pages)]
         (began, first), (ended, last) = self._pages[0], self._pages[-1]
         return (last - first) / (ended - began) if ended > began else 0.0
@@ -119,7 +119,7 @@ class _LivePanel(_Display):
     def begin(self) -> None:
         super().begin()
         self._live.start()
-        # log lines go above the panel instead of through it
+        # log lines are printed above the panel
         handler = get_scrapy_root_handler()
         if isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler):
             self._stream = handler.setStream(sys.stderr)
@@ -144,7 +144,7 @@ def plain_line(now: Figures, speed: float) -> str:
 
 
 def _holding(now: Figures) -> str:
-    """That workers have no room to store more, and what one of them lacks."""
+    """How many workers hold because the stores take nothing, and the reason of one of them."""
     if not now.holding:
         return ""
     who = (
@@ -154,17 +154,17 @@ def _holding(now: Figures) -> str:
 
 
 def http_errors(now: Figures) -> int:
-    """Responses of status 400 and above. What brought no response is no such error: it failed."""
+    """Responses of status 400 and above. Fetches without a response are counted as failed instead."""
     return sum(count for status, count in now.responses.items() if status >= "400")
 
 
 def duplicates(now: Figures) -> int:
-    """Pages that are the same as an earlier one, exactly or nearly."""
+    """Exact and near-duplicates."""
     return now.exact_duplicates + now.near_duplicates
 
 
 def size(number_of_bytes: float) -> str:
-    """Bytes as people read them."""
+    """A number of bytes with its unit."""
     for unit in ("B", "kB", "MB", "GB"):
         if number_of_bytes < 1000:
             return f"{number_of_bytes:.0f} {unit}" if unit == "B" else f"{number_of_bytes:.1f} {unit}"
@@ -173,7 +173,7 @@ def size(number_of_bytes: float) -> str:
 
 
 def panel(console: Console, title: str, now: Figures, speed: float) -> Panel:
-    """The figures side by side in three columns, or in as many as the console has room for."""
+    """The figures in three columns, or in as many as fit the console."""
     cells = [
         ("pages", f"{now.pages:,}"),
         ("pages/s", f"{speed:.1f}"),
@@ -195,8 +195,8 @@ def panel(console: Console, title: str, now: Figures, speed: float) -> Panel:
         table = _table(cells, columns)
         if (width := console.measure(table).maximum + _FRAME) <= console.width:
             break
-    subtitle = "Ctrl-C stops; the same command goes on"
-    state = " (paused)" if now.paused else " (holding: no room to store more)" if now.holding else ""
+    subtitle = "Ctrl-C stops; the same command resumes"
+    state = " (paused)" if now.paused else " (holding: the stores take nothing)" if now.holding else ""
     return Panel.fit(
         table,
         title=f"crawl {title}{state}",
@@ -205,7 +205,7 @@ def panel(console: Console, title: str, now: Figures, speed: float) -> Panel:
 
 
 def _table(cells: Sequence[tuple[str, str]], columns: int) -> Table:
-    """Name and number, one below the other in so many columns."""
+    """A table of names and numbers, filled column by column."""
     table = Table.grid(padding=(0, 2))
     for _ in range(columns):
         table.add_column(style="dim", no_wrap=True)

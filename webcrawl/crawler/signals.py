@@ -1,24 +1,24 @@
-"""Signals that are sent for every page, whether or not anybody listens."""
+"""Sends signals of single pages at little cost when no receiver is connected."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pydispatch.dispatcher import Any as Anybody, connections
+from pydispatch.dispatcher import Any as AnySender, connections
 from scrapy.crawler import Crawler
 
 
 def send(crawler: Crawler, signal: object, **details: Any) -> list[tuple[Any, Any]]:
-    """As `crawler.signals.send_catch_log`, which takes ten times as long to find that nobody listens."""
+    """Like `crawler.signals.send_catch_log`, which takes ten times as long when no receiver is connected."""
     if is_heard(crawler, signal):
         return crawler.signals.send_catch_log(signal, **details)
     return []
 
 
 def is_heard(crawler: Crawler, signal: object) -> bool:
-    """Whether anybody is connected to this signal of a crawler."""
-    for sender in (crawler, Anybody):
+    """Whether a receiver is connected to this signal of a crawler."""
+    for sender in (crawler, AnySender):
         receivers = connections.get(id(sender), {})
-        if receivers.get(signal) or receivers.get(Anybody):
+        if receivers.get(signal) or receivers.get(AnySender):
             return True
     return False

@@ -1,4 +1,4 @@
-"""The end of a crawl: a summary for people, and `DATA_DIR/summary.json` for programs."""
+"""Writes the summary of a crawl: a text on stderr, and `DATA_DIR/summary.json` for programs."""
 
 from __future__ import annotations
 
@@ -17,13 +17,11 @@ from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.frontier.figures import Figures, figures
 
-_LOOKS = 3
-"""While others work on the figures change all the time, and the last to end writes last."""
+_MOST_WRITES = 3
+"""Figures of a crawl that other workers continue never stop changing; the last worker to end writes last."""
 _SHOWN_TYPES = 12
 _NEVER_BEGAN = ("cannot_start", "no_seeds")
-_NOTHING_LEFT = (
-    "Nothing was left to crawl. To crawl anew, set another CRAWL_ID or DATA_DIR. The earlier runs:"
-)
+_NOTHING_LEFT = "Nothing was left to crawl. To start over, set another CRAWL_ID or DATA_DIR. Earlier runs:"
 _REASONS = {
     "finished": "finished: there is nothing left to crawl",
     "shutdown": "stopped",
@@ -33,7 +31,7 @@ _REASONS = {
 
 
 class Summary:
-    """Extension: written when the spider is closed, with the figures of all workers and runs of the crawl."""
+    """Extension that writes the figures of all workers and runs of the crawl when the spider is closed."""
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
@@ -53,7 +51,7 @@ class Summary:
         try:
             now = await self._write(folder / "summary.json", reason)
         except UNAVAILABLE as error:
-            print(f"No summary: the engine is away ({error}).", file=sys.stderr)
+            print(f"Cannot write the summary: the engine is unavailable ({error}).", file=sys.stderr)
             return
         if self._print:
             asked = self._crawler.stats.get_value("downloader/request_count")
@@ -61,9 +59,9 @@ class Summary:
             print(text(now, reason, folder, idle=idle), file=sys.stderr, flush=True)
 
     async def _write(self, path: Path, reason: str) -> Figures:
-        """Write the figures, and again when they are others by then: a worker that ended in between knew better."""
+        """Write the figures, and again if they changed meanwhile, because another worker may have ended."""
         now = await figures(self._session.connection.frontier, self._session.connection.crawl)
-        for _ in range(_LOOKS):
+        for _ in range(_MOST_WRITES):
             write_summary(path, {**now.as_dict(), "finish_reason": reason})
             before, now = (
                 now,
@@ -75,7 +73,7 @@ class Summary:
 
 
 def write_summary(path: Path, summary: dict[str, Any]) -> None:
-    """Replace the file at once, so that nobody reads half of it, and several workers may write it."""
+    """Replace the file atomically, because several workers may write it, and others read it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(f".{os.getpid()}")
     temporary.write_text(json.dumps(summary, indent=2) + "\n")
@@ -83,7 +81,7 @@ def write_summary(path: Path, summary: dict[str, Any]) -> None:
 
 
 def text(now: Figures, reason: str, folder: Path, *, idle: bool = False) -> str:
-    """The summary for people; `idle`: this run found nothing to do, so that all of it is about earlier ones."""
+    """The summary as text. `idle`: this run had nothing to do, so the figures are of earlier runs."""
     statuses = ", ".join(f"{number:,} x {status}" for status, number in now.responses.items()) or "none"
     left = now.queued + now.leased
     errors = f"{http_errors(now):,} answers 4xx or 5xx, {now.failed:,} fetches failed"
@@ -100,18 +98,18 @@ def text(now: Figures, reason: str, folder: Path, *, idle: bool = False) -> str:
         f"  results in  {folder}: summary.json, warc/, metadata.db",
     ]
     if now.paused:
-        lines.append("It is paused: scrapy resume lets it go on.")
+        lines.append("It is paused: `scrapy resume` continues it.")
     elif left and left == now.parked:
-        lines.append("What is queued is of hosts that are blocked or at their limit: see scrapy host.")
+        lines.append("All queued URLs are of hosts that are blocked or at their limit: see `scrapy host`.")
     elif left and reason == "max_pages":
-        lines.append("The same command with a higher CRAWL_MAX_PAGES goes on where this one stopped.")
+        lines.append("Run the same command with a higher CRAWL_MAX_PAGES to continue.")
     elif left:
-        lines.append("The same command goes on where this one stopped.")
+        lines.append("Run the same command to continue.")
     return "\n".join(lines)
 
 
 def _types(types: dict[str, dict[str, int]]) -> list[str]:
-    """A line for each of the types with the most pages, unless all are HTML and good."""
+    """A line for each of the most frequent types; none if all pages are HTML without errors."""
     if types.keys() <= {"text/html"} and not any(one["errors"] for one in types.values()):
         return []
     shown = list(types.items())[:_SHOWN_TYPES]

@@ -1,4 +1,4 @@
-"""A Scrapy request's way into a queue entry and out again: MessagePack, never pickle."""
+"""Converts Scrapy requests to queue entries and back, as MessagePack, never as pickle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from webcrawl.frontier import Candidate, LeasedURL, level_of_priority, priority_
 from webcrawl.urls.canonical import Canonicalizer, normalize, split
 
 SITEMAP = "sitemap"
-"""Request.meta key of what is a sitemap by who named it: robots.txt, an index or a seed."""
+"""Request.meta key of a URL that robots.txt, a sitemap index or a seed names as a sitemap."""
 
 _PASSING_META = frozenset({"depth", "download_latency", "download_slot", "is_start_request", "retry_times"})
 
@@ -35,7 +35,7 @@ _EXTENSIONS: dict[int, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] 
 _TARGET = re.compile(r"[^:]*:[/\\]*[^/\\?#]*([^#]*)(?:#.*)?", re.DOTALL)
 
 _DEEPEST = 50
-"""Tuples and sets within each other: the parser runs once for each, all on the C stack, which ends at about 200."""
+"""Levels of nested tuples and sets. The parser recurses on the C stack, which ends at about 200."""
 
 
 def pack(value: Any) -> bytes:
@@ -54,7 +54,7 @@ def unpack(data: bytes) -> Any:
 def to_candidate(
     request: Request, spider: Spider, canonicalizer: Canonicalizer, level: int | None = None
 ) -> Candidate:
-    """The queue entry of a request; raises InvalidURL, or Unserializable when only this process can hold it."""
+    """The queue entry of a request; raises InvalidURL, or Unserializable when it cannot be stored."""
     url = normalize(request.url)
     host, path = split(url)
     if verbatim := request.meta.get("verbatim_url"):
@@ -79,13 +79,13 @@ def _depth(request: Request) -> int:
 
 
 def _referrer(request: Request) -> str | None:
-    """The page that led to a request; a user may keep something else of that name in its meta."""
+    """The page that links to a request; `meta["referrer"]` may also be a user's own data."""
     referrer = request.meta.get("referrer")
     return referrer if isinstance(referrer, str) and referrer.isprintable() else None
 
 
 def is_plain(request: Request, spider: Spider) -> bool:
-    """Whether host, path, priority, depth and referrer say everything about a request."""
+    """Whether host, path, priority, depth and referrer describe a request completely."""
     return (
         type(request) is Request
         and request.method == "GET"
@@ -100,13 +100,13 @@ def is_plain(request: Request, spider: Spider) -> bool:
 
 
 def sitemap_extra(spider: Spider) -> bytes:
-    """What the queue entry of a link says when that was named as a sitemap."""
+    """The `extra` of the queue entry of a sitemap."""
     record: dict[str, Any] = {"meta": {SITEMAP: True}}
     return pack(record | {"errback": "errback"} if hasattr(spider, "errback") else record)
 
 
 def to_request(url: LeasedURL, spider: Spider) -> Request:
-    """The request of a leased URL; raises StoreError when its entry names what the spider does not have."""
+    """The request of a leased URL; raises StoreError when its entry names a method or class that does not exist."""
     meta: dict[str, Any] = {"depth": url.depth}
     if url.attempts:
         meta["retry_times"] = url.attempts
@@ -124,18 +124,18 @@ def to_request(url: LeasedURL, spider: Spider) -> Request:
             arguments[name] = _method(spider, arguments[name])
         return kind(**arguments)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise StoreError(f"the queued request for {url.url} cannot be made again: {error}") from error
+        raise StoreError(f"the queued request for {url.url} cannot be restored: {error}") from error
 
 
 def _request_class(name: str) -> type[Request]:
-    """A class by its full name, among the subclasses of Request that exist: data must not import anything."""
+    """A loaded subclass of Request by its full name; stored data must not cause an import."""
     waiting = [Request]
     while waiting:
         kind = waiting.pop()
         if f"{kind.__module__}.{kind.__name__}" == name:
             return kind
         waiting += kind.__subclasses__()
-    raise StoreError(f"{name!r} is no Request class that the spider has imported")
+    raise StoreError(f"{name!r} is not a Request class that the spider has imported")
 
 
 def _method(spider: Spider, name: str) -> Callable[..., Any]:
@@ -146,14 +146,14 @@ def _method(spider: Spider, name: str) -> Callable[..., Any]:
 
 
 def _target(url: str) -> str:
-    """Path and query of a URL, letter by letter. Its host is not kept so: it has to be that of the host's turn."""
+    """Path and query of a URL, unchanged. The host is normalised, because turns are per host."""
     match = _TARGET.fullmatch(url)
     target = match[1] if match else ""
     return target if target.startswith("/") else f"/{target}"
 
 
 def _own_meta(request: Request, spider: Spider) -> dict[str, Any]:
-    """What the meta of a request says beyond what the entry says and what Scrapy puts into every one it sends."""
+    """The meta of a request without the keys that the entry stores elsewhere or Scrapy sets for each request."""
     own = {key: value for key, value in request.meta.items() if key not in _PASSING_META}
     if "download_timeout" in own:
         usual = read(spider.settings, "DOWNLOAD_TIMEOUT") if hasattr(spider, "settings") else None
@@ -163,17 +163,17 @@ def _own_meta(request: Request, spider: Spider) -> dict[str, Any]:
 
 
 def _record(request: Request, spider: Spider, url: str) -> dict[str, Any]:
-    """What `Request.to_dict` says, without what is default, empty or kept in the entry anyway."""
+    """`Request.to_dict` without defaults, empty values and what the entry stores elsewhere."""
     try:
         record = request.to_dict(spider=spider)
     except ValueError as error:
         raise Unserializable(str(error)) from error
     record["meta"] = _own_meta(request, spider)
-    # crawled in its normalised form, like every other URL: without a fragment, among others
+    # the entry has the normalised URL
     del record["url"]
     if request.meta.get("verbatim_url"):
         record["url"] = url
-    # a class of its own may have other defaults
+    # a subclass may have other defaults
     kept = {"url", "method", "_class", "dont_filter"} if "_class" in record else {"url"}
     slim = {key: value for key, value in record.items() if value or key in kept}
     if "_class" not in slim and slim["method"] == "GET":

@@ -1,11 +1,11 @@
-"""Start URLs that a worker has taken from a scrapy-redis spider's list: they leave Redis when the frontier has them.
+"""Claims on start URLs that a worker took from a scrapy-redis spider's list, kept until the frontier has them.
 
-Beside the list, and in its slot, there are
+Two keys in the slot of the list hold them:
 
     {LIST}:claimed:CRAWL          SET   workers that have claims
     {LIST}:claimed:CRAWL:WORKER   LIST  what the worker took last: an entry of the list or set, or "SCORE entry"
 
-where the braces are LIST's own if it has some. The claims of a worker that died go back to where they came from.
+The braces are LIST's own if it has a hash tag. The claims of a dead worker are put back into the list.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ return #claims
 
 
 class Claims:
-    """What one worker has claimed of one list. `server` is a blocking client, so all of this belongs into a thread."""
+    """The claims of one worker on one list. `server` is a blocking client: call all methods in a thread."""
 
     def __init__(self, server: Any, key: str, kind: Kind, crawl: str, worker: str) -> None:
         self._server = server
@@ -65,11 +65,11 @@ class Claims:
         self._worker = worker
         self._workers = f"{key if _is_tagged(key) else f'{{{key}}}'}:claimed:{crawl}"
         self.outstanding = False
-        """Something is claimed that has not been settled."""
+        """Whether there are claims that are not settled."""
 
     @classmethod
     def of(cls, spider: Any, crawl: str, worker: str) -> Claims | None:
-        """Those of a RedisSpider; None when it reads its list in a way of its own, which then has to be safe itself."""
+        """The claims for a RedisSpider; None if it overrides how its list is read."""
         server, fetch = getattr(spider, "server", None), getattr(spider, "fetch_data", None)
         ways: dict[Kind, Any] = {
             "list": getattr(spider, "pop_list_queue", None),
@@ -77,7 +77,7 @@ class Claims:
             "zset": getattr(spider, "pop_priority_queue", None),
         }
         if server is None or ("}" in spider.redis_key and not _is_tagged(spider.redis_key)):
-            return None  # for the latter there is no other key in its slot
+            return None  # no other key can be in the slot of a name with an unmatched brace
         for kind, way in ways.items():
             ours = getattr(way, "__module__", "").split(".")[0] in ("scrapy_redis", "redis")
             if fetch is not None and fetch == way and ours:
@@ -85,7 +85,7 @@ class Claims:
         return None
 
     def take(self, key: str, count: int) -> list[Any]:
-        """In place of a RedisSpider's `fetch_data`: nothing while there are claims that are not settled."""
+        """Replaces a RedisSpider's `fetch_data`; returns nothing while claims are not settled."""
         if self.outstanding:
             return []
         claimed = self._server.eval(_TAKE, *self._keys(self._worker), self._kind, count, self._worker)
@@ -93,7 +93,7 @@ class Claims:
         return [self._entry(claim) for claim in claimed]
 
     def settle(self) -> None:
-        """The frontier has what was claimed."""
+        """Drop the claims, because the frontier has the URLs."""
         with self._server.pipeline() as pipe:
             pipe.delete(self._of(self._worker))
             pipe.srem(self._workers, self._worker)
@@ -101,11 +101,11 @@ class Claims:
         self.outstanding = False
 
     def owners(self) -> list[str]:
-        """The workers that have claims, this one perhaps among them."""
+        """The workers that have claims."""
         return [_text(name) for name in self._server.smembers(self._workers)]
 
     def give_back(self, dead: Iterable[str]) -> int:
-        """Put back what these workers had claimed; returns how many entries."""
+        """Put the claims of these workers back; returns the number of entries."""
         return sum(self._server.eval(_GIVE_BACK, *self._keys(name), self._kind, name) for name in dead)
 
     def _keys(self, worker: str) -> tuple[int, str, str, str]:
@@ -121,7 +121,7 @@ class Claims:
 
 
 def _is_tagged(key: str) -> bool:
-    """Whether a part in braces decides on the slot of a key in a cluster."""
+    """Whether a key has a hash tag, which determines its slot in a cluster."""
     start = key.find("{")
     return start >= 0 and key.find("}", start) > start + 1
 

@@ -1,4 +1,4 @@
-"""Start URLs for a scrapy-redis spider, taken from its list while it works and not only when it is idle."""
+"""Reads start URLs from a scrapy-redis spider's list while it works, not only when it is idle."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ logger = logging.getLogger(__name__)
 _FEED_SECONDS = 0.5
 _LOOK_FOR_DEAD_EVERY = 10
 _ENDS_SECONDS = 5.0
-"""How long a server may take that is asked for start URLs while the spider ends."""
+"""How long to wait for a pending read of the list when the spider ends."""
 
 _MOST_WAITING = 1000
-"""With more that waits to be sent, as when the engine takes nothing, start URLs are safer in their list."""
+"""With more discovered URLs unsent, as when the engine is away, start URLs stay in their list."""
 
 
 def is_fed(spider: Any) -> bool:
-    """Whether a spider takes its start URLs from a list, as scrapy-redis's RedisSpider does."""
+    """Whether a spider reads its start URLs from a list, like scrapy-redis's RedisSpider."""
     return hasattr(spider, "redis_key") and hasattr(spider, "next_requests")
 
 
 class Feeding:
-    """Crawls what is pushed to the spider's list, looking twice a second. It may be read at any time, until `end`.
+    """Crawls the URLs that are pushed to the spider's list, which it reads twice a second until `end`.
 
-    What was read leaves the list's server when the frontier has it. What a dead worker read is put back.
+    An entry is removed from the server when the frontier has it. Entries that a dead worker read are put back.
     """
 
     def __init__(self, crawler: Crawler, session: Session, worker: Worker) -> None:
@@ -44,24 +44,27 @@ class Feeding:
         self._spider = cast(Any, crawler.spider)
         self._ending = asyncio.Event()
         self._found: int | None = None
-        """So many URLs the worker had found when it had those of the last batch."""
+        """The worker's number of discovered URLs after the last batch was added."""
         self._claims = Claims.of(self._spider, session.connection.keys.crawl, session.connection.worker)
         if self._claims:
             self._spider.fetch_data = self._claims.take
         else:
-            logger.warning("%s reads start URLs in a way of its own: a kill may lose some", self._spider.name)
-        # the spider's own idle handler takes them this way too
+            logger.warning(
+                "Spider %s overrides how its list is read: start URLs may be lost if the worker is killed",
+                self._spider.name,
+            )
+        # the spider's idle handler calls this method too
         self._make = self._spider.make_request_from_data
         self._spider.make_request_from_data = self._admitted
         self._task = asyncio.create_task(self._run())
 
     async def end(self) -> None:
-        """Take no more. Not cancelled: what is being read has to be crawled."""
+        """Stop reading. A pending read is awaited, because its URLs have left the list."""
         self._ending.set()
         await asyncio.wait([self._task], timeout=_ENDS_SECONDS)
 
     async def settle(self) -> None:
-        """Drop the claims on what the frontier has by now."""
+        """Drop the claims once the frontier has their URLs."""
         claims = self._claims
         if claims and claims.outstanding:
             self._found = self._worker.discovered.total if self._found is None else self._found
@@ -81,36 +84,34 @@ class Feeding:
                     for request in await asyncio.to_thread(lambda: list(self._spider.next_requests())):
                         self._crawler.engine.crawl(request)
             except UNAVAILABLE as error:
-                logger.info("No start URLs just now: %s", error)
+                logger.info("Cannot read start URLs at the moment: %s", error)
             except Exception:
-                logger.exception("No start URLs can be read from %s", self._spider.redis_key)
+                logger.exception("Cannot read start URLs from %s", self._spider.redis_key)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), _FEED_SECONDS)
 
     async def _take_over(self) -> None:
-        """Put back what dead workers have claimed."""
+        """Put the claims of dead workers back."""
         if self._claims is None:
             return
-        # first: who has claims, and lives, was known as a worker before
+        # before the workers: a living owner of claims was registered before it claimed
         owners = await asyncio.to_thread(self._claims.owners)
         dead = {*owners} - {
             *await self._session.connection.crawl.workers.names(),
             self._session.connection.worker,
         }
         if dead and (number := await asyncio.to_thread(self._claims.give_back, dead)):
-            logger.warning(
-                "%d start URLs of workers that died are back in %s", number, self._spider.redis_key
-            )
+            logger.warning("Put %d start URLs of dead workers back into %s", number, self._spider.redis_key)
 
     def _admitted(self, data: Any) -> Any:
-        """What one entry of the list asks for; one that is no good must not take the others with it."""
+        """The requests of one entry; an invalid entry must not affect the others."""
         try:
             made = self._make(data)
             requests = [made] if isinstance(made, Request) else list(made or ())
             for request in requests:
                 self._session.scope.admit_seed(request.url)
         except Exception as error:
-            logger.error("Start URL left out: %r: %s", data, error)
+            logger.error("Skipping the start URL %r: %s", data, error)
             self._crawler.stats.inc_value("frontier/bad_start_urls")
             return []
         return requests

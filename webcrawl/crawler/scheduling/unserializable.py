@@ -1,7 +1,7 @@
-"""Requests that cannot be stored, such as one with a lambda for a callback: held in the memory of one worker.
+"""Requests that cannot be stored, such as one with a lambda as callback: one worker holds them in memory.
 
-In the frontier a place holder stands for each, so that its host's turn comes as for every other URL. When the worker
-that holds the request dies, the place holder becomes a dead letter: that much is never lost.
+The frontier queues a placeholder for each, so that it waits for its host's turn like any other URL. If the worker that
+holds the request dies, the placeholder becomes a dead letter.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from webcrawl.frontier import Candidate, LeasedURL
 from webcrawl.urls.canonical import Canonicalizer
 
 _TICKET = "local"
-"""Key of an `extra` that marks a place holder."""
+"""Key of an `extra` that marks a placeholder."""
 
 
 class Ticket(NamedTuple):
-    """What a place holder says: the number of its request, and the worker that holds it."""
+    """The data of a placeholder: the number of its request, and the worker that holds it."""
 
     number: str
     worker: str
 
 
 class HeldRequests:
-    """The requests that this worker holds. `want` is told a host for which there is one, and +1 or -1."""
+    """The requests that this worker holds. `want(host, 1)` is called when it holds one, `want(host, -1)` when not."""
 
     def __init__(self, worker: str, want: Callable[[str, int], None]) -> None:
         self._worker = worker
@@ -38,7 +38,7 @@ class HeldRequests:
         self._requests: dict[str, tuple[Request, str]] = {}
 
     def hold(self, request: Request, spider: Spider, canonicalizer: Canonicalizer) -> Candidate:
-        """Keep a request; returns the place holder to be queued. Raises InvalidURL."""
+        """Hold a request; returns the placeholder to queue. Raises InvalidURL."""
         stand_in = Request(
             request.url,
             method=request.method,
@@ -54,20 +54,20 @@ class HeldRequests:
         return replace(candidate, extra=pack({_TICKET: number, "worker": self._worker}))
 
     def take_up(self, ticket: Ticket, url: LeasedURL) -> Request | None:
-        """The request behind a ticket, if this worker holds it; it stays held until forgotten."""
+        """The request of a ticket, if this worker holds it; it is held until `forget`."""
         request, _ = self._requests.get(ticket.number, (None, ""))
         if request is not None:
             request.meta["depth"] = url.depth
         return request
 
     def forget(self, extra: bytes | None) -> None:
-        """The request behind a place holder, if this is one, is not needed any more."""
+        """Drop the request of a placeholder; does nothing for other entries."""
         if (ticket := ticket_of(extra)) and (held := self._requests.pop(ticket.number, None)):
             self._want(held[1], -1)
 
 
 def ticket_of(extra: bytes | None) -> Ticket | None:
-    """The ticket in what a queue entry carries; None when it is no place holder. Raises StoreError for damaged data."""
+    """The ticket in the `extra` of a queue entry, or None; raises StoreError for damaged data."""
     if extra is None or _TICKET.encode() not in extra:
         return None
     record = unpack(extra)

@@ -108,5 +108,5 @@ def test_start_urls_that_a_killed_worker_had_read_are_crawled_by_the_next(
     until(lambda: {*web.urls()} == {*urls} and not valkey.keys("*claimed*"), crawl)
     crawl.interrupt()
     assert crawl.wait(20).returncode == 0
-    assert "5 start URLs of workers that died" in crawl.stderr
+    assert "Put 5 start URLs of dead workers back" in crawl.stderr
     assert (valkey.exists(key), valkey.keys("*claimed*")) == (0, [])

@@ -89,7 +89,7 @@ def test_tuples_within_tuples_do_not_go_too_deep() -> None:
     ],
 )
 def test_what_is_no_request_class_is_not_called(name: str) -> None:
-    with pytest.raises(StoreError, match="no Request class"):
+    with pytest.raises(StoreError, match="not a Request class"):
         to_request(leased(pack({"_class": name})), spider)
 
 

@@ -77,7 +77,10 @@ def test_dead_letters_of_nothing_are_refused_in_one_line(crawl: RunCrawl, local_
     web.put(SITE, "/", "home")
     operator = Operator(crawl([web.url(SITE)]).data_dir)
     assert operator.letters() == {}
-    for words, what in (("nosuch",), "there is no crawl 'nosuch'"), (("--host", "://"), "'://' is not a host"):
+    for words, what in (
+        (("nosuch",), "there is no crawl 'nosuch'"),
+        (("--host", "://"), "'://' is not a host"),
+    ):
         said = operator.scrapy("deadletters", *words, code=1)
         assert what in said
         assert len(said.splitlines()) == 1

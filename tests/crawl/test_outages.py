@@ -143,7 +143,7 @@ def test_a_crawl_that_is_stopped_while_its_engine_is_away_ends_soon_and_loses_no
     time.sleep(1.0)  # by now pages wait for it, too
     crawl.interrupt()
     stopped = crawl.wait(9)  # three seconds of patience, and what else an end takes
-    assert "ending without a last report" in stopped.stderr
+    assert "Closing without a last report" in stopped.stderr
     durable.start(60)
     result = start(seeds, url_of(durable), FRONTIER_MAX_ATTEMPTS=2).wait(60)
     assert {row["url"] for row in result.rows()} == graph.reachable(*seeds)

@@ -52,7 +52,7 @@ def test_pages_in_feeds_and_in_exports(crawled: CrawlResult, tmp_path: Path) -> 
     told = HERE.scrapy("export", "-o", str(tmp_path / "export"), *data)
     assert told == f"4 pages in 1 files are in {tmp_path}/export.\n"
     only = ("--crawl", "broad", "--status", "3xx", "--since", "2026-01-01", "--type", "*/*", *data)
-    assert "'*/*' is no MIME type" in HERE.scrapy("export", "-o", str(tmp_path / "some"), *only, code=1)
+    assert "'*/*' is not a MIME type" in HERE.scrapy("export", "-o", str(tmp_path / "some"), *only, code=1)
     told = HERE.scrapy("export", "-o", str(tmp_path / "some"), *only[:6], "--format", "jsonl", *data)
     assert told == f"1 pages in 1 files are in {tmp_path}/some.\n"
     manifest = json.loads((tmp_path / "some" / "_export.json").read_text())

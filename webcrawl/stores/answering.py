@@ -1,7 +1,7 @@
-"""A connection to a PostgreSQL server that may hang: stopped, swapping, behind a network that drops what is sent.
+"""A connection to a PostgreSQL server that times out.
 
-Such a server's kernel goes on to take what it is sent, so nothing but time tells; and without a limit its clients wait
-for ever. Imported when a database is PostgreSQL's, since only then the driver must be there.
+A server that is stopped or swapping, or whose network drops packets, still accepts data, so only a timeout detects it.
+Imported only for PostgreSQL, because SQLite does not need its driver.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from psycopg import Connection, OperationalError
 from psycopg.abc import RV, PQGen
 
 ANSWER_SECONDS = 20.0
-"""For one statement, or one batch of rows. A server that takes longer cannot keep up with any crawl."""
+"""Timeout of one statement or batch of rows. A slower server cannot keep up with a crawl."""
 
 
 class AnsweringConnection(Connection[Any]):
-    """Closes itself and raises OperationalError when the server says nothing for `ANSWER_SECONDS`.
+    """Closes itself and raises OperationalError when the server does not answer for `ANSWER_SECONDS`.
 
-    What the server had begun it undoes when it goes on and finds that nobody is there, unless it was a commit.
+    The server rolls the transaction back when it finds the connection closed, unless it was committing.
     """
 
     at_leisure = False
-    """What is asked may take any time."""
+    """The next statements may take any time."""
 
     def wait(self, gen: PQGen[RV], interval: float = 1.0, timeout: float | None = None) -> RV:
         limit = timeout or (None if self.at_leisure else ANSWER_SECONDS)
@@ -41,7 +41,7 @@ class AnsweringConnection(Connection[Any]):
 
 @contextmanager
 def at_leisure(connection: Any) -> Iterator[None]:
-    """Let what is asked over this connection take any time: it may read or change whole tables."""
+    """Switch the timeout off, for statements that read or change whole tables."""
     connection.at_leisure = True
     try:
         yield

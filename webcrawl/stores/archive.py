@@ -1,4 +1,4 @@
-"""Where the archive goes: the meaning of STORE_URI."""
+"""The archive of exchanges at STORE_URI."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from webcrawl.stores.warc.reading import StoredRecord
 
 
 class Archive(Protocol):
-    """A store of exchanges. What is written outlives the process when `write` returns; one thread at a time.
+    """Stores exchanges in WARC files; one thread at a time.
 
-    `write` raises StoreUnavailable when it can take nothing more for now. `tend` is to be called every second or so,
-    also when nothing is written; it returns why nothing more should be written just now, "" when there is room.
-    `files` are those that are finished, the WARC files and their indexes. `read` has a record in memory, `chunks` gives
-    the bytes of its gzip member in turn.
+    A page survives a crash of the process once `write` has returned. `write` raises StoreUnavailable when there is no
+    room. Call `tend` about every second, also when nothing is written: it returns why nothing more should be written
+    now, or "". `files` lists the finished WARC files and their indexes. `read` reads a record into memory, `chunks`
+    the gzip member of a record in chunks.
     """
 
     def write(self, page: Page) -> WarcPlace: ...

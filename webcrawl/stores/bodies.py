@@ -1,4 +1,4 @@
-"""Bodies from the archive as a fetch has them: decoded, cut off by type, in a file where they are large."""
+"""Reads bodies from the archive as a fetch has them: decoded, cut off by type, in a file if they are large."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from webcrawl.stores.warc.reading import StoredRecord, begun, http_fields
 
 
 class Bodies:
-    """The bodies in an archive. What is archived may unfold to any size, so whoever parses it reads it here."""
+    """The bodies in an archive, with the limits of a fetch: a coded payload may expand to any size."""
 
     def __init__(self, archive: Archive, fetch: FetchConfig) -> None:
         self._archive = archive
@@ -29,9 +29,9 @@ class Bodies:
         self._most = fetch.maxsize or math.inf
 
     def read(self, place: WarcPlace) -> tuple[StoredRecord, Body]:
-        """A record without its payload, and its body: what cannot be decoded is as it was sent.
+        """A record without its payload, and its body. A body that cannot be decoded stays as it was sent.
 
-        May take long; raises StoreError when there is no record, or it is damaged.
+        May take long. Raises StoreError when the record is missing or damaged.
         """
         with _named(place):
             record, found, _ = self._begun(place)
@@ -40,10 +40,10 @@ class Bodies:
             return record, writer.finish()
 
     def chunks(self, place: WarcPlace) -> tuple[StoredRecord, Iterator[bytes], float]:
-        """A record without its payload, its body piece by piece, and of how many bytes of that a fetch makes do.
+        """A record without its payload, its body in chunks, and the number of bytes that a fetch would keep.
 
-        A body that is encoded may unfold to any size; for one that is not there is no such number, but infinity.
-        Raises StoreError, the pieces too.
+        That number is infinity for a body without content coding, which is archived as it was cut. Raises StoreError,
+        also while the chunks are read.
         """
         with _named(place):
             record, found, is_coded = self._begun(place)
@@ -54,11 +54,11 @@ class Bodies:
         return record, _named_pieces(place, chain((start,), found)), most
 
     def head(self, place: WarcPlace) -> StoredRecord:
-        """A record without its payload, of which little is read; raises StoreError."""
+        """A record without its payload, which is not read to its end; raises StoreError."""
         return self.chunks(place)[0]
 
     def _begun(self, place: WarcPlace) -> tuple[StoredRecord, Iterator[bytes], bool]:
-        """A record, its decoded body and whether that was encoded."""
+        """A record, its decoded body, and whether it had a content coding."""
         record, payload = begun(self._archive.chunks(place))
         names = codings(",".join(http_fields(record.http_head, "content-encoding")))
         try:
@@ -72,7 +72,7 @@ class Bodies:
 
 @contextmanager
 def _named(place: WarcPlace) -> Iterator[None]:
-    """What goes wrong in here is told with the place where it did."""
+    """Add the place to errors."""
     try:
         yield
     except StoreUnavailable:
@@ -87,7 +87,7 @@ def _named_pieces(place: WarcPlace, found: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def about(record: StoredRecord) -> dict[str, Any]:
-    """What is said of the type of a record's body, by the names that `sniff` has for it."""
+    """The arguments of `sniff` that a record determines."""
     fields = record.headers
     nosniff = (_last(record, "x-content-type-options") or "").split(",")[0].strip().lower() == "nosniff"
     return {
@@ -98,5 +98,5 @@ def about(record: StoredRecord) -> dict[str, Any]:
 
 
 def _last(record: StoredRecord, name: str) -> str | None:
-    """The header line that counts for a fetch when there are several."""
+    """The last header line of a name, which is the one that a fetch uses."""
     return ([None, *http_fields(record.http_head, name)])[-1]

@@ -1,8 +1,8 @@
-"""The tables of the metadata database, and how Python values lie in their columns.
+"""The tables of the metadata database, and the types of their columns.
 
-`simhash` is unsigned in Python and, having 64 bits, is stored in two's complement: what SQL shows as negative
-is the value minus 2**64. Times are UTC: `TIMESTAMP WITH TIME ZONE` in PostgreSQL, ISO 8601 text in SQLite. What has a
-structure is JSON: `JSONB` in PostgreSQL, text in SQLite. A change here needs a step in schema.py.
+`simhash` is unsigned in Python and stored in two's complement: SQL shows values from 2**63 as the value minus 2**64.
+Times are UTC: `TIMESTAMP WITH TIME ZONE` in PostgreSQL, ISO 8601 text in SQLite. Lists and dicts are JSON: `JSONB` in
+PostgreSQL, text in SQLite. A change here needs a step in schema.py.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from sqlalchemy.types import TypeEngine
 from webcrawl.documents.values import clean, plain
 
 LONGEST_KEY = 2_684
-"""Bytes of a URL for which PostgreSQL has room in a primary key, a third of a page, beside the time of a fetch."""
+"""Longest URL, in bytes, that fits into a primary key of PostgreSQL (a third of a page) beside a time."""
 
 
 def in_utc(moment: datetime) -> datetime:
-    """The same moment in UTC; a naive one is taken for UTC."""
+    """The same time in UTC; a naive time is UTC."""
     if moment.tzinfo is UTC:
         return moment
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 class UtcTime(TypeDecorator[datetime]):
-    """An aware datetime in UTC; a naive one is taken for UTC."""
+    """An aware datetime in UTC; a naive one is UTC."""
 
     impl = Text
     cache_ok = True
@@ -54,7 +54,7 @@ class UtcTime(TypeDecorator[datetime]):
         return self.bind_processor(dialect)(value)
 
     def bind_processor(self, dialect: Dialect) -> Callable[[datetime | None], Any]:
-        # itself, without SQLAlchemy's two calls around each value: a row has several times and many texts
+        # overridden to avoid SQLAlchemy's two calls around each value
         if dialect.name == "sqlite":
             return lambda value: None if value is None else in_utc(value).isoformat()
         return lambda value: None if value is None else in_utc(value)
@@ -79,7 +79,7 @@ class Unsigned64(TypeDecorator[int]):
 
 
 class CleanText(TypeDecorator[str]):
-    """Text from the web: what a database refuses (NUL, lone surrogates) becomes U+FFFD or "?"."""
+    """Text from the web. Characters that databases refuse (NUL, lone surrogates) become U+FFFD or "?"."""
 
     impl = Text
     cache_ok = True
@@ -92,17 +92,17 @@ class CleanText(TypeDecorator[str]):
 
 
 class Address(CleanText):
-    """The same in the order of its bytes, whatever the database's own order: URLs of a host stand together."""
+    """A URL, sorted by its bytes whatever the collation of the database, so that the URLs of a host are adjacent."""
 
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        # not by type_descriptor, which makes a VARCHAR of it
+        # type_descriptor would make it a VARCHAR
         return Text() if dialect.name == "sqlite" else postgresql.TEXT(collation="C")
 
 
 class Structure(TypeDecorator[Any]):
-    """Lists and dicts of plain values. What JSON has no form for is stored as its text, see `plain`."""
+    """Lists and dicts as JSON. Values of other types are stored as text; see `plain`."""
 
     impl = Text
     cache_ok = True
@@ -168,7 +168,7 @@ pages = Table(
     Column("crawl", CleanText),
     Column("language_source", Text),
 )
-"""One row a URL: its latest answer, and what came of the latest try."""
+"""One row for each URL: its latest response, and the outcome of the latest attempt."""
 
 fetches = Table(
     "fetches",
@@ -186,6 +186,6 @@ fetches = Table(
     Column("warc_length", BigInteger),
     sqlite_with_rowid=False,
 )
-"""Every fetch but the one that the URL's row in `pages` describes: a URL fetched once has none here."""
+"""All fetches except the one in the row of `pages`: a URL fetched once has no row here."""
 
 schema_version = Table("schema_version", tables, Column("version", Integer, primary_key=True))

@@ -1,6 +1,6 @@
-"""Statements in a driver's own words, for those that run for every page: SQLAlchemy adds more to a row than it costs.
+"""Statements that are compiled once and run by the driver, because SQLAlchemy's overhead exceeds the cost of a row.
 
-Columns keep their types: values are turned by what SQLAlchemy would call.
+Values are converted by the same functions of column types that SQLAlchemy would call.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from sqlalchemy import Column, Dialect
 
 Process: TypeAlias = Callable[[Any], Any]
 
-# PostgreSQL's number of the type of our only column that asks what the driver brings
+# PostgreSQL's type number of float8, the only type whose processor depends on the driver's
 _FLOAT8 = 701
 
 
 class Reading:
-    """A statement that gives rows of some columns, its text made once. It takes parameters by name."""
+    """A compiled statement that returns rows of some columns. Its parameters are named."""
 
     def __init__(self, statement: Any, columns: Iterable[Column[Any]], dialect: Dialect) -> None:
         columns = tuple(columns)
@@ -33,7 +33,7 @@ class Reading:
         ]
 
     def row(self, values: Sequence[Any]) -> dict[str, Any]:
-        """A row by column names, of what the driver gave."""
+        """A row by column name, from the values of the driver."""
         row = dict(zip(self._names, values, strict=True))
         for name, process in self._process:
             if row[name] is not None:
@@ -42,7 +42,7 @@ class Reading:
 
 
 class Writing:
-    """A statement that takes rows, its text made once. `columns` says what its parameters are, by their names."""
+    """A compiled statement that stores rows. `columns` maps the names of its parameters to columns."""
 
     def __init__(self, statement: Any, columns: Mapping[str, Column[Any]], dialect: Dialect) -> None:
         styled = _in_style(dialect, "qmark", "format")
@@ -54,8 +54,8 @@ class Writing:
         ]
 
     def parameters(self, rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
-        """What the driver takes for these rows; a column that a row does not have is null."""
-        # column by column, because a call for each value would cost as much as the database
+        """The parameters of the driver for these rows. A column that a row lacks is null."""
+        # by column, because a call for each value would cost as much as the database
         columns = []
         for name, process in self._taken:
             if process is None:

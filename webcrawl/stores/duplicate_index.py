@@ -1,4 +1,4 @@
-"""Which page came first: checksums and SimHashes of all workers' pages, in the engine."""
+"""The index of duplicates: payload digests and SimHashes of all workers' pages, in the engine."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from webcrawl.stores.group_commit import Gathered
 _ID = 6
 _SIMHASH = 8
 ENTRY = _SIMHASH + _ID
-"""Bytes of a text in each of its blocks: SimHash, and the id of its URL."""
+"""Bytes of an entry in a block: the SimHash of a text, and the ID of its URL."""
 MOST_TEXTS = 4_096
-"""Texts in one block. When it is full, further ones are found by their other blocks only."""
+"""Texts in one block. When it is full, more texts are found only by their other blocks."""
 _CANDIDATES = 16
 _STORED_WITHIN = 300
-"""Seconds. The first page with a payload may be lost before it is stored: after them the next one takes its place."""
+"""Seconds after which another page replaces a first page that was not stored, because its worker may have died."""
 
 
 class First(NamedTuple):
-    """The earlier page with the same payload: its URL, when it was fetched, how it was read (`Page.reading`).
+    """The earlier page with the same payload: its URL, fetch time and `Page.reading`.
 
-    The time is None until it is `kept`: it may be lost yet, and nobody should refer to it.
+    The time is None until the page is stored (`kept`). Until then it may still be lost, so copies must not refer to it.
     """
 
     url: str
@@ -41,11 +41,10 @@ class First(NamedTuple):
 
 
 class DuplicateIndex:
-    """The first URL of every payload and of every text, for one crawl.
+    """The first URL of every payload and every text of one crawl.
 
-    What is new to a full engine is not remembered, and what is asked again changes nothing: a page need not wait, nor
-    fail, until there is room, and its copies are not recognized as such. What several pages ask while an answer is on
-    its way goes together.
+    An engine without memory for new entries is not an error: the page is not remembered, and its copies are not
+    recognized. Repeating a call changes nothing. Calls that arrive while another one is in flight are sent as a batch.
     """
 
     def __init__(self, engine: Engine, keys: Keys) -> None:
@@ -58,7 +57,7 @@ class DuplicateIndex:
     async def same_payload(
         self, digest: bytes, url: str, fetched_at: datetime, reading: str = ""
     ) -> First | None:
-        """The earlier page with this checksum, or None: then `url` is the first from now on."""
+        """The earlier page with this digest; None if `url` is the first."""
         key, mine = self._keys.checksum(digest), _first_entry(url, fetched_at, reading)
         try:
             first = await self._payloads.put(Call("claim_payload", [key], (digest, mine, _STORED_WITHIN)))
@@ -71,22 +70,22 @@ class DuplicateIndex:
         return First(other, time, "".join(readings))
 
     async def kept(self, digest: bytes, url: str, fetched_at: datetime, reading: str = "") -> None:
-        """This page is stored: its copies may refer to it, if it is the first."""
+        """Note that this page is stored: if it is the first, its copies may refer to it."""
         mine = _first_entry(url, fetched_at, reading)
         await self._kept.put(Call("confirm_payload", [self._keys.checksum(digest)], (digest, mine)))
 
     async def forget_payload(self, digest: bytes, url: str) -> None:
-        """`url`, which was the first with this checksum, is not archived after all: the next one is the first."""
+        """Forget `url` as the first with this digest, because it is not archived: the next page becomes the first."""
         key = self._keys.checksum(digest)
         first = await self._engine.client.hget(key, digest)
         if first is not None and first.split(b" ")[1] == url.encode():
             await self._engine.change(key, "HDEL", digest)
 
     async def near_text(self, simhash: int, url: str, distance: int) -> str | None:
-        """The nearest earlier URL whose SimHash differs in at most `distance` bits, or None: then `url` is remembered.
+        """The nearest earlier URL whose SimHash differs in at most `distance` bits; None if there is none.
 
-        Only pages without such a predecessor stay remembered, so that all copies point to the same first page. A URL
-        has one text: when it comes with another one, the place of its old text is free.
+        Only a `url` without such a predecessor is remembered, so that all copies point to the same first page. A new
+        text of a URL replaces its old one.
         """
         entry = simhash.to_bytes(_SIMHASH, "big") + url_id(url)
         note = entry[:_SIMHASH] + url.encode()
@@ -115,14 +114,14 @@ class DuplicateIndex:
         return first
 
     async def near_copy(self, simhash: int, first: str, distance: int) -> str | None:
-        """What `near_text` says to `first`, whose text a copy has; nothing is remembered."""
+        """The result of `near_text` for `first`, whose text a copy has. Remembers nothing."""
         entry = simhash.to_bytes(_SIMHASH, "big") + url_id(first)
         held = await self._held(entry, distance)
         found = earlier_texts([one for reply in held for one in reply], entry, distance)
         return await self._first(found) if found else None
 
     def _of_blocks(self, script: str, entry: bytes, distance: int, *arguments: int) -> list[Call]:
-        """A script on the blocks of a text: one call, or on a cluster, where they may be anywhere, one for each."""
+        """Calls of a script on the blocks of a text: one call, or on a cluster one for each block."""
         keys = self._block_keys(entry, distance)
         together = [keys] if not self._engine.is_cluster else [[key] for key in keys]
         return [Call(script, some, (entry, *arguments)) for some in together]
@@ -132,12 +131,12 @@ class DuplicateIndex:
         return [self._keys.like(block) for block in blocks(simhash, distance)]
 
     async def _held(self, entry: bytes, distance: int) -> list[list[bytes]]:
-        """What the blocks hold, for who cannot add to them."""
+        """The entries of the blocks of a text, without adding to them."""
         commands = [Command(key, ("GET", key)) for key in self._block_keys(entry, distance)]
         return [[reply or b"" for reply in await self._engine.change_all(commands)]]
 
     async def _first(self, found: Sequence[bytes]) -> str | None:
-        """The URL of the first of these texts that some URL still has."""
+        """The URL of the first of these texts that still belongs to a URL."""
         keys = [self._keys.text(one[_SIMHASH:]) for one in found]
         commands = [Command(key, ("HGET", key, one[_SIMHASH:])) for key, one in zip(keys, found, strict=True)]
         for one, note in zip(found, await self._engine.change_all(commands), strict=True):
@@ -155,10 +154,10 @@ def _first_entry(url: str, fetched_at: datetime, reading: str) -> str:
 
 
 def earlier_texts(held: Sequence[bytes], entry: bytes, distance: int) -> list[bytes]:
-    """The entries of other URLs that stand before `entry` and differ in at most `distance` bits, the nearest first.
+    """The entries of other URLs before `entry` that differ in at most `distance` bits, the nearest first.
 
-    `held` is what its blocks hold, in their order. Of two texts that came at the same moment, each may find the other
-    in some block, on a cluster: the first block that they share decides which of them was earlier.
+    `held` has the contents of its blocks in order. On a cluster, two simultaneous texts may each precede the other in
+    some block: the first block that they share decides which was earlier.
     """
     simhash = int.from_bytes(entry[:_SIMHASH], "big")
     mine = blocks(simhash, distance)
@@ -181,7 +180,7 @@ def earlier_texts(held: Sequence[bytes], entry: bytes, distance: int) -> list[by
 
 
 def _place(texts: bytes, entry: bytes) -> int:
-    """Where `entry` begins; at the end where it is not there."""
+    """The offset of `entry`; the length of `texts` if it is missing."""
     place = texts.find(entry)
     while place > 0 and place % ENTRY:
         place = texts.find(entry, place + 1)
@@ -189,5 +188,5 @@ def _place(texts: bytes, entry: bytes) -> int:
 
 
 def url_id(url: str) -> bytes:
-    """48 bits of a URL's hash. In one of 6 sets of 10 million two have the same: then one is forgotten."""
+    """48 bits of the hash of a URL. Among 10 million URLs, two collide with a probability of 1/6: one is forgotten."""
     return xxhash.xxh3_64_digest(url.encode("utf-8", "surrogatepass"))[:_ID]

@@ -1,4 +1,4 @@
-"""Files that several processes look after: who locks one (flock) has it, until the process ends or closes it."""
+"""Locks on files (flock) that several processes work on. A lock ends with its process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @contextmanager
 def claimed(path: Path) -> Iterator[int | None]:
-    """An existing file, locked, as a descriptor; None when another process has it, or has removed or renamed it."""
+    """The descriptor of an existing file, locked; None if another process has locked, deleted or renamed it."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -24,7 +24,7 @@ def claimed(path: Path) -> Iterator[int | None]:
 
 
 def lock(fd: int, path: Path) -> bool:
-    """Take an open file for this process; False if another one has it, or has removed or renamed it."""
+    """Lock an open file. Returns False if another process has locked, deleted or renamed it."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return os.path.samestat(os.fstat(fd), os.stat(path))

@@ -20,9 +20,9 @@ _REPAIR_SECONDS = 60.0
 
 
 class FolderArchive:
-    """WARC files in a folder; files that dead processes left open are repaired first, and once a minute.
+    """WARC files in a folder. Repairs files that dead processes left open, at the start and once a minute.
 
-    Less than `min_free` bytes on its disk are too few to go on.
+    Asks to pause while the disk has less than `min_free` bytes.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ class FolderArchive:
         )
 
     def write(self, page: Page) -> WarcPlace:
-        """Append the exchange of a page, or a revisit record when the page is a copy."""
+        """Append the exchange of a page; a revisit record for a copy."""
         assert page.exchange is not None
         try:
             return self._append(page, page.exchange)
         except StoreUnavailable:
-            self._left_open = True  # perhaps: a file that was full could not be closed
+            self._left_open = True  # a file may have been left open because the disk is full
             raise
 
     def _append(self, page: Page, exchange: Exchange) -> WarcPlace:
@@ -72,15 +72,15 @@ class FolderArchive:
         return self._writer.write(exchange, facts)
 
     def read(self, place: WarcPlace) -> StoredRecord:
-        """A record as it was stored; raises StoreError when it is not there or damaged."""
+        """A record; raises StoreError when it is missing or damaged."""
         return read_record(self.folder / place.file, place.offset, place.length)
 
     def chunks(self, place: WarcPlace) -> Iterator[bytes]:
-        """The bytes of a record's gzip member in turn; raises StoreError when it is not there."""
+        """The gzip member of a record in chunks; raises StoreError when it is missing."""
         return read_member(self.folder / place.file, place.offset, place.length)
 
     def tend(self) -> str:
-        """What has to be done from time to time. Returns why nothing more should be written, "" when it may."""
+        """Finish old files and repair abandoned ones. Returns why nothing more should be written now, or ""."""
         short = shortage(self.folder, self._min_free)
         try:
             self._writer.close_old()
@@ -99,30 +99,30 @@ class FolderArchive:
 
     @property
     def closed(self) -> int:
-        """How many files were finished, those of dead workers included."""
+        """Number of finished files, including those of dead workers."""
         return self._writer.closed + self._repaired
 
     def roll(self) -> None:
-        """Close the file in hand, if there is room for that; the next write begins another."""
+        """Finish the current file, if the disk has room for that; the next write begins another."""
         try:
             self._writer.close()
         except StoreUnavailable:
             self._left_open = True
 
     def close(self) -> None:
-        """Finish the file in hand, and those that other workers left when they died meanwhile."""
+        """Finish the current file and those of workers that have died meanwhile."""
         self._writer.close()
         repair(self.folder)
 
 
 def _facts(page: Page) -> dict[str, str]:
-    """What a metadata record says of a page, by the names that Heritrix gave most of it.
+    """The fields of a page's metadata record, mostly with the names of Heritrix.
 
-    A record takes 400 bytes, 3% of an HTML page of 86 kB, which takes 12 kB. Outlinks are left out, which would take
-    seven times as much: they are in the response.
+    The record takes 400 bytes, compared with 12 kB for a compressed HTML page of 86 kB. Outlinks would take seven times
+    as much, and can be found in the response.
     """
     facts = {"via": page.referrer} if page.referrer else {}
-    # Heritrix writes how each hop was found: L is a link
+    # Heritrix writes a letter for each hop: L is a link
     facts |= {"hopsFromSeed": "L" * page.depth} if page.depth else {"seed": ""}
     if page.latency is not None:
         facts["firstByteMs"] = f"{page.latency * 1000:.0f}"

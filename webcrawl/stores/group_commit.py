@@ -1,4 +1,4 @@
-"""Group commit: what several pages ask for at once goes in one piece, to the disk or to the engine."""
+"""Group commit: batches concurrent calls to the disk or the engine."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ S = TypeVar("S")
 
 
 class Gathered(Generic[T, R]):
-    """Calls `work` with a list of items, one call at a time; one result per item, in order.
+    """Calls `work` with a list of items, one call at a time; it returns one result per item, in order.
 
-    While it is at work on some, the next ones gather, at most `most`. When `work` raises, everyone who waits for that
-    call gets the exception; a result that is an exception is raised to the one who waits for it.
+    Items that arrive during a call form the next batch, of `most` items at most. When `work` raises, all `put` calls of
+    the batch raise. A result that is an exception is raised by the `put` of its item.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Gathered(Generic[T, R]):
         return await result
 
     async def finish(self) -> None:
-        """Wait until nothing is waiting."""
+        """Wait until all items have their results."""
         while self._task is not None:
             await asyncio.wait([self._task])
 
@@ -63,7 +63,7 @@ class Gathered(Generic[T, R]):
 
 
 class Batches(Gathered[T, R]):
-    """The same with a `write` that blocks, called in a thread of its own."""
+    """Batches for a `write` that blocks, which is called in a thread of its own."""
 
     def __init__(self, write: Callable[[list[T]], Sequence[R | Exception]], most: int = 500) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
@@ -72,14 +72,14 @@ class Batches(Gathered[T, R]):
         )
 
     async def run(self, work: Callable[[], S]) -> S:
-        """The result of something else that is done in the thread, between two batches."""
+        """The result of other work in the same thread, between two batches."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def close(self, last: Callable[[], None] | None = None) -> None:
-        """Wait for what is being written, then run `last` in the thread and end it."""
+        """Wait for all batches, run `last` in the thread, and end the thread."""
         await self.finish()
         try:
             if last is not None:
                 await self.run(last)
         finally:
-            self._thread.shutdown()  # has nothing left to do: waits for nobody
+            self._thread.shutdown()  # it is idle: this does not block

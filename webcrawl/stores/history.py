@@ -1,4 +1,4 @@
-"""What a URL's row says of its own fetch, and what of that goes to the history when another try comes after it."""
+"""Decides how a new attempt changes the row of a URL, and which fetch moves to the history."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ UNCHANGED = 304
 _OF_A_FETCH = tuple(column.name for column in fetches.columns if column.name not in ("url", "changed"))
 
 PAST_COLUMNS = tuple(pages.c[name] for name in (*_OF_A_FETCH, "fetches", "tried_at", "changed_at"))
-"""What has to be read of a row to know how it goes on."""
+"""The columns of a row that `follow` needs."""
 
 
 class Next(NamedTuple):
-    """How the row of a URL goes on with a try.
+    """How an attempt changes the row of a URL.
 
-    `kept` is what the store itself keeps in the row: all of it, or of a known URL what changes. `past` is the fetch
-    that goes to the history (table `fetches`, and other columns that do not count), or None. `brought_nothing`: the row
-    keeps what an earlier answer brought.
+    `kept` has the columns that the store computes. `past` is the fetch that moves to table `fetches` (with columns that
+    the table ignores), or None. With `brought_nothing`, the row keeps the contents of an earlier response.
     """
 
     kept: dict[str, Any]
@@ -29,7 +28,7 @@ class Next(NamedTuple):
 
 
 def state(status: int | None) -> str:
-    """What a try came to, in a word: fetched, unchanged, redirected, missing, refused (4xx), broken (5xx) or failed."""
+    """The outcome of an attempt: fetched, unchanged, redirected, missing, refused (4xx), broken (5xx) or failed."""
     if status is None:
         return "failed"
     if status == UNCHANGED:
@@ -40,22 +39,22 @@ def state(status: int | None) -> str:
 
 
 def follow(row: Mapping[str, Any], before: Mapping[str, Any] | None) -> Next:
-    """What a row of a page means for a URL of which `before` (`PAST_COLUMNS`) is known, or nothing.
+    """How the new row of a page changes that of its URL, `before` (`PAST_COLUMNS`), or None.
 
-    To the history goes the fetch that loses its place, or the try itself when it brought nothing; neither when it is
-    the first one, or the same one said again.
+    The history gets the fetch that is replaced, or the new attempt if it brought no contents. It gets neither for the
+    first fetch of a URL, nor for a fetch that is stored again.
     """
     tried_at, status = in_utc(row["fetched_at"]), row.get("status")
     kept = {"tried_at": tried_at, "state": state(status)}
     if before is None:
         kept |= {"first_fetched_at": tried_at, "changed_at": None, "fetches": 1}
         return Next(kept, None, False)
-    said_again = tried_at == (before["tried_at"] or before["fetched_at"])
-    kept["fetches"] = before["fetches"] + (not said_again)
+    is_repeated = tried_at == (before["tried_at"] or before["fetched_at"])
+    kept["fetches"] = before["fetches"] + (not is_repeated)
     answered = before["status"] is not None
     brought_nothing = answered and status in (None, UNCHANGED)
     past = None
-    if not said_again:
+    if not is_repeated:
         past = {**row, "fetched_at": tried_at, "changed": False} if brought_nothing else described(before)
     changed = answered and not brought_nothing and before["digest"] != row.get("digest")
     kept["changed_at"] = tried_at if changed else before["changed_at"]
@@ -63,8 +62,8 @@ def follow(row: Mapping[str, Any], before: Mapping[str, Any] | None) -> Next:
 
 
 def described(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The fetch that a row (`PAST_COLUMNS`) describes, as the history keeps it."""
-    # the error is that of the latest try
+    """The fetch that a row (`PAST_COLUMNS`) describes, as a row of the history."""
+    # the error belongs to the latest attempt
     later = row["tried_at"] not in (None, row["fetched_at"])
     return {
         **row,

@@ -1,8 +1,8 @@
-"""Finished pages for whoever wants to hear of them: a stream in the engine, written by workers, read by listeners.
+"""The stream of finished pages in the engine: workers append, listeners read.
 
-Nobody waits for anybody: the stream keeps the latest pages, whether they were read or not. A group of readers shares
-what comes, each page to one of them, again and again until one has said that it is done with it. A page costs its
-worker 25 to 50 us, and the engine about 950 bytes.
+The stream keeps the latest pages, read or not, so neither side waits for the other. A group of readers shares the
+pages: each is delivered to one reader, and again to another one until it is acknowledged. A page costs its worker 25
+to 50 us, and the engine about 950 bytes.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _BATCH = 100
 _WAIT_MS = 1_000
 _LONGEST_PAUSE = 5.0
 MOST_BYTES = 32 * 1024
-"""Of a page in the stream, in ASCII."""
+"""Largest page in the stream; JSON in ASCII."""
 
 
 def encoded(row: Mapping[str, Any]) -> str:
-    """A row of a page as JSON without what is not known; times in ISO 8601.
+    """A row of a page as JSON, without columns that are null; times in ISO 8601.
 
-    Of what is longer than MOST_BYTES the longest fields are left out: the stream is bounded by the number of pages.
+    Drops the longest fields of rows over MOST_BYTES, because the stream is bounded by the number of pages only.
     """
     known = {name: value for name, value in row.items() if value is not None}
     if "details" in known:
@@ -59,7 +59,7 @@ def _in_iso(value: Any) -> Any:
 
 
 class Publisher:
-    """Appends pages to the stream of a crawl, those of several at once in one round trip."""
+    """Appends pages to the stream of a crawl, in batches."""
 
     def __init__(self, engine: Engine, keys: Keys, most: int) -> None:
         self._engine = engine
@@ -68,7 +68,7 @@ class Publisher:
         self._pages: Gathered[str, bool] = Gathered(self._append)
 
     async def publish(self, row: Mapping[str, Any]) -> bool:
-        """Tell listeners of a page; False when the engine has no memory for it. Raises what is in UNAVAILABLE."""
+        """Append a page. Returns False if the engine has no memory for it. Raises the exceptions of UNAVAILABLE."""
         return await self._pages.put(encoded(row))
 
     async def _append(self, pages: list[str]) -> Sequence[bool]:
@@ -80,18 +80,18 @@ class Publisher:
 
 
 class Heard(NamedTuple):
-    """A page that a listener got: its number in the stream, and its row."""
+    """A delivered page: its ID in the stream, and its row."""
 
     number: str
     row: dict[str, Any]
 
 
 class Listener:
-    """Reads the stream of a crawl, by itself or as one of a group.
+    """Reads the stream of a crawl, alone or in a group.
 
-    By itself it gets what comes from now on, or all that is kept (`from_start`). A group has a place in the stream that
-    outlasts its readers: each page goes to one of them, and to another one if that has not called `done` after
-    `idle_seconds`. So every page that is kept is got at least once, some twice.
+    A single listener reads new pages, or with `from_start` all pages of the stream. A group has a position in the
+    stream that outlasts its readers. Each page is delivered to one reader, and to another one if the first has not
+    called `done` after `idle_seconds`: delivery is at least once.
     """
 
     def __init__(
@@ -111,15 +111,15 @@ class Listener:
         self._after = "0" if from_start else "$"
         self._idle_ms = int(1000 * idle_seconds)
         self._done: list[str] = []
-        """What the group has still to be told of."""
+        """Pages that are still to be acknowledged."""
         self._missed = 0
         self._resume = "0"
-        """In a group: where in what this reader got and is not done with to go on; ">" when that is behind it."""
+        """The position in the unacknowledged pages of this reader; ">" after the last one."""
 
     async def pages(self, *, forever: bool = True, most: int | None = None) -> AsyncIterator[list[Heard]]:
-        """Batches of pages as they come, `most` in all; without `forever` it ends when there are none.
+        """Batches of pages, `most` pages in all. Without `forever`, ends when there are no more.
 
-        A group gives no more than these. While the engine is away it waits.
+        Waits while the engine is unavailable.
         """
         left = math.inf if most is None else most
         pause = 0.1
@@ -127,12 +127,12 @@ class Listener:
         while left > 0:
             try:
                 if not begun:
-                    await self._begin()
+                    await self._create_group()
                     begun = True
                 found = await self._next(_WAIT_MS if forever else 1, int(min(_BATCH, left)))
             except UNAVAILABLE as error:
-                logger.warning("The engine is away, waiting: %s", error)
-                # what was on its way when the connection was lost is to be got again
+                logger.warning("The engine is unavailable, waiting: %s", error)
+                # pages that were in flight are read again
                 self._resume = "0"
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
@@ -145,18 +145,18 @@ class Listener:
                 return
 
     async def done(self, pages: Sequence[Heard]) -> None:
-        """The group need not get these again. While the engine is away it is not told yet, and may give them again."""
+        """Acknowledge pages. If the engine is unavailable, does so later, and the group may deliver them again."""
         self._done += [page.number for page in pages if self._group]
         with suppress(*UNAVAILABLE):
-            await self._tell_done()
+            await self._acknowledge()
 
     def missed(self) -> int:
-        """About how many pages the stream had forgotten before the group was done with them; each is told once."""
+        """About how many pages the stream dropped before they were acknowledged, since the last call."""
         missed, self._missed = self._missed, 0
         return missed
 
-    async def _passed_by(self) -> int:
-        """Pages that no reader of the group will get, though it was there: the stream has forgotten them."""
+    async def _count_dropped(self) -> int:
+        """The number of pages that the stream dropped before the group read them."""
         stream = await self._engine.client.xinfo_stream(self._key)
         groups = await self._engine.client.xinfo_groups(self._key)
         mine = next((one for one in groups if one["name"] == str(self._group).encode()), None)
@@ -165,33 +165,33 @@ class Listener:
         first, last = stream["first-entry"][0], mine["last-delivered-id"]
         if _place(first) <= _place(last):
             return 0
-        # all that is kept is new to the group: the rest of what was added since is gone
+        # the group has read none of the pages in the stream: other pages added since its last read are gone
         return max(0, int(stream["entries-added"]) - int(stream["length"]) - int(mine["entries-read"] or 0))
 
-    async def _tell_done(self) -> None:
+    async def _acknowledge(self) -> None:
         if self._done:
             words = ("XACK", self._key, str(self._group), *self._done)
             await self._engine.change_all([Command(self._key, words)])
             self._done.clear()
 
-    async def _begin(self) -> None:
+    async def _create_group(self) -> None:
         client = self._engine.client
         if self._group is None:
             if self._after == "$":
-                # a number, not "what comes after this call": nothing is missed between two of them
+                # an ID instead of "$", which would miss pages between two calls
                 latest = await client.xrevrange(self._key, count=1)
                 self._after = latest[0][0].decode() if latest else "0"
             return
-        place = (self._after, "MKSTREAM", "ENTRIESREAD", await self._before())
+        place = (self._after, "MKSTREAM", "ENTRIESREAD", await self._count_before())
         try:
             words = ("XGROUP", "CREATE", self._key, self._group, *place)
             await self._engine.change_all([Command(self._key, words)])
         except EngineError as error:
-            if "BUSYGROUP" not in str(error):  # it is there, and goes on where it was
+            if "BUSYGROUP" not in str(error):  # the group exists, and keeps its position
                 raise
 
-    async def _before(self) -> int:
-        """How many pages came before the first that a group which begins now is to read: these it does not miss."""
+    async def _count_before(self) -> int:
+        """The number of pages before the position of a new group, which do not count as missed."""
         client = self._engine.client
         if not await client.exists(self._key):
             return 0
@@ -207,44 +207,44 @@ class Listener:
                 self._after = entries[-1][0].decode()
             return _heard(entries)
         try:
-            await self._tell_done()
+            await self._acknowledge()
             return (
-                await self._undone(most)
-                or await self._undone_by_others(most)
-                or await self._not_read_yet(most, wait_ms)
+                await self._read_pending(most)
+                or await self._read_claimed(most)
+                or await self._read_new(most, wait_ms)
             )
         except ResponseError as error:
             if "NOGROUP" in str(error):
                 raise StoreError(
-                    f"group {self._group!r} is gone: the crawl was cleared or the group deleted"
+                    f"group {self._group!r} does not exist any more: the crawl was cleared, or the group deleted"
                 ) from error
             raise
 
-    async def _undone(self, most: int) -> list[Heard]:
-        """What this reader got once and was not done with."""
+    async def _read_pending(self, most: int) -> list[Heard]:
+        """Pages that this reader has read and not acknowledged."""
         while self._resume != ">":
             entries = await self._read(self._resume, most)
             self._resume = entries[-1][0].decode() if entries else ">"
             forgotten = [number.decode() for number, fields in entries if not fields]
             self._missed += len(forgotten)
             self._done += forgotten
-            await self._tell_done()
+            await self._acknowledge()
             if pages := _heard(entries):
                 return pages
         return []
 
-    async def _undone_by_others(self, most: int) -> list[Heard]:
+    async def _read_claimed(self, most: int) -> list[Heard]:
         while True:
             _, entries, forgotten = await self._engine.client.xautoclaim(
                 self._key, self._group, self._reader, self._idle_ms, "0", count=most
             )
             self._missed += len(forgotten)
-            # what was forgotten is the group's no more; behind it there may be what was not
+            # the group has removed the dropped pages; others may follow them
             if entries or not forgotten:
                 return _heard(entries)
 
-    async def _not_read_yet(self, most: int, wait_ms: int) -> list[Heard]:
-        self._missed += await self._passed_by()
+    async def _read_new(self, most: int, wait_ms: int) -> list[Heard]:
+        self._missed += await self._count_dropped()
         return _heard(await self._read(">", most, wait_ms))
 
     async def _read(self, after: str, most: int, wait_ms: int | None = None) -> list[Any]:
@@ -255,7 +255,7 @@ class Listener:
 
 
 def _entries(reply: Any) -> list[Any]:
-    """The entries of one stream in what redis-py makes of a reply: a list of pairs, or a dict."""
+    """The entries of one stream in a reply of redis-py: a list of pairs, or a dict."""
     if not reply:
         return []
     streams = list(reply.values()) if isinstance(reply, dict) else [entries for _, entries in reply]
@@ -264,7 +264,7 @@ def _entries(reply: Any) -> list[Any]:
 
 
 def _heard(entries: Sequence[Any]) -> list[Heard]:
-    """Pages; an entry without fields was forgotten by the stream before anybody was done with it."""
+    """Pages. An entry without fields was dropped by the stream before it was acknowledged."""
     return [Heard(number.decode(), json.loads(fields[b"page"])) for number, fields in entries if fields]
 
 

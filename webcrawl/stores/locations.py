@@ -1,4 +1,4 @@
-"""Where the archive has what a row of table `pages` is about."""
+"""Finds the records of a page in the archive."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _MOST_REFERENCES = 3
 
 
 def place_of(row: Row, get: Callable[[str], Row | None]) -> WarcPlace | None:
-    """Where the archive has the body of a page: of a copy that of the first one, whose row `get` gives.
+    """The place of the body of a page in the archive; for a copy, that of the first page, whose row `get` returns.
 
-    Where the first one has another body by now it is the copy's own record, which has none as a rule: see
+    If the first page has another body by now, returns the copy's own record, which usually has no body: see
     `place_with_body`.
     """
     if row["duplicate_kind"] == "exact" and row["duplicate_of"] not in (None, row["url"]):
@@ -31,7 +31,7 @@ def place_of(row: Row, get: Callable[[str], Row | None]) -> WarcPlace | None:
 
 
 def own_place(row: Row) -> WarcPlace | None:
-    """Where the archive has the answer of a page, for a copy without its body; None when it has not."""
+    """The place of the response of a page, which has no body for a copy; None if it is not archived."""
     if row["warc_file"] is None:
         return None
     return WarcPlace(row["warc_file"], row["warc_offset"], row["warc_length"])
@@ -42,9 +42,9 @@ def place_with_body(
     head: Callable[[WarcPlace], StoredRecord],
     history: Callable[[str], Iterable[Fetch]],
 ) -> WarcPlace | None:
-    """Where the body of a record is: there, or of a revisit in the record that it refers to; None if nobody knows.
+    """The place of the body of a record: the record itself, or for a revisit the one that it refers to, or None.
 
-    `head` gives a record, whose payload is not needed, and `history` the fetches of a URL.
+    `head` returns a record without its payload, `history` the fetches of a URL.
     """
     for _ in range(_MOST_REFERENCES):
         record = head(place)

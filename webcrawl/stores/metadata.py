@@ -1,9 +1,8 @@
-"""Rows about pages in SQL: tables `pages`, one row a URL, and `fetches`, in SQLite or PostgreSQL (columns.py).
+"""The metadata of pages in SQLite or PostgreSQL: table `pages`, one row for each URL, and table `fetches`.
 
-The row of a URL describes its latest answer, and the outcome (`state`, `error`, `tried_at`) of the latest try. What it
-says of its fetch goes to `fetches` when a later one takes its place: so the history of a URL is there and in its row,
-and a crawl that fetches each URL once pays nothing for it. SQLite's hidden row ids are kept: with 400,000 rows 42,000
-upserts/s, WITHOUT ROWID 26,000; reads alike.
+The row of a URL describes its latest response, and the outcome (`state`, `error`, `tried_at`) of the latest attempt.
+When a later fetch replaces it, its facts move to `fetches`: the history of a URL is there and in its row, and costs
+nothing in a crawl that fetches each URL once. Table `pages` keeps SQLite's row IDs, which make upserts 60% faster.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ SCAN_BATCH = 1_000
 SCAN_BYTES = 16_000_000
 _ROWS_AT_ONCE = 20
 
-# What upsert keeps by itself; all other columns are those of a page's row.
+# columns that `upsert` computes; all others come from the page
 _KEPT = frozenset({"first_fetched_at", "fetches", "state", "tried_at", "changed_at"})
 _OF_THE_TRY = frozenset({"error", "attempts", "state", "tried_at", "crawl"})
 _OF_THE_ANSWER = tuple(
@@ -56,7 +55,7 @@ _OF_THE_ANSWER = tuple(
 
 
 class Fetch(NamedTuple):
-    """One fetch of a URL. `changed`: it brought other contents than the answer before. `latency` is in seconds."""
+    """One fetch of a URL. `changed`: its contents differ from the response before. `latency` is in seconds."""
 
     fetched_at: datetime
     status: int | None
@@ -73,9 +72,9 @@ class Fetch(NamedTuple):
 class Metadata:
     """The tables at a database URI: "sqlite:///path" or "postgresql://user@server/name".
 
-    Made on first use, by several processes at once if need be; those of an older webcrawl are brought up. `history` is
-    how many earlier fetches are kept of a URL. Methods may be called from any thread. They raise StoreError naming the
-    database: it is none, its schema is newer than this code, or it refuses; StoreUnavailable when it is away.
+    The first process that opens it creates the tables, or migrates those of an older version. `history` is the number
+    of earlier fetches that are kept for a URL. Methods may be called from any thread. They raise StoreError with the
+    name of the database, StoreUnavailable when retrying may succeed.
     """
 
     def __init__(self, uri: str, *, history: int = 30) -> None:
@@ -103,10 +102,10 @@ class Metadata:
         self.close()
 
     def upsert(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Store rows of pages (`Page.row()`), all or none; a known URL's row is overwritten and counted.
+        """Store rows of pages (`Page.row()`) in one transaction. Replaces the row of a known URL, and counts the fetch.
 
-        An answer 304, or none, keeps what an earlier answer brought; a 304 for the same contents brings its validators.
-        The same fetch said again counts once.
+        A 304, or no response, keeps the contents of the earlier response; a 304 for the same contents updates the
+        validators. A fetch that is stored again counts once.
         """
         if rows:
             self._database.write(lambda connection: self._store(connection, rows))
@@ -117,7 +116,7 @@ class Metadata:
         return None if row is None else self._get.row(row)
 
     def get_many(self, urls: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """The rows of those of at most some thousand URLs that have one."""
+        """URL -> row, for at most some thousand URLs; URLs without a row are left out."""
         with self._database.reading(at_leisure=False) as connection:
             found = connection.execute(select(pages).where(pages.c.url.in_(urls))).mappings().all()
         return {row["url"]: dict(row) for row in found}
@@ -125,9 +124,9 @@ class Metadata:
     def update(
         self, url: str, change: Callable[[dict[str, Any]], Mapping[str, Any]]
     ) -> dict[str, Any] | None:
-        """Read a row, set the columns that `change` returns for it, and return what it is then; None without a row.
+        """Set the columns that `change` returns for the row of a URL. Returns the new row, or None if there is none.
 
-        Nobody else changes the row meanwhile. `change` may be called again: it should do nothing else.
+        The row is locked meanwhile. `change` may be called again, so it should have no side effects.
         """
 
         def work(connection: Connection) -> dict[str, Any] | None:
@@ -142,7 +141,7 @@ class Metadata:
         return self._database.write(work)
 
     def history(self, url: str) -> list[Fetch]:
-        """The fetches of a URL that are known, the oldest first: those that are kept and that of its row."""
+        """The known fetches of a URL, the oldest first."""
         with self._database.reading() as connection:
             earlier = select(fetches).where(fetches.c.url == url)
             rows = [dict(row) for row in connection.execute(earlier).mappings()]
@@ -160,10 +159,10 @@ class Metadata:
     def scan(
         self, host: str | None = None, *, after: str = "", where: Sequence[ColumnElement[bool]] = ()
     ) -> Iterator[dict[str, Any]]:
-        """Every row, or those of a host, in the order of URLs, host by host, behind the URL `after`.
+        """All rows, or those of a host (scheme, name and port), sorted by URL, after the URL `after`.
 
-        Read in batches by the primary key, so that writers go on meanwhile; a batch is bounded in rows and in bytes.
-        A host is scheme, name and port. `where`: what else must hold for a row.
+        Reads batches by the primary key, bounded in rows and bytes, so that writers are not blocked. `where` has more
+        conditions.
         """
         within = [] if host is None else [pages.c.url >= f"{host}/", pages.c.url < f"{host}0"]
         while True:
@@ -178,7 +177,7 @@ class Metadata:
         """The first rows of a query, and whether there may be more."""
         rows, size = [], 0
         with self._database.reading() as connection:
-            # not all at once from a server: the rest is left there when these are many bytes
+            # stream from a server: large rows end the batch early
             stream = connection.execution_options(stream_results=True, max_row_buffer=_ROWS_AT_ONCE)
             for found in stream.execute(query).mappings():
                 rows.append(row := dict(found))
@@ -187,18 +186,18 @@ class Metadata:
         return rows, len(rows) == SCAN_BATCH
 
     def close(self) -> None:
-        """Give back the connections; a later call opens new ones."""
+        """Close the connections; a later call opens new ones."""
         self._database.close()
 
     def _store(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         while rows:
-            # what comes later of the same URL comes after what came before
+            # rows of the same URL are stored one after the other
             first = {clean(row["url"]): row for row in reversed(rows)}
             self._store_apart(connection, dict(sorted(first.items())))
             rows = [row for row in rows if first[clean(row["url"])] is not row]
 
     def _store_apart(self, connection: Connection, rows: Mapping[str, Mapping[str, Any]]) -> None:
-        """Store one row of each of these URLs, in their order: so two writers never wait for each other."""
+        """Store one row for each of these URLs, in sorted order, so that two writers cannot deadlock."""
         known = self._known(connection, list(rows))
         written: defaultdict[Writing, list[dict[str, Any]]] = defaultdict(list)
         earlier, full = [], []
@@ -219,7 +218,7 @@ class Metadata:
     def _statement(
         self, row: Mapping[str, Any], before: Mapping[str, Any] | None, brought_nothing: bool
     ) -> Writing:
-        """What writes a row, by what is known of its URL."""
+        """The statement that stores a row."""
         if before is None:
             return self._add
         if not brought_nothing:
@@ -228,13 +227,13 @@ class Metadata:
         return self._confirm if holds else self._try
 
     def _known(self, connection: Connection, urls: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-        """What is known of those of these URLs that are, which nobody else changes from now on."""
+        """The rows of known URLs, locked until the transaction ends."""
         parameters = {"urls": json.dumps(urls) if connection.dialect.name == "sqlite" else urls}
         found = connection.exec_driver_sql(self._look.text, parameters).all()
         return {row["url"]: row for row in map(self._look.row, found)}
 
     def _forget(self, connection: Connection, urls: Sequence[str]) -> None:
-        """Keep only the latest fetches of these URLs."""
+        """Delete the oldest fetches of these URLs."""
         some = fetches.alias()
         oldest_kept = (
             select(some.c.fetched_at)
@@ -255,7 +254,7 @@ def _insert(dialect: Dialect, table: Table) -> Any:
 
 
 def _look_statement(dialect: Dialect) -> Any:
-    """What is known of `urls`, a list, or its JSON in SQLite: one statement, however many they are."""
+    """Selects the rows of `urls`: an array in PostgreSQL, a JSON list in SQLite."""
     wanted: ColumnElement[bool]
     if dialect.name == "sqlite":
         wanted = pages.c.url.in_(
@@ -267,21 +266,21 @@ def _look_statement(dialect: Dialect) -> Any:
 
 
 def _update(names: Sequence[str], dialect: Dialect) -> Writing:
-    """Of a row that is known, and that nobody else changes meanwhile."""
+    """Updates a row that `_known` has locked."""
     statement = pages.update().where(pages.c.url == bindparam("key", type_=pages.c.url.type))
     return Writing(statement, {"key": pages.c.url, **{name: pages.c[name] for name in names}}, dialect)
 
 
 def _add_statement(dialect: Dialect) -> Any:
-    """Add a row; to one that another process has added meanwhile do what `follow` would."""
+    """Adds a row. If another process has just added it, updates it as `follow` would."""
     insert = _insert(dialect, pages)
     new, old = insert.excluded, pages.c
     replaced: dict[str, Any] = {name: new[name] for name in _OF_THE_TRY}
-    # a try that brought no answer must not take away what an earlier one brought
+    # an attempt without contents keeps those of an earlier response
     no_contents = or_(new.status.is_(None), new.status == literal_column(str(UNCHANGED)))
     brought_nothing = and_(no_contents, old.status.is_not(None))
     for name in _OF_THE_ANSWER:
         replaced[name] = case((brought_nothing, old[name]), else_=new[name])
-    said_again = func.coalesce(old.tried_at, old.fetched_at) == new.tried_at
-    replaced["fetches"] = old.fetches + case((said_again, literal_column("0")), else_=literal_column("1"))
+    is_repeated = func.coalesce(old.tried_at, old.fetched_at) == new.tried_at
+    replaced["fetches"] = old.fetches + case((is_repeated, literal_column("0")), else_=literal_column("1"))
     return insert.on_conflict_do_update(index_elements=[pages.c.url], set_=replaced)

@@ -1,8 +1,7 @@
-"""How a metadata database gets the tables of columns.py: made anew, or from an older webcrawl's step by step.
+"""Creates the tables of the metadata database, or migrates those of an older version.
 
-A change of the tables is a change in columns.py and one more step at the end of `STEPS`, in SQL that stays as it is
-when the tables change again. tests/unit/stores/test_schema.py compares what the steps make of an old database
-with a new one.
+To change the tables, change columns.py and append a step to `STEPS`. Released steps never change.
+tests/unit/stores/test_schema.py compares a migrated database with a new one.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ logger = logging.getLogger(__name__)
 
 
 class Step(NamedTuple):
-    """Statements that lead from one version to the next; {time}, {json}, {number}... are words of `_WORDS`."""
+    """Statements that migrate one version to the next; {time}, {json}, {number}... are keys of `_WORDS`."""
 
     statements: tuple[str, ...]
     only_postgresql: tuple[str, ...] = ()
 
 
 STEPS: tuple[Step, ...] = (
-    # to 2: the history of fetches, what became of the latest try, what documents of more types tell
+    # to 2: the history of fetches, the outcome of the latest attempt, facts of documents of more types
     Step(
         (
             *(
@@ -49,12 +48,12 @@ STEPS: tuple[Step, ...] = (
             " digest TEXT, length BIGINT, latency {number}, error TEXT, warc_file TEXT, warc_offset BIGINT,"
             " warc_length BIGINT, PRIMARY KEY (url, fetched_at)){by_key}",
         ),
-        # URLs of a host stand together only in the order of their bytes
+        # sorted by bytes, the URLs of a host are adjacent
         only_postgresql=('ALTER TABLE pages ALTER COLUMN url TYPE TEXT COLLATE "C"',),
     ),
-    # to 3: which crawl asked last
+    # to 3: the crawl that fetched the URL last
     Step(("ALTER TABLE pages ADD COLUMN crawl TEXT",)),
-    # to 4: whether a page said its language itself
+    # to 4: where the language comes from
     Step(("ALTER TABLE pages ADD COLUMN language_source TEXT",)),
 )
 
@@ -77,25 +76,26 @@ _WORDS = {
     },
 }
 
-# Any number that no other program on the same PostgreSQL server is likely to lock.
+# an arbitrary number that other programs on the same server are unlikely to lock
 _SCHEMA_LOCK = 0x77656263
 
 
 def prepare(connection: Connection, name: str) -> None:
-    """Give the database `name` its tables, in the transaction of `connection`: one process at a time, all or nothing.
+    """Create or migrate the tables of the database `name` in the transaction of `connection`.
 
-    Where they are, nothing but the right to read them is needed. Raises StoreError when a newer webcrawl wrote it.
+    One process at a time does so. If the tables are up to date, this only needs the privilege to read them. Raises
+    StoreError for the tables of a newer version.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(_SCHEMA_LOCK)))
     schema_version.create(connection, checkfirst=True)
     found = connection.execute(select(func.max(schema_version.c.version))).scalar()
     if found is not None and found > SCHEMA_VERSION:
-        newer = f"its schema is {found}, this one knows {SCHEMA_VERSION}"
-        raise StoreError(f"{name} was written by a newer webcrawl: {newer}")
+        newer = f"its schema is {found}, this version supports {SCHEMA_VERSION}"
+        raise StoreError(f"{name} was written by a newer webcrawl: {newer}. Upgrade webcrawl.")
     if found is not None and found < SCHEMA_VERSION:
-        _bring_up(connection, found)
-        logger.info("%s: its tables were brought from schema %d to %d", name, found, SCHEMA_VERSION)
+        _migrate(connection, found)
+        logger.info("%s: migrated the tables from schema %d to %d", name, found, SCHEMA_VERSION)
         return
     for table in (pages, fetches):
         table.create(connection, checkfirst=True)
@@ -103,7 +103,7 @@ def prepare(connection: Connection, name: str) -> None:
         connection.execute(schema_version.insert().values(version=SCHEMA_VERSION))
 
 
-def _bring_up(connection: Connection, found: int) -> None:
+def _migrate(connection: Connection, found: int) -> None:
     dialect = connection.dialect.name
     for version, step in enumerate(STEPS[found - 1 :], found + 1):
         extra = step.only_postgresql if dialect == "postgresql" else ()

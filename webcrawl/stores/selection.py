@@ -1,4 +1,4 @@
-"""Which rows of table `pages` are meant, in the words of a command line, as conditions of SQL."""
+"""SQL conditions on table `pages` from the options of a command line."""
 
 from __future__ import annotations
 
@@ -15,29 +15,31 @@ _TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]*/(\*|[a-z0-9][a-z0-9!#$&^_.+-]*)"
 
 
 def of_crawl(name: str) -> ColumnElement[bool]:
-    """Rows of URLs that this crawl asked for last."""
+    """Rows of URLs that this crawl fetched last."""
     return pages.c.crawl == name
 
 
 def since(text: str) -> ColumnElement[bool]:
-    """Rows of what was tried at this time or later: a date or a time in ISO 8601, UTC unless it says otherwise.
+    """Rows of URLs whose latest attempt was at this time or later: an ISO 8601 date or time, by default in UTC.
 
     Raises ConfigurationError.
     """
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise ConfigurationError(f"{text!r} is no time such as 2026-02-03 or 2026-02-03T12:00:00Z") from error
+        raise ConfigurationError(
+            f"{text!r} is not a time such as 2026-02-03 or 2026-02-03T12:00:00Z"
+        ) from error
     return func.coalesce(pages.c.tried_at, pages.c.fetched_at) >= moment
 
 
 def with_status(text: str) -> ColumnElement[bool]:
-    """Rows of these statuses: "200", "2xx", or several of them behind commas. Raises ConfigurationError."""
+    """Rows of these statuses: "200", "2xx", or several with commas. Raises ConfigurationError."""
     wanted = []
     for one in text.lower().split(","):
         found = _STATUS.fullmatch(one.strip())
         if found is None:
-            raise ConfigurationError(f"{one.strip()!r} is no status such as 200 or 4xx")
+            raise ConfigurationError(f"{one.strip()!r} is not a status such as 200 or 4xx")
         first = int(found[1]) * 100
         wanted.append(
             and_(pages.c.status >= first, pages.c.status < first + 100)
@@ -48,11 +50,11 @@ def with_status(text: str) -> ColumnElement[bool]:
 
 
 def of_type(text: str) -> ColumnElement[bool]:
-    """Rows of these MIME types: "text/html", "image/*", or several of them behind commas. Raises ConfigurationError."""
+    """Rows of these MIME types: "text/html", "image/*", or several with commas. Raises ConfigurationError."""
     wanted = []
     for one in (one.strip().lower() for one in text.split(",")):
         if not _TYPE.fullmatch(one):
-            raise ConfigurationError(f"{one!r} is no MIME type such as text/html or image/*")
+            raise ConfigurationError(f"{one!r} is not a MIME type such as text/html or image/*")
         column = pages.c.mime_type
         kind = column.startswith(one[:-1], autoescape=True) if one.endswith("/*") else column == one
         wanted.append(kind)

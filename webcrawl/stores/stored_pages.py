@@ -1,4 +1,4 @@
-"""What a crawl has stored, read as a whole: rows of the metadata database with their documents from the archive."""
+"""Reads the stored pages of crawls: rows of the metadata database, and documents of the archive."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from webcrawl.stores.warc.reading import has_body, http_fields
 
 
 class StoredPages:
-    """The pages of a database and an archive. Methods raise StoreError, also for what is damaged or out of reach."""
+    """The pages of a database and an archive. Methods raise StoreError, also for damaged records."""
 
     def __init__(self, config: StoreConfig, fetch: FetchConfig) -> None:
         self.metadata = Metadata(config.metadata, history=config.history)
@@ -37,7 +37,7 @@ class StoredPages:
         self.metadata.close()
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Every row, host by host in the order of URLs."""
+        """All rows, sorted by URL, so that those of a host are adjacent."""
         return self.metadata.scan()
 
     def get(self, url: str) -> dict[str, Any] | None:
@@ -49,7 +49,7 @@ class StoredPages:
         return None if place is None else self.body_at(place)
 
     def body_at(self, place: WarcPlace) -> Body | None:
-        """The decoded body of a record, or of the one that it refers to; None when it has none."""
+        """The decoded body of a record, or of the record that a revisit refers to; None if there is none."""
         record, body = self._bodies.read(place)
         if has_body(record):
             return body
@@ -57,15 +57,15 @@ class StoredPages:
         return None if referred is None else self._bodies.read(referred)[1]
 
     def location(self, row: Row) -> str | None:
-        """Where the answer of a page redirects to, as the server said it; None when it is not in the archive."""
+        """The `Location` header of a page; None when it has none, or is not in the archive."""
         place = own_place(row)
         head = b"" if place is None else self._bodies.read(place)[0].http_head
         return next(http_fields(head, "location"), None)
 
     def document(self, row: Row) -> Document | None:
-        """The document of a page, as its pipelines had it; None when it is not in the archive.
+        """The document of a page; None when it is not in the archive.
 
-        It is `refused` where the parser takes too long.
+        It is `refused` if parsing takes too long.
         """
         body = self.body(row)
         return None if body is None else self._read(body, row["mime_type"] or "", row["charset"], row["url"])

@@ -25,10 +25,10 @@ _MOST_FAILURES = 3
 
 
 class Uploads:
-    """Sends the closed files of a folder to a bucket, in a thread of its own.
+    """Uploads the finished files of a folder, in a thread of its own.
 
-    Several processes may share the folder: each file is locked (flock) by the one that sends it. After a failure
-    the pauses double, with up to 10% of jitter.
+    Several processes may share the folder: each locks a file (flock) while it uploads it. After failures, retries with
+    exponential back-off and up to 10% of jitter.
     """
 
     def __init__(self, store: ObjectStore, folder: Path) -> None:
@@ -40,22 +40,22 @@ class Uploads:
         self._thread: threading.Thread | None = None
 
     def wake(self) -> None:
-        """Look for closed files now."""
+        """Look for finished files now."""
         self._news.set()
         if self._thread is None or not self._thread.is_alive():
-            # a daemon: an upload that hangs must not keep the process from ending
+            # a daemon thread, because an upload that hangs must not block the end of the process
             self._thread = threading.Thread(target=self._run, name="uploads", daemon=True)
             self._thread.start()
 
     def hurry(self, urgent: bool) -> None:
-        """Whether somebody waits for room: then S3 is asked more often whether it is back."""
+        """Retry more often while `urgent`, because writers wait for room in the spool."""
         if urgent and not self._urgent:
             self._news.set()
         self._urgent = urgent
 
     def finish(self, seconds: float) -> None:
-        """Send what there is, for so many seconds at most; says what stays."""
-        self._news.set()  # before the deadline: the thread must not end on a look it took before this one
+        """Upload for `seconds` at most, and log what remains."""
+        self._news.set()  # set before the deadline, so that the thread looks for files once more before it ends
         self._deadline = time.monotonic() + seconds
         self.wake()
         assert self._thread is not None
@@ -81,9 +81,9 @@ class Uploads:
             self._news.wait(pause * (1 + random.random() / 10) if failures else None)
 
     def _send_all(self, failures: int) -> bool:
-        """Whether nothing went wrong: every closed file is sent, or in the hands of another process.
+        """Upload all finished files that no other process is uploading. Returns whether this succeeded.
 
-        A file that cannot be sent keeps the others from it only when three cannot.
+        Goes on after a file that fails, but not after three.
         """
         failed = 0
         for path in self._waiting():
@@ -106,7 +106,7 @@ class Uploads:
         return not failed
 
     def _send(self, path: Path) -> None:
-        """The index is sent last and removed first: as long as the WARC file lies here, it stands for both."""
+        """Upload the index last and delete it first: while the WARC file is here, neither is done."""
         index = path.with_name(index_name(path.name))
         for file in (path, index):
             if file.exists():
@@ -128,6 +128,6 @@ class Uploads:
 def _megabytes(files: list[Path]) -> float:
     total = 0
     for path in files:
-        with suppress(FileNotFoundError):  # another process has just sent it
+        with suppress(FileNotFoundError):  # another process has just uploaded it
             total += path.stat().st_size
     return total / 1e6

@@ -1,4 +1,4 @@
-"""CDXJ: one sorted line a response, by which replay tools (pywb and others) find a URL in WARC files.
+"""CDXJ, the index of WARC files: one sorted line for each response, by which replay tools such as pywb find a URL.
 
 A line is "SURT timestamp {JSON}". See https://specs.webrecorder.net/cdxj/0.1.0/
 """
@@ -14,12 +14,12 @@ from webcrawl.stores.warc.reading import StoredRecord, http_field
 from webcrawl.stores.warc.records import STATUS
 
 REVISIT = "warc/revisit"
-"""The type of an answer whose payload is elsewhere."""
+"""The MIME type of a response whose payload is in another record."""
 
 _WWW = re.compile(r"^www\d*\.")
 _DEFAULT_PORTS = {"http": 80, "https": 443, "ftp": 21}
 _TO_ESCAPE = re.compile("[ #%]")
-# Each is taken out once, where it comes last: so does the library surt.
+# the last match of each is removed once, as the library surt does
 _SESSIONS = [
     re.compile(rf"(.*){session}(?:&(.*))?", re.IGNORECASE)
     for session in (
@@ -35,7 +35,7 @@ _PATH_SESSIONS = [
 
 
 def line(record: StoredRecord, filename: str, offset: int, length: int) -> bytes | None:
-    """The line of a record that sits in `length` bytes at `offset`; None for a record that is no answer."""
+    """The line of a record at `offset` with `length` bytes; None for a record that is not a response."""
     headers = record.headers
     url = headers.get("WARC-Target-URI")
     if headers.get("WARC-Type") not in {"response", "revisit", "resource"} or not url:
@@ -59,9 +59,9 @@ def line(record: StoredRecord, filename: str, offset: int, length: int) -> bytes
 def surt(url: str) -> str:
     """The sort-friendly form of a URL: "https://www.Example.org:443/A//B?b&a" gives "org,example)/a/b?a&b".
 
-    The same as cdxj-indexer and pywb give: host labels reversed, those of an IPv4 address too; scheme, leading www,
-    default port, user, fragment and session ids left out; what need not be escaped is not; all in lower case, query
-    parameters sorted, no empty parts, "." and ".." in a path, escaped ones neither, and no slash at its end.
+    The same as that of cdxj-indexer and pywb: reverses the labels of the host, also of an IPv4 address; removes
+    scheme, leading www, default port, user, fragment, session IDs, needless escapes, and empty, "." and ".." path
+    segments; sorts the query parameters; converts to lower case.
     """
     try:
         parts = urlsplit(url)
@@ -98,7 +98,7 @@ def _without(sessions: Iterable[re.Pattern[str]], text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Escaped once, and only what has to be, however often it was."""
+    """The text with only the necessary escapes, once."""
     if text.isascii() and text.isprintable() and not _TO_ESCAPE.search(text):
         return text
     data = text.encode("utf-8", "replace")

@@ -1,9 +1,9 @@
-"""WACZ: WARC files, their index and a list of pages in one ZIP file, as ReplayWeb.page and others read it.
+"""WACZ: WARC files, their index and a list of pages in one ZIP file, for ReplayWeb.page and others.
 
 The standard: https://specs.webrecorder.net/wacz/1.1.1/
 
-Nothing is held in memory but a piece of each index, and a line for every 300 of the whole one. WARC files and index are
-stored, not deflated: readers take parts of them, over the network too.
+Keeps in memory only a chunk of each index, and one line for every 300 of the merged index. WARC files and index are
+stored without compression, because readers fetch ranges of them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PAGES_HEADER = {"format": "json-pages-1.0", "id": "pages", "title": "All Pages"
 
 
 class Capture(NamedTuple):
-    """An answer of status 200, as the index names it."""
+    """A response with status 200, from the index."""
 
     url: str
     timestamp: str
@@ -45,17 +45,17 @@ class Capture(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """How much a WACZ file holds."""
+    """The counts of a WACZ file."""
 
     files: int
     records: int
     pages: int
     without_body: int
-    """Answers 304 of URLs whose body was archived elsewhere, by another crawl say."""
+    """Number of 304 responses whose body is not in the file, for example because another crawl archived it."""
 
 
 Describe = Callable[[Sequence[Capture]], Iterable[dict[str, Any] | None]]
-"""What is said of each of some captures in the list of pages, such as {"title": ...}; None: it is none."""
+"""Captures -> their facts in the list of pages, such as {"title": ...}; None: not a page."""
 
 
 def write(
@@ -84,19 +84,19 @@ def write(
 
 
 class _Package:
-    """The ZIP file, and what is told of its files in datapackage.json."""
+    """The ZIP file, and the entries of its files in datapackage.json."""
 
     def __init__(self, file: zipfile.ZipFile) -> None:
         self._file = file
         self._resources: list[dict[str, Any]] = []
 
     def add(self, path: str, chunks: Iterable[bytes], size: int = 0, *, deflate: bool = False) -> None:
-        """A file whose size, if it may be over 4 GB, is `size`."""
+        """Add a file. `size` must be given if it may be over 4 GB."""
         info = zipfile.ZipInfo(path, time.gmtime()[:6])
         info.compress_type = zipfile.ZIP_DEFLATED if deflate else zipfile.ZIP_STORED
         info.external_attr = 0o644 << 16
         sha256, written = hashlib.sha256(), 0
-        # the size of what is not known beforehand may be anything
+        # a file of unknown size may need ZIP64
         with self._file.open(info, "w", force_zip64=not size or size >= zipfile.ZIP64_LIMIT) as target:
             for chunk in chunks:
                 target.write(chunk)
@@ -106,7 +106,7 @@ class _Package:
             raise StoreError(f"{path.rpartition('/')[2]} has {written} bytes instead of {size}")
         self._resources.append(
             {
-                # frictionless data packages take no others
+                # frictionless data packages require lower case
                 "name": path.rpartition("/")[2].lower(),
                 "path": path,
                 "hash": f"sha256:{sha256.hexdigest()}",
@@ -133,7 +133,7 @@ class _Package:
 
 
 class _Index:
-    """The whole index in compressed blocks ("ZipNum"), and where each begins."""
+    """The merged index in compressed blocks ("ZipNum"), and the offsets of the blocks."""
 
     def __init__(self) -> None:
         self.records = 0
@@ -155,21 +155,21 @@ class _Index:
 
 
 class _Pages:
-    """The list of pages, made on the way of the index lines."""
+    """Writes the list of pages while the index lines pass through."""
 
     def __init__(self, describe: Describe) -> None:
         self.count = 0
         self._describe = describe
 
     def taken(self, lines: Iterable[bytes], write: Callable[[bytes], object]) -> Iterator[bytes]:
-        """The same lines; those that are pages are written as they come."""
+        """Yield the same lines; write those that are pages."""
         write(json.dumps(_PAGES_HEADER).encode() + b"\n")
         for batch in _batched(lines, _PAGES):
             captures = [found for line in batch if (found := _capture(line))]
             for capture, facts in zip(captures, self._describe(captures), strict=True):
                 if facts is not None:
                     moment = datetime.strptime(capture.timestamp, "%Y%m%d%H%M%S")
-                    # without one, the validator of py-wacz finds pages that have no title blank
+                    # without an ID, the validator of py-wacz rejects pages without title
                     name = xxhash.xxh3_64_hexdigest(f"{capture.timestamp} {capture.url}".encode())
                     page = {"id": name, "url": capture.url, "ts": f"{moment.isoformat()}Z", **facts}
                     write(json.dumps(page, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
@@ -178,13 +178,13 @@ class _Pages:
 
 
 class _Unmodified:
-    """Counts answers 304 whose body no earlier record of the same URL has, on the way of the index lines."""
+    """Counts 304 responses whose body is in no earlier record of the URL, while the index lines pass through."""
 
     def __init__(self) -> None:
         self.without_body = 0
 
     def counted(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """The same lines, which are sorted by URL and time."""
+        """Yield the same lines, which are sorted by URL and time."""
         for _, of_url in itertools.groupby(lines, lambda line: line.partition(b" ")[0]):
             digests: set[str] = set()
             for line in of_url:

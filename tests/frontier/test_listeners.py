@@ -269,7 +269,7 @@ def test_a_group_that_is_deleted_is_told_of(redis_url: str, valkey: redis.Redis)
         pages = listener.pages()
         await anext(pages)
         valkey.delete(STREAM)
-        with pytest.raises(StoreError, match="group 'g' is gone"):
+        with pytest.raises(StoreError, match="group 'g' does not exist any more"):
             await anext(pages)
 
     run(redis_url, work)

@@ -1,1 +1,1 @@
-"""What happens to a page after its spider: one pipeline a file."""
+"""Item pipelines, one a file: they read, deduplicate and store the pages that spiders yield."""

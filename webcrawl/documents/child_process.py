@@ -8,7 +8,7 @@
 The first answer is `READY` or `READY_WITH_FILES`. It belongs to no question.
 
 Two classes use it, because they differ in more than this. `html.outline_process.Outlines` has one child and streams
-pages to it without waiting for answers, so that a page costs neither process a wait; after a crash it finds out which
+pages to it without waiting for answers, so that neither process waits for the other; after a crash it finds out which
 page to blame, and without a child HTML is parsed in the worker. `mime.reader_processes.Readers` has several children
 and gives each one document at a time, because a document may take seconds and is killed at a time limit; without a
 child the document has an error.
@@ -40,7 +40,7 @@ _MAX_ANSWER = 32 * 1024 * 1024
 
 
 class ChildProcess(asyncio.Protocol):
-    """A running `python -m MODULE MEMORY`.
+    """A process that was started with `python -m MODULE MEMORY`.
 
     receive   is called with each answer and returns whether it is valid; an invalid one ends the process
     ended     is done when the process has closed its end of the socket
@@ -104,7 +104,7 @@ class ChildProcess(asyncio.Protocol):
 
     @property
     def was_killed(self) -> bool:
-        """Whether another process killed it, as a system does that runs out of memory."""
+        """Whether something else killed it, such as the kernel when memory runs out."""
         return self._fault is None and self.exit_code == -signal.SIGKILL
 
     def write(self, data: bytes) -> bool:

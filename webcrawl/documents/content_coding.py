@@ -21,7 +21,7 @@ else:
 Pieces: TypeAlias = Iterator[bytes]
 
 MAX_CODINGS = 5
-"""The limit of curl. More codings are an attack."""
+"""As in curl. A longer chain of codings is an attack."""
 
 
 def codings(content_encoding: str | None) -> list[str]:

@@ -50,7 +50,7 @@ class PageLinks:
 
 @dataclass(slots=True)
 class _Found:
-    """The results of one pass over the elements: distinct addresses as written, in document order."""
+    """The results of one pass over the elements. Addresses are as written, distinct, in document order."""
 
     addresses: dict[str, None] = field(default_factory=dict)
     nofollow: int = 0

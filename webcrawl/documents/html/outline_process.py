@@ -1,4 +1,4 @@
-"""HTML is parsed in a process of its own, beside the worker, which goes on fetching and survives crashes of the parser.
+"""Parses HTML in a process of its own, so that the worker keeps fetching and survives crashes of the parser.
 
 Pages are sent without waiting for earlier ones and answered in order. The process starts with the first page. When it
 dies, the page that it was reading is sent once more to a new process, because earlier pages may have damaged the old
@@ -27,12 +27,12 @@ logger = logging.getLogger(__name__)
 
 CHILD = "webcrawl.documents.html.outline_child"
 MAX_WAITING_BYTES = 16 * 1024 * 1024
-"""While pages of so many bytes wait, no more should be fetched."""
+"""Fetching pauses while the waiting pages are larger than this in all."""
 _MAX_DEATHS = 2
 _RESTART_PAUSES = (0.5, 2.0, 8.0)
 """Seconds between attempts to start the process again: a system may be short of memory for a while."""
 _CHECKS = 5
-"""A page is late when so many checks within the time limit find it; so a worker that was held up does not blame it."""
+"""Checks of a page within the time limit; a page is late after all of them, so a delayed worker does not blame it."""
 
 
 @dataclass(eq=False, slots=True)

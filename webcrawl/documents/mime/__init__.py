@@ -1,1 +1,1 @@
-"""What a body is (sniff.py) and one module a MIME type that reads facts out of it (html.py ...)."""
+"""MIME types: sniffing, the processes that read documents, and one module for each kind (pdf.py, office.py ...)."""

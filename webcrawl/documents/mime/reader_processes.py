@@ -1,5 +1,4 @@
-"""Documents other than HTML are read in processes of their own: one that hangs, eats memory or crashes its library
-fails alone.
+"""Reads documents other than HTML in processes of their own, so that one that hangs or crashes fails alone.
 
 A process starts when it is needed, reads one document at a time, and is replaced when it takes too long, ends, or has
 read many. A document with which a used process ends is read once more in a new one, because earlier documents may have

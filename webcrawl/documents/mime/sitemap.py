@@ -148,7 +148,7 @@ class _Bounded(io.RawIOBase):
 
 
 class _Unpacked(_Bounded):
-    """The same for gzip of one or more members; it ends where the gzip is damaged."""
+    """An unpacked gzip stream with the same limit; it ends where the gzip is damaged."""
 
     def __init__(self, source: BinaryIO) -> None:
         super().__init__(source)

@@ -42,7 +42,7 @@ class Known:
         """Returns what a row of the table `pages` says; None if it has no validator or cannot be confirmed by a 304.
 
         `get` returns the row of the page that this one is a copy of. `limit` is the number of bytes to which a body of
-        its type is truncated now; a body that was truncated there would be again.
+        its type is truncated now: a body that was truncated to it would not grow if it were fetched again.
         """
         cut_elsewhere = row["truncated"] and (row["truncated"] != "length" or (row["length"] or 0) < limit)
         if row["status"] != 200 or cut_elsewhere or not (row["etag"] or row["last_modified"]):

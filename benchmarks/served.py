@@ -19,9 +19,9 @@ from benchmarks import certificates, shards
 from benchmarks.sites import MANY, Site
 
 START_ADDRESS = "127.0.2.11"
-"""A site of one page without a link: crawling it costs what starting and ending costs, all processes included."""
+"""A site of one page without links; crawling it costs as much as starting and ending all processes."""
 _START_WORDS = 6_000
-"""As long as the others, for what is started only for pages that are worth it."""
+"""As long as other pages, so that processes start that are only started for large pages."""
 START_SECONDS = 10.0
 WEBS = {
     "http": "HTTP, a host for each site",

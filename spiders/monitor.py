@@ -39,6 +39,7 @@ class _Past(NamedTuple):
     finished: list[tuple[datetime, datetime]]
     watched: datetime | None
     told: dict[str, str]
+    """The digests, under this key in the file."""
 
 
 class Monitor(BroadSpider):
@@ -92,7 +93,7 @@ class Monitor(BroadSpider):
 
         session, past = Session.of(self.crawler), self._past()
         path = Path(self.report or self._folder / "monitor.jsonl")
-        told = Told()
+        counts = Told()
         unfinished = path.with_name(f".{path.name}.unfinished")
         differing = self._differing(past.told)
         run = Run(self.began, self.scope.allows, past.finished, past.watched, lost, cut, differing)
@@ -100,14 +101,14 @@ class Monitor(BroadSpider):
             doubt = doubt_of(stored, run)
             for change in changes(stored, run, doubt):
                 file.writelines(line + "\n" for line in write([change]))
-                lines = told.lines(change)
+                lines = counts.lines(change)
                 if run.last is not None:
                     print(*lines, sep="\n", end="\n" if lines else "")
         unfinished.replace(path)
         finished = [*past.finished, (self.began, datetime.now(UTC))]
-        self._remember(_Past(finished, run.watched_next(doubt), self._told()))
+        self._remember(_Past(finished, run.watched_next(doubt), self._digests()))
         since = "the first run" if run.last is None else f"since {run.last:%Y-%m-%d %H:%M:%S} UTC"
-        print(f"Pages, {since}: {told.total}.", flush=True)
+        print(f"Pages, {since}: {counts.total}.", flush=True)
 
     def _past(self) -> _Past:
         """What earlier runs left; raises ConfigurationError for another program's file."""
@@ -123,15 +124,15 @@ class Monitor(BroadSpider):
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ConfigurationError(f"{path} was not written by `monitor`: {error}") from error
 
-    def _told(self) -> dict[str, str]:
+    def _digests(self) -> dict[str, str]:
         """Digests of the settings and arguments that decide which pages a run visits, by name."""
-        told = {name: _plain(self.settings.get(name)) for name in _DECIDING}
-        told |= {"seeds": sorted(self._good_seeds()), "scope": self.scope.kind}
-        return {name: hashlib.sha256(repr(value).encode()).hexdigest()[:16] for name, value in told.items()}
+        values = {name: _plain(self.settings.get(name)) for name in _DECIDING}
+        values |= {"seeds": sorted(self._good_seeds()), "scope": self.scope.kind}
+        return {name: hashlib.sha256(repr(value).encode()).hexdigest()[:16] for name, value in values.items()}
 
     def _differing(self, others: Mapping[str, str]) -> list[str]:
         """Names whose digests differ from those of another run; missing ones count as equal."""
-        return [name for name, value in self._told().items() if others.get(name, value) != value]
+        return [name for name, value in self._digests().items() if others.get(name, value) != value]
 
     def _remember(self, past: _Past) -> None:
         path = self._folder / "monitor.json"

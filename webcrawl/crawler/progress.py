@@ -147,10 +147,10 @@ def _holding(now: Figures) -> str:
     """How many workers hold because the stores take nothing, and the reason of one of them."""
     if not now.holding:
         return ""
-    who = (
+    holders = (
         "holding" if len(now.holding) >= now.workers else f"{len(now.holding)} of {now.workers} workers hold"
     )
-    return f"{who}: {next(iter(now.holding.values()))}; "
+    return f"{holders}: {next(iter(now.holding.values()))}; "
 
 
 def http_errors(now: Figures) -> int:

@@ -1,5 +1,4 @@
-# Both commands of the README, `make crawl` and `make test`, set up .venv by themselves: the first time, and again when
-# what has to be in it has changed.
+# Targets that need .venv create it, and update it when the requirements have changed.
 
 PYTHON ?= python3
 SCOPE ?=
@@ -13,16 +12,16 @@ empty :=
 space := $(empty) $(empty)
 comma := ,
 
-# A misspelt option must not be passed over: without SEEDS the demo would run.
+# A misspelt option is an error: without SEEDS, the demo would run.
 KNOWN := SEEDS SCOPE DATA MAX_PAGES WORKERS ARGS PYTHON SHELL
-SAID := $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name)))
-UNKNOWN := $(filter-out $(KNOWN),$(SAID))
+GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name)))
+UNKNOWN := $(filter-out $(KNOWN),$(GIVEN))
 ifneq ($(and $(filter crawl,$(MAKECMDGOALS)),$(UNKNOWN)),)
 $(error make crawl has no option $(UNKNOWN); it has $(filter-out SHELL,$(KNOWN)))
 endif
 
-# What a user says goes to the crawl through the environment, taken literally: no `$`, `&`, `?` or `%` of a URL is ever
-# seen by make or by a shell.
+# Options reach the crawl literally, through the environment: neither make nor a shell expands the `$`, `&`, `?` or `%` of
+# a URL.
 override SEEDS := $(subst $(space),$(comma),$(strip $(value SEEDS)))
 override DATA := $(value DATA)
 export SEEDS SCOPE DATA MAX_PAGES WORKERS
@@ -38,23 +37,22 @@ DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
 .PHONY: help numbers crawl test check settings format picture bench bench-micro bench-long bench-frontier bench-metadata bench-duplicates replay chaos structure clean
 
-help: ## Say what there is
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 	@echo '  Options of crawl: SEEDS="URL URL..." SCOPE=host|domain|web DATA=folder MAX_PAGES=n WORKERS=n ARGS="..."'
 
 numbers:
-	@for said in "WORKERS=$$WORKERS" "MAX_PAGES=$$MAX_PAGES"; do case "$${said#*=}" in \
-	*[!0-9]*) printf 'make crawl: %s: a whole number is needed\n' "$$said" >&2 ; exit 2 ;; esac ; done
+	@for given in "WORKERS=$$WORKERS" "MAX_PAGES=$$MAX_PAGES"; do case "$${given#*=}" in \
+	*[!0-9]*) printf 'make crawl: %s: a whole number is needed\n' "$$given" >&2 ; exit 2 ;; esac ; done
 
 crawl: numbers .venv/.runtime ## Crawl SEEDS="https://example.org/", or without SEEDS a demo web on this machine
 	@exec $(BIN)/python $(CRAWL) $(if $(SEEDS),,$(DEMO_OPTIONS)) $(OPTIONS) $(ARGS)
 
-# most tests wait for processes, so that two at a time cost little more than one; a file's stay together, and the long
-# ones of crawls come first
-test: .venv/.dev ## Run the tests; ARGS="-k frontier" chooses some
+# Most tests wait for processes, so several run at a time. The tests of a file stay together; the long ones come first.
+test: .venv/.dev ## Run the tests; ARGS="-k frontier" selects some
 	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder $(ARGS)
 
-check: .venv/.dev ## Check format, lint, types and import directions
+check: .venv/.dev ## Check format, lint, types and import contracts
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
@@ -63,41 +61,41 @@ check: .venv/.dev ## Check format, lint, types and import directions
 settings: .venv/.dev ## Write docs/settings.md from the declarations in webcrawl/config
 	@$(BIN)/python -m webcrawl.config.page > docs/settings.md
 
-format: .venv/.dev ## Put the code in the project's format
+format: .venv/.dev ## Format the code
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
 picture: ## Draw docs/architecture.svg from docs/architecture.dot; needs graphviz
 	@dot -Tsvg docs/architecture.dot -o docs/architecture.svg
 
-bench: .venv/.dev ## Crawl the same pages with this project and with others; ARGS="--only links,scrapy"
+bench: .venv/.dev ## Compare crawls of the same pages by this project and others; ARGS="--only links,scrapy"
 	@$(BIN)/python -m benchmarks.compare $(ARGS)
 
-bench-micro: .venv/.dev ## Measure each part of the work on a page by itself; ARGS="-k links"
+bench-micro: .venv/.dev ## Measure each step of processing a page; ARGS="-k links"
 	@$(BIN)/python -m benchmarks.parts $(ARGS)
 
-bench-long: .venv/.dev ## Crawl 100,000 pages of a generated web: is memory flat, is the pace the same? ARGS="--pages 20000"
+bench-long: .venv/.dev ## Check memory and pace in a crawl of 100,000 generated pages; ARGS="--pages 20000"
 	@$(BIN)/python -m benchmarks.long $(ARGS)
 
-bench-frontier: .venv/.dev ## Measure the frontier on one Valkey process; ARGS="--scale 0.1" makes it shorter
+bench-frontier: .venv/.dev ## Measure the frontier on one Valkey process; ARGS="--scale 0.1" shortens it
 	@$(BIN)/python -m benchmarks.frontier $(ARGS)
 
 bench-metadata: .venv/.dev ## Measure the metadata database; ARGS="--uri postgresql://crawler@/empty"
 	@$(BIN)/python -m benchmarks.metadata $(ARGS)
 
-replay: .venv/.dev ## Replay a crawl with pywb, in an environment of its own; validate its WACZ file and its index
+replay: .venv/.dev ## Replay a crawl with pywb in a separate environment; validate its WACZ file and index
 	@$(BIN)/python -m benchmarks.replay $(ARGS)
 
 bench-duplicates: .venv/.dev ## Measure near-duplicates: changed pages, main parts, the index; ARGS="--texts 1e6"
 	@$(BIN)/python -m benchmarks.duplicates $(ARGS)
 
-chaos: .venv/.dev ## Crawl a local web while workers and Valkey are killed and stopped; SECONDS=600 SEED=2
+chaos: .venv/.dev ## Crawl a local web while killing and stopping workers and Valkey; SECONDS=600 SEED=2
 	@$(BIN)/python -m benchmarks.chaos $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 structure: .venv/.dev ## Print the rooms of the code, their levels and imports, and sizes
 	@$(BIN)/python -m tests.project.structure
 
-clean: ## Remove what was built or installed here; crawled data stays
+clean: ## Remove build and installation files; keep crawled data
 	@rm -rf .venv .bench build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -109,7 +107,7 @@ clean: ## Remove what was built or installed here; crawled data stays
 	@$(call install,.[dev])
 	@touch .venv/.runtime $@
 
-# A .venv whose python is gone (moved, upgraded) is made anew.
+# Creates .venv again if its Python is gone, for example after an upgrade.
 define install
 	$(BIN)/python -c '' >/dev/null 2>&1 || { $(new_venv) ; } && \
 	echo 'Installing what $(if $(findstring dev,$(1)),the tests need,the crawler needs) into .venv ...' && \

@@ -37,8 +37,8 @@ READING = Group(
             example=2_147_483_648,
         ),
     ),
-    intro="Which types are read, and how, is described in [MIME types](mime-types.md). One process in four "
-    "cores, at least one, reads documents other than HTML.",
+    intro="Which types are read, and how, is described in [MIME types](mime-types.md). A worker starts one "
+    "process for every four cores, at least one, for documents other than HTML.",
 )
 
 DUPLICATES = Group(

@@ -15,7 +15,8 @@ FETCHING = Group(
             64,
             Whole(),
             "Simultaneous requests of one worker; 0 means no limit. Requests that wait for their host do not "
-            "count. A worker leases four times as many hosts, at least 256.",
+            "count. A worker leases four times as many hosts, at least 256, and more with a `DOWNLOAD_DELAY` "
+            "above 1.",
             example=128,
         ),
         Setting(

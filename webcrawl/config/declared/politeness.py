@@ -29,8 +29,8 @@ GROUP = Group(
             True,
             Flag(),
             'Obeys `nofollow`, `noindex` and `noarchive` in `<meta name="robots">` and `X-Robots-Tag`: links '
-            "are not followed, text is not stored, or the page is not archived. A row about the page is "
-            "stored in any case.",
+            "are not followed, the page is not archived, and with `noindex` its text is not stored either. A "
+            "row about the page is stored in any case.",
             example=False,
         ),
         Setting(

@@ -32,8 +32,8 @@ GROUP = Group(
             },
             Table(),
             "The class that stores objects for each URI scheme, for `STORE_URI`, `FRONTIER_SPILL_URI` and the "
-            "commands that take a URI. Entries are added to the default ones; `None` removes one. See "
-            "[Add a storage backend](howto/add-a-storage-backend.md).",
+            "commands that take a URI. Entries are added to the default ones; `None` removes one. See [Add a "
+            "storage backend](howto/add-a-storage-backend.md).",
             example={"dav": "webcrawl.stores.objects.webdav.WebDavStore"},
         ),
         Setting(

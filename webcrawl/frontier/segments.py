@@ -24,7 +24,7 @@ _COMPRESSION = 6
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Where entries of one queue lie: offset and length in bytes, their number, and their checksum."""
+    """Entries of one queue in a segment: offset and length in bytes, number of URLs, and checksum."""
 
     segment: str
     offset: int
@@ -34,18 +34,18 @@ class Part:
 
     @classmethod
     def parse(cls, descriptor: bytes) -> Self:
-        """Read what the engine keeps of a part."""
+        """Parse the descriptor of a part, which the engine keeps."""
         segment, offset, length, urls, checksum = descriptor.decode().split()
         return cls(segment, int(offset), int(length), int(urls), checksum)
 
 
 def checksum(entries: Sequence[bytes]) -> str:
-    """64 bits in hexadecimal; the scripts compute the same."""
+    """64 bits in hexadecimal. The scripts compute the same checksum."""
     return hashlib.sha1(b"".join(entries), usedforsecurity=False).hexdigest()[:16]
 
 
 def pack(name: str, groups: Sequence[Sequence[bytes]]) -> tuple[bytes, list[Part]]:
-    """The segment that holds these groups of entries, a part for each."""
+    """A segment with a part for each group of entries."""
     pieces, parts, offset = [_FIRST_LINE], [], len(_FIRST_LINE)
     for entries in groups:
         pieces.append(zlib.compress(msgpack.packb(list(entries)), _COMPRESSION))
@@ -55,7 +55,7 @@ def pack(name: str, groups: Sequence[Sequence[bytes]]) -> tuple[bytes, list[Part
 
 
 def unpack(raw: bytes, part: Part) -> list[bytes]:
-    """The entries of a part; raises PartLost when these are not the bytes that were written."""
+    """The entries of a part; raises PartLost when its checksum differs."""
     try:
         entries = msgpack.unpackb(zlib.decompress(raw), raw=True)
         whole = isinstance(entries, list) and (len(entries), checksum(entries)) == (part.urls, part.checksum)

@@ -1,1 +1,1 @@
-"""What is made of a crawl that is over: exports, mirrors, link checks, monitoring."""
+"""What is made from stored pages after a crawl: exports, mirrors, link checks, monitoring."""

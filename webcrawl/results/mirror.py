@@ -1,4 +1,4 @@
-"""A browsable copy of what a crawl has stored: files with safe names, whose links lead to each other."""
+"""Writes a browsable copy of stored pages: files with safe names, and links to each other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from webcrawl.stores.stored_pages import StoredPages
 
 _LONGEST_NAME = 120
 _MOST_HOPS = 10
-# What no file system of today takes in a name, and "%" and "#", which would have to be escaped in every address.
+# characters that some file systems refuse in names, and "%" and "#", which would need escapes in addresses
 _UNSAFE = re.compile(r'[\x00-\x20<>:"/\\|?*%#\x7f]+')
 _RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\.|$)")
 _SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,8}$")
@@ -29,16 +29,16 @@ _SUFFIXES = {"text/html": ".html", "application/xhtml+xml": ".html", "text/css":
 
 
 class Mirrored(NamedTuple):
-    """What was written: files, and pages that are not in the archive."""
+    """The number of files written, and of pages that are not in the archive."""
 
     files: int
     missing: int
 
 
 def local_path(url: str, mime_type: str) -> str:
-    """The file of a URL below the folder of the mirror: host, path and query, each part a safe name.
+    """The path of the file of a URL in the mirror, from its host, path and query, with safe names.
 
-    HTML and style sheets get a suffix that browsers know. Different URLs may have the same path, see `paths`.
+    HTML and style sheets get a suffix that browsers know. Several URLs may have the same path: see `paths`.
     """
     parts = urlsplit(url)
     host = _name(parts.netloc.replace(":", "_"))
@@ -54,9 +54,9 @@ def local_path(url: str, mime_type: str) -> str:
 
 
 def paths(pages: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The file of every (URL, MIME type), each its own: also where capitals are not told from small letters.
+    """URL -> path of its file, for each (URL, MIME type). Paths are unique, also on case-insensitive file systems.
 
-    No file is where another one needs a folder.
+    No file has the path of a folder.
     """
     wanted = {url: local_path(url, mime_type) for url, mime_type in pages}
     folders = {parent.lower() for path in wanted.values() for parent in _parents(path)}
@@ -69,7 +69,7 @@ def paths(pages: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def write_mirror(stored: StoredPages, folder: Path) -> Mirrored:
-    """Write every stored page of status 200 below `folder`; raises StoreError when a file cannot be written."""
+    """Write all archived pages with status 200 to `folder`; raises StoreError when a file cannot be written."""
     pages, moved = [], {}
     for row in stored.rows():
         if row["status"] == 200 and row["warc_file"]:
@@ -105,7 +105,7 @@ def _content(stored: StoredPages, row: Row, address: Callable[[str], str | None]
 
 
 def _address(url: str, path: str, files: Mapping[str, str], moved: Mapping[str, str]) -> str | None:
-    """The relative address of a URL's file as seen from the file at `path`; None where there is no such file."""
+    """The relative address of the file of a URL from the file at `path`; None if there is no such file."""
     for _ in range(_MOST_HOPS):
         if (target := files.get(url)) is not None:
             return quote(posixpath.relpath(target, posixpath.dirname(path)), safe="/@~!$&'()*+,;=-._")
@@ -116,7 +116,7 @@ def _address(url: str, path: str, files: Mapping[str, str], moved: Mapping[str, 
 
 
 def _name(text: str) -> str:
-    """A part of a path as a name that any file system takes, at most 120 bytes; a longer one ends in its hash."""
+    """A path segment as a name that is valid on all file systems: at most 120 bytes, with a hash if it was longer."""
     name = _UNSAFE.sub("_", text).strip(". ") or "_"
     if _RESERVED.match(name):
         name = f"_{name}"

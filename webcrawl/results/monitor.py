@@ -1,4 +1,4 @@
-"""What has changed on a site between two runs of a crawl over the same stores."""
+"""Finds the changes of a site between two runs of a crawl with the same stores."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from webcrawl.stores.metadata import Fetch
 _MOST_LINES = 5_000
 _MOST_DIFFERENCES = 200
 _SHOWN = 6
-# The text of other types is none that a person reads.
+# types whose text people can read
 _TEXTS = ("text/", "application/json", "application/xml")
-# Between pieces of text: no page has it, and line ends within a piece mean nothing.
+# separates blocks of text; a character that pages do not contain
 _BETWEEN = "\x1e"
 _UNSEEN = "script,style,noscript,template"
 
 
 @dataclass
 class Change:
-    """What became of a page since the last run that was finished.
+    """The change of a page since the last finished run.
 
-    `change` is new, changed, unchanged, gone (404, 410, a redirect to `target`, or no page leads to it any more),
-    unreachable (another 4xx, 5xx, no answer: nothing is known) or unseen (nobody asked for it, and pages that may lead
-    to it were not reached, or not looked for, either). `diff` are the lines of a unified diff of its text, at most 200;
-    None where there is no text to compare. Times are ISO 8601.
+    `change` is new, changed, unchanged, gone (404, 410, a redirect to `target`, or no page links to it any more),
+    unreachable (another 4xx, 5xx or no response) or unseen (not fetched, but pages that may link to it were not fetched
+    either). `diff` has at most 200 lines of a unified diff of the text; None if there is no text to compare. Times are
+    ISO 8601.
     """
 
     url: str
@@ -51,12 +51,12 @@ class Change:
 
 
 class Run(NamedTuple):
-    """A run of the crawl, begun at `since`, over the URLs that are `inside`.
+    """A run of the crawl that began at `since`, over the URLs that are `inside`.
 
-    `finished` is when each run before that was finished began and ended, the first one first: what others fetched has
-    not been told. A page that nobody asks for any more is told of when it was asked for since `watched`. `lost` are the
-    URLs that the run gave up, None when it left others behind. `differing` names the settings that were others in the
-    last finished run, of those that decide which pages are visited. `cut`: there were links beyond DEPTH_LIMIT.
+    `finished` has the begin and end of each earlier finished run, in order: fetches of other runs have not been
+    reported. A page that is not fetched any more is reported if it was fetched since `watched`. `lost` has the dead
+    letters of the run, None if it left URLs in the frontier. `differing` names the settings for the choice of pages
+    that differ from the last finished run. `cut`: there were links beyond DEPTH_LIMIT.
     """
 
     since: datetime
@@ -69,38 +69,38 @@ class Run(NamedTuple):
 
     @property
     def last(self) -> datetime | None:
-        """When the last finished run began."""
+        """The time at which the last finished run began."""
         return self.finished[-1][0] if self.finished else None
 
     def before(self, stored: Versions, url: str) -> Fetch | None:
-        """What a page was in the finished runs, as far as the last of them could tell; None where it was none."""
-        last = stored.last(url, self.since, self._was_told)
+        """The version of a page that the finished runs last reported; None if the page did not exist."""
+        last = stored.last(url, self.since, self._was_reported)
         return last if last is not None and last.status == 200 else None
 
     def watched_next(self, doubt: str) -> datetime:
-        """`watched` for the next run: whom no doubt covers has been told of, and other settings are a new start."""
+        """`watched` for the next run: it moves on when all missing pages were reported, or when settings changed."""
         return self.watched if doubt and not self.differing and self.watched else self.since
 
-    def _was_told(self, moment: datetime) -> bool:
+    def _was_reported(self, moment: datetime) -> bool:
         number = bisect_right(self.finished, moment, key=itemgetter(0))
         return number > 0 and moment <= self.finished[number - 1][1]
 
 
 def changes(stored: Versions, run: Run, doubt: str) -> Iterator[Change]:
-    """The pages that are inside, in the order of their URLs: what a run found of them, or doubts (`doubt_of`)."""
+    """The changes of all pages that are inside, sorted by URL; for `doubt` see `doubt_of`."""
     for row in stored.rows():
         if not run.inside(row["url"]):
             continue
-        unasked = _is_unasked(row, run.since)
-        if change := _untried(stored, row, run, doubt) if unasked else _change(stored, row, run):
+        not_fetched = _is_not_fetched(row, run.since)
+        if change := _untried(stored, row, run, doubt) if not_fetched else _change(stored, row, run):
             yield change
 
 
 def doubt_of(stored: Versions, run: Run) -> str:
-    """Why a page that nobody asked for may be linked all the same; "" when it cannot be."""
+    """Why a page that was not fetched may still be linked; "" if it cannot be."""
     if run.differing:
         return f"visited with another {' and '.join(run.differing)}"
-    if run.lost is None or any(_is_unasked(stored.get(url), run.since) for url in run.lost):
+    if run.lost is None or any(_is_not_fetched(stored.get(url), run.since) for url in run.lost):
         return "not all pages were reached"
     if any(_is_lost(stored, row, run.since) for row in stored.rows() if run.inside(row["url"])):
         return "not all pages were reached"
@@ -115,7 +115,7 @@ def write(found: Iterable[Change]) -> Iterator[str]:
 
 
 class Told:
-    """What a person reads: a few lines for each change as it comes, and how many there were of each kind."""
+    """A report for people: a few lines for each change, and a count of each kind."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -136,7 +136,7 @@ class Told:
         return ", ".join(f"{number:,} {kind}" for kind, number in sorted(self.counts.items())) or "no pages"
 
 
-def _is_unasked(row: Row | None, since: datetime) -> bool:
+def _is_not_fetched(row: Row | None, since: datetime) -> bool:
     return row is not None and _tried_at(row) < since
 
 
@@ -146,15 +146,15 @@ def _tried_at(row: Row) -> datetime:
 
 
 def _is_lost(stored: Versions, row: Row, since: datetime) -> bool:
-    """Whether there were contents, which may have led to other pages, and this run could not see them."""
-    if row["state"] not in UNREACHABLE or _is_unasked(row, since) or row["first_fetched_at"] >= since:
+    """Whether this run could not fetch a page that existed, and that may link to other pages."""
+    if row["state"] not in UNREACHABLE or _is_not_fetched(row, since) or row["first_fetched_at"] >= since:
         return False
     answers = stored.answers(row["url"], since)
     return bool(answers) and (answers[-1].status or 0) < 400
 
 
 def _untried(stored: Versions, row: Row, run: Run, doubt: str) -> Change | None:
-    """A page that was there and that this run did not ask for; that nobody knows why is said once."""
+    """The change of a page that this run did not fetch. Reports doubts only once."""
     since = run.last if doubt else run.watched
     if since is None or _tried_at(row) < since or run.before(stored, row["url"]) is None:
         return None
@@ -163,7 +163,7 @@ def _untried(stored: Versions, row: Row, run: Run, doubt: str) -> Change | None:
 
 
 def _change(stored: Versions, row: Row, run: Run) -> Change | None:
-    """What this run found of a page that it asked for; None where there is none, and was none."""
+    """The change of a page that this run fetched; None if it did not exist and does not."""
     before = run.before(stored, row["url"])
     facts: dict[str, Any] = {"status": row["status"], "fetched_at": row["fetched_at"].isoformat()}
     is_here = row["status"] == 200 and row["state"] not in UNREACHABLE
@@ -181,7 +181,7 @@ def _change(stored: Versions, row: Row, run: Run) -> Change | None:
 
 
 def _compared(stored: Versions, row: Row, before: Fetch, facts: dict[str, Any]) -> Change:
-    """A page whose bytes are others; unchanged all the same when its text is what it was."""
+    """The change of a page with other bytes; unchanged if its text is the same."""
     new = _lines(stored.version(row))
     old = _lines(stored.version({**before._asdict(), "url": row["url"]}))
     if new is None or old is None:
@@ -193,7 +193,7 @@ def _compared(stored: Versions, row: Row, before: Fetch, facts: dict[str, Any]) 
 
 
 def _lines(document: Document | None) -> list[str] | None:
-    """The text of a page, a line for each piece that stands by itself; None where there is none."""
+    """The text of a page, one line for each block; None if it has no text."""
     if document is None or document.refused is not None:
         return None
     if not is_html(document.mime_type):

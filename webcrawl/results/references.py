@@ -1,4 +1,4 @@
-"""Every address in an HTML page that a browser would open or load, with its fragment; and where fragments lead."""
+"""The addresses in an HTML page that a browser would open or load, and the anchors that fragments point to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webcrawl.errors import InvalidURL
 from webcrawl.urls.canonical import resolve
 
 Use = Literal["opened", "loaded", "named"]
-"""What a browser does with an address: it opens it at a click, loads it with the page, or neither (a form's action)."""
+"""How a browser uses an address: opens it at a click, loads it with the page, or neither (the action of a form)."""
 
 _OPENED = {"a": "href", "area": "href"}
 _LOADED = {
@@ -49,12 +49,12 @@ _LOADED_RELATIONS = frozenset(
     {"stylesheet", "icon", "apple-touch-icon", "mask-icon", "manifest", "preload", "modulepreload"}
 )
 _OPENED_RELATIONS = frozenset({"next", "prev", "alternate", "canonical"})
-# The signs of ASCII that a fragment keeps as they are.
+# ASCII characters that need no escape in a fragment
 _IN_FRAGMENTS = "".join(sign for sign in map(chr, range(0x21, 0x7F)) if sign not in '"<>`')
 
 
 class Reference(NamedTuple):
-    """An address in a page: normalised and without its fragment, which is as browsers encode it, or empty."""
+    """An address in a page: a normalized URL, and the fragment as browsers encode it, or empty."""
 
     node: LexborNode
     attribute: str
@@ -73,17 +73,17 @@ def references(document: Document, *, templates: bool = False) -> list[Reference
     for part, node in nodes(document, _QUERY, templates=templates):
         for attribute in _ATTRIBUTES[node.tag or ""]:
             reference = _reference(node, attribute, base)
-            # what has gaps for a script to fill is no address yet
+            # a template of a script is not an address yet
             if reference is not None and not (part and "{" in (node.attributes.get(attribute) or "")):
                 found.append(reference)
     return found
 
 
 def nodes(document: Document, query: str, *, templates: bool = False) -> Iterator[tuple[bool, LexborNode]]:
-    """What a CSS query finds in a page, and then in its template elements: whether it is there, and the element."""
+    """The matches of a CSS query in a page, then in its templates: whether it is in a template, and the element."""
     for node in document.html.css(query):
         yield False, node
-    # a template in a template is in a tree of its own again
+    # nested templates have trees of their own
     parts = document.html.root.template_fragments()[::-1] if templates and document.html.root else []
     while parts:
         part = parts.pop()
@@ -93,7 +93,7 @@ def nodes(document: Document, query: str, *, templates: bool = False) -> Iterato
 
 
 def _reference(node: LexborNode, attribute: str, base: str) -> Reference | None:
-    # SVG's older name of the same is found, and set, under the new one
+    # SVG's older xlink:href is read, and written, as href
     address = node.attributes.get(attribute) or node.attributes.get(f"xlink:{attribute}") or ""
     before, _, fragment = address.strip().partition("#")
     use = _USES[node.tag or "", attribute]
@@ -104,7 +104,7 @@ def _reference(node: LexborNode, attribute: str, base: str) -> Reference | None:
     if not before and not (use == "opened" and fragment):
         return None
     try:
-        # a mere fragment leads into the page itself, whatever its base element says
+        # a bare fragment points into the page itself, whatever its base element is
         url = resolve(before, base)
     except InvalidURL:
         return None
@@ -114,12 +114,12 @@ def _reference(node: LexborNode, attribute: str, base: str) -> Reference | None:
 
 
 def place(fragment: str) -> str:
-    """The part of a fragment that names a place: not which words of it to show."""
+    """The fragment without a text directive (":~:text=...")."""
     return fragment.partition(":~:")[0]
 
 
 class Anchors:
-    """The places in a page that fragments lead to, found as browsers do."""
+    """The anchors of a page, as browsers find them."""
 
     def __init__(self, document: Document) -> None:
         self._names: set[str] = set()
@@ -128,6 +128,6 @@ class Anchors:
             self._names |= {value for value in (attributes.get("id"), attributes.get("name")) if value}
 
     def __contains__(self, fragment: str) -> bool:
-        """Whether there is such a place; "top" and the empty one are in any page."""
+        """Whether the page has the anchor. All pages have "top" and the empty one."""
         decoded = unquote(fragment)
         return fragment in self._names or decoded in self._names or decoded.lower() in ("", "top")

@@ -1,4 +1,4 @@
-"""The addresses in a page or style sheet: which of them it loads, and the same page with others in their place."""
+"""Finds the addresses that a page or style sheet loads, and replaces its addresses."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from webcrawl.urls.canonical import resolve
 _DOUBLE, _SINGLE, _BARE = (
     rf"""[^{ends}\\\r\n\f]*+(?:\\.[^{ends}\\\r\n\f]*+)*+""" for ends in ('"', "'", "\"'()\\s")
 )
-# What comes first wins: an address in a comment, in a string or of a namespace is none. Nothing is looked through again
-# and again, for who wrote it may want that to take long.
+# The first alternative wins: addresses in comments, strings and namespaces do not count. Possessive quantifiers prevent
+# backtracking, which hostile pages could exploit.
 _CSS_ADDRESS = re.compile(
     rf"""/\*.*?(?:\*/|\Z)|@namespace[^;]*+|@import\s*+(?:"({_DOUBLE})"|'({_SINGLE})')"""
     rf"""|url\(\s*+(?:"({_DOUBLE})"|'({_SINGLE})'|({_BARE}))\s*+\)|"{_DOUBLE}"?|'{_SINGLE}'?""",
@@ -29,12 +29,12 @@ _CSS_ESCAPE = re.compile(r"\\(?:([0-9a-f]{1,6})(?:\r\n|\s)?|(\r\n|[\r\n\f])|(.))
 _CHARSET_RULE = re.compile(r'\A@charset "[^"]*";', re.IGNORECASE)
 _CHARSET_OF_A_TYPE = re.compile(r"(?i)\bcharset\s*=.*")
 _FIRST_OF_A_SET = re.compile(r"[\s,]*+(\S*+)")
-# What ends an address there, quoted or not.
+# characters that end an address in CSS, quoted or not
 _NOT_IN_CSS = str.maketrans({sign: quote(sign) for sign in "()\"' \\"})
 
 
 def loaded(document: Document, *, templates: bool = False) -> list[str]:
-    """The URLs that an HTML page or a style sheet loads with itself, each once; see `references`."""
+    """The unique URLs of the resources that an HTML page or a style sheet loads; see `references`."""
     found: dict[str, None] = {}
 
     def note(url: str) -> str | None:
@@ -60,7 +60,7 @@ def loaded(document: Document, *, templates: bool = False) -> list[str]:
 
 
 def rewritten_style(text: str, base: str, address: Callable[[str], str | None]) -> str:
-    """A style sheet with the addresses that `address` gives for its URLs; None leaves one as it is."""
+    """A style sheet with its URLs replaced by `address`; None keeps a URL."""
 
     def replaced(match: re.Match[str]) -> str:
         if (one := match.lastindex) is None or (new := _new(_unescaped(match[one]), base, address)) is None:
@@ -72,13 +72,13 @@ def rewritten_style(text: str, base: str, address: Callable[[str], str | None]) 
 
 
 def rewritten_sheet(document: Document, address: Callable[[str], str | None]) -> bytes:
-    """A style sheet of its own as UTF-8, see `rewritten_style`; URLs that `address` has not are made absolute."""
+    """A CSS document in UTF-8 with its URLs replaced by `address`, or made absolute."""
     text = rewritten_style(document.text, document.url, lambda url: address(url) or url)
     return _CHARSET_RULE.sub('@charset "utf-8";', text).encode("utf-8", "replace")
 
 
 def source_set(value: str, base: str, address: Callable[[str], str | None]) -> str:
-    """The value of a srcset attribute with other addresses."""
+    """The value of a srcset attribute with its URLs replaced by `address`."""
     candidates, position = [], 0
     while (found := _FIRST_OF_A_SET.match(value, position)) and (url := found[1]):
         position, size = found.end(), ""
@@ -92,7 +92,7 @@ def source_set(value: str, base: str, address: Callable[[str], str | None]) -> s
 
 
 def rewritten_page(document: Document, address: Callable[[str], str | None]) -> bytes:
-    """An HTML page as UTF-8 with the addresses that `address` gives for URLs; others are made absolute."""
+    """An HTML page in UTF-8 with its URLs replaced by `address`, or made absolute."""
     base = page_links(document.elements, document.url).base
     tree = document.html
 
@@ -101,7 +101,7 @@ def rewritten_page(document: Document, address: Callable[[str], str | None]) -> 
 
     for one in references(document, templates=True):
         within = one.use == "opened" and one.fragment and one.url == document.url
-        # what is sent is answered by the site only
+        # only the site can answer a form
         target = "" if within else one.url if one.use == "named" else known(one.url)
         one.node.attrs[one.attribute] = target + (f"#{one.fragment}" if one.fragment else "")
     for node, attribute in _source_sets(document, templates=True):
@@ -114,19 +114,19 @@ def rewritten_page(document: Document, address: Callable[[str], str | None]) -> 
         for text in node.iter(include_text=True):
             text.replace_with(rewritten_style(text.text(), base, known))
     _rewrite_meta(tree, base, known)
-    # what is loaded is no longer what it was the digest of; the base is that of the site (its target holds)
+    # rewritten resources have other digests; addresses are no longer relative to the base, whose target still applies
     for node in tree.css("[integrity]"):
         del node.attrs["integrity"]
     for node in tree.css("base[href]"):
         del node.attrs["href"]
         if not node.attributes:
             node.decompose()
-    # a byte order mark goes before whatever else a browser is told of the charset
+    # a byte order mark overrides all other statements of the charset
     return b"\xef\xbb\xbf" + (tree.html or "").encode("utf-8", "replace")
 
 
 def _rewrite_meta(tree: LexborHTMLParser, base: str, address: Callable[[str], str]) -> None:
-    """Where the page leads by itself, and the charset that it has now."""
+    """Replace the address of a refresh and the charset."""
     for node in tree.css("meta[http-equiv][content]"):
         content = node.attributes.get("content") or ""
         kind = (node.attributes.get("http-equiv") or "").strip().lower()

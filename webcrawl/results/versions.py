@@ -1,4 +1,4 @@
-"""What pages were: their earlier answers from the history, and the documents of these from the archive."""
+"""Earlier versions of pages: their responses from the history, and their documents from the archive."""
 
 from __future__ import annotations
 
@@ -16,33 +16,32 @@ from webcrawl.stores.stored_pages import StoredPages
 from webcrawl.stores.warc.files import WarcPlace
 
 UNREACHABLE = ("refused", "broken", "failed")
-"""States of a page of which nothing is known: it is neither there nor gone."""
+"""States that do not tell whether a page exists."""
 
 
 class Versions(StoredPages):
-    """Stored pages as they were when each of them was fetched."""
+    """Stored pages with their earlier versions."""
 
     def answers(self, url: str, until: datetime) -> list[Fetch]:
-        """What a page answered before then, the oldest first: no errors, which say nothing of the page itself."""
+        """The responses of a page before `until`, the oldest first, without errors."""
         fetches = self.metadata.history(url)
         return [one for one in fetches if one.fetched_at < until and state(one.status) not in UNREACHABLE]
 
     def last(self, url: str, until: datetime, counts: Callable[[datetime], bool]) -> Fetch | None:
-        """The latest version that was had or confirmed before then, at a time that counts; None if there is none."""
+        """The latest version that was fetched or confirmed before `until`, at a time that `counts`, or None."""
         answers = self.answers(url, until)
         while answers and not counts(answers[-1].fetched_at):
             answers.pop()
         if not answers or answers[-1].status != UNCHANGED:
             return answers[-1] if answers else None
         confirmed = [one for one in answers if one.status != UNCHANGED]
-        # the history forgets the oldest, and keeps that it was confirmed
+        # the history may have dropped the version that the 304 confirms
         return confirmed[-1] if confirmed else answers[-1]._replace(status=200)
 
     def version(self, fetch: Row) -> Document | None:
-        """The document that one fetch of a page brought, of the type and charset that it had then.
+        """The document of one fetch, with the type and charset that it had then; None if it is missing or damaged.
 
-        `fetch` is a row, or a Fetch as a mapping with its `url`. None when it is not in the archive, or damaged there.
-        It is `refused` where the parser takes too long.
+        `fetch` is a row, or a Fetch as a mapping with its `url`. The document is `refused` if parsing takes too long.
         """
         place = own_place(fetch)
         try:
@@ -58,5 +57,5 @@ class Versions(StoredPages):
             return None
         record = self._bodies.head(place)
         media = sniff(body=body, **about(record))
-        # what came without HTTP may claim what it was before a browser wrote it down
+        # the record of a rendered page may name the charset that the page had before rendering
         return self._read(body, media.mime_type, media.charset if record.http_head else None, url)

@@ -1,26 +1,26 @@
-"""A logical copy of a crawl, taken while workers go on; see webcrawl.frontier.checkpoint.restore for the way back.
+"""Copies a crawl while its workers go on; webcrawl.frontier.checkpoint.restore restores the copy.
 
-The copy is of the moment at which `Exporter.begin` returned: every URL that had been added and was not settled then
-comes out of it, and none that was settled. What was found later may be in it or not, and what was fetched since then is
-fetched again. To that end:
+The copy shows the crawl at the time when `Exporter.begin` returned: it contains every URL that had been added and was
+not settled, and no settled one. URLs found later may be in it. Pages fetched later are fetched again. This works
+because:
 
-- From `begin` on, the scripts write every entry that leaves its place (queue, lease, sorted set, dead letters) into a
-  journal of its shard. All shards begin before the first is read.
-- An entry that does not leave its place until all places of the shard have been read is found there, whenever that
-  place is read: a scan gives everything that is there from its beginning to its end, long queues are read against the
-  direction in which entries leave. One that does is in the journal, which is read last. So the order in which places
-  are read does not matter, but for the seen set.
-- Queues that are continued in the store are no exception: what moves between the hot list, the outbox and the store
-  is in the journal, but for what goes from the outbox to the store. A queue is read in one step: what has gone there
-  before is found in the store, what goes there later was found in the outbox. Parts that are condemned go from the
-  queue to a list that is read later, and from there, if at all, by way of the journal to the dead letters. How it is
-  with queues that are too long for one step is told in webcrawl.frontier.checkpoint.queue_copy.
-- A URL added while the seen set is read may be in the copy as seen. It must then be in it as queued too: queues are
-  read after the seen set. The seen set is read in ascending order of buckets, since a split moves marks only upwards.
-- A page settled after `begin` is in the journal and fetched again, so it does not matter whether the copy of another
-  shard, taken earlier or later, has the links that were found on it.
+- After `begin`, the scripts write every entry that leaves its place (queue, lease, sorted set, dead letters) to a
+journal
+  of its shard. All shards begin before the first is read.
+- An entry that stays in its place is found there: a scan returns everything that stays from its begin to its end, and
+  long queues are read against the direction in which entries leave. An entry that leaves is in the journal, which is
+  read last. So only the seen set depends on the order of reading.
+- This includes queues that are continued in the store. Moves between the hot list, the outbox and the store are in the
+  journal, except those from the outbox to the store. A queue is read in one step: entries moved before that step are
+  found in the store, entries moved later were found in the outbox. Parts that are condemned move from the queue to a
+  list that is read later, and from there by way of the journal to the dead letters. For queues that are too long for
+  one step, see webcrawl.frontier.checkpoint.queue_copy.
+- A URL added while the seen set is read may be in the copy as seen. It must then also be in it as queued, so queues are
+  read after the seen set. The seen set is read in ascending order of buckets, because a split moves marks only upwards.
+- A page settled after `begin` is in the journal and fetched again, so it does not matter whether the copies of other
+  shards contain the links of the page.
 
-At the restore, what is in the journal is queued once, whatever copies of it were found elsewhere.
+A restore queues the entries of the journal once, whatever other copies of them were found.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from webcrawl.frontier.operations import BATCH
 from webcrawl.frontier.tails import Tails
 
 Record = list[Any]
-"""A kind and what belongs to it; see Exporter. Made of lists, bytes, texts and integers only."""
+"""A kind and its values: lists, bytes, texts and integers; see Exporter."""
 
 HOLD_SECONDS = 60.0
-"""How long a shard stays held after `begin` or `renew`."""
+"""How long the journal of a shard is kept after `begin` or `renew`."""
 
 HASHES = ("limits", "spent", "parked")
-"""Hashes of a shard that tell something of hosts."""
+"""Hashes of a shard with facts about hosts."""
 WAITING = ("later", "scheduled")
 
 _BUCKETS_AT_ONCE = 64
@@ -54,18 +54,18 @@ _HOSTS_AT_ONCE = 200
 
 @dataclass(slots=True)
 class Exporter:
-    """Reads a crawl. `name` tells this checkpoint from others, `batch` is about how many entries are read at once.
+    """Reads a crawl. `name` identifies this checkpoint, `batch` is about the number of entries read at once.
 
-    Everything may raise redis-py's connection errors: then this checkpoint is void, since the engine may have gone back
-    by a moment. Records of a shard, in this order:
+    Methods may raise connection errors of redis-py. The checkpoint is void then, because the engine may have lost its
+    latest writes. The records of a shard, in this order:
 
         [name of a hash, [host, value, host, value...]]
         ["dead", [[URL, its letters], ...]]
         ["later" or "scheduled", [[due ms, member], ...]]
         ["seen", marks as little-endian int64]
-        ["queue", [[host, [entry, ...]], ...]]      a host may come again, with later entries of a level
-        ["bury", host, reason, [entry, ...]]        dead letters that are not among the others yet
-        ["leased", [[host, [entry, ...]], ...]]     what workers had in hand, in the order in which they were given it
+        ["queue", [[host, [entry, ...]], ...]]      a host may occur again, with later entries of a level
+        ["bury", host, reason, [entry, ...]]        dead letters that are not in the hash yet
+        ["leased", [[host, [entry, ...]], ...]]     leased entries, in the order in which they were handed out
         ["moved", [host LF entry, ...]]             the journal
     """
 
@@ -75,13 +75,13 @@ class Exporter:
     tails: Tails
     batch: int = BATCH
     lost: int = 0
-    """URLs in the store that are damaged or missing: they are in no checkpoint, and for no worker."""
+    """URLs in damaged or missing parts of the store, which no worker can read either."""
     _servers: list[str] = field(default_factory=list)
     _ahead: list[int] = field(default_factory=list)
-    """By how many ms the times of each shard are ahead of its server's clock: in a checkpoint they are by the clock."""
+    """Milliseconds by which the times of each shard are ahead of its server's clock. A checkpoint has clock times."""
 
     async def begin(self) -> None:
-        """Hold all shards; raises StoreError when somebody else writes a checkpoint of this crawl."""
+        """Begin the journals of all shards; raises StoreError when another checkpoint of the crawl is being written."""
         self._servers = await self.engine.servers()
         noted = await self._pipelined("get", [self.keys.clock(shard) for shard in range(self.keys.shards)])
         self._ahead = [int(one.split()[1]) if one else 0 for one in noted]
@@ -91,20 +91,20 @@ class Exporter:
                 await self._hold("end", range(self.keys.shards))
                 raise StoreError(
                     f"another checkpoint of crawl {self.keys.crawl!r} is being written ({holder}); "
-                    f"one that was killed counts for {HOLD_SECONDS:.0f} seconds"
+                    f"if it was killed, wait {HOLD_SECONDS:.0f} seconds"
                 )
 
     async def renew(self) -> None:
-        """To be called more often than every HOLD_SECONDS."""
+        """Keep the journals; must be called more often than every HOLD_SECONDS."""
         await self._hold("renew", range(self.keys.shards))
 
     async def end(self, shards: Sequence[int] | None = None) -> None:
-        """Let shards go, all by default; raises StoreError when one was not held all the time."""
+        """End the journals of shards, by default of all; raises StoreError if one was not kept all the time."""
         chosen = range(self.keys.shards) if shards is None else shards
         holders = await self._hold("end", chosen)
         if shards is not None and any(holder != self.name for holder in holders):
             raise StoreError(
-                "this checkpoint took too long to be heard of, or the crawl was cleared: begin anew"
+                "the checkpoint was not renewed in time, or the crawl was cleared: begin the checkpoint anew"
             )
         if await self.engine.servers() != self._servers:
             raise StoreError(
@@ -112,7 +112,7 @@ class Exporter:
             )
 
     async def crawl(self) -> AsyncIterator[Record]:
-        """What belongs to no shard, and what is known of hosts and duplicates:
+        """The records of the crawl as a whole, of hosts and of duplicates:
 
         ["counters", {name: number}], ["info" | "totals", {name: value}], ["set", "seeds" | "scope", [member, ...]],
         ["met", HyperLogLog], ["hosts", [[host, {field: value}], ...]], ["sums", [[checksum, value], ...]],
@@ -137,7 +137,7 @@ class Exporter:
             yield ["like", [[block, one or b""] for block, one in zip(blocks, texts, strict=True)]]
 
     async def shard(self, shard: int) -> AsyncIterator[Record]:
-        """One shard; when all its records have been taken, it is held no longer."""
+        """The records of one shard. Its journal ends after the last one."""
         client, prefix = self.engine.client, self.keys.queue(shard)[0]
         for name in HASHES:
             async for found in self._scan(client.hscan, prefix + name):
@@ -153,13 +153,13 @@ class Exporter:
             yield record
         known: set[bytes] = set()
         async for found in self._scan(client.zscan, prefix + "leases"):
-            yield ["leased", await self._leases(prefix, _news(dict(found), known))]
+            yield ["leased", await self._leases(prefix, _new(dict(found), known))]
         async for record in self._journal(prefix):
             yield record
         await self.end([shard])
 
     def _host_record(self, key: bytes, fields: dict[bytes, bytes]) -> list[Any]:
-        """What is known of a host, without what crawls that are at work on it tell each other."""
+        """The record of a host, without the fields that coordinate running crawls."""
         host = key.split(b":host:", 1)[1]
         record = {
             name: value for name, value in fields.items() if name not in (b"held", b"holder", b"shares")
@@ -186,7 +186,7 @@ class Exporter:
         known: set[bytes] = set()
         queues = QueueCopy(self.engine, self.keys, self.tails, shard, self.batch)
         async for names in self._scan(self.engine.client.hscan, prefix + "queued"):
-            async for found in queues.hosts([host_of(name) for name in _news(names, known)]):
+            async for found in queues.hosts([host_of(name) for name in _new(names, known)]):
                 yield ["queue", found]
         async for condemned in queues.condemned():
             yield ["bury", *condemned]
@@ -201,7 +201,7 @@ class Exporter:
         return found
 
     async def _journal(self, prefix: str) -> AsyncIterator[Record]:
-        # what leaves its place from now on was found there: a busy crawl cannot keep the checkpoint from its end
+        # later entries of the journal were found in their places, so a busy crawl cannot delay the end
         length = await self.engine.client.llen(prefix + "moved")
         for start in range(0, length, self.batch):
             end = min(start + self.batch, length) - 1
@@ -218,7 +218,7 @@ class Exporter:
         return self._values("hgetall", pattern)
 
     async def _values(self, command: str, pattern: str) -> AsyncIterator[tuple[list[bytes], list[Any]]]:
-        """The keys that a pattern means, and what is in them."""
+        """The keys that match a pattern, and their values, in batches."""
         names: list[bytes] = []
         async for name in self.engine.client.scan_iter(match=pattern, count=BATCH):
             names.append(name)
@@ -228,7 +228,7 @@ class Exporter:
         yield names, await self._pipelined(command, names)
 
     async def _scan(self, command: Callable[..., Awaitable[Any]], key: str) -> AsyncIterator[Any]:
-        """What one key of many members holds, in batches."""
+        """The members of a large key, in batches."""
         cursor = 0
         while True:
             cursor, found = await command(key, cursor=cursor, count=self.batch)
@@ -249,8 +249,8 @@ class Exporter:
         return [holder.decode() for holder in await self.engine.run_all(calls)]
 
 
-def _news(found: Iterable[bytes], known: set[bytes]) -> list[bytes]:
-    """What is found for the first time: a scan may give something twice."""
+def _new(found: Iterable[bytes], known: set[bytes]) -> list[bytes]:
+    """The items that are new; a scan may return an item twice."""
     news = [one for one in found if one not in known]
     known.update(news)
     return news

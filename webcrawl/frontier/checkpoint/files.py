@@ -1,8 +1,8 @@
-"""Checkpoints in a folder or a bucket: files of records, and a manifest that is written last.
+"""Checkpoints as objects: files of records, and a manifest that is written last.
 
 A file is gzip of frames: four bytes of length, big-endian, and the MessagePack array of a record. `manifest.json` names
-the files with their sizes and checksums. Without it there is no checkpoint; a newer one takes the place of an older one
-at the moment when its manifest does. Everything here blocks, and raises StoreError.
+the files with their sizes and checksums. There is no checkpoint without it, and a new manifest replaces the old
+checkpoint. All functions block and raise StoreError.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _COMPRESSION = 1
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFile:
-    """A file of a checkpoint: of one shard, or of what belongs to no shard."""
+    """A file of a checkpoint: the records of one shard, or of the crawl as a whole."""
 
     name: str
     bytes: int
@@ -43,12 +43,12 @@ class CheckpointFile:
 
     def __post_init__(self) -> None:
         if not _FILE_NAME.fullmatch(self.name):
-            raise ValueError(f"{self.name!r} is no file of a checkpoint")
+            raise ValueError(f"{self.name!r} is not a file of a checkpoint")
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a checkpoint is of. Times are UTC, in ISO 8601; `counts` are of the moment at which it began."""
+    """The contents of a checkpoint. Times are UTC in ISO 8601; `counts` are those of its begin."""
 
     crawl: str
     shards: int
@@ -91,7 +91,7 @@ def load_manifest(store: ObjectStore) -> Manifest:
 
 
 class FileWriter:
-    """Writes one file of a checkpoint; `close` tells what has to be known of it."""
+    """Writes one file of a checkpoint; `close` returns its entry in the manifest."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.path = folder / name
@@ -141,7 +141,7 @@ def fetch(store: ObjectStore, file: CheckpointFile, folder: Path) -> Path:
 
 
 def records(path: Path) -> Iterator[list[Any]]:
-    """The records of a file that `check` has approved; texts inside of them are bytes."""
+    """The records of a file that `fetch` has verified; texts in them are bytes."""
     try:
         with gzip.open(path) as file:
             while head := file.read(_FRAME.size):

@@ -1,4 +1,4 @@
-"""Writing a checkpoint of a crawl into files, and reading it back."""
+"""Saves a crawl as a checkpoint, and restores it."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _RENEW_SECONDS = HOLD_SECONDS / 4
 
 
 async def save(exporter: Exporter, store: ObjectStore, *, force: bool) -> Manifest:
-    """Write a checkpoint; raises StoreError when there is one already, unless it may be replaced (`force`)."""
+    """Write a checkpoint; raises StoreError when there is one, unless `force` replaces it."""
     old = read_manifest(store)
     if old is not None and not force:
-        raise StoreError(f"there is a checkpoint at {store.uri()} already: --force replaces it")
+        raise StoreError(f"{store.uri()} already has a checkpoint: --force replaces it")
     saving = _Saving(exporter, store)
     try:
         await exporter.begin()
@@ -50,28 +50,29 @@ async def save(exporter: Exporter, store: ObjectStore, *, force: bool) -> Manife
             await exporter.end()
         saving.undo()
         if isinstance(error, UNAVAILABLE):
-            raise StoreError(f"the engine went away ({error}): begin the checkpoint anew") from error
+            raise StoreError(f"the engine became unavailable ({error}): begin the checkpoint anew") from error
         raise
     if old is not None:
-        with suppress(StoreError):  # a damaged one names no files
+        with suppress(StoreError):  # a damaged manifest names no files
             for file in Manifest.decoded(old, store.uri()).files:
                 store.delete(file.name)
     return manifest
 
 
 class _Saving:
-    """A checkpoint being written. Its files have names of their own: an older one stays whole until the end."""
+    """A checkpoint being written. Its files have unique names, so that an older checkpoint stays valid until the
+    end."""
 
     def __init__(self, exporter: Exporter, store: ObjectStore) -> None:
         self._exporter = exporter
         self._store = store
         self._id = uuid.uuid4().hex[:8]
-        self._line = _Line()
+        self._line = _ProgressLine()
         self._counts: dict[str, int] = {}
         self._names: list[str] = []
 
     def undo(self) -> None:
-        """Leave nothing behind."""
+        """Delete all files."""
         self._line.clear()
         with suppress(StoreError):
             for name in self._names:
@@ -119,9 +120,9 @@ async def load(
     *,
     force: bool,
 ) -> None:
-    """Restore a crawl that does not exist, or with `force` first `clear` it. `begun` is called before it is filled.
+    """Restore a crawl that does not exist, or with `force` first `clear` it. Calls `begun` before it fills the crawl.
 
-    Raises StoreError, ConfigurationError. A damaged checkpoint touches nothing.
+    Raises StoreError, ConfigurationError. Changes nothing if the checkpoint is damaged.
     """
     manifest = load_manifest(store)
     with tempfile.TemporaryDirectory(prefix="webcrawl-") as folder:
@@ -132,21 +133,21 @@ async def load(
             if await crawl.exists():
                 await _check_replaceable(crawl, force=force)
                 await clear()
-                await importer.hold()  # this was cleared too
+                await importer.hold()  # `clear` has deleted the lock
             async with _renewed(importer.hold):
                 await crawl.begin(restoring=importer.name)
                 await begun()
                 await _fill(importer, paths)
             await importer.finish()
         except UNAVAILABLE as error:
-            raise StoreError(f"the engine went away ({error}): run scrapy restore again") from error
+            raise StoreError(f"the engine became unavailable ({error}): run scrapy restore again") from error
         finally:
             with suppress(*UNAVAILABLE):
                 await importer.release()
 
 
 async def _fill(importer: Importer, paths: Sequence[Path]) -> None:
-    line = _Line()
+    line = _ProgressLine()
     for number, path in enumerate(paths, 1):
         line.show(f"file {number} of {len(paths)}, {importer.urls:,} URLs")
         await importer.load(partial(records, path))
@@ -154,7 +155,7 @@ async def _fill(importer: Importer, paths: Sequence[Path]) -> None:
 
 
 async def _check_shards(crawl: Crawl) -> None:
-    """Before anything is cleared for nothing."""
+    """Raise StoreError if other crawls of the engine have another number of shards. Called before `clear`."""
     for name, shards in (await crawl.engine.client.hgetall(CRAWLS)).items():
         if name.decode() != crawl.keys.crawl and int(shards) != crawl.keys.shards:
             raise StoreError(
@@ -167,18 +168,16 @@ async def _check_replaceable(crawl: Crawl, *, force: bool) -> None:
     name = crawl.keys.crawl
     if working := await crawl.workers.count_alive():
         raise StoreError(
-            f"{working} workers are at work on crawl {name!r}: stop them first (one that was killed counts for "
+            f"{working} workers are at work on crawl {name!r}: stop them first (after a kill, wait "
             f"{crawl.worker_seconds:.0f} seconds)"
         )
     if not force and not await crawl.restoring():
-        raise StoreError(
-            f"there is a crawl {name!r} already: --force forgets it first, or restore under another name"
-        )
+        raise StoreError(f"crawl {name!r} exists: --force forgets it first, or restore under another name")
 
 
 @asynccontextmanager
 async def _renewed(renew: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Call something again and again meanwhile."""
+    """Call `renew` periodically inside the context."""
 
     async def again() -> None:
         while True:
@@ -194,8 +193,8 @@ async def _renewed(renew: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
             await task
 
 
-class _Line:
-    """A line on a terminal that says how far it has come; nothing where there is none."""
+class _ProgressLine:
+    """A progress line on a terminal; prints nothing elsewhere."""
 
     def __init__(self) -> None:
         self._shown = 0.0

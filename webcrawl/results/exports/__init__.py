@@ -1,1 +1,1 @@
-"""The rows of the metadata database as files for other programs: Parquet, JSON Lines, CSV (docs/exports.md)."""
+"""Exports of the metadata database to Parquet, JSON Lines and CSV (docs/exports.md)."""

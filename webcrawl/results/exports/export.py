@@ -1,7 +1,6 @@
-"""From table `pages` into partitioned files: each row once, in bounded memory, complete or not there.
+"""Exports table `pages` to partitioned files, in bounded memory.
 
-Files are written under a name of this run beside their place, and come into it when all are whole; the manifest
-`_export.json`, which names them, is last.
+Files are stored when all are complete. The manifest `_export.json`, which names them, is stored last.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from webcrawl.results.exports.parts import Part, Row
 from webcrawl.stores.objects.store import ObjectStore
 
 BUFFERED_BYTES = 32_000_000
-"""Of rows in memory at once, 13,000 or so of a usual size."""
+"""Bytes of rows in memory, about 13,000 rows."""
 OPEN_PARTS = 64
 ROWS_A_FILE = 1_000_000
 BYTES_A_FILE = 500_000_000
@@ -33,7 +32,7 @@ PARTITIONS: Mapping[str, Callable[[Row], str]] = {
     "host": lambda row: f"part={xxhash.xxh3_64_intdigest(row['host'].encode()) % HOST_PARTS:02}",
     "none": lambda row: "",
 }
-"""Name -> the folder of a row: the day (UTC) of its answer, one of 16 by its host, or none."""
+"""Name -> the folder of a row: the day (UTC) of its fetch, one of 16 by its host, or none."""
 
 
 def export(
@@ -93,7 +92,7 @@ def _store_files(
 
 
 class _Files:
-    """The files of an export: rows wait until they are many bytes, the fullest partition is written first."""
+    """The files of an export. Buffers rows, and writes the partition with the most bytes when the buffer is full."""
 
     def __init__(self, folder: Path, part: type[Part], partition: Callable[[Row], str], stamp: str) -> None:
         self._folder = folder
@@ -105,7 +104,7 @@ class _Files:
         self._total = 0
         self._open: dict[str, tuple[str, Part]] = {}
         self.rows: dict[str, int] = {}
-        """File -> its rows."""
+        """File -> number of rows."""
 
     def add(self, row: Row) -> None:
         key, much = self._partition(row), memory_bytes(row)
@@ -125,7 +124,7 @@ class _Files:
         rows = self._waiting.pop(key)
         self._total -= self._weights.pop(key)
         name, part = self._open.pop(key) if key in self._open else self._begin(key)
-        # behind the others: the first is the one that was not written to for longest
+        # last in order, so that the first file is the least recently written
         self._open[key] = name, part
         part.write(rows)
         self.rows[name] += len(rows)

@@ -1,4 +1,4 @@
-"""What an export has of a page: the columns of table `pages`, each with a type that all formats share."""
+"""The fields of an export: the columns of table `pages`, with types that all formats share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlalchemy.types import TypeEngine
 from webcrawl.stores.columns import Structure, Unsigned64, UtcTime, pages
 
 _KINDS: tuple[tuple[type[TypeEngine[Any]], str], ...] = (
-    # the first that fits: a BigInteger is an Integer too
+    # the first match counts: a BigInteger is an Integer too
     (UtcTime, "time"),
     (Unsigned64, "uint64"),
     (Structure, "json"),

@@ -1,4 +1,4 @@
-"""One file of an export: Parquet, JSON Lines or CSV, written row by row in bounded memory."""
+"""The files of an export: Parquet, JSON Lines or CSV, written row by row in bounded memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 
 
 class Part(ABC):
-    """A file that is being written; `suffix` is that of its name."""
+    """A file of an export; its name ends with `suffix`."""
 
     suffix: str
 
@@ -68,7 +68,7 @@ class ParquetPart(Part):
 
 
 class JsonLinesPart(Part):
-    """One JSON object a line; what is not known is left out."""
+    """One JSON object per line, without fields that are null."""
 
     suffix = ".jsonl"
 
@@ -85,7 +85,7 @@ class JsonLinesPart(Part):
 
 
 class CsvPart(Part):
-    """RFC 4180 with a header line; JSON in one field, and nothing where nothing is known."""
+    """RFC 4180 with a header line. A field may contain JSON; null is empty."""
 
     suffix = ".csv"
 
@@ -107,7 +107,7 @@ FORMATS: Mapping[str, type[Part]] = {"parquet": ParquetPart, "jsonl": JsonLinesP
 
 
 def _flat(row: Row) -> dict[str, Any]:
-    """A row without structures: JSON is a text."""
+    """A row with JSON as text."""
     return {
         name: json.dumps(row[name], ensure_ascii=False)
         if kind == "json" and row[name] is not None

@@ -250,7 +250,7 @@ def test_what_a_crawl_found_unchanged_is_told_where_the_body_is_elsewhere(tmp_pa
             head = b"HTTP/1.1 304 Not Modified\r\n\r\n"
             unchanged = replace(one, status=304, response_head=head, fetched_at=later)
             writer.write_unmodified(unchanged, one.url, NOW, one.payload.digest)
-    for crawl, told in (("first", ""), ("second", "1 answers say that a page is unchanged (304)")):
+    for crawl, told in (("first", ""), ("second", "1 responses are 304 (unchanged)")):
         said = scrapy("wacz", "-o", tmp_path / f"{crawl}.wacz", crawl, "-s", f"DATA_DIR={tmp_path}")
         assert told in said and ("304" in said) == bool(told)
         pages, _ = check_wacz(tmp_path / f"{crawl}.wacz")

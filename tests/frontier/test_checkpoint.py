@@ -169,7 +169,7 @@ async def test_a_crawl_is_exported_by_one_at_a_time(frontier: Frontier) -> None:
     await second.begin()
     # the crawl is cleared, or nobody heard of the checkpoint for a minute
     await frontier.clear()
-    with pytest.raises(StoreError, match="begin anew"):
+    with pytest.raises(StoreError, match="begin the checkpoint anew"):
         async for _ in records_of(second):
             pass
 

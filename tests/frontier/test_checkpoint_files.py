@@ -171,7 +171,7 @@ async def test_damage_is_found_before_anything_is_touched(
     [
         ({"format": 99}, "has format 99, and this version of webcrawl reads 1"),
         ({"files": None}, "is damaged"),
-        ({"files": [{"name": "../other.wcf.gz", "bytes": 1, "sha256": ""}]}, "no file of a checkpoint"),
+        ({"files": [{"name": "../other.wcf.gz", "bytes": 1, "sha256": ""}]}, "not a file of a checkpoint"),
         ({"more": 1}, "is damaged"),
     ],
 )

@@ -269,7 +269,7 @@ def test_only_what_is_asked_for(
     ],
 )
 def test_a_selection_that_is_none_is_named(name: str, value: str) -> None:
-    with pytest.raises(ConfigurationError, match=" is no "):
+    with pytest.raises(ConfigurationError, match=" is not a "):
         CONDITIONS[name](value)
 
 

@@ -88,12 +88,12 @@ class Monitor(BroadSpider):
 
     def _report(self, lost: list[str] | None, cut: bool) -> None:
         # slow to import, and every command imports the spiders
-        from webcrawl.results.monitor import Run, Told, changes, doubt_of, write
+        from webcrawl.results.monitor import Report, Run, changes, doubt_of, write
         from webcrawl.results.versions import Versions
 
         session, past = Session.of(self.crawler), self._past()
         path = Path(self.report or self._folder / "monitor.jsonl")
-        counts = Told()
+        counts = Report()
         unfinished = path.with_name(f".{path.name}.unfinished")
         differing = self._differing(past.told)
         run = Run(self.began, self.scope.allows, past.finished, past.watched, lost, cut, differing)

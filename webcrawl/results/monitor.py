@@ -114,7 +114,7 @@ def write(found: Iterable[Change]) -> Iterator[str]:
         yield json.dumps(known, ensure_ascii=False)
 
 
-class Told:
+class Report:
     """A report for people: a few lines for each change, and a count of each kind."""
 
     def __init__(self) -> None:

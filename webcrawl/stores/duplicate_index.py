@@ -16,7 +16,7 @@ from webcrawl.engine.cluster import Command
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import Call
 from webcrawl.errors import EngineFull
-from webcrawl.stores.group_commit import Gathered
+from webcrawl.stores.group_commit import GroupCommit
 
 _ID = 6
 _SIMHASH = 8
@@ -50,9 +50,9 @@ class DuplicateIndex:
     def __init__(self, engine: Engine, keys: Keys) -> None:
         self._engine = engine
         self._keys = keys
-        self._payloads: Gathered[Call, Any] = Gathered(engine.run_all)
-        self._kept: Gathered[Call, Any] = Gathered(engine.run_all)
-        self._texts: Gathered[list[Call], list[Any]] = Gathered(self._run_lists)
+        self._payloads: GroupCommit[Call, Any] = GroupCommit(engine.run_all)
+        self._kept: GroupCommit[Call, Any] = GroupCommit(engine.run_all)
+        self._texts: GroupCommit[list[Call], list[Any]] = GroupCommit(self._run_lists)
 
     async def same_payload(
         self, digest: bytes, url: str, fetched_at: datetime, reading: str = ""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 @contextmanager
-def claimed(path: Path) -> Iterator[int | None]:
+def locked(path: Path) -> Iterator[int | None]:
     """The descriptor of an existing file, locked; None if another process has locked, deleted or renamed it."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -18,12 +18,12 @@ def claimed(path: Path) -> Iterator[int | None]:
         yield None
         return
     try:
-        yield fd if lock(fd, path) else None
+        yield fd if try_lock(fd, path) else None
     finally:
         os.close(fd)
 
 
-def lock(fd: int, path: Path) -> bool:
+def try_lock(fd: int, path: Path) -> bool:
     """Lock an open file. Returns False if another process has locked, deleted or renamed it."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

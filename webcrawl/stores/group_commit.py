@@ -12,7 +12,7 @@ R = TypeVar("R")
 S = TypeVar("S")
 
 
-class Gathered(Generic[T, R]):
+class GroupCommit(Generic[T, R]):
     """Calls `work` with a list of items, one call at a time; it returns one result per item, in order.
 
     Items that arrive during a call form the next batch, of `most` items at most. When `work` raises, all `put` calls of
@@ -62,7 +62,7 @@ class Gathered(Generic[T, R]):
         self._task = None
 
 
-class Batches(Gathered[T, R]):
+class Batches(GroupCommit[T, R]):
     """Batches for a `write` that blocks, which is called in a thread of its own."""
 
     def __init__(self, write: Callable[[list[T]], Sequence[R | Exception]], most: int = 500) -> None:

@@ -24,7 +24,7 @@ from webcrawl.engine.cluster import Command
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import Call
 from webcrawl.errors import EngineError, EngineFull, StoreError
-from webcrawl.stores.group_commit import Gathered
+from webcrawl.stores.group_commit import GroupCommit
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class Publisher:
         self._engine = engine
         self._key = keys.own("pages")
         self._most = most
-        self._pages: Gathered[str, bool] = Gathered(self._append)
+        self._pages: GroupCommit[str, bool] = GroupCommit(self._append)
 
     async def publish(self, row: Mapping[str, Any]) -> bool:
         """Append a page. Returns False if the engine has no memory for it. Raises the exceptions of UNAVAILABLE."""

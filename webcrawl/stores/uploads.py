@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from webcrawl.errors import StoreError, StoreUnavailable
-from webcrawl.stores.file_lock import claimed
+from webcrawl.stores.file_lock import locked
 from webcrawl.stores.objects.store import ObjectStore
 from webcrawl.stores.warc.files import index_name
 
@@ -90,7 +90,7 @@ class Uploads:
             if self._is_late():
                 return False
             try:
-                with claimed(path) as fd:
+                with locked(path) as fd:
                     if fd is not None:
                         self._send(path)
             except (StoreError, OSError) as error:

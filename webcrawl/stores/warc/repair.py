@@ -7,7 +7,7 @@ from pathlib import Path
 
 from webcrawl.documents.disk import failure
 from webcrawl.errors import StoreError
-from webcrawl.stores.file_lock import claimed
+from webcrawl.stores.file_lock import locked
 from webcrawl.stores.warc import cdxj
 from webcrawl.stores.warc.files import OPEN, index_name
 from webcrawl.stores.warc.reading import members, parse
@@ -22,7 +22,7 @@ def repair(folder: Path) -> list[Path]:
     repaired: list[Path] = []
     for path in sorted(folder.glob(f"*.warc.gz{OPEN}")):
         try:
-            with claimed(path) as fd:
+            with locked(path) as fd:
                 if fd is not None and _mend(fd, path):
                     repaired.append(path.with_suffix(""))
         except OSError as error:

@@ -18,7 +18,7 @@ from typing import Self
 from webcrawl.documents.disk import failure
 from webcrawl.documents.exchange import Exchange
 from webcrawl.errors import StoreError
-from webcrawl.stores.file_lock import lock
+from webcrawl.stores.file_lock import try_lock
 from webcrawl.stores.warc import cdxj
 from webcrawl.stores.warc.files import OPEN, WarcPlace, host_part, prefix_of
 from webcrawl.stores.warc.reading import StoredRecord
@@ -239,7 +239,7 @@ class WarcWriter:
 def _create_locked(path: Path) -> int | None:
     """A new, locked file; None if `repair` in another process has just taken it for an abandoned one."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
-    if lock(fd, path):
+    if try_lock(fd, path):
         return fd
     os.close(fd)
     return None

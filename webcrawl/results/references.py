@@ -64,9 +64,9 @@ class Reference(NamedTuple):
 
 
 def references(document: Document, *, templates: bool = False) -> list[Reference]:
-    """Those of a page in its order; other schemes than http and https, and addresses that are none, are left out.
+    """The references of a page in document order, except invalid addresses and schemes other than http and https.
 
-    `templates`: those in template elements as well, at the end. They are no part of the page until a script says so.
+    With `templates`, those in template elements follow. A browser uses them only when a script inserts them.
     """
     base = page_links(document.elements, document.url).base
     found = []

@@ -24,13 +24,13 @@ def open_store(
     reached just now is only a warning: it may be back before it is needed. `check=False` is for reading.
     """
     check_store_uri(name, uri, classes)
-    path = classes[uri.partition(":")[0]]
     try:
-        store = _class(path)(uri)
-        if check:
-            store.check()
-    except StoreUnavailable as error:
-        logger.warning("%s %s: %s; trying again until it answers", name, uri, error)
+        store = _class(classes[urlsplit(uri).scheme])(uri)
+        try:
+            if check:
+                store.check()
+        except StoreUnavailable as error:
+            logger.warning("%s %s: %s; trying again until it answers", name, uri, error)
     except StoreError as error:
         raise StoreError(f"{name} {uri}: {error}") from error
     return store

@@ -51,7 +51,7 @@ def test_seeds_from_a_file(local_web: StartWeb, crawl: RunCrawl, tmp_path: Path)
 def test_without_a_good_seed_there_is_no_crawl(crawl: RunCrawl) -> None:
     result = crawl("nonsense")
     assert result.returncode not in (0, None)
-    assert "at least one good seed" in result.stderr
+    assert "at least one valid seed" in result.stderr
     assert "Traceback" not in result.stderr
 
 
@@ -91,7 +91,11 @@ def test_a_wrong_setting_is_said_in_one_line(
 @pytest.mark.parametrize(
     ("setting", "value", "said"),
     [
-        ("STORE_URI", "file:///dev/null/pages", "cannot store pages in /dev/null/pages: Not a directory"),
+        (
+            "STORE_URI",
+            "file:///dev/null/pages",
+            "STORE_URI file:///dev/null/pages: /dev/null is not a folder that can be written to",
+        ),
         ("METADATA_URI", "sqlite:////dev/null/pages.db", "cannot create /dev/null: File exists"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The archive of a crawl as somebody else's program reads it: warcio."""
+"""Reads the WARC files of a crawl with an independent library, warcio."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 
 class Record(NamedTuple):
-    """One WARC record; `body` is the payload with its content-encoding taken off."""
+    """One WARC record; `body` is the payload with its content encoding removed."""
 
     kind: str
     url: str
@@ -21,7 +21,7 @@ class Record(NamedTuple):
 
 
 def record_at(data_dir: Path, row: Mapping[str, Any]) -> Record:
-    """The record at a row's warc_file and warc_offset."""
+    """Returns the record at a row's warc_file and warc_offset."""
     with (data_dir / "warc" / row["warc_file"]).open("rb") as file:
         file.seek(row["warc_offset"])
         record = next(iter(ArchiveIterator(file)))
@@ -30,7 +30,7 @@ def record_at(data_dir: Path, row: Mapping[str, Any]) -> Record:
 
 
 def records(data_dir: Path, kind: str) -> list[str]:
-    """The URLs of all records of a kind, repetitions included."""
+    """Returns the URLs of all records of a type, including duplicates."""
     found = []
     for path in sorted((data_dir / "warc").rglob("*.warc.gz")):
         with path.open("rb") as file:
@@ -43,7 +43,7 @@ def records(data_dir: Path, kind: str) -> list[str]:
 
 
 def check(data_dir: Path) -> None:
-    """`warcio check`: every file can be read to its end and every digest is right."""
+    """Runs `warcio check`: every file can be read to its end, and every digest matches."""
     files = [str(path) for path in sorted((data_dir / "warc").rglob("*.warc.gz"))]
     assert files
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""A spider whose pages may break the process that parses them; see tests/unit/documents/html/breaking_outlines.py."""
+"""A spider whose pages can crash the parsing process; see tests/unit/documents/html/breaking_outlines.py."""
 
 from spiders.base import BroadSpider
 from webcrawl.documents.html import outline_process

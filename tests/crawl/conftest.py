@@ -1,4 +1,4 @@
-"""Crawls of local webs, without delay unless a test is about delays."""
+"""Fixtures for crawls of local webs; they have no download delay unless a test sets one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.crawls import CHECKOUT, NO_NAMES, CrawlResult
 
 @pytest.fixture
 def crawl(run_crawl: Callable[..., CrawlResult]) -> Callable[..., CrawlResult]:
-    """Runs spider `broad` from seeds to its end, on their hosts: `crawl([url], DEPTH_LIMIT=1)`."""
+    """Runs the spider `broad` to its end on the hosts of the seeds: `crawl([url], DEPTH_LIMIT=1)`."""
 
     def run(seeds: Iterable[str] | str, *, scope: str = "host", **options: Any) -> CrawlResult:
         options = {"timeout": 30.0, "DOWNLOAD_DELAY": 0, **options}
@@ -28,7 +28,7 @@ def crawl(run_crawl: Callable[..., CrawlResult]) -> Callable[..., CrawlResult]:
 
 @dataclass(frozen=True)
 class Project:
-    """A copy of the project, in which a test may change what it likes."""
+    """A copy of the project that a test may change."""
 
     folder: Path
 
@@ -36,7 +36,7 @@ class Project:
         (self.folder / "spiders" / f"{name}.py").write_text(text)
 
     def scrapy(self, *words: str, code: int = 0) -> str:
-        """What a command of scrapy prints; it has to end with `code`."""
+        """Runs a scrapy command, which must exit with `code`; returns its output."""
         done = subprocess.run(
             [sys.executable, "-m", "scrapy", *words, "-s", f"DNS_SERVERS={NO_NAMES}"],
             cwd=self.folder,
@@ -50,7 +50,7 @@ class Project:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """The packages and scrapy.cfg of the checkout in a folder of the test's own."""
+    """Copies the packages and scrapy.cfg of the checkout to a temporary folder."""
     folder = tmp_path / "project"
     folder.mkdir()
     shutil.copy(CHECKOUT / "scrapy.cfg", folder)

@@ -1,4 +1,4 @@
-"""A pipeline for a type that nothing else of the project knows."""
+"""A pipeline for a MIME type that the project does not support itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from webcrawl.documents.mime.facts import Facts
 
 
 class DjvuPipeline(MimePipeline):
-    """Reads the kind of a DjVu file."""
+    """Stores the kind of a DjVu file as its title."""
 
     types = frozenset({"image/vnd.djvu"})
     extensions = {".djvu": "image/vnd.djvu"}

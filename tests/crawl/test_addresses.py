@@ -1,4 +1,4 @@
-"""What a page on the public web can make a crawler connect to: nothing on the crawler's side of the firewall."""
+"""A page on the public web cannot make the crawler connect to private addresses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOOPBACK = [Record("A", "127.0.0.1")]
 
 
 class Doorbell:
-    """Listens on addresses of this machine, on one port, and counts who connects; nobody should."""
+    """Listens on one port of several local addresses and records each connection; tests expect none."""
 
     def __init__(self, *addresses: str) -> None:
         self.rings: list[str] = []
@@ -31,7 +31,7 @@ class Doorbell:
         self._sockets: list[socket.socket] = []
         self.port = 0
         for address in addresses:
-            with suppress(OSError):  # no IPv6 on this machine: nothing to protect there either
+            with suppress(OSError):  # without IPv6 there is no IPv6 address to protect
                 self._listen(address)
 
     def _listen(self, address: str) -> None:
@@ -75,7 +75,7 @@ def rows_of(result: CrawlResult) -> dict[str, dict[str, Any]]:
     return {row["url"]: row for row in result.rows()}
 
 
-def test_links_to_this_machine_and_its_network(
+def test_links_to_private_addresses_are_refused(
     local_web: StartWeb, crawl: RunCrawl, doorbell: Doorbell
 ) -> None:
     web = local_web(PUBLIC)
@@ -117,7 +117,9 @@ def test_links_to_this_machine_and_its_network(
     assert result.summary["finish_reason"] == "finished"
 
 
-def test_redirects_to_this_machine(local_web: StartWeb, crawl: RunCrawl, doorbell: Doorbell) -> None:
+def test_redirects_to_private_addresses_are_refused(
+    local_web: StartWeb, crawl: RunCrawl, doorbell: Doorbell
+) -> None:
     web = local_web(PUBLIC, "moved.example")
     inside = f"http://127.0.0.1:{doorbell.port}"
     web.put(PUBLIC, "/", links_to("/jump"))
@@ -136,7 +138,7 @@ def test_redirects_to_this_machine(local_web: StartWeb, crawl: RunCrawl, doorbel
     assert result.summary["addresses_refused"] == 2
 
 
-def test_a_robots_txt_that_leads_to_this_machine(
+def test_a_robots_txt_redirect_to_a_private_address_is_refused(
     local_web: StartWeb, crawl: RunCrawl, doorbell: Doorbell
 ) -> None:
     web = local_web(PUBLIC)
@@ -158,7 +160,7 @@ def test_a_robots_txt_that_leads_to_this_machine(
 
 
 class Rebinding(dict[str, Any]):
-    """A zone in which "fickleN.example" is harmless for the first N questions, and this machine ever after."""
+    """A zone in which "fickleN.example" has a harmless address for the first N queries, and 127.0.0.1 afterwards."""
 
     def __init__(self, harmless: str) -> None:
         super().__init__({PUBLIC: LOOPBACK})
@@ -176,9 +178,11 @@ class Rebinding(dict[str, Any]):
         return [Record("A", self._harmless if self._asked[name] <= patience else "127.0.0.1", ttl=0)]
 
 
-def test_names_that_change_their_mind(local_web: StartWeb, crawl: RunCrawl, doorbell: Doorbell) -> None:
+def test_names_that_are_rebound_to_a_private_address_are_refused(
+    local_web: StartWeb, crawl: RunCrawl, doorbell: Doorbell
+) -> None:
     web = local_web(PUBLIC)
-    # an A and an AAAA question each time: found out by the middleware, or at connection, for robots.txt or the page
+    # each lookup is an A and an AAAA query: the middleware or the connection refuses robots.txt or the page
     fickle = [f"http://fickle{patience}.example:{doorbell.port}/" for patience in (0, 2, 4, 6)]
     web.put(PUBLIC, "/", links_to(*fickle))
     with Nameserver(Rebinding("127.0.9.9")) as nameserver:
@@ -186,7 +190,7 @@ def test_names_that_change_their_mind(local_web: StartWeb, crawl: RunCrawl, door
             [web.url(PUBLIC)],
             scope="web",
             DNS_SERVERS=nameserver.address,
-            # stands for a public address: nobody listens there
+            # stands for a public address; no server listens there
             ALLOWED_NETWORKS="127.0.9.9/32",
             POLITENESS_BACKOFF=0.6,
             FRONTIER_RETRY_DELAY=0.1,
@@ -200,7 +204,7 @@ def test_names_that_change_their_mind(local_web: StartWeb, crawl: RunCrawl, door
     assert result.summary["addresses_refused"] == len(fickle)
 
 
-def test_allowed_networks_are_let_through(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_allowed_networks_are_crawled(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(PUBLIC, "127.0.1.1", "inner.example")
     inner = web.url("inner.example", "/page")
     web.put(PUBLIC, "/", links_to(web.url("127.0.1.1"), inner))
@@ -218,7 +222,7 @@ def test_allowed_networks_are_let_through(local_web: StartWeb, crawl: RunCrawl) 
     assert result.summary["pages"] == 3
 
 
-def test_another_port_of_a_seed_is_not_the_seed(
+def test_another_port_of_a_seeds_address_is_refused(
     local_web: StartWeb, crawl: RunCrawl, doorbell: Doorbell
 ) -> None:
     web = local_web("127.0.0.1")
@@ -228,7 +232,7 @@ def test_another_port_of_a_seed_is_not_the_seed(
     assert result.summary["addresses_refused"] == 1
 
 
-def test_a_name_that_nobody_knows_has_a_row(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_a_name_that_cannot_be_resolved_has_a_row(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(PUBLIC)
     web.put(
         PUBLIC, "/", links_to("http://missing.example/", "http://silent.example/", "http://broken.example/")
@@ -244,7 +248,7 @@ def test_a_name_that_nobody_knows_has_a_row(local_web: StartWeb, crawl: RunCrawl
             FRONTIER_RETRY_DELAY=0.1,
             FRONTIER_MAX_ATTEMPTS=2,
         )
-        assert nameserver.count("missing.example") == 1, "a name that does not exist is asked for once"
+        assert nameserver.count("missing.example") == 1, "the answer that a name does not exist is not cached"
     rows = rows_of(result)
     for name in ("missing", "silent", "broken"):
         assert f"{name}.example" in rows[f"http://{name}.example/"]["error"]

@@ -1,4 +1,4 @@
-"""All that a Scrapy request may carry, through the frontier and from process to process."""
+"""The fields of a Scrapy request survive the frontier and a change of process."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Carrier(Spider):
 """
 
 
-def test_all_that_a_request_carries_survives_the_process(
+def test_all_fields_of_a_request_survive_the_process(
     project: Project, local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
 ) -> None:
     project.add_spider("carrier", CARRIER)
@@ -136,7 +136,7 @@ class Nameless(Spider):
 """
 
 
-def test_requests_that_cannot_be_stored_are_crawled_and_logged(
+def test_requests_that_cannot_be_serialized_are_crawled_and_logged(
     project: Project, local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
 ) -> None:
     project.add_spider("nameless", LAMBDA)

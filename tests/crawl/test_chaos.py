@@ -1,4 +1,4 @@
-"""Workers and Valkey are killed and stopped at random under a crawl of hundreds of hosts: see benchmarks/chaos.py."""
+"""Kills and pauses workers and Valkey at random during a crawl of hundreds of hosts: see benchmarks/chaos.py."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from benchmarks.chaos import run
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(0)  # it bounds itself, by --chaos-seconds
-def test_nothing_is_lost_and_no_host_is_asked_too_early(pytestconfig: pytest.Config, tmp_path: Path) -> None:
+@pytest.mark.timeout(0)  # --chaos-seconds limits it
+def test_no_url_is_lost_and_no_host_is_requested_too_early(
+    pytestconfig: pytest.Config, tmp_path: Path
+) -> None:
     verdict = run(tmp_path, seconds=pytestconfig.getoption("--chaos-seconds"))
     table = verdict.table()
     print(table)

@@ -1,4 +1,4 @@
-"""`scrapy checkpoint` and `scrapy restore`, with a crawl at work and with what users get wrong."""
+"""`scrapy checkpoint` and `scrapy restore`: during a crawl, and with wrong arguments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SITES = ("127.0.1.1", "127.0.1.2", "127.0.1.3", "127.0.1.4")
 HERE = Project(CHECKOUT)
 
 
-def test_a_crawl_goes_on_from_a_checkpoint_taken_while_it_worked(
+def test_a_crawl_continues_from_a_checkpoint_taken_while_it_ran(
     start_crawl: StartCrawl, local_web: StartWeb, tmp_path: Path
 ) -> None:
     web = local_web(*SITES)
@@ -26,10 +26,10 @@ def test_a_crawl_goes_on_from_a_checkpoint_taken_while_it_worked(
 
     def start(shards: int, delay: float) -> Crawl:
         settings = {"DOWNLOAD_DELAY": delay, "tuned": {"lease_urls": 5}, "FRONTIER_SHARDS": shards}
-        settings["FRONTIER_HOT_URLS"] = 8  # so that queues are continued in the data folder
+        settings["FRONTIER_HOT_URLS"] = 8  # spills queues to the data folder
         return start_crawl("broad", seeds, arguments={"scope": "host"}, data_dir=data, **settings)
 
-    crawl = start(16, delay=0.5)  # so that it is at work for longer than any command takes
+    crawl = start(16, delay=0.5)  # keeps the crawl running while the commands run
     until(lambda: len(web.hits) >= 20, crawl)
     done = set(web.urls()[:12])
     said = HERE.scrapy("checkpoint", str(place), "-s", f"DATA_DIR={data}")
@@ -47,13 +47,13 @@ def test_a_crawl_goes_on_from_a_checkpoint_taken_while_it_worked(
     asked = set(web.urls())
     assert asked == graph.reachable(*seeds)
     again = set(web.urls()[before:])
-    assert not again & done, "what was settled long before is fetched again"
+    assert not again & done, "URLs settled before the checkpoint are fetched again"
     assert result.summary["finish_reason"] == "finished"
     assert result.summary["seen_urls"] == len(asked)
     assert result.summary["pages"] >= len(asked)
 
 
-def test_what_users_get_wrong_is_said_in_one_line(
+def test_wrong_arguments_are_reported_in_one_line(
     crawl: Callable[..., CrawlResult], local_web: StartWeb, tmp_path: Path
 ) -> None:
     web = local_web(SITES[0])

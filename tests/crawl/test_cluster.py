@@ -1,4 +1,4 @@
-"""Real workers on a real cluster, of which a part moves and a part dies."""
+"""Workers on a Valkey cluster while slots are moved and a server dies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGES = 25
 
 
 @pytest.mark.slow
-def test_two_workers_lose_nothing_with_a_server_of_the_cluster(
+def test_two_workers_lose_no_url_when_a_cluster_server_dies(
     local_web: Callable[..., LocalWeb], start_crawl: Callable[..., Crawl]
 ) -> None:
     web = local_web(*SITES)
@@ -28,7 +28,7 @@ def test_two_workers_lose_nothing_with_a_server_of_the_cluster(
             web.put(label, f"/{number or ''}", f"<p>{label} {number}</p>{links}")
     keys = Keys("broad", 16)
     with LocalCluster() as cluster:
-        # a worker that is slow to start still finds the server that it is told of
+        # a worker that starts slowly must still reach the server in its REDIS_URL
         staying = next(node for node in cluster.primaries if node is not cluster.owner(keys.own()))
         crawl = start_crawl(
             "broad",

@@ -1,4 +1,4 @@
-"""The project's commands of `scrapy`, after a crawl and without one."""
+"""The project's `scrapy` commands, after a crawl and without one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HERE = Project(CHECKOUT)
 
 
 class Stopped:
-    """A crawl of two sites that was stopped by its page limit: some pages are stored, some queued."""
+    """A crawl of two sites that reached its page limit: some pages are stored, others are queued."""
 
     def __init__(self, web: LocalWeb, result: CrawlResult) -> None:
         self.web = web
@@ -36,7 +36,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
     with LocalWeb(SITE, OTHER) as web:
         web.put(SITE, "/robots.txt", "User-agent: *\nDisallow: /private\nCrawl-delay: 0.05\n")
         links = "".join(f"<a href=/page{n}>{n}</a>" for n in range(30))
-        # what would move the cursor of a terminal
+        # a control character that would move the cursor of a terminal
         head = "<meta charset=utf-8><title>Home</title><meta name=description content='a\x9b2J'>"
         web.put(SITE, "/", Reply(head + links, headers={"ETag": '"abc"', "X-Shown": "yes"}))
         web.put(OTHER, "/", "<title>Other</title>")
@@ -56,11 +56,11 @@ def test_frontier_shows_counts_and_busiest_hosts(stopped: Stopped) -> None:
     assert "30" in text
 
 
-def test_frontier_of_a_crawl_that_never_was(stopped: Stopped) -> None:
+def test_frontier_of_an_unknown_crawl_is_refused(stopped: Stopped) -> None:
     assert "there is no crawl 'nosuch'" in stopped.scrapy("frontier", "--json", "nosuch", code=1)
 
 
-def test_page_shows_what_is_stored(stopped: Stopped) -> None:
+def test_page_shows_the_stored_row_and_body(stopped: Stopped) -> None:
     home = stopped.web.url(SITE)
     row = json.loads(stopped.scrapy("page", home, "--json"))
     assert (row["url"], row["status"], row["title"], row["etag"]) == (home, 200, "Home", '"abc"')
@@ -71,7 +71,7 @@ def test_page_shows_what_is_stored(stopped: Stopped) -> None:
     assert stopped.scrapy("page", home, "--body") == stopped.web.sites[SITE]["/"].body  # type: ignore[union-attr]
 
 
-def test_page_of_an_unknown_url_says_so_in_one_line(stopped: Stopped) -> None:
+def test_page_refuses_an_unknown_url_in_one_line(stopped: Stopped) -> None:
     url = stopped.web.url(SITE, "/never")
     said = stopped.scrapy("page", url, code=1)
     assert url in said
@@ -92,7 +92,7 @@ def test_checkurl_shows_every_verdict(stopped: Stopped) -> None:
     assert "passes it" in text
 
 
-def test_checkurl_of_a_host_never_met(stopped: Stopped) -> None:
+def test_checkurl_of_an_unknown_host_shows_verdicts(stopped: Stopped) -> None:
     report = json.loads(stopped.scrapy("checkurl", "http://127.0.9.9/x", "--json", "--scope", "host"))
     assert report["filters"]["ScopeFilter"] == "drops it"
     assert "unknown" in report["robots"]
@@ -100,7 +100,7 @@ def test_checkurl_of_a_host_never_met(stopped: Stopped) -> None:
     assert len(said.splitlines()) == 1
 
 
-def test_workers_says_what_it_needs() -> None:
+def test_workers_without_arguments_prints_its_usage() -> None:
     assert "number of workers" in HERE.scrapy("workers", "none", "broad", code=2)
 
 

@@ -1,4 +1,4 @@
-"""A whole crawl of a generated web: every page once, its row, its record in the archive, the summary."""
+"""A complete crawl of a generated web: each page is fetched once and has a row and a WARC record."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FIGURES = """
 
 @dataclass(frozen=True)
 class Crawled:
-    """A web, which of it can be reached, and what a crawl made of it."""
+    """A local web, the graph of its pages, and the result of a crawl."""
 
     web: LocalWeb
     graph: LinkGraph
@@ -49,7 +49,7 @@ class Crawled:
 
 @pytest.fixture(scope="module")
 def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crawled]:
-    """One crawl that the tests here look at from all sides."""
+    """Runs one crawl, which the tests of this file share."""
     folder = tmp_path_factory.mktemp("crawled")
     with LocalWeb(*SITES) as web:
         graph = generated_web(7, web, pages=90)
@@ -67,14 +67,14 @@ def test_every_reachable_page_is_fetched_exactly_once(crawled: Crawled) -> None:
     assert sorted(crawled.web.urls()) == sorted(crawled.reachable)
 
 
-def test_every_host_is_asked_for_its_robots_txt_once_and_first(crawled: Crawled) -> None:
+def test_the_robots_txt_of_every_host_is_fetched_once_and_first(crawled: Crawled) -> None:
     for label in SITES:
         paths = crawled.web.paths(label)
         assert paths.index("/robots.txt") == 0
         assert paths.count("/robots.txt") == 1
 
 
-def test_a_connection_is_kept_for_a_hosts_pages(crawled: Crawled) -> None:
+def test_connections_are_kept_alive_for_a_hosts_pages(crawled: Crawled) -> None:
     for label in SITES:
         assert len({hit.connection for hit in crawled.web.log(label)}) == 1
 
@@ -97,7 +97,7 @@ def test_every_page_has_one_row(crawled: Crawled) -> None:
         assert timedelta(0) <= now - datetime.fromisoformat(row["fetched_at"]) < timedelta(minutes=2)
 
 
-def test_depth_and_referrer_tell_the_way_to_a_page(crawled: Crawled) -> None:
+def test_depth_and_referrer_lead_from_the_seed_to_each_page(crawled: Crawled) -> None:
     rows = by_url(crawled.result)
     for url, row in rows.items():
         if row["referrer"] is None:
@@ -108,7 +108,7 @@ def test_depth_and_referrer_tell_the_way_to_a_page(crawled: Crawled) -> None:
             assert row["depth"] == rows[row["referrer"]]["depth"] + 1
 
 
-def test_the_archive_has_every_body_where_the_row_says(crawled: Crawled) -> None:
+def test_each_row_locates_its_body_in_the_archive(crawled: Crawled) -> None:
     check(crawled.result.data_dir)
     for row in crawled.result.rows():
         record = record_at(crawled.result.data_dir, row)
@@ -119,7 +119,7 @@ def test_the_archive_has_every_body_where_the_row_says(crawled: Crawled) -> None
     assert sorted(records(crawled.result.data_dir, "request")) == sorted(crawled.reachable)
 
 
-def test_the_summary_counts_it_all(crawled: Crawled) -> None:
+def test_the_summary_counts_pages_bytes_and_responses(crawled: Crawled) -> None:
     summary = crawled.result.summary
     assert set(FIGURES.split()) <= summary.keys()
     pages = len(crawled.reachable)
@@ -133,13 +133,13 @@ def test_the_summary_counts_it_all(crawled: Crawled) -> None:
     assert {name: summary[name] for name in zero.split()} == dict.fromkeys(zero.split(), 0)
 
 
-def test_a_person_can_read_the_end(crawled: Crawled) -> None:
+def test_the_last_lines_of_the_log_summarize_the_crawl(crawled: Crawled) -> None:
     assert "finished" in crawled.result.stderr
     assert f"{len(crawled.reachable)} from 3 hosts" in crawled.result.stderr
     assert "Traceback" not in crawled.result.stderr
 
 
-def test_the_same_command_again_fetches_nothing(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_a_repeated_command_fetches_nothing(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(*SITES)
     graph = generated_web(8, web, pages=30)
     home = web.url(SITES[0])
@@ -153,7 +153,7 @@ def test_the_same_command_again_fetches_nothing(local_web: StartWeb, crawl: RunC
     assert again.summary["pages"] == len(first)
 
 
-def test_a_copy_and_a_near_copy_are_marked(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_exact_and_near_duplicates_are_marked(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web("127.0.1.1", "127.0.1.2")
     words = [f"word{number}" for number in range(4000)]
     text = f"<title>The text</title><p>{' '.join(words)}</p>"
@@ -175,13 +175,13 @@ def test_a_copy_and_a_near_copy_are_marked(local_web: StartWeb, crawl: RunCrawl)
     assert row("/d")["duplicate_of"] in (web.url("127.0.1.1", "/a"), web.url("127.0.1.1", "/b"))
     assert [row(path)["duplicate_of"] for path in ("/", "/a", "/c")] == [None] * 3
     assert result.summary["exact_duplicates"] == 1
-    assert result.summary["near_duplicates"] == 2  # /b has one more link than /a, /d another word
+    assert result.summary["near_duplicates"] == 2  # /b has one more link than /a, and /d has another word
     copy = record_at(result.data_dir, row("/e"))
     assert copy.kind == "revisit"
     check(result.data_dir)
 
 
-def test_the_scope_host_leaves_out_neighbours(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_scope_host_excludes_other_hosts(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web("127.0.1.1", "127.0.1.2")
     web.put("127.0.1.1", "/", f"<a href=/in>in</a><a href={web.url('127.0.1.2', '/out')}>out</a>")
     web.put("127.0.1.1", "/in", "in")

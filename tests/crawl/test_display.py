@@ -1,4 +1,4 @@
-"""What a person sees of a crawl: the panel at every width, exact words, and a terminal that is left as it was."""
+"""The progress display: the panel at every width, its exact text, and a restored terminal."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("width", [40, 55, 69, 80, 200])
-def test_the_panel_is_whole_at_every_width(width: int) -> None:
+def test_the_panel_fits_every_width(width: int) -> None:
     console = Console(width=width)
     with console.capture() as capture:
         console.print(panel(console, "broad", FIGURES, 12.34))
@@ -89,7 +89,7 @@ def test_the_panel_is_whole_at_every_width(width: int) -> None:
     assert dict(zip(words[::2], words[1::2], strict=True)) == SHOWN
 
 
-def test_answers_that_are_errors_are_told_from_failed_fetches() -> None:
+def test_error_responses_are_counted_apart_from_failed_fetches() -> None:
     assert "8 HTTP errors, 23 failed, 25 duplicates" in plain_line(FIGURES, 1.0)
     assert "8 answers 4xx or 5xx, 23 fetches failed, 24 retries" in text(FIGURES, "finished", Path("data"))
 
@@ -103,11 +103,11 @@ def test_answers_that_are_errors_are_told_from_failed_fetches() -> None:
         ({"parked": 1_234_568, "leased": 0, "paused": True}, "It is paused: `scrapy resume` continues it."),
     ],
 )
-def test_the_summary_says_how_to_go_on(state: dict[str, Any], told: str) -> None:
+def test_the_summary_says_how_to_continue(state: dict[str, Any], told: str) -> None:
     assert text(replace(FIGURES, **state), "shutdown", Path("data")).splitlines()[-1].endswith(told)
 
 
-def test_a_run_that_had_nothing_to_do_says_so(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_a_run_without_pending_urls_is_reported(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
     web.put(SITE, "/", "one page")
     first, second = (crawl([web.url(SITE)]).stderr for _ in range(2))
@@ -115,11 +115,11 @@ def test_a_run_that_had_nothing_to_do_says_so(local_web: StartWeb, crawl: RunCra
     assert "1 from 1 hosts in " in first
     assert "Nothing was left to crawl. To start over" in second
     assert "Crawl finished" not in second
-    assert "1 from 1 hosts\n" in second, "the time is that of another run"
+    assert "1 from 1 hosts\n" in second, "the time must be that of this run"
 
 
 def read_until(terminal: int, word: str, seconds: float) -> str:
-    """What is written to a terminal up to a word, or to the end of who writes."""
+    """Reads a terminal until a word appears or the writer exits."""
     deadline, written = time.monotonic() + seconds, ""
     os.set_blocking(terminal, False)
     while word not in written and time.monotonic() < deadline:
@@ -127,12 +127,12 @@ def read_until(terminal: int, word: str, seconds: float) -> str:
             written += os.read(terminal, 65536).decode(errors="replace")
         except BlockingIOError:
             time.sleep(0.02)
-        except OSError:  # the other end is closed
+        except OSError:  # the writer has closed the terminal
             break
     return written
 
 
-def test_a_second_interrupt_leaves_no_panel_behind(local_web: StartWeb, tmp_path: Path) -> None:
+def test_a_second_interrupt_restores_the_terminal(local_web: StartWeb, tmp_path: Path) -> None:
     web = local_web(SITE)
     web.put(SITE, "/", Reply("slow", delay=30))
     words = ["-a", f"seeds={web.url(SITE)}", "-s", f"DATA_DIR={tmp_path}", "-s", f"DNS_SERVERS={NO_NAMES}"]
@@ -155,7 +155,7 @@ def test_a_second_interrupt_leaves_no_panel_behind(local_web: StartWeb, tmp_path
             time.sleep(0.05)
         crawl.send_signal(signal.SIGINT)
         time.sleep(1)
-        assert crawl.poll() is None, "it waits for the page"
+        assert crawl.poll() is None, "the first interrupt must wait for the page"
         crawl.send_signal(signal.SIGINT)
         written += read_until(ours, "no such word", 10)
         assert crawl.wait(10) is not None

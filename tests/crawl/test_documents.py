@@ -1,4 +1,4 @@
-"""Documents of other types than HTML in a crawl: their facts, where they lead, and what becomes of broken ones."""
+"""Crawls of documents other than HTML: their facts, their links, and the errors of broken documents."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def by_path(web: LocalWeb, result: CrawlResult) -> dict[str, dict[str, Any]]:
     return rows
 
 
-# Where links are to lead -> the document that has them.
+# Target of a link -> the document that contains it.
 ORIGINS = {
     "/from-pdf": "/a.pdf",
     "/from-outline": "/a.pdf",
@@ -78,7 +78,7 @@ ORIGINS = {
 
 
 def put_documents_with_links(web: LocalWeb) -> str:
-    """Of each type that has links, one that leads to a page of its own; returns the page that leads to them."""
+    """Publishes one document of each type with links, each with its own target; returns the URL that links to all."""
     leaf(web, *ORIGINS)
     info = "/Title (A paper)"
     put(web, "/a.pdf", pdf("Paper", links=["/from-pdf"], outline=["/from-outline"], info=info), PDF)
@@ -113,7 +113,9 @@ def test_links_in_documents_are_followed(local_web: StartWeb, crawl: RunCrawl) -
     assert not [row["url"] for row in rows.values() if row["processing_error"]]
 
 
-def test_who_is_told_not_to_follow_or_keep_obeys(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_nofollow_noindex_errors_and_depth_limits_are_obeyed_in_documents(
+    local_web: StartWeb, crawl: RunCrawl
+) -> None:
     web = local_web(SITE)
     leaf(web, *(f"/from-{name}" for name in ("nofollow", "noindex", "deep", "error")))
     put(
@@ -140,10 +142,10 @@ def test_who_is_told_not_to_follow_or_keep_obeys(local_web: StartWeb, crawl: Run
     assert "/h" not in web.paths(SITE)
     assert (rows["/noindex.pdf"]["title"], rows["/noindex.pdf"]["details"]) == (None, None)
     assert rows["/2.xml"]["details"]["entries"] == 2
-    assert result.summary["addresses_refused"] == 0, "what is outside of the scope is not asked for"
+    assert result.summary["addresses_refused"] == 0, "URLs out of scope must not be requested"
 
 
-def test_a_pipeline_brings_a_type_with_its_extension_and_its_signature(
+def test_a_pipeline_adds_a_type_with_its_extension_and_signature(
     local_web: StartWeb, crawl: RunCrawl
 ) -> None:
     web = local_web(SITE)
@@ -158,7 +160,7 @@ def test_a_pipeline_brings_a_type_with_its_extension_and_its_signature(
     assert result.summary["types"]["image/vnd.djvu"]["pages"] == 3
 
 
-def test_what_changed_lately_goes_first(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_recently_changed_sitemap_entries_are_crawled_first(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
     today = datetime.now(UTC)
     days = {"/now": 0, "/yesterday": 1, "/last-month": 30, "/last-year": 365}
@@ -172,9 +174,7 @@ def test_what_changed_lately_goes_first(local_web: StartWeb, crawl: RunCrawl) ->
     assert [path for path in web.paths(SITE) if path != "/robots.txt"] == ["/sitemap.xml", *days, "/undated"]
 
 
-def test_broken_documents_are_rows_with_an_error_and_counted_by_type(
-    local_web: StartWeb, crawl: RunCrawl
-) -> None:
+def test_broken_documents_have_an_error_and_are_counted_by_type(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
     leaf(web, "/good")
     broken = {
@@ -213,8 +213,8 @@ def test_broken_documents_are_rows_with_an_error_and_counted_by_type(
     assert "1 not readable" in result.stderr
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing tells whose child a process is")
-def test_a_document_that_hangs_costs_only_itself_and_a_killed_worker_loses_nothing(
+@pytest.mark.skipif(sys.platform != "linux", reason="finding the child processes of a worker needs /proc")
+def test_a_hanging_document_fails_alone_and_a_killed_worker_loses_no_url(
     local_web: StartWeb, start_crawl: Callable[..., Crawl]
 ) -> None:
     web = local_web(SITE)
@@ -227,7 +227,7 @@ def test_a_document_that_hangs_costs_only_itself_and_a_killed_worker_loses_nothi
         return start_crawl("broad", [web.url(SITE)], arguments={"scope": "host"}, DOWNLOAD_DELAY=0, **options)
 
     first = start(MIME_TIMEOUT=60)
-    # the second PDF waits for the first one, which nobody will ever have read
+    # the second PDF waits for the first, which never finishes
     until(lambda: {"/loop.pdf", "/a.pdf"} <= set(web.paths(SITE)), first)
     until(lambda: any(cpu_ticks(pid) > 30 for pid in readers_of(first.process.pid)), first)
     (reader,) = readers_of(first.process.pid)
@@ -245,7 +245,7 @@ def test_a_document_that_hangs_costs_only_itself_and_a_killed_worker_loses_nothi
 
 
 def readers_of(worker: int) -> list[int]:
-    """The processes in which a worker reads documents; Linux alone lists them."""
+    """Returns the pids of the processes in which a worker reads documents; Linux only."""
     children = Path(f"/proc/{worker}/task/{worker}/children").read_text().split()
     return [
         int(pid)
@@ -254,8 +254,10 @@ def readers_of(worker: int) -> list[int]:
     ]
 
 
-def test_a_folder_of_mixed_files(local_web: StartWeb, crawl: RunCrawl) -> None:
-    """Every type that is read, good and cut in two: each has its row, and the summary counts them by type."""
+def test_intact_and_truncated_files_of_every_type_are_stored_and_counted(
+    local_web: StartWeb, crawl: RunCrawl
+) -> None:
+    """Each file of a supported type has a row, intact or truncated, and the summary counts files by type."""
     web = local_web(SITE)
     good, cut = ({f"/{name}": file for name, file in files.items()} for files in mixed())
     for path, (mime_type, body) in {**good, **cut}.items():
@@ -292,7 +294,7 @@ WORDS = [f"word{number}" for number in range(60)]
 
 
 def framed(web: LocalWeb, other: str = "http://127.0.9.9/") -> str:
-    """A frameset of two frames that are there, one that is not, and one of another host."""
+    """Publishes a frameset with two existing frames, a missing one, and one on another host."""
     words = [" ".join(WORDS), " ".join(reversed(WORDS))]
     put(web, "/left", f"<title>left</title><p>{words[0]}</p><a href=/linked>x</a>", "text/html")
     put(web, "/right", f"<title>right</title><p>{words[1]}</p><a href=/left>x</a>", "text/html")
@@ -310,7 +312,7 @@ def test_frames_are_stitched_into_their_page(local_web: StartWeb, crawl: RunCraw
     result = crawl([framed(web, other), web.url(OTHER, "/")], FRAMES_STITCHED=True)
     assert result.returncode == 0, result.stderr
     rows = by_path(web, result)
-    # a frame of another host is a page, in its turn
+    # a frame on another host is crawled as a page of its own
     assert rows.pop(other)["simhash"] is not None and rows.pop(web.url(OTHER, "/"))["status"] == 404
     assert rows.keys() == {"/", "/left", "/right", "/missing", "/linked"}
     text = f"{' '.join(WORDS)} x {' '.join(reversed(WORDS))} x"
@@ -323,5 +325,5 @@ def test_frames_are_stitched_into_their_page(local_web: StartWeb, crawl: RunCraw
 
 
 def as_stored(simhash: int | None) -> int | None:
-    """Unsigned 64 bits as SQLite has them."""
+    """Converts unsigned 64 bits to the signed integer that SQLite stores."""
     return simhash - 2**64 if simhash is not None and simhash >= 2**63 else simhash

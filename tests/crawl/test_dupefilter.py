@@ -1,4 +1,4 @@
-"""The compact dupefilter in a project that has stock scrapy-redis and nothing else of ours."""
+"""The compact dupefilter in a scrapy-redis project that uses no other component of webcrawl."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Walk(scrapy.Spider):
 
 @pytest.fixture
 def stock(tmp_path: Path, redis_url: str) -> Path:
-    """A project as scrapy-redis's README makes one, but for its dupefilter."""
+    """A project as in scrapy-redis's README, except for its dupefilter."""
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = stock_settings\n")
     (tmp_path / "stock_settings.py").write_text(
         textwrap.dedent(f"""
@@ -59,7 +59,7 @@ def stock(tmp_path: Path, redis_url: str) -> Path:
 
 @pytest.fixture
 def start(stock: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts the crawl of the stock project in a process of its own."""
+    """Starts the crawl of the stock project as a subprocess."""
     running: list[subprocess.Popen[str]] = []
 
     def begin(home: str, *options: str) -> subprocess.Popen[str]:
@@ -81,7 +81,7 @@ def finished(*processes: subprocess.Popen[str]) -> None:
         assert process.returncode == 0 and "Traceback" not in log, log
 
 
-def test_two_processes_fetch_a_page_once_and_a_third_one_later_not_at_all(
+def test_two_processes_fetch_each_page_once_and_a_later_one_fetches_none(
     local_web: Callable[..., LocalWeb], start: Callable[..., subprocess.Popen[str]], valkey: redis.Redis
 ) -> None:
     web = local_web(SITE)
@@ -94,7 +94,7 @@ def test_two_processes_fetch_a_page_once_and_a_third_one_later_not_at_all(
     assert sorted(web.paths(SITE)) == everything
     assert valkey.hget(KEY, "seen") == b"%d" % (PAGES + 1)
     finished(start(home))
-    assert sorted(web.paths(SITE)) == everything, "what was known was forgotten"
+    assert sorted(web.paths(SITE)) == everything, "known URLs were forgotten"
     finished(start(home, "-s", "SCHEDULER_FLUSH_ON_START=True"))
     assert sorted(web.paths(SITE)) == sorted(everything * 2)
 
@@ -109,7 +109,7 @@ def requests(count: int) -> Iterator[Request]:
     return (Request(f"http://a.test/{n}") for n in range(count))
 
 
-def test_it_takes_a_small_part_of_the_memory(redis_url: str, valkey: redis.Redis) -> None:
+def test_the_filter_needs_a_fraction_of_the_stock_filters_memory(redis_url: str, valkey: redis.Redis) -> None:
     count, used = 10_000, {}
     for cls in (RFPDupeFilter, CompactDupeFilter):
         seen = dupefilter(cls, redis_url)
@@ -121,7 +121,7 @@ def test_it_takes_a_small_part_of_the_memory(redis_url: str, valkey: redis.Redis
     assert used[CompactDupeFilter] < 12 and used[RFPDupeFilter] > 60, used
 
 
-def test_other_requests_for_one_url_are_others(redis_url: str) -> None:
+def test_requests_are_compared_by_canonical_url_method_and_body(redis_url: str) -> None:
     seen = dupefilter(CompactDupeFilter, redis_url)
     several = [Request("http://a.test/", method="POST", body=body) for body in (b"a", b"b")]
     assert [seen.request_seen(one) for one in (*several, *several)] == [False, False, True, True]
@@ -129,20 +129,20 @@ def test_other_requests_for_one_url_are_others(redis_url: str) -> None:
     assert seen.request_seen(Request("http://a.test/?a=1&b=2")) is True
 
 
-def test_what_is_remembered_after_a_clear_stays(redis_url: str, valkey: redis.Redis) -> None:
-    """A worker that ends clears what all share, whatever the others are doing: the buckets go last."""
+def test_requests_seen_after_a_partial_clear_are_remembered(redis_url: str, valkey: redis.Redis) -> None:
+    """A closing worker clears the shared filter while others use it; the buckets are deleted last."""
     seen, other = (dupefilter(CompactDupeFilter, redis_url, SCHEDULER_DUPEFILTER_KEY="key") for _ in "ab")
     for request in requests(300):
         seen.request_seen(request)
     before = set(valkey.keys())
-    valkey.delete("key")  # the first half of a clear: a worker was killed in the middle
+    valkey.delete("key")  # a clear that was interrupted halfway by a kill
     assert not any(other.request_seen(request) for request in requests(300))
     assert all(seen.request_seen(request) for request in requests(300))
     seen.clear()
-    assert set(valkey.keys()) == before - {b"key"}, "only what was orphaned is left"
+    assert set(valkey.keys()) == before - {b"key"}, "only the orphaned buckets are left"
 
 
-def test_what_the_stock_class_remembered_is_refused_until_it_is_cleared(redis_url: str) -> None:
+def test_a_key_of_the_stock_filter_is_refused_until_it_is_cleared(redis_url: str) -> None:
     dupefilter(RFPDupeFilter, redis_url).request_seen(Request("http://a.test/"))
     seen = dupefilter(CompactDupeFilter, redis_url)
     with pytest.raises(ConfigurationError, match="'walk:dupefilter' holds .* another DUPEFILTER_CLASS"):

@@ -1,4 +1,4 @@
-"""Copies and near-copies in crawls of a local web: what is asked, processed, archived and followed."""
+"""Exact and near duplicates in a crawl: which are fetched, processed, archived and followed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def home_of(*paths: str) -> str:
 
 
 def test_a_copy_is_not_processed_and_its_links_are_followed(local_web: StartWeb, crawl: RunCrawl) -> None:
-    """The same bytes lead elsewhere from another address. Nothing, an error and half a body are no copies."""
+    """Relative links resolve against each copy's URL. Empty, error and truncated responses are not duplicates."""
     web = local_web(SITE)
     text = f"<title>One</title><p>{words(1)}</p><a href=next>relative</a>"
     half = Reply(
@@ -55,7 +55,7 @@ def test_a_copy_is_not_processed_and_its_links_are_followed(local_web: StartWeb,
         **{f"/gone{number}": Reply("gone", status=404) for number in (1, 2)},
         **{f"/half{number}": half for number in (1, 2)},
     }
-    copies = {"/a/page": text, "/b/page": Reply(text, delay=0.5)}  # when the first is stored
+    copies = {"/a/page": text, "/b/page": Reply(text, delay=0.5)}  # arrives after the first is stored
     kept_out = f"<p>{words(2)}</p>"
     no_copies["/secret"] = Reply(kept_out, headers={"X-Robots-Tag": "noarchive"})
     no_copies["/public"] = kept_out
@@ -73,13 +73,15 @@ def test_a_copy_is_not_processed_and_its_links_are_followed(local_web: StartWeb,
     assert (first["title"], first["duplicate_of"]) == ("One", None)
     assert record_at(result.data_dir, copy).kind == "revisit"
     assert records(result.data_dir, "revisit") == [copy["url"]]
-    assert record_at(result.data_dir, rows["/public"]).kind == "response", "nothing there to refer to"
+    assert record_at(result.data_dir, rows["/public"]).kind == "response", (
+        "the first response was not archived"
+    )
     assert rows["/half1"]["error"] and rows["/half1"]["digest"] == rows["/half2"]["digest"]
     assert result.summary["exact_duplicates"] == 1
     check(result.data_dir)
 
 
-def test_a_copy_of_what_was_read_otherwise_is_read(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_a_copy_served_with_another_type_or_directive_is_read(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
     lines = {"/list.txt": "text/plain", "/sitemap.txt": "text/plain"}
     data = {"/data.txt": "text/plain", "/data.json": "application/json", "/again.txt": "text/plain"}
@@ -90,7 +92,7 @@ def test_a_copy_of_what_was_read_otherwise_is_read(local_web: StartWeb, crawl: R
     types = {**lines, **data, **dict.fromkeys(feeds, "application/rss+xml")}
     paths = list(bodies)
     for path, following in zip(paths, [*paths[1:], ""], strict=True):
-        # one after the other: a page leads to each, and behind it to the next one
+        # a chain of pages, one for each file, so that the files are fetched in order
         headers = {"Content-Type": types[path]} | ({"X-Robots-Tag": "nofollow"} if "nofollow" in path else {})
         web.put(SITE, path, Reply(bodies[path], headers={**headers}))
         web.put(
@@ -112,14 +114,14 @@ def test_a_copy_of_what_was_read_otherwise_is_read(local_web: StartWeb, crawl: R
 
 
 async def remember(url: str, digest: bytes) -> None:
-    """As a worker does that gets a page and dies."""
+    """Registers a payload like a worker that dies before it stores the page."""
     engine = Engine(url)
     index = DuplicateIndex(engine, Keys("broad", DEFAULTS["FRONTIER_SHARDS"]))
     assert await index.same_payload(digest, "http://lost.test/", datetime.now(UTC)) is None
     await engine.close()
 
 
-def test_copies_that_several_workers_fetch_at_once_have_one_first(
+def test_copies_fetched_by_several_workers_at_once_have_one_original(
     local_web: StartWeb, start_crawl: Callable[..., Crawl], valkey: Redis, redis_url: str
 ) -> None:
     labels = [f"127.0.2.{number}" for number in range(1, 13)]
@@ -148,7 +150,7 @@ def test_copies_that_several_workers_fetch_at_once_have_one_first(
     assert len(rows) == 3 * len(labels) + 1
     again = rows[seeds[-1]]
     assert again["duplicate_of"] == "http://lost.test/"
-    assert record_at(results[0].data_dir, again).kind == "response", "there is no other one"
+    assert record_at(results[0].data_dir, again).kind == "response", "the original was never stored"
     options = Settings(DEFAULTS | {"DATA_DIR": str(results[0].data_dir)})
     with StoredPages(StoreConfig.from_settings(options), FetchConfig.from_settings(options)) as stored:
         assert bytes(stored.body(again) or b"") == lost.encode()
@@ -161,7 +163,7 @@ def test_copies_that_several_workers_fetch_at_once_have_one_first(
     [first] = [
         value for key in valkey.keys("*:sum:*") for value in valkey.hgetall(key).values() if b"/copy" in value
     ]
-    assert not first.startswith(b"?"), "it is stored: later copies refer to it"
+    assert not first.startswith(b"?"), "the original is stored, so its entry must be confirmed"
 
 
 TEMPLATE = (
@@ -174,7 +176,7 @@ PLAIN = (
 
 
 def articles() -> dict[str, str]:
-    """Three articles in one template, and the first of them again: longer by a word, and in another template."""
+    """Three articles in one template, the first also with one more word and in another template."""
     menu = "".join(f"<li><a href=/>Section {number} of this site</a>" for number in range(60))
     return {
         "/first": TEMPLATE.format(title="first", text=words(1, 2000), menu=menu),
@@ -188,18 +190,18 @@ def articles() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("items", [1, 8])
-def test_near_duplicates_are_dropped_and_not_followed_where_that_is_set(
+def test_near_duplicates_are_dropped_and_not_followed_on_request(
     local_web: StartWeb, crawl: RunCrawl, items: int
 ) -> None:
     web = local_web(SITE)
     pages = articles()
-    # the first one leads to the page that leads to the others
+    # the first article links to the page that links to the others
     for path, body in pages.items():
         web.put(SITE, path, body)
     web.put(SITE, "/", f"<p>{words(99)}</p>" + "<a href=/first>1</a>")
     web.put(SITE, "/from-first", "<p>short</p>" + "".join(f"<a href={path}>{path}</a>" for path in pages))
     web.put(SITE, "/from-second", "<p>second</p>")
-    # the bytes of a page that is dropped, all at once: while the first of them is being judged
+    # exact copies of a dropped page, fetched while the first of them is still compared
     copies = {f"/copy{number}": pages["/again"] for number in range(6)}
     web.sites[SITE].update(copies)
     web.put(SITE, "/from-third", "<p>third</p>" + "".join(f"<a href={path}>copy</a>" for path in copies))
@@ -209,7 +211,9 @@ def test_near_duplicates_are_dropped_and_not_followed_where_that_is_set(
     assert rows.keys() == {"/", *pages, "/from-first", "/from-second", "/from-third", *copies}
     near = {path for path in rows if rows[path]["duplicate_kind"] == "near"}
     assert near == {"/again", "/plain", *copies}
-    assert records(result.data_dir, "revisit") == [], "of what is not in the archive"
+    assert records(result.data_dir, "revisit") == [], (
+        "a revisit record refers to a page that is not in the archive"
+    )
     assert {rows[path]["duplicate_of"] for path in near} == {web.url(SITE, "/first")}
     archived = {url.removeprefix(web.url(SITE, "")) for url in records(result.data_dir, "response")}
     assert rows.keys() - archived == near

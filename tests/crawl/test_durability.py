@@ -1,4 +1,4 @@
-"""Killed, interrupted, started again: nothing is lost, little is fetched twice, and no host is asked too early."""
+"""Crawls that are killed, interrupted and restarted lose no URL and keep every host's delay."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DELAY = 0.1
 
 
 def frontier(data_dir: Path) -> dict[str, Any]:
-    """What `scrapy frontier --json` says."""
+    """Returns the report of `scrapy frontier --json`."""
     words = [sys.executable, "-m", "scrapy", "frontier", "--json", "-s", f"DATA_DIR={data_dir}"]
     done = subprocess.run(
         [*words, "-s", f"DNS_SERVERS={NO_NAMES}"], cwd=CHECKOUT, capture_output=True, text=True, timeout=30
@@ -39,14 +39,14 @@ def frontier(data_dir: Path) -> dict[str, Any]:
 
 
 def kill_server(data_dir: Path) -> None:
-    """kill -9 to the embedded valkey-server, and to nothing else."""
+    """Sends SIGKILL to the embedded valkey-server only."""
     with redis.Redis(unix_socket_path=str(data_dir / "engine" / "valkey.sock")) as client:
         pid = client.info("server")["process_id"]
     os.kill(pid, signal.SIGKILL)
 
 
 def is_blocked(data_dir: Path, host: str) -> bool:
-    """Whether the engine knows that a host must be left alone for more than a second."""
+    """Whether the engine blocks a host for more than a second."""
     with redis.Redis(unix_socket_path=str(data_dir / "engine" / "valkey.sock")) as client:
         records = [client.hget(key, "until") for key in client.scan_iter(f"*:host:{host}")]
         seconds, _ = client.time()
@@ -67,7 +67,7 @@ class Run:
         return self._start("broad", self.seeds, arguments={"scope": "host"}, **self._settings, **options)
 
     def start_and_kill(self, pages: int, kill: Callable[[Crawl], object] = Crawl.kill) -> Crawl:
-        """Start, and kill when `pages` further requests have been seen."""
+        """Starts the crawl and kills it after `pages` further requests."""
         crawl = self.start()
         goal = len(self.web.hits) + pages
         until(lambda: len(self.web.hits) >= goal, crawl)
@@ -78,7 +78,7 @@ class Run:
         return len(self.web.hits) >= requests
 
     def assert_complete(self, result: CrawlResult, leased: int) -> None:
-        """Everything is stored, at most `leased` fetches were in vain, and they are counted."""
+        """Asserts that every page is stored, and that at most `leased` fetches were repeated and counted."""
         assert result.returncode == 0, result.stderr
         reachable = self.graph.reachable(*self.seeds)
         asked = Counter(self.web.urls())
@@ -102,7 +102,9 @@ class Run:
             assert self.web.min_gap(label) >= delay
 
 
-def test_a_worker_killed_three_times(start_crawl: StartCrawl, local_web: StartWeb, tmp_path: Path) -> None:
+def test_a_worker_killed_three_times_loses_no_page(
+    start_crawl: StartCrawl, local_web: StartWeb, tmp_path: Path
+) -> None:
     run = Run(start_crawl, local_web(*SITES), pages=100)
     leased = 0
     for pages in (8, 15, 15):
@@ -113,7 +115,9 @@ def test_a_worker_killed_three_times(start_crawl: StartCrawl, local_web: StartWe
     run.assert_polite()
 
 
-def test_the_engine_killed_with_the_worker_three_times(start_crawl: StartCrawl, local_web: StartWeb) -> None:
+def test_an_engine_killed_with_its_worker_three_times_loses_no_page(
+    start_crawl: StartCrawl, local_web: StartWeb
+) -> None:
     run = Run(start_crawl, local_web(*SITES), pages=100)
 
     def kill_both(crawl: Crawl) -> None:
@@ -126,8 +130,8 @@ def test_the_engine_killed_with_the_worker_three_times(start_crawl: StartCrawl, 
     run.assert_polite()
 
 
-def test_the_engine_killed_under_a_running_worker(start_crawl: StartCrawl, local_web: StartWeb) -> None:
-    # whoever meets an engine that was started again leaves all hosts alone for a fifth of a lease
+def test_a_worker_outlives_a_killed_engine(start_crawl: StartCrawl, local_web: StartWeb) -> None:
+    # after an engine restart, workers block all hosts for a fifth of a lease
     run = Run(start_crawl, local_web(*SITES), pages=100, FRONTIER_LEASE_SECONDS=10)
     crawl = run.start()
     for pages in (10, 30, 50):
@@ -139,8 +143,8 @@ def test_the_engine_killed_under_a_running_worker(start_crawl: StartCrawl, local
     assert "The engine is available again" in result.stderr
 
 
-def test_one_of_two_workers_killed(start_crawl: StartCrawl, local_web: StartWeb) -> None:
-    """The survivor takes over what the dead one held, when its leases have run out."""
+def test_a_worker_takes_over_the_hosts_of_a_killed_one(start_crawl: StartCrawl, local_web: StartWeb) -> None:
+    """The survivor gets the hosts once the leases of the killed worker have expired."""
     run = Run(start_crawl, local_web(*SITES), pages=80, FRONTIER_LEASE_SECONDS=3)
     victim, survivor = run.start(), run.start()
     until(lambda: len(run.web.hits) >= 20, victim)
@@ -149,10 +153,10 @@ def test_one_of_two_workers_killed(start_crawl: StartCrawl, local_web: StartWeb)
     run.assert_polite()
 
 
-def test_a_worker_that_slept_through_its_leases_asks_nobody(
+def test_a_worker_paused_beyond_its_leases_sends_no_request(
     start_crawl: StartCrawl, local_web: StartWeb
 ) -> None:
-    """Another worker has the hosts by then: what the sleeper holds is worth nothing."""
+    """Another worker holds the hosts by then, so the leases of the paused worker are void."""
     run = Run(start_crawl, local_web(*SITES), pages=110, FRONTIER_LEASE_SECONDS=2)
     sleeper, other = run.start(), run.start()
     until(lambda: len(run.web.hits) >= 20, sleeper)
@@ -164,10 +168,8 @@ def test_a_worker_that_slept_through_its_leases_asks_nobody(
     run.assert_polite()
 
 
-def test_a_request_that_was_held_up_until_its_lease_was_lost_is_not_sent(
-    start_crawl: StartCrawl, local_web: StartWeb
-) -> None:
-    """It waits for the name's address while its worker sleeps and another takes the host over."""
+def test_a_request_delayed_beyond_its_lease_is_not_sent(start_crawl: StartCrawl, local_web: StartWeb) -> None:
+    """The request waits for a DNS answer while its worker is paused and another takes over the host."""
     web = local_web("shop.example")
     web.put("shop.example", "/", "".join(f"<a href=/{n}>{n}</a>" for n in range(24)))
     web.put("shop.example", "*", lambda hit: Reply(hit.path))
@@ -212,7 +214,7 @@ def test_a_restart_keeps_crawl_delay_and_retry_after(start_crawl: StartCrawl, lo
     assert after.started - before.finished >= 5.0
 
 
-def test_ctrl_c_stops_in_good_order(start_crawl: StartCrawl, local_web: StartWeb) -> None:
+def test_ctrl_c_stops_gracefully_and_the_crawl_resumes(start_crawl: StartCrawl, local_web: StartWeb) -> None:
     run = Run(start_crawl, local_web(*SITES), pages=60)
     crawl = run.start_and_kill(20, Crawl.interrupt)
     result = crawl.wait(15)
@@ -223,15 +225,15 @@ def test_ctrl_c_stops_in_good_order(start_crawl: StartCrawl, local_web: StartWeb
     assert (summary["leased"], summary["finish_reason"]) == (0, "shutdown")
     assert summary["queued"] > 0
     stored = {row["url"] for row in result.rows()}
-    assert stored == set(run.web.urls()), "what was on its way was waited for"
+    assert stored == set(run.web.urls()), "requests in flight must be finished and stored"
     result = run.start().wait(30)
     assert "Resuming crawl 'broad'" in result.stderr
     run.assert_complete(result, leased=0)
     run.assert_polite()
 
 
-def test_ctrl_c_stops_all_workers_in_good_order(start_crawl: StartCrawl, local_web: StartWeb) -> None:
-    """It reaches the whole process group, as from a terminal."""
+def test_ctrl_c_stops_all_workers_gracefully(start_crawl: StartCrawl, local_web: StartWeb) -> None:
+    """The signal reaches the whole process group, as from a terminal."""
     run = Run(start_crawl, local_web(*SITES), pages=60)
     crawl = run.start(command=("workers", "2"))
     until(lambda: len(run.web.hits) >= 20, crawl)
@@ -247,8 +249,8 @@ def test_ctrl_c_stops_all_workers_in_good_order(start_crawl: StartCrawl, local_w
     run.assert_polite()
 
 
-def test_after_the_last_worker_the_engine_ends(start_crawl: StartCrawl, local_web: StartWeb) -> None:
-    """A killed worker leaves no process behind."""
+def test_the_engine_exits_after_the_last_worker(start_crawl: StartCrawl, local_web: StartWeb) -> None:
+    """The engine exits even when the worker was killed."""
     run = Run(start_crawl, local_web(SITES[0]), pages=60)
     crawl = run.start()
     until(lambda: len(run.web.hits) >= 5, crawl)
@@ -257,12 +259,12 @@ def test_after_the_last_worker_the_engine_ends(start_crawl: StartCrawl, local_we
         pid = client.info("server")["process_id"]
     crawl.kill()
     deadline = time.monotonic() + 10
-    while _lives(pid) and time.monotonic() < deadline:
+    while _is_running(pid) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert not _lives(pid)
+    assert not _is_running(pid)
 
 
-def _lives(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

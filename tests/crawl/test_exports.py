@@ -1,4 +1,4 @@
-"""What a crawl leaves for other programs: feeds, exports, and the example that asks DuckDB."""
+"""Results for other programs: feeds, exports, and the DuckDB example."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def crawled(
     return crawl([web.url(SITE)], FEEDS=json.dumps(feeds))
 
 
-def test_pages_in_feeds_and_in_exports(crawled: CrawlResult, tmp_path: Path) -> None:
+def test_feeds_and_exports_contain_the_pages(crawled: CrawlResult, tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "pages.jsonl").read_text().splitlines()]
     pages = {line["url"].rpartition("/")[2]: line for line in lines}
     assert set(pages) == {"", "old", "gone", "new"}
@@ -72,7 +72,7 @@ def test_pages_in_feeds_and_in_exports(crawled: CrawlResult, tmp_path: Path) -> 
     assert pages["gone"]["url"] in report
 
 
-def test_an_export_says_what_is_missing(tmp_path: Path) -> None:
+def test_an_export_without_a_database_or_crawl_is_refused(tmp_path: Path) -> None:
     data = ("-s", f"DATA_DIR={tmp_path}/nothing")
     assert "there is no" in HERE.scrapy("export", "-o", str(tmp_path / "export"), *data, code=1)
     assert not (tmp_path / "nothing").exists()

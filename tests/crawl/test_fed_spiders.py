@@ -1,4 +1,4 @@
-"""scrapy-redis's spiders, whose start URLs come from a list in Redis."""
+"""scrapy-redis spiders, which read their start URLs from a list in Redis."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Hanging(RedisSpider):
 """
 
 
-def test_start_urls_that_a_killed_worker_had_read_are_crawled_by_the_next(
+def test_start_urls_read_by_a_killed_worker_are_crawled_by_the_next(
     project: Project, local_web: StartWeb, start_crawl: Any, valkey: redis.Redis, redis_url: str
 ) -> None:
     project.add_spider("hanging", HANGING)

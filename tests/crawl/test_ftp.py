@@ -1,4 +1,4 @@
-"""A crawl of a real FTP server: files, folders, robots.txt, the archive, and what is refused."""
+"""Crawls of a real FTP server: files, folders, robots.txt, WARC records and refused requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LARGE = bytes(range(256)) * 2000
 
 
 def filled(folder: Path) -> Path:
-    """A folder to serve."""
+    """Fills a folder for the server; returns it."""
     root = folder / "served"
     (root / "pub" / "sub folder").mkdir(parents=True)
     (root / "private").mkdir()
@@ -86,7 +86,7 @@ def archived(data_dir: Path) -> dict[str, tuple[str, str, bytes]]:
     return found
 
 
-def test_links_lead_from_http_to_ftp_unless_it_is_off(
+def test_links_from_http_to_ftp_are_followed_unless_ftp_is_disabled(
     run_crawl: RunCrawl, local_web: StartWeb, tmp_path: Path
 ) -> None:
     web = local_web("127.0.1.1")
@@ -102,7 +102,7 @@ def test_links_lead_from_http_to_ftp_unless_it_is_off(
         assert result.summary["seen_urls"] == 1
 
 
-def test_an_address_that_nobody_named_is_refused(
+def test_a_linked_private_address_is_refused(
     run_crawl: RunCrawl, local_web: StartWeb, tmp_path: Path
 ) -> None:
     web = local_web("127.0.1.1")
@@ -113,7 +113,7 @@ def test_an_address_that_nobody_named_is_refused(
     assert "USER" not in (tmp_path / "commands").read_text()
 
 
-def test_names_are_taken_as_they_are(run_crawl: RunCrawl, tmp_path: Path) -> None:
+def test_unusual_file_names_are_crawled_unchanged(run_crawl: RunCrawl, tmp_path: Path) -> None:
     root = tmp_path / "served"
     folders = ("città", "ÆØÅ", "idą", "国内", " lead", "trail ", "a\u0085")
     for number, name in enumerate(folders):
@@ -129,7 +129,7 @@ def test_names_are_taken_as_they_are(run_crawl: RunCrawl, tmp_path: Path) -> Non
     assert {row["processing_error"] for row in rows} == {None}
 
 
-def test_a_refused_login_is_named(run_crawl: RunCrawl, tmp_path: Path) -> None:
+def test_a_refused_login_is_reported(run_crawl: RunCrawl, tmp_path: Path) -> None:
     with vsftpd(tmp_path, filled(tmp_path)) as port:
         url = f"ftp://127.0.0.1:{port}/hello.html"
         options = {
@@ -147,7 +147,7 @@ def test_a_refused_login_is_named(run_crawl: RunCrawl, tmp_path: Path) -> None:
     assert LOGIN_REFUSED in letters.stdout
 
 
-def test_a_listing_that_cannot_be_read_is_told(run_crawl: RunCrawl) -> None:
+def test_an_unreadable_listing_is_reported(run_crawl: RunCrawl) -> None:
     async def crawl() -> CrawlResult:
         answers = {
             "CWD": "550 no",
@@ -169,7 +169,9 @@ def test_a_listing_that_cannot_be_read_is_told(run_crawl: RunCrawl) -> None:
     assert folder["status"] == 404
 
 
-def test_a_path_that_cannot_be_sent_is_no_refused_address(run_crawl: RunCrawl, tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_sent_is_not_counted_as_a_refused_address(
+    run_crawl: RunCrawl, tmp_path: Path
+) -> None:
     with vsftpd(tmp_path, filled(tmp_path)) as port:
         result = run_crawl("broad", [f"ftp://127.0.0.1:{port}/a%0Db"], DOWNLOAD_DELAY=0)
     (row,) = result.rows()
@@ -177,7 +179,7 @@ def test_a_path_that_cannot_be_sent_is_no_refused_address(run_crawl: RunCrawl, t
     assert result.summary["addresses_refused"] == 0
 
 
-def test_seeds_of_other_schemes_are_refused_by_name(run_crawl: RunCrawl) -> None:
+def test_seeds_with_other_schemes_are_refused(run_crawl: RunCrawl) -> None:
     result = run_crawl("broad", ["file:///etc/passwd", "data:text/html,x"])
     assert "There is nothing to crawl" in result.stderr
     for seed in ("file:///etc/passwd", "data:text/html"):

@@ -1,4 +1,4 @@
-"""A crawl whose disk is full, or whose S3 server is gone until its budget is used up: it holds, and loses nothing."""
+"""A crawl pauses and loses no page while its disk or its upload spool is full."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Start = Callable[..., Crawl]
 
 
 def large_pages(web: LocalWeb) -> list[str]:
-    """Sites of pages of 20 kB each that cannot be compressed; returns all URLs, the first pages first."""
+    """Publishes incompressible pages of 20 kB; returns all URLs, home pages first."""
     dice = random.Random(5)
     html = {"Content-Type": "text/html"}
     for site in SITES:
@@ -44,7 +44,7 @@ def large_pages(web: LocalWeb) -> list[str]:
 
 
 def start(start_crawl: Start, seeds: list[str], **options: Any) -> Crawl:
-    """A crawl in which every failed attempt is the last."""
+    """Starts a crawl without retries: FRONTIER_MAX_ATTEMPTS is 1."""
     return start_crawl(
         "broad",
         seeds,
@@ -56,13 +56,13 @@ def start(start_crawl: Start, seeds: list[str], **options: Any) -> Crawl:
     )
 
 
-def holds(crawl: Crawl) -> bool:
+def is_holding(crawl: Crawl) -> bool:
     return " holding: " in crawl.stderr.replace("\n", " ") and ": holding, nothing is lost" in crawl.stderr
 
 
-def rests(web: LocalWeb, crawl: Crawl) -> None:
-    """Nothing more is asked for, once what was on its way has come."""
-    until(lambda: holds(crawl), crawl)
+def wait_until_idle(web: LocalWeb, crawl: Crawl) -> None:
+    """Waits until the crawl holds and requests in flight are done, so that no more requests arrive."""
+    until(lambda: is_holding(crawl), crawl)
     seen = [-1, len(web.hits)]
 
     def same() -> bool:
@@ -74,22 +74,24 @@ def rests(web: LocalWeb, crawl: Crawl) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of two megabytes; only root may make one."""
+    """A file system of one megabyte; mounting it needs root."""
     folder = tmp_path / "disk"
     folder.mkdir()
     words = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
     if sys.platform != "linux" or subprocess.run(words, capture_output=True).returncode:
-        pytest.skip("a small file system cannot be mounted here: that takes root on Linux")
+        pytest.skip("mounting a small file system needs root on Linux")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_a_full_disk(start_crawl: Start, local_web: StartWeb, tmp_path: Path, small_disk: Path) -> None:
-    """The archive and the database are on it; the last byte is taken, and what fails is no page."""
+def test_a_full_disk_pauses_the_crawl_and_loses_no_page(
+    start_crawl: Start, local_web: StartWeb, tmp_path: Path, small_disk: Path
+) -> None:
+    """The archive and the database are on the full disk; pages that cannot be stored are not failures."""
     web = local_web(*SITES)
     urls = large_pages(web)
     data = tmp_path / "data"
-    # made before, so that the database has pages to write into: SQLite maps a file of its own into memory
+    # a file that fills the disk only once SQLite has allocated and mapped its own files
     ballast = small_disk / "ballast"
     crawl = start(
         start_crawl,
@@ -101,7 +103,7 @@ def test_a_full_disk(start_crawl: Start, local_web: StartWeb, tmp_path: Path, sm
     until(lambda: (small_disk / "pages.db").exists() and len(web.hits) > 20, crawl)
     free = os.statvfs(small_disk)
     ballast.write_bytes(b"x" * max(0, free.f_bavail * free.f_frsize - 300_000))
-    rests(web, crawl)
+    wait_until_idle(web, crawl)
     assert "No space left on device" in crawl.stderr or "database or disk is full" in crawl.stderr
     subprocess.run(["mount", "-o", "remount,size=20m", str(small_disk)], check=True)
     result = crawl.wait(60)
@@ -111,14 +113,14 @@ def test_a_full_disk(start_crawl: Start, local_web: StartWeb, tmp_path: Path, sm
     archive.check(data)
     kept = Counter(url for url in archive.records(data, "response") if "robots" not in url)
     kept += Counter(url for url in archive.records(data, "revisit") if "robots" not in url)
-    assert kept == Counter(urls), "each page once"
+    assert kept == Counter(urls), "each page must be archived once"
     assert "Traceback" not in result.stderr
 
 
-def test_no_room_for_a_large_body(
+def test_a_large_body_that_cannot_be_spooled_is_fetched_again(
     start_crawl: Start, local_web: StartWeb, tmp_path: Path, small_disk: Path
 ) -> None:
-    """It is in a file from the socket on; what could not be kept is fetched again, and is no failure of anybody."""
+    """A large body is spooled to a file; a full disk counts neither as a failure nor as an attempt."""
     web = local_web(SITES[0])
     web.put(SITES[0], "/", Reply(random.Random(3).randbytes(400_000), headers={"Content-Type": "image/x"}))
     (tmp_path / "data").mkdir()
@@ -135,11 +137,13 @@ def test_no_room_for_a_large_body(
     assert result.summary["failed"] == result.summary["retried"] == 0
 
 
-def test_too_little_left_on_the_disk(start_crawl: Start, local_web: StartWeb, tmp_path: Path) -> None:
+def test_a_crawl_pauses_below_store_min_free_bytes(
+    start_crawl: Start, local_web: StartWeb, tmp_path: Path
+) -> None:
     web = local_web(SITES[0])
     web.put(SITES[0], "/", "<p>hello")
     crawl = start(start_crawl, [web.url(SITES[0])], STORE_MIN_FREE_BYTES=1 << 60)
-    until(lambda: holds(crawl), crawl)
+    until(lambda: is_holding(crawl), crawl)
     words = [sys.executable, "-m", "scrapy", "frontier", "--json", "-s", f"DATA_DIR={tmp_path / 'data'}"]
     shown = subprocess.run(words, cwd=CHECKOUT, capture_output=True, timeout=30, check=True)
     (reason,) = json.loads(shown.stdout)["holding"].values()
@@ -152,7 +156,7 @@ def test_too_little_left_on_the_disk(start_crawl: Start, local_web: StartWeb, tm
 
 @pytest.mark.slow
 @pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")
-def test_s3_is_killed_until_the_budget_is_used_up(
+def test_a_crawl_pauses_when_an_s3_outage_fills_the_spool(
     start_crawl: Start, local_web: StartWeb, tmp_path: Path
 ) -> None:
     web = local_web(*SITES)
@@ -170,19 +174,19 @@ def test_s3_is_killed_until_the_budget_is_used_up(
         )
         until(lambda: len(web.hits) > 10, crawl)
         server.kill()
-        rests(web, crawl)
+        wait_until_idle(web, crawl)
         spool = tmp_path / "data" / "spool" / "pages" / "crawl"
         assert budget <= occupied(spool) < budget + 100_000
         assert "STORE_SPOOL_MAX_BYTES is reached" in crawl.stderr
         server.start()
         result = crawl.wait(60)
         assert (result.summary["finish_reason"], result.summary["dead_letters"]) == ("finished", 0)
-        assert not [name for name in files(spool) if ".warc" in name], "all of it is in S3"
+        assert not [name for name in files(spool) if ".warc" in name], "WARC files are left in the spool"
         keys = [entry["Key"] for entry in server.client.list_objects_v2(Bucket="pages")["Contents"]]
         objects = {key: server.client.get_object(Bucket="pages", Key=key)["Body"].read() for key in keys}
         rows = result.rows()
         places = [(row["url"], row["warc_file"]) for row in rows if row["url"] in urls]
-        assert all(f"crawl/{file}" in objects for _, file in places), "a row's place holds after the upload"
+        assert all(f"crawl/{file}" in objects for _, file in places), "a row's WARC file is not in S3"
         assert Counter(url for url, _ in places) == Counter(urls)
         kept = Counter(
             record.rec_headers["WARC-Target-URI"]
@@ -191,7 +195,7 @@ def test_s3_is_killed_until_the_budget_is_used_up(
             for record in ArchiveIterator(io.BytesIO(data))
             if record.rec_type in ("response", "revisit")
         )
-        assert {url: kept[url] for url in urls} == dict.fromkeys(urls, 1), "each page once"
+        assert {url: kept[url] for url in urls} == dict.fromkeys(urls, 1), "each page must be archived once"
         assert all(row["fetches"] == 1 for row in rows)
         words = [
             sys.executable,

@@ -1,4 +1,4 @@
-"""The languages of documents in a crawl: what they declare, what the server does, and what their text tells."""
+"""The language of documents: declared by the document or the server, or detected in its text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies that are too large for memory: a crawl of them, its memory, what it leaves, and what it cuts off."""
+"""Bodies that are too large for memory: the worker's memory, the spool, the archive, and truncation."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ StartWeb = Callable[..., LocalWeb]
 
 
 def blocks(megabytes: int) -> Iterator[bytes]:
-    """Megabytes that are not alike and do not compress."""
+    """Yields distinct, incompressible blocks of one MiB."""
     for number in range(megabytes):
         yield b"%08d" % number + BLOCK[8:]
 
 
 @contextmanager
 def video(megabytes: int, stop_after: int | None = None, *, chunked: bool = False) -> Iterator[str]:
-    """A server of one video, made up while it is sent; after `stop_after` megabytes it waits for ever.
+    """Serves one generated video; yields its URL. After `stop_after` megabytes the server stalls.
 
-    `chunked`: it does not say how long it is.
+    `chunked`: send the body in chunks, without a Content-Length.
     """
     listener = socket.create_server(("127.0.0.1", 0))
     go_on = threading.Event()
@@ -80,13 +80,13 @@ def video(megabytes: int, stop_after: int | None = None, *, chunked: bool = Fals
 
 
 def worker_memory(crawl: Crawl, name: str = "VmHWM") -> int:
-    """Of the worker process alone, its engine is another; in KiB."""
+    """Returns the memory of the worker process without its engine, in KiB."""
     status = Path(f"/proc/{crawl.process.pid}/status").read_text()
     return int(status.partition(f"{name}:")[2].split()[0])
 
 
-def spooled(crawl: Crawl) -> list[int]:
-    """Sizes of the files without name that the worker has open."""
+def spool_sizes(crawl: Crawl) -> list[int]:
+    """Returns the sizes of the unnamed spool files that the worker has open."""
     folder, sizes = str(crawl.data_dir / "spool"), []
     for link in Path(f"/proc/{crawl.process.pid}/fd").iterdir():
         try:
@@ -97,8 +97,8 @@ def spooled(crawl: Crawl) -> list[int]:
     return sizes
 
 
-def watched(crawl: Crawl) -> int:
-    """The most memory that the worker had until its end, in KiB."""
+def peak_memory(crawl: Crawl) -> int:
+    """Waits for the worker to exit; returns its peak memory in KiB."""
     most = 0
     while crawl.process.poll() is None:
         try:
@@ -122,38 +122,38 @@ def sha1(chunks: Iterator[bytes]) -> str:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("chunked", [False, True], ids=["plain", "chunked"])
-def test_a_video_costs_the_worker_no_memory(
+def test_a_large_video_does_not_increase_the_workers_memory(
     chunked: bool, start_crawl: StartCrawl, request: pytest.FixtureRequest
 ) -> None:
-    """With all pipelines: it is in the archive as it was sent, and MediaInfo was asked about it."""
+    """With all pipelines, the video is archived byte for byte and read by MediaInfo."""
     megabytes = request.config.getoption("--video-megabytes") // (4 if chunked else 1)
     with video(megabytes, chunked=chunked) as large:
         options: dict[str, Any] = {"DOCUMENT_MAXSIZE": '{"*/*": 0}', "DOWNLOAD_MAXSIZE": 0}
         crawl = start_crawl("broad", [large], DOWNLOAD_TIMEOUT=200, **options)
-        until(lambda: bool(spooled(crawl)), crawl)
+        until(lambda: bool(spool_sizes(crawl)), crawl)
         before = worker_memory(crawl)
-        most = watched(crawl)
+        most = peak_memory(crawl)
         result = crawl.wait(280)
     print(f"{megabytes} MiB took {(most - before) >> 10} MiB of memory on top of {before >> 10}")
     assert before < most < before + 50_000
     row = next(row for row in result.rows() if row["url"] == large)
     assert (row["length"], row["error"], row["mime_type"]) == (megabytes << 20, None, "video/mp4")
     assert row["digest"] == sha1(blocks(megabytes))
-    # digests of block and payload, and the end of the record, by warcio
+    # warcio checks the block and payload digests and the end of the record
     check(result.data_dir)
-    shutil.rmtree(result.data_dir)  # pytest would keep it
+    shutil.rmtree(result.data_dir)  # pytest would keep the large files
 
 
 def test_a_killed_worker_leaves_no_spool(start_crawl: StartCrawl) -> None:
     with video(20, stop_after=10) as url:
         crawl = start_crawl("broad", [url], DOWNLOAD_TIMEOUT=60)
-        until(lambda: sum(spooled(crawl)) > 5 << 20, crawl)
+        until(lambda: sum(spool_sizes(crawl)) > 5 << 20, crawl)
         crawl.kill()
-    # nor has anything to be cleaned up at the next start
+    # the next start has nothing to clean up
     assert not [path for path in (crawl.data_dir / "spool").rglob("*") if path.is_file()]
 
 
-def test_what_is_too_long_for_its_type_is_cut_off(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+def test_bodies_over_the_limit_of_their_type_are_truncated(local_web: StartWeb, run_crawl: RunCrawl) -> None:
     web = local_web(SITE)
     paths = ["/page", "/picture", "/unknown", "/zipped", "/fits"]
     page = b"<title>long</title>" + b"<p>words and words" * 10_000
@@ -181,14 +181,16 @@ def test_what_is_too_long_for_its_type_is_cut_off(local_web: StartWeb, run_crawl
     assert rows["/unknown"]["mime_type"] == "image/png"
     assert result.summary["truncated"] == 4
     assert record_at(result.data_dir, rows["/page"]).body == page[:10_000]
-    # what was sent is archived whole, though not all of it was unfolded
+    # the compressed body is archived in full, although its text is truncated
     assert record_at(result.data_dir, rows["/zipped"]).body == page + b"!"
-    assert marked(result.data_dir) == {web.url(SITE, path) for path in ("/page", "/picture", "/unknown")}
+    assert truncated_urls(result.data_dir) == {
+        web.url(SITE, path) for path in ("/page", "/picture", "/unknown")
+    }
     check(result.data_dir)
 
 
-def marked(data_dir: Path) -> set[str]:
-    """URLs of the records with WARC-Truncated."""
+def truncated_urls(data_dir: Path) -> set[str]:
+    """Returns the URLs of the records with `WARC-Truncated: length`."""
     found = set()
     for path in (data_dir / "warc").glob("*.warc.gz"):
         with path.open("rb") as file:
@@ -199,7 +201,7 @@ def marked(data_dir: Path) -> set[str]:
     return found
 
 
-def test_a_zipped_page_that_is_not_whole_is_marked(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+def test_an_incompletely_decompressed_page_is_marked(local_web: StartWeb, run_crawl: RunCrawl) -> None:
     web = local_web(SITE)
     coded = {"Content-Type": "text/html", "Content-Encoding": "gzip"}
     text = b"".join(b"<p>%d" % number for number in range(20_000))
@@ -215,16 +217,16 @@ def test_a_zipped_page_that_is_not_whole_is_marked(local_web: StartWeb, run_craw
     for row in large:
         assert (row["truncated"], row["length"]) == ("length", 50_000)
         assert row["error"] == "the body was cut off at the limit of its type"
-    assert sorted(row["duplicate_kind"] or "" for row in large) == ["", "exact"], "the same was sent"
+    assert sorted(row["duplicate_kind"] or "" for row in large) == ["", "exact"], "both payloads are equal"
     for row in broken_ones:
         assert (row["title"], row["truncated"], row["duplicate_kind"]) == ("broken", "coding", None)
         assert row["error"] == "the body ends before its Content-Encoding does"
         assert web.paths(SITE).count(row["url"].removeprefix(web.host(SITE))) == 1
-    assert not marked(result.data_dir)
+    assert not truncated_urls(result.data_dir)
     check(result.data_dir)
 
 
-def test_a_large_zipped_page_is_read_as_any_other(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+def test_a_large_compressed_page_is_parsed(local_web: StartWeb, run_crawl: RunCrawl) -> None:
     web = local_web(SITE)
     rows_of_text = b"".join(
         b"<p>%d %s" % (n, hashlib.md5(b"%d" % n).hexdigest().encode()) for n in range(30_000)

@@ -1,4 +1,4 @@
-"""`scrapy crawl linkcheck` on a local web with links of every kind."""
+"""`scrapy crawl linkcheck` on a local web with all kinds of links."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def report(path: Path) -> dict[str, dict[str, Any]]:
     return {one["url"] + ("#" + one["anchor"] if "anchor" in one else ""): one for one in found}
 
 
-def test_every_kind_of_link(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+def test_every_kind_of_broken_link_is_reported(local_web: StartWeb, run_crawl: RunCrawl) -> None:
     web = local_web(SITE, OTHER)
     other = web.host(OTHER)
     web.put(
@@ -93,7 +93,7 @@ def test_every_kind_of_link(local_web: StartWeb, run_crawl: RunCrawl) -> None:
     assert "1 redirect" in result.stdout.splitlines()[-1]
 
 
-def test_whatever_a_page_loads_and_places_as_browsers_find_them(
+def test_loaded_resources_and_fragments_are_checked_as_in_browsers(
     local_web: StartWeb, run_crawl: RunCrawl
 ) -> None:
     web = local_web(SITE)
@@ -128,9 +128,7 @@ def test_whatever_a_page_loads_and_places_as_browsers_find_them(
     assert not {"/form", "/template"} & {request.path for request in web.log(SITE)}
 
 
-def test_what_was_never_asked_because_its_host_was_given_up_is_broken(
-    local_web: StartWeb, run_crawl: RunCrawl
-) -> None:
+def test_urls_of_an_abandoned_host_are_reported_as_broken(local_web: StartWeb, run_crawl: RunCrawl) -> None:
     web = local_web(SITE)
     dead = "http://127.0.1.3:1"
     web.put(SITE, "/", "".join(f"<a href={dead}/{i}>x</a>" for i in range(6)) + "<a href=/way>y</a>")
@@ -144,7 +142,9 @@ def test_what_was_never_asked_because_its_host_was_given_up_is_broken(
     assert found[web.url(SITE, "/way")]["target"] == f"{dead}/way"
 
 
-def test_pages_that_are_not_archived_or_not_whole(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+def test_links_of_unarchived_and_truncated_pages_are_checked(
+    local_web: StartWeb, run_crawl: RunCrawl
+) -> None:
     web = local_web(SITE, OTHER)
     robots = '<meta name=robots content="{}"><a href=/no-{}>x</a>'
     words = " ".join(f"word{number}" for number in range(400))
@@ -179,7 +179,7 @@ def test_pages_that_are_not_archived_or_not_whole(local_web: StartWeb, run_crawl
     assert found[f"{site}/way"]["target"] == f"{site}/no-6"
 
 
-def test_without_its_archive_there_is_no_report(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+def test_a_damaged_archive_prevents_the_report(local_web: StartWeb, run_crawl: RunCrawl) -> None:
     web = local_web(SITE)
     web.put(SITE, "/", "<a href=/missing>x</a>")
     result = run_crawl("linkcheck", [web.url(SITE)], arguments={"scope": "host"}, **OPTIONS)
@@ -195,7 +195,7 @@ def test_without_its_archive_there_is_no_report(local_web: StartWeb, run_crawl: 
     assert not (result.data_dir / "linkcheck.jsonl").exists()
 
 
-def test_a_site_without_fault_and_links_that_are_not_ours(
+def test_external_links_are_not_checked_on_request(
     local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
 ) -> None:
     web = local_web(SITE, OTHER)
@@ -209,9 +209,7 @@ def test_a_site_without_fault_and_links_that_are_not_ours(
     assert result.stdout.splitlines()[-1] == "Links: 1 redirect, 1 unchecked."
 
 
-def test_a_site_that_is_down_and_a_report_that_cannot_be_written_fail(
-    run_crawl: RunCrawl, tmp_path: Path
-) -> None:
+def test_an_unreachable_site_and_an_unwritable_report_fail(run_crawl: RunCrawl, tmp_path: Path) -> None:
     arguments = {"report": tmp_path / "no" / "report.jsonl"}
     options = {**OPTIONS, "FRONTIER_MAX_ATTEMPTS": 1}
     result = run_crawl("linkcheck", ["http://127.0.1.3:1/"], arguments=arguments, **options)
@@ -221,7 +219,7 @@ def test_a_site_that_is_down_and_a_report_that_cannot_be_written_fail(
     assert (result.returncode, result.stdout.splitlines()[-1]) == (3, "Links: 1 failed.")
 
 
-def test_what_is_printed_moves_no_cursor() -> None:
+def test_control_characters_are_escaped_in_the_output() -> None:
     told = table(
         [Problem("http://a/", "failed", error="said \x1b[2J\n\x9b1m", referrers=["http://b/"], links=1)]
     )

@@ -1,4 +1,4 @@
-"""A crawl that is listened to while it goes on."""
+"""Consumer groups read the stream of pages while a crawl runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SITES = tuple(f"127.0.1.{n}" for n in range(1, 5))
 HERE = Project(CHECKOUT)
 
 
-def test_two_groups_hear_of_every_page_of_a_crawl_whose_worker_is_killed(
+def test_two_groups_receive_every_page_of_a_crawl_with_a_killed_worker(
     start_crawl: Callable[..., Crawl],
     local_web: Callable[..., LocalWeb],
     redis_url: str,
@@ -28,7 +28,7 @@ def test_two_groups_hear_of_every_page_of_a_crawl_whose_worker_is_killed(
     web = local_web(*SITES)
     graph = generated_web(3, web, pages=50)
     seeds = [web.url(site) for site in SITES]
-    # what would move the cursor of a terminal
+    # a control character that would move the cursor of a terminal
     title = "<meta charset=utf-8><title>\x9b2J</title>"
     web.put(SITES[0], "/", f"{title}{web.sites[SITES[0]]['/']}")
     engine = ("-s", f"REDIS_URL={redis_url}")
@@ -40,7 +40,7 @@ def test_two_groups_hear_of_every_page_of_a_crawl_whose_worker_is_killed(
     crawl = start()
     until(lambda: valkey.xlen("wc:{c:broad}:pages") >= 15, crawl)
     crawl.kill()
-    # a reader stops in the midst, another one of its group goes on at once
+    # one reader stops halfway; another reader of its group continues
     lines = HERE.scrapy("listen", "--group", "index", "--reader", "1", "--count", "10", *engine).splitlines()
     assert len(lines) == 10
     result = start().wait(60)
@@ -67,7 +67,7 @@ def test_two_groups_hear_of_every_page_of_a_crawl_whose_worker_is_killed(
     assert set(last) == {web.host(site) for site in SITES}
 
 
-def test_a_reader_is_told_how_many_pages_its_group_missed(
+def test_the_number_of_pages_that_a_group_missed_is_reported(
     start_crawl: Callable[..., Crawl], local_web: Callable[..., LocalWeb], redis_url: str, valkey: Redis
 ) -> None:
     web = local_web(SITES[0])
@@ -75,7 +75,7 @@ def test_a_reader_is_told_how_many_pages_its_group_missed(
     start_crawl("broad", seeds, REDIS_URL=redis_url, DOWNLOAD_DELAY=0, LISTENERS_MAXLEN=1_000).wait(60)
     stream = "wc:{c:broad}:pages"
     valkey.xgroup_create(stream, "late", id="0")
-    # some were read, and not done with
+    # some pages were read but not acknowledged
     valkey.xreadgroup("late", "1", {stream: ">"}, count=7)
     valkey.xtrim(stream, maxlen=5, approximate=False)
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""A crawl whose queues are longer than the engine may keep."""
+"""A crawl whose queues exceed the limit of the engine and are spilled to segments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.web import LocalWeb
 SITE = "127.0.1.1"
 
 
-def test_a_killed_crawl_goes_on_with_what_is_in_its_folder(
+def test_a_killed_crawl_continues_with_its_spilled_queue(
     start_crawl: Callable[..., Crawl], local_web: Callable[..., LocalWeb], tmp_path: Path
 ) -> None:
     web = local_web(SITE)
@@ -28,10 +28,10 @@ def test_a_killed_crawl_goes_on_with_what_is_in_its_folder(
     folder = tmp_path / "data" / "frontier"
     until(lambda: len(web.hits) >= 20 and bool(list(folder.glob("broad-*/*/*"))), first)
     first.kill()
-    assert len(web.hits) < 100, "the rest of the queue is in the folder"
+    assert len(web.hits) < 100, "the crawl ended before the kill"
     result = start().wait()
     assert result.returncode == 0, result.stderr
     assert result.summary["finish_reason"] == "finished"
     assert [result.summary[name] for name in ("queued", "spilled", "lost_segments")] == [0, 0, 0]
     fetched = [path for path in web.paths(SITE) if path in paths]
-    assert list(dict.fromkeys(fetched)) == paths, "in the order of the links"
+    assert list(dict.fromkeys(fetched)) == paths, "the pages must be fetched in the order of the links"

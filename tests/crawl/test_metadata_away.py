@@ -1,4 +1,4 @@
-"""A crawl whose metadata database is away for a while, or refuses a row."""
+"""A crawl whose metadata database is unavailable for a while or rejects rows."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def seeds(web: LocalWeb) -> list[str]:
 
 
 def fetches(database: str, urls: set[str]) -> list[int]:
-    """How often each of these pages, which are all there are, was stored."""
+    """Returns how often each page was stored; asserts that exactly `urls` are stored."""
     with Metadata(database) as metadata:
         rows = list(metadata.scan())
     assert {row["url"] for row in rows} == urls
@@ -66,7 +66,7 @@ def fetches(database: str, urls: set[str]) -> list[int]:
     return [row["fetches"] for row in rows]
 
 
-def test_pages_wait_for_a_database_that_is_away_and_none_is_lost_or_stored_twice(
+def test_pages_wait_for_an_unavailable_database_and_are_stored_once(
     start: Callable[..., Crawl], local_web: Callable[..., LocalWeb], postgres: PostgresServer, database: str
 ) -> None:
     web = local_web(*SITES)
@@ -90,12 +90,12 @@ def test_pages_wait_for_a_database_that_is_away_and_none_is_lost_or_stored_twice
         postgres.start()
     result = start("impatient", IMPATIENT, web).wait(60)
     assert (result.summary["finish_reason"], result.summary["dead_letters"]) == ("finished", 0)
-    # what was given up when the crawl was stopped was fetched again, but not stored before
+    # pages abandoned at the interrupt are fetched again, but were not stored before
     assert set(fetches(database, pages)) == {1}
     assert "Traceback" not in crawl.stderr + result.stderr
 
 
-def test_a_database_that_refuses_every_row_makes_no_dead_letters(
+def test_a_database_that_rejects_every_row_causes_no_dead_letters(
     start: Callable[..., Crawl], local_web: Callable[..., LocalWeb], postgres: PostgresServer, database: str
 ) -> None:
     web = local_web(*SITES)
@@ -113,7 +113,7 @@ def test_a_database_that_refuses_every_row_makes_no_dead_letters(
 
 
 @pytest.mark.parametrize("limit", [0, 2_685])
-def test_urls_that_are_too_long_for_the_database_are_refused_before_anything_starts(
+def test_a_urllength_limit_beyond_the_databases_maximum_is_refused_at_start(
     start_crawl: Callable[..., Crawl], limit: int
 ) -> None:
     uri = "postgresql+psycopg://nobody@127.0.0.1:9/none"
@@ -129,7 +129,7 @@ import webcrawl.worker.backpressure
 from spiders.broad import BroadSpider
 from webcrawl.stores import answering, database
 
-# half a minute would be long for a test
+# the default of half a minute is too long for a test
 webcrawl.worker.backpressure.SHUTDOWN_SECONDS = 0.5
 answering.ANSWER_SECONDS = 1.0
 database.CONNECT_SECONDS = 2
@@ -140,7 +140,7 @@ class Hurried(BroadSpider):
 """
 
 
-def test_pages_wait_for_a_database_that_hangs_and_a_crawl_ends_all_the_same(
+def test_pages_wait_for_a_hanging_database_and_the_crawl_can_be_stopped(
     start: Callable[..., Crawl], local_web: Callable[..., LocalWeb], postgres: PostgresServer, database: str
 ) -> None:
     web = local_web(*SITES)
@@ -151,7 +151,7 @@ def test_pages_wait_for_a_database_that_hangs_and_a_crawl_ends_all_the_same(
     try:
         until(lambda: "The stores accept nothing more" in crawl.stderr, crawl)
         assert "no answer for 1 seconds" in crawl.stderr or "timeout expired" in crawl.stderr
-        time.sleep(2.5)  # longer than a lease: its heart goes on
+        time.sleep(2.5)  # longer than a lease, which heartbeats must renew
         held = len(web.hits)
         time.sleep(1)
         assert len(web.hits) == held
@@ -168,7 +168,7 @@ def test_pages_wait_for_a_database_that_hangs_and_a_crawl_ends_all_the_same(
         postgres.go_on()
     result = start("hurried", HURRIED, web).wait(60)
     assert (result.summary["finish_reason"], result.summary["dead_letters"]) == ("finished", 0)
-    # what was given up when the crawl was stopped was fetched again; a commit may have come through before
+    # pages abandoned at the interrupt are fetched again; some may already have been committed
     assert sum(count > 1 for count in fetches(database, pages)) <= 10
     assert "Traceback" not in crawl.stderr + result.stderr
 
@@ -188,7 +188,7 @@ class Refusing(BroadSpider):
 """
 
 
-def test_a_row_that_is_refused_fails_its_own_page_alone(
+def test_a_rejected_row_fails_only_its_own_page(
     start_crawl: Callable[..., Crawl], project: Project, local_web: Callable[..., LocalWeb]
 ) -> None:
     site = SITES[0]

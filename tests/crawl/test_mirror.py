@@ -1,4 +1,4 @@
-"""`scrapy crawl mirror`: the copy is whole without the site."""
+"""`scrapy crawl mirror`: the copy is complete without the original site."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PNG = Reply(b"\x89PNG\r\n\x1a\n0123456789", headers={"Content-Type": "image/png"
 
 
 def linked(file: Path) -> list[Path]:
-    """The files that a page of the mirror leads to or loads; those of the site are left out."""
+    """Returns the local files that a page of the mirror links to or loads."""
     tree = LexborHTMLParser(file.read_text(encoding="utf-8-sig"))
     addresses = [
         node.attributes.get("href") or node.attributes.get("src") for node in tree.css("[href],[src]")
@@ -25,7 +25,7 @@ def linked(file: Path) -> list[Path]:
     return [Path(unquote(urlsplit(url).path)) for url in urls if url.startswith("file:")]
 
 
-def test_a_site_can_be_browsed_without_it(
+def test_a_mirror_can_be_browsed_without_the_site(
     local_web: Callable[..., LocalWeb], run_crawl: Callable[..., CrawlResult], tmp_path: Path
 ) -> None:
     web = local_web(SITE, OTHER)
@@ -73,7 +73,7 @@ def test_a_site_can_be_browsed_without_it(
     pages = list(folder.rglob("*.html"))
     assert all(target.exists() for page in pages for target in linked(page))
     home = (here / "index.html").read_text(encoding="utf-8-sig")
-    assert home.count('href="docs/index.html"') == 2  # of the redirect too
+    assert home.count('href="docs/index.html"') == 2  # including the link to the redirect
     for absolute in (f"{other}/page", web.url(SITE, "/secret"), web.url(SITE, "/gone")):
         assert f'href="{absolute}"' in home
     assert f"url(../../{there.name}/j.png)" in (here / "css" / "s.css").read_text()

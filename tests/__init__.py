@@ -1,1 +1,1 @@
-"""Tests on real servers; `tests.web` is the web that they crawl."""
+"""Tests that run against real servers; `tests.web` serves the pages they crawl."""

@@ -1,4 +1,4 @@
-"""A real Valkey Cluster on loopback: its processes, its slots, and what operators and accidents do to them."""
+"""A real Valkey Cluster on loopback, with methods that move its slots and kill or restart its nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NODE_TIMEOUT_MS = 1000
 
 
 class Node:
-    """One valkey-server of a cluster; it keeps its port and its place in the cluster when it is started again."""
+    """One valkey-server of a cluster; it keeps its port and its cluster identity across restarts."""
 
     def __init__(self, folder: Path) -> None:
         self.port, self._bus = free_ports(2)
@@ -41,7 +41,7 @@ class Node:
         self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def kill(self) -> None:
-        """kill -9."""
+        """Kill the server with SIGKILL."""
         self.process.kill()
         self.process.wait(10)
 
@@ -62,7 +62,7 @@ class Node:
 
 
 class LocalCluster:
-    """Primaries that share the slots evenly, each with as many replicas. Use as a context."""
+    """A cluster of primaries that share the slots evenly, each with `replicas` replicas. Use as a context manager."""
 
     def __init__(self, primaries: int = 3, replicas: int = 1) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="cluster"))
@@ -101,7 +101,7 @@ class LocalCluster:
 
     @property
     def url(self) -> str:
-        """Names one of the nodes that live."""
+        """The URL of a running primary."""
         return f"redis://127.0.0.1:{self.primaries[0].port}"
 
     @property
@@ -111,12 +111,12 @@ class LocalCluster:
     def owner(self, key: str) -> Node:
         """The primary of a key's slot."""
         slot, found = key_slot(key.encode()), list[Node]()
-        # while it moves, there may be none for a moment
+        # a slot that is moving may have no owner for a moment
         until(lambda: found.extend(node for node in self.primaries if slot in _slots_of(node)) or found)
         return found[0]
 
     def settle(self, replicas: int = 1) -> None:
-        """Wait until all slots are served, everybody knows it, and each primary has its replicas again."""
+        """Wait until all slots are served, all nodes agree on it, and each primary has its replicas again."""
 
         def settled() -> bool:
             states = [node.cluster("INFO") for node in self.nodes]
@@ -128,26 +128,26 @@ class LocalCluster:
         until(settled)
 
     def revive(self) -> None:
-        """Start what has died."""
+        """Restart the nodes that died."""
         for node in self.nodes:
             if node.process.poll() is not None:
                 node.start()
 
     def flush(self) -> None:
-        """Forget all keys and scripts, and what a test has set."""
+        """Delete all keys and scripts, and reset the configuration that tests change."""
         for node in self.primaries:
             node.client.config_set("min-replicas-to-write", 0)
             node.client.flushall()
             node.client.script_flush()
 
     def move(self, key: str, to: Node) -> None:
-        """Move a key's slot to another primary in the way of Valkey 9, all at once."""
+        """Move a key's slot to another primary atomically, as Valkey 9 does."""
         slot, source = key_slot(key.encode()), self.owner(key)
         source.cluster("MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", to.id)
         until(lambda: self.owner(key) is to)
 
     def move_by_keys(self, key: str, to: Node, pause: Callable[[], None] = lambda: None) -> None:
-        """Move a key's slot in the way of Redis and older Valkeys, key by key; `pause` is called between two."""
+        """Move a key's slot key by key, as Redis and older Valkeys do; calls `pause` after each batch of keys."""
         slot, source = key_slot(key.encode()), self.owner(key)
         to.cluster("SETSLOT", slot, "IMPORTING", source.id)
         source.cluster("SETSLOT", slot, "MIGRATING", to.id)
@@ -163,7 +163,7 @@ class LocalCluster:
         )
 
     def takes_over(self, replica: Node) -> None:
-        """Wait until a replica serves the slots of its dead primary, and everybody knows it."""
+        """Wait until a replica serves the slots of its dead primary and all nodes agree on it."""
         until(lambda: _slots_of(replica))
         until(lambda: all(node.cluster("INFO")["cluster_state"] == "ok" for node in self.primaries))
 
@@ -178,11 +178,11 @@ def _slots_of(node: Node) -> set[int]:
 
 
 def until(condition: Callable[[], Any], seconds: float = 20.0) -> None:
-    """Wait for a condition, taking a refusal for a no."""
+    """Wait for a condition; a Redis error counts as false."""
     deadline = time.monotonic() + seconds
     while True:
         with suppress(RedisError, OSError):
             if condition():
                 return
-        assert time.monotonic() < deadline, "the cluster did not come to it in time"
+        assert time.monotonic() < deadline, "the cluster did not reach the expected state in time"
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""What tests stand on: a real Valkey, a local web, and crawls as processes of their own. Everything is bounded."""
+"""Shared fixtures: a real Valkey and PostgreSQL, local webs, and crawls as processes. Every wait has a timeout."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.crawls import Crawl, CrawlResult
 from tests.postgres import PostgresServer, postgres_folder
 from tests.web import LocalWeb
 
-# Examples are cheap here but cores are shared: time tells nothing. CI draws the same examples every time.
+# Examples are cheap but the cores are shared, so deadlines mean nothing. CI draws the same examples every time.
 hypothesis.settings.register_profile("webcrawl", deadline=None, derandomize=bool(os.environ.get("CI")))
 hypothesis.settings.load_profile("webcrawl")
 
@@ -35,14 +35,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """What --numprocesses=auto means: most tests wait for processes for half of their time."""
+    """Number of workers for --numprocesses=auto; most tests spend half of their time waiting for processes."""
     return max(2, (os.cpu_count() or 1) * 3 // 2)
 
 
 @pytest.fixture(scope="session")
 def valkey_server() -> Iterator[ValkeyServer]:
-    """A valkey-server on a unix socket, nothing written to disk."""
-    # not pytest's folder: a socket's path may have about 100 bytes only
+    """A valkey-server on a unix socket, without persistence."""
+    # not in pytest's folder: the path of a socket is limited to about 100 bytes
     folder = Path(tempfile.mkdtemp(prefix="valkey"))
     server = ValkeyServer(port=0, data_dir=folder, unix_socket_path=folder / "socket")
     server.start()
@@ -53,7 +53,7 @@ def valkey_server() -> Iterator[ValkeyServer]:
 
 @pytest.fixture
 def redis_url(valkey_server: ValkeyServer) -> str:
-    """The URL of a server that was empty when the test began."""
+    """The URL of a server that is emptied before each test."""
     url = f"unix://{valkey_server.unix_socket_path}"
     with redis.Redis.from_url(url) as client:
         client.flushall()
@@ -87,7 +87,7 @@ def local_web() -> Iterator[Callable[..., LocalWeb]]:
 
 @pytest.fixture
 def start_crawl(tmp_path: Path) -> Iterator[Callable[..., Crawl]]:
-    """Starts `scrapy crawl`; see Crawl.start. Several crawls of one test share a data folder, and so resume."""
+    """Starts `scrapy crawl`; see Crawl.start. The crawls of one test share a data folder, so later ones resume."""
     with ExitStack() as stack:
 
         def start(spider: str, seeds: Iterable[str] | str = (), **options: Any) -> Crawl:
@@ -101,7 +101,7 @@ def start_crawl(tmp_path: Path) -> Iterator[Callable[..., Crawl]]:
 
 @pytest.fixture
 def run_crawl(start_crawl: Callable[..., Crawl]) -> Callable[..., CrawlResult]:
-    """Runs `scrapy crawl` to its end: `run_crawl("broad", [url], DOWNLOAD_DELAY=0).summary["pages"]`."""
+    """Runs `scrapy crawl` until it ends: `run_crawl("broad", [url], DOWNLOAD_DELAY=0).summary["pages"]`."""
 
     def run(
         spider: str, seeds: Iterable[str] | str = (), *, timeout: float = 60.0, **options: Any

@@ -1,4 +1,4 @@
-"""Crawls as a user starts them: processes of their own in the checkout, which a test may wait for or kill."""
+"""Crawls as a user starts them: processes in the checkout that a test can wait for or kill."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests import tuning
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 NO_NAMES = "127.0.0.1:9"
-"""A DNS server that nobody runs: no test may ask the outside for a name."""
+"""The address of a DNS server that does not exist, so that no test sends queries outside."""
 _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True)
 class CrawlResult:
-    """What a finished crawl left: exit code, output, and its data folder."""
+    """The result of a finished crawl: exit code, output, and data folder."""
 
     returncode: int
     stdout: str
@@ -45,7 +45,7 @@ class CrawlResult:
 
 
 class Crawl:
-    """A running `scrapy crawl` in a process group of its own, so that a test can kill it as a whole."""
+    """A running `scrapy crawl` in its own process group, so that a test can kill all of its processes."""
 
     def __init__(self, process: subprocess.Popen[bytes], output: Path, data_dir: Path) -> None:
         self.process = process
@@ -67,12 +67,12 @@ class Crawl:
         tuned: Mapping[str, object] | None = None,
         **settings: object,
     ) -> Self:
-        """Start `scrapy COMMAND SPIDER -a seeds=... -s NAME=VALUE...`, its output in files of `folder`.
+        """Start `scrapy COMMAND SPIDER -a seeds=... -s NAME=VALUE...`; its output goes to files in `folder`.
 
-        `arguments` become further `-a NAME=VALUE`, `env` is added to the environment, `settings` become `-s`, `project`
-        is where it runs. Names are resolved only by a DNS_SERVERS that is given.
-        `tuned` are fields of the crawl's FrontierConfig that no setting changes.
-        REDIS_URL is not inherited: without one a crawl has its own engine in `data_dir`.
+        `arguments` become further `-a NAME=VALUE`, `settings` become `-s`, `env` is added to the environment, and
+        `project` is the working directory. Names resolve only if DNS_SERVERS is given.
+        `tuned` sets fields of the crawl's FrontierConfig that have no setting.
+        REDIS_URL is not inherited: without it a crawl starts an embedded engine in `data_dir`.
         """
         seeds = seeds if isinstance(seeds, str) else ",".join(seeds)
         spider_arguments = {**({"seeds": seeds} if seeds else {}), **(arguments or {})}
@@ -101,11 +101,11 @@ class Crawl:
 
     @property
     def stderr(self) -> str:
-        """What it has written to stderr up to now."""
+        """What the crawl has written to stderr so far."""
         return self._output.with_suffix(".err").read_text(errors="replace")
 
     def wait(self, timeout: float = 60.0) -> CrawlResult:
-        """Wait for the end; after `timeout` seconds kill it and fail with the end of its log."""
+        """Wait until the crawl ends; after `timeout` seconds kill it and fail with the end of its log."""
         try:
             code = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -115,29 +115,31 @@ class Crawl:
         return CrawlResult(code, stdout, self.stderr, self.data_dir)
 
     def interrupt(self) -> None:
-        """What Ctrl-C does."""
+        """Send SIGINT, as Ctrl-C does."""
         os.killpg(self.process.pid, signal.SIGINT)
 
     def kill(self) -> None:
-        """kill -9 to the whole group; nothing if it has ended."""
+        """Kill the whole process group with SIGKILL, if it is still running."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait(10)
 
 
 def until(condition: Callable[[], bool], crawl: Crawl, seconds: float = 20.0) -> None:
-    """Wait until something is so, while the crawl runs."""
+    """Wait for a condition while the crawl runs."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert crawl.process.poll() is None, f"the crawl ended early:\n{crawl.stderr[-3000:]}"
-        assert time.monotonic() < deadline, f"waited {seconds} s in vain:\n{crawl.stderr[-3000:]}"
+        assert time.monotonic() < deadline, (
+            f"the condition did not hold within {seconds} s:\n{crawl.stderr[-3000:]}"
+        )
         time.sleep(0.005)
 
 
 def crawl_hosts(
     seeds: Iterable[str], folder: Path, *, timeout: float = 40.0, **settings: object
 ) -> CrawlResult:
-    """Crawl the seeds' hosts to the end, without a delay: once, for several tests that look at what is in `folder`."""
+    """Crawl the seeds' hosts once without a delay, for several tests that check the results in `folder`."""
     crawl = Crawl.start(
         "broad",
         seeds,
@@ -150,5 +152,5 @@ def crawl_hosts(
 
 
 def items_of(path: Path) -> list[dict[str, Any]]:
-    """What a feed in JSON Lines holds."""
+    """The items of a JSON Lines feed."""
     return [json.loads(line) for line in path.read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""A real WebDAV server for tests: that of SeaweedFS, on loopback."""
+"""A real WebDAV server for tests: SeaweedFS on loopback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The project's download handler in a crawler that does not run, for tests of single requests."""
+"""The project's download handlers in a crawler that is not running, for tests of single requests."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class NamedSpider(Spider):
 
 
 class Client:
-    """The handler in a crawler with the project's settings; nothing is asked outside."""
+    """The HTTP handler in a crawler with the project's settings; it sends nothing outside loopback."""
 
     def __init__(self, **settings: Any) -> None:
         project = Settings()
@@ -76,7 +76,7 @@ class Client:
 
 
 class FTPClient(Client):
-    """The handler of ftp instead."""
+    """The FTP handler in the same kind of crawler."""
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -87,7 +87,7 @@ class FTPClient(Client):
 
 @contextmanager
 def names(**zone: str) -> Iterator[str]:
-    """A name server that knows the addresses of `zone`; underscores stand for dots."""
+    """Runs a name server that knows the addresses in `zone`; underscores stand for dots."""
     records = {name.replace("_", "."): [Record("A", address)] for name, address in zone.items()}
     with Nameserver(records) as nameserver:
         yield nameserver.address

@@ -1,4 +1,4 @@
-"""FTP servers for tests: a real vsftpd on a folder, and one that says what it is told to."""
+"""FTP servers for tests: a real vsftpd that serves a folder, and one with scripted answers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ls_recurse_enable=NO
 
 @contextmanager
 def vsftpd(folder: Path, root: Path, address: str = "127.0.0.1", **options: object) -> Iterator[int]:
-    """Serve `root` to anybody; the port. Every command is in `folder/commands`."""
+    """Serve `root` anonymously; yields the port. `folder/commands` logs every command."""
     if VSFTPD is None:
         pytest.skip("needs vsftpd, the server of FTP (on Debian and Ubuntu: apt install vsftpd)")
     with socket.create_server((address, 0)) as free:
@@ -68,18 +68,17 @@ def _wait(address: str, port: int, process: subprocess.Popen[bytes]) -> None:
             socket.create_connection((address, port), 1).close()
             return
         except OSError:
-            said = process.stdout.read() if process.poll() is not None and process.stdout else b""
-            assert process.poll() is None and time.monotonic() < deadline, f"vsftpd did not start: {said!r}"
+            output = process.stdout.read() if process.poll() is not None and process.stdout else b""
+            assert process.poll() is None and time.monotonic() < deadline, f"vsftpd did not start: {output!r}"
             time.sleep(0.02)
 
 
 @dataclass
 class Script:
-    """A server whose answers a test chooses, by the command or its word; an unknown one is told 502.
+    """A server with scripted answers: by full command line, or by its first word; other commands get a 502.
 
-    `data` is what a data connection brings, which `hangs` then or ends; `answers` may hold "{port}" and "{pasv}" for
-    where to fetch it. `said` are the commands as they came, `data_connections` counts those that came to the right
-    place.
+    A data connection sends `data`, then ends, or `hangs`. In `answers`, "{port}" and "{pasv}" stand for the address of
+    the data connection. `said` lists the commands received; `data_connections` counts connections to the data port.
     """
 
     answers: dict[str, str]

@@ -1,4 +1,4 @@
-"""Rows of pages, as the tests of the metadata database write them."""
+"""Rows of the pages table for tests of the metadata database."""
 
 from __future__ import annotations
 

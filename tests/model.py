@@ -1,6 +1,6 @@
-"""A model of the frontier in plain Python: the oracle that the real one is compared with.
+"""A model of the frontier in plain Python: the oracle for tests of the real one.
 
-Times are ms of a clock that the test moves.
+Times are in ms of a clock that the test moves.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ QUIET = 3_600_000
 
 @dataclass(frozen=True)
 class Entry:
-    """A URL and what has been counted against it."""
+    """A URL with its counters."""
 
     path: str
     level: int
@@ -26,27 +26,27 @@ class Entry:
 
 @dataclass
 class HostRecord:
-    """What all crawls know of a host. `holder` is the crawl and token of who was given it last."""
+    """The record of a host that all crawls share. `holder` is the crawl and token of the latest lease."""
 
     until: int = 0
-    """Not asked before."""
+    """No requests before this time."""
     held: int = 0
-    """Until when nobody else gets it."""
+    """Nobody else can lease the host before this time."""
     holder: tuple[str, int] | None = None
     failures: int = 0
     forgiven: int = 0
-    """When the failures are forgotten."""
+    """When the failures are reset."""
     delay: float | None = None
     gap: int = 0
     kept: bool = False
-    """An operator wrote here."""
+    """Whether an operator wrote to the record, which then never expires."""
     left: int | None = None
-    """ms that the server keeps the record; None: for ever."""
+    """ms until the server deletes the record; None: never."""
 
 
 @dataclass
 class Hosts:
-    """The politeness that crawls share. `clock` tells the time at a host's shard."""
+    """The politeness state that crawls share. `clock` returns the time at a host's shard."""
 
     clock: Callable[[str], int]
     records: dict[str, HostRecord] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Hosts:
         return self.records.setdefault(host, HostRecord())
 
     def time_passes(self, ms: int) -> None:
-        """By the servers' own clocks, which may also be set back."""
+        """Expire records. Expiry follows the servers' internal clocks, not the clock that is set back."""
         for host, record in list(self.records.items()):
             if record.left is not None:
                 self._keep(host, record.left - ms)
@@ -64,7 +64,7 @@ class Hosts:
         return max(self[host].until, self[host].held) <= self.clock(host)
 
     def failures(self, host: str) -> int:
-        """Those that are not forgotten."""
+        """Number of failures since they were last reset."""
         return self[host].failures if self.clock(host) < self[host].forgiven else 0
 
     def hold(self, host: str, holder: tuple[str, int], lasting: int) -> None:
@@ -78,7 +78,7 @@ class Hosts:
         self._quiet(host, record.forgiven)
 
     def keep_held(self, host: str) -> None:
-        """The lease was taken from a worker that may still ask the host."""
+        """Keep the host held after its lease was taken from a worker that may still send requests."""
         record = self[host]
         record.held = max(record.held, self.clock(host)) + record.gap
         self._quiet(host, record.held + QUIET)
@@ -104,7 +104,7 @@ class Hosts:
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that is taken from a host; None: anything."""
+    """Limits of a host; None: unlimited."""
 
     pages: int | None = None
     bytes: int | None = None
@@ -113,7 +113,7 @@ class Limits:
 
 @dataclass
 class ModelLease:
-    """Entries handed out by index, and when the lease runs out."""
+    """Leased entries by index, and when the lease expires."""
 
     token: int
     entries: dict[int, Entry]
@@ -123,19 +123,19 @@ class ModelLease:
 
 @dataclass
 class ModelFrontier:
-    """One crawl. The methods are the frontier's verbs; they take and return what a test can compare."""
+    """One crawl. The methods mirror the frontier's operations with arguments and results that a test can compare."""
 
     crawl: str
     hosts: Hosts
     blames: int = 3
     newest_first: bool = False
     low_share: float = 0.0
-    """Above 0, lower levels are not always after higher ones: what a host gives is told by `levels`."""
+    """Above 0, lower levels get a share of each lease; `levels` of `lease` then says which were leased."""
     queues: dict[str, list[Entry]] = field(default_factory=dict)
-    """By host, in the order of fetching: by level, then age (depth-first: the youngest first)."""
+    """Host -> entries in fetch order: by level, then by age (depth-first: newest first)."""
     leases: dict[str, ModelLease] = field(default_factory=dict)
     later: list[tuple[str, Entry, int]] = field(default_factory=list)
-    """Host, entry, and when it is due."""
+    """Host, entry, and when the retry is due."""
     seen: set[int] = field(default_factory=set)
     dead: list[tuple[str, Entry, str]] = field(default_factory=list)
     """Host, entry, reason."""
@@ -147,7 +147,7 @@ class ModelFrontier:
     spent: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Host -> pages, bytes."""
     pages: int = 0
-    """Of all workers, as tallied."""
+    """Total of all workers, from their tallies."""
     done: int = 0
     added: int = 0
     refused: int = 0
@@ -169,13 +169,13 @@ class ModelFrontier:
         return verdicts
 
     def wake(self, hosts: Collection[str]) -> None:
-        """Retries of these hosts are queued again if they are due: what a lease call does first in a shard."""
+        """Queue due retries of these hosts again, as a lease call does first in each shard."""
         later = sorted(
             (one for one in self.later if self._is_due(one[0], one[2], hosts)), key=lambda one: one[2]
         )
         self.later = [one for one in self.later if one not in later]
         dated = sorted(
-            # those of one moment as the server orders them, by their bytes
+            # retries due at the same time: in the server's order, by their bytes
             (due, one.level, len(one.path), one.path, one.depth, host, one)
             for (host, one), due in self.scheduled.items()
             if self._is_due(host, due, hosts)
@@ -189,7 +189,7 @@ class ModelFrontier:
         return host in hosts and due <= self.hosts.clock(host)
 
     def schedule(self, host: str, entry: Entry, pause: int) -> bool:
-        """Whether it had no date yet."""
+        """Returns whether the entry had no date before."""
         entry = replace(entry, dated=True)
         new = (host, entry) not in self.scheduled
         self.scheduled[host, entry] = self.hosts.clock(host) + pause
@@ -200,7 +200,7 @@ class ModelFrontier:
         return {host: level for host, level in self._due().items() if self.allowance(host, 1)}
 
     def exhausted(self) -> set[str]:
-        """Hosts that a lease call will park when it comes upon them."""
+        """Hosts that a lease call will park when it reaches them."""
         return {host for host in self._due() if not self.allowance(host, 1)}
 
     def _due(self) -> dict[str, int]:
@@ -211,7 +211,7 @@ class ModelFrontier:
         }
 
     def allowance(self, host: str, wanted: int) -> int:
-        """How many of these URLs may be handed out, what is out already counted."""
+        """How many of `wanted` URLs may be leased; leased URLs count against the limit."""
         limits, (pages, size) = self._limits(host), self.spent.get(host, (0, 0))
         if limits.bytes is not None and size >= limits.bytes:
             return 0
@@ -225,7 +225,7 @@ class ModelFrontier:
         if lease := self.leases.pop(host, None):
             self._give_back(host, list(lease.entries.values()))
             if self.hosts[host].holder == (self.crawl, lease.token):
-                # the host stays held: its worker has not heard of it yet
+                # the host stays held: its worker does not know about the block yet
                 self.hosts.keep_held(host)
 
     def limit(self, host: str, limits: Limits) -> None:
@@ -239,27 +239,27 @@ class ModelFrontier:
     def lease(
         self, host: str, token: int, urls: int, *, lasting: int, levels: Sequence[int] = ()
     ) -> ModelLease:
-        """This host is leased under this token; `levels` are what the URLs are of that it gave."""
+        """Lease this host under this token; `levels` are the levels of the URLs that the real frontier leased."""
         taken = self._pop(host, self.allowance(host, urls), levels)
         self.leases[host] = ModelLease(token, dict(enumerate(taken, 1)), len(taken) + 1, 0)
         self.extend(host, lasting)
         return self.leases[host]
 
     def extend(self, host: str, lasting: int) -> None:
-        """The lease, which is good, lasts so long from now."""
+        """Extend a valid lease to `lasting` ms from now."""
         lease = self.leases[host]
         lease.end = self.hosts.clock(host) + lasting
         self.hosts.hold(host, (self.crawl, lease.token), lasting)
 
     def holds(self, host: str, token: int) -> bool:
-        """Whether a lease is still good: not taken back, and the host not given to another crawl since."""
+        """Whether a lease is still valid: not reaped, and the host not leased by another crawl since."""
         lease = self.leases.get(host)
         return bool(lease and lease.token == token and self.hosts[host].holder == (self.crawl, token))
 
     def settle(
         self, host: str, settled: Sequence[tuple[int, str, int, str, int, int]], *, gap: int = 0
     ) -> None:
-        """URLs by index, with a verdict, when they come again, a reason, and the pages and bytes got."""
+        """Settle URLs by index, with verdict, delay, reason, pages and bytes."""
         self.hosts[host].gap = gap
         for index, verdict, pause, reason, pages, size in settled:
             entry = self.leases[host].entries.pop(index, None)
@@ -281,7 +281,7 @@ class ModelFrontier:
     def keep(
         self, host: str, more: int, *, lasting: int, levels: Sequence[int] = ()
     ) -> list[tuple[int, Entry]]:
-        """The lease goes on; returns the further URLs with their indexes, none while the host is blocked."""
+        """Extend the lease; returns further URLs with their indexes, or none while the host is blocked."""
         self.extend(host, lasting)
         lease, record = self.leases[host], self.hosts[host]
         kept = record.until > self.hosts.clock(host) or host in self.parked
@@ -292,7 +292,7 @@ class ModelFrontier:
         return new
 
     def release(self, host: str, token: int, *, failures: int, pause: int, quiet: int) -> None:
-        """Of a lease that was lost to a block, the host alone is given back."""
+        """Release the lease; one that a block ended releases only the host."""
         record = self.hosts[host]
         if self.holds(host, token):
             self._give_back(host, list(self.leases.pop(host).entries.values()))
@@ -301,7 +301,7 @@ class ModelFrontier:
             self.hosts.let_go(host, pause, quiet)
 
     def reap(self, *, everything: bool, delay: int, answer: int) -> tuple[int, int]:
-        """Returns (hosts taken back, URLs that became dead letters). The first URL of a lease is to blame."""
+        """Returns (hosts reaped, URLs that became dead letters). The first URL of a lease gets the blame."""
         clock = self.hosts.clock
         taken = [host for host, lease in self.leases.items() if everything or lease.end <= clock(host)]
         buried = 0
@@ -327,7 +327,7 @@ class ModelFrontier:
         return len(condemned)
 
     def requeue(self, urls: set[tuple[str, str]], reason: str) -> int:
-        """Dead letters of these (host, path) with a text in their reason, in the order of their death."""
+        """Requeue dead letters of these (host, path) whose reason contains `reason`, oldest first."""
         chosen = [one for one in self.dead if (one[0], one[1].path) in urls and reason in one[2]]
         self.dead = [one for one in self.dead if (one[0], one[1].path) not in urls or reason not in one[2]]
         for host, entry, _ in chosen:
@@ -359,7 +359,7 @@ class ModelFrontier:
         self.queues[host] = sorted(queue, key=lambda one: one.level)
 
     def _pop(self, host: str, urls: int, levels: Sequence[int] = ()) -> list[Entry]:
-        """With a share of lower levels, the first of these levels, of each in its order, as far as there are any."""
+        """Pop the next URLs; with a share of lower levels, first the next URL of each of `levels`, if any."""
         queue = self.queues.get(host, [])
         if not self.low_share:
             taken, self.queues[host] = queue[:urls], queue[urls:]
@@ -369,5 +369,5 @@ class ModelFrontier:
             place = next((n for n, one in enumerate(queue) if one.level == level), None)
             if place is not None:
                 taken.append(queue.pop(place))
-        # those that the real one should have given and did not
+        # URLs that the real frontier should have leased but did not
         return taken + [queue.pop(0) for _ in range(min(urls - len(taken), len(queue)))]

@@ -1,4 +1,4 @@
-"""A real DNS server for tests: UDP on loopback, a zone in a dict, and every way to misbehave."""
+"""A real DNS server for tests: UDP on loopback, a zone in a dict, and scripted failures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import dns.rrset
 
 
 class Record(NamedTuple):
-    """One resource record: kind "A", "AAAA" or "CNAME", its value, and seconds to live."""
+    """One resource record: kind "A", "AAAA" or "CNAME", value, and TTL in seconds."""
 
     kind: str
     value: str
@@ -27,7 +27,7 @@ class Record(NamedTuple):
 
 
 class Trouble(Enum):
-    """What a name can stand for instead of records."""
+    """A failure that a name can have instead of records."""
 
     NXDOMAIN = dns.rcode.NXDOMAIN
     SERVFAIL = dns.rcode.SERVFAIL
@@ -38,12 +38,11 @@ Zone = Mapping[str, Sequence[Record] | Trouble]
 
 
 class Nameserver:
-    """Serves `zone` from a thread while entered as a context manager; what is not in it is NXDOMAIN.
+    """Serves `zone` from a thread while entered as a context manager; other names are NXDOMAIN.
 
-    "*.example.test" stands for every name below example.test that has no entry of its own. The zone is looked
-    up at every question: a test may change it. `queries` counts the questions by (name, kind). Between `hold`
-    and `release` questions are counted but wait for their answers. Kinds in `silent_about` are never answered, as
-    real servers do that never heard of AAAA.
+    "*.example.test" matches every name below example.test that has no entry of its own. A test may change the zone at
+    any time. `queries` counts the queries by (name, kind). Between `hold` and `release`, queries are counted but not
+    answered. Queries of the kinds in `silent_about` are never answered, as by old servers that do not know AAAA.
     """
 
     def __init__(self, zone: Zone, silent_about: Collection[str] = ()) -> None:
@@ -59,19 +58,19 @@ class Nameserver:
 
     @property
     def address(self) -> str:
-        """Where it listens, as DNS_SERVERS wants it: "127.0.0.1:port"."""
+        """The address in the format of DNS_SERVERS: "127.0.0.1:port"."""
         return f"127.0.0.1:{self._socket.getsockname()[1]}"
 
     def count(self, name: str, kind: str = "A") -> int:
-        """How often this was asked."""
+        """Number of queries for this name and kind."""
         return self.queries[name, kind]
 
     def hold(self) -> None:
-        """Answer nobody until `release`."""
+        """Stop answering until `release`."""
         self._released.clear()
 
     def release(self) -> None:
-        """Answer all who wait, and everybody from now on."""
+        """Answer the waiting queries, and all later ones."""
         self._released.set()
         self._wake(b"\0")
 
@@ -123,7 +122,7 @@ class Nameserver:
         return response.to_wire()
 
     def _fill(self, response: dns.message.Message, name: str, kind: str) -> Trouble | None:
-        """Put the records of a name and of the names it is an alias for into the answer section."""
+        """Add the records of a name and of its CNAME targets to the answer section."""
         found = self._look_up(name)
         if isinstance(found, Trouble):
             return found

@@ -1,4 +1,4 @@
-"""What tests of turns at hosts share: requests that are no more than times, and what a server would see of them."""
+"""Helpers for tests of turns at hosts: simulated requests, and their timing as a server would see it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def opened(turns: Turns, host: str = HOST, valid_for: float = math.inf, failures
 async def request(
     turns: Turns, log: Log, host: str = HOST, seconds: float = 0.0, outcome: Outcome | None = None
 ) -> None:
-    """Take a turn, be on the way for so long, give it back; `log` keeps what a server would see."""
+    """Take a turn, wait `seconds`, and give it back; records the start and end times in `log`."""
     turn = await turns.take(host)
     started = time.monotonic()
     try:
@@ -49,5 +49,5 @@ def most_at_once(spans: Iterable[tuple[float, float]]) -> int:
 
 
 def shortest_gap(spans: Iterable[tuple[float, float]]) -> float:
-    """From an end to the next start, in seconds; negative when two overlap."""
+    """The shortest time from an end to the next start, in seconds; negative if two overlap."""
     return min(after[0] - before[1] for before, after in itertools.pairwise(sorted(spans)))

@@ -1,4 +1,4 @@
-"""Ports for servers that cannot be told to take any, or have to take the same again."""
+"""Free ports for servers that cannot pick one themselves, or need the same one after a restart."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import socket
 from contextlib import suppress
 from random import SystemRandom
 
-# Systems give none of these to a connection that goes out, so none is taken between now and when the server listens.
+# Below the range of ephemeral ports: no outgoing connection can take one before the server listens.
 _FIRST, _LAST = 15_000, 32_000
 _dice = SystemRandom()
-"""Tests in other processes draw other numbers, whatever seeds this one."""
+"""Independent of any seed, so that tests in parallel processes draw different numbers."""
 
 
 def free_ports(number: int) -> list[int]:
-    """Different TCP ports on which nobody listens at 127.0.0.1."""
+    """Returns distinct TCP ports on which nothing listens at 127.0.0.1."""
     ports: set[int] = set()
     while len(ports) < number:
         port = _dice.randrange(_FIRST, _LAST)

@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for tests: on a unix socket in a folder of its own, which can be stopped and started."""
+"""A real PostgreSQL server for tests, on a unix socket in its own folder, that can be stopped and restarted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ START_SECONDS = 60
 
 
 def postgres_folder() -> Path | None:
-    """Where initdb and pg_ctl are; None where PostgreSQL is not installed. Debian keeps them off the PATH."""
+    """The folder of initdb and pg_ctl, or None without PostgreSQL. Debian does not put them on the PATH."""
     if found := shutil.which("initdb"):
         return Path(found).resolve().parent
     installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
@@ -27,13 +27,13 @@ def postgres_folder() -> Path | None:
 
 
 class PostgresServer:
-    """A server whose clients need no password; it writes, but does not wait for the disk."""
+    """A server without passwords and without fsync."""
 
     def __init__(self, binaries: Path) -> None:
         self._binaries = binaries
         # PostgreSQL refuses to run as root
         self._user = "postgres" if os.geteuid() == 0 else None
-        # not pytest's folder: a socket's path may have about 100 bytes only
+        # not in pytest's folder: the path of a socket is limited to about 100 bytes
         self.folder = Path(tempfile.mkdtemp(prefix="postgres"))
         self._databases = 0
         self._hanging: list[int] = []
@@ -41,7 +41,7 @@ class PostgresServer:
     def __enter__(self) -> Self:
         if self._user:
             shutil.chown(self.folder, self._user)
-        # an order of letters that is not that of their bytes, as most servers have it
+        # a collation that differs from byte order, as on most servers
         order = ["--locale-provider=icu", "--icu-locale=en-US", "--encoding=UTF8", "--locale=C.UTF-8"]
         self._run("initdb", "-D", "data", "-A", "trust", "--no-sync", "-U", "crawler", *order)
         options = f"-c listen_addresses='' -c unix_socket_directories='{self.folder}' -c fsync=off"
@@ -58,24 +58,24 @@ class PostgresServer:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the server and wait until it answers."""
         self._run("pg_ctl", "-D", "data", "-l", "log", "-w", "-t", str(START_SECONDS), "start")
 
     def stop(self) -> None:
-        """Cut off every client; nothing that was committed is lost."""
+        """Stop the server and drop all clients; committed data is kept."""
         self.go_on()
         self._run("pg_ctl", "-D", "data", "-m", "immediate", "-w", "stop", check=False)
 
     def hang(self) -> None:
-        """Stop all its processes: it still takes connections, and what is sent over them, and answers nothing."""
+        """Freeze all its processes: it still accepts connections and data, but never answers."""
         server = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
-        # first the one that starts others
+        # the parent first, so that it starts no new processes
         for pid in (server, *self._children(server)):
             self._hanging.append(pid)
             os.kill(pid, signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """After `hang`."""
+        """Resume the processes after `hang`."""
         while self._hanging:
             with suppress(ProcessLookupError):
                 os.kill(self._hanging.pop(), signal.SIGCONT)
@@ -89,19 +89,19 @@ class PostgresServer:
         return f"postgresql://crawler@/{name}?host={quote(str(self.folder), '')}"
 
     def execute(self, uri: str, *statements: str) -> None:
-        """Run statements in the database at a URI of `new_database`."""
+        """Run statements in a database that `new_database` returned."""
         name = urlsplit(uri).path[1:]
         with psycopg.connect(self.conninfo(name), autocommit=True) as connection:
             for statement in statements:
                 connection.execute(statement.encode())
 
     def as_role(self, uri: str, role: str) -> str:
-        """The URI of the same database for a new role, which may do nothing."""
+        """The URI of the same database for a new role without privileges."""
         self.execute(uri, f"CREATE ROLE {role} LOGIN")
         return uri.replace("//crawler@", f"//{role}@")
 
     def conninfo(self, name: str) -> str:
-        """How psycopg itself reaches a database."""
+        """The connection string of a database for psycopg."""
         return f"host={self.folder} user=crawler dbname={name}"
 
     @staticmethod

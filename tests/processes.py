@@ -1,4 +1,4 @@
-"""What Linux tells of processes."""
+"""Facts about processes from Linux's /proc, and the peak memory of a command."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ finally:
 
 
 def scrapy_peak(*words: str, timeout: float = 120) -> tuple[int, bytes, str, int]:
-    """Run a command of scrapy here: its status, both outputs, and the most memory that it had, in KiB."""
+    """Run a scrapy command here; returns exit status, stdout, stderr, and peak memory in KiB."""
     run = subprocess.run(
         [sys.executable, "-c", _TELLING, *words], cwd=CHECKOUT, capture_output=True, timeout=timeout
     )
-    *said, peak = run.stderr.decode().splitlines(keepends=True)
-    return run.returncode, run.stdout, "".join(said), int(peak)
+    *errors, peak = run.stderr.decode().splitlines(keepends=True)
+    return run.returncode, run.stdout, "".join(errors), int(peak)
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs: it is neither gone nor a zombie."""
+    """Whether a process exists and is not a zombie."""
     try:
         return _fields(pid)[0] != "Z"
     except (OSError, IndexError):
@@ -37,7 +37,7 @@ def is_alive(pid: int) -> bool:
 
 
 def cpu_ticks(pid: int) -> int:
-    """Hundredths of a second that a process has computed; 0 when it is gone."""
+    """CPU time of a process in clock ticks (1/100 s); 0 if it is gone."""
     try:
         return int(_fields(pid)[11])
     except (OSError, IndexError):

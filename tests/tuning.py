@@ -1,4 +1,4 @@
-"""A Scrapy add-on with which crawls in processes of their own tune what is a constant of the frontier."""
+"""A Scrapy add-on that sets constants of the frontier in crawls that run as processes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _from_settings = FrontierConfig.from_settings.__func__  # type: ignore[attr-defi
 
 
 def settings(**fields: Any) -> dict[str, str]:
-    """Scrapy settings for a crawl whose FrontierConfig has these values of fields."""
+    """Scrapy settings that give the crawl's FrontierConfig these values."""
     return {"ADDONS": json.dumps({"tests.tuning.Tuning": 0}), "TUNED": json.dumps(fields)}
 
 
 class Tuning:
-    """Changes every FrontierConfig by the JSON in setting TUNED."""
+    """Applies the JSON in the setting TUNED to every FrontierConfig."""
 
     def update_settings(self, settings: BaseSettings) -> None:
         fields = settings.getdict("TUNED")

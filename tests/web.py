@@ -1,4 +1,4 @@
-"""A local web for tests: real HTTP/1.1 on several loopback addresses, and an exact log of who asked for what and when.
+"""A local web for tests: real HTTP/1.1 on several loopback addresses, with an exact log of all requests.
 
 with LocalWeb("127.0.1.1", "127.0.1.2", "shop.example") as web:
     web.put("127.0.1.1", "/", '<a href="/next">next</a>')
@@ -32,9 +32,9 @@ ANY = "*"
 
 @dataclass(frozen=True)
 class Reply:
-    """What a page answers; `delay` seconds pass before the first byte, `abort` closes the connection instead.
+    """The response of a page, sent after `delay` seconds; with `abort` the connection is closed instead.
 
-    `raw` is sent as it is instead of a response, and the connection closed.
+    `raw` is sent unchanged instead of a response, and then the connection is closed.
     """
 
     body: str | bytes = b""
@@ -49,9 +49,9 @@ class Reply:
 class Hit:
     """One request, as the server saw it; times are of time.monotonic(), in seconds.
 
-    `started` is taken when the request's head has arrived, `finished` right before the last bytes are handed to the
-    kernel (infinite until then): no client can know the end earlier, and how late this thread wakes up afterwards does
-    not count. `path` includes the query; `connection` numbers the TCP connections from 1.
+    `started` is taken when the request's head has arrived, `finished` right before the last bytes are passed to the
+    kernel (infinite until then). The client cannot see the end earlier, and scheduling delays of this thread do not
+    count. `path` includes the query; `connection` numbers the TCP connections from 1.
     """
 
     host: str
@@ -69,12 +69,12 @@ Page = Reply | str | bytes | Callable[[Hit], Reply]
 
 
 class LocalWeb:
-    """Several web sites on loopback, served by a thread of their own from a dict that may change at any time.
+    """Several web sites on loopback, served by one thread from a dict that tests may change at any time.
 
-    A site's label is "127.0.1.1" (an address of its own, any free port), "127.0.1.1:8099" (that port), or a name such
-    as "shop.example", which is served at 127.0.0.1 to who asks for it in the Host header. Where a system has no such
-    address (macOS), the site gets a port of 127.0.0.1. Its pages are found by path with query, by path alone, then
-    under "*"; anything else answers 404.
+    A site's label is "127.0.1.1" (its own address, any free port), "127.0.1.1:8099" (that port), or a name such as
+    "shop.example", which 127.0.0.1 serves to requests with that Host header. On systems without such addresses
+    (macOS), the site gets a port of 127.0.0.1. Pages are looked up by path with query, by path alone, then under "*";
+    other paths return 404.
     """
 
     def __init__(self, *labels: str) -> None:
@@ -89,7 +89,7 @@ class LocalWeb:
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="local web", daemon=True)
 
-    # --- its life ---
+    # --- lifecycle ---
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -103,7 +103,7 @@ class LocalWeb:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(START_SECONDS)
 
-    # --- its pages ---
+    # --- pages ---
 
     def put(self, label: str, path: str, page: Page) -> str:
         """Publish a page; returns its URL."""
@@ -117,45 +117,45 @@ class LocalWeb:
         """The politeness key of a site: scheme, address or name, and port."""
         return f"http://{self._authorities[label]}"
 
-    # --- its log ---
+    # --- request log ---
 
     def log(self, label: str | None = None) -> list[Hit]:
-        """The requests of a site, or of all, in the order of their arrival."""
+        """The requests to one site or to all, in order of arrival."""
         hits = [hit for hit in list(self.hits) if label in (None, hit.host)]
         return sorted(hits, key=lambda hit: hit.started)
 
     def paths(self, label: str) -> list[str]:
-        """Every path asked for, in order, repetitions included."""
+        """Every requested path, in order, with repetitions."""
         return [hit.path for hit in self.log(label)]
 
     def urls(self) -> list[str]:
-        """Every URL asked for on any site but robots.txt, in order, repetitions included."""
+        """Every requested URL of any site except robots.txt, in order, with repetitions."""
         return [self.url(hit.host, hit.path) for hit in self.log() if hit.path != "/robots.txt"]
 
     def max_concurrency(self, label: str | None = None) -> int:
-        """How many requests of the site, or of all, were in progress at once, at most."""
+        """The highest number of simultaneous requests to one site or to all."""
         log = self.log(label)
-        # an end sorts before a start of the same instant: they did not overlap
+        # at the same instant an end sorts before a start: the two do not overlap
         changes = sorted([(hit.started, 1) for hit in log] + [(hit.finished, -1) for hit in log])
         return max(itertools.accumulate(change for _, change in changes), default=0)
 
     def min_gap(self, label: str) -> float:
-        """The shortest time, in seconds, from a response's end to the next request's start; infinite if only one.
+        """The shortest time, in seconds, from a response's end to the next request's start.
 
-        Negative when they overlapped.
+        Negative if two requests overlap, infinite if there is only one.
         """
         pairs = itertools.pairwise(self.log(label))
         return min((after.started - before.finished for before, after in pairs), default=math.inf)
 
     def min_start_gap(self, label: str) -> float:
-        """The shortest time, in seconds, between two requests' starts; infinite if there is only one."""
+        """The shortest time, in seconds, between the starts of two requests; infinite if there is only one."""
         pairs = itertools.pairwise(self.log(label))
         return min((after.started - before.started for before, after in pairs), default=math.inf)
 
     # --- serving ---
 
     def _listen(self) -> list[socket.socket]:
-        """One listening socket for each address; all the names share one."""
+        """One listening socket for each address; all names share one."""
         sockets = []
         named = {label for label in self.sites if not label.startswith("127.")}
         for label in self.sites.keys() - named:
@@ -202,7 +202,7 @@ class LocalWeb:
         try:
             return await _write(request, reply, hit)
         except ConnectionError:
-            # who asked is gone, killed perhaps: the request ends with its connection
+            # the client is gone, perhaps killed: the request ends with its connection
             hit.finished = min(hit.finished, time.monotonic())
             return aiohttp_web.Response()
 
@@ -262,7 +262,7 @@ def _bound(address: str, port: int) -> socket.socket:
     return sock
 
 
-# --- a web at random ---
+# --- random webs ---
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ class LinkGraph:
     links: Mapping[str, tuple[str, ...]]
 
     def reachable(self, *start: str) -> set[str]:
-        """Every URL that following links from `start` leads to, the start included."""
+        """Every URL reachable from `start`, including `start`."""
         found: set[str] = set()
         waiting = list(start)
         while waiting:
@@ -284,10 +284,10 @@ class LinkGraph:
 
 
 def generated_web(seed: int, web: LocalWeb, pages: int) -> LinkGraph:
-    """Fill the sites of `web` with `pages` pages in all, linked at random but always the same for one seed.
+    """Fill the sites of `web` with `pages` randomly linked pages in total; the same seed gives the same pages.
 
-    A page has 0 to 8 links: on its host or to another, absolute or relative, some with a fragment, some twice. The
-    first page of each site is "/". Each page's text is its own, so that none is another's duplicate.
+    A page has 0 to 8 links: to any host, absolute or relative, some with a fragment, some repeated. The first page of
+    each site is "/". Each page has a unique text, so that no page is a duplicate.
     """
     dice = random.Random(seed)
     labels = sorted(web.sites)

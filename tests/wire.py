@@ -1,4 +1,4 @@
-"""A server for tests that says exactly the bytes it is told to, and keeps exactly the bytes it was sent."""
+"""A TCP server for tests that sends exact bytes, and records the exact bytes it receives."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ SLOWEST = 10.0
 
 @dataclass(frozen=True)
 class Say:
-    """One answer: pieces of bytes, written one after the other, then what becomes of the connection.
+    """One answer: pieces of bytes to write in order, and what happens to the connection afterwards.
 
-    `then`: "stay" open, "close" it, "reset" it (RST), or "hang" in silence until the server ends. `pause` seconds pass
-    before each piece but the first. Before the pieces everything is read that was announced as a request.
+    `then`: "stay" open, "close" it, "reset" it (RST), or "hang" (for SLOWEST seconds). `pause` seconds pass before each piece
+    but the first. The request is read completely before the first piece.
     """
 
     pieces: Sequence[bytes]
@@ -26,16 +26,16 @@ class Say:
 
 
 def plain(body: bytes, *lines: bytes, status: bytes = b"200 OK") -> Say:
-    """An ordinary response with its length."""
+    """A response with a Content-Length."""
     head = [b"HTTP/1.1 " + status, b"Content-Length: %d" % len(body), *lines]
     return Say([b"\r\n".join([*head, b"", body])])
 
 
 @dataclass
 class Wire:
-    """Serves on loopback while entered (async); each answer in turn, the last one again and again.
+    """Serves on loopback as an async context manager: each answer in turn, then the last one repeatedly.
 
-    `heads` are the requests' heads as they came, `bodies` what followed them; `connections` counts them.
+    `heads` and `bodies` are the raw heads and bodies of the requests; `connections` counts the connections.
     """
 
     answers: Sequence[Say | Callable[[bytes], Say]]
@@ -101,9 +101,9 @@ def _announced(head: bytes) -> int:
 
 @dataclass
 class Proxy:
-    """An HTTP proxy on loopback: carries absolute URIs and CONNECT to wherever `ways` says a host is.
+    """An HTTP proxy on loopback: forwards absolute URIs and CONNECT to the local port that `ways` maps a host to.
 
-    `asked` are the first lines of the requests, `credentials` the Proxy-Authorization of each.
+    `asked` lists the request lines, `credentials` the Proxy-Authorization of each request.
     """
 
     ways: dict[str, int]

@@ -1,4 +1,4 @@
-"""What the tests of the S3 store put into it, look at, and wait for."""
+"""Helpers for tests of the S3 store: pages, archives, bucket contents, and waiting."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def environment(line: Line) -> dict[str, str]:
         "AWS_ACCESS_KEY_ID": ACCESS_KEY,
         "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
         "AWS_DEFAULT_REGION": "us-east-1",
-        # neither files of this machine's user nor a cloud's metadata service
+        # ignore the AWS configuration of this machine and any cloud metadata service
         **dict.fromkeys(("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"), os.devnull),
         "AWS_EC2_METADATA_DISABLED": "true",
     }
@@ -52,7 +52,7 @@ def archive(spool: Path, prefix_path: str = "crawl/1", **options: Any) -> Spoole
 
 
 def archived(objects: dict[str, bytes]) -> dict[str, bytes]:
-    """The body of every response in WARC objects, by URL; every digest is checked."""
+    """The body of every response in WARC objects, by URL; checks all digests."""
     return {
         record.rec_headers.get_header("WARC-Target-URI"): record.content_stream().read()
         for name, data in objects.items()
@@ -74,7 +74,7 @@ def eventually(condition: Callable[[], bool], seconds: float = 20.0) -> None:
 
 
 def uploads_end() -> None:
-    """Wait for the threads of archives that were closed before their uploads had come to an end."""
+    """Wait for the upload threads of archives that were closed before their uploads ended."""
     eventually(lambda: not any(thread.name == "uploads" for thread in threading.enumerate()))
 
 

@@ -1,4 +1,4 @@
-"""An S3 server, the way to it, and its bucket."""
+"""An S3 server, a connection to it, and its bucket."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 @pytest.fixture
 def line(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
-    """The way to the server, which boto3 finds in the environment, as in production."""
+    """A connection to the server; boto3 finds its address in the environment, as in production."""
     with Line(server.port) as line:
         for name, value in environment(line).items():
             monkeypatch.setenv(name, value)
@@ -28,7 +28,7 @@ def line(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
 
 @pytest.fixture
 def bucket(server: S3Server) -> Callable[[], dict[str, bytes]]:
-    """What is in the bucket "pages", which the test finds empty: name and contents of each object."""
+    """Returns the objects in the bucket "pages", by name. The bucket is emptied before the test."""
     client = server.client
 
     def names() -> list[str]:

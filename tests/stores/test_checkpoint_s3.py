@@ -1,4 +1,4 @@
-"""A checkpoint in S3."""
+"""Checkpoints of a crawl in S3."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from webcrawl.stores.objects.store import ObjectStore
 URLS = [f"http://{letter}.test/{n}" for letter in "abc" for n in range(9)]
 
 
-def test_it_goes_there_and_comes_back(
+def test_a_checkpoint_is_saved_replaced_and_restored(
     line: Line, bucket: Callable[[], dict[str, bytes]], redis_url: str, valkey: Redis
 ) -> None:
-    asyncio.run(_there_and_back(bucket, redis_url, line))
+    asyncio.run(_save_and_restore(bucket, redis_url, line))
 
 
-async def _there_and_back(bucket: Callable[[], dict[str, bytes]], url: str, line: Line) -> None:
+async def _save_and_restore(bucket: Callable[[], dict[str, bytes]], url: str, line: Line) -> None:
     engine = Engine(url)
     crawl, copy = (Frontier(engine, Keys(name, 2), "w1") for name in ("crawl", "copy"))
     store = open_store("s3://pages/copies/monday", "checkpoint")

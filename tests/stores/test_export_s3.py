@@ -1,4 +1,4 @@
-"""Exports into a bucket of a real S3 server."""
+"""Exports to a bucket of a real S3 server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def exported(where: str, rows: list[dict[str, Any]], *, force: bool = False) -> 
     return export(rows, open_store(where, "--output"), JsonLinesPart, "date", source="the test", force=force)
 
 
-def test_an_export_is_in_the_bucket_and_is_replaced_when_that_is_said(
+def test_an_export_is_written_and_replaced_only_with_force(
     line: Line, bucket: Callable[[], dict[str, bytes]]
 ) -> None:
     first = exported("s3://pages/a/b", ROWS)
@@ -44,7 +44,7 @@ def test_an_export_is_in_the_bucket_and_is_replaced_when_that_is_said(
     assert json.loads(found[f"a/b/{MANIFEST}"]) == second
 
 
-def test_a_bucket_that_is_not_there_or_away_is_named(
+def test_errors_name_a_missing_or_unreachable_bucket(
     line: Line, bucket: Callable[[], dict[str, bytes]]
 ) -> None:
     with pytest.raises(StoreError, match="no-such-bucket"):

@@ -1,4 +1,4 @@
-"""What every object store has to do: run on a folder, on S3 and on the WebDAV store of the how-to."""
+"""The behaviour of every object store, tested on a folder, on S3 and on the WebDAV store of the how-to."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def dav(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DavServer]:
 
 
 def opened(scheme: str, request: pytest.FixtureRequest) -> ObjectStore:
-    """A store of its own for each test."""
+    """Open a new store for each test."""
     prefix = f"tests/{uuid.uuid4().hex}"
     if scheme == "file":
         uri = (request.getfixturevalue("tmp_path") / prefix).as_uri()
@@ -60,7 +60,7 @@ def listed(store: ObjectStore, prefix: str = "") -> list[str]:
     return sorted(found.name for found in store.objects(prefix))
 
 
-def test_an_object_is_read_as_a_whole_and_in_parts(store: ObjectStore) -> None:
+def test_an_object_is_read_whole_and_in_ranges(store: ObjectStore) -> None:
     for name in NAMES:
         store.put(name, f"contents of {name}".encode())
     for name in NAMES:
@@ -68,7 +68,7 @@ def test_an_object_is_read_as_a_whole_and_in_parts(store: ObjectStore) -> None:
         assert store.size(name) == len(data)
         assert b"".join(store.chunks(name)) == data
         assert store.read(name, 3, 5) == data[3:8]
-        assert store.read(name, 10, 1000) == data[10:], "fewer bytes at the end"
+        assert store.read(name, 10, 1000) == data[10:], "a read past the end returns fewer bytes"
         assert store.read(name, 1000, 10) == b""
     assert listed(store) == sorted(NAMES)
 
@@ -83,7 +83,7 @@ def test_an_object_may_be_empty(store: ObjectStore, tmp_path: Path) -> None:
         assert list(store.chunks(name)) == []
 
 
-def test_what_does_not_exist(store: ObjectStore, tmp_path: Path) -> None:
+def test_missing_objects_raise_or_are_ignored(store: ObjectStore, tmp_path: Path) -> None:
     assert store.size("folder/none") is None
     with pytest.raises(NoSuchObject, match="folder/none"):
         store.read("folder/none", 0, 1)
@@ -107,7 +107,7 @@ def test_objects_are_listed_by_prefix_with_their_sizes(store: ObjectStore) -> No
     assert listed(store, "c") == []
 
 
-def test_objects_are_deleted_and_no_others(store: ObjectStore) -> None:
+def test_delete_removes_only_the_named_objects(store: ObjectStore) -> None:
     for name in ("a/1", "a/2", "a/b/3", "ab/4", "5"):
         store.put(name, b"x")
     store.delete("a/1")
@@ -150,7 +150,7 @@ def test_an_interrupted_upload_leaves_the_old_object(store: ObjectStore, tmp_pat
     assert listed(store) == ["name"]
 
 
-def test_readers_see_one_object_or_the_other_while_it_is_replaced(store: ObjectStore) -> None:
+def test_readers_see_the_old_or_the_new_object_while_it_is_replaced(store: ObjectStore) -> None:
     versions = [letter * 200_000 for letter in (b"a", b"b")]
     store.put("name", versions[0])
     ended = threading.Event()
@@ -172,8 +172,8 @@ def test_readers_see_one_object_or_the_other_while_it_is_replaced(store: ObjectS
         writing.result()
 
 
-def test_a_store_is_used_by_several_threads_at_once(store: ObjectStore) -> None:
-    def there_and_back(number: int) -> bytes:
+def test_a_store_is_thread_safe(store: ObjectStore) -> None:
+    def put_read_and_delete(number: int) -> bytes:
         name, data = f"{number % 5}/{number}", b"%d" % number * 1000
         store.put(name, data)
         found = store.read(name, 0, 1_000_000)
@@ -182,12 +182,12 @@ def test_a_store_is_used_by_several_threads_at_once(store: ObjectStore) -> None:
         return found
 
     with ThreadPoolExecutor(8) as threads:
-        list(threads.map(there_and_back, range(60)))
+        list(threads.map(put_read_and_delete, range(60)))
     assert listed(store) == []
 
 
 @pytest.mark.parametrize("scheme", REMOTE)
-def test_a_server_that_cannot_be_reached_is_a_warning_at_the_start(
+def test_an_unreachable_server_is_a_warning_at_startup(
     scheme: str, dav: DavServer, line: Line, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Line(dav.dav_port) as dav_line:

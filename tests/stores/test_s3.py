@@ -1,4 +1,4 @@
-"""The archive in S3, against a real S3 server: what is written gets there, and only there."""
+"""The archive in S3, against a real S3 server."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ pytestmark = pytest.mark.skipif(weed_binary() is None, reason="no S3 server for 
 dice = random.Random(7)
 
 
-def test_pages_end_in_the_bucket_and_are_read_from_there(
+def test_pages_are_uploaded_and_read_from_the_bucket(
     line: Line, bucket: Callable[[], dict[str, bytes]], tmp_path: Path
 ) -> None:
     store = archive(tmp_path)
     place = store.write(page("a"))
-    assert store.read(place).payload == b"<p>body"  # from the spool: nothing is sent yet
+    assert store.read(place).payload == b"<p>body"  # from the spool: nothing is uploaded yet
     member = b"".join(store.chunks(place))
     assert bucket() == {}
     store.close()
@@ -48,7 +48,7 @@ def test_pages_end_in_the_bucket_and_are_read_from_there(
     assert b"".join(archive(tmp_path).chunks(place)) == member
 
 
-def test_files_are_uploaded_while_the_crawl_goes_on(
+def test_files_are_uploaded_during_the_crawl(
     line: Line, bucket: Callable[[], dict[str, bytes]], tmp_path: Path
 ) -> None:
     store = archive(tmp_path, prefix_path="", roll_bytes=1)
@@ -60,7 +60,7 @@ def test_files_are_uploaded_while_the_crawl_goes_on(
     assert len(archived(bucket())) == 4
 
 
-def test_a_large_file_goes_in_parts(
+def test_a_large_file_is_uploaded_in_parts(
     server: S3Server, line: Line, bucket: Callable[[], dict[str, bytes]], tmp_path: Path
 ) -> None:
     payload = dice.randbytes(35_000_000)
@@ -70,15 +70,15 @@ def test_a_large_file_goes_in_parts(
     found = server.client.head_object(Bucket="pages", Key=f"crawl/1/{place.file}")
     assert found["ETag"].strip('"').endswith("-3")
     assert archive(tmp_path).read(place).payload == payload
-    # it is read as it is sent, piece by piece
+    # reading streams the object in small pieces, too
     pieces = [len(piece) for piece in archive(tmp_path).chunks(place)]
     assert sum(pieces) == place.length and max(pieces) < 10_000_000
 
 
-def test_what_an_earlier_run_left_is_sent(
+def test_files_of_a_killed_run_are_uploaded(
     line: Line, bucket: Callable[[], dict[str, bytes]], tmp_path: Path
 ) -> None:
-    """Closed files, and one that was being written when the process was killed."""
+    """The killed process left closed files and one open file."""
     program = """
         import os, sys
         from pathlib import Path
@@ -99,9 +99,7 @@ def test_what_an_earlier_run_left_is_sent(
     assert {url[-1] for url in archived(bucket())} == set("012")
 
 
-def test_who_only_reads_sends_nothing(
-    line: Line, bucket: Callable[[], dict[str, bytes]], tmp_path: Path
-) -> None:
+def test_a_reader_uploads_nothing(line: Line, bucket: Callable[[], dict[str, bytes]], tmp_path: Path) -> None:
     line.cut()
     store = archive(tmp_path, close_seconds=0)
     place = store.write(page("a"))
@@ -114,14 +112,14 @@ def test_who_only_reads_sends_nothing(
     assert len(files(tmp_path)) == 2
 
 
-def test_a_crawl_into_a_bucket(
+def test_a_crawl_stores_its_pages_in_the_bucket(
     line: Line,
     bucket: Callable[[], dict[str, bytes]],
     run_crawl: Callable[..., CrawlResult],
     local_web: Callable[..., LocalWeb],
     tmp_path: Path,
 ) -> None:
-    """As a user runs it; `scrapy page` then reads from the bucket."""
+    """Runs the real commands; `scrapy page` and `scrapy wacz` then read from the bucket."""
     web = local_web("127.0.1.1")
     graph = generated_web(3, web, pages=12)
     home = web.url("127.0.1.1")
@@ -158,7 +156,7 @@ def test_a_crawl_into_a_bucket(
         ("s3://pages/a/../../b", {}, "use s3://bucket"),
     ],
 )
-def test_a_store_that_cannot_be_used_is_refused_at_the_start(
+def test_an_unusable_store_is_refused_at_startup(
     line: Line,
     bucket: Callable[[], dict[str, bytes]],
     tmp_path: Path,
@@ -178,7 +176,7 @@ def test_a_store_that_cannot_be_used_is_refused_at_the_start(
     assert reason in str(raised.value)
 
 
-def test_what_was_meant_for_one_bucket_never_goes_to_another(
+def test_spooled_files_are_uploaded_only_to_their_own_uri(
     line: Line, bucket: Callable[[], dict[str, bytes]], tmp_path: Path
 ) -> None:
     line.cut()
@@ -194,7 +192,9 @@ def test_what_was_meant_for_one_bucket_never_goes_to_another(
     assert [name.partition("/")[0] for name in bucket()] == ["first", "first"]
 
 
-def test_a_record_that_is_nowhere(line: Line, bucket: Callable[[], dict[str, bytes]], tmp_path: Path) -> None:
+def test_a_missing_record_is_an_error_that_names_its_place(
+    line: Line, bucket: Callable[[], dict[str, bytes]], tmp_path: Path
+) -> None:
     store = archive(tmp_path)
     with pytest.raises(StoreError, match=r"s3://pages/crawl/1/none\.warc\.gz: .* another machine"):
         store.read(WarcPlace("none.warc.gz", 0, 100))
@@ -209,7 +209,7 @@ def test_a_record_that_is_nowhere(line: Line, bucket: Callable[[], dict[str, byt
         store.read(place)
 
 
-def test_an_index_is_never_sent_without_its_file(
+def test_a_file_that_is_already_uploaded_is_not_sent_again(
     line: Line, bucket: Callable[[], dict[str, bytes]], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -217,7 +217,7 @@ def test_an_index_is_never_sent_without_its_file(
     place = store.write(page("a"))
     store.close()
     assert f"uploaded s3://pages/crawl/1/{place.file}" in caplog.text
-    # killed after the upload and before the removal
+    # as if killed between the upload and the removal
     store.folder.joinpath(place.file).write_bytes(bucket()[f"crawl/1/{place.file}"])
     carried = line.carried
     archive(tmp_path).close()

@@ -1,4 +1,4 @@
-"""The archive in S3 while the server is away, hangs, or its writers die: everything gets there in the end."""
+"""The archive in S3 while the server is away or hangs, or writers die: every file is uploaded in the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(weed_binary() is None, reason="no S3 server for 
 dice = random.Random(7)
 
 
-def test_s3_away_from_beginning_to_end_costs_nothing_but_time(
+def test_pages_stay_in_the_spool_while_s3_is_away(
     line: Line, bucket: Callable[[], dict[str, bytes]], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     line.cut()
@@ -39,7 +39,7 @@ def test_s3_away_from_beginning_to_end_costs_nothing_but_time(
     assert {url[-1] for url in archived(bucket())} == set("ab")
 
 
-def test_s3_that_comes_back_gets_everything(
+def test_uploads_resume_when_s3_comes_back(
     line: Line, bucket: Callable[[], dict[str, bytes]], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = archive(tmp_path, roll_bytes=1)
@@ -49,14 +49,14 @@ def test_s3_that_comes_back_gets_everything(
     eventually(lambda: "cannot upload" in caplog.text)
     store.write(page("c"))
     line.mend()
-    eventually(lambda: len(archived(bucket())) == 2)  # by itself: nothing is written any more
+    eventually(lambda: len(archived(bucket())) == 2)  # without a further write
     store.close()
     assert {url[-1] for url in archived(bucket())} == set("abc")
     assert files(tmp_path) == []
 
 
 @pytest.mark.parametrize("size", [1000, 40_000_000])
-def test_an_upload_that_hangs_delays_the_end_only_so_long(
+def test_a_hanging_upload_delays_close_only_by_close_seconds(
     line: Line,
     bucket: Callable[[], dict[str, bytes]],
     tmp_path: Path,
@@ -78,10 +78,10 @@ def test_an_upload_that_hangs_delays_the_end_only_so_long(
     assert len(archived(bucket())) == 1
 
 
-def test_an_upload_stops_when_its_time_is_over(
+def test_close_aborts_an_upload_that_takes_too_long(
     server: S3Server, line: Line, bucket: Callable[[], dict[str, bytes]], tmp_path: Path
 ) -> None:
-    """No part of it stays in the bucket, where it would be paid for and never seen."""
+    """No part stays in the bucket, where it would cost money without being listed."""
     store = archive(tmp_path, close_seconds=0.1)
     store.write(page("a", dice.randbytes(60_000_000)))
     with within(5):
@@ -92,7 +92,7 @@ def test_an_upload_stops_when_its_time_is_over(
     assert not server.client.list_multipart_uploads(Bucket="pages").get("Uploads")
 
 
-def test_a_process_killed_while_sending_loses_nothing(
+def test_a_process_killed_during_an_upload_loses_nothing(
     line: Line, bucket: Callable[[], dict[str, bytes]], tmp_path: Path
 ) -> None:
     program = """

@@ -1,4 +1,4 @@
-"""What S3 has is what was sent, byte for byte and once; and how much may wait for it."""
+"""Uploads to S3: every object is stored byte for byte and only once, and the spool is bounded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PART = 5 * 1024 * 1024
 
 @pytest.fixture(autouse=True)
 def smaller_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As small as S3 takes them."""
+    """Use the smallest parts that S3 accepts."""
     monkeypatch.setattr("webcrawl.stores.objects.s3._PART_BYTES", PART)
 
 
@@ -47,7 +47,7 @@ def put(path: Path) -> None:
         *((size, "when_required") for size in (1000, PART + 1)),
     ],
 )
-def test_what_is_there_is_recognized_and_not_sent_again(
+def test_a_stored_file_is_not_sent_again(
     line: Line,
     bucket: Contents,
     server: S3Server,
@@ -56,7 +56,7 @@ def test_what_is_there_is_recognized_and_not_sent_again(
     size: int,
     checksums: str,
 ) -> None:
-    """By the checksum that S3 keeps, or by its ETag where it keeps none."""
+    """It is recognized by the checksum that S3 keeps, or by the ETag if there is none."""
     monkeypatch.setenv("AWS_REQUEST_CHECKSUM_CALCULATION", checksums)
     path = stored(size, tmp_path)
     put(path)
@@ -68,7 +68,7 @@ def test_what_is_there_is_recognized_and_not_sent_again(
     assert line.carried - before < 5000
 
 
-def test_an_object_whose_etag_says_nothing_is_compared_byte_by_byte(
+def test_an_object_without_a_usable_etag_is_compared_byte_by_byte(
     line: Line, bucket: Contents, server: S3Server, tmp_path: Path
 ) -> None:
     path = stored(100_000, tmp_path)
@@ -86,7 +86,7 @@ def test_an_object_whose_etag_says_nothing_is_compared_byte_by_byte(
 
 
 @pytest.mark.parametrize("size", [200_000, PART + 200_000])
-def test_what_changes_on_the_way_is_not_taken_for_stored(
+def test_data_corrupted_in_transit_does_not_count_as_stored(
     line: Line, bucket: Contents, tmp_path: Path, size: int
 ) -> None:
     path = stored(size, tmp_path)
@@ -94,14 +94,14 @@ def test_what_changes_on_the_way_is_not_taken_for_stored(
     try:
         put(path)
     except StoreError:
-        assert not line.garbles, "it failed for something else"
+        assert not line.garbles, "it failed for another reason"
     else:
-        assert bucket()[path.name] == path.read_bytes(), "boto3 has sent it again by itself"
+        assert bucket()[path.name] == path.read_bytes(), "boto3 retried by itself"
     put(path)
     assert bucket() == {path.name: path.read_bytes()}
 
 
-def test_another_object_of_the_same_name_and_size_is_replaced(
+def test_a_different_object_of_the_same_name_and_size_is_replaced(
     line: Line, bucket: Contents, server: S3Server, tmp_path: Path
 ) -> None:
     path = stored(1000, tmp_path)
@@ -110,8 +110,8 @@ def test_another_object_of_the_same_name_and_size_is_replaced(
     assert bucket() == {path.name: path.read_bytes()}
 
 
-def test_an_answer_that_is_lost_makes_no_second_object(line: Line, bucket: Contents, tmp_path: Path) -> None:
-    """The upload is complete when the line is cut, and the worker does not know."""
+def test_a_lost_answer_makes_no_second_object(line: Line, bucket: Contents, tmp_path: Path) -> None:
+    """The upload is complete when the connection is cut, but the worker does not know."""
     store = archive(tmp_path, close_seconds=0.5)
     store.write(page("a", os.urandom(1_000_000)))
     carried = line.carried
@@ -130,7 +130,7 @@ def test_an_answer_that_is_lost_makes_no_second_object(line: Line, bucket: Conte
     assert len(archived(bucket())) == 1
 
 
-def test_parts_that_a_killed_process_left_are_given_up(
+def test_the_parts_of_a_killed_process_are_aborted(
     line: Line, bucket: Contents, server: S3Server, tmp_path: Path
 ) -> None:
     program = """
@@ -161,7 +161,7 @@ def test_parts_that_a_killed_process_left_are_given_up(
     assert bucket() == {path.name: path.read_bytes()}
 
 
-def test_no_more_waits_than_may(line: Line, bucket: Contents, tmp_path: Path) -> None:
+def test_the_spool_is_limited(line: Line, bucket: Contents, tmp_path: Path) -> None:
     line.cut()
     store = archive(tmp_path, spool_max=300_000, close_seconds=0)
     body = os.urandom(50_000)
@@ -172,7 +172,7 @@ def test_no_more_waits_than_may(line: Line, bucket: Contents, tmp_path: Path) ->
     assert len(places) == 6
     assert "STORE_SPOOL_MAX_BYTES" in store.tend()
     assert not [name for name in files(tmp_path) if name.endswith(".open")], (
-        "what is full is closed, to be sent"
+        "full files are closed for upload"
     )
     with pytest.raises(StoreUnavailable):
         store.write(page("late", body))
@@ -186,7 +186,7 @@ def test_no_more_waits_than_may(line: Line, bucket: Contents, tmp_path: Path) ->
     assert {url.rpartition("/")[2] for url in archived(bucket())} == {*map(str, range(6)), "late"}
 
 
-def test_a_file_that_is_old_is_sent(line: Line, bucket: Contents, tmp_path: Path) -> None:
+def test_an_old_file_is_uploaded(line: Line, bucket: Contents, tmp_path: Path) -> None:
     store = archive(tmp_path, roll_seconds=0.2)
     store.write(page("a"))
     assert store.tend() == ""
@@ -195,7 +195,7 @@ def test_a_file_that_is_old_is_sent(line: Line, bucket: Contents, tmp_path: Path
     store.close()
 
 
-def test_a_file_that_cannot_be_sent_keeps_no_other_from_it(
+def test_a_file_that_cannot_be_uploaded_does_not_block_others(
     line: Line, bucket: Contents, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = archive(tmp_path, close_seconds=1.5)
@@ -208,14 +208,14 @@ def test_a_file_that_cannot_be_sent_keeps_no_other_from_it(
     uploads_end()
 
 
-def test_a_file_that_is_sent_while_it_is_read(line: Line, bucket: Contents, tmp_path: Path) -> None:
+def test_a_file_can_be_read_during_its_upload(line: Line, bucket: Contents, tmp_path: Path) -> None:
     store = archive(tmp_path, roll_bytes=1, close_seconds=0)
     line.cut()
     store.write(page("a"))
     store.write(page("b"))
     line.mend()
     found = {file.name: file for file in store.files()}
-    assert len(found) == 2, "a WARC file that is closed, and its index"
+    assert len(found) == 2, "a closed WARC file and its index"
     store.close()
     uploads_end()
     archive(tmp_path).close()
@@ -224,7 +224,7 @@ def test_a_file_that_is_sent_while_it_is_read(line: Line, bucket: Contents, tmp_
         assert b"".join(file.chunks(100)) == bucket()[f"crawl/1/{file.name}"]
 
 
-def test_reading_says_why_it_cannot(line: Line, tmp_path: Path) -> None:
+def test_reading_from_an_unreachable_server_is_a_store_error(line: Line, tmp_path: Path) -> None:
     line.cut()
     with pytest.raises(StoreError):
         S3Store("s3://pages").read("nothing", 0, 1)

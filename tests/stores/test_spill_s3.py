@@ -1,4 +1,4 @@
-"""Tails of queues in an S3 bucket."""
+"""Tails of long queues in an S3 bucket."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webcrawl.frontier import Crawl, Frontier
 from webcrawl.frontier.tails import Tails
 
 
-def test_tails_in_a_bucket_come_back_in_order_and_are_deleted(
+def test_tails_in_a_bucket_are_refilled_in_order_and_deleted(
     line: Line, bucket: Callable[[], dict[str, bytes]], redis_url: str
 ) -> None:
     asyncio.run(asyncio.wait_for(_spill_and_refill(line, bucket, redis_url), 50))
@@ -40,10 +40,10 @@ async def _spill_and_refill(line: Line, bucket: Callable[[], dict[str, bytes]], 
     assert all(name.startswith(f"queues/{folder}/") for name in names)
     line.cut()
     with pytest.raises(StoreError):
-        await tails.carry_out(await _a_plan_that_reads(frontier, tails))
+        await tails.carry_out(await _plan_with_reads(frontier, tails))
     line.mend()
-    assert (await frontier.counts()).lost_segments == 0, "S3 that is away loses nothing"
-    # 150 were at hand, of which those leased above are back
+    assert (await frontier.counts()).lost_segments == 0, "an outage of S3 loses no segment"
+    # 150 were in the engine; reaping returns those leased above
     await frontier.reap(everything=True)
     assert await fetch(frontier, tails, 50) == numbered(2000)
     other = Tails(engine, frontier.keys, record, "s3://nowhere/queues")
@@ -58,7 +58,7 @@ async def _spill_and_refill(line: Line, bucket: Callable[[], dict[str, bytes]], 
     await engine.close()
 
 
-async def _a_plan_that_reads(frontier: Frontier, tails: Tails):  # type: ignore[no-untyped-def]
+async def _plan_with_reads(frontier: Frontier, tails: Tails):  # type: ignore[no-untyped-def]
     await frontier.lease(1, 120)
     (plan,) = await tails.plan([0])
     assert plan.reads

@@ -55,7 +55,7 @@ class Hosts:
         return self.records.setdefault(host, HostRecord())
 
     def time_passes(self, ms: int) -> None:
-        """Expire records. Expiry follows the servers' internal clocks, not the clock that is set back."""
+        """Move the servers' clocks by `ms` (negative: set them back), and delete expired records."""
         for host, record in list(self.records.items()):
             if record.left is not None:
                 self._keep(host, record.left - ms)

@@ -16,8 +16,8 @@ SLOWEST = 10.0
 class Say:
     """One answer: pieces of bytes to write in order, and what happens to the connection afterwards.
 
-    `then`: "stay" open, "close" it, "reset" it (RST), or "hang" (for SLOWEST seconds). `pause` seconds pass before each piece
-    but the first. The request is read completely before the first piece.
+    `then`: "stay" open, "close" it, "reset" it (RST), or "hang" (for SLOWEST seconds). `pause` seconds pass
+    before each piece but the first. The request is read completely before the first piece.
     """
 
     pieces: Sequence[bytes]

@@ -1,4 +1,4 @@
-"""A clock that a test moves, in place of that of the servers; and an engine whose connection a test breaks."""
+"""A test-controlled clock in place of the servers' clocks, and an engine that loses replies on demand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from webcrawl.engine.client import Engine
 from webcrawl.engine.scripts import Call
 from webcrawl.errors import EngineUnavailable
 
-# what scripts call in place of the server: TIME and what expires by it are those of the test
+# prepended to every script: TIME and key expiry follow the clock of the test
 _CLOCK = """
 local server, tag = redis, string.match(KEYS[1], '{.-}')
 local redis = {sha1hex = server.sha1hex}
@@ -32,7 +32,7 @@ end
 
 
 class Clock:
-    """The time of the servers, in ms, for the keys of these hash tags. It stands still unless it is moved."""
+    """The servers' time, in ms, for the keys with these hash tags. It moves only when `move` is called."""
 
     def __init__(self, valkey: Any, tags: Iterable[str]) -> None:
         self._valkey = valkey
@@ -41,7 +41,7 @@ class Clock:
         self.move(0)
 
     def move(self, ms: int) -> None:
-        """Set it forward, or back; what expires before then is gone."""
+        """Move the clock forward or back, and delete keys that have expired."""
         self.now += ms
         pipe = self._valkey.pipeline(transaction=False)
         for tag in self._tags:
@@ -54,11 +54,11 @@ class Clock:
 
 
 class ClockedEngine(Engine):
-    """Its scripts read a Clock. While `losing`, no reply comes back: of what was done, or was not done yet ("late")."""
+    """Its scripts read a Clock. `losing` drops all replies: "reply" after running the calls, "late" without running."""
 
     losing = ""
     lost: list[tuple[Call, Any]]
-    """The calls whose replies were lost, and these; for whoever makes it lose them to empty."""
+    """The calls whose replies were lost, with the replies. The test that sets `losing` empties it."""
 
     def script(self, name: str) -> tuple[str, str]:
         first, end, rest = super().script(name)[1].partition("\n")

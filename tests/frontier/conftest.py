@@ -1,4 +1,4 @@
-"""Frontiers on a real Valkey. A test that is a coroutine runs on an event loop of its own."""
+"""Fixtures for frontiers on a real Valkey. Coroutine tests run on an event loop of their own."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def runner() -> Iterator[asyncio.Runner]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run coroutine tests on the loop of their `runner`, for at most a minute."""
+    """Run coroutine tests on the loop of their `runner`, with a timeout of one minute."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
@@ -44,7 +44,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.fixture
 def engine_at(runner: asyncio.Runner) -> Iterator[Callable[..., Engine]]:
-    """Makes engines, and closes them after the test: `engine_at(url)`."""
+    """Makes engines and closes them after the test: `engine_at(url)`."""
     engines: list[Engine] = []
 
     def make(url: str, **options: Any) -> Engine:
@@ -76,9 +76,9 @@ def frontier(frontier_of: Callable[..., Frontier]) -> Frontier:
 
 @pytest.fixture
 def interleaved(frontier_of: Callable[..., Frontier], runner: asyncio.Runner, valkey: Redis) -> Interleaved:
-    """Takes a checkpoint of a crawl that goes on, restores it and compares; as often as it is called.
+    """Takes a checkpoint while a crawl continues, restores it and compares; can be called repeatedly.
 
-    `interleaved(before, meanwhile, 4, 2)`: a crawl of four shards has two in its copy.
+    `interleaved(before, meanwhile, 4, 2)`: the crawl has four shards, its copy two.
     """
     one = frontier_of(lease_seconds=NEVER)
 
@@ -94,9 +94,9 @@ def interleaved(frontier_of: Callable[..., Frontier], runner: asyncio.Runner, va
 
 @pytest.fixture
 def durable_server() -> Iterator[ValkeyServer]:
-    """A server of the test's own, with an append-only file, that may be killed and started again."""
+    """A server for one test, with an append-only file, that can be killed and restarted."""
     folder = Path(tempfile.mkdtemp(prefix="valkey"))
-    # what is written at once survives a kill, also when the disk is too slow for a sync every second
+    # written data survives a kill without fsync; syncing every second is too slow on some disks
     config = {"appendonly": "yes", "appendfsync": "no"}
     server = ValkeyServer(port=0, data_dir=folder, unix_socket_path=folder / "socket", config=config)
     server.start()
@@ -113,7 +113,7 @@ def started_cluster() -> Iterator[LocalCluster]:
 
 @pytest.fixture
 def cluster(started_cluster: LocalCluster) -> LocalCluster:
-    """Three primaries with a replica each, in health, without keys and scripts."""
+    """Three healthy primaries with one replica each, without keys and scripts."""
     started_cluster.revive()
     started_cluster.settle()
     started_cluster.flush()

@@ -1,4 +1,4 @@
-"""A worker with somebody who takes its URLs, "fetches" them from a web in memory, and reports."""
+"""A worker with a consumer that takes its URLs, "fetches" them from a web in memory, and reports the results."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from webcrawl.worker.backpressure import Backpressure
 from webcrawl.worker.worker import Worker
 
 Answer = Callable[[LeasedURL], tuple[Settlement, bool, Iterable[str], Outcome]]
-"""What becomes of a URL: settlement, whether it is a page, its links, what its host is to be thought of."""
+"""Returns the result for a URL: settlement, whether it is a page, its links, and the outcome for its host."""
 
 
 def config(**changes: Any) -> FrontierConfig:
-    """The project's defaults, with changes."""
+    """The default configuration, with changes."""
     return replace(FrontierConfig.from_settings(Settings(), "crawl"), **changes)
 
 
 def page_with(links: Iterable[str] = ()) -> tuple[Settlement, bool, Iterable[str], Outcome]:
-    """The usual answer."""
+    """The result for an ordinary page."""
     return Settlement(0), True, links, Ok()
 
 
 class Consumer:
-    """Runs a worker. `fetched` counts URLs;"""
+    """Runs a worker. `fetched` counts fetches by URL; `refused` lists URLs whose lease was lost before the fetch."""
 
     def __init__(
         self,
@@ -64,12 +64,12 @@ class Consumer:
         self.fetched: Counter[str] = Counter()
         self.refused: list[str] = []
         self.stopped = False
-        """No more URLs are taken."""
+        """Whether to stop taking URLs."""
         self._answer = answer
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, *seeds: str, seeding: bool = False) -> None:
-        """Begin, with these seeds; `seeding`: there are more to come."""
+        """Start with these seeds; `seeding`: the worker announces that more will come."""
         for seed in seeds:
             self.worker.add(page(seed))
         self.worker.seeding = seeding
@@ -77,18 +77,18 @@ class Consumer:
         self._loop = asyncio.create_task(self._consume())
 
     async def run(self, *seeds: str) -> str | None:
-        """The whole crawl; returns why it ended."""
+        """Run the whole crawl; returns why it ended."""
         self.start(*seeds)
         return await self.end()
 
     async def end(self) -> str | None:
-        """Wait until there is nothing more to do, and leave in good order."""
+        """Wait until the crawl is finished, then stop; returns why it ended."""
         await self.until(lambda: self.worker.finished is not None)
         await self.stop()
         return self.worker.finished
 
     async def stop(self) -> None:
-        """Leave in good order, now."""
+        """Stop now and shut down cleanly."""
         self.stopped = True
         self._woken.set()
         await self._loop
@@ -96,7 +96,7 @@ class Consumer:
         await self.worker.close()
 
     async def until(self, condition: Callable[[], bool], seconds: float = 30.0) -> None:
-        """Wait for a condition; TimeoutError after `seconds`."""
+        """Wait for a condition; raises TimeoutError after `seconds`."""
         async with asyncio.timeout(seconds):
             while not condition():
                 await asyncio.sleep(0.002)

@@ -1,4 +1,4 @@
-"""What is really in the keys of a crawl, read without the frontier's own code."""
+"""Reads the keys of a crawl directly, without the frontier's code, and checks their consistency."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Row = tuple[str, int, int, int, int]
 
 @dataclass
 class Contents:
-    """The structures of all shards, by host; `check` finds contradictions between them."""
+    """The structures of all shards, by host. `read` fails if they contradict each other."""
 
     queues: dict[str, list[Row]]
     leases: dict[str, dict[int, Row]]
     later: dict[int, int]
-    """Shard -> how many URLs wait for a retry."""
+    """Shard -> number of URLs that wait for a retry."""
     scheduled: dict[int, int]
-    """Shard -> how many URLs wait for a date."""
+    """Shard -> number of URLs that wait for a date."""
     parked: dict[str, str]
     spent: dict[str, str]
     seen: int
@@ -38,17 +38,17 @@ class Contents:
     """URL and reason."""
     counters: dict[str, int]
     store: Path | None = None
-    """The folder with the crawl's segments, a folder a shard."""
+    """The folder of the crawl's segments, with one folder for each shard."""
     waiting: set[str] = field(default_factory=set)
     """Hosts whose next URLs are in the store."""
     listed: dict[str, set[int]] = field(default_factory=dict)
-    """Host -> the levels at which it stands among those that are due, rightly or not any more."""
+    """Host -> the levels at which it is in a list of due hosts; entries may be stale."""
     longest: int = 0
-    """URLs of one host and level in the engine, at most."""
+    """The largest number of URLs of one host and level in the engine."""
 
     @classmethod
     def read(cls, valkey: Redis, keys: Keys, root: Path | None = None) -> Contents:
-        """Read and check a whole crawl, whose segments are below `root`."""
+        """Read and check a whole crawl; its segments are below `root`."""
         folder = valkey.hget(keys.own("info"), "tails")
         store = root / folder.decode() if root and folder else None
         found = cls({}, {}, {}, {}, {}, {}, 0, [], {}, store)
@@ -88,7 +88,7 @@ class Contents:
                 host = name.removeprefix(b"lease:").decode()
                 leased.add(host)
                 self.leases[host] = {int(i): row(entry) for i, entry in value.items() if i.isdigit()}
-        assert leased == {host.decode() for host in values.get(b"leases", [])}, "leases without an end"
+        assert leased == {host.decode() for host in values.get(b"leases", [])}, "leases without an expiry"
         self._check_ready(values, leased, keys, shard)
         self.later[shard] = len(values.get(b"later", []))
         self.scheduled[shard] = len(values.get(b"scheduled", []))
@@ -106,7 +106,7 @@ class Contents:
             host, few = host_of(name), few_of(raw)
             self.listed[host] = {level for level in range(LEVELS) if raw[0] >> level & 1}
             if few:
-                # as if they were in a list
+                # treat them like a list
                 assert len({entry[0] % 128 for entry in few}) == 1
                 assert len(raw) < 256
                 level = few[0][0] % 128
@@ -117,7 +117,7 @@ class Contents:
             elif any(raw[1:]):
                 mask[host] = int.from_bytes(raw[1:], "little")
             else:
-                assert raw[0], "a record that says nothing"
+                assert raw[0], "an empty record"
         names = {name.partition(b":")[2] for name in values if name.startswith((b"q:", b"out:", b"tail:"))}
         levels: dict[str, int] = {}
         for name in sorted(names):
@@ -130,20 +130,22 @@ class Contents:
             assert all(entry[0] % 128 == int(level) for entry in entries)
             if host not in levels and not hot:
                 self.waiting.add(host)
-                assert name in values[b"hungry"], "a host that waits for the store, and nobody knows"
+                assert name in values[b"hungry"], "a host waits for the store but is not listed for it"
             if out or parts:
-                assert mask[host] & 256 << int(level), "a queue with a tail whose hot list is open"
+                assert mask[host] & 256 << int(level), "a queue with a tail must have a closed hot list"
             levels[host] = levels.get(host, 0) | 1 << int(level)
             self.longest = max(self.longest, len(hot) + len(out))
             self.queues.setdefault(host, []).extend(row(entry) for entry in entries)
-        assert levels == {host: bits & 255 for host, bits in mask.items()}, "masks that lie"
-        assert all(bits >> 8 & ~bits == 0 for bits in mask.values()), "closed, but empty"
+        assert levels == {host: bits & 255 for host, bits in mask.items()}, (
+            "level masks that do not match the queues"
+        )
+        assert all(bits >> 8 & ~bits == 0 for bits in mask.values()), "closed levels without URLs"
         several = {host for host, bits in levels.items() if bits & bits - 1}
         turns = {host.decode() for host in values.get(b"turns", {}) if host}
-        assert turns <= several, "levels that take turns alone"
+        assert turns <= several, "turns of hosts with a single level"
 
     def part(self, shard: int, part: list[bytes]) -> list[bytes]:
-        """The entries of a part in the store, given as segment, offset, length, URLs, checksum."""
+        """The entries of a part in the store; `part` is segment, offset, length, number of URLs, checksum."""
         assert self.store
         raw = (self.store / f"{shard:04}" / part[0].decode()).read_bytes()
         offset, length, urls = (int(number) for number in part[1:4])
@@ -166,11 +168,11 @@ class Contents:
         assert spilled == int(values.get(b"n", {}).get(b"spilled", 0))
         used = Counter(part[0] for part in all_parts)
         assert used == {name: int(n) for name, n in values.get(b"segments", {}).items()}
-        assert not used.keys() & set(values.get(b"unused", [])), "segments in use that would be deleted"
+        assert not used.keys() & set(values.get(b"unused", [])), "segments in use are listed as unused"
         least = min(int(values.get(b"conf", {}).get(b"hot", 0)) // 4 or 250, 500)
         out = {name.removeprefix(b"out:") for name in values if name.startswith(b"out:")}
         full = {queue for queue in out if len(values[b"out:" + queue]) >= least}
-        assert full == set(values.get(b"spilling", [])), "outboxes that nobody would write"
+        assert full == set(values.get(b"spilling", [])), "full outboxes are not listed for spilling"
 
     def _check_ready(
         self, values: dict[bytes, list[bytes]], leased: set[str], keys: Keys, shard: int
@@ -185,27 +187,27 @@ class Contents:
         }
         to_come = hosts_at(values, b"ready:%d")
         listed = hosts_at(values, b"due:%d")
-        assert len(listed) == len(set(listed)), "a host twice in a list"
+        assert len(listed) == len(set(listed)), "a host is twice in a list"
         known = {(host, level) for host, levels in self.listed.items() for level in levels}
         assert {one for one in known if keys.shard(one[0]) == shard} == set(listed)
         assert not set(to_come) & set(listed)
-        assert set(to_come) <= at_hand, "hosts that are found in vain"
-        assert at_hand <= {*to_come, *listed}, "hosts with URLs that nobody would find"
+        assert set(to_come) <= at_hand, "ready hosts without URLs at hand"
+        assert at_hand <= {*to_come, *listed}, "hosts with URLs are in no list"
 
 
 def hosts_at(values: dict[bytes, list[bytes]], key: bytes) -> list[tuple[str, int]]:
-    """Hosts and their levels in what is kept of each level in a key."""
+    """Hosts and levels in the keys that hold one list for each level."""
     return [(host_of(name), level) for level in range(LEVELS) for name in values.get(key % level, [])]
 
 
 def host_of(name: bytes) -> str:
-    """The host with a name as the engine keeps it."""
+    """The host for its short form in the engine."""
     text = name.decode()
     return text if "://" in text else "https://" + re.sub("^/", "www.", text)
 
 
 def few_of(record: bytes) -> list[bytes]:
-    """The entries in the record of a host, if they are there."""
+    """The entries stored inside a host's record, if any."""
     found, start = [], 1
     while len(record) != 3 and start < len(record):
         end = start + 1 + record[start]
@@ -219,5 +221,5 @@ def row(entry: bytes) -> Row:
 
 
 def glob(prefix: bytes) -> bytes:
-    """A prefix for KEYS, taken literally."""
+    """A prefix for KEYS, with special characters escaped."""
     return prefix.replace(b"[", b"\\[").replace(b"?", b"\\?")

@@ -1,4 +1,4 @@
-"""A crawl that goes on while a checkpoint of it is taken, and what must come out of that."""
+"""A crawl that continues while a checkpoint is taken, and checks of the restored copy."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ Interleaved = Callable[..., None]
 HOSTS = [f"http://{letter}.test" for letter in "abcdef"]
 NEVER = 3600.0
 VERBS = ["add", "settle", "release", "more", "reap", "condemn", "requeue", "block", *["lease"] * 3]
-"""What a crawl does; the tails of queues are served where there are any."""
+"""Operations of a crawl; with a store, tests add "serve" to work on the tails of queues."""
 
 
 def exporter_of(
     frontier: Frontier, name: str = "x", *, batch: int = 1000, root: Path = Path("/none")
 ) -> Exporter:
-    """An exporter of a crawl whose segments, if there are any, are below `root`."""
+    """An exporter of a crawl whose segments, if any, are below `root`."""
     tails = Tails(frontier.engine, frontier.keys, Crawl(frontier.engine, frontier.keys, "w1"), root.as_uri())
     return Exporter(frontier.engine, frontier.keys, name, tails, batch)
 
 
 async def records_of(exporter: Exporter) -> AsyncIterator[tuple[int | None, Record]]:
-    """Every record of a checkpoint and its shard, as it comes back from a file; anything may happen in between."""
+    """Yields every record of a checkpoint with its shard, as read back from a file; the crawl may go on meanwhile."""
     sources = [(None, exporter.crawl()), *((n, exporter.shard(n)) for n in range(exporter.keys.shards))]
     for shard, records in sources:
         async for record in records:
@@ -46,14 +46,14 @@ async def records_of(exporter: Exporter) -> AsyncIterator[tuple[int | None, Reco
 
 
 async def restore(frontier: Frontier, taken: list[tuple[int | None, Record]]) -> None:
-    """Put all that was taken into another crawl, file by file."""
+    """Import all records into another crawl, shard by shard."""
     importer = Importer(frontier.engine, frontier.keys, "restorer")
     for shard in dict.fromkeys(shard for shard, _ in taken):
         await importer.load(lambda mine=shard: [record for one, record in taken if one == mine])  # type: ignore[misc]
 
 
 async def copied(crawl: Frontier, copy: Frontier, **options: Any) -> Exporter:
-    """Take a checkpoint of a crawl at rest, and restore it as another one."""
+    """Take a checkpoint of an idle crawl and restore it as another crawl."""
     exporter = exporter_of(crawl, **options)
     await exporter.begin()
     taken = [one async for one in records_of(exporter)]
@@ -63,7 +63,7 @@ async def copied(crawl: Frontier, copy: Frontier, **options: Any) -> Exporter:
 
 
 async def serve(tails: Tails | None, shards: int) -> bool:
-    """Do what there is to do for queues that are continued in the store; False when there is nothing."""
+    """Carry out the pending plans for tails in the store; returns False if there were none."""
     plans = [plan for plan in await tails.plan(range(shards)) if plan] if tails else []
     for plan in plans:
         assert tails
@@ -72,7 +72,7 @@ async def serve(tails: Tails | None, shards: int) -> bool:
 
 
 async def drained(frontier: Frontier, tails: Tails | None = None) -> list[str]:
-    """All that a crawl still has, in the order of leases: with dead letters, and what is parked or waits for a date."""
+    """All URLs left in a crawl, in the order of leases, including dead letters and parked or dated URLs."""
     for name in ("later", "scheduled"):
         for shard in range(frontier.keys.shards):
             key = frontier.keys.queue(shard)[0] + name
@@ -90,12 +90,12 @@ async def drained(frontier: Frontier, tails: Tails | None = None) -> list[str]:
         for lease in leases:
             found += [url.url for url in lease.urls]
             await frontier.release(lease, all_done(lease))
-    raise AssertionError("there is no end to it")
+    raise AssertionError("the crawl does not run empty")
 
 
 @dataclass
 class Crawling:
-    """A crawl that does what it is told, and remembers what became of each URL."""
+    """A crawl driven step by step; records which URLs were added and settled."""
 
     frontier: Frontier
     leases: list[Lease] = field(default_factory=list)
@@ -103,9 +103,9 @@ class Crawling:
     settled: set[str] = field(default_factory=set)
     hosts: list[str] = field(default_factory=lambda: HOSTS)
     together: int = 6
-    """URLs that are added at once."""
+    """Number of URLs in each `add`."""
     root: Path | None = None
-    """Where queues are continued."""
+    """The folder of the store for tails, if any."""
     order: str = "breadth-first"
 
     def tails_of(self, frontier: Frontier) -> Tails | None:
@@ -115,7 +115,7 @@ class Crawling:
         return Tails(frontier.engine, frontier.keys, record, self.root.as_uri(), kept_seconds=0.001)
 
     async def configure(self, frontier: Frontier) -> None:
-        """A crawl has at most 8 URLs of a host and level in the engine, if a store was given."""
+        """Limit the engine to 8 URLs of a host and level if there is a store."""
         hot = 8 if self.root else 0
         await Crawl(frontier.engine, frontier.keys, "w1").configure(hot, self.order)
 
@@ -187,17 +187,17 @@ async def compare(
     while await serve(crawling.tails_of(copy), copy.keys.shards):
         pass
     check_counters(Contents.read(valkey, copy.keys, crawling.root))
-    # a crawl of its own on these hosts, without the politeness that is left from the other one
+    # drop the politeness state of the original crawl, which shares the hosts
     for key in valkey.scan_iter("wc:*:host:*"):
         valkey.delete(key)
     marks = {int(mark) for key in valkey.scan_iter("wc:*:c:copy:seen:*") for mark in valkey.smembers(key)}
     seen = {url for url in crawling.added if copy.keys.mark(url.rpartition("/")[0], hash_of(url)) in marks}
     found = await drained(copy, crawling.tails_of(copy))
-    assert left <= set(found), "lost"
-    assert not settled & set(found), "settled, and yet to be crawled"
-    assert left | settled <= seen, "forgotten"
-    assert seen <= set(found) | settled, "seen, but neither settled nor to be crawled"
-    assert len(found) == len(set(found)), "twice"
+    assert left <= set(found), "URLs were lost"
+    assert not settled & set(found), "settled URLs are queued again"
+    assert left | settled <= seen, "URLs are missing from the seen set"
+    assert seen <= set(found) | settled, "seen URLs are neither settled nor queued"
+    assert len(found) == len(set(found)), "URLs are queued twice"
 
 
 def check_counters(contents: Contents) -> None:

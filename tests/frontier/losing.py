@@ -1,4 +1,4 @@
-"""An engine behind a connection that is lost again and again."""
+"""An engine behind a connection that loses replies again and again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from webcrawl.errors import EngineUnavailable
 
 
 class Losing(Engine):
-    """What its scripts do is done, but the replies of some calls are lost: every `every`-th of these scripts."""
+    """Loses the reply of every `every`-th call of `scripts`, after the server has run it."""
 
     scripts: tuple[str, ...] = ("heartbeat", "permit", "acknowledge")
     every = 2

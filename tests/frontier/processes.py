@@ -1,4 +1,4 @@
-"""Processes that use an embedded engine, and whether they live."""
+"""Processes that use an embedded engine, and checks whether processes are alive."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ sys.stdin.read()
 
 
 class User:
-    """A process of its own that uses the engine of a data folder until told to stop."""
+    """A process that uses the engine of a data folder until it is stopped."""
 
     def __init__(self, data_dir: Path) -> None:
         self.process = subprocess.Popen(
@@ -34,7 +34,7 @@ class User:
         )
 
     def started(self) -> tuple[str, bool]:
-        """Wait for its engine: (URL, first)."""
+        """Wait for its engine to start; returns (URL, whether this process was the first user)."""
         assert self.process.stdout
         url, first = self.process.stdout.readline().split()
         return url, first == "True"
@@ -57,7 +57,7 @@ def process_of(folder: Path) -> int:
 
 
 def until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
-    """Whether the condition comes true in time."""
+    """Wait for a condition; returns whether it came true in time."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -67,7 +67,7 @@ def until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
 
 
 def is_gone(pid: int) -> bool:
-    """Whether a process has ended; a zombie has, whose parent did not ask for it yet."""
+    """Whether a process has ended; zombies count as ended."""
     with suppress(ProcessLookupError, FileNotFoundError):
         os.kill(pid, 0)
         return ") Z " in Path(f"/proc/{pid}/stat").read_text()

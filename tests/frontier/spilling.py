@@ -1,4 +1,4 @@
-"""Long queues in a test: their tails, served and fetched to the end."""
+"""Helpers for long queues: set up, serve and fetch queues whose tails are in a store."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ OTHER = "http://short.test"
 
 
 async def spilling(frontier: Frontier, folder: Path, hot: int = 8, **options: object) -> Tails:
-    """The tails of a frontier's queues, below a folder."""
+    """Limit the hot lists and return the tails of a frontier's queues, stored below `folder`."""
     record = Crawl(frontier.engine, frontier.keys, frontier.worker)
     await record.configure(hot, str(options.pop("order", "breadth-first")))
     return Tails(frontier.engine, frontier.keys, record, folder.as_uri(), **options)  # type: ignore[arg-type]
 
 
 async def serve(tails: Tails, frontier: Frontier) -> int:
-    """Do all there is to do; returns how many plans it took."""
+    """Carry out all pending plans; returns their number."""
     done = 0
     while plans := [plan for plan in await tails.plan(range(frontier.keys.shards)) if plan]:
         for plan in plans:
@@ -30,7 +30,7 @@ async def serve(tails: Tails, frontier: Frontier) -> int:
 
 
 async def fetch(frontier: Frontier, tails: Tails, urls: int = 10) -> list[str]:
-    """The URLs of a whole crawl, in the order in which they are handed out."""
+    """Fetch the whole crawl; returns its URLs in lease order."""
     order: list[str] = []
     while not await frontier.finished():
         for lease in await frontier.lease(10, urls):

@@ -1,4 +1,4 @@
-"""The Bloom filter on disk: written beside the event loop, and never knowing what the frontier may have lost."""
+"""The Bloom filter on disk: written without blocking the event loop, and without URLs that the engine may have lost."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was written counts with the next checkpoint."""
+    """Checkpoints count as soon as the next one is written, without a wait."""
     monkeypatch.setattr(bloom, "SETTLED_SECONDS", 0.0)
     monkeypatch.setattr(bloom, "WRITING_SHARE", 1.0)
 
 
 def add(seen: BloomSeen, fingerprints: Iterable[int]) -> int:
-    """How many of them were new."""
+    """Returns how many of them were new."""
     return sum(seen.add(fingerprint) for fingerprint in fingerprints)
 
 
 def stored(path: Path, fingerprints: Iterable[int]) -> int:
-    """How many of them a process that starts now would know."""
+    """Returns how many of them a new process would know."""
     seen = BloomSeen(path)
     return sum(not seen.add(fingerprint) for fingerprint in fingerprints)
 
 
-async def test_what_was_saved_is_known_to_the_next_process(path: Path) -> None:
+async def test_a_saved_filter_is_known_to_the_next_process(path: Path) -> None:
     seen = BloomSeen(path)
     assert add(seen, FIRST) > 490
     assert add(seen, FIRST) == 0
@@ -52,15 +52,15 @@ async def test_what_was_saved_is_known_to_the_next_process(path: Path) -> None:
     assert (len(seen), stored(path, FIRST)) == (0, 0)
 
 
-async def test_a_checkpoint_counts_only_when_the_engine_had_time_to_keep_its_urls(path: Path) -> None:
-    """The engine may lose what it acknowledged in the last moments; a filter that knew it would have it skipped."""
+async def test_a_checkpoint_counts_only_after_the_settling_time(path: Path) -> None:
+    """The engine may lose recently acknowledged URLs. A filter that kept them would make the crawl skip them."""
     seen = BloomSeen(path)
     add(seen, FIRST)
     await seen.checkpoint()
     await seen.checkpoint()
     assert stored(path, FIRST) == 0
     seen.reload()
-    assert add(seen, FIRST) > 490, "the engine was away: they are to be sent again"
+    assert add(seen, FIRST) > 490, "after an outage the URLs must be sent again"
 
 
 @pytest.mark.usefixtures("settled")
@@ -73,12 +73,12 @@ async def test_a_checkpoint_counts_with_the_next_one(path: Path) -> None:
     assert stored(path, FIRST) == 500
     assert stored(path, SECOND) < 10
     await seen.checkpoint()
-    assert stored(path, SECOND) == 500, "nothing new had to be written for that"
+    assert stored(path, SECOND) == 500, "a checkpoint without new URLs settles the previous one"
     seen.reload()
     assert add(seen, [*FIRST, *SECOND]) == 0
 
 
-async def test_the_last_save_takes_in_what_had_not_settled(path: Path) -> None:
+async def test_save_includes_unsettled_urls(path: Path) -> None:
     seen = BloomSeen(path)
     add(seen, FIRST)
     await seen.checkpoint()
@@ -92,19 +92,19 @@ async def test_the_last_save_takes_in_what_had_not_settled(path: Path) -> None:
 
 
 @pytest.mark.usefixtures("settled")
-async def test_what_is_added_during_a_checkpoint_is_remembered_but_not_in_it(path: Path) -> None:
+async def test_urls_added_during_a_checkpoint_are_known_but_not_written(path: Path) -> None:
     seen = BloomSeen(path)
     add(seen, FIRST)
     path.parent.mkdir()
     pipe = path.with_suffix(".new")
-    os.mkfifo(pipe)  # the writing thread waits until somebody reads
+    os.mkfifo(pipe)  # blocks the writing thread until the pipe is read
     writing = asyncio.create_task(seen.checkpoint())
     await asyncio.sleep(0)
-    assert add(seen, SECOND) > 490, "the loop goes on"
+    assert add(seen, SECOND) > 490, "the event loop is not blocked"
     assert (add(seen, SECOND), add(seen, FIRST)) == (0, 0)
     assert len(seen) > 980
     threading.Thread(target=pipe.read_bytes, daemon=True).start()
-    with pytest.raises(StoreError):  # a pipe cannot be wound back; the filter is whole nevertheless
+    with pytest.raises(StoreError):  # a pipe cannot seek; the filter stays intact
         await writing
     assert (add(seen, SECOND), add(seen, FIRST)) == (0, 0)
     pipe.unlink()
@@ -113,8 +113,8 @@ async def test_what_is_added_during_a_checkpoint_is_remembered_but_not_in_it(pat
 
 
 @pytest.mark.usefixtures("settled")
-async def test_a_checkpoint_holds_what_was_known_when_it_began(path: Path) -> None:
-    """However the two run against each other: what is added during it has not been queued yet."""
+async def test_a_checkpoint_holds_the_urls_known_at_its_start(path: Path) -> None:
+    """URLs added during the checkpoint may not be queued yet, so they must not be in it."""
     seen, numbers = BloomSeen(path), random.Random(1)
     before = [numbers.getrandbits(62) for _ in range(150_000)]
     known = add(seen, before)
@@ -133,7 +133,7 @@ async def test_a_checkpoint_holds_what_was_known_when_it_began(path: Path) -> No
     assert add(seen, [*before, *during]) == 0
 
 
-async def test_a_folder_that_cannot_be_written_is_named(path: Path) -> None:
+async def test_errors_name_an_unwritable_folder(path: Path) -> None:
     seen = BloomSeen(path)
     path.parent.write_text("a file is in the way")
     add(seen, FIRST)
@@ -141,7 +141,7 @@ async def test_a_folder_that_cannot_be_written_is_named(path: Path) -> None:
         await seen.checkpoint()
 
 
-def test_a_damaged_file_is_named(path: Path) -> None:
+def test_errors_name_a_damaged_file(path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(b"no filter")
     with pytest.raises(StoreError, match="crawl.bloom"):

@@ -1,4 +1,4 @@
-"""Checkpoints of a frontier: whatever workers do meanwhile, nothing is lost, and nothing settled comes back."""
+"""Checkpoints of a frontier: whatever workers do meanwhile, no URL is lost and no settled URL comes back."""
 
 from __future__ import annotations
 
@@ -41,15 +41,17 @@ verbs = st.tuples(st.sampled_from(VERBS), st.integers(0, 60))
     st.integers(1, 4),
     st.integers(1, 5),
 )
-def test_what_was_to_be_crawled_when_it_began_comes_out_whatever_happens_meanwhile(
+def test_concurrent_operations_neither_lose_nor_revive_urls(
     interleaved: Interleaved, before: list[Step], meanwhile: list[list[Step]], shards: int, others: int
 ) -> None:
     interleaved([("add", 3), *before], meanwhile, shards, others)
 
 
 @pytest.mark.parametrize("verb", ["lease", "settle", "reap", "requeue"])
-async def test_each_verb_between_any_two_steps(frontier_of: Frontiers, valkey: Redis, verb: str) -> None:
-    """URLs are in every place they can be in; the verb moves some of them before, between or after places are read."""
+async def test_an_operation_between_any_two_steps_loses_nothing(
+    frontier_of: Frontiers, valkey: Redis, verb: str
+) -> None:
+    """URLs are in every structure; the operation moves some of them before, between or after the reads."""
     one = frontier_of(lease_seconds=NEVER)
     for place, times in product(range(20), (1, 4)):
         valkey.flushall()
@@ -76,7 +78,7 @@ async def test_a_long_queue_keeps_its_order(frontier_of: Frontiers, shards: int)
     assert await drained(copy) == urls
 
 
-async def test_a_long_queue_is_read_while_it_is_added_to_and_taken_from(frontier_of: Frontiers) -> None:
+async def test_a_long_queue_can_change_while_it_is_read(frontier_of: Frontiers) -> None:
     crawl, copy = frontier_of(lease_seconds=NEVER), frontier_of("copy", shards=1)
     urls = [f"{HOSTS[0]}/{n}" for n in range(1000)]
     await crawl.add([page(url) for url in urls])
@@ -96,7 +98,7 @@ async def test_a_long_queue_is_read_while_it_is_added_to_and_taken_from(frontier
     assert not await crawl.engine.client.keys("*:reading")
 
 
-async def test_a_full_engine_is_copied(frontier_of: Frontiers, valkey: Redis) -> None:
+async def test_a_full_engine_can_be_copied(frontier_of: Frontiers, valkey: Redis) -> None:
     crawl, copy = frontier_of(), frontier_of("copy")
     urls = [f"{HOSTS[0]}/{n}" for n in range(30)]
     await crawl.add([page(url) for url in urls])
@@ -112,7 +114,7 @@ async def test_a_full_engine_is_copied(frontier_of: Frontiers, valkey: Redis) ->
     assert await drained(copy) == urls
 
 
-async def test_what_operators_and_pages_told_is_restored(frontier_of: Frontiers) -> None:
+async def test_limits_scope_and_indexes_are_restored(frontier_of: Frontiers) -> None:
     crawl, copy = frontier_of(), frontier_of("copy", shards=3)
     crawls = [Crawl(one.engine, one.keys, "w1") for one in (crawl, copy)]
     blocked, limited, later = HOSTS[:3]
@@ -158,7 +160,7 @@ async def test_what_operators_and_pages_told_is_restored(frontier_of: Frontiers)
     assert await copy.engine.client.hget(copy.keys.checksum(b"digest00"), b"digest00") == b"1.0 first"
 
 
-async def test_a_crawl_is_exported_by_one_at_a_time(frontier: Frontier) -> None:
+async def test_only_one_checkpoint_is_written_at_a_time(frontier: Frontier) -> None:
     await frontier.add([page(f"{host}/") for host in HOSTS])
     first, second = (exporter_of(frontier, name) for name in ("first", "second"))
     await first.begin()
@@ -167,14 +169,14 @@ async def test_a_crawl_is_exported_by_one_at_a_time(frontier: Frontier) -> None:
     await first.renew()
     await first.end()
     await second.begin()
-    # the crawl is cleared, or nobody heard of the checkpoint for a minute
+    # clearing the crawl, like a minute without `renew`, voids the checkpoint
     await frontier.clear()
     with pytest.raises(StoreError, match="begin the checkpoint anew"):
         async for _ in records_of(second):
             pass
 
 
-async def test_a_checkpoint_is_void_when_the_engine_was_started_anew(
+async def test_a_restart_of_the_engine_voids_a_checkpoint(
     frontier_of: Frontiers, durable_server: Any
 ) -> None:
     frontier = frontier_of(url=f"unix://{durable_server.unix_socket_path}")

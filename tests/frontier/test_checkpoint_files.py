@@ -1,4 +1,4 @@
-"""Checkpoints as files: written, damaged, replaced, and restored in more than one go."""
+"""Checkpoint files: written, damaged, replaced, and restored after an interruption."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ URLS = [f"http://{letter}.test/{n}" for letter in "abcdef" for n in range(4)]
 
 
 class Copy:
-    """A crawl of four shards, a checkpoint of it, and the crawl "copy" that is restored from it."""
+    """A crawl of four shards, its checkpoint, and the crawl "copy" restored from it."""
 
     def __init__(self, crawl: Frontier, copy: Frontier, folder: Path) -> None:
         self.crawl, self.copy = crawl, copy
@@ -63,7 +63,7 @@ def copy(frontier_of: Frontiers, tmp_path: Path) -> Copy:
     return Copy(frontier_of(), frontier_of("copy", shards=3), tmp_path / "a" / "folder")
 
 
-async def test_it_comes_back_from_files(copy: Copy, valkey: Redis) -> None:
+async def test_a_checkpoint_is_restored_from_files(copy: Copy, valkey: Redis) -> None:
     await copy.crawl.add([page(url) for url in URLS])
     files = await copy.save()
     assert len(files) == 6
@@ -75,7 +75,7 @@ async def test_it_comes_back_from_files(copy: Copy, valkey: Redis) -> None:
     assert not [key for key in valkey.scan_iter() if b"restor" in key]
 
 
-async def test_it_is_replaced_only_by_force_and_once_the_new_one_is_whole(copy: Copy) -> None:
+async def test_a_checkpoint_is_replaced_only_with_force_and_when_complete(copy: Copy) -> None:
     await copy.crawl.add([page(URLS[0])])
     files = await copy.save()
     with pytest.raises(StoreError, match="--force replaces it"):
@@ -96,7 +96,7 @@ async def test_it_is_replaced_only_by_force_and_once_the_new_one_is_whole(copy: 
     await copy.save(force=True)
 
 
-async def test_a_crawl_is_replaced_only_by_force_and_while_nobody_works_on_it(copy: Copy) -> None:
+async def test_a_crawl_is_replaced_only_with_force_and_without_workers(copy: Copy) -> None:
     await copy.crawl.add([page(url) for url in URLS])
     await copy.save()
     await copy.record.begin()
@@ -112,7 +112,7 @@ async def test_a_crawl_is_replaced_only_by_force_and_while_nobody_works_on_it(co
     assert (await copy.copy.counts()).queued == len(URLS)
 
 
-async def test_a_restore_that_was_killed_lets_nobody_in_and_is_begun_anew(
+async def test_a_killed_restore_locks_the_crawl_until_it_is_repeated(
     copy: Copy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await copy.crawl.add([page(url) for url in URLS])
@@ -153,7 +153,7 @@ async def test_a_restore_that_was_killed_lets_nobody_in_and_is_begun_anew(
         ),
     ],
 )
-async def test_damage_is_found_before_anything_is_touched(
+async def test_damage_is_found_before_the_crawl_changes(
     copy: Copy, damage: Callable[[Path], object], said: str
 ) -> None:
     await copy.crawl.add([page(url) for url in URLS])
@@ -175,14 +175,14 @@ async def test_damage_is_found_before_anything_is_touched(
         ({"more": 1}, "is damaged"),
     ],
 )
-async def test_other_manifests_are_refused(copy: Copy, change: dict[str, Any], said: str) -> None:
+async def test_invalid_manifests_are_refused(copy: Copy, change: dict[str, Any], said: str) -> None:
     await copy.save()
     copy.change_manifest(**change)
     with pytest.raises(StoreError, match=said):
         await copy.load()
 
 
-async def test_all_crawls_of_an_engine_have_as_many_shards(copy: Copy) -> None:
+async def test_a_restore_needs_the_number_of_shards_of_the_other_crawls(copy: Copy) -> None:
     await Crawl(copy.crawl.engine, Keys("third", 5), "w1").begin()
     await copy.save()
     with pytest.raises(StoreError, match="restore with -s FRONTIER_SHARDS=5"):
@@ -191,12 +191,12 @@ async def test_all_crawls_of_an_engine_have_as_many_shards(copy: Copy) -> None:
 
 
 @pytest.mark.parametrize("uri", ["ftp://host/folder", "file://host/folder", "file:relative", ""])
-def test_other_places_are_refused(uri: str) -> None:
+def test_unsupported_locations_are_refused(uri: str) -> None:
     with pytest.raises(ConfigurationError, match=f"checkpoint must .* not {uri!r}"):
         open_store(location(uri), "checkpoint")
 
 
-async def test_a_folder_that_cannot_be_written_is_named(copy: Copy, tmp_path: Path) -> None:
+async def test_errors_name_an_unwritable_folder(copy: Copy, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a file")
     with pytest.raises(StoreError, match="/a/folder"):
         await copy.save()

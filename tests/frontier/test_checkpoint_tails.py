@@ -1,4 +1,4 @@
-"""Checkpoints of queues that are continued in the store."""
+"""Checkpoints of long queues whose tails are in the store."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ verbs = st.tuples(st.sampled_from([*VERBS, *["serve"] * 3, "add"]), st.integers(
     st.integers(1, 2),
     st.integers(1, 3),
 )
-def test_whatever_happens_meanwhile(
+def test_concurrent_operations_neither_lose_nor_revive_urls(
     interleaved: Interleaved,
     order: str,
     before: list[Step],
@@ -65,10 +65,10 @@ def test_whatever_happens_meanwhile(
         ("bury", "breadth-first"),
     ],
 )
-async def test_each_verb_between_any_two_steps(
+async def test_an_operation_between_any_two_steps_loses_nothing(
     frontier_of: Frontiers, valkey: Redis, tmp_path: Path, verb: str, order: str
 ) -> None:
-    """A host has URLs in its hot list, in its outbox and in the store, or in parts that wait to be buried."""
+    """A host has URLs in its hot list, outbox and the store, or in condemned parts that are not dead letters yet."""
     one = frontier_of(lease_seconds=NEVER)
     before: list[Step] = [("add", 0), ("serve", 0), ("serve", 0), ("add", 420), ("lease", 0)]
     then: list[Step] = [(verb, 840)]
@@ -77,7 +77,7 @@ async def test_each_verb_between_any_two_steps(
     if verb == "bury":
         before, then = [*before, ("condemn", 1)], [("serve", 0)]
     if verb == "lease":
-        before.pop()  # so that it is the host whose queue is read first
+        before.pop()  # lease the host whose queue is read first
     for place in range(10, 26, 1 if (verb, order) in EVERY_STEP else 4):
         valkey.flushall()
         root = tmp_path / str(place)
@@ -89,7 +89,7 @@ async def test_each_verb_between_any_two_steps(
 
 @pytest.mark.parametrize("order", ["breadth-first", "depth-first"])
 @pytest.mark.parametrize("batch", [5, 1000])
-async def test_a_queue_keeps_its_order(
+async def test_a_queue_with_a_tail_keeps_its_order(
     frontier_of: Frontiers, valkey: Redis, tmp_path: Path, order: str, batch: int
 ) -> None:
     crawl, copy = frontier_of(), frontier_of("copy", shards=3)
@@ -108,7 +108,7 @@ async def test_a_queue_keeps_its_order(
     assert found == (urls if order == "breadth-first" else urls[::-1])
 
 
-async def test_a_lost_part_is_counted_and_the_rest_copied(frontier_of: Frontiers, tmp_path: Path) -> None:
+async def test_lost_parts_are_counted_and_the_rest_is_copied(frontier_of: Frontiers, tmp_path: Path) -> None:
     crawl, copy = frontier_of(), frontier_of("copy")
     crawling = Crawling(crawl, root=tmp_path)
     await crawling.configure(crawl)

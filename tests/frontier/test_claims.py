@@ -1,4 +1,4 @@
-"""What a worker takes from the list of a RedisSpider can be put back until the frontier has it."""
+"""Claims: entries that a worker takes from a RedisSpider's list can be put back until the frontier has them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def content(valkey: Redis, kind: Kind) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["list", "set", "zset"])
-def test_claims_are_settled_or_go_back(valkey: Redis, kind: Kind) -> None:
+def test_claims_are_settled_or_given_back(valkey: Redis, kind: Kind) -> None:
     fill(valkey, kind)
     before = content(valkey, kind)
     one, other = (Claims(valkey, KEY, kind, "crawl", name) for name in ("one", "other"))
@@ -57,7 +57,7 @@ def test_claims_are_settled_or_go_back(valkey: Redis, kind: Kind) -> None:
     assert (one.take(KEY, 9), valkey.keys("*")) == ([], [])
 
 
-def test_what_was_claimed_without_an_answer_is_claimed_still(valkey: Redis) -> None:
+def test_a_claim_with_a_lost_reply_is_returned_again(valkey: Redis) -> None:
     fill(valkey, "list")
     lost = Claims(valkey, KEY, "list", "crawl", "one").take(KEY, 1)
     claims = Claims(valkey, KEY, "list", "crawl", "one")
@@ -66,7 +66,7 @@ def test_what_was_claimed_without_an_answer_is_claimed_still(valkey: Redis) -> N
     assert claims.take(KEY, 1) == ENTRIES[1:2]
 
 
-def test_other_crawls_have_claims_of_their_own(valkey: Redis) -> None:
+def test_crawls_have_separate_claims(valkey: Redis) -> None:
     fill(valkey, "list")
     Claims(valkey, KEY, "list", "first", "one").take(KEY, 1)
     assert Claims(valkey, KEY, "list", "second", "two").owners() == []

@@ -1,4 +1,4 @@
-"""The servers' clock is set back by hours, or a server takes over whose clock is slow: nothing waits for as long."""
+"""A server's clock is set back by hours, or a failover promotes a server with another clock: no wait gets longer."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def frontier_at(clock: Clock, redis_url: str, runner: Any) -> Iterator[FrontierO
 
 
 async def set_back(clock: Clock, frontier: Frontier) -> None:
-    """By an hour and after a second, while workers are there."""
+    """Move the clock back by an hour while workers are active, after one second."""
     for ms in (1000, -HOUR):
         clock.move(ms)
         await frontier.reap()
         await Crawl(frontier.engine, frontier.keys, "any").workers.count_alive()
 
 
-async def test_retries_and_dates_come_when_they_were_to_come(clock: Clock, frontier_at: FrontierOf) -> None:
+async def test_retries_and_dates_come_at_the_planned_time(clock: Clock, frontier_at: FrontierOf) -> None:
     ours = frontier_at()
     await ours.add([page(f"{HOST}/retry"), page(f"{HOST}/again")])
     (lease,) = await ours.lease(1, 2)
@@ -58,7 +58,7 @@ async def test_retries_and_dates_come_when_they_were_to_come(clock: Clock, front
         await ours.release(lease, all_done(lease))
 
 
-async def test_a_host_may_be_asked_when_its_pause_is_over(clock: Clock, frontier_at: FrontierOf) -> None:
+async def test_a_host_is_ready_when_its_pause_is_over(clock: Clock, frontier_at: FrontierOf) -> None:
     ours, theirs = frontier_at("ours"), frontier_at("theirs")
     for frontier in (ours, theirs):
         await frontier.add([page(f"{HOST}/1")])
@@ -72,7 +72,7 @@ async def test_a_host_may_be_asked_when_its_pause_is_over(clock: Clock, frontier
     assert await theirs.lease(1, 1)
 
 
-async def test_what_is_ready_stays_so_but_for_a_moment(clock: Clock, frontier_at: FrontierOf) -> None:
+async def test_a_ready_host_is_ready_again_within_a_second(clock: Clock, frontier_at: FrontierOf) -> None:
     ours = frontier_at()
     await ours.reap()
     clock.move(999)
@@ -83,7 +83,7 @@ async def test_what_is_ready_stays_so_but_for_a_moment(clock: Clock, frontier_at
     assert await ours.lease(1, 1)
 
 
-async def test_leases_of_the_dead_run_out(clock: Clock, frontier_at: FrontierOf) -> None:
+async def test_leases_of_dead_workers_expire(clock: Clock, frontier_at: FrontierOf) -> None:
     ours = frontier_at(lease_seconds=10.0)
     await ours.add([page(f"{HOST}/1")])
     (lease,) = await ours.lease(1, 1)
@@ -97,10 +97,10 @@ async def test_leases_of_the_dead_run_out(clock: Clock, frontier_at: FrontierOf)
     assert await ours.acknowledge(lease, all_done(lease)) is None
 
 
-async def test_a_crawl_that_wants_a_host_no_more_does_not_keep_it(
+async def test_a_crawl_that_no_longer_wants_a_host_does_not_block_it(
     clock: Clock, frontier_at: FrontierOf
 ) -> None:
-    """It had less of the host than the other one, and ended when both wanted it."""
+    """The ended crawl had less of the host than the other one, and ended while both wanted it."""
     ours, theirs = frontier_at("ours"), frontier_at("theirs")
     for frontier in (ours, theirs):
         await frontier.add([page(f"{HOST}/{n}") for n in range(20)])
@@ -121,7 +121,7 @@ async def test_a_crawl_that_wants_a_host_no_more_does_not_keep_it(
     assert leases
 
 
-async def test_workers_that_are_gone_are_so(clock: Clock, frontier_at: FrontierOf) -> None:
+async def test_dead_workers_are_not_counted_as_alive(clock: Clock, frontier_at: FrontierOf) -> None:
     ours = frontier_at()
     gone, alive = (Crawl(ours.engine, ours.keys, name, 12.0) for name in ("gone", "alive"))
     await gone.workers.beat(seeding=True)
@@ -133,7 +133,7 @@ async def test_workers_that_are_gone_are_so(clock: Clock, frontier_at: FrontierO
     assert await alive.workers.names() == ["alive"]
 
 
-async def test_the_time_worked_grows(clock: Clock, frontier_at: FrontierOf) -> None:
+async def test_active_time_never_decreases(clock: Clock, frontier_at: FrontierOf) -> None:
     ours = frontier_at()
     worker = Crawl(ours.engine, ours.keys, "w1", FOREVER)
     await worker.workers.beat()
@@ -147,7 +147,7 @@ async def test_the_time_worked_grows(clock: Clock, frontier_at: FrontierOf) -> N
 
 
 @pytest.mark.parametrize("kept", [False, True])
-async def test_failures_and_hosts_are_forgotten_in_time(
+async def test_failures_and_host_records_expire_on_time(
     clock: Clock, frontier_at: FrontierOf, valkey: Redis, kept: bool
 ) -> None:
     ours = frontier_at()
@@ -167,10 +167,10 @@ async def test_failures_and_hosts_are_forgotten_in_time(
     assert [one.failures for one in await ours.lease(1, 1)] == [0]
 
 
-async def test_dates_in_a_checkpoint_are_those_of_the_clock(
+async def test_dates_in_a_checkpoint_survive_clock_offsets(
     clock: Clock, frontier_at: FrontierOf, valkey: Redis
 ) -> None:
-    """They come into an engine whose clock was never set back, and back from it."""
+    """They are restored into an engine whose clock was never set back, and from there into one whose clock was."""
     ours = frontier_at()
     urls = [page(f"http://{letter}.test/1") for letter in "abcd"]
     await set_back(clock, ours)
@@ -196,10 +196,10 @@ async def test_dates_in_a_checkpoint_are_those_of_the_clock(
     assert {lease.host for lease in await more.lease(9, 1)} == {f"http://{letter}.test" for letter in "abc"}
 
 
-async def test_after_a_failover_to_a_fast_clock_nobody_loses_his_leases(
+async def test_a_failover_to_a_fast_clock_takes_no_leases_from_live_workers(
     clock: Clock, frontier_at: FrontierOf
 ) -> None:
-    """They seem to have run out, but who has them is about to extend them."""
+    """The leases seem to have expired, but their workers are about to extend them."""
     alive = frontier_at(worker="alive", lease_seconds=60.0)
     await alive.add([page(f"{HOST}/1")])
     (lease,) = await alive.lease(1, 1)
@@ -220,7 +220,7 @@ async def test_after_a_failover_to_a_fast_clock_nobody_loses_his_leases(
     await consumer.stop()
 
 
-async def test_tokens_are_larger_than_all_before(clock: Clock, frontier_at: FrontierOf) -> None:
+async def test_tokens_always_increase(clock: Clock, frontier_at: FrontierOf) -> None:
     ours, tokens = frontier_at(), []
     await ours.add([page(f"{HOST}/1")])
     for ms in (0, 0, 1, -HOUR, 0, 1, 2 * HOUR, -HOUR):

@@ -1,4 +1,4 @@
-"""A Valkey Cluster whose slots move and whose primaries die: the same frontier, and nothing of it lost."""
+"""The frontier on a Valkey Cluster whose slots move and whose primaries die: nothing is lost."""
 
 from __future__ import annotations
 
@@ -53,21 +53,21 @@ def shard_key(frontier: Frontier, host: str = HOST) -> str:
     return frontier.keys.counters(frontier.keys.shard(host))
 
 
-async def test_every_step_keeps_to_one_slot(
+async def test_every_script_uses_keys_of_one_slot(
     frontier: Frontier, cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    """The servers refuse a script that touches another slot than that of its keys."""
+    """The servers refuse a script that touches keys of another slot."""
     crawl = Crawl(frontier.engine, frontier.keys, "w1")
-    await try_the_crawl_and_its_indexes(crawl)
-    leases = await try_leases(frontier)
-    await try_what_operators_say(frontier, crawl, leases)
+    await use_the_crawl_and_its_indexes(crawl)
+    leases = await use_leases(frontier)
+    await use_operator_commands(frontier, crawl, leases)
     with RedisCluster.from_url(cluster.url) as client:
         dupefilter = CompactDupeFilter(client, "{walk}:dupefilter")
         assert [dupefilter.request_seen(Request(HOST)) for _ in range(2)] == [False, True]
-    await try_copies_and_long_queues(frontier, tmp_path)
+    await use_copies_and_long_queues(frontier, tmp_path)
     for script in SCRIPTS:
         sha = script_source(script)[0]
-        assert any(node.client.script_exists(sha)[0] for node in cluster.primaries), f"{script} was not tried"
+        assert any(node.client.script_exists(sha)[0] for node in cluster.primaries), f"{script} was not run"
 
     await frontier.clear()
     await crawl.forget()
@@ -75,7 +75,7 @@ async def test_every_step_keeps_to_one_slot(
     assert not await crawl.exists()
 
 
-async def try_the_crawl_and_its_indexes(crawl: Crawl) -> None:
+async def use_the_crawl_and_its_indexes(crawl: Crawl) -> None:
     index, now = DuplicateIndex(crawl.engine, crawl.keys), datetime.now(UTC)
     assert not await crawl.begin()
     assert await crawl.begin()
@@ -93,8 +93,8 @@ async def try_the_crawl_and_its_indexes(crawl: Crawl) -> None:
     assert await Publisher(crawl.engine, crawl.keys, 10).publish({"url": "u1"})
 
 
-async def try_leases(frontier: Frontier) -> list[Lease]:
-    """200 URLs of 40 hosts come in, are leased, and are reported in every way; returns the leases."""
+async def use_leases(frontier: Frontier) -> list[Lease]:
+    """Add 200 URLs of 40 hosts, lease them, and settle them in every way; returns the leases."""
     assert all(await frontier.add([page(f"{host}/{n}") for host in HOSTS for n in range(5)]))
     leases = await frontier.lease(100, 2)
     assert {lease.host for lease in leases} == set(HOSTS)
@@ -111,7 +111,7 @@ async def try_leases(frontier: Frontier) -> list[Lease]:
     return leases
 
 
-async def try_what_operators_say(frontier: Frontier, crawl: Crawl, leases: list[Lease]) -> None:
+async def use_operator_commands(frontier: Frontier, crawl: Crawl, leases: list[Lease]) -> None:
     await frontier.block_until(leases[0].host, 60.0)
     await frontier.set_delay(leases[0].host, 2.0)
     assert await frontier.condemn(leases[1].host, "gone") == 2
@@ -132,7 +132,7 @@ async def try_what_operators_say(frontier: Frontier, crawl: Crawl, leases: list[
     await crawl.workers.leave()
 
 
-async def try_copies_and_long_queues(frontier: Frontier, folder: Path) -> None:
+async def use_copies_and_long_queues(frontier: Frontier, folder: Path) -> None:
     await frontier.add([page(f"{HOST}/long{n}") for n in range(40)])
     await copied(frontier, replace(frontier, keys=Keys("copy", 16)), batch=5)
     assert (await replace(frontier, keys=Keys("copy", 16)).counts()).seen == 240
@@ -155,7 +155,7 @@ class ClusterMachine(FrontierMachine):
     client = AllServers
 
 
-def test_any_interleaving_is_as_the_model_says(cluster: LocalCluster) -> None:
+def test_any_interleaving_matches_the_model(cluster: LocalCluster) -> None:
     run_state_machine_as_test(
         lambda: ClusterMachine(cluster.url, 8, "breadth-first"),
         settings=settings(
@@ -174,8 +174,8 @@ async def test_a_cluster_has_only_one_database(
         await engine_at(f"{cluster.url}/1").check()
 
 
-async def test_what_no_replica_has_is_not_believed(frontier: Frontier, cluster: LocalCluster) -> None:
-    """The primary dies, and nobody can tell what its replica had heard: the worker has to say it again."""
+async def test_writes_that_no_replica_confirms_fail(frontier: Frontier, cluster: LocalCluster) -> None:
+    """The primary dies before its replica confirms a write, so the worker must repeat it."""
     primary = cluster.owner(shard_key(frontier))
     replica = cluster.replica_of(primary)
     await frontier.add([page(f"{HOST}/1")])
@@ -192,13 +192,11 @@ async def test_what_no_replica_has_is_not_believed(frontier: Frontier, cluster: 
     first, _ = await frontier.engine.retry_until_available(
         lambda: frontier.add([page(f"{HOST}/{n}") for n in (1, 2)])
     )
-    assert not first, "what was believed is there"
+    assert not first, "the confirmed write survived"
     assert [len(lease.urls) for lease in await frontier.lease(10, 10)] == [2]
 
 
-async def test_where_no_replica_is_left_nothing_waits_for_one(
-    frontier: Frontier, cluster: LocalCluster
-) -> None:
+async def test_writes_do_not_wait_for_a_dead_replica(frontier: Frontier, cluster: LocalCluster) -> None:
     await frontier.add([page(f"{HOST}/1")])
     primary = cluster.owner(shard_key(frontier))
     replica = cluster.replica_of(primary)
@@ -215,7 +213,7 @@ async def test_where_no_replica_is_left_nothing_waits_for_one(
         replica.start()
 
 
-async def test_a_slot_that_moves_all_at_once_is_followed(frontier: Frontier, cluster: LocalCluster) -> None:
+async def test_an_atomically_moved_slot_is_followed(frontier: Frontier, cluster: LocalCluster) -> None:
     await frontier.add([page(f"{HOST}/1")])
     before = cluster.owner(shard_key(frontier))
     for other in [node for node in cluster.primaries if node is not before]:
@@ -226,10 +224,10 @@ async def test_a_slot_that_moves_all_at_once_is_followed(frontier: Frontier, clu
         assert await frontier.release(lease)
 
 
-async def test_a_slot_that_moves_key_by_key_is_left_alone_until_it_has_moved(
+async def test_a_slot_is_unavailable_while_it_moves_key_by_key(
     frontier: Frontier, cluster: LocalCluster
 ) -> None:
-    """A script there would find some of its keys on one server, and some on the other."""
+    """During the move a script would find some of its keys on one server, some on the other."""
     await frontier.add([page(f"{HOST}/{n}") for n in range(50)])
     (lease,) = await frontier.lease(1, 3)
     before, attempts = await frontier.counts(), []
@@ -239,7 +237,7 @@ async def test_a_slot_that_moves_key_by_key_is_left_alone_until_it_has_moved(
         lambda: frontier.release(lease),
     ]
 
-    async def try_it() -> None:
+    async def run_all_steps() -> None:
         for step in work:
             with pytest.raises(EngineUnavailable, match="moved"):
                 await step()
@@ -252,7 +250,7 @@ async def test_a_slot_that_moves_key_by_key_is_left_alone_until_it_has_moved(
         cluster.move_by_keys,
         shard_key(frontier),
         target,
-        lambda: asyncio.run_coroutine_threadsafe(try_it(), loop).result(10),
+        lambda: asyncio.run_coroutine_threadsafe(run_all_steps(), loop).result(10),
     )
     assert len(attempts) >= 3
     assert await frontier.counts() == before
@@ -262,10 +260,10 @@ async def test_a_slot_that_moves_key_by_key_is_left_alone_until_it_has_moved(
     assert [url.path for url in urls] == [*(f"/{n}" for n in range(4, 50)), "/new"]
 
 
-async def test_what_one_server_answered_counts_though_another_is_away(
+async def test_replies_of_available_servers_count_when_another_fails(
     frontier: Frontier, cluster: LocalCluster
 ) -> None:
-    """Otherwise hosts would be leased that nobody knows to have, and given back twice."""
+    """Otherwise no worker would know about some leased hosts, and some leases would be released twice."""
     await frontier.add([page(f"{host}/{n}") for host in HOSTS for n in range(2)])
     refusing = cluster.owner(shard_key(frontier, HOSTS[0]))
     there = {host for host in HOSTS if cluster.owner(shard_key(frontier, host)) is not refusing}
@@ -290,7 +288,7 @@ async def test_what_one_server_answered_counts_though_another_is_away(
 
 
 class Pair:
-    """Two workers that crawl one web. `together` are hosts that one was about to ask while the other had them, too."""
+    """Two workers that crawl one web. `together` lists URLs of hosts that both workers held when one fetched them."""
 
     def __init__(self, frontiers: list[Frontier], hosts: int, pages: int) -> None:
         self.urls, self.links = tree(hosts, pages)
@@ -309,7 +307,7 @@ class Pair:
         return self.both[0].fetched + self.both[1].fetched
 
     async def crawl(self, *accidents: Callable[[], object]) -> None:
-        """The whole crawl, with accidents at even distances."""
+        """Run the whole crawl, with accidents at even intervals."""
         for consumer in self.both:
             consumer.start(self.urls[0])
         for number, accident in enumerate(accidents, 1):
@@ -319,7 +317,7 @@ class Pair:
         assert [await consumer.end() for consumer in self.both] == ["finished", "finished"]
 
     async def check(self) -> None:
-        """Every page fetched, none twice without need, no host with two, and the frontier says so, too."""
+        """Check that each page was fetched, no host was shared, and only lost leases led to a second fetch."""
         assert set(self.fetched) == set(self.urls)
         assert self.together == []
         frontier, crawl = self.both[0].worker.frontier, self.both[0].worker.crawl
@@ -330,7 +328,7 @@ class Pair:
         assert counts.seen == len(self.urls)
 
 
-async def test_a_crawl_goes_on_while_slots_move(frontier_on: Frontiers, cluster: LocalCluster) -> None:
+async def test_a_crawl_continues_while_slots_move(frontier_on: Frontiers, cluster: LocalCluster) -> None:
     pair = Pair([await frontier_on(f"w{n}", lease_seconds=8.0) for n in range(2)], hosts=200, pages=3000)
     keys = pair.both[0].worker.frontier.keys
 
@@ -348,7 +346,7 @@ async def test_a_crawl_goes_on_while_slots_move(frontier_on: Frontiers, cluster:
     await pair.check()
 
 
-async def test_a_crawl_survives_its_primaries(
+async def test_a_crawl_survives_the_death_of_primaries(
     frontier_on: Frontiers, cluster: LocalCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     pair = Pair([await frontier_on(f"w{n}", lease_seconds=8.0) for n in range(2)], hosts=200, pages=3000)
@@ -363,5 +361,5 @@ async def test_a_crawl_survives_its_primaries(
 
     await pair.crawl(lambda: fail(keys.own()), cluster.settle, lambda: fail(keys.counters(0)))
     await pair.check()
-    said = [record.message for record in caplog.records if "is unavailable" in record.message]
-    assert 1 <= len(said) <= 4, "once a worker and accident"
+    warnings = [record.message for record in caplog.records if "is unavailable" in record.message]
+    assert 1 <= len(warnings) <= 4, "one warning for each worker and accident"

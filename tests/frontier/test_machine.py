@@ -119,7 +119,7 @@ class FrontierMachine(Working):
         (8, "depth-first", 0.3),
     ],
 )
-def test_any_interleaving_is_as_the_model_says(
+def test_any_interleaving_matches_the_model(
     redis_url: str, hot_urls: int, order: str, low_share: float
 ) -> None:
     run_state_machine_as_test(

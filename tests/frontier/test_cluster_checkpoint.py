@@ -1,4 +1,4 @@
-"""A checkpoint of a crawl on a cluster whose primaries die and whose slots move meanwhile."""
+"""Checkpoints of a crawl on a cluster whose primaries die and whose slots move meanwhile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from webcrawl.frontier.checkpoint.save import load, save
 from webcrawl.stores.objects.folder import FolderStore
 
 SHARD = 7
-"""The one before which the accident happens."""
+"""The shard before which the accident happens."""
 
 URLS = [f"http://h{host}.test/{number}" for host in range(40) for number in range(3)]
 
@@ -37,15 +37,15 @@ class Disturbed(Exporter):
             yield record
 
 
-def moves(cluster: LocalCluster, key: str) -> None:
+def move_slot(cluster: LocalCluster, key: str) -> None:
     cluster.move(key, next(node for node in cluster.primaries if node is not cluster.owner(key)))
 
 
-def moves_key_by_key(cluster: LocalCluster, key: str) -> None:
+def move_slot_by_keys(cluster: LocalCluster, key: str) -> None:
     cluster.move_by_keys(key, next(node for node in cluster.primaries if node is not cluster.owner(key)))
 
 
-def dies(cluster: LocalCluster, key: str) -> None:
+def kill_primary(cluster: LocalCluster, key: str) -> None:
     primary = cluster.owner(key)
     replica = cluster.replica_of(primary)
     primary.kill()
@@ -53,10 +53,10 @@ def dies(cluster: LocalCluster, key: str) -> None:
     primary.start()
 
 
-async def begin_anew(frontier: Frontier, store: FolderStore) -> None:
-    """As an operator does, until a new replica answers in time."""
+async def save_again(frontier: Frontier, store: FolderStore) -> None:
+    """Take a second checkpoint; repeats while a new replica confirms too slowly."""
     for attempt in range(3):
-        # as if the time had passed for which one that could not end counts
+        # as if the first checkpoint, which could not end, had expired
         for shard_prefix in (frontier.keys.queue(one)[0] for one in range(frontier.keys.shards)):
             await frontier.engine.client.delete(f"{shard_prefix}copying")
         try:
@@ -69,16 +69,21 @@ async def begin_anew(frontier: Frontier, store: FolderStore) -> None:
 
 @pytest.mark.parametrize(
     ("accident", "shard"),
-    [(moves, SHARD - 3), (moves, SHARD + 3), (moves_key_by_key, SHARD + 3), (dies, SHARD - 3)],
+    [
+        (move_slot, SHARD - 3),
+        (move_slot, SHARD + 3),
+        (move_slot_by_keys, SHARD + 3),
+        (kill_primary, SHARD - 3),
+    ],
 )
-async def test_a_checkpoint_is_void_when_a_slot_moves_or_a_primary_dies(
+async def test_a_moved_slot_or_a_dead_primary_voids_a_checkpoint(
     frontier_on: Callable[..., Awaitable[Frontier]],
     cluster: LocalCluster,
     tmp_path: Path,
     accident: Callable[[LocalCluster, str], None],
     shard: int,
 ) -> None:
-    """Of a shard that is written already, or is still to be. It leaves nothing, and one that is begun anew is whole."""
+    """The shard is written already or still to come. No file is left, and a second checkpoint is complete."""
     frontier, store = await frontier_on(), FolderStore(tmp_path.as_uri())
     record = Crawl(frontier.engine, frontier.keys, "w1")
     await record.begin()
@@ -95,7 +100,7 @@ async def test_a_checkpoint_is_void_when_a_slot_moves_or_a_primary_dies(
     (added,) = await frontier.engine.retry_until_available(lambda: frontier.add([page("http://new.test/")]))
     assert added
     await asyncio.to_thread(cluster.settle)
-    await begin_anew(frontier, store)
+    await save_again(frontier, store)
     copy = replace(frontier, keys=Keys("copy", 16))
 
     async def nothing() -> None:

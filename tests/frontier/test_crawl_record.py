@@ -1,4 +1,4 @@
-"""What workers tell each other about their crawl: who lives, what was done, how many pages are still allowed."""
+"""What workers share about their crawl: which workers live, the totals, and the page permits."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def crawl_of(engine_at: Callable[..., Engine], redis_url: str) -> Crawls:
     return make
 
 
-async def test_a_crawl_is_begun_once(crawl_of: Crawls) -> None:
+async def test_a_crawl_begins_once(crawl_of: Crawls) -> None:
     assert not await crawl_of("w1").begin()
     assert await crawl_of("w2").begin()
     assert not await crawl_of("w1", "another").begin()
 
 
 @pytest.mark.parametrize("found", [None, 1, FORMAT + 1])
-async def test_data_of_another_version_is_refused_with_what_to_do(
+async def test_data_of_another_version_is_refused_with_advice(
     crawl_of: Crawls, valkey: Redis, found: int | None
 ) -> None:
     await crawl_of("w1").begin()
@@ -51,14 +51,14 @@ async def test_data_of_another_version_is_refused_with_what_to_do(
     assert not await crawl_of("w2", "another").begin()
 
 
-async def test_another_number_of_shards_is_refused_with_what_to_do(crawl_of: Crawls) -> None:
+async def test_another_number_of_shards_is_refused_with_advice(crawl_of: Crawls) -> None:
     await crawl_of("w1", shards=4).begin()
     with pytest.raises(ConfigurationError, match=r"FRONTIER_SHARDS is 8.*'crawl'.*with 4.*set it to 4"):
         await crawl_of("w1", shards=8).begin()
     assert await crawl_of("w1", shards=4).begin()
 
 
-async def test_two_crawls_have_the_same_shards_or_they_would_not_share_a_hosts_record(
+async def test_two_crawls_must_have_the_same_number_of_shards(
     crawl_of: Crawls,
 ) -> None:
     await crawl_of("w1", "one", shards=4).begin()
@@ -69,7 +69,7 @@ async def test_two_crawls_have_the_same_shards_or_they_would_not_share_a_hosts_r
     assert not await crawl_of("w1", "another", shards=4).begin()
 
 
-async def test_of_many_that_begin_at_once_one_number_of_shards_wins(crawl_of: Crawls) -> None:
+async def test_one_number_of_shards_wins_when_crawls_begin_at_once(crawl_of: Crawls) -> None:
     crawls = [crawl_of("w", f"c{n}", shards=1 + n % 2) for n in range(20)]
     results = await asyncio.gather(*(crawl.begin() for crawl in crawls), return_exceptions=True)
     begun = {crawl.keys.shards for crawl, result in zip(crawls, results, strict=True) if result is False}
@@ -77,7 +77,7 @@ async def test_of_many_that_begin_at_once_one_number_of_shards_wins(crawl_of: Cr
     assert sum(isinstance(result, ConfigurationError) for result in results) == 10
 
 
-async def test_the_number_of_shards_is_free_when_the_last_crawl_is_gone(crawl_of: Crawls) -> None:
+async def test_the_number_of_shards_may_change_after_the_last_crawl(crawl_of: Crawls) -> None:
     one, two = crawl_of("w1", "one"), crawl_of("w1", "two")
     for crawl in (one, two):
         await crawl.begin()
@@ -88,7 +88,7 @@ async def test_the_number_of_shards_is_free_when_the_last_crawl_is_gone(crawl_of
     assert not await crawl_of("w1", "one", shards=8).begin()
 
 
-async def test_workers_are_known_from_their_first_beat_to_their_leave(crawl_of: Crawls) -> None:
+async def test_workers_are_listed_from_their_first_heartbeat_until_they_leave(crawl_of: Crawls) -> None:
     one, two = crawl_of("w1"), crawl_of("w2")
     await one.workers.beat()
     await two.workers.beat()
@@ -97,17 +97,17 @@ async def test_workers_are_known_from_their_first_beat_to_their_leave(crawl_of: 
     assert await one.workers.names() == ["w1"]
 
 
-async def test_a_worker_that_falls_silent_is_left_out_with_the_next_beat(crawl_of: Crawls) -> None:
+async def test_a_silent_worker_is_dropped_at_the_next_heartbeat(crawl_of: Crawls) -> None:
     dead, alive = crawl_of("dead", seconds=0.001), crawl_of("alive")
     await dead.workers.beat(seeding=True)
     await past(alive.engine, 0.001)
-    assert (await alive.workers.beat()).seeding == 0, "its seeds are no reason to wait"
+    assert (await alive.workers.beat()).seeding == 0, "nobody waits for the seeds of a dead worker"
     assert await alive.workers.names() == ["alive"]
     await dead.workers.beat()
-    assert set(await alive.workers.names()) == {"alive", "dead"}, "it was only slow"
+    assert set(await alive.workers.names()) == {"alive", "dead"}, "a slow worker is listed again"
 
 
-async def test_seeding_is_known_to_all_until_it_ends(crawl_of: Crawls) -> None:
+async def test_seeding_is_counted_until_it_ends(crawl_of: Crawls) -> None:
     one, two = crawl_of("w1"), crawl_of("w2")
     assert (await one.workers.beat(seeding=True)).seeding == 1
     assert (await two.workers.beat(seeding=True)).seeding == 2
@@ -118,7 +118,7 @@ async def test_seeding_is_known_to_all_until_it_ends(crawl_of: Crawls) -> None:
     assert (await one.workers.beat()).seeding == 0
 
 
-async def test_totals_are_of_all_workers_and_runs(crawl_of: Crawls) -> None:
+async def test_totals_cover_all_workers_and_runs(crawl_of: Crawls) -> None:
     one, two = crawl_of("w1"), crawl_of("w2")
     await one.workers.beat(counted={"pages": 3, "status.200": 4})
     await two.workers.beat(counted={"pages": 2, "bytes": 10**12})
@@ -129,8 +129,8 @@ async def test_totals_are_of_all_workers_and_runs(crawl_of: Crawls) -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
-async def test_a_tally_that_comes_again_counts_once(crawl_of: Crawls, late: bool) -> None:
-    """Its reply was lost, or it was held up on a connection that had been given up."""
+async def test_a_repeated_tally_counts_once(crawl_of: Crawls, late: bool) -> None:
+    """Its reply was lost, or it was delayed on an abandoned connection."""
     one, two = crawl_of("w1", seconds=0.001), crawl_of("w2")
     await one.workers.beat()
     await two.workers.beat()
@@ -139,11 +139,11 @@ async def test_a_tally_that_comes_again_counts_once(crawl_of: Crawls, late: bool
     for call in [first, first, second, first] if late else [first, first, second, second]:
         await one.engine.run(call)
         await past(one.engine, 0.001)
-        await two.workers.beat()  # to which the first worker is dead now and again
+        await two.workers.beat()  # finds the first worker dead at times
     assert (await two.totals())["pages"] == 3
 
 
-async def test_what_was_counted_counts_once_though_replies_are_lost(redis_url: str, crawl_of: Crawls) -> None:
+async def test_counters_count_once_despite_lost_replies(redis_url: str, crawl_of: Crawls) -> None:
     engine = Losing(redis_url)
     crawl = Crawl(engine, Keys("crawl", 4), "w1", 60.0)
     lost = granted = 0
@@ -169,8 +169,8 @@ async def test_what_was_counted_counts_once_though_replies_are_lost(redis_url: s
     assert (await crawl_of("w2").totals())["pages"] == 9
 
 
-async def test_a_permit_that_comes_free_while_another_is_asked_for_is_not_lost(crawl_of: Crawls) -> None:
-    """A crawl that had lost one never came to the last page of its limit."""
+async def test_a_permit_freed_during_a_reservation_is_not_lost(crawl_of: Crawls) -> None:
+    """With a lost permit, a crawl would never reach its page limit."""
     permits = Permits(crawl_of("w1"), 10)
     assert await permits.reserve(1) and permits.take()
     asked = asyncio.create_task(permits.reserve(1))
@@ -180,7 +180,7 @@ async def test_a_permit_that_comes_free_while_another_is_asked_for_is_not_lost(c
     assert [permits.take() for _ in range(3)] == [True, True, False]
 
 
-async def test_permits_whose_grant_was_not_heard_are_not_kept(redis_url: str, crawl_of: Crawls) -> None:
+async def test_permits_of_a_lost_reply_are_granted_again(redis_url: str, crawl_of: Crawls) -> None:
     engine = Losing(redis_url)
     engine.scripts = ("permit",)
     crawl = Crawl(engine, Keys("crawl", 4), "w1", 60.0)
@@ -200,7 +200,7 @@ async def test_hosts_are_counted_once(crawl_of: Crawls) -> None:
     assert await one.host_count() == pytest.approx(400, rel=0.02)
 
 
-async def test_what_is_remembered_is_recalled_by_all(crawl_of: Crawls) -> None:
+async def test_sets_are_shared_by_all_workers(crawl_of: Crawls) -> None:
     one, two = crawl_of("w1"), crawl_of("w2")
     await one.sets.add("seeds", ["a.test 80", "ö.test 8080"])
     await two.sets.add("seeds", ["a.test 80"])
@@ -209,7 +209,7 @@ async def test_what_is_remembered_is_recalled_by_all(crawl_of: Crawls) -> None:
     assert await two.sets.members("scope") == set()
 
 
-async def test_time_worked_is_counted_once_for_all_and_not_while_nobody_works(
+async def test_active_time_counts_once_for_all_workers_and_not_between_runs(
     crawl_of: Crawls, valkey: Redis
 ) -> None:
     one, two = crawl_of("w1"), crawl_of("w2")
@@ -223,13 +223,13 @@ async def test_time_worked_is_counted_once_for_all_and_not_while_nobody_works(
     await two.workers.leave()
     worked = (await one.totals())["active_ms"]
     assert 10 <= worked <= (time.monotonic() - begun) * 1000 + 1
-    # a long time later
+    # as if the last heartbeat were a long time ago
     valkey.hset(one.keys.own("totals"), "beat", 0)
     await one.workers.beat()
     assert (await one.totals())["active_ms"] == worked
 
 
-async def test_permits_end_at_the_limit(crawl_of: Crawls) -> None:
+async def test_permits_are_granted_up_to_the_limit(crawl_of: Crawls) -> None:
     one, two = crawl_of("w1"), crawl_of("w2")
     await one.workers.beat()
     await two.workers.beat()
@@ -238,9 +238,7 @@ async def test_permits_end_at_the_limit(crawl_of: Crawls) -> None:
         await two.workers.reserve_pages(6, 10),
         await one.workers.reserve_pages(6, 10),
     ] == [6, 4, 0]
-    assert await crawl_of("w1", "another").workers.reserve_pages(3, 10) == 3, (
-        "crawls have limits of their own"
-    )
+    assert await crawl_of("w1", "another").workers.reserve_pages(3, 10) == 3, "each crawl has its own limit"
 
 
 async def test_pages_and_permits_change_together(crawl_of: Crawls) -> None:
@@ -249,13 +247,13 @@ async def test_pages_and_permits_change_together(crawl_of: Crawls) -> None:
         await crawl.workers.beat()
     assert await one.workers.reserve_pages(6, 10) == 6
     await one.engine.run(one.workers.tally({"pages": 4}, permits=4))
-    assert await two.workers.reserve_pages(10, 10) == 4, "four are pages, two are reserved"
+    assert await two.workers.reserve_pages(10, 10) == 4, "four pages are counted, two are reserved"
     await one.engine.run(one.workers.tally({}, permits=2))
-    assert await two.workers.reserve_pages(10, 10) == 2, "two were no pages after all"
+    assert await two.workers.reserve_pages(10, 10) == 2, "two permits were returned unused"
 
 
 @pytest.mark.parametrize("how", ["silent", "left"])
-async def test_permits_of_a_worker_that_is_gone_are_free_again(crawl_of: Crawls, how: str) -> None:
+async def test_permits_of_a_departed_worker_are_free_again(crawl_of: Crawls, how: str) -> None:
     gone, alive = crawl_of("gone", seconds=0.001 if how == "silent" else 60), crawl_of("alive")
     await alive.workers.beat()
     await gone.workers.beat()
@@ -266,7 +264,7 @@ async def test_permits_of_a_worker_that_is_gone_are_free_again(crawl_of: Crawls,
     assert await alive.workers.reserve_pages(10, 10) == (10 if how == "silent" else 7)
 
 
-async def test_nobody_is_alive_when_somebody_knows_so(crawl_of: Crawls) -> None:
+async def test_forget_drops_all_workers_and_their_permits(crawl_of: Crawls) -> None:
     dead, alive = crawl_of("dead"), crawl_of("alive")
     await dead.workers.beat(seeding=True)
     await dead.workers.reserve_pages(10, 10)

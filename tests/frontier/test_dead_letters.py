@@ -1,4 +1,4 @@
-"""URLs that are given up: listed with the reason, never lost, and queued again when somebody says so."""
+"""Dead letters: URLs that are given up are listed with the reason, never lost, and requeued on request."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ Frontiers = Callable[..., Frontier]
 
 
 async def letters_of(frontier: Frontier) -> list[DeadLetter]:
-    """The dead letters by URL."""
+    """The dead letters, sorted by URL."""
     return sorted([letter async for letter in frontier.dead_letters()], key=lambda letter: letter.url)
 
 
-async def die(frontier: Frontier, reason: str = "gone") -> None:
-    """Lease everything that is ready and give it up."""
+async def fail_all(frontier: Frontier, reason: str = "gone") -> None:
+    """Lease everything that is ready, and settle it as dead."""
     for lease in await frontier.lease(100, 100):
         dead = [Settlement(url.index, "dead", reason=reason) for url in lease.urls]
         await frontier.release(lease, dead)
 
 
-async def test_they_are_listed_with_reason_time_and_attempts(frontier: Frontier) -> None:
+async def test_dead_letters_are_listed_with_reason_time_and_attempts(frontier: Frontier) -> None:
     await frontier.add([page(f"{HOST}/1"), page(f"{OTHER}/ö?q=1", depth=70_000, referrer=f"{HOST}/1")])
     for lease in await frontier.lease(10, 10):
         await frontier.release(lease, [Settlement(1, "retry")])
-    await die(frontier, "status 500 — für immer")
+    await fail_all(frontier, "status 500 — für immer")
     first, second = await letters_of(frontier)
     assert (first.url, first.reason, first.attempts) == (f"{HOST}/1", "status 500 — für immer", 1)
     assert second.url == f"{OTHER}/ö?q=1"
@@ -41,10 +41,10 @@ async def test_they_are_listed_with_reason_time_and_attempts(frontier: Frontier)
     assert await frontier.finished()
 
 
-async def test_they_are_queued_again_with_everything_they_had(frontier: Frontier) -> None:
+async def test_dead_letters_are_requeued_with_all_their_fields(frontier: Frontier) -> None:
     extra = msgpack.packb({"method": "POST", "body": bytes(range(256)) * 300})
     await frontier.add([page(f"{HOST}/1", level=5, depth=7, referrer=f"{OTHER}/x", extra=extra)])
-    await die(frontier)
+    await fail_all(frontier)
     assert await frontier.requeue([(HOST, f"{HOST}/1"), (HOST, f"{HOST}/never"), (OTHER, f"{OTHER}/1")]) == 1
     assert await letters_of(frontier) == []
     (lease,) = await frontier.lease(10, 10)
@@ -55,16 +55,16 @@ async def test_they_are_queued_again_with_everything_they_had(frontier: Frontier
     assert (counts.dead, counts.queued, counts.leased) == (0, 0, 1)
 
 
-async def test_a_dead_letter_stays_known(frontier: Frontier) -> None:
+async def test_a_dead_letter_stays_in_the_seen_set(frontier: Frontier) -> None:
     await frontier.add([page(f"{HOST}/1")])
-    await die(frontier)
+    await fail_all(frontier)
     assert await frontier.add([page(f"{HOST}/1")]) == [False]
 
 
-async def test_different_requests_for_one_url_are_different_letters(frontier: Frontier) -> None:
+async def test_different_requests_for_one_url_are_separate_dead_letters(frontier: Frontier) -> None:
     bodies = [None, b"form=1", b"form=2"]
     await frontier.add([page(f"{HOST}/1", fingerprint=n, extra=body) for n, body in enumerate(bodies)])
-    await die(frontier)
+    await fail_all(frontier)
     assert [letter.url for letter in await letters_of(frontier)] == [f"{HOST}/1"] * 3
     assert (await frontier.counts()).dead == 3
     assert await frontier.requeue({(HOST, f"{HOST}/1")}) == 3
@@ -72,7 +72,7 @@ async def test_different_requests_for_one_url_are_different_letters(frontier: Fr
     assert {url.extra for url in lease.urls} == {*bodies}
 
 
-async def test_a_condemned_host_loses_what_is_queued_and_only_that(frontier: Frontier) -> None:
+async def test_a_condemned_host_loses_only_its_queued_urls(frontier: Frontier) -> None:
     await frontier.add([page(f"{HOST}/{n}", level=n % 8) for n in range(2500)])
     await frontier.add([page(f"{OTHER}/1")])
     lease = next(one for one in await frontier.lease(10, 3) if one.host == HOST)
@@ -85,7 +85,7 @@ async def test_a_condemned_host_loses_what_is_queued_and_only_that(frontier: Fro
     assert await frontier.condemn("http://unknown.test", "given up") == 0
 
 
-async def test_a_condemned_host_is_ready_again_when_it_gets_urls(frontier: Frontier) -> None:
+async def test_a_condemned_host_is_ready_again_when_urls_are_added(frontier: Frontier) -> None:
     await frontier.add([page(f"{HOST}/1")])
     await frontier.condemn(HOST, "given up")
     assert await frontier.lease(10, 10) == []
@@ -93,7 +93,7 @@ async def test_a_condemned_host_is_ready_again_when_it_gets_urls(frontier: Front
     assert urls_of(await frontier.lease(10, 10)) == [f"{HOST}/2"]
 
 
-async def test_a_url_whose_workers_die_is_given_up_but_not_those_behind_it(frontier_of: Frontiers) -> None:
+async def test_a_url_whose_workers_die_is_given_up_but_not_the_next_ones(frontier_of: Frontiers) -> None:
     frontier = frontier_of(max_attempts=3)
     await frontier.add([page(f"{HOST}/{name}") for name in ("poison", "innocent", "bystander")])
     for _ in range(2):
@@ -107,7 +107,7 @@ async def test_a_url_whose_workers_die_is_given_up_but_not_those_behind_it(front
     assert [(url.path, url.returns) for url in lease.urls] == [("/innocent", 3), ("/bystander", 3)]
 
 
-async def test_as_many_are_to_blame_as_may_have_been_started(frontier_of: Frontiers) -> None:
+async def test_reaping_blames_as_many_urls_as_may_have_been_started(frontier_of: Frontiers) -> None:
     frontier = frontier_of(max_attempts=1, started_together=2)
     await frontier.add([page(f"{HOST}/{n}") for n in range(4)])
     (lease,) = await frontier.lease(1, 4)

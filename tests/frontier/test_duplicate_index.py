@@ -1,4 +1,4 @@
-"""The index of near-duplicates in a real Valkey, compared with looking through everything."""
+"""The index of near-duplicates in a real Valkey, compared with an exhaustive search."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def flipped(simhash: int, *bits: int) -> int:
 
 
 class Firsts:
-    """What the index is meant to do: all texts compared with all."""
+    """The specification of the index: compares all texts with each other."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._texts: dict[str, int] = {}
 
     def near(self, simhash: int, url: str) -> set[str]:
-        """The nearest ones; none: this one is remembered."""
+        """Returns the nearest texts within the limit, or an empty set after remembering this one."""
         self._texts.pop(url, None)
         bits = {other: distance(simhash, text) for other, text in self._texts.items()}
         least = min(bits.values(), default=64)
@@ -76,14 +76,14 @@ NAMES = st.integers(0, 12).map("http://a.test/{}".format)
 
 @settings(max_examples=40)
 @given(st.lists(st.tuples(NAMES, NEARBY), max_size=25), st.integers(0, 7))
-def test_it_finds_what_looking_through_everything_finds(
+def test_the_index_finds_what_an_exhaustive_search_finds(
     server: str, texts: list[tuple[str, int]], limit: int
 ) -> None:
-    """Pages come again too, with the same text, another one, or one that is near their old one."""
+    """Pages also come again, with the same text, another one, or one that is similar to their old one."""
     asyncio.run(compare(server, texts, limit))
 
 
-def test_recall_is_whole_among_random_texts(server: str) -> None:
+def test_recall_is_complete_for_random_texts(server: str) -> None:
     chance = random.Random(1)
     texts = [chance.getrandbits(64) for _ in range(300)]
     texts += [
@@ -93,7 +93,7 @@ def test_recall_is_whole_among_random_texts(server: str) -> None:
     asyncio.run(compare(server, [(f"u{number}", text) for number, text in enumerate(texts)], 3))
 
 
-async def test_the_first_of_those_that_come_at_once_is_the_first_of_all(
+async def test_one_of_several_simultaneous_pages_becomes_the_first(
     engine_at: Callable[..., Engine], redis_url: str
 ) -> None:
     keys = Keys("crawl", 4)
@@ -110,15 +110,19 @@ async def test_the_first_of_those_that_come_at_once_is_the_first_of_all(
         assert await workers[0].near_text(text, f"{text}/late", 3) == first
 
 
-async def test_nobody_refers_to_a_payload_that_is_not_stored(index: DuplicateIndex) -> None:
-    """Of what a worker had when it died, or a store refused, there are copies yet, and perhaps nothing else."""
+async def test_copies_refer_only_to_stored_payloads(index: DuplicateIndex) -> None:
+    """If a worker dies or a store refuses the first page, its payload may exist only in copies."""
     digest, lost, now = b"checksum", "http://a.test/lost", datetime.now(UTC)
     assert await index.same_payload(digest, lost, now) is None
     assert await index.same_payload(digest, "copy", now) == (lost, None, "")
     again = now + timedelta(seconds=1)
-    assert await index.same_payload(digest, lost, again) is None, "it is fetched again, and lost again"
+    assert await index.same_payload(digest, lost, again) is None, (
+        "the page is fetched again, and not stored again"
+    )
     await index.kept(digest, "copy", now)
-    assert await index.same_payload(digest, "copy", again) == (lost, None, ""), "a copy is not the first"
+    assert await index.same_payload(digest, "copy", again) == (lost, None, ""), (
+        "a stored copy does not become the first page"
+    )
     late = again + timedelta(hours=1)
     assert await index.same_payload(digest, "next", late) is None
     await index.kept(digest, lost, again)
@@ -127,8 +131,8 @@ async def test_nobody_refers_to_a_payload_that_is_not_stored(index: DuplicateInd
     assert await index.same_payload(digest, "copy", late) == ("next", late, "")
 
 
-async def test_what_becomes_of_a_copy_is_what_becomes_of_the_first(index: DuplicateIndex) -> None:
-    """Whichever is asked first: the first page may be on its way to the index yet."""
+async def test_near_copy_and_near_text_agree_on_copies(index: DuplicateIndex) -> None:
+    """`near_copy` may run before the first page is in the index."""
     text = 0x0123_4567_89AB_CDEF
     assert await index.near_copy(text, "first", 3) is None
     assert await index.near_text(text, "first", 3) is None
@@ -138,30 +142,30 @@ async def test_what_becomes_of_a_copy_is_what_becomes_of_the_first(index: Duplic
     assert await index.near_text(near, "near", 3) == "first"
     assert await index.near_copy(near, "near", 3) == "first"
     assert await index.near_text(flipped(text, 1, 2, 3, 40), "other", 3) is None, (
-        "near ones are not remembered"
+        "near-duplicates are not remembered"
     )
 
 
-async def test_how_the_first_page_was_read_is_known(index: DuplicateIndex) -> None:
+async def test_the_type_of_the_first_page_is_known(index: DuplicateIndex) -> None:
     digest, now = b"checksum", datetime.now(UTC)
     assert await index.same_payload(digest, "first", now, "text/plain") is None
     assert await index.same_payload(digest, "copy", now, "a/b") == ("first", None, "text/plain")
     await index.kept(digest, "copy", now, "a/b")
-    assert await index.same_payload(digest, "first", now, "a/b") is None, "the same page, as another type"
+    assert await index.same_payload(digest, "first", now, "a/b") is None, "the same page with another type"
     await index.kept(digest, "first", now, "a/b")
     assert await index.same_payload(digest, "copy", now, "text/plain") == ("first", now, "a/b")
     await index.forget_payload(digest, "first")
     assert await index.same_payload(digest, "copy", now) is None
 
 
-async def test_a_first_page_that_comes_again_stands_for_copies_all_the_time(index: DuplicateIndex) -> None:
+async def test_copies_refer_to_a_refetched_first_page_at_all_times(index: DuplicateIndex) -> None:
     digest, now = b"checksum", datetime.now(UTC)
     again, late = now + timedelta(hours=1), now + timedelta(hours=2)
     assert await index.same_payload(digest, "first", now) is None
     await index.kept(digest, "first", now)
     assert await index.same_payload(digest, "first", again) is None
     assert await index.same_payload(digest, "copy", late) == ("first", now, ""), (
-        "the second time is not stored yet"
+        "the second response is not stored yet"
     )
     await index.kept(digest, "first", again)
     assert await index.same_payload(digest, "copy", late) == ("first", again, "")
@@ -170,8 +174,8 @@ async def test_a_first_page_that_comes_again_stands_for_copies_all_the_time(inde
     assert await index.same_payload(digest, "copy", late) is None
 
 
-def test_of_two_that_find_each_other_one_is_earlier() -> None:
-    """On a cluster the blocks are on several servers, which two workers may reach in different orders."""
+def test_one_of_two_pages_that_find_each_other_is_earlier() -> None:
+    """On a cluster the blocks are on several servers, which two workers may reach in different order."""
     a, b = (simhash.to_bytes(8, "big") + name for simhash, name in ((0, b"aaaaaa"), (1, b"bbbbbb")))
     orders = [a + b, b + a]
     for shared in itertools.product(orders, repeat=3):
@@ -180,24 +184,24 @@ def test_of_two_that_find_each_other_one_is_earlier() -> None:
         assert sorted([finds_b, finds_a]) == sorted([[], [b] if shared[0] == orders[1] else [a]])
 
 
-async def test_a_first_page_that_comes_with_another_text_gives_its_place_up(index: DuplicateIndex) -> None:
+async def test_a_first_page_with_a_new_text_gives_up_its_old_one(index: DuplicateIndex) -> None:
     assert await index.near_text(0, "first", 3) is None
     assert await index.near_text(1, "copy", 3) == "first"
-    assert await index.near_text(0, "first", 3) is None, "the same again: it keeps its place"
+    assert await index.near_text(0, "first", 3) is None, "an unchanged page stays first"
     assert await index.near_text(FAR, "first", 3) is None
-    assert await index.near_text(1, "copy", 3) is None, "nobody has that text any more: now it is the first"
+    assert await index.near_text(1, "copy", 3) is None, "no other page has that text any more"
     assert await index.near_text(3, "third", 3) == "copy"
     assert await index.near_text(FAR + 1, "fourth", 3) == "first"
 
 
-async def test_a_first_page_that_becomes_a_copy_is_no_first_any_more(index: DuplicateIndex) -> None:
+async def test_a_first_page_that_becomes_a_copy_is_no_longer_first(index: DuplicateIndex) -> None:
     assert [await index.near_text(text, url, 3) for text, url in ((0, "a"), (FAR, "b"))] == [None, None]
     assert await index.near_text(FAR + 1, "a", 3) == "b"
     assert await index.near_text(0, "c", 3) is None
-    assert await index.near_text(FAR + 3, "d", 3) == "b", "not a, which is a copy itself"
+    assert await index.near_text(FAR + 3, "d", 3) == "b", "not a, which has become a copy"
 
 
-async def test_what_is_said_again_is_there_once(index: DuplicateIndex, valkey: Redis) -> None:
+async def test_a_repeated_page_is_indexed_once(index: DuplicateIndex, valkey: Redis) -> None:
     for _ in range(3):
         assert await index.near_text(FAR, "first", 3) is None
     assert await index.near_text(FAR + 1, "copy", 3) == "first"
@@ -206,8 +210,8 @@ async def test_what_is_said_again_is_there_once(index: DuplicateIndex, valkey: R
     assert sum(valkey.hlen(key) for key in valkey.keys("*:text:*")) == 1
 
 
-async def test_a_popular_block_stays_bounded(index: DuplicateIndex, valkey: Redis) -> None:
-    """Its further texts are found by their other blocks, and none that it has is lost."""
+async def test_a_popular_block_is_bounded(index: DuplicateIndex, valkey: Redis) -> None:
+    """Texts beyond the bound are found by their other blocks, and the block keeps all texts it has."""
     keys = Keys("crawl", 4)
     popular = keys.like(blocks(0)[0])
     chance = random.Random(1)
@@ -220,4 +224,6 @@ async def test_a_popular_block_stays_bounded(index: DuplicateIndex, valkey: Redi
     assert valkey.strlen(popular) == MOST_TEXTS * ENTRY
     assert await index.near_text(flipped(0, 20, 40, 60), "copy", 3) == "last"
     assert await index.near_text(flipped(crowded, 0), "copy", 3) == "too many"
-    assert await index.near_text(flipped(crowded, 20, 40, 60), "lost", 3) is None, "the price"
+    assert await index.near_text(flipped(crowded, 20, 40, 60), "lost", 3) is None, (
+        "texts beyond the bound may be missed"
+    )

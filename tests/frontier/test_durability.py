@@ -1,4 +1,4 @@
-"""Everything a frontier knows is in the engine: a restart of Valkey with its AOF changes nothing."""
+"""All state of a frontier is in the engine: a restart of Valkey with its append-only file changes nothing."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_limits_blocks_and_dates_survive_a_kill_of_the_server(
     assert (await after.host("http://limited.test")).limits == HostLimits(pages=1, bytes=9, depth=2)
     assert (await after.host("http://spent.test")).parked == "budget"
     assert (await after.counts()).scheduled == 1
-    assert await after.schedule([page("http://dated.test/1")], 0) == 0, "it has its date still"
+    assert await after.schedule([page("http://dated.test/1")], 0) == 0, "the URL still has its date"
     await after.unblock("http://blocked.test")
     await past(after.engine)
     found = urls_of(await after.lease(10, 10))
@@ -106,7 +106,7 @@ async def test_finished_is_false_while_anything_is_queued_leased_or_waiting(fron
     assert await frontier.finished()
 
 
-async def test_a_server_that_forgets_failures_does_so_after_the_quiet_time(frontier: Frontier) -> None:
+async def test_failures_are_reset_after_the_quiet_time(frontier: Frontier) -> None:
     await frontier.add([page(f"{HOST}/{n}") for n in range(9)])
     (lease,) = await frontier.lease(1, 1)
     lease.failures = 3
@@ -119,7 +119,7 @@ async def test_a_server_that_forgets_failures_does_so_after_the_quiet_time(front
     assert lease.failures == 0
 
 
-async def test_a_host_with_a_delay_of_an_operator_is_forgiven_too(frontier: Frontier) -> None:
+async def test_failures_of_a_host_with_a_set_delay_are_reset_too(frontier: Frontier) -> None:
     await frontier.set_delay(HOST, 1.0)
     await frontier.add([page(f"{HOST}/1")])
     (lease,) = await frontier.lease(1, 1)
@@ -130,8 +130,8 @@ async def test_a_host_with_a_delay_of_an_operator_is_forgiven_too(frontier: Fron
     assert (lease.failures, lease.delay) == (0, 1.0)
 
 
-async def test_a_host_is_not_forgotten_while_it_is_leased(frontier_of: Frontiers) -> None:
-    """What was to expire after a quiet time must not expire under a worker that has the host again."""
+async def test_a_host_record_does_not_expire_during_a_lease(frontier_of: Frontiers) -> None:
+    """An expiry set at a release must not take effect while a worker holds the host again."""
     ours, theirs = frontier_of("ours"), frontier_of("theirs")
     for frontier in (ours, theirs):
         await frontier.add([page(f"{HOST}/{n}") for n in range(3)])
@@ -142,7 +142,7 @@ async def test_a_host_is_not_forgotten_while_it_is_leased(frontier_of: Frontiers
     assert await theirs.lease(10, 10) == []
 
 
-async def test_what_an_operator_says_of_a_host_outlasts_its_quiet_time(frontier: Frontier) -> None:
+async def test_a_block_by_an_operator_outlasts_the_quiet_time(frontier: Frontier) -> None:
     await frontier.add([page(f"{HOST}/{n}") for n in range(2)])
     (lease,) = await frontier.lease(1, 1)
     await frontier.release(lease, all_done(lease), quiet=0.02)
@@ -152,7 +152,7 @@ async def test_what_an_operator_says_of_a_host_outlasts_its_quiet_time(frontier:
     assert await frontier.lease(10, 10) == []
 
 
-async def test_a_quiet_host_leaves_no_record_behind(frontier: Frontier, valkey: Redis) -> None:
+async def test_the_record_of_a_quiet_host_expires(frontier: Frontier, valkey: Redis) -> None:
     await frontier.add([page(f"{HOST}/1")])
     (lease,) = await frontier.lease(1, 1)
     await frontier.release(lease, all_done(lease), pause=0.01, quiet=0.01)
@@ -160,13 +160,13 @@ async def test_a_quiet_host_leaves_no_record_behind(frontier: Frontier, valkey: 
     assert not valkey.exists(frontier.keys.host(HOST))
 
 
-async def test_clear_forgets_the_crawl_and_frees_its_hosts(frontier: Frontier, valkey: Redis) -> None:
+async def test_clear_deletes_the_crawl_and_frees_its_hosts(frontier: Frontier, valkey: Redis) -> None:
     await frontier.add([page(f"{HOST}/1"), page(f"{OTHER}/1")])
     await frontier.lease(1, 1)
     await frontier.clear()
     assert not valkey.keys("wc:*:crawl:*")
     await frontier.add([page(f"{HOST}/1"), page(f"{OTHER}/1")])
-    assert len(await frontier.lease(10, 10)) == 2, "nobody has them any more"
+    assert len(await frontier.lease(10, 10)) == 2, "the hosts are not leased any more"
 
 
 async def test_the_busiest_hosts_are_listed(frontier: Frontier) -> None:
@@ -189,7 +189,7 @@ texts = st.text(st.characters(codec="utf-8"), max_size=60)
     referrer=st.none() | texts.map(f"{HOST}/".__add__) | texts.map(f"{OTHER}/".__add__),
     extra=st.none() | st.binary(max_size=100) | st.binary(min_size=66_000, max_size=66_001),
 )
-def test_a_url_comes_out_as_it_went_in(
+def test_a_url_survives_encoding_and_decoding(
     path: str, level: int, depth: int, referrer: str | None, extra: bytes | None
 ) -> None:
     entry = Candidate(HOST, path, 1, level, depth, referrer, extra).entry()
@@ -199,9 +199,7 @@ def test_a_url_comes_out_as_it_went_in(
 
 
 @pytest.mark.parametrize("extra", [None, b"", bytes(range(256)), b"\n" * 70_000])
-async def test_the_way_through_later_and_back_changes_nothing(
-    frontier: Frontier, extra: bytes | None
-) -> None:
+async def test_retries_keep_all_fields_of_a_url(frontier: Frontier, extra: bytes | None) -> None:
     sent = page(f"{HOST}/a\nb?c=%20ü", level=2, depth=5, referrer=f"{HOST}/?r\n", extra=extra)
     await frontier.add([sent])
     for _ in range(3):
@@ -214,5 +212,5 @@ async def test_the_way_through_later_and_back_changes_nothing(
 
 
 @pytest.mark.parametrize(("priority", "level"), [(0, 3), (1, 2), (99, 0), (-1, 4), (-4, 7), (-99, 7)])
-def test_scrapys_priorities_become_levels(priority: int, level: int) -> None:
+def test_scrapy_priorities_map_to_levels(priority: int, level: int) -> None:
     assert level_of_priority(priority) == level

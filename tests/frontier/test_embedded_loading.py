@@ -1,4 +1,4 @@
-"""The embedded engine while its server does not answer yet: it loads its data, or hangs. There is never another."""
+"""The embedded engine while its server loads data or hangs: no second server is ever started."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from webcrawl.engine import embedded
 from webcrawl.engine.embedded import EmbeddedEngine, command, socket_path
 from webcrawl.errors import EngineUnavailable
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="nothing else lists processes")
+pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to list processes")
 
 STEPS = 50
 STEP_COMMANDS = 1024
-"""A server that loads its data listens after so many commands."""
+"""A server that is loading data answers clients after every so many commands."""
 BUSY = b"for i = 1, 2e7 do end"
 
 
@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def much_data(folder: Path) -> int:
-    """Gives the engine data that take seconds to load; the number under "loaded" when they are."""
+    """Gives the engine data that take seconds to load; returns the final value of "loaded"."""
     data = folder / "appendonlydir"
     data.mkdir(parents=True)
     step = resp(b"EVAL", BUSY, b"0") + resp(b"INCR", b"loaded") * (STEP_COMMANDS - 1)
@@ -47,7 +47,7 @@ def much_data(folder: Path) -> int:
 
 @pytest.fixture
 def engines(tmp_path: Path, folder: Path) -> Iterator[Callable[[], EmbeddedEngine]]:
-    """Makes engines in `folder`, stops them in the end and waits for the server to go."""
+    """Makes engines in `folder`; afterwards stops them and waits until the server is gone."""
     made: list[EmbeddedEngine] = []
 
     def make() -> EmbeddedEngine:
@@ -61,7 +61,7 @@ def engines(tmp_path: Path, folder: Path) -> Iterator[Callable[[], EmbeddedEngin
 
 
 def servers(folder: Path) -> list[int]:
-    """The pids of all servers of an engine folder, whether they answer or not."""
+    """The pids of all servers of an engine folder, including those that do not answer."""
     found = []
     for process in Path("/proc").iterdir():
         with suppress(OSError):
@@ -80,7 +80,7 @@ def is_loading(folder: Path) -> bool:
     return command(socket_path(folder), b"PING").startswith(b"-LOADING")
 
 
-def test_a_server_that_loads_for_long_is_waited_for(
+def test_a_start_waits_for_a_server_that_is_loading(
     engines: Callable[[], EmbeddedEngine],
     much_data: int,
     monkeypatch: pytest.MonkeyPatch,
@@ -93,7 +93,7 @@ def test_a_server_that_loads_for_long_is_waited_for(
     assert "is loading its data: 2" in caplog.text
 
 
-def test_there_is_one_server_when_the_keeper_is_killed_while_it_loads(
+def test_no_second_server_starts_when_the_keeper_dies_during_loading(
     engines: Callable[[], EmbeddedEngine], much_data: int, folder: Path, tmp_path: Path
 ) -> None:
     first = User(tmp_path)
@@ -106,7 +106,7 @@ def test_there_is_one_server_when_the_keeper_is_killed_while_it_loads(
     first.stop()
 
 
-def test_a_server_that_hangs_is_not_replaced(
+def test_a_hanging_server_is_not_replaced(
     engines: Callable[[], EmbeddedEngine], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user = User(tmp_path)
@@ -125,5 +125,7 @@ def test_a_server_that_hangs_is_not_replaced(
     engines().start()
     assert servers(folder) == [server]
     os.kill(server, signal.SIGKILL)
-    assert until(lambda: servers(folder) not in ([server], [])), "the new keeper replaces it when it is gone"
+    assert until(lambda: servers(folder) not in ([server], [])), (
+        "the new keeper replaces a server that is gone"
+    )
     user.stop()

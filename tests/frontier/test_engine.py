@@ -1,4 +1,4 @@
-"""The engine's client: what it makes of servers that are missing, old, full, read-only, or that have lost scripts."""
+"""The engine's client, with servers that are missing, old, full or read-only, or that have lost their scripts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Frontiers = Callable[..., Frontier]
 
 @asynccontextmanager
 async def old_server(version: str) -> AsyncIterator[str]:
-    """A server that says its version and nothing else: the real ones of that age are not to be had as wheels."""
+    """A fake server that only reports its version; real servers of that age are not available as wheels."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():
@@ -52,32 +52,32 @@ async def old_server(version: str) -> AsyncIterator[str]:
         yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-async def test_a_real_server_passes(frontier: Frontier) -> None:
+async def test_a_real_server_passes_the_check(frontier: Frontier) -> None:
     await frontier.engine.check()
 
 
 @pytest.mark.parametrize(
     "url", ["redis://user:secret@127.0.0.1:1/0", "unix:///nonexistent/socket", "redis://nowhere.invalid:6379"]
 )
-async def test_no_server(engine_at: Engines, url: str) -> None:
+async def test_a_missing_server_is_unavailable(engine_at: Engines, url: str) -> None:
     with pytest.raises(EngineUnavailable, match="REDIS_URL") as caught:
         await engine_at(url).check()
     assert "secret" not in str(caught.value)
 
 
-async def test_a_server_that_is_too_old_is_named(engine_at: Engines) -> None:
+async def test_a_server_that_is_too_old_is_refused(engine_at: Engines) -> None:
     async with old_server("6.2.7") as url:
         with pytest.raises(EngineError, match=r"6\.2\.7.*7\.0 or newer") as caught:
             await engine_at(url).check()
     assert not isinstance(caught.value, EngineUnavailable)
 
 
-async def test_a_server_just_new_enough_passes(engine_at: Engines) -> None:
+async def test_the_oldest_supported_server_passes_the_check(engine_at: Engines) -> None:
     async with old_server("7.0.0") as url:
         await engine_at(url).check()
 
 
-async def test_a_password_that_is_asked_for_is_no_secret_in_the_message(
+async def test_a_missing_password_is_an_error_without_secrets(
     engine_at: Engines, valkey: Redis, redis_url: str
 ) -> None:
     valkey.config_set("requirepass", "open sesame")
@@ -92,28 +92,28 @@ async def test_a_password_that_is_asked_for_is_no_secret_in_the_message(
 @pytest.mark.parametrize(
     ("url", "parameters"), [("ftp://127.0.0.1/", {}), ("redis://127.0.0.1:1", {"no_such_option": 1})]
 )
-async def test_what_is_no_engine_is_said_before_anything_is_asked_of_it(
+async def test_invalid_settings_are_refused_before_connecting(
     engine_at: Engines, url: str, parameters: dict[str, object]
 ) -> None:
     with pytest.raises(ConfigurationError, match=r"REDIS_URL|REDIS_PARAMS"):
         await engine_at(url, parameters=parameters).check()
 
 
-async def test_parameters_of_scrapy_redis_are_taken(engine_at: Engines, redis_url: str) -> None:
+async def test_parameters_of_scrapy_redis_are_accepted(engine_at: Engines, redis_url: str) -> None:
     of_scrapy_redis = {"encoding": "utf-8", "decode_responses": True, "redis_cls": "redis.StrictRedis"}
     engine = engine_at(redis_url, parameters=of_scrapy_redis)
     await engine.client.set("key", "grün")
-    assert await engine.client.get("key") == "grün".encode(), "replies are bytes, whatever is said"
+    assert await engine.client.get("key") == "grün".encode(), "replies are bytes, whatever the parameters say"
 
 
-async def test_scripts_that_the_server_forgot_are_sent_again(frontier: Frontier, valkey: Redis) -> None:
+async def test_scripts_that_the_server_lost_are_loaded_again(frontier: Frontier, valkey: Redis) -> None:
     for number in range(3):
         valkey.script_flush()
         assert await frontier.add([page(f"{HOST}/{number}")]) == [True]
 
 
 @pytest.mark.parametrize("kept", [(), ("lease",), ("heartbeat", "lease")])
-async def test_and_so_are_those_of_a_pipeline(
+async def test_scripts_of_a_pipeline_that_the_server_lost_are_loaded_again(
     frontier_of: Frontiers, valkey: Redis, kept: tuple[str, ...]
 ) -> None:
     frontier = frontier_of(shards=8)
@@ -125,7 +125,7 @@ async def test_and_so_are_those_of_a_pipeline(
     assert sorted(lease.host for lease in await frontier.lease(100, 1)) == sorted(hosts)
 
 
-async def test_replies_of_a_pipeline_are_in_the_order_of_the_calls(
+async def test_replies_of_a_pipeline_keep_the_order_of_the_calls(
     frontier_of: Frontiers, valkey: Redis
 ) -> None:
     frontier = frontier_of(shards=8)
@@ -140,17 +140,17 @@ async def test_replies_of_a_pipeline_are_in_the_order_of_the_calls(
 
 
 @pytest.mark.parametrize("parameters", [{}, {"max_connections": 2}])
-async def test_more_calls_at_once_than_connections_wait_for_each_other(
+async def test_calls_wait_for_a_free_connection(
     engine_at: Engines, redis_url: str, parameters: dict[str, int]
 ) -> None:
-    """Hundreds of requests may look up a robots.txt in one moment: the server is not away because of that."""
+    """Hundreds of requests may look up a robots.txt at once; that must not look like an outage."""
     engine = engine_at(redis_url, parameters=parameters)
     replies = await asyncio.gather(*(engine.client.incr("n") for _ in range(500)))
-    assert sorted(replies) == list(range(1, 501)), "in any order: they come over several connections"
+    assert sorted(replies) == list(range(1, 501)), "in any order, as there are several connections"
     assert len(await engine.client.client_list()) <= 16
 
 
-async def test_a_full_server_is_away_and_loses_nothing(frontier_of: Frontiers, valkey: Redis) -> None:
+async def test_a_full_server_is_unavailable_and_loses_nothing(frontier_of: Frontiers, valkey: Redis) -> None:
     frontier = frontier_of(shards=2)
     await frontier.add([page(f"{HOST}/1"), page("http://b.test/1")])
     before = await frontier.counts()
@@ -170,8 +170,8 @@ async def test_a_full_server_is_away_and_loses_nothing(frontier_of: Frontiers, v
     assert all(await frontier.add([page(f"{HOST}/2"), *(page(f"http://h{n}.test/") for n in range(20))]))
 
 
-async def test_a_full_server_refuses_nothing_but_what_is_new(frontier_of: Frontiers, valkey: Redis) -> None:
-    """Otherwise it could never become less full, and leases would run out whose workers are alive."""
+async def test_a_full_server_refuses_only_new_data(frontier_of: Frontiers, valkey: Redis) -> None:
+    """Otherwise its data could never shrink, and leases of live workers would expire."""
     hosts = [f"http://h{n}.test" for n in range(7)]
     frontier, brief = frontier_of(), frontier_of(worker="dead", lease_seconds=0.001)
     await frontier.add([page(f"{host}/{n}") for host in hosts for n in range(3)])
@@ -202,7 +202,7 @@ async def test_a_full_server_refuses_nothing_but_what_is_new(frontier_of: Fronti
     assert (counts.dead, counts.done, counts.scheduled, counts.refused) == (4, 4, 1, 0)
 
 
-def test_scripts_that_a_full_server_refuses_are_these() -> None:
+def test_the_scripts_that_a_full_server_runs() -> None:
     folder = Path(__file__).parent.parent.parent / "webcrawl" / "engine" / "lua"
     names = {path.stem for path in folder.glob("*.lua")}
     refused = {name for name in names if not script_source(name)[1].startswith("#!lua flags=allow-oom\n")}
@@ -236,7 +236,7 @@ def test_scripts_that_a_full_server_refuses_are_these() -> None:
     }
 
 
-async def test_a_replica_that_nobody_may_write_to_is_away(frontier: Frontier, valkey: Redis) -> None:
+async def test_a_read_only_replica_is_unavailable(frontier: Frontier, valkey: Redis) -> None:
     valkey.replicaof("127.0.0.1", "1")
     try:
         with pytest.raises(EngineUnavailable, match="read only"):
@@ -247,17 +247,15 @@ async def test_a_replica_that_nobody_may_write_to_is_away(frontier: Frontier, va
         valkey.replicaof("NO", "ONE")
 
 
-async def test_an_error_in_a_script_is_no_reason_to_try_again(frontier: Frontier, valkey: Redis) -> None:
+async def test_a_script_error_is_not_an_outage(frontier: Frontier, valkey: Redis) -> None:
     valkey.set(frontier.keys.counters(frontier.keys.shard(HOST)), "no hash")
     with pytest.raises(EngineError, match="add") as caught:
         await frontier.add([page(f"{HOST}/1")])
     assert not isinstance(caught.value, EngineUnavailable)
 
 
-async def test_a_connection_that_was_lost_is_told(
-    frontier_of: Frontiers, durable_server: ValkeyServer
-) -> None:
-    """Were it mended silently, a worker would go on to believe that the server knows what it knew."""
+async def test_a_lost_connection_raises_once(frontier_of: Frontiers, durable_server: ValkeyServer) -> None:
+    """After a silent reconnect, a worker would assume that the server still has its state."""
     frontier = frontier_of(url=f"unix://{durable_server.unix_socket_path}")
     await frontier.add([page(f"{HOST}/1")])
     durable_server.terminate()
@@ -267,14 +265,14 @@ async def test_a_connection_that_was_lost_is_told(
     assert await frontier.add([page(f"{HOST}/2")]) == [True]
 
 
-async def test_of_all_connections_that_were_lost_one_tells(
+async def test_only_one_of_several_lost_connections_raises(
     engine_at: Callable[..., Engine], durable_server: ValkeyServer
 ) -> None:
-    """Those that nobody used at the time: who asks for a figure later has nothing to do with it."""
+    """Idle connections are replaced silently, so that later unrelated calls do not fail."""
     engine = engine_at(f"unix://{durable_server.unix_socket_path}")
 
     async def ask_at_once(questions: int) -> int:
-        """How many of these, each on a connection of its own, raised."""
+        """Ping on `questions` connections at once; returns how many raised."""
         pings = (engine.client.ping() for _ in range(questions))
         return sum(
             isinstance(one, UNAVAILABLE) for one in await asyncio.gather(*pings, return_exceptions=True)
@@ -294,7 +292,7 @@ async def test_of_all_connections_that_were_lost_one_tells(
         assert engine.connections > made
 
 
-async def test_a_token_is_never_given_twice_though_the_server_lost_its_last_moments(
+async def test_no_token_is_given_twice_after_a_power_cut(
     frontier_of: Frontiers, durable_server: ValkeyServer
 ) -> None:
     url = f"unix://{durable_server.unix_socket_path}"
@@ -309,10 +307,10 @@ async def test_a_token_is_never_given_twice_though_the_server_lost_its_last_mome
     assert await after.extend([lease]) == set()
 
 
-async def test_what_a_crawl_asks_for_waits_until_the_crawl_ends(
+async def test_calls_are_retried_until_the_crawl_ends(
     engine_at: Callable[..., Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No outage is too long while it goes on; then somebody wants to see the end of it."""
+    """During a crawl every outage is waited for; at its end the wait is limited."""
     monkeypatch.setattr("webcrawl.engine.client._RETRY_SECONDS", 0.2)
     monkeypatch.setattr("webcrawl.engine.client.SHUTDOWN_SECONDS", 0.2)
     engine, ending = engine_at(f"unix://{tmp_path}/nobody"), asyncio.Event()
@@ -326,7 +324,7 @@ async def test_what_a_crawl_asks_for_waits_until_the_crawl_ends(
         await asyncio.wait_for(waiting, 20)
 
 
-async def test_a_full_engine_is_asked_for_duplicates_and_remembers_no_new_ones(
+async def test_a_full_engine_finds_duplicates_but_remembers_no_new_pages(
     engine_at: Callable[..., Engine], redis_url: str, valkey: Redis
 ) -> None:
     index, now = DuplicateIndex(engine_at(redis_url), Keys("crawl", 4)), datetime.now(UTC)
@@ -349,7 +347,7 @@ async def test_a_full_engine_is_asked_for_duplicates_and_remembers_no_new_ones(
     assert await index.same_payload(b"digest33", "u3", now) == ("u4", None, "")
 
 
-def test_scripts_name_their_keys_and_reply_first() -> None:
+def test_scripts_begin_with_their_keys_arguments_and_reply() -> None:
     folder = Path(__file__).parent.parent.parent / "webcrawl" / "engine" / "lua"
     scripts = sorted(folder.glob("*.lua"))
     assert scripts

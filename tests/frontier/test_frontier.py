@@ -1,4 +1,4 @@
-"""What a frontier promises, after the conformance suite of URLFrontier: one behaviour a test."""
+"""The guarantees of a frontier, after the conformance suite of URLFrontier: one behaviour in each test."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Frontiers = Callable[..., Frontier]
 
 
 async def lease_one(frontier: Frontier, urls: int = 10) -> Lease:
-    """The one host that is ready."""
+    """Lease the only host that is ready."""
     (lease,) = await frontier.lease(100, urls)
     return lease
 
@@ -50,7 +50,7 @@ async def test_a_lease_that_is_extended_does_not_end(frontier_of: Frontiers) -> 
     assert await frontier.reap() == (0, 0)
 
 
-async def test_a_url_completed_for_good_never_comes_back(frontier: Frontier) -> None:
+async def test_a_done_url_never_comes_back(frontier: Frontier) -> None:
     await frontier.add([page(f"{HOST}/1")])
     lease = await lease_one(frontier)
     assert await frontier.release(lease, all_done(lease))
@@ -60,7 +60,7 @@ async def test_a_url_completed_for_good_never_comes_back(frontier: Frontier) -> 
     assert await frontier.finished()
 
 
-async def test_adding_a_known_url_again_changes_nothing_and_says_so(frontier: Frontier) -> None:
+async def test_adding_a_known_url_changes_nothing_and_returns_false(frontier: Frontier) -> None:
     assert await frontier.add([page(f"{HOST}/1"), page(f"{HOST}/2"), page(f"{HOST}/1")]) == [
         True,
         True,
@@ -84,16 +84,16 @@ async def test_equal_urls_without_fingerprint_are_not_merged_by_a_retry(frontier
     assert urls_of([await lease_one(frontier)]) == [f"{HOST}/1"] * 2
 
 
-async def test_a_blocked_host_is_skipped_until_its_time(frontier: Frontier) -> None:
+async def test_a_blocked_host_is_skipped_until_the_block_ends(frontier: Frontier) -> None:
     await frontier.add([page(f"{HOST}/1"), page(f"{OTHER}/1")])
     await frontier.block_until(HOST, 3600)
     assert urls_of(await frontier.lease(10, 10)) == [f"{OTHER}/1"]
-    # a short block from the first would be over too soon on a busy machine
+    # not a short block from the beginning, which could end too early on a busy machine
     await silence_over(frontier, HOST)
     assert urls_of(await frontier.lease(10, 10)) == [f"{HOST}/1"]
 
 
-async def test_a_block_outlasts_the_lease_during_which_it_was_set(frontier: Frontier) -> None:
+async def test_a_block_outlasts_the_lease_during_which_it_is_set(frontier: Frontier) -> None:
     await frontier.add([page(f"{HOST}/{n}") for n in range(3)])
     lease = await lease_one(frontier, 1)
     await frontier.block_until(HOST, 3600)
@@ -108,16 +108,16 @@ async def test_one_delay_window_holds_for_any_number_of_workers(frontier_of: Fro
     crowd = [frontier_of(worker=f"w{n}") for n in range(workers)]
     await crowd[0].add([page(f"{HOST}/{n}") for n in range(3)])
 
-    async def everybody_asks() -> list[Lease]:
+    async def lease_all() -> list[Lease]:
         answers = await asyncio.gather(*(one.lease(1, 1) for one in crowd))
         return [lease for leases in answers for lease in leases]
 
-    (lease,) = await everybody_asks()
-    assert await everybody_asks() == []
+    (lease,) = await lease_all()
+    assert await lease_all() == []
     await crowd[0].release(lease, all_done(lease), pause=3600)
-    assert await everybody_asks() == []
+    assert await lease_all() == []
     await silence_over(crowd[0], HOST)
-    assert len(await everybody_asks()) == 1
+    assert len(await lease_all()) == 1
 
 
 async def test_the_order_within_a_host_is_level_then_age(frontier: Frontier) -> None:
@@ -155,7 +155,7 @@ async def test_no_more_hosts_are_leased_than_asked_for(frontier_of: Frontiers) -
     assert sizes == [1, 3, 0, 9, 27]
 
 
-async def test_every_ready_host_is_found_in_spite_of_hosts_that_are_not(frontier_of: Frontiers) -> None:
+async def test_every_ready_host_is_found_among_hosts_that_are_not(frontier_of: Frontiers) -> None:
     ours, theirs = frontier_of("ours", shards=1), frontier_of("theirs", shards=1)
     hosts = [f"http://h{n}.test" for n in range(6)]
     for frontier in (ours, theirs):
@@ -184,11 +184,11 @@ async def test_crawls_share_the_politeness_of_a_host(frontier_of: Frontiers) -> 
     assert await theirs.lease(10, 10) == [], "held by the other crawl"
     await ours.release(lease, all_done(lease), pause=3600)
     await past(ours.engine)
-    assert await theirs.lease(10, 10) == [], "asked by the other crawl a moment ago"
+    assert await theirs.lease(10, 10) == [], "the other crawl requested it a moment ago"
 
 
 @pytest.mark.parametrize("ending", ["reap", "release", "extend"])
-async def test_a_lease_that_ran_out_frees_nothing_that_another_crawl_has_taken(
+async def test_an_expired_lease_does_not_free_a_host_leased_by_another_crawl(
     frontier_of: Frontiers, ending: str
 ) -> None:
     ours, theirs = frontier_of("ours", lease_seconds=0.001), frontier_of("theirs")
@@ -222,7 +222,7 @@ async def test_limits_and_delays_can_be_set_before_a_host_is_known(frontier: Fro
     assert (await lease_one(frontier)).delay is None
 
 
-async def test_a_lease_that_ran_out_returns_its_urls_in_order(frontier_of: Frontiers) -> None:
+async def test_an_expired_lease_returns_its_urls_in_order(frontier_of: Frontiers) -> None:
     frontier = frontier_of(lease_seconds=0.001)
     await frontier.add([page(f"{HOST}/{n}", level=3 + n // 3) for n in range(6)])
     lease = await lease_one(frontier, 3)
@@ -235,7 +235,7 @@ async def test_a_lease_that_ran_out_returns_its_urls_in_order(frontier_of: Front
     assert [url.returns for url in lease.urls] == [1, 1, 0, 1, 1, 0]
 
 
-async def test_what_is_given_back_unsettled_counts_nothing_and_keeps_its_place(frontier: Frontier) -> None:
+async def test_released_unsettled_urls_keep_their_place_and_counters(frontier: Frontier) -> None:
     await frontier.add([page(f"{HOST}/{n}") for n in range(4)])
     await frontier.release(await lease_one(frontier, 3), [Settlement(2)])
     lease = await lease_one(frontier)
@@ -244,7 +244,7 @@ async def test_what_is_given_back_unsettled_counts_nothing_and_keeps_its_place(f
     ]
 
 
-async def test_a_dead_worker_leaves_its_hosts_alone_for_a_while(frontier: Frontier) -> None:
+async def test_hosts_of_a_dead_worker_pause_before_the_next_lease(frontier: Frontier) -> None:
     await frontier.add([page(f"{HOST}/1")])
     await lease_one(frontier)
     await frontier.reap(everything=True, delay=3600)
@@ -252,8 +252,8 @@ async def test_a_dead_worker_leaves_its_hosts_alone_for_a_while(frontier: Fronti
     assert await frontier.lease(10, 10) == []
 
 
-async def test_a_request_of_a_dead_worker_may_still_be_answered(frontier: Frontier) -> None:
-    """However long the gap is that is kept to at the host, it begins only when the answer is there."""
+async def test_the_pause_after_a_dead_worker_includes_a_pending_response(frontier: Frontier) -> None:
+    """The gap of the host begins only after the response may have arrived."""
     await frontier.add([page(f"{HOST}/1")])
     await frontier.set_delay(HOST, 600.0)
     await lease_one(frontier)
@@ -262,7 +262,7 @@ async def test_a_request_of_a_dead_worker_may_still_be_answered(frontier: Fronti
 
 
 @pytest.mark.parametrize("cleared", [False, True])
-async def test_the_word_of_a_stale_token_is_refused(frontier_of: Frontiers, cleared: bool) -> None:
+async def test_reports_under_a_stale_token_are_refused(frontier_of: Frontiers, cleared: bool) -> None:
     dead, alive = frontier_of(worker="dead"), frontier_of(worker="alive")
     await dead.add([page(f"{HOST}/1")])
     stale = await lease_one(dead)
@@ -276,11 +276,11 @@ async def test_the_word_of_a_stale_token_is_refused(frontier_of: Frontiers, clea
     assert await dead.acknowledge(stale, all_done(stale), more=5) is None
     assert not await dead.release(stale, all_done(stale))
     assert await dead.extend([stale]) == {HOST}
-    assert await alive.counts() == replace(before, refused=2), "refused, and counted"
+    assert await alive.counts() == replace(before, refused=2), "reports are refused and counted"
     assert await alive.release(fresh, all_done(fresh))
 
 
-async def test_a_retry_comes_back_after_its_delay_with_the_attempt_counted(frontier: Frontier) -> None:
+async def test_a_retry_comes_back_after_its_delay_and_counts_the_attempt(frontier: Frontier) -> None:
     await frontier.add([page(f"{HOST}/1")])
     lease = await lease_one(frontier)
     await frontier.release(lease, [Settlement(lease.urls[0].index, "retry", delay=0.5)])
@@ -291,7 +291,7 @@ async def test_a_retry_comes_back_after_its_delay_with_the_attempt_counted(front
     assert (url.path, url.attempts, url.returns) == ("/1", 1, 0)
 
 
-async def test_retries_of_a_moment_come_back_in_their_order(frontier: Frontier) -> None:
+async def test_simultaneous_retries_come_back_in_order(frontier: Frontier) -> None:
     await frontier.add([page(f"{HOST}/{n}") for n in range(25)])
     lease = await lease_one(frontier, 25)
     await frontier.release(lease, [Settlement(url.index, "retry") for url in lease.urls])
@@ -304,7 +304,7 @@ def test_the_recent_cache_forgets_but_never_invents(fingerprints: list[int], cap
     cache, known = RecentCache(capacity), set()
     for fingerprint in fingerprints:
         if not cache.add(fingerprint):
-            assert fingerprint in known, "it was never added: its URL would be lost"
+            assert fingerprint in known, "the cache holds a URL that was never added"
         known.add(fingerprint)
         assert fingerprint in cache
     cache.clear()
@@ -312,13 +312,13 @@ def test_the_recent_cache_forgets_but_never_invents(fingerprints: list[int], cap
 
 
 @pytest.mark.parametrize("crawl", ["", "a b", "a:b", "{a}", "ö", "x" * 65])
-def test_a_crawl_id_that_would_break_its_keys_is_refused(crawl: str) -> None:
+def test_invalid_crawl_ids_are_refused(crawl: str) -> None:
     with pytest.raises(ConfigurationError, match="CRAWL_ID"):
         Keys(crawl, 16)
 
 
 @pytest.mark.parametrize("crawl", ["host", "robots"])
-async def test_any_crawl_id_keeps_its_hands_off_what_all_crawls_share(
+async def test_clear_keeps_shared_records_for_any_crawl_id(
     frontier_of: Frontiers, valkey: Redis, crawl: str
 ) -> None:
     frontier = frontier_of(crawl)

@@ -1,4 +1,4 @@
-"""A worker whose stores have no room: it leases nothing, says so, and goes on by itself."""
+"""Backpressure: a worker whose stores are full leases nothing, reports it, and continues by itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGES = [f"http://h{n % 5}.test/{n}" for n in range(400)]
 FULL = "0 MB are free"
 
 
-async def test_it_gives_its_hosts_back_and_goes_on_when_there_is_room(
+async def test_a_worker_releases_its_hosts_and_continues_when_there_is_room(
     frontier: Frontier, caplog: pytest.LogCaptureFixture
 ) -> None:
     backpressure = Backpressure()
@@ -47,15 +47,15 @@ async def test_it_gives_its_hosts_back_and_goes_on_when_there_is_room(
     assert [f"({FULL}): holding" in line or "again" in line for line in told] == [True, True]
 
 
-async def test_a_crawl_with_nothing_left_ends_without_room(frontier: Frontier) -> None:
+async def test_an_empty_crawl_ends_although_the_stores_are_full(frontier: Frontier) -> None:
     backpressure = Backpressure()
     backpressure.shortage = FULL
     consumer = Consumer(frontier, lambda url: page_with(), backpressure=backpressure)
     assert await consumer.run() == "finished"
-    assert await consumer.worker.crawl.workers.holding() == {}, "who has left holds nothing up"
+    assert await consumer.worker.crawl.workers.holding() == {}, "a worker that left is not listed"
 
 
-async def test_those_who_have_room_serve_the_hosts_meanwhile(frontier_of: Callable[..., Frontier]) -> None:
+async def test_workers_with_room_serve_the_hosts_meanwhile(frontier_of: Callable[..., Frontier]) -> None:
     backpressure = Backpressure()
     backpressure.shortage = FULL
     full = Consumer(
@@ -72,7 +72,7 @@ async def test_those_who_have_room_serve_the_hosts_meanwhile(frontier_of: Callab
     await full.stop()
 
 
-async def test_when_all_hold_each_keeps_its_share(frontier: Frontier) -> None:
+async def test_each_worker_keeps_its_share_when_all_are_full(frontier: Frontier) -> None:
     crawls = [Crawl(frontier.engine, frontier.keys, name) for name in ("a", "b")]
     for crawl in crawls:
         await crawl.workers.beat()
@@ -83,6 +83,6 @@ async def test_when_all_hold_each_keeps_its_share(frontier: Frontier) -> None:
     shares = [member.served() for member in members]
     assert all(shares)
     assert sorted(shares[0] + shares[1]) == list(range(64))
-    # one that dies is forgotten with the next beat of another
+    # the next heartbeat of another worker drops a dead one
     await crawls[0].workers.leave()
     assert await crawls[1].workers.holding() == {"b": FULL}

@@ -1,4 +1,4 @@
-"""What a crawl may take from a host, what an operator blocks, and dates at which URLs come back."""
+"""Limits of a host, blocks by operators, and dates at which URLs come back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Frontiers = Callable[..., Frontier]
 HOST, OTHER = "http://h.test", "http://other.test"
 SOON = 0.05
 LOOK_AGAIN = 0.2
-"""When a crawl looks again for a host that was held."""
+"""Seconds until a crawl looks again for a host that was held."""
 
 
 def all_done(lease: Lease, verdict: str = "done", delay: float = 0.0) -> list[Settlement]:
@@ -22,7 +22,7 @@ def all_done(lease: Lease, verdict: str = "done", delay: float = 0.0) -> list[Se
 
 
 async def leased(frontier: Frontier, urls: int = 100) -> list[str]:
-    """The paths of the URLs of the one host that can be leased, which is given back with all of them done."""
+    """Lease all ready hosts and settle all URLs as done; returns the paths."""
     leases = await frontier.lease(10, urls)
     for lease in leases:
         await frontier.release(lease, all_done(lease))
@@ -30,12 +30,12 @@ async def leased(frontier: Frontier, urls: int = 100) -> list[str]:
     return [url.path for lease in leases for url in lease.urls]
 
 
-async def test_a_page_limit_set_before_the_host_exists_holds(frontier: Frontier) -> None:
+async def test_a_page_limit_may_be_set_before_the_host_is_known(frontier: Frontier) -> None:
     await frontier.limit(HOST, HostLimits(pages=3))
     await frontier.add([page(f"{HOST}/{n}") for n in range(5)])
     (lease,) = await frontier.lease(10, 2)
     assert len(lease.urls) == 2
-    # one of two is a page: with one more allowed to be, and one out, one URL can be handed out
+    # one page and one leased URL leave one of three
     more = await frontier.acknowledge(lease, [Settlement(1, pages=1)], more=10)
     assert more is not None
     assert [url.path for url in more] == ["/2"]
@@ -45,16 +45,16 @@ async def test_a_page_limit_set_before_the_host_exists_holds(frontier: Frontier)
     assert await frontier.lease(10, 10) == []
     counts = await frontier.counts()
     assert (counts.queued, counts.parked, counts.open) == (2, 2, 0)
-    assert await frontier.finished(), "a spent budget does not keep a crawl from its end"
+    assert await frontier.finished(), "a host with a spent budget does not delay the end"
 
 
-async def test_what_was_no_page_does_not_count(frontier: Frontier) -> None:
+async def test_only_pages_count_against_the_page_limit(frontier: Frontier) -> None:
     await frontier.limit(HOST, HostLimits(pages=1))
     await frontier.add([page(f"{HOST}/{n}") for n in range(3)])
     assert [await leased(frontier) for _ in range(3)] == [["/0"], ["/1"], ["/2"]]
 
 
-async def test_a_byte_limit_ends_with_the_response_that_exceeds_it(frontier: Frontier) -> None:
+async def test_a_byte_limit_is_reached_with_the_response_that_exceeds_it(frontier: Frontier) -> None:
     await frontier.limit(HOST, HostLimits(bytes=100))
     await frontier.add([page(f"{HOST}/{n}") for n in range(3)])
     (lease,) = await frontier.lease(10, 1)
@@ -63,8 +63,8 @@ async def test_a_byte_limit_ends_with_the_response_that_exceeds_it(frontier: Fro
     assert (await frontier.host(HOST)).bytes == 149
 
 
-async def test_a_report_that_comes_again_is_not_spent_again(frontier: Frontier) -> None:
-    """Its reply was lost: the next one has the same URLs, and what was settled meanwhile."""
+async def test_a_repeated_report_counts_once(frontier: Frontier) -> None:
+    """After a lost reply, the next report has the same URLs and those settled since."""
     await frontier.limit(HOST, HostLimits(pages=4))
     await frontier.add([page(f"{HOST}/{n}") for n in range(9)])
     (lease,) = await frontier.lease(10, 3)
@@ -78,7 +78,7 @@ async def test_a_report_that_comes_again_is_not_spent_again(frontier: Frontier) 
     assert len(await leased(frontier)) == 1
 
 
-async def test_a_raised_limit_lets_a_spent_host_go_on(frontier: Frontier) -> None:
+async def test_a_raised_limit_reopens_a_spent_host(frontier: Frontier) -> None:
     await frontier.limit(HOST, HostLimits(pages=0))
     await frontier.add([page(f"{HOST}/1")])
     assert await frontier.lease(10, 10) == []
@@ -87,7 +87,7 @@ async def test_a_raised_limit_lets_a_spent_host_go_on(frontier: Frontier) -> Non
     assert await leased(frontier) == ["/1"]
 
 
-async def test_the_limit_of_all_hosts_and_its_change(frontier_of: Frontiers) -> None:
+async def test_a_changed_limit_of_all_hosts_applies_after_review(frontier_of: Frontiers) -> None:
     low, high = frontier_of(host_limits=HostLimits(pages=1)), frontier_of(host_limits=HostLimits(pages=2))
     await low.limit(OTHER, HostLimits(pages=3))
     await low.add([page(f"{host}/{n}") for host in (HOST, OTHER) for n in range(5)])
@@ -102,16 +102,16 @@ async def test_the_limit_of_all_hosts_and_its_change(frontier_of: Frontiers) -> 
     assert [(lease.host, len(lease.urls)) for lease in await high.lease(10, 10)] == [(HOST, 1)]
 
 
-async def test_what_is_deeper_than_a_hosts_limit_is_left_out(frontier: Frontier) -> None:
+async def test_urls_deeper_than_the_limit_of_the_host_are_not_added(frontier: Frontier) -> None:
     await frontier.limit(HOST, HostLimits(depth=2))
     assert await frontier.add(
         [page(f"{host}/{depth}", depth=depth) for host in (HOST, OTHER) for depth in (1, 2, 3)]
     ) == [True, True, False, True, True, True]
     await frontier.limit(HOST, HostLimits())
-    assert await frontier.add([page(f"{HOST}/3", depth=3)]) == [True], "it was not taken for seen"
+    assert await frontier.add([page(f"{HOST}/3", depth=3)]) == [True], "the URL was not marked as seen"
 
 
-async def test_a_blocked_host_keeps_its_urls_and_does_not_hold_up_the_end(frontier: Frontier) -> None:
+async def test_a_blocked_host_keeps_its_urls_and_does_not_delay_the_end(frontier: Frontier) -> None:
     await frontier.block(HOST)
     await frontier.add([page(f"{HOST}/1"), page(f"{HOST}/2")])
     assert await frontier.lease(10, 10) == []
@@ -121,7 +121,7 @@ async def test_a_blocked_host_keeps_its_urls_and_does_not_hold_up_the_end(fronti
     assert await leased(frontier) == ["/1", "/2"]
 
 
-async def test_a_block_takes_a_host_from_its_worker(frontier_of: Frontiers) -> None:
+async def test_a_block_ends_the_lease_of_a_host(frontier_of: Frontiers) -> None:
     frontier, theirs = frontier_of(), frontier_of("theirs")
     for one in (frontier, theirs):
         await one.add([page(f"{HOST}/{n}") for n in range(3)])
@@ -130,11 +130,11 @@ async def test_a_block_takes_a_host_from_its_worker(frontier_of: Frontiers) -> N
     assert await frontier.extend([lease]) == {HOST}
     assert await frontier.acknowledge(lease, all_done(lease)) is None
     assert (await frontier.counts()).refused == 1
-    assert await theirs.lease(10, 10) == [], "its worker may not have heard of it"
+    assert await theirs.lease(10, 10) == [], "the worker may not know of the block"
     assert not await frontier.release(lease)
     await past(frontier.engine, LOOK_AGAIN)
     (other,) = await theirs.lease(10, 10)
-    assert other.host == HOST, "a block is one crawl's"
+    assert other.host == HOST, "a block applies to one crawl"
     await theirs.release(other, all_done(other))
     await frontier.unblock(HOST)
     await past(frontier.engine)
@@ -146,7 +146,7 @@ async def test_a_block_takes_a_host_from_its_worker(frontier_of: Frontiers) -> N
     ]
 
 
-async def test_limits_survive_a_restart_of_everything(frontier_of: Frontiers) -> None:
+async def test_limits_are_stored_in_the_engine(frontier_of: Frontiers) -> None:
     await frontier_of().limit(HOST, HostLimits(pages=7, depth=2))
     await frontier_of().block(OTHER)
     state = await frontier_of(worker="another").host(HOST)
@@ -154,7 +154,7 @@ async def test_limits_survive_a_restart_of_everything(frontier_of: Frontiers) ->
     assert (await frontier_of(worker="another").host(OTHER)).parked == "blocked"
 
 
-async def test_a_url_that_is_done_can_be_given_a_date_and_comes_back_once(frontier: Frontier) -> None:
+async def test_a_done_url_with_a_date_comes_back_once(frontier: Frontier) -> None:
     await frontier.add([page(f"{HOST}/1")])
     (lease,) = await frontier.lease(10, 10)
     await frontier.release(lease, all_done(lease, "retry"))
@@ -162,10 +162,10 @@ async def test_a_url_that_is_done_can_be_given_a_date_and_comes_back_once(fronti
     (lease,) = await frontier.lease(10, 10)
     assert lease.urls[0].attempts == 1
     await frontier.release(lease, all_done(lease, "again", 3600))
-    assert await frontier.finished(), "a date far off does not keep a crawl going"
+    assert await frontier.finished(), "a distant date does not delay the end"
     assert (await frontier.counts()).scheduled == 1
     assert await frontier.lease(10, 10) == []
-    assert await frontier.schedule([page(f"{HOST}/1")], SOON) == 0, "the same URL with another date"
+    assert await frontier.schedule([page(f"{HOST}/1")], SOON) == 0, "the URL gets another date"
     await past(frontier.engine, SOON)
     (lease,) = await frontier.lease(10, 10)
     assert [(url.path, url.attempts) for url in lease.urls] == [("/1", 0)]
@@ -176,7 +176,7 @@ async def test_a_url_that_is_done_can_be_given_a_date_and_comes_back_once(fronti
     assert (counts.done, counts.scheduled, counts.open) == (2, 0, 0)
 
 
-async def test_any_known_url_can_be_given_a_date_and_the_last_one_holds(frontier: Frontier) -> None:
+async def test_any_url_can_be_given_a_date_and_the_last_one_holds(frontier: Frontier) -> None:
     urls = [page(f"{host}/{n}") for host in (HOST, OTHER) for n in range(2)]
     assert await frontier.schedule(urls, SOON) == 4
     assert await frontier.schedule(urls[:1], 3600) == 0
@@ -188,14 +188,14 @@ async def test_any_known_url_can_be_given_a_date_and_the_last_one_holds(frontier
 
 
 async def contest(crawls: dict[str, Frontier], urls: int) -> dict[str, int]:
-    """How many URLs of one host each crawl gets of about so many, when all of them ask again and again."""
+    """Crawls lease one host in turn until they have `urls` URLs in total; returns the URLs of each crawl."""
     got = dict.fromkeys(crawls, 0)
     while sum(got.values()) < urls:
         for name, frontier in crawls.items():
             for lease in await frontier.lease(1, 20):
                 for rival in crawls.values():
                     assert rival is frontier or await rival.lease(1, 20) == []
-                assert await frontier.acknowledge(lease, more=20) == [], "another waits for the host"
+                assert await frontier.acknowledge(lease, more=20) == [], "another crawl waits for the host"
                 got[name] += len(lease.urls)
                 await frontier.release(lease, all_done(lease))
         await past(frontier.engine)
@@ -206,17 +206,17 @@ async def test_crawls_share_a_host_by_their_weights(frontier_of: Frontiers) -> N
     crawls = {"light": frontier_of("light", weight=1), "heavy": frontier_of("heavy", weight=3)}
     for frontier in crawls.values():
         await frontier.add([page(f"{HOST}/{n}") for n in range(400)])
-    # who comes first knows of nobody else
+    # the first crawl does not know of the other one yet
     await contest(crawls, 1)
     got = await contest(crawls, 160)
     assert 2.4 <= got["heavy"] / got["light"] <= 3.6
 
 
 @pytest.mark.parametrize("order", [("first", "late", "later"), ("later", "first", "late")])
-async def test_a_crawl_that_comes_late_has_nothing_to_make_up_for(
+async def test_a_late_crawl_does_not_catch_up_on_earlier_urls(
     frontier_of: Frontiers, order: tuple[str, ...]
 ) -> None:
-    """Whether another holds the host when it asks for the first time, or none does."""
+    """Whether or not another crawl holds the host at its first lease call."""
     crawls = {name: frontier_of(name) for name in order}
     for name in ("first", "late"):
         await crawls[name].add([page(f"{HOST}/{n}") for n in range(500)])

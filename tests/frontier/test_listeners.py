@@ -1,4 +1,4 @@
-"""Finished pages on their way to listeners: groups, slow and dead readers, an engine that is full or away."""
+"""The stream of finished pages: groups, slow and dead readers, and an engine that is full or unavailable."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ async def publish(engine: Engine, numbers: Iterator[int] | range, most: int = 1_
     return list(await asyncio.gather(*(publisher.publish(row(number)) for number in numbers)))
 
 
-async def heard(listener: Listener, *, done: bool = True) -> list[Heard]:
-    """What there is for a listener."""
+async def received(listener: Listener, *, done: bool = True) -> list[Heard]:
+    """All pages that are available to a listener."""
     found: list[Heard] = []
     async for pages in listener.pages(forever=False):
         found += pages
@@ -58,12 +58,12 @@ def numbers(pages: list[Heard]) -> list[int]:
     return [int(page.row["url"].rpartition("/")[2]) for page in pages]
 
 
-def test_a_page_is_told_with_all_that_is_known(redis_url: str) -> None:
+def test_a_page_is_published_with_all_its_fields(redis_url: str) -> None:
     async def work(engine: Engine) -> None:
         details = {"a": float("nan"), "b": [NOW, "\0"]}
         told = row(1, status=200, title="Grüße 👋", simhash=2**64 - 1, details=details, published_at=NOW)
         assert await Publisher(engine, KEYS, 10).publish(told)
-        (page,) = await heard(Listener(engine, KEYS, from_start=True))
+        (page,) = await received(Listener(engine, KEYS, from_start=True))
         known = {name: value for name, value in told.items() if value is not None}
         times = dict.fromkeys(("fetched_at", "published_at"), "2026-02-03T00:00:00+00:00")
         assert page.row == known | times | {"details": {"a": None, "b": [times["fetched_at"], "\ufffd"]}}
@@ -71,7 +71,7 @@ def test_a_page_is_told_with_all_that_is_known(redis_url: str) -> None:
     run(redis_url, work)
 
 
-def test_what_is_told_of_a_page_is_bounded() -> None:
+def test_the_size_of_a_published_page_is_limited() -> None:
     whole = row(
         1, etag="e" * 10_000, redirects=["r" * 8_000] * 20, details={"\u00fc": "\u00fc" * 4_000}, title="t"
     )
@@ -83,19 +83,19 @@ def test_what_is_told_of_a_page_is_bounded() -> None:
     }
 
 
-def test_what_comes_at_once_goes_in_one_round_trip(redis_url: str, valkey: redis.Redis) -> None:
+def test_simultaneous_pages_share_a_round_trip(redis_url: str, valkey: redis.Redis) -> None:
     async def work(engine: Engine) -> None:
         assert all(await publish(engine, range(400)))
         calls = valkey.info("commandstats")
-        # the first page goes alone, the others gather meanwhile; the very first call brings the script
+        # the first page is sent alone while the others gather; the very first call also loads the script
         assert sum(calls.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("eval", "evalsha")) <= 4
-        assert numbers(await heard(Listener(engine, KEYS, from_start=True))) == list(range(400))
+        assert numbers(await received(Listener(engine, KEYS, from_start=True))) == list(range(400))
 
     valkey.config_resetstat()
     run(redis_url, work)
 
 
-def test_every_group_gets_every_page_and_in_a_group_one_reader_each(redis_url: str) -> None:
+def test_each_page_goes_to_every_group_and_one_reader_in_it(redis_url: str) -> None:
     async def work(engine: Engine) -> None:
         await publish(engine, range(250))
         first, second = (Listener(engine, KEYS, group="a", reader=name, from_start=True) for name in "12")
@@ -104,15 +104,15 @@ def test_every_group_gets_every_page_and_in_a_group_one_reader_each(redis_url: s
         got = [await anext(one), await anext(two)]
         for listener, pages in zip((first, second), got, strict=True):
             await listener.done(pages)
-        rest = await heard(first)
+        rest = await received(first)
         assert sorted(numbers(got[0]) + numbers(got[1]) + numbers(rest)) == list(range(250))
         assert numbers(got[0]) and numbers(got[1])
-        assert numbers(await heard(other)) == list(range(250))
+        assert numbers(await received(other)) == list(range(250))
 
     run(redis_url, work)
 
 
-def test_who_listens_alone_hears_what_comes_from_now_on(redis_url: str) -> None:
+def test_a_listener_without_a_group_receives_new_pages(redis_url: str) -> None:
     async def work(engine: Engine) -> None:
         await publish(engine, range(5))
         listener = Listener(engine, KEYS)
@@ -125,38 +125,38 @@ def test_who_listens_alone_hears_what_comes_from_now_on(redis_url: str) -> None:
         await publish(engine, range(5, 7))
         found = await waiting
         while len(found) < 2:
-            found += await heard(listener)
+            found += await received(listener)
         assert numbers(found) == [5, 6]
 
     run(redis_url, work)
 
 
-def test_a_reader_that_is_slow_slows_nobody_and_is_told_what_it_missed(redis_url: str) -> None:
+def test_a_slow_reader_delays_no_other_and_knows_how_many_it_missed(redis_url: str) -> None:
     async def work(engine: Engine) -> None:
         slow = Listener(engine, KEYS, group="slow", reader="1", from_start=True)
         fast = Listener(engine, KEYS, group="fast", reader="1", from_start=True)
         await publish(engine, range(100), most=100)
         held = await anext(slow.pages(forever=False))
-        assert (len(held), slow.missed(), numbers(await heard(fast))) == (100, 0, list(range(100)))
+        assert (len(held), slow.missed(), numbers(await received(fast))) == (100, 0, list(range(100)))
         for start in range(100, 1_000, 100):
             await publish(engine, range(start, start + 100), most=100)
-            assert numbers(await heard(fast)) == list(range(start, start + 100))
+            assert numbers(await received(fast)) == list(range(start, start + 100))
         length = int(await engine.client.xlen(STREAM))
-        # "about": whole nodes of a hundred
+        # the stream is trimmed approximately, in nodes of a hundred entries
         assert 100 <= length <= 200
         await slow.done(held)
-        assert numbers(await heard(slow)) == list(range(1_000 - length, 1_000))
+        assert numbers(await received(slow)) == list(range(1_000 - length, 1_000))
         assert (slow.missed(), fast.missed(), slow.missed()) == (900 - length, 0, 0)
         for start in range(1_000, 1_500, 100):
             await publish(engine, range(start, start + 100), most=100)
         length = int(await engine.client.xlen(STREAM))
-        assert numbers(await heard(slow)) == list(range(1_500 - length, 1_500))
+        assert numbers(await received(slow)) == list(range(1_500 - length, 1_500))
         assert slow.missed() == 500 - length
 
     run(redis_url, work)
 
 
-def test_a_group_has_not_missed_what_was_forgotten_before_there_was_one(redis_url: str) -> None:
+def test_pages_trimmed_before_a_group_existed_do_not_count_as_missed(redis_url: str) -> None:
     async def work(engine: Engine) -> None:
         await publish(engine, range(500), most=100)
         length = int(await engine.client.xlen(STREAM))
@@ -164,18 +164,18 @@ def test_a_group_has_not_missed_what_was_forgotten_before_there_was_one(redis_ur
             Listener(engine, KEYS, group=name, reader="1", from_start=name == "old")
             for name in ("old", "new")
         ]
-        assert [len(await heard(group)) for group in groups] == [length, 0]
+        assert [len(await received(group)) for group in groups] == [length, 0]
         assert [group.missed() for group in groups] == [0, 0]
         await publish(engine, range(500, 1_000), most=100)
         length = int(await engine.client.xlen(STREAM))
-        assert [len(await heard(group)) for group in groups] == [length, length]
+        assert [len(await received(group)) for group in groups] == [length, length]
         assert [group.missed() for group in groups] == [500 - length] * 2
 
     run(redis_url, work)
 
 
 @pytest.mark.parametrize("back", ["dead", "heir"])
-def test_what_was_forgotten_before_its_reader_was_done_with_it_is_missed(redis_url: str, back: str) -> None:
+def test_pages_trimmed_before_their_acknowledgement_count_as_missed(redis_url: str, back: str) -> None:
     async def work(engine: Engine) -> None:
         await publish(engine, range(350), most=1_000)
         dead = Listener(engine, KEYS, group="g", reader="dead", from_start=True)
@@ -184,7 +184,7 @@ def test_what_was_forgotten_before_its_reader_was_done_with_it_is_missed(redis_u
         await engine.client.xtrim(STREAM, maxlen=100, approximate=False)
         kept = range(250, 350)
         again = Listener(engine, KEYS, group="g", reader=back, idle_seconds=0)
-        assert sorted(numbers(await heard(again))) == list(kept)
+        assert sorted(numbers(await received(again))) == list(kept)
         assert again.missed() == len(set(range(350)) - set(kept))
         assert [len(one) for one in got] == [100] * 3
         assert (await engine.client.xpending(STREAM, "g"))["pending"] == 0
@@ -192,7 +192,7 @@ def test_what_was_forgotten_before_its_reader_was_done_with_it_is_missed(redis_u
     run(redis_url, work)
 
 
-def test_a_reader_takes_no_more_than_it_wants(redis_url: str) -> None:
+def test_a_reader_takes_at_most_the_pages_it_asks_for(redis_url: str) -> None:
     async def work(engine: Engine) -> None:
         await publish(engine, range(350))
         for listener in (
@@ -202,34 +202,34 @@ def test_a_reader_takes_no_more_than_it_wants(redis_url: str) -> None:
             found = [page async for batch in listener.pages(most=120) for page in batch]
             assert numbers(found) == list(range(120))
         other = Listener(engine, KEYS, group="g", reader="2")
-        assert numbers(await heard(other)) == list(range(120, 350))
+        assert numbers(await received(other)) == list(range(120, 350))
         back = Listener(engine, KEYS, group="g", reader="1")
         found = [page async for batch in back.pages(most=30) for page in batch]
         assert numbers(found) == list(range(30))
         await back.done(found)
-        assert numbers(await heard(back)) == list(range(30, 120))
+        assert numbers(await received(back)) == list(range(30, 120))
 
     run(redis_url, work)
 
 
-def test_what_a_dead_reader_was_not_done_with_goes_to_another_or_to_itself_come_back(redis_url: str) -> None:
+def test_pages_of_a_dead_reader_go_to_another_or_to_it_after_a_restart(redis_url: str) -> None:
     async def work(engine: Engine) -> None:
         await publish(engine, range(250))
         dead = Listener(engine, KEYS, group="g", reader="dead", from_start=True)
         got = numbers(await anext(dead.pages(forever=False)))
         patient = Listener(engine, KEYS, group="g", reader="patient", idle_seconds=60)
-        rest = numbers(await heard(patient))
+        rest = numbers(await received(patient))
         assert sorted(got + rest) == list(range(250))
         back = Listener(engine, KEYS, group="g", reader="dead")
-        assert numbers(await heard(back, done=False)) == got
+        assert numbers(await received(back, done=False)) == got
         heir = Listener(engine, KEYS, group="g", reader="heir", idle_seconds=0)
-        assert numbers(await heard(heir)) == got
-        assert await heard(Listener(engine, KEYS, group="g", reader="late", idle_seconds=0)) == []
+        assert numbers(await received(heir)) == got
+        assert await received(Listener(engine, KEYS, group="g", reader="late", idle_seconds=0)) == []
 
     run(redis_url, work)
 
 
-def test_a_full_engine_takes_no_page_and_nobody_waits(redis_url: str, valkey: redis.Redis) -> None:
+def test_a_full_engine_drops_pages_without_a_wait(redis_url: str, valkey: redis.Redis) -> None:
     async def work(engine: Engine) -> None:
         await publish(engine, range(2))
         valkey.config_set("maxmemory", "1")
@@ -238,12 +238,12 @@ def test_a_full_engine_takes_no_page_and_nobody_waits(redis_url: str, valkey: re
         finally:
             valkey.config_set("maxmemory", "0")
         assert await publish(engine, range(5, 7)) == [True] * 2
-        assert numbers(await heard(Listener(engine, KEYS, from_start=True))) == [0, 1, 5, 6]
+        assert numbers(await received(Listener(engine, KEYS, from_start=True))) == [0, 1, 5, 6]
 
     run(redis_url, work)
 
 
-def test_a_lost_connection_costs_no_page(
+def test_a_lost_connection_loses_no_page(
     redis_url: str, valkey: redis.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def work(engine: Engine) -> None:
@@ -262,7 +262,7 @@ def test_a_lost_connection_costs_no_page(
     run(redis_url, work)
 
 
-def test_a_group_that_is_deleted_is_told_of(redis_url: str, valkey: redis.Redis) -> None:
+def test_a_deleted_group_is_an_error(redis_url: str, valkey: redis.Redis) -> None:
     async def work(engine: Engine) -> None:
         await publish(engine, range(1))
         listener = Listener(engine, KEYS, group="g", reader="1", from_start=True)
@@ -275,7 +275,7 @@ def test_a_group_that_is_deleted_is_told_of(redis_url: str, valkey: redis.Redis)
     run(redis_url, work)
 
 
-def test_the_stream_is_the_crawls_and_goes_with_it(redis_url: str, valkey: redis.Redis) -> None:
+def test_the_stream_is_one_of_the_keys_of_the_crawl(redis_url: str, valkey: redis.Redis) -> None:
     async def work(engine: Engine) -> None:
         await publish(engine, range(3))
         entries = valkey.xrange(STREAM)

@@ -1,4 +1,4 @@
-"""Replies to lease calls are lost: who was given hosts does not know it, and learns it when he asks again."""
+"""Lost replies to lease calls: the worker learns about its leases at the next call."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def losing(redis_url: str, runner: asyncio.Runner) -> Iterator[LosingLeases]:
 
 
 async def lease_in_vain(frontier: Frontier, engine: Losing, urls: int) -> None:
-    """Lease every host that is ready, and never hear of it."""
+    """Lease every ready host, but lose the reply."""
     engine.every = 1
     with pytest.raises(EngineUnavailable):
         await frontier.lease(100, urls)
     engine.every = NEVER
 
 
-async def test_who_asks_again_gets_what_he_has(
+async def test_a_repeated_lease_call_returns_leases_of_lost_replies(
     losing: LosingLeases, frontier_of: Callable[..., Frontier]
 ) -> None:
     one, other = Frontier(losing, Keys("crawl", 4), "w1"), frontier_of(worker="w2")
@@ -57,7 +57,7 @@ async def test_who_asks_again_gets_what_he_has(
     assert len(await other.lease(100, 2)) == 6
 
 
-async def test_what_was_taken_back_meanwhile_is_not_given_again(losing: LosingLeases) -> None:
+async def test_reaped_leases_are_not_returned_again(losing: LosingLeases) -> None:
     one = Frontier(losing, Keys("crawl", 4), "w1")
     await one.add([page(f"{host}/1") for host in HOSTS])
     await lease_in_vain(one, losing, 1)
@@ -65,7 +65,7 @@ async def test_what_was_taken_back_meanwhile_is_not_given_again(losing: LosingLe
     assert await one.regain() == []
 
 
-async def test_no_lease_runs_out_over_lost_replies(losing: LosingLeases) -> None:
+async def test_no_lease_expires_because_of_lost_replies(losing: LosingLeases) -> None:
     urls, links = tree(hosts=20, pages=200)
     losing.every = 3
     frontier = Frontier(losing, Keys("crawl", 4), "w1", lease_seconds=600.0)
@@ -78,10 +78,10 @@ async def test_no_lease_runs_out_over_lost_replies(losing: LosingLeases) -> None
 
 
 @pytest.mark.parametrize("how", ["leaves", "is paused"])
-async def test_a_worker_that_is_to_let_go_lets_go_of_what_it_does_not_know(
+async def test_a_leaving_or_paused_worker_releases_leases_of_lost_replies(
     losing: LosingLeases, frontier_of: Callable[..., Frontier], how: str
 ) -> None:
-    """And nothing is counted against it."""
+    """The released URLs count no return."""
     one, other = Frontier(losing, Keys("crawl", 4), "w1", lease_seconds=600.0), frontier_of(worker="w2")
     await other.add([page(f"{host}/1") for host in HOSTS])
     losing.every = 1

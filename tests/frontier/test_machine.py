@@ -1,4 +1,4 @@
-"""Random interleavings of everything that workers and operators do, compared with a model after each step."""
+"""Random interleavings of all operations of workers and operators, compared with a model after each step."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from webcrawl.frontier.tails import Plan
 
 
 class FrontierMachine(Working):
-    """With what operators do, and with the tails of long queues."""
+    """Adds the operations of operators, and the tails of long queues."""
 
     def __init__(self, *options: Any) -> None:
         super().__init__(*options)
         self.plans: list[tuple[str, Plan]] = []
-        """What workers found to do for the tails of queues; some did it, some died before or are late."""
+        """Plans for tails. Some are carried out at once, some late, some never, as by workers that died."""
 
     @initialize(delays=st.dictionaries(hosts, st.sampled_from([0.0, 30.0]), max_size=2))
     def set_delays(self, delays: dict[str, float]) -> None:
@@ -35,7 +35,7 @@ class FrontierMachine(Working):
     @rule(crawl=crawls, host=hosts)
     def condemn(self, crawl: str, host: str) -> None:
         assert self.run(self.frontier(crawl).condemn(host, "z")) == self.models[crawl].condemn(host, "z")
-        # what is in the store becomes dead letters when it has been read
+        # URLs in the store become dead letters only after they are read
         tails = self.tails[crawl]
         while any((plan := one).burials for one in self.run(tails.plan([0, 1]))):
             self.run(tails.carry_out(plan))
@@ -47,21 +47,21 @@ class FrontierMachine(Working):
     @rule(data=st.data())
     def carry_out(self, data: st.DataObject) -> None:
         if self.plans:
-            # mostly the last one, but also late ones, and some twice
+            # mostly the latest plan, but also older ones, and some twice
             place = data.draw(st.just(len(self.plans) - 1) | st.integers(0, len(self.plans) - 1))
             crawl, plan = self.plans[place]
             self.run(self.tails[crawl].carry_out(plan))
 
     @rule(crawl=crawls)
     def serve_tails(self, crawl: str) -> None:
-        """Until nothing is left to do: then the engine has no more of a queue than it may."""
+        """Carry out plans until none is left; then the hot lists are within their limit."""
         tails = self.tails[crawl]
         while plans := [plan for plan in self.run(tails.plan([0, 1])) if plan]:
             for plan in plans:
                 self.run(tails.carry_out(plan))
         found = self.contents(crawl)
         assert not found.waiting
-        returned = 8  # what a lease gives back
+        returned = 8  # URLs that a lease returns
         assert not self.hot_urls or found.longest <= self.hot_urls + returned
 
     @rule(crawl=crawls, data=st.data(), reason=st.sampled_from(["", "", "x", "worker", "z"]))

@@ -1,4 +1,4 @@
-"""Workers whose engine is killed, slow, full or silent: nothing is lost, and no living worker loses its hosts."""
+"""Workers whose engine is killed, slow, full or silent: nothing is lost, and live workers keep their hosts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Frontiers = Callable[..., Frontier]
 GAP = 0.5
 
 
-async def test_the_engine_killed_in_mid_work_loses_nothing(
+async def test_a_kill_of_the_engine_during_work_loses_nothing(
     frontier_of: Frontiers, durable_server: ValkeyServer
 ) -> None:
     urls, links = tree(hosts=10, pages=400)
@@ -44,16 +44,16 @@ async def test_the_engine_killed_in_mid_work_loses_nothing(
     assert await consumer.end() == "finished"
     assert set(consumer.fetched) == set(urls)
     assert consumer.fetched.total() <= 400 + 2 * 10 * config().lease_urls, (
-        "no more than were leased at the kills"
+        "only URLs that were leased at the kills are fetched again"
     )
     counts = await frontier.counts()
     assert (counts.done, counts.dead, counts.open) == (400, 0, 0)
 
 
-async def test_an_engine_that_is_back_is_found_before_the_leases_run_out(
+async def test_a_restarted_engine_is_found_before_leases_expire(
     frontier_of: Frontiers, durable_server: ValkeyServer
 ) -> None:
-    """The pauses grow, but not so long as to lose leases over them."""
+    """The pauses between attempts grow, but stay short enough to extend leases in time."""
     frontier = frontier_of(url=f"unix://{durable_server.unix_socket_path}", lease_seconds=1.0)
     consumer = Consumer(frontier, lambda url: page_with())
     consumer.start("http://a.test/", seeding=True)
@@ -66,17 +66,17 @@ async def test_an_engine_that_is_back_is_found_before_the_leases_run_out(
 
     consumer.worker.discovered.recent.clear = look  # type: ignore[method-assign]
     durable_server.terminate()
-    # pauses that doubled up to five seconds would take half a minute
+    # with pauses that double up to five seconds this would take half a minute
     await consumer.until(lambda: looks >= 12, seconds=15)
     await asyncio.to_thread(durable_server.start)
     consumer.worker.seeding = False
     assert await consumer.end() == "finished"
 
 
-async def test_what_the_engine_forgot_in_a_power_cut_is_said_again(
+async def test_state_that_a_power_cut_lost_is_sent_again(
     frontier_of: Frontiers, durable_server: ValkeyServer
 ) -> None:
-    """Links that it had taken already, and URLs that it had handed out to a lease that it knows."""
+    """The engine lost links that it had acknowledged, and URLs that it had added to an existing lease."""
     frontier = frontier_of(url=f"unix://{durable_server.unix_socket_path}", lease_seconds=2.0)
     tokens: dict[str, int] = {}
 
@@ -105,16 +105,14 @@ async def test_what_the_engine_forgot_in_a_power_cut_is_said_again(
     assert await consumer.end() == "finished"
     counts = await frontier.counts()
     assert (counts.done, counts.open, counts.dead) == (8, 0, 0)
-    assert tokens["/urgent"] != token, (
-        "it may have the number of one that the engine does not know to be leased"
-    )
+    assert tokens["/urgent"] != token, "the index may belong to a URL whose lease the engine lost"
 
 
 @pytest.mark.parametrize("new", [False, True])
-async def test_after_a_power_cut_nobody_leases_before_the_others_know_what_they_lost(
+async def test_after_a_power_cut_no_host_is_leased_while_its_old_worker_uses_it(
     frontier_of: Frontiers, durable_server: ValkeyServer, new: bool
 ) -> None:
-    """The engine does not know that hosts are leased, and their worker may just be asking them."""
+    """The engine lost the leases, but their worker may still be sending requests to the hosts."""
     url = f"unix://{durable_server.unix_socket_path}"
     hosts = [f"http://h{n}.test" for n in range(6)]
     urls = [page(f"{host}/{n}") for host in hosts for n in range(40)]
@@ -139,7 +137,7 @@ async def test_after_a_power_cut_nobody_leases_before_the_others_know_what_they_
         await two.until(lambda: len(two.worker.membership.peers) == 2)
     await asyncio.to_thread(cut.strike)
     durable_server.start()
-    # of these and of their leases it knows nothing any more
+    # the power cut lost these URLs and their leases
     third = frontier_of(worker="third", url=url)
     await third.engine.retry_until_available(lambda: third.add(urls))
     if new:
@@ -153,7 +151,7 @@ async def test_after_a_power_cut_nobody_leases_before_the_others_know_what_they_
 
 
 @pytest.mark.parametrize("full", [("maxmemory", "1", "0"), ("replica", "127.0.0.1", "NO")])
-async def test_a_worker_waits_for_a_server_that_takes_nothing(
+async def test_a_worker_waits_for_a_server_that_refuses_writes(
     frontier: Frontier, valkey: Redis, full: tuple[str, str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     urls, links = tree(hosts=5, pages=60)
@@ -180,10 +178,10 @@ async def test_a_worker_waits_for_a_server_that_takes_nothing(
     assert outages(caplog) == ["The engine is unavailable", "The engine is available again"]
 
 
-async def test_in_a_full_engine_no_lease_runs_out(
+async def test_no_lease_expires_in_a_full_engine(
     frontier_of: Frontiers, valkey: Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its workers are alive, though what they found is refused: their URLs are not to blame for anything."""
+    """The workers are alive although their discovered URLs are refused, so no URL gets the blame."""
     urls, links = tree(hosts=5, pages=60)
     frontier = frontier_of(lease_seconds=2.0)
     consumer = Consumer(frontier, lambda url: page_with(links[url.url]), lease_urls=2)
@@ -205,10 +203,10 @@ async def test_in_a_full_engine_no_lease_runs_out(
     assert (counts.reaped, counts.dead, counts.refused, counts.done) == (0, 0, 0, 61)
 
 
-async def test_after_an_outage_the_first_one_back_leaves_the_others_their_leases(
+async def test_after_an_outage_the_first_worker_back_does_not_reap_the_others(
     frontier_of: Frontiers, durable_server: ValkeyServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Longer than a lease: who was kept away as well is about to extend. Those who died do not."""
+    """After an outage longer than a lease, live workers get time to extend their leases; dead ones are reaped."""
     url = f"unix://{durable_server.unix_socket_path}"
     alive, dead = (frontier_of(worker=name, url=url, lease_seconds=2.0) for name in ("alive", "dead"))
     hosts = ("http://alive.test", "http://dead.test")
@@ -238,7 +236,7 @@ async def test_after_an_outage_the_first_one_back_leaves_the_others_their_leases
 
 
 @pytest.mark.parametrize("limit", [0, 40])
-async def test_pages_count_once_though_replies_are_lost(redis_url: str, valkey: Redis, limit: int) -> None:
+async def test_pages_count_once_despite_lost_replies(redis_url: str, valkey: Redis, limit: int) -> None:
     urls, links = tree(hosts=10, pages=120)
     engine = Losing(redis_url)
     engine.every = 3
@@ -258,7 +256,7 @@ async def test_pages_count_once_though_replies_are_lost(redis_url: str, valkey: 
 async def test_a_worker_waits_for_a_server_that_does_not_answer(
     engine_at: Callable[..., Engine], durable_server: ValkeyServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It takes connections and commands, and says nothing until it goes on: nobody knows what of these it does."""
+    """The stopped server accepts connections and commands; which of these it runs later is unknown."""
     urls, links = tree(hosts=10, pages=400)
     engine = engine_at(f"unix://{durable_server.unix_socket_path}", parameters={"socket_timeout": 0.5})
     server = (await engine.client.info("server"))["process_id"]
@@ -280,8 +278,8 @@ async def test_a_worker_waits_for_a_server_that_does_not_answer(
 
 
 def outages(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """The beginnings of what the log said of the engine."""
-    said = [
+    """The beginnings of the log messages about the engine's availability."""
+    matches = [
         re.match("The engine is (unavailable|available again)", record.message) for record in caplog.records
     ]
-    return [match[0] for match in said if match]
+    return [match[0] for match in matches if match]

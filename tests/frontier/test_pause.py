@@ -1,4 +1,4 @@
-"""A crawl that is paused, and limits as a worker keeps them."""
+"""Paused crawls, and the page limit of a host as a worker applies it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Frontiers = Callable[..., Frontier]
 PAGES = [f"http://h{n % 5}.test/{n}" for n in range(400)]
 
 
-async def test_a_paused_crawl_rests_and_goes_on_where_it_was(frontier: Frontier) -> None:
+async def test_a_paused_crawl_rests_and_then_continues(frontier: Frontier) -> None:
     consumer = Consumer(frontier, lambda url: page_with(PAGES[1:] if url.path == "/0" else ()))
     crawl = consumer.worker.crawl
     await crawl.pause()
@@ -27,7 +27,7 @@ async def test_a_paused_crawl_rests_and_goes_on_where_it_was(frontier: Frontier)
     assert max(consumer.fetched.values()) == 1
 
 
-async def test_a_worker_told_to_pause_gives_its_hosts_back(frontier: Frontier) -> None:
+async def test_a_paused_worker_releases_its_hosts(frontier: Frontier) -> None:
     consumer = Consumer(frontier, lambda url: page_with(PAGES[1:] if url.path == "/0" else ()))
     consumer.start(PAGES[0])
     await consumer.worker.crawl.pause()
@@ -39,7 +39,7 @@ async def test_a_worker_told_to_pause_gives_its_hosts_back(frontier: Frontier) -
     assert set(consumer.fetched) == set(PAGES)
 
 
-async def test_a_worker_takes_no_more_pages_of_a_host_than_its_limit(frontier_of: Frontiers) -> None:
+async def test_a_worker_respects_the_page_limit_of_a_host(frontier_of: Frontiers) -> None:
     frontier = frontier_of(host_limits=HostLimits(pages=7))
     consumer = Consumer(frontier, lambda url: page_with(PAGES[1:] if url.path == "/0" else ()))
     assert await consumer.run(PAGES[0]) == "finished"

@@ -1,4 +1,4 @@
-"""The seen set: exact for 48 bits of any fingerprint, and small, since its buckets stay intsets while they grow."""
+"""The seen set: exact for 48 bits of each fingerprint, and small, because its buckets stay intsets as they grow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def candidates(values: list[int]) -> list[Candidate]:
 
 
 def buckets(valkey: Redis) -> dict[bytes, int]:
-    """Key of a bucket -> how many fingerprints it has."""
+    """Bucket key -> number of fingerprints."""
     return {key: valkey.scard(key) for key in valkey.scan_iter("wc:*:seen:*", count=10_000)}
 
 
@@ -34,7 +34,7 @@ def buckets(valkey: Redis) -> dict[bytes, int]:
 def test_every_fingerprint_is_new_once(
     frontier_of: Callable[..., Frontier], runner: asyncio.Runner, valkey: Redis, data: st.DataObject
 ) -> None:
-    """One bucket is split over and over, between the same fingerprints being added again."""
+    """A bucket is split repeatedly between adding the same fingerprints again."""
     valkey.flushall()
     frontier = frontier_of(shards=1)
     filler = random.Random(data.draw(st.integers(0, 10**6)))
@@ -66,10 +66,10 @@ async def test_buckets_stay_intsets_while_they_grow(frontier: Frontier, valkey: 
         assert {valkey.object("encoding", key) for key in buckets(valkey)} == {b"intset"}
     assert sum(buckets(valkey).values()) == len(values) == (await frontier.counts()).seen
     batch = [Candidate(hosts[n % 40], f"/{value}", value) for n, value in enumerate(values)]
-    assert not any(await frontier.add(batch)), "one was forgotten when its bucket was split"
+    assert not any(await frontier.add(batch)), "the split of a bucket lost a fingerprint"
 
 
-async def test_the_seen_set_takes_a_few_bytes_a_url(
+async def test_the_seen_set_takes_less_than_ten_bytes_per_url(
     frontier_of: Callable[..., Frontier], valkey: Redis
 ) -> None:
     frontier = frontier_of(shards=1)
@@ -90,7 +90,7 @@ async def test_a_large_add_keeps_the_order_of_verdicts(frontier: Frontier) -> No
     assert (await frontier.counts()).queued == 5000
 
 
-async def test_one_host_may_get_more_than_a_batch(frontier: Frontier) -> None:
+async def test_a_host_may_get_more_urls_than_a_batch(frontier: Frontier) -> None:
     verdicts = await frontier.add([page(f"{HOST}/{n % 2600}") for n in range(5200)])
     assert verdicts == [True] * 2600 + [False] * 2600
     paths = []
@@ -103,10 +103,8 @@ async def test_one_host_may_get_more_than_a_batch(frontier: Frontier) -> None:
 
 
 @given(hosts, fingerprints, st.integers(1, 65536))
-def test_a_mark_tells_the_shard_of_its_host_and_keeps_48_bits(
-    host: str, fingerprint: int, shards: int
-) -> None:
-    """What is marked can be restored into any number of shards."""
+def test_a_mark_holds_the_shard_of_its_host_and_48_bits(host: str, fingerprint: int, shards: int) -> None:
+    """Marks can be restored into any number of shards."""
     mark = Keys("crawl", 16).mark(host, fingerprint)
     keys = Keys("crawl", shards)
     assert LEAST <= mark <= MOST
@@ -127,6 +125,6 @@ def test_a_host_has_the_same_shard_in_every_process(host: str, shards: int) -> N
 
 
 def test_the_shard_of_a_host_never_changes_between_versions() -> None:
-    """A crawl that is resumed would look for its hosts in vain."""
+    """Otherwise a resumed crawl would not find its hosts."""
     shards = [Keys("crawl", 16).shard(f"https://h{n}.example.org") for n in range(4)]
     assert shards == [14, 4, 2, 11]

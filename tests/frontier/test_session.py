@@ -36,7 +36,7 @@ class NamedSpider(Spider):
 
 @pytest.fixture
 def crawler_of(redis_url: str, tmp_path: Path, runner: asyncio.Runner) -> Iterator[Crawlers]:
-    """Makes crawlers of one engine, which do not run, and closes their sessions: `crawler_of(CRAWL_ID="a")`."""
+    """Makes idle crawlers that share an engine, and closes their sessions: `crawler_of(CRAWL_ID="a")`."""
     crawlers: list[Crawler] = []
 
     def make(**settings: Any) -> Crawler:
@@ -54,26 +54,26 @@ def crawler_of(redis_url: str, tmp_path: Path, runner: asyncio.Runner) -> Iterat
         runner.run(Session.of(crawler).close())
 
 
-async def begun(crawler: Crawler) -> Session:
+async def open_session(crawler: Crawler) -> Session:
     session = Session.of(crawler)
     await session.open()
     return session
 
 
-async def widened(crawler_of: Crawlers) -> Crawler:
-    """A crawler whose scope was widened to `NEW` by another worker, which it has not been told."""
+async def crawler_with_outdated_scope(crawler_of: Crawlers) -> Crawler:
+    """A crawler that does not know yet that another worker has crawler_with_outdated_scope the scope to `NEW`."""
     other, crawler = crawler_of(), crawler_of()
     for each in (other, crawler):
-        await (await begun(each)).scope.set(Scope("host", [OLD]))
+        await (await open_session(each)).scope.set(Scope("host", [OLD]))
     await Session.of(other).scope.widen(NEW)
     return crawler
 
 
 @pytest.mark.parametrize(("target", "goes_on"), [(NEW, True), (FAR, False)])
-async def test_a_redirect_goes_where_another_worker_opened_the_scope(
+async def test_a_redirect_follows_a_scope_that_another_worker_widened(
     crawler_of: Crawlers, target: str, goes_on: bool
 ) -> None:
-    crawler = await widened(crawler_of)
+    crawler = await crawler_with_outdated_scope(crawler_of)
     middleware = RedirectMiddleware.from_crawler(crawler)
     request = Request(f"{NEW}first", meta={"depth": 1})
     response = Response(request.url, status=301, headers={"Location": target})
@@ -81,7 +81,7 @@ async def test_a_redirect_goes_where_another_worker_opened_the_scope(
     assert isinstance(result, Request) is goes_on
 
 
-async def test_an_engine_that_goes_away_while_a_crawl_begins_is_waited_for(
+async def test_a_session_waits_for_an_engine_that_stops_during_its_start(
     crawler_of: Crawlers, durable_server: ValkeyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = Session.of(crawler_of(REDIS_URL=f"unix://{durable_server.unix_socket_path}"))
@@ -108,8 +108,8 @@ async def test_an_engine_that_goes_away_while_a_crawl_begins_is_waited_for(
     assert await session.connection.crawl.sets.members("scope")
 
 
-async def test_every_seed_is_admitted_before_the_first_is_asked(crawler_of: Crawlers) -> None:
-    session = await begun(crawler := crawler_of())
+async def test_all_seeds_are_admitted_before_the_first_request(crawler_of: Crawlers) -> None:
+    session = await open_session(crawler := crawler_of())
     spider = BroadSpider.from_crawler(crawler, name="named", seeds="http://127.0.0.1:1/ http://127.0.0.1:2/")
     start = spider.start()
     assert (await anext(start)).url == "http://127.0.0.1:1/"
@@ -118,8 +118,8 @@ async def test_every_seed_is_admitted_before_the_first_is_asked(crawler_of: Craw
     await start.aclose()
 
 
-async def test_many_seeds_are_told_at_once_and_once(crawler_of: Crawlers, valkey: Redis) -> None:
-    session = Session.of(await widened(crawler_of))
+async def test_seeds_are_admitted_in_batches_and_only_once(crawler_of: Crawlers, valkey: Redis) -> None:
+    session = Session.of(await crawler_with_outdated_scope(crawler_of))
     seeds = [f"http://host{number}.test/" for number in range(2500)]
     valkey.config_resetstat()
     await session.scope.admit_seeds(seeds)
@@ -129,50 +129,51 @@ async def test_many_seeds_are_told_at_once_and_once(crawler_of: Crawlers, valkey
     assert len(named & {f"host{number}.test 80" for number in range(2500)}) == 2500
 
 
-async def test_a_scope_is_learned_for_what_is_asked_alone(crawler_of: Crawlers, valkey: Redis) -> None:
-    session = Session.of(await widened(crawler_of))
+async def test_a_scope_update_looks_up_only_the_requested_host(crawler_of: Crawlers, valkey: Redis) -> None:
+    session = Session.of(await crawler_with_outdated_scope(crawler_of))
     assert session.scope.current is not None
     valkey.config_resetstat()
     await session.scope.update_for(FAR)
     assert not session.scope.current.allows(FAR)
     await session.scope.update_for(NEW)
     assert session.scope.current.allows(NEW)
-    assert "cmdstat_smembers" not in valkey.info("commandstats"), "there may be a million"
+    assert "cmdstat_smembers" not in valkey.info("commandstats"), "the set may have a million members"
 
 
-async def test_a_host_that_another_operator_named_is_let_through(crawler_of: Crawlers, valkey: Redis) -> None:
+async def test_a_seed_host_of_another_worker_is_admitted(crawler_of: Crawlers, valkey: Redis) -> None:
     other, crawler = crawler_of(), crawler_of()
     for each in (other, crawler):
-        await begun(each)
+        await open_session(each)
     await Session.of(other).scope.admit_seeds(["http://127.0.0.1:8001/"])
     middleware = DnsMiddleware.from_crawler(crawler)
     valkey.config_resetstat()
     await middleware.process_request(Request("http://127.0.0.1:8001/page"))
     with pytest.raises(RequestRefused):
         await middleware.process_request(Request("http://127.0.0.1:8002/"))
-    assert "cmdstat_smembers" not in valkey.info("commandstats"), "there may be a million"
+    assert "cmdstat_smembers" not in valkey.info("commandstats"), "the set may have a million members"
 
 
-async def test_a_flushed_crawl_may_begin_with_another_number_of_shards(
-    crawler_of: Crawlers, valkey: Redis
-) -> None:
-    first = await begun(crawler_of(FRONTIER_SHARDS=16))
+async def test_a_flushed_crawl_may_have_another_number_of_shards(crawler_of: Crawlers, valkey: Redis) -> None:
+    first = await open_session(crawler_of(FRONTIER_SHARDS=16))
     await first.connection.frontier.add([page(f"http://h{n}.test/") for n in range(50)])
     with pytest.raises(ConfigurationError, match=r"FRONTIER_SHARDS is 4.*with 16"):
-        await begun(crawler_of(FRONTIER_SHARDS=4))
-    assert (await first.connection.frontier.counts()).queued == 50, "a refusal changes nothing"
-    flushed = await begun(crawler_of(FRONTIER_SHARDS=4, SCHEDULER_FLUSH_ON_START=True))
+        await open_session(crawler_of(FRONTIER_SHARDS=4))
+    assert (await first.connection.frontier.counts()).queued == 50, "a refused start changes nothing"
+    flushed = await open_session(crawler_of(FRONTIER_SHARDS=4, SCHEDULER_FLUSH_ON_START=True))
     assert not flushed.connection.joined.has_urls
     left = valkey.keys("wc:*:c:named:*")
     assert left == [key for key in left if key.endswith(b":conf")], "nothing of the first crawl is left"
-    assert len(left) == 4, "nor in the shards that are no more"
+    assert len(left) == 4, "nothing is left in the removed shards"
 
 
-async def test_another_crawl_keeps_the_number_of_shards(crawler_of: Crawlers) -> None:
-    one, other = await begun(crawler_of(CRAWL_ID="one")), await begun(crawler_of(CRAWL_ID="other"))
+async def test_the_number_of_shards_is_fixed_while_another_crawl_exists(crawler_of: Crawlers) -> None:
+    one, other = (
+        await open_session(crawler_of(CRAWL_ID="one")),
+        await open_session(crawler_of(CRAWL_ID="other")),
+    )
     changed = {"CRAWL_ID": "new", "FRONTIER_SHARDS": 4}
     await one.connection.clear()
     with pytest.raises(ConfigurationError, match=r"FRONTIER_SHARDS is 4.*'other'.*with 16"):
-        await begun(crawler_of(**changed))
+        await open_session(crawler_of(**changed))
     await other.connection.clear()
-    await begun(crawler_of(**changed))
+    await open_session(crawler_of(**changed))

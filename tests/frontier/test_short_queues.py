@@ -1,4 +1,4 @@
-"""Hosts with few URLs, and most hosts have few: what they cost, and in which order they are found."""
+"""Hosts with few URLs, as most hosts are: their memory, and the order in which they are leased."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOSTS = 1000
 
 
 async def add_to_many(frontier: Frontier, urls: int) -> None:
-    """So many URLs of 80 characters for each of many hosts, one after the other."""
+    """Add this many URLs of 80 characters for each of many hosts, in rounds over the hosts."""
     for number in range(urls):
         hosts = [f"https://www.site-{n:07}.example" for n in range(HOSTS)]
         await frontier.add([page(f"{host}/{number}/".ljust(80, "x")) for host in hosts])
@@ -33,24 +33,24 @@ async def test_a_queued_url_takes_little_memory(frontier: Frontier, valkey: Redi
     assert bytes_taken / (HOSTS * urls) < 150
 
 
-async def taken(frontier: Frontier) -> list[str]:
-    """The next host, unless there is none; its lease is kept."""
+async def lease_next(frontier: Frontier) -> list[str]:
+    """Lease the next host, if any, and keep the lease."""
     return [lease.host for lease in await frontier.lease(1, 10)]
 
 
-async def test_hosts_have_their_turn_in_the_order_in_which_their_time_came(frontier_of: Frontiers) -> None:
+async def test_hosts_are_leased_in_the_order_in_which_they_became_ready(frontier_of: Frontiers) -> None:
     frontier = frontier_of(shards=1)
     first, second, third, silent, ever = (f"http://{n}.test" for n in range(5))
     for host in (silent, ever):
         await frontier.block_until(host, 600.0)
     await frontier.add([page(f"{host}/") for host in (silent, first, ever, second)])
-    assert await taken(frontier) == [first]
+    assert await lease_next(frontier) == [first]
     await silence_over(frontier, silent)
     await frontier.add([page(f"{third}/")])
-    assert [await taken(frontier) for _ in range(4)] == [[second], [silent], [third], []]
+    assert [await lease_next(frontier) for _ in range(4)] == [[second], [silent], [third], []]
 
 
-async def test_a_host_that_is_given_back_is_the_last_of_those_that_are_due(frontier_of: Frontiers) -> None:
+async def test_a_released_host_goes_to_the_end_of_the_ready_hosts(frontier_of: Frontiers) -> None:
     frontier = frontier_of(shards=1)
     names = [f"http://{n}.test" for n in range(4)]
     await frontier.add([page(f"{host}/{n}") for host in names for n in range(3)])
@@ -62,24 +62,20 @@ async def test_a_host_that_is_given_back_is_the_last_of_those_that_are_due(front
     assert order == names * 3
 
 
-async def test_many_blocked_hosts_are_passed_over_a_thousand_at_once(
-    frontier_of: Frontiers, valkey: Redis
-) -> None:
+async def test_blocked_hosts_are_skipped_a_thousand_at_once(frontier_of: Frontiers, valkey: Redis) -> None:
     frontier = frontier_of(shards=1)
     blocked = [f"https://{n}.test" for n in range(1100)]
     await frontier.add([page(f"{host}/") for host in [*blocked, HOST]])
     for start in range(0, len(blocked), 100):
         await asyncio.gather(*(frontier.block(host) for host in blocked[start : start + 100]))
-    assert [await taken(frontier) for _ in range(3)] == [[], [HOST], []]
+    assert [await lease_next(frontier) for _ in range(3)] == [[], [HOST], []]
     for host in blocked[:3]:
         await frontier.unblock(host)
-    assert [await taken(frontier) for _ in range(4)] == [[host] for host in blocked[:3]] + [[]]
+    assert [await lease_next(frontier) for _ in range(4)] == [[host] for host in blocked[:3]] + [[]]
     Contents.read(valkey, frontier.keys)
 
 
-async def test_a_host_whose_level_changes_stands_where_its_best_level_is(
-    frontier_of: Frontiers, valkey: Redis
-) -> None:
+async def test_a_host_is_ordered_by_its_current_best_level(frontier_of: Frontiers, valkey: Redis) -> None:
     frontier = frontier_of(shards=1, low_share=0)
     other = "http://b.test"
     for turn in range(5):
@@ -92,7 +88,7 @@ async def test_a_host_whose_level_changes_stands_where_its_best_level_is(
         for lease in leases:
             await frontier.release(lease, all_done(lease))
         found = Contents.read(valkey, frontier.keys)
-        # it stays in the list of the level that nobody has looked at, but once only
+        # one stale entry stays in the list of level 6, which no lease call has reached
         assert not found.queues
         assert valkey.llen(frontier.keys.queue(0)[0] + "due:6") == 1
     assert await frontier.hosts() == []
@@ -100,7 +96,7 @@ async def test_a_host_whose_level_changes_stands_where_its_best_level_is(
     assert not valkey.exists(frontier.keys.queue(0)[0] + "queued", frontier.keys.queue(0)[0] + "due:6")
 
 
-async def test_hosts_that_look_alike_are_not_taken_for_each_other(frontier: Frontier) -> None:
+async def test_hosts_with_similar_names_are_kept_apart(frontier: Frontier) -> None:
     names = ["a.test", "www.a.test", "www.www.a.test", "www", "www.", "a.test:8443"]
     hosts = [f"{scheme}://{name}" for scheme in ("http", "https") for name in names]
     await frontier.add([page(f"{host}/{n}") for host in hosts for n in range(2)])
@@ -111,7 +107,7 @@ async def test_hosts_that_look_alike_are_not_taken_for_each_other(frontier: Fron
 
 
 @pytest.mark.parametrize("order", ["breadth-first", "depth-first"])
-async def test_few_become_many_and_keep_their_order(
+async def test_a_growing_queue_keeps_its_order(
     frontier: Frontier, tmp_path_factory: pytest.TempPathFactory, order: str
 ) -> None:
     await spilling(frontier, tmp_path_factory.mktemp("store"), 1000, order=order)
@@ -119,7 +115,7 @@ async def test_few_become_many_and_keep_their_order(
     got = []
     for start in range(0, 30, 3):
         await frontier.add([page(url) for url in urls[start : start + 3]])
-        # what is given back comes first again
+        # released URLs come first again
         (lease,) = await frontier.lease(1, 2)
         await frontier.release(lease)
         assert (await frontier.host(HOST)).queued == start + 3

@@ -1,4 +1,4 @@
-"""Queues that are longer than the engine may keep: bounded in memory, and back in order."""
+"""Queues longer than the engine may keep: bounded in memory, and refilled in order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webcrawl.frontier import Frontier, Settlement
 Frontiers = Callable[..., Frontier]
 
 
-async def test_the_engine_keeps_a_bounded_number_of_many_urls_and_their_order(
+async def test_the_engine_keeps_a_bounded_number_of_urls_in_order(
     frontier: Frontier, valkey: Redis, tmp_path: Path
 ) -> None:
     number, hot = 200_000, 1000
@@ -31,12 +31,14 @@ async def test_the_engine_keeps_a_bounded_number_of_many_urls_and_their_order(
     assert number - hot <= counts.spilled < number
     assert (await frontier.hosts(1))[0].queued == number
     segments = valkey.keys("wc:*:tail:*")
-    assert sum(valkey.memory_usage(key) for key in segments) < number, "under a byte a URL"
+    assert sum(valkey.memory_usage(key) for key in segments) < number, "less than one byte for each URL"
     assert await fetch(frontier, tails, 500) == numbered(number)
 
 
 @pytest.mark.parametrize("order", ["breadth-first", "depth-first"])
-async def test_order_is_level_then_age(frontier_of: Frontiers, tmp_path: Path, order: str) -> None:
+async def test_spilled_queues_are_ordered_by_level_then_age(
+    frontier_of: Frontiers, tmp_path: Path, order: str
+) -> None:
     frontier = frontier_of(low_share=0)
     tails = await spilling(frontier, tmp_path, order=order)
     for start in range(0, 300, 10):
@@ -47,7 +49,7 @@ async def test_order_is_level_then_age(frontier_of: Frontiers, tmp_path: Path, o
     assert await fetch(frontier, tails, 7) == expected
 
 
-async def test_a_random_order_is_another_each_time_and_complete(
+async def test_a_random_order_differs_each_time_and_is_complete(
     frontier_of: Frontiers, tmp_path: Path
 ) -> None:
     orders = []
@@ -61,8 +63,8 @@ async def test_a_random_order_is_another_each_time_and_complete(
     assert all(sorted(order) == sorted(numbered(200)) for order in orders)
 
 
-@pytest.mark.parametrize("length", [0, 200])  # few and short, or in a list
-async def test_every_url_at_hand_is_as_likely_as_the_others(
+@pytest.mark.parametrize("length", [0, 200])  # stored inside the host's record, or in a list
+async def test_a_random_order_picks_all_urls_with_equal_probability(
     frontier: Frontier, tmp_path: Path, length: int
 ) -> None:
     urls = [url.ljust(length, "x") for url in numbered(4)]
@@ -75,14 +77,12 @@ async def test_every_url_at_hand_is_as_likely_as_the_others(
         await frontier.release(lease, all_done(lease))
         (lease,) = await frontier.lease(1, 10)
         await frontier.release(lease, all_done(lease))
-    # the chance of less than 50 or more than 150 of 400 at 1/4 each is below 1e-7
+    # binomial with n = 400, p = 1/4: P(below 50 or above 150) < 1e-7
     assert sorted(first) == urls
     assert all(50 < times < 150 for times in first.values()), first
 
 
-async def test_lower_levels_do_not_overtake_what_is_in_the_store(
-    frontier_of: Frontiers, tmp_path: Path
-) -> None:
+async def test_lower_levels_do_not_overtake_urls_in_the_store(frontier_of: Frontiers, tmp_path: Path) -> None:
     frontier = frontier_of(low_share=0)
     tails = await spilling(frontier, tmp_path)
     await frontier.add([page(url, level=1) for url in numbered(50)])
@@ -93,15 +93,17 @@ async def test_lower_levels_do_not_overtake_what_is_in_the_store(
         for lease in await frontier.lease(10, 3):
             got[lease.host] += urls_of([lease])
             await frontier.release(lease, all_done(lease))
-    assert got == {HOST: numbered(6), OTHER: [f"{OTHER}/"]}, "the host waits, others do not"
+    assert got == {HOST: numbered(6), OTHER: [f"{OTHER}/"]}, (
+        "the host waits for the store, other hosts do not"
+    )
     await frontier.add([page(f"{HOST}/urgent", level=0)])
     (lease,) = await frontier.lease(10, 3)
-    assert urls_of([lease]) == [f"{HOST}/urgent"], "what is more urgent does not wait for the store"
+    assert urls_of([lease]) == [f"{HOST}/urgent"], "URLs of a higher level do not wait for the store"
     await frontier.release(lease, all_done(lease))
     assert await fetch(frontier, tails) == [*numbered(44, 6), f"{HOST}/low"]
 
 
-async def test_two_workers_that_do_the_same_do_it_once(frontier: Frontier, tmp_path: Path) -> None:
+async def test_plans_that_two_workers_carry_out_take_effect_once(frontier: Frontier, tmp_path: Path) -> None:
     tails, others = [await spilling(frontier, tmp_path) for _ in range(2)]
     await frontier.add([page(url) for url in numbered(100)])
     shards = range(frontier.keys.shards)
@@ -118,9 +120,7 @@ async def test_two_workers_that_do_the_same_do_it_once(frontier: Frontier, tmp_p
     assert order == numbered(100)
 
 
-async def test_what_is_given_back_goes_first_and_is_not_spilled_first(
-    frontier: Frontier, tmp_path: Path
-) -> None:
+async def test_released_urls_come_first_and_are_spilled_last(frontier: Frontier, tmp_path: Path) -> None:
     tails = await spilling(frontier, tmp_path)
     await frontier.add([page(url) for url in numbered(60)])
     await serve(tails, frontier)
@@ -131,8 +131,8 @@ async def test_what_is_given_back_goes_first_and_is_not_spilled_first(
     assert await fetch(frontier, tails) == numbered(59, 1)
 
 
-async def test_a_full_engine_can_still_be_relieved(frontier: Frontier, valkey: Redis, tmp_path: Path) -> None:
-    """What frees its memory must not be refused for want of memory."""
+async def test_a_full_engine_can_still_spill(frontier: Frontier, valkey: Redis, tmp_path: Path) -> None:
+    """Scripts that free memory must run when memory is full."""
     tails = await spilling(frontier, tmp_path, 100)
     await frontier.add([page(url) for url in numbered(1000)])
     await serve(tails, frontier)
@@ -149,7 +149,7 @@ async def test_a_full_engine_can_still_be_relieved(frontier: Frontier, valkey: R
 
 
 @pytest.mark.parametrize(("before", "after"), [("breadth-first", "depth-first"), ("depth-first", "random")])
-async def test_a_crawl_may_go_on_in_another_order(
+async def test_the_order_of_a_crawl_may_be_changed(
     frontier: Frontier, tmp_path: Path, before: str, after: str
 ) -> None:
     tails = await spilling(frontier, tmp_path, order=before)
@@ -157,7 +157,7 @@ async def test_a_crawl_may_go_on_in_another_order(
         await frontier.add([page(url) for url in numbered(50, start)])
         if start < 200:
             await serve(tails, frontier)
-    # one that stays in the outbox, where it is not looked for in the old order
+    # this URL stays in the outbox, which the old order does not read first
     await frontier.add([page(f"{HOST}/300")])
     got: list[str] = []
     while leases := await frontier.lease(1, 10):

@@ -27,7 +27,7 @@ async def test_condemned_urls_in_the_store_become_dead_letters(frontier: Frontie
     assert await frontier.finished()
     assert (await frontier.counts()).dead == 103
     await frontier.add([page(f"{HOST}/new")])
-    assert urls_of(await frontier.lease(10, 10)) == [f"{HOST}/new"], "what is found later is not condemned"
+    assert urls_of(await frontier.lease(10, 10)) == [f"{HOST}/new"], "URLs added later are not condemned"
     await serve(tails, frontier)
     assert (await frontier.counts()).dead == 103
     letters = [(one.url, one.reason) async for one in frontier.dead_letters()]
@@ -37,7 +37,7 @@ async def test_condemned_urls_in_the_store_become_dead_letters(frontier: Frontie
 async def test_most_dead_letters_of_a_long_queue_stay_in_the_store(
     frontier: Frontier, valkey: Redis, tmp_path: Path
 ) -> None:
-    """They are counted, listed and queued again as others are, and so they are after a restart of everything."""
+    """They are counted, listed and requeued like others, also by new objects, as after a restart."""
     tails = await spilling(frontier, tmp_path, hot=100)
     urls = numbered(4000)
     for start in range(0, 4000, 1000):
@@ -69,7 +69,7 @@ async def test_most_dead_letters_of_a_long_queue_stay_in_the_store(
     assert (await frontier.counts()).spilled == 0
 
 
-async def test_the_command_queues_all_dead_letters_again_wherever_they_are(
+async def test_the_requeue_command_finds_dead_letters_in_engine_and_store(
     frontier: Frontier, tmp_path: Path
 ) -> None:
     tails = await spilling(frontier, tmp_path, hot=100)

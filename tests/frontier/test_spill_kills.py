@@ -1,4 +1,4 @@
-"""Queues that spill all the time, while the processes that do it, and the server, are killed."""
+"""Queues that spill constantly while workers and the server are killed."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def worker(url: str, folder: Path, name: str) -> subprocess.Popen[str]:
     return process
 
 
-async def test_kills_of_workers_and_of_the_server_lose_no_url_and_bring_none_twice(
+async def test_kills_of_workers_and_server_neither_lose_nor_repeat_urls(
     frontier_of: Callable[..., Frontier], durable_server: ValkeyServer, tmp_path: Path
 ) -> None:
-    """Each URL is done by somebody, or still to be had, once: whatever was interrupted between two steps."""
+    """Each URL is either done or queued exactly once, whichever step a kill interrupted."""
     url = f"unix://{durable_server.unix_socket_path}"
     frontier = frontier_of(url=url, shards=SHARDS)
     record = Crawl(frontier.engine, frontier.keys, frontier.worker)
@@ -105,4 +105,4 @@ async def test_kills_of_workers_and_of_the_server_lose_no_url_and_bring_none_twi
     assert before.done + before.queued == before.added == before.seen == after.done
     assert (after.lost_segments, after.dead, after.spilled) == (0, 0, 0)
     await serve(Tails(frontier.engine, frontier.keys, record, tmp_path.as_uri(), kept_seconds=-1.0), frontier)
-    assert not list(tmp_path.glob("*/*/*")), "what killed workers left is swept"
+    assert not list(tmp_path.glob("*/*/*")), "segments of killed workers are deleted"

@@ -1,4 +1,4 @@
-"""The store of long queues: damaged, another one, away, and without what nobody needs."""
+"""The store of long queues: damaged, exchanged or unavailable, and cleaned of unused segments."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from webcrawl.frontier.tails import Plan, Tails
 Frontiers = Callable[..., Frontier]
 
 
-async def test_a_segment_nobody_uses_is_deleted_and_never_used_late(
+async def test_an_unused_segment_is_deleted_and_cannot_be_used_later(
     frontier: Frontier, tmp_path: Path
 ) -> None:
     tails = await spilling(frontier, tmp_path)
     await frontier.add([page(url) for url in numbered(100)])
     (late,) = [plan for plan in await tails.plan(range(frontier.keys.shards)) if plan]
     hasty = await spilling(frontier, tmp_path, kept_seconds=-1.0)
-    # a crawl that has been told that nothing has to be kept, and does nothing but to delete
+    # these tails delete unused segments at once; this plan does nothing else
     (found,) = [plan for plan in await hasty.plan([late.shard]) if plan]
     await hasty.carry_out(Plan(late.shard, found.segment, [], [], [], found.unused))
     await tails.carry_out(late)
-    assert (await frontier.counts()).spilled == 0, "what was announced long ago is not used any more"
+    assert (await frontier.counts()).spilled == 0, "the announced segment was deleted before its use"
     await serve(tails, frontier)
     assert await fetch(frontier, tails) == numbered(100)
     await hasty.carry_out((await hasty.plan([late.shard]))[0])
     written = {path.name for path in tmp_path.glob(f"*/{late.shard:04}/*")}
-    assert written <= {late.segment}, "all that was read has been deleted"
+    assert written <= {late.segment}, "all segments that were read are deleted"
 
 
 @pytest.mark.parametrize("harm", ["damaged", "cut", "gone"])
-async def test_a_lost_part_is_named_and_counted_and_the_host_goes_on(
+async def test_a_lost_part_is_logged_and_counted_and_the_host_continues(
     frontier: Frontier, valkey: Redis, tmp_path: Path, caplog: pytest.LogCaptureFixture, harm: str
 ) -> None:
     tails = await spilling(frontier, tmp_path)
@@ -63,15 +63,15 @@ async def test_a_lost_part_is_named_and_counted_and_the_host_goes_on(
     counts = await frontier.counts()
     assert counts.lost_segments > 0
     assert counts.done == len(got) < 40
-    assert got[:6] == numbered(6), "what was at hand"
+    assert got[:6] == numbered(6), "the URLs in the engine are not affected"
     assert (counts.queued, counts.spilled) == (0, 0)
     assert name.decode() in caplog.text
     assert HOST in caplog.text
     if harm == "damaged":
-        assert counts.lost_segments == 1, "the other parts of the segment are whole"
+        assert counts.lost_segments == 1, "the other parts of the segment are intact"
 
 
-async def test_another_store_than_the_crawls_is_refused(frontier: Frontier, tmp_path: Path) -> None:
+async def test_a_store_other_than_that_of_the_crawl_is_refused(frontier: Frontier, tmp_path: Path) -> None:
     tails = await spilling(frontier, tmp_path / "here")
     await tails.check()
     await frontier.add([page(url) for url in numbered(40)])
@@ -91,7 +91,7 @@ async def test_another_store_than_the_crawls_is_refused(frontier: Frontier, tmp_
     await frontier.release(lease, all_done(lease))
     with pytest.raises(StoreError, match="does not exist"):
         await serve(elsewhere, frontier)
-    assert (await frontier.counts()).lost_segments == 0, "a folder that is not mounted loses nothing"
+    assert (await frontier.counts()).lost_segments == 0, "a missing folder may be unmounted and loses nothing"
     (tmp_path / "here").rename(tmp_path / "moved")
     moved = await spilling(frontier, tmp_path / "moved")
     await moved.check()
@@ -99,7 +99,7 @@ async def test_another_store_than_the_crawls_is_refused(frontier: Frontier, tmp_
     await nowhere.check()
 
 
-async def test_hosts_wait_while_the_store_is_away_and_others_do_not(
+async def test_only_hosts_with_tails_wait_while_the_store_is_unavailable(
     frontier: Frontier, valkey: Redis, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = tmp_path / "store"
@@ -123,26 +123,24 @@ async def test_hosts_wait_while_the_store_is_away_and_others_do_not(
     assert Contents.read(valkey, frontier.keys, store).queues == {}
 
 
-async def test_a_cancellation_that_is_lost_on_its_way_does_not_keep_a_worker_from_its_end(
+async def test_tails_stop_despite_a_swallowed_cancellation(
     frontier: Frontier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tails, asked = await spilling(frontier, tmp_path), asyncio.Event()
 
-    async def deaf(_: object) -> list[Plan]:
+    async def ignore_cancellation(_: object) -> list[Plan]:
         asked.set()
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(60)
         return []
 
-    monkeypatch.setattr(tails, "plan", deaf)
+    monkeypatch.setattr(tails, "plan", ignore_cancellation)
     tails.start(lambda: [0])
     await asked.wait()
     await asyncio.wait_for(tails.stop(), 20)
 
 
-async def test_clear_deletes_the_crawls_segments_and_no_others(
-    frontier_of: Frontiers, tmp_path: Path
-) -> None:
+async def test_clear_deletes_only_the_segments_of_the_crawl(frontier_of: Frontiers, tmp_path: Path) -> None:
     mine, other = frontier_of("mine"), frontier_of("other")
     for frontier in (mine, other):
         tails = await spilling(frontier, tmp_path)

@@ -1,4 +1,4 @@
-"""What an operator says of a host while a worker has it."""
+"""Delays and blocks that an operator sets while a worker holds the host."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Frontiers = Callable[..., Frontier]
 HOST, OTHER = "http://a.test", "http://b.test"
 SOON = 0.05
 LOOK_AGAIN = 0.2
-"""When a crawl looks again for a host that was held."""
+"""Seconds until a crawl looks again for a host that was held."""
 
 
-async def test_the_heartbeat_tells_a_delay_that_is_set_and_taken_back(frontier: Frontier) -> None:
+async def test_extend_returns_changed_delays(frontier: Frontier) -> None:
     await frontier.add([page(f"{HOST}/1"), page(f"{OTHER}/1")])
     leases = {lease.host: lease for lease in await frontier.lease(10, 10)}
     assert (leases[HOST].delay, leases[OTHER].delay) == (None, None)
@@ -35,7 +35,7 @@ async def test_the_heartbeat_tells_a_delay_that_is_set_and_taken_back(frontier: 
     assert (leases[HOST].delay, leases[OTHER].delay) == (None, None)
 
 
-async def test_a_worker_heeds_a_delay_while_it_has_the_host(frontier_of: Frontiers) -> None:
+async def test_a_worker_applies_a_changed_delay_during_its_lease(frontier_of: Frontiers) -> None:
     frontier = frontier_of(lease_seconds=4.0)
     await frontier.add([page(f"{HOST}/{n}") for n in range(2000)])
     politeness = PolitenessConfig(delay=0.02)
@@ -46,7 +46,7 @@ async def test_a_worker_heeds_a_delay_while_it_has_the_host(frontier_of: Frontie
     await consumer.until(lambda: consumer.turns.turn(HOST).gap == 3600)
     fetched = consumer.fetched.total()
     await asyncio.sleep(0.3)
-    assert consumer.fetched.total() <= fetched + 1, "one may have been on its way"
+    assert consumer.fetched.total() <= fetched + 1, "one request may have been in flight"
     assert (await frontier.host(HOST)).leased
     await frontier.set_delay(HOST, None)
     await consumer.until(lambda: consumer.fetched.total() > fetched + 3)
@@ -54,7 +54,7 @@ async def test_a_worker_heeds_a_delay_while_it_has_the_host(frontier_of: Frontie
     await consumer.stop()
 
 
-async def test_a_blocked_host_is_nobody_elses_while_its_worker_may_not_have_heard(
+async def test_a_blocked_host_is_not_leased_while_its_worker_may_not_know(
     frontier_of: Frontiers, valkey: Redis
 ) -> None:
     ours, another, theirs = frontier_of(), frontier_of(worker="w2"), frontier_of("theirs")
@@ -68,11 +68,11 @@ async def test_a_blocked_host_is_nobody_elses_while_its_worker_may_not_have_hear
     assert await ours.extend([lease]) == {HOST}
     await past(ours.engine, LOOK_AGAIN)
     assert await another.lease(10, 10) == await theirs.lease(10, 10) == []
-    assert valkey.pttl(ours.keys.host(HOST)) > 0, "a record that nobody would ever delete"
+    assert valkey.pttl(ours.keys.host(HOST)) > 0, "the record must expire"
 
 
 @pytest.mark.parametrize("crawl", ["crawl", "theirs"])
-async def test_a_blocked_host_is_free_when_its_lease_would_have_run_out(
+async def test_a_blocked_host_is_free_when_its_lease_would_have_expired(
     frontier_of: Frontiers, crawl: str
 ) -> None:
     ours, next_one = frontier_of(lease_seconds=SOON), frontier_of(crawl, worker="w2")
@@ -90,7 +90,7 @@ async def test_a_blocked_host_is_free_when_its_lease_would_have_run_out(
     assert now[0] * 1000 + now[1] / 1000 > held
 
 
-async def test_who_gives_a_blocked_host_back_says_when_it_may_be_asked(frontier_of: Frontiers) -> None:
+async def test_a_release_of_a_blocked_host_sets_its_pause_and_failures(frontier_of: Frontiers) -> None:
     ours, theirs = frontier_of(), frontier_of("theirs")
     for crawl in (ours, theirs):
         await crawl.add([page(f"{HOST}/1"), page(f"{OTHER}/1")])
@@ -99,7 +99,7 @@ async def test_who_gives_a_blocked_host_back_says_when_it_may_be_asked(frontier_
         await ours.block(host)
         leases[host].failures = 2
         assert not await ours.release(leases[host], all_done(leases[host]), pause=pause)
-        assert not await ours.release(leases[host], pause=7200.0), "it has nothing to say any more"
+        assert not await ours.release(leases[host], pause=7200.0), "a second release has no effect"
     await past(ours.engine)
     assert [(lease.host, lease.failures) for lease in await theirs.lease(10, 10)] == [(HOST, 2)]
     assert 3500 < (await theirs.host(OTHER)).waits <= 3600
@@ -107,7 +107,7 @@ async def test_who_gives_a_blocked_host_back_says_when_it_may_be_asked(frontier_
     assert (counts.refused, counts.done, counts.parked) == (4, 0, 2)
 
 
-async def test_a_later_word_only_lengthens_a_silence(frontier: Frontier) -> None:
+async def test_a_pause_is_only_lengthened(frontier: Frontier) -> None:
     await frontier.add([page(f"{HOST}/{n}") for n in range(2)])
     (lease,) = await frontier.lease(1, 1)
     await frontier.release(lease, all_done(lease), pause=3600)

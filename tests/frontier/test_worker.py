@@ -1,4 +1,4 @@
-"""One or two workers with a web in memory: nothing lost, nothing twice without need, and an end that is known."""
+"""One or two workers with a web in memory: no page is lost or fetched twice without need, and the end is detected."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Frontiers = Callable[..., Frontier]
 
 @contextmanager
 def commands(valkey: Redis) -> Iterator[list[str]]:
-    """What a server is told in the meantime, by clients and by scripts, in order."""
+    """Collects the commands that clients and scripts send to the server, in order."""
     told: list[str] = []
     listening = threading.Event()
 
@@ -48,7 +48,7 @@ def commands(valkey: Redis) -> Iterator[list[str]]:
     thread.join(10)
 
 
-async def test_a_web_is_crawled_to_its_end_each_page_once(frontier: Frontier) -> None:
+async def test_each_page_of_a_web_is_fetched_once(frontier: Frontier) -> None:
     urls, links = tree(hosts=20, pages=600)
     consumer = Consumer(frontier, lambda url: page_with(links[url.url]))
     assert await consumer.run(urls[0]) == "finished"
@@ -59,9 +59,7 @@ async def test_a_web_is_crawled_to_its_end_each_page_once(frontier: Frontier) ->
     assert (totals["pages"], totals["discovered"]) == (600, 600)
 
 
-async def test_links_are_in_the_frontier_before_their_page_is_out_of_it(
-    frontier_of: Frontiers, valkey: Redis
-) -> None:
+async def test_links_are_added_before_their_page_is_settled(frontier_of: Frontiers, valkey: Redis) -> None:
     chain = [f"http://h{n}.test/" for n in range(40)]
     links = {url: chain[n + 1 : n + 2] for n, url in enumerate(chain)}
     with commands(valkey) as told:
@@ -80,7 +78,7 @@ async def test_links_are_in_the_frontier_before_their_page_is_out_of_it(
     assert steps == [*expected, "done"]
 
 
-async def test_two_workers_share_the_work_and_no_host(frontier_of: Frontiers) -> None:
+async def test_two_workers_share_the_work_but_no_host(frontier_of: Frontiers) -> None:
     urls, links = tree(hosts=30, pages=900)
     busy: Counter[str] = Counter()
     most: Counter[str] = Counter()
@@ -98,7 +96,7 @@ async def test_two_workers_share_the_work_and_no_host(frontier_of: Frontiers) ->
     assert set(most.values()) == {1}
 
 
-async def test_nobody_is_finished_while_somebody_reads_seeds(frontier_of: Frontiers, valkey: Redis) -> None:
+async def test_no_worker_finishes_while_another_reads_seeds(frontier_of: Frontiers, valkey: Redis) -> None:
     done, seeding = (
         Consumer(frontier_of(worker=name), lambda url: page_with()) for name in ("done", "seeding")
     )
@@ -115,34 +113,34 @@ async def test_nobody_is_finished_while_somebody_reads_seeds(frontier_of: Fronti
     assert set(done.fetched + seeding.fetched) == {"http://a.test/1", "http://b.test/1"}
 
 
-async def test_a_url_found_at_the_last_moment_is_not_left_behind(frontier_of: Frontiers) -> None:
-    class Meanwhile(Frontier):
-        """While the worker asks whether all is done, a callback finds one more URL."""
+async def test_a_url_found_at_the_last_moment_is_fetched(frontier_of: Frontiers) -> None:
+    class FindsLate(Frontier):
+        """A callback finds one more URL while the worker checks whether the crawl is finished."""
 
         found = False
 
         async def finished(self) -> bool:
             verdict = await super().finished()
-            if verdict and not Meanwhile.found:
-                Meanwhile.found = consumer.worker.add(page("http://a.test/late"))
+            if verdict and not FindsLate.found:
+                FindsLate.found = consumer.worker.add(page("http://a.test/late"))
             return verdict
 
     plain = frontier_of()
-    frontier = Meanwhile(plain.engine, plain.keys, plain.worker)
+    frontier = FindsLate(plain.engine, plain.keys, plain.worker)
     consumer = Consumer(frontier, lambda url: page_with())
     consumer.start("http://a.test/1")
     worker = consumer.worker
-    await consumer.until(lambda: Meanwhile.found and not worker.discovered and worker.finished is not None)
+    await consumer.until(lambda: FindsLate.found and not worker.discovered and worker.finished is not None)
     await consumer.stop()
     assert set(consumer.fetched) == {"http://a.test/1", "http://a.test/late"}
 
 
 @pytest.mark.parametrize("limit", [1, 7, 50])
-async def test_the_page_limit_holds_exactly_over_two_workers(frontier_of: Frontiers, limit: int) -> None:
+async def test_two_workers_reach_the_page_limit_exactly(frontier_of: Frontiers, limit: int) -> None:
     urls, links = tree(hosts=20, pages=300)
 
     def answer(url: LeasedURL) -> tuple[Settlement, bool, list[str], Ok]:
-        # every third is no page: it costs nothing
+        # every third URL is not a page and needs no permit
         return Settlement(0), not url.path.endswith(("3", "6", "9")), links[url.url], Ok()
 
     both = [Consumer(frontier_of(worker=f"w{n}", shards=16), answer, max_pages=limit) for n in range(2)]
@@ -156,8 +154,8 @@ async def test_the_page_limit_holds_exactly_over_two_workers(frontier_of: Fronti
     assert len(pages) == limit
 
 
-async def test_permits_that_a_worker_does_not_need_serve_another(frontier_of: Frontiers) -> None:
-    """One worker's hosts have no pages at all; its permits must not be kept from the other."""
+async def test_unused_permits_of_a_worker_are_available_to_another(frontier_of: Frontiers) -> None:
+    """The hosts of one worker have no pages; its permits must go to the other worker."""
     both = {
         name: Consumer(
             frontier_of(worker=name, shards=16),
@@ -189,7 +187,7 @@ async def test_permits_that_a_worker_does_not_need_serve_another(frontier_of: Fr
     assert (await one.worker.crawl.totals())["pages"] == 40
 
 
-async def test_no_host_waits_for_another_to_run_dry(frontier_of: Frontiers) -> None:
+async def test_a_short_queue_does_not_wait_for_the_end_of_a_long_one(frontier_of: Frontiers) -> None:
     order: list[str] = []
 
     def answer(url: LeasedURL) -> tuple[Settlement, bool, list[str], Ok]:
@@ -203,7 +201,7 @@ async def test_no_host_waits_for_another_to_run_dry(frontier_of: Frontiers) -> N
     assert order.index("http://short.test") < 50
 
 
-async def test_failures_are_tried_again_and_then_given_up(frontier: Frontier) -> None:
+async def test_failures_are_retried_and_then_given_up(frontier: Frontier) -> None:
     def answer(url: LeasedURL) -> tuple[Settlement, bool, list[str], Ok]:
         verdict = "done" if url.path == "/good" else "retry" if url.attempts < 2 else "dead"
         return Settlement(0, verdict, reason="status 500"), verdict == "done", [], Ok()
@@ -229,9 +227,7 @@ async def test_a_host_that_fails_too_often_is_given_up_as_a_whole(frontier: Fron
     assert (counts.dead, counts.open) == (50, 0)
 
 
-async def test_a_long_back_off_is_in_the_engine_and_survives_the_worker(
-    frontier_of: Frontiers, valkey: Redis
-) -> None:
+async def test_a_long_back_off_outlives_the_worker(frontier_of: Frontiers, valkey: Redis) -> None:
     frontier = frontier_of()
     consumer = Consumer(frontier, lambda url: (Settlement(0, "retry"), False, (), Throttled(3600.0)))
     consumer.start(*(f"http://a.test/{n}" for n in range(5)))
@@ -246,7 +242,7 @@ async def test_a_long_back_off_is_in_the_engine_and_survives_the_worker(
     assert (await frontier.counts()).open == 5
 
 
-async def test_what_was_leased_ahead_keeps_its_place_when_a_worker_leaves(frontier: Frontier) -> None:
+async def test_leased_urls_keep_their_place_when_a_worker_leaves(frontier: Frontier) -> None:
     politeness = PolitenessConfig(delay=60.0)
     consumer = Consumer(frontier, lambda url: page_with(), politeness=politeness)
     consumer.start(*(f"http://a.test/{n}" for n in range(8)))
@@ -260,7 +256,7 @@ async def test_what_was_leased_ahead_keeps_its_place_when_a_worker_leaves(fronti
     assert [(url.path, url.returns) for url in lease.urls] == [(f"/{n}", 0) for n in range(1, 8)]
 
 
-async def test_a_lost_lease_is_noticed_and_what_is_settled_too_late_is_counted(
+async def test_lost_leases_and_late_settlements_are_counted(
     frontier_of: Frontiers,
 ) -> None:
     frontier, other = frontier_of(lease_seconds=0.4), frontier_of(worker="other")
@@ -280,7 +276,7 @@ async def test_a_lost_lease_is_noticed_and_what_is_settled_too_late_is_counted(
     await consumer.until(take)
     (url,) = holding
     token = worker.token(url)
-    worker._loop._lease_at = math.inf  # or it might be the first to have the host again
+    worker._loop._lease_at = math.inf  # keeps this worker from leasing the host again first
     await other.reap(everything=True)
     (lease,) = await other.lease(10, 10)
     await consumer.until(lambda: worker.token(url) == -1)
@@ -296,10 +292,10 @@ async def test_a_lost_lease_is_noticed_and_what_is_settled_too_late_is_counted(
     assert (counts.done, counts.open) == (2, 0)
 
 
-async def test_leases_are_kept_though_there_is_much_to_add(
+async def test_leases_are_extended_while_many_urls_are_added(
     frontier: Frontier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A slow engine may take longer for all that was found than a lease lasts."""
+    """Sending all discovered URLs to a slow engine may take longer than a lease lasts."""
     consumer = Consumer(frontier, lambda url: page_with())
     worker = consumer.worker
     done: list[str] = []
@@ -307,7 +303,7 @@ async def test_leases_are_kept_though_there_is_much_to_add(
 
     async def slow_add(self: Frontier, candidates: Sequence[Candidate]) -> list[bool]:
         done.append("add")
-        worker._loop.heartbeat._last = -math.inf  # as if it had taken that long
+        worker._loop.heartbeat._last = -math.inf  # as if the call had taken that long
         return await add(self, candidates)
 
     async def seen_extend(self: Frontier, leases: Sequence[Lease]) -> set[str]:
@@ -325,16 +321,16 @@ async def test_leases_are_kept_though_there_is_much_to_add(
     assert done[:7] == ["extend", "add", "extend", "add", "extend", "add", "extend"]
 
 
-async def test_what_is_done_is_reported_though_there_is_always_something_to_add(
+async def test_settlements_are_sent_while_there_are_always_urls_to_add(
     frontier: Frontier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a busy worker a page is finished, and its links found, in the time that it takes to send the last ones."""
+    """In a busy worker, pages finish with new links faster than the previous links are sent."""
     consumer = Consumer(frontier, lambda url: page_with())
     worker = consumer.worker
     add, found = Frontier.add, itertools.count()
 
     async def add_and_find_more(self: Frontier, candidates: Sequence[Candidate]) -> list[bool]:
-        # of a host that nobody asks
+        # a link to a blocked host
         worker.add(page(f"http://blocked.test/{next(found)}"))
         return await add(self, candidates)
 
@@ -348,7 +344,7 @@ async def test_what_is_done_is_reported_though_there_is_always_something_to_add(
     await consumer.stop()
 
 
-async def test_a_page_finished_while_others_links_are_sent_waits_for_its_own(
+async def test_a_page_is_settled_after_its_own_links_are_sent(
     frontier: Frontier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     consumer = Consumer(frontier, lambda url: page_with())
@@ -378,8 +374,8 @@ async def test_a_page_finished_while_others_links_are_sent_waits_for_its_own(
 
 
 @pytest.mark.timeout(10)
-def test_a_host_that_is_asked_for_something_else_is_waited_for() -> None:
-    """A robots.txt of a leased host may be on its way though none of its URLs was handed out."""
+def test_a_url_waits_for_another_request_to_its_host() -> None:
+    """For example, robots.txt of a leased host may be in flight before any of its URLs is taken."""
     turns = Turns(PolitenessConfig(delay=0.0))
     turn = turns.turn("http://a.test")
     turn.start(now := time.monotonic())

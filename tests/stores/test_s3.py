@@ -151,7 +151,7 @@ def test_a_crawl_stores_its_pages_in_the_bucket(
         ("s3://pages/a", {"AWS_SECRET_ACCESS_KEY": "wrong"}, "access denied"),
         ("s3://pages/a", {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "redentials"),
         ("s3://pages/a", {"AWS_ENDPOINT_URL": "nonsense"}, "nonsense"),
-        ("s3:///a", {}, "use s3://bucket"),
+        ("s3:///a", {}, "must be s3://bucket"),
         ("s3://../a", {}, "use s3://bucket"),
         ("s3://pages/a/../../b", {}, "use s3://bucket"),
     ],

@@ -46,8 +46,8 @@ class S3Server:
         """A boto3 client of the server that ignores the environment."""
         return self._client(10)
 
-    def _client(self, patience: float) -> Any:
-        config = Config(connect_timeout=2, read_timeout=patience, retries={"total_max_attempts": 1})
+    def _client(self, timeout: float) -> Any:
+        config = Config(connect_timeout=2, read_timeout=timeout, retries={"total_max_attempts": 1})
         return boto3.client("s3", config=config, **client_arguments(self.port))
 
     def __enter__(self) -> Self:

@@ -21,7 +21,7 @@ from webcrawl.frontier.tails import Tails
 
 CRAWLS = ("ours", "theirs")
 SHARDS = 2
-NOTED = 1000
+RECORD_EVERY = 1000
 """The most ms by which the scripts' time may go back when a clock is set back; scripts record the time this often."""
 
 
@@ -52,7 +52,7 @@ class Machine(RuleBasedStateMachine):
             self.valkey, (prefix[prefix.index("{") : prefix.index("}") + 1] for prefix in self.prefixes)
         )
         self.times = dict.fromkeys(self.prefixes, self.clock.now)
-        self.look_at_the_time()
+        self.check_the_time()
         self.shared = Hosts(self.time_of)
         self.models = {
             name: ModelFrontier(name, self.shared, BLAMES, order == "depth-first", low_share)
@@ -74,9 +74,9 @@ class Machine(RuleBasedStateMachine):
             (name, brief): Crawl(self.engine, self.keys[name], f"{name} {brief}") for name, brief in names
         }
         self.tails = {name: self._tails(name, order) for name in CRAWLS}
-        self.put_off: dict[tuple[str, str], int] = {}
+        self.looks_again: dict[tuple[str, str], int] = {}
         """When a crawl will look again at a host that it found held by the other crawl."""
-        self.shared_out: dict[str, int] = {}
+        self.contested: dict[str, int] = {}
         """Hosts that both crawls wanted, with the time: who gets the next lease depends on what each had."""
 
     def _tails(self, crawl: str, order: str) -> Tails:
@@ -114,21 +114,23 @@ class Machine(RuleBasedStateMachine):
         self.times = {prefix: time + ms for prefix, time in self.times.items()}
 
     @rule(ms=jumps)
-    def the_clock_is_set_back(self, ms: int) -> None:
+    def set_the_clock_back(self, ms: int) -> None:
         """Set the clock back, or fail over to a server with a slow clock: the scripts' time does not go far back."""
-        self.look_at_the_time()
+        self.check_the_time()
         self.clock.move(-ms)
         self.shared.time_passes(-ms)
         for host in HOSTS:
             for crawl in CRAWLS:
                 # the host may become ready at a time that is repeated
-                self.put_off[crawl, host] = max(self.put_off.get((crawl, host), 0), self.time_of(host))
+                self.looks_again[crawl, host] = max(
+                    self.looks_again.get((crawl, host), 0), self.time_of(host)
+                )
         before, self.times = self.times, self.times_now()
         for prefix, time in self.times.items():
-            assert before[prefix] - NOTED < time <= before[prefix]
+            assert before[prefix] - RECORD_EVERY < time <= before[prefix]
 
     @rule()
-    def look_at_the_time(self) -> None:
+    def check_the_time(self) -> None:
         assert self.times == self.times_now()
 
     def times_now(self) -> dict[str, int]:
@@ -137,7 +139,7 @@ class Machine(RuleBasedStateMachine):
         return dict(zip(self.prefixes, self.run(self.engine.run_all(calls)), strict=True))
 
     @invariant()
-    def the_structures_are_the_models(self) -> None:
+    def structures_match_the_model(self) -> None:
         for crawl, model in self.models.items():
             found = self.contents(crawl)
             assert found.queues == {
@@ -160,7 +162,7 @@ class Machine(RuleBasedStateMachine):
             assert counted == counts, "counters do not match the model"
 
     @invariant()
-    def the_hosts_are_the_models(self) -> None:
+    def host_records_match_the_model(self) -> None:
         """Compare when each host may be requested, and whether it has a record at all."""
         pipe = self.valkey.pipeline(transaction=False)
         for host in HOSTS:

@@ -41,7 +41,7 @@ QUANTUM = 5
 
 
 @dataclass
-class Late:
+class LateCall:
     """A lease call that its worker gave up waiting for before the server received it."""
 
     worker: Worker
@@ -51,7 +51,7 @@ class Late:
     """Whether the worker has called `regain` since, which makes the server ignore the call."""
 
 
-class Working(Machine):
+class WorkerMachine(Machine):
     """`sent` is how often a call is made: twice if its reply was lost. All replies are compared, as each could be the
     reply to another worker's call.
     """
@@ -60,9 +60,9 @@ class Working(Machine):
         super().__init__(*options)
         self.leases: list[tuple[str, Lease]] = []
         """All leases ever given to workers; rules also use stale ones."""
-        self.unheard: dict[Worker, list[Lease]] = {}
+        self.lost_leases: dict[Worker, list[Lease]] = {}
         """Leases in replies that were lost."""
-        self.late: list[Late] = []
+        self.late: list[LateCall] = []
         self.tokens = dict.fromkeys(range(SHARDS), 0)
         """Shard -> the latest token."""
         self.adds = 0
@@ -94,7 +94,7 @@ class Working(Machine):
         self.leases += [(worker[0], lease) for lease in leases]
 
     @rule(worker=workers, wanted=st.integers(1, 4), count=st.integers(1, 4), late=st.booleans())
-    def lease_in_vain(self, worker: Worker, wanted: int, count: int, late: bool) -> None:
+    def lease_with_lost_reply(self, worker: Worker, wanted: int, count: int, late: bool) -> None:
         """The reply is lost, or (`late`) the call has not arrived yet."""
         self.regain(worker)
         waiting = self.contents(worker[0]).waiting
@@ -102,16 +102,16 @@ class Working(Machine):
         with pytest.raises(EngineUnavailable):
             self.run(self.frontier(*worker).lease(wanted, count))
         self.engine.losing = ""
-        self.unheard[worker] = []
+        self.lost_leases[worker] = []
         if late:
-            self.late += [Late(worker, call, count) for call, _ in self.engine.lost]
+            self.late += [LateCall(worker, call, count) for call, _ in self.engine.lost]
         else:
-            self._give_in_vain(
+            self._record_lost_leases(
                 worker, [raw for _, reply in self.engine.lost for raw in reply], count, waiting
             )
 
     @rule(data=st.data())
-    def a_late_call_arrives(self, data: st.DataObject) -> None:
+    def late_call_arrives(self, data: st.DataObject) -> None:
         if not self.late:
             return
         late = self.late.pop(data.draw(st.integers(0, len(self.late) - 1)))
@@ -120,12 +120,12 @@ class Working(Machine):
         if late.void:
             assert given == []
         else:
-            self._give_in_vain(late.worker, given, late.count, waiting)
+            self._record_lost_leases(late.worker, given, late.count, waiting)
 
-    def _give_in_vain(self, worker: Worker, given: list[Any], count: int, waiting: set[str]) -> None:
+    def _record_lost_leases(self, worker: Worker, given: list[Any], count: int, waiting: set[str]) -> None:
         leases = [Lease.decode(raw) for raw in given]
         self._compare(worker, leases, count, waiting, everywhere=False)
-        self.unheard[worker] += leases
+        self.lost_leases[worker] += leases
 
     @rule(worker=workers, lost=st.booleans(), ms=passed)
     def ask_again(self, worker: Worker, lost: bool, ms: int) -> None:
@@ -134,17 +134,17 @@ class Working(Machine):
 
     def regain(self, worker: Worker, *, lost: bool = False) -> None:
         """The worker gets its leases from lost replies that are still valid."""
-        if worker not in self.unheard:
+        if worker not in self.lost_leases:
             return
         model = self.models[worker[0]]
-        expected = [lease for lease in self.unheard.pop(worker) if model.holds(lease.host, lease.token)]
+        expected = [lease for lease in self.lost_leases.pop(worker) if model.holds(lease.host, lease.token)]
         for late in self.late:
             late.void |= late.worker == worker
         self.engine.losing, self.engine.lost = "reply" if lost else "", []
         if lost:
             with pytest.raises(EngineUnavailable):
                 self.run(self.frontier(*worker).regain())
-            self.unheard[worker] = expected
+            self.lost_leases[worker] = expected
         else:
             leases = {lease.token: lease for lease in self.run(self.frontier(*worker).regain())}
             assert leases.keys() == {lease.token for lease in expected}
@@ -162,8 +162,8 @@ class Working(Machine):
         crawl, brief = worker
         model = self.models[crawl]
         taken = [lease.host for lease in leases]
-        self._wake(crawl, everywhere=everywhere)
-        self._see_parked(crawl, waiting, everywhere=everywhere)
+        self._mirror_woken(crawl, everywhere=everywhere)
+        self._mirror_parked(crawl, waiting, everywhere=everywhere)
         ready = model.ready()
         certain = {host for host in ready if self.is_free(crawl, host)} - waiting
         assert len(taken) == len(set(taken))
@@ -179,19 +179,19 @@ class Working(Machine):
         for host, record in self.shared.records.items():
             now = self.time_of(host)
             if record.held > now and not (record.holder and model.holds(host, record.holder[1])):
-                self.put_off[crawl, host] = now + LOOKS_AGAIN
-                self.shared_out[host] = now
-            elif host in self.shared_out:
-                self.shared_out[host] = now
-                self.put_off[crawl, host] = now + LOOKS_AGAIN
+                self.looks_again[crawl, host] = now + LOOKS_AGAIN
+                self.contested[host] = now
+            elif host in self.contested:
+                self.contested[host] = now
+                self.looks_again[crawl, host] = now + LOOKS_AGAIN
 
     def is_free(self, crawl: str, host: str) -> bool:
         """Whether a lease call must find the host if it is ready."""
         now = self.time_of(host)
-        wanted = self.shared_out.get(host, now - WAITS)
-        return self.put_off.get((crawl, host), 0) <= now and wanted + WAITS <= now
+        wanted = self.contested.get(host, now - WAITS)
+        return self.looks_again.get((crawl, host), 0) <= now and wanted + WAITS <= now
 
-    def _wake(self, crawl: str, *, everywhere: bool) -> None:
+    def _mirror_woken(self, crawl: str, *, everywhere: bool) -> None:
         """Mirror which retries became queued: a lease call that finds enough hosts does not look into every shard."""
         model = self.models[crawl]
         found = self.contents(crawl)
@@ -202,7 +202,7 @@ class Working(Machine):
             if fewer or everywhere:
                 model.wake({*later, *dated})
 
-    def _see_parked(self, crawl: str, waiting: set[str], *, everywhere: bool) -> None:
+    def _mirror_parked(self, crawl: str, waiting: set[str], *, everywhere: bool) -> None:
         """Mirror which hosts were parked: a lease call parks the hosts with a spent budget that it reaches."""
         model, found = self.models[crawl], self.contents(crawl).parked
         exhausted, parked = model.exhausted(), found.keys() - model.parked.keys()
@@ -215,7 +215,7 @@ class Working(Machine):
         shard = self.shard(lease.host)
         assert lease.token > self.tokens[shard]
         self.tokens[shard] = lease.token
-        taken = self._most(crawl, lease.host, count, len(lease.urls))
+        taken = self._expected_count(crawl, lease.host, count, len(lease.urls))
         levels = [url.level for url in lease.urls]
         self.models[crawl].lease(lease.host, lease.token, taken, lasting=lasting(brief), levels=levels)
         self._compare_urls(crawl, lease)
@@ -232,14 +232,14 @@ class Working(Machine):
             for index, one in self.models[crawl].leases[lease.host].entries.items()
         }
 
-    def _most(self, crawl: str, host: str, asked: int, got: int) -> int:
+    def _expected_count(self, crawl: str, host: str, asked: int, got: int) -> int:
         """How many URLs a lease must have: fewer than asked for while some are in the store or another crawl waits."""
-        if got == QUANTUM and host in self.shared_out:
+        if got == QUANTUM and host in self.contested:
             return got
         short = got < min(asked, len(self.models[crawl].queues.get(host, [])))
         return got if short and host in self.contents(crawl).waiting else asked
 
-    def _some_lease(self, data: st.DataObject) -> tuple[str, Lease] | None:
+    def _draw_lease(self, data: st.DataObject) -> tuple[str, Lease] | None:
         if not self.leases:
             return None
         # draws the latest lease often, as it is more likely to be valid
@@ -257,7 +257,7 @@ class Working(Machine):
     def acknowledge(
         self, data: st.DataObject, settled: list[Settled], more: int, brief: bool, gap: float, sent: int
     ) -> None:
-        if (chosen := self._some_lease(data)) is None:
+        if (chosen := self._draw_lease(data)) is None:
             return
         chosen[1].gap = gap
         for _ in range(sent):
@@ -268,10 +268,10 @@ class Working(Machine):
         urls = self.run(self.frontier(crawl, brief).acknowledge(lease, settlements_of(settled), more=more))
         if model.holds(host, lease.token):
             self._settle(crawl, lease, settled)
-            if self.shared_out.get(host, -WAITS) + WAITS > self.time_of(host) and not urls:
+            if self.contested.get(host, -WAITS) + WAITS > self.time_of(host) and not urls:
                 more = 0
             levels = [url.level for url in urls or []]
-            more = self._most(crawl, host, more, len(levels))
+            more = self._expected_count(crawl, host, more, len(levels))
             kept = model.keep(host, more, lasting=lasting(brief), levels=levels)
             expected = [(index, one.path) for index, one in kept]
         else:
@@ -301,7 +301,7 @@ class Working(Machine):
         failures: int,
         sent: int,
     ) -> None:
-        if (chosen := self._some_lease(data)) is None:
+        if (chosen := self._draw_lease(data)) is None:
             return
         chosen[1].failures = failures
         for _ in range(sent):
@@ -315,8 +315,8 @@ class Working(Machine):
         model.refused += not good
         if good:
             self._settle(crawl, lease, settled)
-            if lease.host in self.shared_out:
-                self.shared_out[lease.host] = self.time_of(lease.host)
+            if lease.host in self.contested:
+                self.contested[lease.host] = self.time_of(lease.host)
         model.release(
             lease.host,
             lease.token,

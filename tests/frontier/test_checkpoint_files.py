@@ -142,7 +142,7 @@ async def test_a_killed_restore_locks_the_crawl_until_it_is_repeated(
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "message"),
     [
         (lambda folder: (folder / "manifest.json").unlink(), "there is no checkpoint at .* no manifest.json"),
         (lambda folder: (folder / "manifest.json").write_text("{"), "manifest.json at .* is damaged"),
@@ -154,20 +154,20 @@ async def test_a_killed_restore_locks_the_crawl_until_it_is_repeated(
     ],
 )
 async def test_damage_is_found_before_the_crawl_changes(
-    copy: Copy, damage: Callable[[Path], object], said: str
+    copy: Copy, damage: Callable[[Path], object], message: str
 ) -> None:
     await copy.crawl.add([page(url) for url in URLS])
     await copy.save()
     damage(copy.folder)
     await copy.record.begin()
     await copy.copy.add([page("http://other.test/")])
-    with pytest.raises(StoreError, match=said):
+    with pytest.raises(StoreError, match=message):
         await copy.load(force=True)
     assert (await copy.copy.counts()).queued == 1
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"format": 99}, "has format 99, and this version of webcrawl reads 1"),
         ({"files": None}, "is damaged"),
@@ -175,10 +175,10 @@ async def test_damage_is_found_before_the_crawl_changes(
         ({"more": 1}, "is damaged"),
     ],
 )
-async def test_invalid_manifests_are_refused(copy: Copy, change: dict[str, Any], said: str) -> None:
+async def test_invalid_manifests_are_refused(copy: Copy, change: dict[str, Any], message: str) -> None:
     await copy.save()
     copy.change_manifest(**change)
-    with pytest.raises(StoreError, match=said):
+    with pytest.raises(StoreError, match=message):
         await copy.load()
 
 

@@ -277,14 +277,14 @@ async def test_replies_of_available_servers_count_when_another_fails(
     assert {lease.host for lease in leases} == {*HOSTS}
 
     refusing.client.config_set("min-replicas-to-write", "9")
-    told: list[tuple[str, int]] = []
+    replies: list[tuple[str, int]] = []
     reports = [Report(lease, all_done(lease), more=1) for lease in leases]
     with pytest.raises(EngineUnavailable, match="NOREPLICAS"):
         await frontier.settle_all(
-            reports, lambda report, urls: told.append((report.lease.host, len(urls or ())))
+            reports, lambda report, urls: replies.append((report.lease.host, len(urls or ())))
         )
     refusing.client.config_set("min-replicas-to-write", "0")
-    assert {*told} == {(host, 1) for host in there}
+    assert {*replies} == {(host, 1) for host in there}
 
 
 class Pair:

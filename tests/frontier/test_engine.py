@@ -279,15 +279,15 @@ async def test_only_one_of_several_lost_connections_raises(
         )
 
     assert await ask_at_once(5) == 0
-    for told in (1, 0):
+    for raised in (1, 0):
         durable_server.terminate()
-        if not told:
+        if not raised:
             with pytest.raises(UNAVAILABLE):
                 await engine.client.ping()
         durable_server.start()
         await asyncio.sleep(0.05)
         made = engine.connections
-        assert await ask_at_once(1) == told
+        assert await ask_at_once(1) == raised
         assert await ask_at_once(5) == 0
         assert engine.connections > made
 

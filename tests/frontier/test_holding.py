@@ -43,8 +43,8 @@ async def test_a_worker_releases_its_hosts_and_continues_when_there_is_room(
     assert set(consumer.fetched) == set(PAGES)
     assert max(consumer.fetched.values()) == 1
     assert await crawl.workers.holding() == {}
-    told = [record.message for record in caplog.records]
-    assert [f"({FULL}): holding" in line or "again" in line for line in told] == [True, True]
+    messages = [record.message for record in caplog.records]
+    assert [f"({FULL}): holding" in line or "again" in line for line in messages] == [True, True]
 
 
 async def test_an_empty_crawl_ends_although_the_stores_are_full(frontier: Frontier) -> None:

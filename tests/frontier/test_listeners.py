@@ -61,10 +61,10 @@ def numbers(pages: list[Heard]) -> list[int]:
 def test_a_page_is_published_with_all_its_fields(redis_url: str) -> None:
     async def work(engine: Engine) -> None:
         details = {"a": float("nan"), "b": [NOW, "\0"]}
-        told = row(1, status=200, title="Grüße 👋", simhash=2**64 - 1, details=details, published_at=NOW)
-        assert await Publisher(engine, KEYS, 10).publish(told)
+        published = row(1, status=200, title="Grüße 👋", simhash=2**64 - 1, details=details, published_at=NOW)
+        assert await Publisher(engine, KEYS, 10).publish(published)
         (page,) = await received(Listener(engine, KEYS, from_start=True))
-        known = {name: value for name, value in told.items() if value is not None}
+        known = {name: value for name, value in published.items() if value is not None}
         times = dict.fromkeys(("fetched_at", "published_at"), "2026-02-03T00:00:00+00:00")
         assert page.row == known | times | {"details": {"a": None, "b": [times["fetched_at"], "\ufffd"]}}
 
@@ -75,9 +75,9 @@ def test_the_size_of_a_published_page_is_limited() -> None:
     whole = row(
         1, etag="e" * 10_000, redirects=["r" * 8_000] * 20, details={"\u00fc": "\u00fc" * 4_000}, title="t"
     )
-    told = encoded(whole)
-    assert len(told) <= MOST_BYTES
-    assert {name for name in whole if whole[name] is not None} - json.loads(told).keys() == {
+    published = encoded(whole)
+    assert len(published) <= MOST_BYTES
+    assert {name for name in whole if whole[name] is not None} - json.loads(published).keys() == {
         "redirects",
         "details",
     }

@@ -29,7 +29,7 @@ def losing(redis_url: str, runner: asyncio.Runner) -> Iterator[LosingLeases]:
     runner.run(engine.close())
 
 
-async def lease_in_vain(frontier: Frontier, engine: Losing, urls: int) -> None:
+async def lease_with_lost_reply(frontier: Frontier, engine: Losing, urls: int) -> None:
     """Lease every ready host, but lose the reply."""
     engine.every = 1
     with pytest.raises(EngineUnavailable):
@@ -42,7 +42,7 @@ async def test_a_repeated_lease_call_returns_leases_of_lost_replies(
 ) -> None:
     one, other = Frontier(losing, Keys("crawl", 4), "w1"), frontier_of(worker="w2")
     await one.add([page(f"{host}/{n}") for host in HOSTS for n in range(3)])
-    await lease_in_vain(one, losing, 2)
+    await lease_with_lost_reply(one, losing, 2)
     assert await other.lease(100, 2) == []
     leases = await one.lease(1, 1)
     assert sorted(lease.host for lease in leases) == HOSTS
@@ -60,7 +60,7 @@ async def test_a_repeated_lease_call_returns_leases_of_lost_replies(
 async def test_reaped_leases_are_not_returned_again(losing: LosingLeases) -> None:
     one = Frontier(losing, Keys("crawl", 4), "w1")
     await one.add([page(f"{host}/1") for host in HOSTS])
-    await lease_in_vain(one, losing, 1)
+    await lease_with_lost_reply(one, losing, 1)
     await one.reap(everything=True)
     assert await one.regain() == []
 

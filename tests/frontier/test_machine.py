@@ -10,13 +10,13 @@ from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
 from tests.frontier.draws import crawls, hosts, pauses, some
 from tests.frontier.machine import CRAWLS, milliseconds
-from tests.frontier.machine_workers import Working
+from tests.frontier.machine_workers import WorkerMachine
 from tests.model import Entry, Limits
 from webcrawl.frontier import Candidate, HostLimits
 from webcrawl.frontier.tails import Plan
 
 
-class FrontierMachine(Working):
+class FrontierMachine(WorkerMachine):
     """Adds the operations of operators, and the tails of long queues."""
 
     def __init__(self, *options: Any) -> None:
@@ -41,7 +41,7 @@ class FrontierMachine(Working):
             self.run(tails.carry_out(plan))
 
     @rule(crawl=crawls, shard=st.integers(0, 1))
-    def look_after_tails(self, crawl: str, shard: int) -> None:
+    def plan_tails(self, crawl: str, shard: int) -> None:
         self.plans += [(crawl, plan) for plan in self.run(self.tails[crawl].plan([shard])) if plan]
 
     @rule(data=st.data())
@@ -103,7 +103,7 @@ class FrontierMachine(Working):
         assert new == self.models[crawl].schedule(host, Entry(f"/{number}", 3), milliseconds(seconds))
 
     @rule(crawl=crawls)
-    def is_it_finished(self, crawl: str) -> None:
+    def check_finished(self, crawl: str) -> None:
         counts = self.models[crawl].counts()
         still_open = counts["queued"] - counts["parked"] + counts["leased"] + counts["later"]
         assert self.run(self.frontier(crawl).finished()) == (still_open == 0)

@@ -118,8 +118,8 @@ async def test_only_hosts_with_tails_wait_while_the_store_is_unavailable(
         (tmp_path / "away").rename(store)
         assert await consumer.end() == "finished"
     assert consumer.fetched == Counter(links.keys())
-    told = [one.message for one in caplog.records if one.name == "webcrawl.frontier.tails"]
-    assert len(told) == 2, told
+    messages = [one.message for one in caplog.records if one.name == "webcrawl.frontier.tails"]
+    assert len(messages) == 2, messages
     assert Contents.read(valkey, frontier.keys, store).queues == {}
 
 

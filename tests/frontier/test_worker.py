@@ -29,7 +29,7 @@ Frontiers = Callable[..., Frontier]
 @contextmanager
 def commands(valkey: Redis) -> Iterator[list[str]]:
     """Collects the commands that clients and scripts send to the server, in order."""
-    told: list[str] = []
+    received: list[str] = []
     listening = threading.Event()
 
     def listen() -> None:
@@ -38,12 +38,12 @@ def commands(valkey: Redis) -> Iterator[list[str]]:
             for command in monitor.listen():
                 if command["command"] == "ECHO end":
                     return
-                told.append(command["command"])
+                received.append(command["command"])
 
     thread = threading.Thread(target=listen, daemon=True)
     thread.start()
     assert listening.wait(10)
-    yield told
+    yield received
     valkey.echo("end")
     thread.join(10)
 
@@ -62,10 +62,10 @@ async def test_each_page_of_a_web_is_fetched_once(frontier: Frontier) -> None:
 async def test_links_are_added_before_their_page_is_settled(frontier_of: Frontiers, valkey: Redis) -> None:
     chain = [f"http://h{n}.test/" for n in range(40)]
     links = {url: chain[n + 1 : n + 2] for n, url in enumerate(chain)}
-    with commands(valkey) as told:
+    with commands(valkey) as received:
         await Consumer(frontier_of(shards=1), lambda url: page_with(links[url.url])).run(chain[0])
     steps = []
-    for line in told:
+    for line in received:
         words = line.split()
         if words[0].upper() == "SADD" and ":seen:" in words[1]:
             steps.append(f"seen {words[2]}")

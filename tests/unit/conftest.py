@@ -1,4 +1,4 @@
-"""Metadata databases: SQLite files and databases of a real PostgreSQL server."""
+"""Fixtures of metadata databases: SQLite files and databases on a real PostgreSQL server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which server the settings name, after the rules of scrapy-redis, and where long queues are continued."""
+"""Settings: the engine's address by the rules of scrapy-redis, the spill location, and validation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from webcrawl.errors import ConfigurationError
 
 
 def place(client: redis.Redis) -> list[str]:
-    """Where a client looks for its server."""
+    """The socket path, host, port and database of a client."""
     defaults = {"path": "", "host": "localhost", "port": 6379, "db": 0}
     known = client.connection_pool.connection_kwargs
     return [str(known.get(part) or default) for part, default in defaults.items()]
@@ -48,33 +48,33 @@ def place(client: redis.Redis) -> list[str]:
         ({"REDIS_URL": "redis://engine/5", "REDIS_HOST": "other"}, "redis://engine/5"),
     ],
 )
-def test_whatever_names_a_server_is_used(settings: dict[str, Any], url: str) -> None:
+def test_engine_url_follows_from_the_redis_settings(settings: dict[str, Any], url: str) -> None:
     config = EngineConfig.from_settings(Settings(settings))
     assert config.url == url
-    # the client that a RedisSpider makes of the same settings asks the same server
+    # a RedisSpider with the same settings connects to the same server
     assert place(get_redis_from_settings(Settings(settings))) == place(redis.Redis.from_url(url))
 
 
 @pytest.mark.parametrize(
     "settings", [{}, {"REDIS_PARAMS": {"password": "secret", "socket_timeout": 9, "ssl": False}}]
 )
-def test_nothing_that_names_a_server_means_the_embedded_one(settings: dict[str, Any]) -> None:
+def test_embedded_server_is_used_without_an_address(settings: dict[str, Any]) -> None:
     assert EngineConfig.from_settings(Settings(settings)).url is None
 
 
-def test_the_other_arguments_are_kept() -> None:
+def test_other_redis_params_are_kept() -> None:
     parameters = {"host": "engine", "password": "secret", "socket_timeout": 9}
     config = EngineConfig.from_settings(Settings({"REDIS_PARAMS": parameters}))
     assert config.parameters == {"password": "secret", "socket_timeout": 9}
 
 
 @pytest.mark.parametrize("name", ["REDIS_PORT", "REDIS_DB"])
-def test_a_port_or_database_that_is_no_number_is_named(name: str) -> None:
+def test_invalid_port_or_database_names_the_setting(name: str) -> None:
     with pytest.raises(ConfigurationError, match=name):
         EngineConfig.from_settings(Settings({name: "many"}))
 
 
-def place_of_tails(settings: dict[str, Any]) -> str | None:
+def spill_uri_of(settings: dict[str, Any]) -> str | None:
     given = Settings({"STORE_URI": "file:///pages", "DATA_DIR": "/data", **settings})
     return spill_uri(given, EngineConfig.from_settings(given), StoreConfig.from_settings(given))
 
@@ -90,24 +90,22 @@ def place_of_tails(settings: dict[str, Any]) -> str | None:
         ({"FRONTIER_SPILL_URI": "s3://queues"}, "s3://queues"),
     ],
 )
-def test_long_queues_are_continued_where_all_workers_find_them(
-    settings: dict[str, Any], uri: str | None
-) -> None:
-    assert place_of_tails(settings) == uri
+def test_default_spill_uri_is_reachable_by_all_workers(settings: dict[str, Any], uri: str | None) -> None:
+    assert spill_uri_of(settings) == uri
 
 
 @pytest.mark.parametrize(
     "uri", ["/folder", "file://folder", "file://host/folder", "s3:///prefix", "ftp://host/x"]
 )
-def test_a_place_for_long_queues_that_is_none_is_named(uri: str) -> None:
+def test_invalid_spill_uri_names_the_setting(uri: str) -> None:
     with pytest.raises(ConfigurationError, match="FRONTIER_SPILL_URI"):
-        place_of_tails({"FRONTIER_SPILL_URI": uri})
+        spill_uri_of({"FRONTIER_SPILL_URI": uri})
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [("FRONTIER_HOT_URLS", 7), ("FRONTIER_HOT_URLS", -1), ("FRONTIER_ORDER", "sideways")]
 )
-def test_a_length_or_order_of_queues_that_is_none_is_named(name: str, value: object) -> None:
+def test_invalid_queue_length_or_order_names_the_setting(name: str, value: object) -> None:
     with pytest.raises(ConfigurationError, match=name):
         FrontierConfig.from_settings(Settings({name: value}), "broad")
 
@@ -116,19 +114,19 @@ def test_a_length_or_order_of_queues_that_is_none_is_named(name: str, value: obj
     ("name", "meant"),
     [("POLITENESS_BACKOF", "POLITENESS_BACKOFF"), ("FRONTIER_MAX_ATEMPTS", "FRONTIER_MAX_ATTEMPTS")],
 )
-def test_a_misspelt_name_is_an_error_with_the_name_that_is_meant(name: str, meant: str) -> None:
+def test_misspelt_setting_raises_with_a_suggestion(name: str, meant: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"^{name} .* {meant}\?$"):
         check(Settings({name: 1}))
 
 
-def test_names_of_others_are_no_misspellings() -> None:
+def test_settings_of_other_packages_are_not_misspellings() -> None:
     others = [name for name in (*vars(default_settings), *vars(scrapy_redis.defaults)) if name.isupper()]
     assert not [name for name in others if name.startswith(FAMILIES)]
     check(Settings({"URL_LAST_YEAR": 2020, "CRAWL_NOTES": "ours", "REDIS_URLS": []}))
 
 
 @pytest.mark.parametrize("name", REMOVED)
-def test_a_removed_setting_is_a_warning_that_says_what_replaces_it(
+def test_removed_setting_logs_a_warning_with_its_replacement(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert name not in DECLARED
@@ -140,7 +138,7 @@ def test_a_removed_setting_is_a_warning_that_says_what_replaces_it(
     ("concurrency", "delay", "hosts", "urls"),
     [(64, 1, 256, 20), (16, 0, 256, 20), (200, 0.5, 800, 20), (64, 5, 1280, 4), (64, 3600, 2560, 2)],
 )
-def test_leases_follow_from_concurrency_and_delay(
+def test_lease_defaults_follow_from_concurrency_and_delay(
     concurrency: int, delay: float, hosts: int, urls: int
 ) -> None:
     given = Settings({"CONCURRENT_REQUESTS": concurrency, "DOWNLOAD_DELAY": delay})
@@ -148,11 +146,11 @@ def test_leases_follow_from_concurrency_and_delay(
     assert (config.lease_hosts, config.lease_urls) == (hosts, urls)
 
 
-def test_the_connect_back_off_follows_from_the_back_off() -> None:
+def test_connect_backoff_follows_from_the_backoff() -> None:
     assert politeness(Settings({"POLITENESS_BACKOFF": 60})).connect_backoff == 10
     assert PolitenessConfig().connect_backoff == 10
 
 
-def test_a_project_without_our_settings_gives_up_its_crawl_as_with_scrapy_redis() -> None:
+def test_frontier_does_not_persist_without_our_default_settings() -> None:
     assert not FrontierConfig.from_settings(Settings(), "broad").persist
     assert FrontierConfig.from_settings(Settings(DEFAULTS), "broad").persist

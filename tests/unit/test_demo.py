@@ -1,4 +1,4 @@
-"""The demo web has to be what `make crawl` promises: complete, always the same, with the usual troubles."""
+"""The demo web: fully linked, reproducible, and with the usual problems of real sites."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from urllib.parse import urljoin, urlsplit
 from webcrawl.demo import SLOW_SECONDS, Answer, demo_pages, demo_web
 from webcrawl.documents.simhash import distance, simhash64
 
-# not the ports of the command: somebody may be looking at the demo while the tests run
+# unlike the ports of the command, which may be running
 FIRST_PORT = 18771
 ORIGINS = ["http://one.example", "http://two.example", "http://three.example"]
 
 
 def fetch(url: str) -> tuple[int, bytes, str]:
-    """Status, body and Location, redirects not followed."""
+    """Returns status, body and Location, without following redirects."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.netloc, timeout=10)
     connection.request("GET", parts.path)
@@ -26,12 +26,12 @@ def fetch(url: str) -> tuple[int, bytes, str]:
 
 
 def prose(answer: Answer) -> str:
-    """What of a page stands outside its tags."""
+    """The text of a page without its tags."""
     return re.sub("<[^>]*>", " ", answer.body.decode())
 
 
 def follow_links(start: str) -> dict[str, int]:
-    """Every URL that links lead to from `start`, with its status; slow pages and private ones are left alone."""
+    """The status of every URL reachable from `start`, except slow and private pages."""
     found: dict[str, int] = {}
     waiting = [start]
     while waiting:
@@ -45,7 +45,7 @@ def follow_links(start: str) -> dict[str, int]:
     return found
 
 
-def test_every_page_of_the_three_sites_is_reached_by_links() -> None:
+def test_every_page_of_the_three_sites_is_linked() -> None:
     with demo_web(FIRST_PORT) as homes:
         assert len(homes) == 3
         found = follow_links(homes[0])
@@ -58,7 +58,7 @@ def test_every_page_of_the_three_sites_is_reached_by_links() -> None:
     assert sum(url.endswith((".html", "/")) for url in found) >= 55
 
 
-def test_pages_are_always_the_same_and_told_apart() -> None:
+def test_pages_are_reproducible_and_articles_are_distinct() -> None:
     pages = demo_pages(1, ORIGINS)
     assert pages == demo_pages(1, ORIGINS)
     bodies = [answer.body for path, answer in pages.items() if path.startswith("/article/")]
@@ -67,7 +67,7 @@ def test_pages_are_always_the_same_and_told_apart() -> None:
     assert pages["/slow.html"].delay == SLOW_SECONDS
 
 
-def test_the_print_version_is_a_near_duplicate_and_no_other_page_is() -> None:
+def test_print_version_is_the_only_near_duplicate() -> None:
     for site in range(len(ORIGINS)):
         pages = demo_pages(site, ORIGINS)
         hashes = {path: simhash64(prose(pages[path])) for path in pages if "/article/" in path}
@@ -78,7 +78,7 @@ def test_the_print_version_is_a_near_duplicate_and_no_other_page_is() -> None:
         assert near == ["/article/1.html"]
 
 
-def test_taken_ports_are_passed_over() -> None:
+def test_occupied_ports_are_skipped() -> None:
     with demo_web(FIRST_PORT + 100) as first, demo_web(FIRST_PORT + 100) as second:
         assert [urlsplit(url).port for url in first] == [18871, 18872, 18873]
         assert [urlsplit(url).port for url in second] == [18874, 18875, 18876]

@@ -1,4 +1,4 @@
-"""Every exception class of the project is in one tree, and in the drawing of that tree."""
+"""Every exception class belongs to one tree, which the docstring of `webcrawl.errors` draws."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ENTRY = re.compile(r"^((?:│   |    )*)[├└]── (\w+)(?: +\((\w+)\)| [^\
 
 
 def drawing() -> dict[str, tuple[str, ...]]:
-    """Exception -> the names of its bases, as the drawing has them."""
+    """Maps each drawn exception to the names of its bases."""
     bases: dict[str, tuple[str, ...]] = {}
     path = ["CrawlError"]
     for bars, name, *others in _ENTRY.findall(webcrawl.errors.__doc__ or ""):

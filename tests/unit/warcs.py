@@ -1,4 +1,4 @@
-"""What the tests of WARC files write, and how they look at it: with warcio."""
+"""Exchanges for WARC tests, and functions that read WARC files with warcio."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def warcs(folder: Path) -> list[Path]:
 
 
 def check(path: Path) -> None:
-    """`warcio check`: every digest holds, nothing is left over."""
+    """Runs `warcio check`: every digest is right, and no bytes remain."""
     run = subprocess.run(
         [sys.executable, "-m", "warcio.cli", "check", str(path)], capture_output=True, text=True, timeout=60
     )
@@ -47,7 +47,7 @@ def check(path: Path) -> None:
 
 
 def replay(path: Path) -> list[tuple[str, str | None, bytes]]:
-    """(type, URL, decoded body) of each record, by warcio; digests checked."""
+    """(type, URL, decoded body) of each record as read by warcio, with digests checked."""
     with path.open("rb") as file:
         return [
             (

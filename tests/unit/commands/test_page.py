@@ -1,4 +1,4 @@
-"""`scrapy page`: archived bodies in bounded memory, however large they are or unfold to."""
+"""`scrapy page` prints archived bodies in bounded memory, whatever their decoded size."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ LIMIT = 10_000_000
 BOMB = gzip.compress(bytes(100_000_000), 6)
 LARGE = os.urandom(1 << 20) * 100
 MOST_KB = 120_000
-"""What Scrapy, SQLAlchemy and the rest take, with some room; far less than the bodies."""
+"""Memory of Scrapy, SQLAlchemy and the rest with a margin; far less than the bodies."""
 
 
 def put(
     folder: Path, path: str, payload: bytes, coding: str = "", at: datetime = NOW, **more: object
 ) -> WarcPlace:
-    """Store a page as a crawl does."""
+    """Stores a page as a crawl does."""
     headers = f"Content-Encoding: {coding}\r\n" if coding else ""
     answer = exchange(path, payload, f"Content-Type: text/html\r\nX-Path: {path}\r\n{headers}".encode())
     answer = replace(answer, fetched_at=at)
@@ -57,7 +57,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     put(folder, "cut", b"<p>half", truncated="disconnect")
     small = exchange("small", gzip.compress(b"<p>small")).payload.digest
     with Metadata(f"sqlite:///{folder}/metadata.db") as metadata:
-        # as of an archive in which the first page's records are, and the copy's without a payload
+        # the duplicate points to the record of the first page; `lost` has no record
         bare = metadata.get(HOME + "small")
         assert bare is not None
         copy = {"url": HOME + "copy", "duplicate_of": HOME + "small", "duplicate_kind": "exact"}
@@ -68,70 +68,72 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def page(stored: Path, path: str, *options: str, code: int = 0) -> tuple[bytes, str, int]:
-    """What `scrapy page` prints, what it says on standard error, and the most memory that it took, in KiB."""
+    """Runs `scrapy page`; returns stdout, stderr and the peak memory in KiB."""
     limit = f'DOCUMENT_MAXSIZE={{"text/html": {LIMIT}}}'
-    ended, out, said, peak = scrapy_peak(
+    ended, out, errors, peak = scrapy_peak(
         "page", HOME + path, "-s", f"DATA_DIR={stored}", "-s", limit, *options
     )
-    assert ended == code, said
-    return out, said, peak
+    assert ended == code, errors
+    return out, errors, peak
 
 
-def test_a_body_is_printed_piece_by_piece(stored: Path) -> None:
-    out, said, peak = page(stored, "large", "--body")
-    assert out == LARGE and said == ""
+def test_body_is_printed_in_chunks(stored: Path) -> None:
+    out, errors, peak = page(stored, "large", "--body")
+    assert out == LARGE and errors == ""
     assert peak < MOST_KB
-    out, said, peak = page(stored, "large", "--headers")
+    out, errors, peak = page(stored, "large", "--headers")
     assert b"X-Path: large" in out and len(out) < 10_000
     assert peak < MOST_KB
 
 
-def test_what_unfolds_ends_at_the_limit_of_its_type_and_that_is_told(stored: Path) -> None:
-    out, said, peak = page(stored, "bomb", "--body")
+def test_decoded_body_is_truncated_at_the_limit_with_a_warning(stored: Path) -> None:
+    out, errors, peak = page(stored, "bomb", "--body")
     assert out == bytes(LIMIT)
-    assert said.startswith("The decoded body is truncated at 10,000,000 bytes: the limit of DOCUMENT_MAXSIZE")
+    assert errors.startswith(
+        "The decoded body is truncated at 10,000,000 bytes: the limit of DOCUMENT_MAXSIZE"
+    )
     assert peak < MOST_KB
-    out, said, peak = page(stored, "bomb", "--body", "-s", 'DOCUMENT_MAXSIZE={"*/*": 0}')
-    assert out == bytes(100_000_000) and said == ""
+    out, errors, peak = page(stored, "bomb", "--body", "-s", 'DOCUMENT_MAXSIZE={"*/*": 0}')
+    assert out == bytes(100_000_000) and errors == ""
     assert peak < MOST_KB
 
 
-def test_bodies_of_all_kinds(stored: Path) -> None:
+def test_encoded_duplicate_truncated_and_missing_bodies(stored: Path) -> None:
     assert page(stored, "small", "--body")[:2] == (b"<p>small", "")
     assert page(stored, "copy", "--body")[:2] == (b"<p>small", "")
     assert page(stored, "wrong", "--body")[:2] == (b"<p>not packed", "")
-    half, said, _ = page(stored, "cut", "--body")
-    assert (half, said) == (b"<p>half", "The body was truncated when it was fetched: disconnect.\n")
+    half, errors, _ = page(stored, "cut", "--body")
+    assert (half, errors) == (b"<p>half", "The body was truncated when it was fetched: disconnect.\n")
     for option in ("--body", "--headers"):
         assert "lost is not in the archive" in page(stored, "lost", option, code=1)[1]
 
 
-def test_the_body_of_a_copy_is_that_of_the_first_page_as_it_was(tmp_path: Path) -> None:
+def test_duplicate_has_the_body_of_its_original_fetch(tmp_path: Path) -> None:
     first = HOME + "first"
     put(tmp_path, "first", b"<p>the same")
     copy = {"duplicate_of": first, "duplicate_kind": "exact", "duplicate_fetched_at": NOW}
     put(tmp_path, "copy", b"<p>the same", at=NOW + timedelta(seconds=1), **copy)
     for days in (1, 2):
         put(tmp_path, "first", b"<p>new %d" % days, at=NOW + timedelta(days=days))
-    out, said, _ = page(tmp_path, "copy", "--body")
-    assert (out, said) == (b"<p>the same", "")
+    out, errors, _ = page(tmp_path, "copy", "--body")
+    assert (out, errors) == (b"<p>the same", "")
     assert b"X-Path: copy" in page(tmp_path, "copy", "--headers")[0]
-    # the archive has no body that nobody can find
+    # the history no longer holds the fetch with this body
     with Metadata(f"sqlite:///{tmp_path}/metadata.db", history=1) as metadata:
         row = metadata.get(first)
         assert row is not None
         metadata.upsert([{name: row[name] for name in ROW_FIELDS} | {"fetched_at": NOW + timedelta(days=3)}])
-    _, said, _ = page(tmp_path, "copy", "--body", code=1)
-    assert f"the body of {HOME}copy is not in the archive: the page is a duplicate of {first}" in said
+    _, errors, _ = page(tmp_path, "copy", "--body", code=1)
+    assert f"the body of {HOME}copy is not in the archive: the page is a duplicate of {first}" in errors
 
 
-def test_a_url_is_found_as_the_crawl_knows_it(stored: Path) -> None:
+def test_url_is_canonicalized_before_the_lookup(stored: Path) -> None:
     for path in ("small?", "small?utm_source=x", "./small#top"):
         assert page(stored, path, "--body")[0] == b"<p>small"
     assert "nothing is stored of" in page(stored, "small?a=1", code=1)[1]
 
 
-def test_who_has_read_enough_may_go(stored: Path) -> None:
+def test_closed_pipe_ends_the_command_quietly(stored: Path) -> None:
     command = f"scrapy page {HOME}large --body -s DATA_DIR={stored} | head -c 10"
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     run = subprocess.run(
@@ -145,7 +147,7 @@ def test_who_has_read_enough_may_go(stored: Path) -> None:
     assert (run.stdout, run.stderr) == (LARGE[:10], b"")
 
 
-def test_nothing_is_made_where_nothing_was_stored(tmp_path: Path) -> None:
-    ended, _, said, _ = scrapy_peak("page", HOME, "-s", f"DATA_DIR={tmp_path}/nothing")
-    assert ended == 1 and "nothing was stored yet" in said
+def test_missing_data_folder_is_an_error_and_not_created(tmp_path: Path) -> None:
+    ended, _, errors, _ = scrapy_peak("page", HOME, "-s", f"DATA_DIR={tmp_path}/nothing")
+    assert ended == 1 and "nothing was stored yet" in errors
     assert not (tmp_path / "nothing").exists()

@@ -1,4 +1,4 @@
-"""Backoff: pauses that grow, and an end that comes soon once it is wished for."""
+"""Backoff: growing pauses, and a limited time once the event is set."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from webcrawl.engine.backoff import Backoff
 
 
 async def attempts(backoff: Backoff) -> int:
-    """How often something is tried in vain."""
+    """Counts the attempts until the backoff is over."""
     tried = 1
     while not backoff.is_over:
         await backoff.pause()
@@ -17,7 +17,7 @@ async def attempts(backoff: Backoff) -> int:
     return tried
 
 
-def test_without_an_event_it_is_over_when_its_seconds_are() -> None:
+def test_backoff_without_event_ends_after_its_seconds() -> None:
     async def main() -> None:
         # 0.05 + 0.1 + 0.2 + 0.2 ...
         tried = await asyncio.wait_for(attempts(Backoff(0.6, first=0.05, longest=0.2)), 20)
@@ -28,7 +28,7 @@ def test_without_an_event_it_is_over_when_its_seconds_are() -> None:
     assert time.monotonic() - began >= 0.6
 
 
-def test_a_long_pause_ends_with_the_event_and_then_it_is_tried_often_for_a_while() -> None:
+def test_event_ends_a_long_pause_and_frequent_attempts_follow() -> None:
     async def main() -> None:
         ending = asyncio.Event()
         backoff = Backoff(1.2, ending, first=1000.0, longest=1000.0)
@@ -44,7 +44,7 @@ def test_a_long_pause_ends_with_the_event_and_then_it_is_tried_often_for_a_while
     asyncio.run(main())
 
 
-def test_until_the_event_is_set_it_has_no_end() -> None:
+def test_backoff_is_unlimited_until_the_event_is_set() -> None:
     async def main() -> None:
         backoff = Backoff(0.0, asyncio.Event(), first=0.001, longest=0.001)
         for _ in range(20):

@@ -1,4 +1,4 @@
-"""The resolver against a real name server: lifetimes, failures, one question for many askers."""
+"""The resolver against a real name server: lifetimes, failures, and shared queries."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def nameserver() -> Iterator[Nameserver]:
 
 
 class Clock:
-    """The time, and then some: c-ares goes by the real one."""
+    """The real time plus `ahead`, because c-ares uses the real clock."""
 
     ahead = 0.0
 
@@ -44,13 +44,13 @@ class Clock:
 
 
 def run(resolver: Resolver, scenario: Callable[[], Awaitable[None]]) -> None:
-    async def all_of_it() -> None:
+    async def bounded() -> None:
         try:
             await scenario()
         finally:
             await resolver.close()
 
-    asyncio.run(all_of_it())
+    asyncio.run(bounded())
 
 
 async def refusal(resolver: Resolver, name: str) -> NameNotResolved:
@@ -69,7 +69,7 @@ def lifetime(answer: Answer) -> float:
     return answer.expires - time.monotonic()
 
 
-def test_addresses_come_ipv4_first_with_the_smallest_ttl_of_the_chain(nameserver: Nameserver) -> None:
+def test_ipv4_comes_first_with_the_smallest_ttl_of_the_cname_chain(nameserver: Nameserver) -> None:
     resolver = Resolver([nameserver.address])
 
     async def scenario() -> None:
@@ -85,7 +85,7 @@ def test_addresses_come_ipv4_first_with_the_smallest_ttl_of_the_chain(nameserver
     run(resolver, scenario)
 
 
-def test_a_name_is_asked_for_once_in_its_lifetime_whatever_its_spelling(nameserver: Nameserver) -> None:
+def test_answer_is_cached_for_its_ttl_in_any_spelling(nameserver: Nameserver) -> None:
     clock = Clock()
     resolver = Resolver([nameserver.address], clock=clock)
 
@@ -99,7 +99,7 @@ def test_a_name_is_asked_for_once_in_its_lifetime_whatever_its_spelling(nameserv
     run(resolver, scenario)
 
 
-def test_the_server_is_asked_again_after_the_ttl_and_not_before(nameserver: Nameserver) -> None:
+def test_server_is_queried_again_only_after_the_ttl(nameserver: Nameserver) -> None:
     resolver = Resolver([nameserver.address])
 
     async def scenario() -> None:
@@ -114,7 +114,7 @@ def test_the_server_is_asked_again_after_the_ttl_and_not_before(nameserver: Name
     run(resolver, scenario)
 
 
-def test_limits_of_lifetimes(nameserver: Nameserver) -> None:
+def test_ttl_is_clamped_to_its_limits(nameserver: Nameserver) -> None:
     resolver = Resolver([nameserver.address], min_ttl=30, max_ttl=100)
 
     async def scenario() -> None:
@@ -124,7 +124,7 @@ def test_limits_of_lifetimes(nameserver: Nameserver) -> None:
     run(resolver, scenario)
 
 
-def test_ttl_0_serves_those_who_wait_and_nobody_after(nameserver: Nameserver) -> None:
+def test_answer_with_ttl_0_is_shared_by_waiters_but_not_cached(nameserver: Nameserver) -> None:
     resolver = Resolver([nameserver.address], min_ttl=30)
 
     async def scenario() -> None:
@@ -140,7 +140,7 @@ def test_ttl_0_serves_those_who_wait_and_nobody_after(nameserver: Nameserver) ->
     run(resolver, scenario)
 
 
-def test_who_stops_waiting_does_not_take_the_answer_from_the_others(nameserver: Nameserver) -> None:
+def test_cancelled_waiter_does_not_cancel_the_query_of_others(nameserver: Nameserver) -> None:
     resolver = Resolver([nameserver.address])
 
     async def scenario() -> None:
@@ -158,7 +158,9 @@ def test_who_stops_waiting_does_not_take_the_answer_from_the_others(nameserver: 
 
 
 @pytest.mark.parametrize("name", ["nowhere.test", "empty.test"])
-def test_no_such_name_is_permanent_and_remembered_for_a_while(nameserver: Nameserver, name: str) -> None:
+def test_missing_name_is_a_permanent_failure_cached_for_negative_ttl(
+    nameserver: Nameserver, name: str
+) -> None:
     clock = Clock()
     resolver = Resolver([nameserver.address], negative_ttl=60, clock=clock)
 
@@ -170,7 +172,7 @@ def test_no_such_name_is_permanent_and_remembered_for_a_while(nameserver: Namese
         nameserver.zone = {name: [Record("A", "192.0.2.9")]}
         async with asyncio.timeout(5):
             while True:
-                # c-ares empties its cache beside the question that makes it do so: that one may still get old news
+                # c-ares clears its cache in the background: the first query may still get the old answer
                 clock.ahead += 61
                 with suppress(NameNotResolved):
                     assert (await resolver.resolve(name)).addresses == ("192.0.2.9",)
@@ -180,7 +182,7 @@ def test_no_such_name_is_permanent_and_remembered_for_a_while(nameserver: Namese
 
 
 @pytest.mark.parametrize("name", ["broken.test", "silent.test"])
-def test_a_server_in_trouble_is_not_permanent_and_soon_asked_again(nameserver: Nameserver, name: str) -> None:
+def test_server_failure_is_temporary_and_retried_soon(nameserver: Nameserver, name: str) -> None:
     clock = Clock()
     resolver = Resolver([nameserver.address], timeout=0.4, clock=clock)
 
@@ -190,7 +192,7 @@ def test_a_server_in_trouble_is_not_permanent_and_soon_asked_again(nameserver: N
         assert time.monotonic() - started < 2
         asked = nameserver.count(name)
         assert not (await refusal(resolver, name)).permanent
-        assert nameserver.count(name) == asked, "the failure is remembered for a moment"
+        assert nameserver.count(name) == asked, "the failure is cached briefly"
         clock.ahead = FAILURE_TTL + 1
         nameserver.zone = {name: [Record("A", "192.0.2.9")]}
         assert (await resolver.resolve(name)).addresses == ("192.0.2.9",)
@@ -198,7 +200,7 @@ def test_a_server_in_trouble_is_not_permanent_and_soon_asked_again(nameserver: N
     run(resolver, scenario)
 
 
-def test_the_second_server_answers_when_the_first_does_not(nameserver: Nameserver) -> None:
+def test_second_server_is_queried_when_the_first_is_silent(nameserver: Nameserver) -> None:
     with Nameserver({"*.test": Trouble.SILENCE}) as silent:
         resolver = Resolver([silent.address, nameserver.address], timeout=2)
 
@@ -209,7 +211,7 @@ def test_the_second_server_answers_when_the_first_does_not(nameserver: Nameserve
         run(resolver, scenario)
 
 
-def test_a_server_that_ignores_questions_for_ipv6_does_not_hide_ipv4() -> None:
+def test_ipv4_is_resolved_when_the_server_ignores_aaaa_queries() -> None:
     with Nameserver({"old.test": [Record("A", "192.0.2.1")]}, silent_about={"AAAA"}) as old:
         resolver = Resolver([old.address], timeout=2)
 
@@ -219,7 +221,7 @@ def test_a_server_that_ignores_questions_for_ipv6_does_not_hide_ipv4() -> None:
         run(resolver, scenario)
 
 
-def test_a_slow_answer_is_waited_for_though_the_server_is_usually_quick(nameserver: Nameserver) -> None:
+def test_slow_answer_of_a_fast_server_is_awaited(nameserver: Nameserver) -> None:
     resolver = Resolver([nameserver.address], timeout=5)
 
     async def scenario() -> None:
@@ -234,7 +236,7 @@ def test_a_slow_answer_is_waited_for_though_the_server_is_usually_quick(nameserv
     run(resolver, scenario)
 
 
-def test_the_least_used_name_is_forgotten(nameserver: Nameserver) -> None:
+def test_least_recently_used_name_is_evicted(nameserver: Nameserver) -> None:
     resolver = Resolver([nameserver.address], max_names=2)
 
     async def scenario() -> None:
@@ -248,7 +250,7 @@ def test_the_least_used_name_is_forgotten(nameserver: Nameserver) -> None:
     run(resolver, scenario)
 
 
-def test_a_crowd_of_names_is_asked_for_a_few_at_a_time(nameserver: Nameserver) -> None:
+def test_concurrent_queries_are_limited(nameserver: Nameserver) -> None:
     resolver = Resolver([nameserver.address], max_questions=3)
 
     async def scenario() -> None:
@@ -261,7 +263,7 @@ def test_a_crowd_of_names_is_asked_for_a_few_at_a_time(nameserver: Nameserver) -
     run(resolver, scenario)
 
 
-def test_without_servers_the_configuration_of_the_machine_holds() -> None:
+def test_system_configuration_applies_without_servers() -> None:
     resolver = Resolver()
 
     async def scenario() -> None:
@@ -275,7 +277,7 @@ def test_without_servers_the_configuration_of_the_machine_holds() -> None:
     ("hostname", "address"),
     [("192.0.2.1", "192.0.2.1"), ("[2001:DB8::1]", "2001:db8::1"), ("::1", "::1")],
 )
-def test_an_address_is_its_own_answer(nameserver: Nameserver, hostname: str, address: str) -> None:
+def test_ip_address_is_returned_without_a_query(nameserver: Nameserver, hostname: str, address: str) -> None:
     resolver = Resolver([nameserver.address])
 
     async def scenario() -> None:
@@ -286,7 +288,7 @@ def test_an_address_is_its_own_answer(nameserver: Nameserver, hostname: str, add
 
 
 @pytest.mark.parametrize("name", ["", ".", "a..test", "a b.test", "a\0.test", "é.test", "x" * 64 + ".test"])
-def test_what_cannot_be_a_name_is_never_asked_for(nameserver: Nameserver, name: str) -> None:
+def test_invalid_name_is_never_queried(nameserver: Nameserver, name: str) -> None:
     resolver = Resolver([nameserver.address])
 
     async def scenario() -> None:
@@ -296,7 +298,7 @@ def test_what_cannot_be_a_name_is_never_asked_for(nameserver: Nameserver, name: 
     run(resolver, scenario)
 
 
-def test_closing_ends_the_wait_and_refuses_more(nameserver: Nameserver) -> None:
+def test_close_fails_pending_and_further_queries(nameserver: Nameserver) -> None:
     resolver = Resolver([nameserver.address])
 
     async def scenario() -> None:
@@ -323,7 +325,7 @@ def test_closing_ends_the_wait_and_refuses_more(nameserver: Nameserver) -> None:
         "[192.0.2]:53",
     ],
 )
-def test_a_bad_server_names_the_setting(server: str) -> None:
+def test_invalid_server_names_the_setting(server: str) -> None:
     with pytest.raises(ConfigurationError, match="DNS_SERVERS"):
         Resolver(["192.0.2.1", server])
 
@@ -338,5 +340,5 @@ def test_a_bad_server_names_the_setting(server: str) -> None:
         ("[2001:db8::1]:5353", "[2001:db8::1]:5353"),
     ],
 )
-def test_every_spelling_of_a_server_is_understood(server: str, asked: str) -> None:
+def test_server_is_parsed_with_or_without_port(server: str, asked: str) -> None:
     assert Resolver([server])._servers == [asked]

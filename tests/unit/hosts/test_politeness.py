@@ -1,4 +1,4 @@
-"""When a host may be asked again: examples with exact times, and a state machine that tries to be impolite."""
+"""When the next request to a host may start: exact examples, and a state machine that tries to be impolite."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from webcrawl.hosts.politeness import Failed, HostTurn, Ok, Outcome, Throttled, 
 EXACT = PolitenessConfig(jitter=0.0)
 
 
-def asked(turn: HostTurn, at: float, outcome: Outcome, took: float = 0.0) -> float:
-    """One request from start to finish; the moment from which the next may go out."""
+def ready_after(turn: HostTurn, at: float, outcome: Outcome, took: float = 0.0) -> float:
+    """Makes one request; returns the time from which the next may start."""
     turn.start(at)
     turn.finish(at + took, outcome)
     return turn.ready_at
 
 
-def test_the_gap_counts_from_completion() -> None:
+def test_gap_counts_from_completion() -> None:
     turn = HostTurn(EXACT, None, now=100.0)
     assert turn.may_start(100.0)
     turn.start(100.0)
@@ -55,21 +55,21 @@ def test_the_gap_counts_from_completion() -> None:
         (replace(EXACT, delay=0.0), None, 9.0, 0.0),
     ],
 )
-def test_the_largest_gap_wins(
+def test_largest_gap_applies(
     config: PolitenessConfig, crawl_delay: float | None, latency: float, gap: float
 ) -> None:
     turn = HostTurn(config, crawl_delay, now=0.0)
-    assert asked(turn, 0.0, Ok(latency), took=9.0) == 9.0 + gap
+    assert ready_after(turn, 0.0, Ok(latency), took=9.0) == 9.0 + gap
 
 
-def test_a_crawl_delay_learned_late_holds_at_once() -> None:
+def test_crawl_delay_set_later_applies_at_once() -> None:
     turn = HostTurn(EXACT, None, now=0.0)
-    assert asked(turn, 0.0, Ok()) == 1.0
+    assert ready_after(turn, 0.0, Ok()) == 1.0
     turn.crawl_delay = 10.0
     assert turn.ready_at == 10.0
 
 
-def test_with_concurrency_starts_keep_their_distance_too() -> None:
+def test_concurrent_starts_keep_the_delay() -> None:
     turn = HostTurn(replace(EXACT, concurrency=2), None, now=0.0)
     turn.start(0.0)
     assert turn.ready_at == 1.0
@@ -83,43 +83,43 @@ def test_with_concurrency_starts_keep_their_distance_too() -> None:
     assert turn.ready_at == 3.7
 
 
-def test_retry_after_is_obeyed_to_the_second() -> None:
+def test_retry_after_is_honoured_exactly() -> None:
     turn = HostTurn(EXACT, None, now=0.0)
-    assert asked(turn, 0.0, Throttled(3.0)) == 3.0
-    assert asked(turn, 3.0, Throttled(0.0)) == 4.0, "the usual gap remains"
-    assert asked(turn, 4.0, Throttled(1e9)) == 4.0 + 86400.0
+    assert ready_after(turn, 0.0, Throttled(3.0)) == 3.0
+    assert ready_after(turn, 3.0, Throttled(0.0)) == 4.0, "the usual gap still applies"
+    assert ready_after(turn, 4.0, Throttled(1e9)) == 4.0 + 86400.0
 
 
 @pytest.mark.parametrize(("outcome", "first"), [(Throttled(), 60.0), (Failed(), 10.0)])
-def test_back_off_doubles_up_to_its_limit(outcome: Outcome, first: float) -> None:
+def test_backoff_doubles_up_to_its_limit(outcome: Outcome, first: float) -> None:
     turn, now, waits = HostTurn(EXACT, None, now=0.0), 0.0, []
     for _ in range(15):
-        ready = asked(turn, now, outcome)
+        ready = ready_after(turn, now, outcome)
         waits.append(ready - now)
         now = ready
     assert waits == [min(first * 2**n, 86400.0) for n in range(15)]
 
 
-def test_jitter_only_lengthens() -> None:
+def test_jitter_only_lengthens_the_backoff() -> None:
     for chance, wait in ((0.0, 60.0), (0.5, 63.0), (1.0, 66.0)):
         turn = HostTurn(PolitenessConfig(jitter=0.1), None, now=0.0, random=iter([chance]).__next__)
-        assert asked(turn, 0.0, Throttled()) == pytest.approx(wait)
+        assert ready_after(turn, 0.0, Throttled()) == pytest.approx(wait)
 
 
-def test_a_success_forgives_and_four_failures_in_a_row_give_up() -> None:
+def test_success_resets_failures_and_four_in_a_row_give_up() -> None:
     turn, now = HostTurn(EXACT, None, now=0.0), 0.0
     for outcome in (Failed(), Throttled(), Failed(), Throttled(5.0), Ok()):
         assert not turn.given_up
-        now = asked(turn, now, outcome)
+        now = ready_after(turn, now, outcome)
     assert turn.failures == 0
     for number in range(4):
         assert turn.failures == number
         assert not turn.given_up
-        now = asked(turn, now, Failed())
+        now = ready_after(turn, now, Failed())
     assert turn.given_up
 
 
-def test_a_quiet_time_forgives_but_a_back_off_is_no_quiet_time() -> None:
+def test_idle_time_resets_failures_but_backoff_is_not_idle_time() -> None:
     turn = HostTurn(EXACT, None, failures=9, wait=5000.0, now=0.0)
     turn.start(5000.0 + 1799.0)
     assert turn.failures == 9
@@ -131,7 +131,7 @@ def test_a_quiet_time_forgives_but_a_back_off_is_no_quiet_time() -> None:
     assert HostTurn(EXACT, None, failures=9, wait=-1800.0, now=0.0).failures == 0
 
 
-def test_a_burst_of_refusals_is_one_refusal() -> None:
+def test_concurrent_throttled_responses_count_once() -> None:
     config = replace(EXACT, concurrency=5, delay=0.0)
     turn = HostTurn(config, None, now=0.0)
     for _ in range(5):
@@ -145,7 +145,7 @@ def test_a_burst_of_refusals_is_one_refusal() -> None:
     assert (turn.failures, turn.ready_at) == (1, 301.3)
 
 
-def test_nobody_jumps_the_queue() -> None:
+def test_start_or_finish_out_of_turn_raises() -> None:
     turn = HostTurn(EXACT, None, wait=2.0, now=0.0)
     for moment in (0.0, 1.9):
         with pytest.raises(RuntimeError):
@@ -157,15 +157,15 @@ def test_nobody_jumps_the_queue() -> None:
         turn.start(10.0)
 
 
-def test_a_turn_is_handed_on_as_a_duration() -> None:
+def test_wait_and_failures_carry_over_to_the_next_holder() -> None:
     turn = HostTurn(EXACT, 7.0, now=1000.0)
-    asked(turn, 1000.0, Throttled(30.0))
+    ready_after(turn, 1000.0, Throttled(30.0))
     assert turn.wait(1010.0) == 20.0
-    heir = HostTurn(EXACT, 7.0, failures=turn.failures, wait=turn.wait(1010.0), now=5.0)
-    assert (heir.ready_at, heir.failures) == (25.0, 1)
+    successor = HostTurn(EXACT, 7.0, failures=turn.failures, wait=turn.wait(1010.0), now=5.0)
+    assert (successor.ready_at, successor.failures) == (25.0, 1)
     assert turn.wait(2000.0) == 0.0
     turn.start(2000.0)
-    assert turn.wait(2003.0) == 7.0, "what is on its way counts as ending now"
+    assert turn.wait(2003.0) == 7.0, "a request in flight counts as ending now"
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_a_turn_is_handed_on_as_a_duration() -> None:
     ],
 )
 @pytest.mark.parametrize("value", [-1, math.nan, math.inf, "1", None, True])
-def test_a_wrong_value_names_its_setting(field: str, setting: str, value: object) -> None:
+def test_invalid_value_names_its_setting(field: str, setting: str, value: object) -> None:
     with pytest.raises(ConfigurationError, match=rf"^{setting} must be"):
         replace(EXACT, **dict[str, Any]({field: value}))
 
@@ -194,7 +194,7 @@ def test_a_wrong_value_names_its_setting(field: str, setting: str, value: object
         ({"backoff": 100.0, "max_backoff": 99.0}, "POLITENESS_BACKOFF is larger than POLITENESS_MAX_BACKOFF"),
     ],
 )
-def test_contradictions_are_refused(changes: dict[str, Any], setting: str) -> None:
+def test_inconsistent_values_are_rejected(changes: dict[str, Any], setting: str) -> None:
     with pytest.raises(ConfigurationError, match=setting):
         replace(EXACT, **changes)
 
@@ -223,12 +223,12 @@ NOW = datetime(2025, 6, 25, 12, tzinfo=UTC)
         ("Wed, 45 Jun 2025 99:00:00 GMT", None),
     ],
 )
-def test_retry_after(value: str | bytes | None, seconds: float | None) -> None:
+def test_retry_after_is_parsed_to_seconds(value: str | bytes | None, seconds: float | None) -> None:
     assert parse_retry_after(value, NOW) == seconds
 
 
 @given(st.text(max_size=40) | st.binary(max_size=40))
-def test_no_retry_after_breaks_the_reader(value: str | bytes) -> None:
+def test_any_retry_after_is_parsed_without_error(value: str | bytes) -> None:
     seconds = parse_retry_after(value, NOW)
     assert seconds is None or 0 <= seconds < math.inf
 
@@ -242,7 +242,7 @@ outcomes = st.one_of(
 
 
 class ImpoliteCrawler(RuleBasedStateMachine):
-    """Starts whenever it may, finishes in any way; keeps its own record of what it did to the host."""
+    """Starts whenever allowed, finishes with any outcome, and keeps its own record of the required waits."""
 
     @initialize(
         delay=durations,
@@ -322,7 +322,7 @@ class ImpoliteCrawler(RuleBasedStateMachine):
             assert self.turn.in_flight == self.running
 
     def must_wait(self, seconds: float) -> None:
-        # the slack is for a hand-on, where a moment turns into a duration and back
+        # 1e-6: a hand-over converts the time to a duration and back
         self.may_not_before = max(self.may_not_before, self.now + seconds - 1e-6)
 
 

@@ -1,4 +1,4 @@
-"""robots.txt and page directives: own cases, and Google's conformance cases where the checkout has them beside it."""
+"""robots.txt and page directives: our cases, and Google's conformance cases if they are next to the checkout."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def allows(body: str | bytes, path: str, user_agent: str = US) -> bool:
         (None, "disallow-all", 300),
     ],
 )
-def test_the_status_decides_before_the_body(status: int | None, verdict: str, ttl: float) -> None:
+def test_status_takes_precedence_over_the_body(status: int | None, verdict: str, ttl: float) -> None:
     found = policy("User-agent: *\nDisallow: /private", status)
     assert (found.verdict, found.ttl) == (verdict, ttl)
     assert found.allows(f"{HOST}/private", US) is (verdict == "allow-all")
@@ -71,27 +71,27 @@ def test_product_token_of_a_user_agent(header: str, token: str) -> None:
 @pytest.mark.parametrize(
     "named", ["webcrawl", "WEBCRAWL", "webcrawl/2.0", "webcrawl some words", "webcrawl*"]
 )
-def test_a_group_names_us_in_any_spelling(named: str) -> None:
+def test_group_matches_our_token_in_any_spelling(named: str) -> None:
     assert not allows(f"User-agent: {named}\nDisallow: /", "/x")
 
 
 @pytest.mark.parametrize("named", ["web", "crawl", "webcrawler", "other", "*crawl", "", "é"])
-def test_a_group_that_names_another_is_not_for_us(named: str) -> None:
+def test_group_of_another_agent_does_not_apply(named: str) -> None:
     assert allows(f"User-agent: {named}\nDisallow: /", "/x")
 
 
-def test_our_group_replaces_the_one_for_everybody_and_groups_of_one_name_are_one() -> None:
+def test_our_groups_are_merged_and_replace_the_wildcard_group() -> None:
     text = "User-agent: *\nDisallow: /a\n\nUser-agent: webcrawl\nDisallow: /b\n\nUser-agent: Webcrawl\nDisallow: /c"
     assert [allows(text, path) for path in ("/a", "/b", "/c")] == [True, False, False]
     assert [allows(text, path, "other/1") for path in ("/a", "/b", "/c")] == [False, True, True]
 
 
-def test_records_that_nobody_knows_do_not_interfere() -> None:
+def test_unknown_records_are_ignored() -> None:
     text = "User-agent: webcrawl\nContent-Signal: search=yes\nUser-agent: other\nDisallow: /x"
     assert not allows(text, "/x")
 
 
-def test_the_longest_rule_wins_and_allow_wins_a_tie() -> None:
+def test_longest_rule_wins_and_allow_wins_a_tie() -> None:
     text = "User-agent: *\nDisallow: /a\nAllow: /a/b\nDisallow: /a/b/c\nAllow: /t\nDisallow: /t\nDisallow: /*.php$"
     verdicts = {path: allows(text, path) for path in ("/a", "/a/b", "/a/b/c", "/t", "/x.php", "/x.php?q")}
     assert verdicts == {
@@ -106,27 +106,27 @@ def test_the_longest_rule_wins_and_allow_wins_a_tie() -> None:
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf", b"\xef\xbb"])
-def test_line_ends_and_byte_order_marks(mark: bytes, end: str) -> None:
+def test_line_ends_and_byte_order_marks_are_handled(mark: bytes, end: str) -> None:
     assert not allows(mark + f"User-agent: *{end}{end}Disallow: /x # why{end}".encode(), "/x")
 
 
-def test_octets_that_are_no_utf_8_still_match_their_escapes() -> None:
+def test_non_utf_8_octets_match_their_escapes() -> None:
     body = b"User-agent: *\nDisallow: /caf\xe9\nDisallow: /th\xc3\xa9\nDisallow: /a\x85b\nDisallow: /a\x0cb\n"
     assert not allows(body, "/caf%E9")
     assert not allows(body, "/th%C3%A9")
-    assert allows(body, "/a"), "an octet that some take for a line end must not shorten a rule"
+    assert allows(body, "/a"), "0x85 and 0x0C are not line ends"
 
 
-def test_utf_16_with_its_mark_is_read() -> None:
+def test_utf_16_with_byte_order_mark_is_read() -> None:
     assert not allows("User-agent: *\r\nDisallow: /x".encode("utf-16"), "/x")
 
 
-def test_what_is_too_long_is_cut_at_a_line_end() -> None:
+def test_long_body_is_cut_at_a_line_end() -> None:
     head = b"User-agent: *\nDisallow: /first\n"
     filler = b"#" * (MAX_BYTES - len(head) - len(b"\nDisallow: /a")) + b"\n"
     body = head + filler + b"Disallow: /abc\n"
     assert not allows(body, "/first")
-    assert allows(body, "/a/page"), "half a rule would have forbidden more than the owner wrote"
+    assert allows(body, "/a/page"), "a rule cut in half would disallow too much"
     assert allows(b"Disallow: /" * MAX_BYTES, "/x")
 
 
@@ -147,12 +147,12 @@ def test_what_is_too_long_is_cut_at_a_line_end() -> None:
         ("Disallow: /x", None),
     ],
 )
-def test_crawl_delay_in_seconds(lines: str, delay: float | None) -> None:
+def test_crawl_delay_is_parsed_to_seconds(lines: str, delay: float | None) -> None:
     assert policy(f"User-agent: *\n{lines}").crawl_delay(US) == delay
     assert policy(f"User-agent: other\n{lines}").crawl_delay(US) is None
 
 
-def test_sitemaps_are_absolute_and_each_once() -> None:
+def test_sitemaps_are_absolute_and_unique() -> None:
     text = "Sitemap: https://example.org/a.xml\nUser-agent: *\nSITEMAP: /b.xml\nSitemap: ftp://example.org/c.xml\n"
     found = policy(
         text + "Sitemap: https://example.org/a.xml\nSitemap: http://[broken\nSitemap: é.xml"
@@ -165,7 +165,7 @@ def test_sitemaps_are_absolute_and_each_once() -> None:
 
 
 @given(st.binary(max_size=200), st.sampled_from([200, 404, 500, None]))
-def test_any_body_survives_the_trip_through_bytes(body: bytes, status: int | None) -> None:
+def test_any_policy_survives_serialization(body: bytes, status: int | None) -> None:
     original = policy(b"User-agent: *\nDisallow: /x\n" + body, status)
     again = RobotsPolicy.from_bytes(original.to_bytes())
     assert again == original
@@ -173,7 +173,7 @@ def test_any_body_survives_the_trip_through_bytes(body: bytes, status: int | Non
 
 
 @given(st.binary(max_size=100))
-def test_damaged_data_is_a_store_error(noise: bytes) -> None:
+def test_damaged_data_raises_a_store_error(noise: bytes) -> None:
     whole = policy("User-agent: *\nDisallow: /x\n").to_bytes()
     for data in (noise, whole + noise + b"\0", whole[: len(noise) % len(whole)]):
         with pytest.raises(StoreError):
@@ -184,7 +184,7 @@ def test_damaged_data_is_a_store_error(noise: bytes) -> None:
     "content",
     [[2, "parsed", "", b""], [1, "maybe", "", b""], [1, "parsed", 7, b""], [1, "parsed", "", b"x"], {}, 1],
 )
-def test_foreign_data_is_a_store_error(content: object) -> None:
+def test_unknown_data_raises_a_store_error(content: object) -> None:
     with pytest.raises(StoreError):
         RobotsPolicy.from_bytes(msgpack.packb(content))
 
@@ -196,7 +196,7 @@ class Clock:
         return self.now
 
 
-def test_cache_forgets_what_expired_and_what_was_used_longest_ago() -> None:
+def test_cache_evicts_expired_and_least_recently_used_policies() -> None:
     clock = Clock()
     cache = RobotsCache(max_hosts=2, clock=clock)
     open_to_all, unreachable = policy("", 404), policy("", None)
@@ -204,7 +204,7 @@ def test_cache_forgets_what_expired_and_what_was_used_longest_ago() -> None:
     cache.put("b", unreachable)
     assert cache.get("a") is open_to_all
     cache.put("c", open_to_all, ttl=50)
-    assert cache.get("b") is None, "a was used after b"
+    assert cache.get("b") is None, "a was used more recently than b"
     clock.now += 49
     assert cache.get("c") is open_to_all
     clock.now += 1
@@ -214,7 +214,7 @@ def test_cache_forgets_what_expired_and_what_was_used_longest_ago() -> None:
     assert len(cache) == 0
 
 
-def test_cache_is_bounded_by_the_size_of_rules_too() -> None:
+def test_cache_is_bounded_by_the_size_of_rules() -> None:
     large = policy("User-agent: *\n" + "Disallow: /x\n" * 100)
     cache = RobotsCache(max_characters=3 * len(large.rules))
     for number in range(10):
@@ -254,11 +254,11 @@ NOW = datetime(2025, 6, 25, 12, tzinfo=UTC)
         (["unavailable_after:", "", ",,:,"], Directives()),
     ],
 )
-def test_x_robots_tag(headers: list[str], expected: Directives) -> None:
+def test_x_robots_tag_is_parsed(headers: list[str], expected: Directives) -> None:
     assert directives(headers, [], US, now=NOW) == expected
 
 
-def test_meta_for_everybody_and_for_us_add_up_with_the_header() -> None:
+def test_meta_tags_for_all_and_for_us_combine_with_the_header() -> None:
     meta = [("ROBOTS", "noindex"), ("webcrawl", "nofollow"), ("otherbot", "none"), ("viewport", "noarchive")]
     assert directives([], meta, US) == Directives(noindex=True, nofollow=True)
     assert directives(["noarchive"], meta, US) == Directives(noindex=True, nofollow=True, noarchive=True)
@@ -266,13 +266,13 @@ def test_meta_for_everybody_and_for_us_add_up_with_the_header() -> None:
 
 
 @given(st.text(max_size=60))
-def test_no_header_breaks_the_reader(value: str) -> None:
+def test_any_header_is_parsed_without_error(value: str) -> None:
     assert isinstance(directives([value, f"unavailable_after: {value}"], [(value, value)], US), Directives)
 
 
 CONFORMANCE = Path(__file__).parents[4] / "shared" / "data" / "robotstxt"
 
-# (robots.txt or its last line, URL, user agent): why we answer otherwise on purpose.
+# (last line of robots.txt, URL, user agent): why we deviate on purpose
 KNOWN_DIFFERENCES = {
     (
         "Allow: /foo/bar/ツ",
@@ -295,7 +295,7 @@ _STRING = re.compile(rb'"((?:[^"\\]|\\.)*)"')
 
 
 def _text(literals: bytes) -> bytes:
-    """The octets that adjacent protobuf string literals stand for; their escapes are Python's."""
+    """Decodes adjacent protobuf string literals, whose escapes equal Python's."""
     pieces = (
         piece.decode("latin-1").encode("ascii", "backslashreplace") for piece in _STRING.findall(literals)
     )
@@ -315,7 +315,7 @@ def _cases(file: Path) -> Iterator[tuple[bytes, str, str, bool]]:
             yield robotstxt, url, agent, value == b"ALLOWED"
 
 
-def test_conformance_cases_hold_but_for_the_known_differences() -> None:
+def test_conformance_cases_pass_except_known_differences() -> None:
     cases = [case for file in sorted(CONFORMANCE.glob("*.textproto")) for case in _cases(file)]
     different = {
         (body.decode().splitlines()[-1], url, agent)

@@ -1,4 +1,4 @@
-"""Turns at hosts: exact under many tasks at once, by the times that the tasks themselves record."""
+"""Turns at hosts under many concurrent tasks, checked by the times that the tasks record."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from webcrawl.hosts.politeness import Failed, Ok, Outcome, Throttled
 from webcrawl.hosts.turns import Turns
 
 
-def test_one_at_a_time_and_a_gap_after_each_however_many_ask() -> None:
+def test_requests_to_a_host_run_one_at_a_time_with_a_gap() -> None:
     turns, log, dice = Turns(PolitenessConfig(delay=0.02)), Log(), random.Random(1)
     log = defaultdict(list)
     hosts = [f"http://{number}.example" for number in range(4)]
 
     async def crawl() -> None:
-        for host in hosts[:2]:  # the others are asked without a lease
+        for host in hosts[:2]:  # requests to the others need no lease
             opened(turns, host)
         jobs = [request(turns, log, host, dice.uniform(0, 0.01)) for host in hosts for _ in range(25)]
         dice.shuffle(jobs)
@@ -37,12 +37,12 @@ def test_one_at_a_time_and_a_gap_after_each_however_many_ask() -> None:
         assert len(log[host]) == 25
         assert most_at_once(log[host]) == 1
         assert 0.02 <= shortest_gap(log[host]) < 0.2
-    # hosts do not wait for each other: 25 x 0.02 s each
+    # hosts do not block each other: 25 x 0.02 s each
     assert max(end for spans in log.values() for _, end in spans) - min(log[hosts[0]])[0] < 4
     assert turns.waiting == 0
 
 
-def test_as_many_at_once_as_allowed_and_their_starts_apart() -> None:
+def test_concurrent_requests_reach_the_limit_with_spaced_starts() -> None:
     turns = Turns(PolitenessConfig(delay=0.01, concurrency=3))
     log: Log = defaultdict(list)
 
@@ -53,7 +53,7 @@ def test_as_many_at_once_as_allowed_and_their_starts_apart() -> None:
     run(crawl())
     assert most_at_once(log[HOST]) == 3
     starts = sorted(start for start, _ in log[HOST])
-    # a start that the loop was late for may be close to the next one, but all of them cannot
+    # the event loop may delay one start towards the next, but not all of them
     assert starts[-1] - starts[0] >= 18 * 0.01
 
 
@@ -71,10 +71,10 @@ def test_as_many_at_once_as_allowed_and_their_starts_apart() -> None:
     st.integers(1, 3),
     st.integers(0, 3),
 )
-def test_nothing_that_happens_breaks_the_rule(
+def test_limits_hold_with_failures_and_cancellations(
     jobs: list[tuple[str, float, Outcome, bool]], concurrency: int, total: int
 ) -> None:
-    """Failures, refusals and requests that are cancelled while they wait or are on their way."""
+    """Requests fail, are throttled, or are cancelled while waiting or in flight."""
     config = PolitenessConfig(delay=0.001, concurrency=concurrency, backoff=0.004, connect_backoff=0.002)
     turns = Turns(config, total=total)
     log: Log = defaultdict(list)
@@ -90,7 +90,7 @@ def test_nothing_that_happens_breaks_the_rule(
                 await asyncio.sleep(seconds)
                 task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        # whatever was cancelled, the host can still be asked
+        # requests to both hosts are still possible
         await request(turns, log)
         await request(turns, log, OTHER)
 
@@ -104,7 +104,7 @@ def test_nothing_that_happens_breaks_the_rule(
     assert turns.waiting == 0
 
 
-def test_a_host_that_refuses_is_left_alone_and_others_go_on() -> None:
+def test_throttled_host_waits_and_others_continue() -> None:
     turns = Turns(FAST)
     log: Log = defaultdict(list)
 
@@ -143,7 +143,7 @@ def test_waiting_requests_are_counted() -> None:
 # --- leases ---
 
 
-def test_nobody_asks_a_host_after_its_lease() -> None:
+def test_take_fails_after_the_lease_expired() -> None:
     turns = Turns(PolitenessConfig(delay=0.05))
 
     async def crawl() -> None:
@@ -157,8 +157,8 @@ def test_nobody_asks_a_host_after_its_lease() -> None:
     run(crawl())
 
 
-def test_a_turn_is_worth_nothing_when_the_lease_is_lost() -> None:
-    """Taken in time, but used only when the process was awake again, or its connection there."""
+def test_turn_is_invalid_after_its_lease_is_lost() -> None:
+    """As when the process was suspended, or connecting took long, after the turn was taken."""
     turns = Turns(FAST)
 
     async def crawl() -> None:
@@ -171,14 +171,14 @@ def test_a_turn_is_worth_nothing_when_the_lease_is_lost() -> None:
         assert turns.holds(turn)
         turns.close(HOST)
         opened(turns)
-        assert not turns.holds(turn), "the new lease is not this turn's"
+        assert not turns.holds(turn), "the turn belongs to the old lease"
         turns.give(HOST, turn, Ok())
 
     run(crawl())
 
 
-def test_a_lost_lease_is_noticed_when_it_is_lost() -> None:
-    """Not when the back-off ends, which may be a day later."""
+def test_lost_lease_ends_the_wait_at_once() -> None:
+    """Not at the end of the backoff, which may be a day later."""
     turns = Turns(FAST)
 
     async def crawl() -> None:
@@ -192,7 +192,7 @@ def test_a_lost_lease_is_noticed_when_it_is_lost() -> None:
     run(crawl())
 
 
-def test_an_extended_lease_is_waited_for() -> None:
+def test_waiting_continues_under_an_extended_lease() -> None:
     turns = Turns(PolitenessConfig(delay=0.2))
 
     async def crawl() -> None:
@@ -206,7 +206,7 @@ def test_an_extended_lease_is_waited_for() -> None:
     run(crawl())
 
 
-def test_who_waits_at_a_host_that_is_closed_does_not_wait_for_ever() -> None:
+def test_closing_a_host_fails_its_waiting_requests() -> None:
     turns = Turns(FAST)
 
     async def crawl() -> None:
@@ -218,15 +218,15 @@ def test_who_waits_at_a_host_that_is_closed_does_not_wait_for_ever() -> None:
         turns.give(HOST, turn, Ok())
         results = await asyncio.gather(*waiting, return_exceptions=True)
         assert [type(result) for result in results] == [LeaseLost] * 3
-        # leased again, it begins anew
+        # a new lease starts afresh
         opened(turns)
         turns.give(HOST, await turns.take(HOST), Ok())
 
     run(crawl())
 
 
-def test_a_host_that_is_leased_while_it_is_asked_without_a_lease() -> None:
-    """A robots.txt that another host redirects to, say: still one at a time, and nobody is forgotten."""
+def test_limits_hold_when_a_lease_opens_during_unleased_requests() -> None:
+    """As for a robots.txt reached by a redirect from another host."""
     turns = Turns(PolitenessConfig(delay=0.02))
     log: Log = defaultdict(list)
 
@@ -243,7 +243,7 @@ def test_a_host_that_is_leased_while_it_is_asked_without_a_lease() -> None:
     assert shortest_gap(log[HOST]) >= 0.04
 
 
-def test_a_turn_given_back_late_belongs_to_the_old_lease() -> None:
+def test_turn_given_back_late_does_not_affect_the_new_lease() -> None:
     turns = Turns(FAST)
 
     async def crawl() -> None:
@@ -264,7 +264,7 @@ def test_a_turn_given_back_late_belongs_to_the_old_lease() -> None:
 # --- delays ---
 
 
-def test_what_robots_txt_asks_for_and_what_an_operator_set() -> None:
+def test_larger_of_crawl_delay_and_operator_delay_applies() -> None:
     turns = Turns(PolitenessConfig(delay=1))
     turn = turns.open(HOST, failures=0, delay=5.0, valid_until=math.inf)
     assert turn.gap == 5
@@ -278,18 +278,18 @@ def test_what_robots_txt_asks_for_and_what_an_operator_set() -> None:
     assert turns.turn(OTHER).gap == 2
 
 
-def test_an_operator_changes_the_delay_of_a_leased_host() -> None:
+def test_operator_can_change_the_delay_of_a_leased_host() -> None:
     turns = Turns(PolitenessConfig(delay=1, max_crawl_delay=60))
     turn = turns.open(HOST, failures=0, delay=None, valid_until=math.inf)
     turns.set_crawl_delay(HOST, 3)
     assert turns.set_delay(HOST, 100)
-    assert turn.gap == 100, "only what robots.txt asks for is cut"
+    assert turn.gap == 100, "only the crawl delay of robots.txt is capped"
     assert not turns.set_delay(HOST, 100)
     assert turns.set_delay(HOST, None)
-    assert turn.gap == 3, "what robots.txt asks for is not forgotten"
+    assert turn.gap == 3, "the crawl delay of robots.txt is kept"
 
 
-def test_who_waits_hears_of_a_shorter_delay() -> None:
+def test_shorter_delay_applies_to_waiting_requests() -> None:
     turns = Turns(FAST)
 
     async def crawl() -> None:
@@ -304,7 +304,7 @@ def test_who_waits_hears_of_a_shorter_delay() -> None:
     run(crawl())
 
 
-def test_a_host_may_be_treated_otherwise() -> None:
+def test_configuration_of_a_single_host_applies() -> None:
     turns = Turns(FAST, {"b.example": PolitenessConfig(delay=7, concurrency=2)})
     opened(turns, "https://b.example:8443")
     assert turns.turn("https://b.example:8443").gap == 7
@@ -313,18 +313,18 @@ def test_a_host_may_be_treated_otherwise() -> None:
     assert turns.config_of(OTHER).concurrency == 2
 
 
-def test_a_host_without_an_address_has_failed() -> None:
+def test_unresolved_host_counts_as_one_failure() -> None:
     turns = Turns(PolitenessConfig(delay=0, connect_backoff=50, jitter=0))
     opened(turns)
     turns.fail(HOST)
     turn = turns.turn(HOST)
     assert (turn.failures, turn.in_flight) == (1, 0)
     assert 49 < turn.wait(time.monotonic()) <= 50
-    turns.fail(HOST)  # nobody asked again meanwhile: no second failure
+    turns.fail(HOST)  # no request in between: not a second failure
     assert turn.failures == 1
 
 
-def test_hosts_without_a_lease_are_forgotten_one_day(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_hosts_without_a_lease_are_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webcrawl.hosts.turns, "_IDLE_HOSTS_KEPT", 3)
     turns = Turns(FAST)
     first = turns.turn("http://0.example")

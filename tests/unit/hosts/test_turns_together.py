@@ -1,4 +1,4 @@
-"""The turns at all hosts together: their limit, and what becomes of who waits when the crawl ends."""
+"""The limit over all hosts, and waiting requests at the end of a crawl."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webcrawl.hosts.turns import Turns
 # --- all hosts together ---
 
 
-def test_hosts_whose_time_comes_together_share_the_turns_of_all() -> None:
+def test_total_limit_is_shared_by_hosts_that_are_ready_together() -> None:
     turns = Turns(PolitenessConfig(delay=0.1), total=3)
     log: Log = defaultdict(list)
     hosts = [f"http://{number}.example" for number in range(12)]
@@ -31,7 +31,7 @@ def test_hosts_whose_time_comes_together_share_the_turns_of_all() -> None:
     assert min(shortest_gap(log[host]) for host in hosts) >= 0.1
 
 
-def test_a_host_that_waits_long_keeps_no_other_from_the_only_turn() -> None:
+def test_waiting_host_does_not_block_the_only_turn() -> None:
     turns = Turns(FAST, total=1)
 
     async def crawl() -> None:
@@ -44,8 +44,8 @@ def test_a_host_that_waits_long_keeps_no_other_from_the_only_turn() -> None:
     run(crawl(), seconds=5)
 
 
-def test_what_became_of_a_host_while_it_waited_for_the_others() -> None:
-    """Its lease was lost, or it failed: it must not be asked, and its turn of the total goes to somebody else."""
+def test_host_lost_or_failed_while_waiting_passes_its_turn_on() -> None:
+    """A host that lost its lease or failed gets no request; another host gets the free turn."""
     turns = Turns(PolitenessConfig(delay=0, connect_backoff=3600, jitter=0), total=1)
     lost, failed = "http://lost.example", "http://failed.example"
 
@@ -69,13 +69,13 @@ def test_what_became_of_a_host_while_it_waited_for_the_others() -> None:
 # --- the end ---
 
 
-def test_at_the_end_who_waits_is_sent_away_and_who_is_on_the_way_goes_on() -> None:
+def test_abandon_fails_waiting_requests_and_keeps_those_in_flight() -> None:
     turns = Turns(FAST, total=2)
 
     async def crawl() -> None:
         opened(turns)
         turns.give(HOST, await turns.take(HOST), Throttled(3600))
-        on_its_way = await turns.take(OTHER)
+        in_flight = await turns.take(OTHER)
         takes = (turns.take(HOST), turns.take(HOST), turns.take(OTHER))
         waiting = [asyncio.create_task(take) for take in takes]
         await asyncio.sleep(0.01)
@@ -85,7 +85,7 @@ def test_at_the_end_who_waits_is_sent_away_and_who_is_on_the_way_goes_on() -> No
                 await task
         with pytest.raises(Abandoned):
             await turns.take("http://new.example")
-        turns.give(OTHER, on_its_way, Ok())
+        turns.give(OTHER, in_flight, Ok())
         with pytest.raises(Abandoned):
             await waiting[2]
         assert turns.waiting == 0
@@ -93,7 +93,7 @@ def test_at_the_end_who_waits_is_sent_away_and_who_is_on_the_way_goes_on() -> No
     run(crawl(), seconds=5)
 
 
-def test_what_belongs_to_a_page_in_work_is_waited_for_during_shutdown() -> None:
+def test_requests_for_a_page_in_work_still_get_turns_during_shutdown() -> None:
     turns = Turns(PolitenessConfig(delay=0.1))
 
     async def crawl() -> None:

@@ -1,4 +1,4 @@
-"""Names of mirrored files, and pages with other addresses."""
+"""File names of a mirror, and pages with rewritten URLs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HTML = "text/html"
         ("/con/nul.txt", "text/plain", "_con/_nul.txt"),
     ],
 )
-def test_a_url_has_a_name_that_tells_it(path: str, mime_type: str, file: str) -> None:
+def test_file_name_follows_from_the_url(path: str, mime_type: str, file: str) -> None:
     assert local_path(f"https://a.example:8080{path}", mime_type) == f"a.example_8080/{file}"
 
 
@@ -42,7 +42,7 @@ def test_a_url_has_a_name_that_tells_it(path: str, mime_type: str, file: str) ->
     st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=200), max_size=6),
     st.sampled_from(["", HTML]),
 )
-def test_no_name_leads_out_or_is_too_long_and_none_is_anothers(ends: list[str], mime_type: str) -> None:
+def test_file_names_are_safe_bounded_and_unique(ends: list[str], mime_type: str) -> None:
     urls = {}
     for end in ends:
         try:
@@ -58,11 +58,11 @@ def test_no_name_leads_out_or_is_too_long_and_none_is_anothers(ends: list[str], 
         assert not {"..", "."} & set(parts)
         assert all(len(part.encode()) <= 160 and part == part.strip(". ") for part in parts)
         assert not set('\\:*?"<>|\0%#') & set(path)
-        # no file where another one needs a folder
+        # no file has the path of another file's folder
         assert not any(other.lower().startswith(f"{path.lower()}/") for other in found.values())
 
 
-def test_names_that_meet_are_told_apart() -> None:
+def test_colliding_file_names_are_made_unique() -> None:
     urls = [f"https://a.example/{path}" for path in ("a", "A", "a/b", "a?x", "a@x")]
     found = paths((url, "") for url in urls)
     assert len(set(map(str.lower, found.values()))) == 5
@@ -74,7 +74,7 @@ def known(url: str) -> str | None:
     return {"https://a.example/x": "../x.html", "https://cdn.example/i.png": "../../cdn/i.png"}.get(url)
 
 
-def test_a_page_leads_to_files_where_they_are_and_to_the_site_elsewhere() -> None:
+def test_links_point_to_mirrored_files_or_else_to_the_site() -> None:
     page = """<html><head><meta charset=latin1><base href=/docs/><link rel=stylesheet href=../x integrity=sha256-1>
     <meta http-equiv=refresh content="5; url=/x#z"><style>b{background:url("//cdn.example/i.png")}</style></head><body>
     <a href="../x#part">1</a><a href=other?a=1&amp;b=2>2</a><a href=#here>3</a><a href=mailto:a@b>4</a>
@@ -99,7 +99,7 @@ def test_a_page_leads_to_files_where_they_are_and_to_the_site_elsewhere() -> Non
     assert "<base" not in text and "integrity" not in text
 
 
-def test_what_a_page_loads_is_not_what_it_links_to() -> None:
+def test_loaded_lists_resources_but_not_links() -> None:
     page = """<base href=/docs/><a href=a>a</a><link rel=stylesheet href=s.css><link rel=canonical href=c>
     <img src=i srcset="j 2x">
     <style>@import "k.css"; b{background:url(l.png)}</style><p style="background:url('m.png')">p</p>
@@ -114,7 +114,7 @@ def test_what_a_page_loads_is_not_what_it_links_to() -> None:
     assert loaded(Document(b"<img src=x>", "text/plain", None, URL)) == []
 
 
-def test_style_sheets_and_sets_of_sources_keep_what_is_unknown() -> None:
+def test_style_sheets_and_srcset_keep_unknown_urls() -> None:
     style = "a{b:url(/x)} c{d:url( \"/no\" )} @import '/x'; e{f:url(data:image/png;base64,x)}"
     assert rewritten_style(style, URL, known) == style.replace("/x)", "../x.html)", 1).replace(
         "'/x'", "'../x.html'"
@@ -124,7 +124,7 @@ def test_style_sheets_and_sets_of_sources_keep_what_is_unknown() -> None:
     )
 
 
-def test_an_address_in_a_style_sheet_ends_where_it_ended() -> None:
+def test_rewritten_css_url_is_escaped() -> None:
     files = {"https://a.example/docs/u": "../u (1).png", "https://a.example/x%28%29": "../x().png"}
     style = """a{b:url(u)} c{d:URL( "u" )} @import "u"; e{f:url('/x%28%29')} g{h:url(/x%28%29)}"""
     written = rewritten_style(style, URL, files.get)
@@ -156,7 +156,7 @@ def test_an_address_in_a_style_sheet_ends_where_it_ended() -> None:
         ('a{b:url("y)} c{d:url(no) url(z', []),
     ],
 )
-def test_an_address_in_a_style_sheet_is_what_a_browser_takes_for_one(style: str, urls: list[str]) -> None:
+def test_css_urls_are_found_as_in_a_browser(style: str, urls: list[str]) -> None:
     found = loaded(Document(style.encode(), "text/css", "utf-8", URL))
     assert [url.removeprefix("https://a.example/docs/") for url in found] == urls
     assert rewritten_style(style, URL, lambda url: None) == style
@@ -184,14 +184,14 @@ def test_an_address_in_a_style_sheet_is_what_a_browser_takes_for_one(style: str,
         ", a",
     ],
 )
-def test_a_style_sheet_or_a_set_of_sources_takes_no_longer_than_it_is_long(part: str) -> None:
-    """300 KB: what looks through the rest at each sign would take half an hour."""
+def test_css_and_srcset_are_rewritten_in_linear_time(part: str) -> None:
+    """A quadratic scan of these 300 KB would take half an hour."""
     text = part * (300_000 // len(part)) + " " * 30_000
     assert rewritten_style(text, URL, lambda url: None) == text
     source_set(f"x{text}", URL, lambda url: None)
 
 
-def test_a_set_of_sources_is_taken_apart_as_the_standard_says() -> None:
+def test_srcset_is_split_as_in_the_standard() -> None:
     value = " ,/x 1x,/x,  data:image/png;base64,AAA= 2x ,, c(1) calc(3x) , /x"
     assert source_set(value, URL, known) == (
         "../x.html 1x, ../x.html, data:image/png;base64,AAA= 2x, c(1) calc(3x), ../x.html"
@@ -199,7 +199,7 @@ def test_a_set_of_sources_is_taken_apart_as_the_standard_says() -> None:
     assert source_set(" , ", URL, known) == ""
 
 
-def test_what_else_a_page_loads() -> None:
+def test_preloads_media_and_svg_images_are_resources() -> None:
     page = """<base target=_blank href=/docs/><link rel=preload as=image imagesrcset="a 1x, b 2x">
     <video src=c poster=d></video><svg><image href=e /><image xlink:href=f /></svg><img src=""><img src="#">
     <p style='background:url("g(1)")'>p</p>"""
@@ -213,13 +213,13 @@ def test_what_else_a_page_loads() -> None:
         '<image href="new-e">',
         '<image xlink:href="new-f">',
         'style="background:url(&quot;new-g%281%29&quot;)"',
-        # where links open is not where they lead
+        # the target of <base> is kept
         '<base target="_blank">',
     ):
         assert expected in written
 
 
-def test_what_a_copy_has_not_leads_to_the_site() -> None:
+def test_urls_missing_from_the_mirror_point_to_the_site() -> None:
     page = """<meta http-equiv=Content-Type content="text/html; charset=latin1"><meta charset=latin1>
     <link rel=search href=/o.xml><body background=/b.png><form action=/x><button formaction="go"></form>
     <svg><use href="/s.svg#a"/></svg><table><td background=/t.png></table><q cite=/x>q</q>
@@ -236,7 +236,7 @@ def test_what_a_copy_has_not_leads_to_the_site() -> None:
         '<meta charset="utf-8">',
         f'<link rel="search" href="{site}/o.xml">',
         f'<body background="{site}/b.png">',
-        # what a form is answered with is not in the copy
+        # responses to forms are not in the mirror
         f'<form action="{site}/x"><button formaction="{site}/docs/go">',
         f'<use href="{site}/s.svg#a">',
         f'<td background="{site}/t.png">',
@@ -249,7 +249,7 @@ def test_what_a_copy_has_not_leads_to_the_site() -> None:
         assert expected in written
 
 
-def test_a_style_sheet_says_the_charset_that_it_is_written_in() -> None:
+def test_rewritten_style_sheet_declares_utf_8() -> None:
     style = '@charset "iso-8859-1";\na:before{content:"é"} b{c:url(/x)} d{e:url(f)}'
     document = Document(style.encode("latin-1"), "text/css", None, URL)
     written = style.replace("iso-8859-1", "utf-8").replace("/x", "../x.html")

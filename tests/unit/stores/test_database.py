@@ -1,4 +1,4 @@
-"""The metadata database with several processes, and when it is locked, away, or none."""
+"""The metadata database: concurrent processes, locks, unavailable servers, and invalid databases or URIs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _count(uri: str, start: Any) -> None:
             it.update("https://example.org/", lambda stored: {"depth": stored["depth"] + 1})
 
 
-def test_read_modify_write_by_several_processes_loses_nothing(uri: str) -> None:
+def test_concurrent_updates_of_one_row_are_not_lost(uri: str) -> None:
     with Metadata(uri) as it:
         it.upsert([row(title="stays")])
         assert it.update("https://example.org/", lambda stored: {}) == it.get("https://example.org/")
@@ -56,41 +56,41 @@ def _create(uris: list[str], start: Any) -> None:
         Metadata(uri).close()
 
 
-def test_several_processes_create_the_schema_at_once(tmp_path: Path, postgres: PostgresServer) -> None:
+def test_concurrent_processes_can_create_the_schema(tmp_path: Path, postgres: PostgresServer) -> None:
     uris = [f"sqlite:///{tmp_path}/{number}.db" for number in range(10)]
     uris += [postgres.new_database() for _ in range(3)]
     together(3, _create, uris)
 
 
-def test_two_processes_write_one_database_from_its_creation(uri: str) -> None:
+def test_two_processes_can_write_a_new_database_concurrently(uri: str) -> None:
     together(2, _store, uri)
     with Metadata(uri) as it:
         assert it.count() == 2 * 25 * 8 + 1
         shared = it.get("http://shared/")
     assert shared is not None
     assert shared["fetches"] == 50
-    # only when both wrote it for the first time in the same moment
+    # 31 if both processes inserted the row at the same moment
     with Metadata(uri) as it:
         assert 30 <= len(it.history("http://shared/")) <= 31
 
 
-def test_a_locked_database_is_waited_for_and_given_up(
+def test_write_to_a_locked_database_times_out_and_reads_continue(
     in_sqlite: Metadata, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database_module, "LOCK_TIMEOUT", 0.05)
-    with Metadata(f"sqlite:///{path}") as impatient:
+    with Metadata(f"sqlite:///{path}") as writer:
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailable, match=r"metadata\.db.*locked"):
-            impatient.upsert([row()])
-        assert impatient.count() == 0  # reading goes on
+            writer.upsert([row()])
+        assert writer.count() == 0  # reads are not blocked
         other.execute("COMMIT")
         other.close()
-        impatient.upsert([row()])
-        assert impatient.count() == 1
+        writer.upsert([row()])
+        assert writer.count() == 1
 
 
-def test_a_newer_schema_is_refused(in_sqlite: Metadata, path: Path) -> None:
+def test_newer_schema_is_rejected(in_sqlite: Metadata, path: Path) -> None:
     in_sqlite.close()
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE schema_version SET version = version + 1")
@@ -98,7 +98,7 @@ def test_a_newer_schema_is_refused(in_sqlite: Metadata, path: Path) -> None:
         Metadata(f"sqlite:///{path}")
 
 
-def test_what_is_no_database_is_named(tmp_path: Path) -> None:
+def test_invalid_database_file_is_named_in_the_error(tmp_path: Path) -> None:
     path = tmp_path / "metadata.db"
     path.write_bytes(b"no database at all " * 100)
     with pytest.raises(StoreError, match=r"metadata\.db.*not a database"):
@@ -110,12 +110,12 @@ def test_what_is_no_database_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("uri", ["nonsense", "no-such-dialect://x", "mysql://x/y"])
-def test_a_wrong_uri_is_named(uri: str) -> None:
+def test_invalid_uri_is_named_in_the_error(uri: str) -> None:
     with pytest.raises(ConfigurationError, match=uri):
         Metadata(uri)
 
 
-def test_a_database_that_is_away_is_told_from_one_that_refuses(postgres: PostgresServer) -> None:
+def test_stopped_server_raises_unavailable_and_a_rejected_row_does_not(postgres: PostgresServer) -> None:
     uri = postgres.new_database()
     with Metadata(uri) as metadata:
         metadata.upsert([row()])
@@ -139,7 +139,7 @@ def test_a_database_that_is_away_is_told_from_one_that_refuses(postgres: Postgre
         assert metadata.count() == 2
 
 
-def test_a_database_without_its_table_or_column_may_take_the_row_later(uri: str) -> None:
+def test_missing_table_or_column_is_a_retryable_error(uri: str) -> None:
     engine = create_engine(uri)
 
     def change(statement: str) -> None:
@@ -161,7 +161,7 @@ def test_a_database_without_its_table_or_column_may_take_the_row_later(uri: str)
     engine.dispose()
 
 
-def test_a_database_whose_rights_were_taken_may_take_the_row_later(postgres: PostgresServer) -> None:
+def test_revoked_permission_is_a_retryable_error(postgres: PostgresServer) -> None:
     uri = postgres.new_database()
     theirs = postgres.as_role(uri, "tenant")
     postgres.execute(uri, "GRANT ALL ON SCHEMA public TO tenant")
@@ -175,11 +175,11 @@ def test_a_database_whose_rights_were_taken_may_take_the_row_later(postgres: Pos
         assert metadata.count() == 2
 
 
-def test_a_file_that_may_only_be_read_may_take_the_row_later(in_sqlite: Metadata, path: Path) -> None:
+def test_read_only_file_is_a_retryable_error(in_sqlite: Metadata, path: Path) -> None:
     database = Database(f"sqlite:///{path}")
 
     def write(connection: Connection) -> None:
-        # root may write to any file
+        # file permissions do not stop root
         connection.execute(text("PRAGMA query_only = 1"))
         connection.execute(text("DELETE FROM pages"))
 
@@ -188,14 +188,14 @@ def test_a_file_that_may_only_be_read_may_take_the_row_later(in_sqlite: Metadata
     database.close()
 
 
-def test_what_is_told_of_a_row_that_is_refused_is_one_line_without_its_values(metadata: Metadata) -> None:
+def test_error_of_a_rejected_row_is_one_line_without_its_values(metadata: Metadata) -> None:
     with pytest.raises(StoreError, match=r"(?i)not.null constraint") as refused:
         metadata.upsert([row(title="in\nner", final_url=None)])
     assert "\n" not in str(refused.value) and "inner" not in str(refused.value)
 
 
-def test_the_longest_url_that_may_be_crawled_has_room_in_both_tables(postgres: PostgresServer) -> None:
-    dice = random.Random(1)  # what can be compressed takes less
+def test_longest_allowed_url_fits_in_both_tables(postgres: PostgresServer) -> None:
+    dice = random.Random(1)  # PostgreSQL compresses index keys, so use random letters
     letters = string.ascii_letters + string.digits
     with Metadata(postgres.new_database()) as metadata:
         longest, longer = (
@@ -209,7 +209,7 @@ def test_the_longest_url_that_may_be_crawled_has_room_in_both_tables(postgres: P
             metadata.upsert([row(longer, fetched_at=at(1))])
 
 
-def test_a_server_that_hangs_is_away_until_it_goes_on(
+def test_hanging_server_is_unavailable_until_it_resumes(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(answering, "ANSWER_SECONDS", 0.5)
@@ -234,7 +234,7 @@ def test_a_server_that_hangs_is_away_until_it_goes_on(
         assert [found["fetches"] for found in other.scan()] == [1, 1]
 
 
-def test_what_reads_or_changes_whole_tables_may_take_any_time(
+def test_whole_table_statements_have_no_answer_timeout(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(answering, "ANSWER_SECONDS", 0.5)
@@ -246,7 +246,7 @@ def test_what_reads_or_changes_whole_tables_may_take_any_time(
     database.write(sleep, at_leisure=True)
     with database.reading() as connection:
         sleep(connection)
-    # the same connections are in a hurry again
+    # the timeout applies again on the same connections
     with pytest.raises(StoreUnavailable, match="no answer"):
         database.write(sleep)
     with pytest.raises(StoreUnavailable, match="no answer"), database.reading(at_leisure=False) as connection:
@@ -254,7 +254,7 @@ def test_what_reads_or_changes_whole_tables_may_take_any_time(
     database.close()
 
 
-def test_a_database_that_does_not_exist_is_refused(postgres: PostgresServer) -> None:
+def test_missing_database_is_rejected(postgres: PostgresServer) -> None:
     uri = postgres.new_database()
     with pytest.raises(StoreError, match="no_such.*does not exist"):
         Metadata(uri.replace("@/", "@/no_such_"))

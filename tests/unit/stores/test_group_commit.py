@@ -1,4 +1,4 @@
-"""Group commit: everybody gets the answer to what they gave, whatever comes at once, fails or is cancelled."""
+"""Group commit: each caller gets the result of its own item, also with concurrency, failures and cancellation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(coroutine: Coroutine[Any, Any, None], seconds: float = 20.0) -> None:
 
 
 class Disk:
-    """A `write` that takes as long as the test wants and refuses what it cannot square."""
+    """A `write` that blocks until `free` is set, squares its items, and fails for -1 (the batch) and -2 (the item)."""
 
     def __init__(self) -> None:
         self.written: list[list[int]] = []
@@ -45,7 +45,7 @@ class Disk:
 
 @settings(max_examples=50)
 @given(st.lists(st.integers(-1, 9), max_size=60), st.integers(1, 7), st.lists(st.booleans(), max_size=60))
-def test_everybody_gets_their_own_answer(items: list[int], most: int, pauses: list[bool]) -> None:
+def test_each_caller_gets_its_own_result(items: list[int], most: int, pauses: list[bool]) -> None:
     disk = Disk()
 
     async def crawl() -> None:
@@ -66,12 +66,12 @@ def test_everybody_gets_their_own_answer(items: list[int], most: int, pauses: li
         assert not failed
 
     run(crawl())
-    assert [item for batch in disk.written for item in batch] == items  # each once, in order
+    assert [item for batch in disk.written for item in batch] == items  # each item once, in order
     assert all(0 < len(batch) <= most for batch in disk.written)
     assert len(disk.threads) <= 1
 
 
-def test_what_comes_during_a_write_goes_together() -> None:
+def test_items_put_during_a_write_form_one_batch() -> None:
     disk = Disk()
 
     async def crawl() -> None:
@@ -81,7 +81,7 @@ def test_what_comes_during_a_write_goes_together() -> None:
         await asyncio.to_thread(disk.busy.wait, 5)
         rest = [asyncio.create_task(batches.put(number)) for number in range(1, 6)]
         await asyncio.sleep(0)
-        assert not first.done()  # and the event loop was free all the time
+        assert not first.done()  # the write did not block the event loop
         disk.free.set()
         assert await asyncio.gather(first, *rest) == [0, 1, 4, 9, 16, 25]
         await batches.close()
@@ -92,7 +92,7 @@ def test_what_comes_during_a_write_goes_together() -> None:
     assert thread != threading.main_thread().name
 
 
-def test_a_failure_is_told_to_those_it_concerns() -> None:
+def test_failed_write_raises_only_for_its_batch() -> None:
     disk = Disk()
 
     async def crawl() -> None:
@@ -105,7 +105,7 @@ def test_a_failure_is_told_to_those_it_concerns() -> None:
     run(crawl())
 
 
-def test_who_is_cancelled_disturbs_nobody() -> None:
+def test_cancelled_caller_does_not_affect_the_others() -> None:
     disk = Disk()
 
     async def crawl() -> None:
@@ -127,7 +127,7 @@ def test_who_is_cancelled_disturbs_nobody() -> None:
     run(crawl())
 
 
-def test_the_end_waits_for_what_is_being_written() -> None:
+def test_close_waits_for_pending_writes() -> None:
     disk = Disk()
     ended: list[int] = []
 
@@ -149,7 +149,7 @@ def test_the_end_waits_for_what_is_being_written() -> None:
     assert ended == [3]
 
 
-def test_an_end_without_a_beginning() -> None:
+def test_close_without_a_write_runs_its_callback() -> None:
     ended: list[str] = []
 
     async def crawl() -> None:
@@ -160,7 +160,7 @@ def test_an_end_without_a_beginning() -> None:
     assert ended[0].startswith("store")
 
 
-def test_what_goes_wrong_at_the_end_is_told() -> None:
+def test_error_of_the_close_callback_is_raised() -> None:
     def last() -> None:
         raise OSError("the disk is full")
 
@@ -177,7 +177,7 @@ def test_what_goes_wrong_at_the_end_is_told() -> None:
 
 
 @pytest.mark.parametrize("answers", [[], [1, 2, 3]])
-def test_a_store_that_miscounts_leaves_nobody_waiting(answers: list[int]) -> None:
+def test_wrong_number_of_results_raises_for_every_caller(answers: list[int]) -> None:
     async def crawl() -> None:
         batches: Batches[int, int] = Batches(lambda items: answers)
         for _ in range(2):
@@ -188,7 +188,7 @@ def test_a_store_that_miscounts_leaves_nobody_waiting(answers: list[int]) -> Non
     run(crawl(), 5)
 
 
-def test_one_that_fails_alone_is_told_alone() -> None:
+def test_error_of_one_item_raises_only_for_its_caller() -> None:
     disk = Disk()
 
     async def crawl() -> None:

@@ -1,4 +1,4 @@
-"""Rows of pages in SQLite and PostgreSQL: real files, a real server."""
+"""Page rows in SQLite and PostgreSQL: real files, a real server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from webcrawl.stores.columns import pages
 from webcrawl.stores.metadata import Metadata
 
 
-def test_a_row_comes_back_as_it_went(metadata: Metadata) -> None:
+def test_row_is_read_back_unchanged(metadata: Metadata) -> None:
     given_row = row(
         status=200,
         depth=2,
@@ -44,12 +44,12 @@ def test_a_row_comes_back_as_it_went(metadata: Metadata) -> None:
     assert metadata.count() == 1
 
 
-def test_every_field_of_a_page_has_a_column() -> None:
+def test_every_page_field_has_a_column() -> None:
     kept = {"fetches", "first_fetched_at", "tried_at", "changed_at", "state", "crawl"}
     assert set(ROW_FIELDS) | kept == {column.name for column in pages.columns}
 
 
-def test_fetching_again_overwrites_and_counts(metadata: Metadata) -> None:
+def test_refetch_overwrites_the_row_and_counts(metadata: Metadata) -> None:
     later = NOW + timedelta(days=1)
     metadata.upsert([row(title="first")])
     last = later + timedelta(days=1)
@@ -61,7 +61,7 @@ def test_fetching_again_overwrites_and_counts(metadata: Metadata) -> None:
     assert metadata.count() == 1
 
 
-def test_a_fetch_without_an_answer_keeps_what_an_earlier_one_brought(metadata: Metadata) -> None:
+def test_failed_fetch_keeps_the_fields_of_the_last_response(metadata: Metadata) -> None:
     failed = row(status=None, title=None, error="TimeoutError: too slow", attempts=2, fetched_at=at(1))
     metadata.upsert([row(status=200, title="a page"), failed])
     stored = metadata.get("https://example.org/")
@@ -75,15 +75,15 @@ def test_a_fetch_without_an_answer_keeps_what_an_earlier_one_brought(metadata: M
     assert (stored["title"], stored["error"]) == ("again", None)
 
 
-def test_the_same_fetch_said_again_counts_once(metadata: Metadata) -> None:
-    """Its transaction was committed, but the answer got lost with the connection."""
+def test_repeated_upsert_of_a_fetch_counts_once(metadata: Metadata) -> None:
+    """As after a lost connection: the transaction was committed, but its confirmation never arrived."""
     for title in ("first", "again"):
         metadata.upsert([row(status=200, title=title), row("https://example.org/2", status=None)])
     assert [(found["fetches"], found["title"]) for found in metadata.scan()] == [(1, "again"), (1, None)]
     assert [len(metadata.history(found["url"])) for found in metadata.scan()] == [1, 1]
 
 
-def test_the_history_of_a_url(metadata: Metadata) -> None:
+def test_history_keeps_the_last_fetches_of_a_url(metadata: Metadata) -> None:
     url = "https://example.org/"
     answers = [
         row(status=None, error="DNS"),
@@ -94,7 +94,7 @@ def test_the_history_of_a_url(metadata: Metadata) -> None:
         row(status=200, digest="B", length=2, fetched_at=at(5)),
         row(status=404, digest="C", length=3, fetched_at=at(6)),
     ]
-    told = [
+    expected = [
         (0, None, False),
         (1, 200, False),
         (2, 304, False),
@@ -102,12 +102,12 @@ def test_the_history_of_a_url(metadata: Metadata) -> None:
         (4, 200, False),
         (5, 200, True),
     ]
-    told.append((6, 404, True))
+    expected.append((6, 404, True))
     for number, answer in enumerate(answers, 1):
         metadata.upsert([answer])
         history = metadata.history(url)
         assert [(fetch.fetched_at, fetch.status, fetch.changed) for fetch in history] == [
-            (at(minute), status, changed) for minute, status, changed in told[max(0, number - 4) : number]
+            (at(minute), status, changed) for minute, status, changed in expected[max(0, number - 4) : number]
         ]
     assert (history[0].error, history[1].error, history[1].length) == ("TimeoutError", None, 1)
     stored = metadata.get(url)
@@ -115,7 +115,7 @@ def test_the_history_of_a_url(metadata: Metadata) -> None:
     assert (stored["fetches"], stored["changed_at"], stored["first_fetched_at"]) == (7, at(6), NOW)
 
 
-def test_an_answer_304_keeps_the_page_and_tells_of_the_try(metadata: Metadata) -> None:
+def test_304_keeps_the_page_and_records_the_fetch(metadata: Metadata) -> None:
     metadata.upsert([row(status=200, title="a page", etag='"1"', digest="A", warc_file="w", length=7)])
     metadata.upsert([row(status=304, fetched_at=at(5), length=0, digest="E", warc_file="other")])
     stored = metadata.get("https://example.org/")
@@ -123,11 +123,11 @@ def test_an_answer_304_keeps_the_page_and_tells_of_the_try(metadata: Metadata) -
     page = ("status", "title", "etag", "digest", "warc_file", "length", "fetched_at", "changed_at")
     assert [stored[name] for name in page] == [200, "a page", '"1"', "A", "w", 7, NOW, None]
     assert (stored["state"], stored["tried_at"], stored["fetches"]) == ("unchanged", at(5), 2)
-    told = [(fetch.status, fetch.warc_file) for fetch in metadata.history("https://example.org/")]
-    assert told == [(200, "w"), (304, "other")]
+    expected = [(fetch.status, fetch.warc_file) for fetch in metadata.history("https://example.org/")]
+    assert expected == [(200, "w"), (304, "other")]
 
 
-def test_an_answer_304_to_the_same_contents_brings_their_validators(metadata: Metadata) -> None:
+def test_304_with_the_same_digest_updates_the_validators(metadata: Metadata) -> None:
     metadata.upsert([row(status=200, etag='"1"', digest="A")])
     for minute, digest, etag in ((1, "A", '"2"'), (2, "B", '"3"')):
         metadata.upsert([row(status=304, fetched_at=at(minute), etag=etag, digest=digest)])
@@ -136,7 +136,7 @@ def test_an_answer_304_to_the_same_contents_brings_their_validators(metadata: Me
         assert (stored["status"], stored["etag"]) == (200, '"2"')
 
 
-def test_a_batch_may_hold_a_url_twice(metadata: Metadata) -> None:
+def test_batch_may_contain_a_url_twice(metadata: Metadata) -> None:
     metadata.upsert([row(status=200, digest=str(minute), fetched_at=at(minute)) for minute in range(3)])
     assert [fetch.digest for fetch in metadata.history("https://example.org/")] == ["0", "1", "2"]
     assert [fetch.changed for fetch in metadata.history("https://example.org/")] == [False, True, True]
@@ -155,10 +155,10 @@ def test_a_batch_may_hold_a_url_twice(metadata: Metadata) -> None:
     ),
     st.integers(1, 9),
 )
-def test_a_batch_does_what_its_rows_do_one_by_one(
+def test_batch_equals_single_row_upserts(
     tmp_path_factory: pytest.TempPathFactory, tries: list[tuple[str, int | None, str, bool]], most: int
 ) -> None:
-    """Known URLs and new ones, answers and none, the same URL again, the same try said again."""
+    """Covers known and new URLs, failures, repeated URLs and repeated fetches."""
     tries = [one for one in tries for _ in range(1 + one[3])]
     rows = [
         row(
@@ -180,7 +180,7 @@ def test_a_batch_does_what_its_rows_do_one_by_one(
     assert stored[0] == stored[1]
 
 
-def test_without_a_history_only_the_row_is_kept(uri: str) -> None:
+def test_history_of_zero_keeps_only_the_last_fetch(uri: str) -> None:
     with Metadata(uri, history=0) as it:
         it.upsert([row(status=200, fetched_at=at(minute)) for minute in range(3)])
         assert [fetch.fetched_at for fetch in it.history("https://example.org/")] == [at(2)]
@@ -198,12 +198,12 @@ def test_without_a_history_only_the_row_is_kept(uri: str) -> None:
     ]
     + [(403, "refused"), (503, "broken"), (999, "refused"), (None, "failed")],
 )
-def test_the_state_in_a_word(in_sqlite: Metadata, status: int | None, state: str) -> None:
+def test_state_follows_from_the_status(in_sqlite: Metadata, status: int | None, state: str) -> None:
     in_sqlite.upsert([row(status=status)])
     assert [found["state"] for found in in_sqlite.scan()] == [state]
 
 
-def test_a_change_that_raises_changes_nothing(metadata: Metadata) -> None:
+def test_update_that_raises_changes_nothing(metadata: Metadata) -> None:
     metadata.upsert([row(title="stays")])
 
     def fail(stored: dict[str, Any]) -> dict[str, Any]:
@@ -215,7 +215,7 @@ def test_a_change_that_raises_changes_nothing(metadata: Metadata) -> None:
     assert [(found["title"], found["depth"]) for found in metadata.scan()] == [("stays", 4)]
 
 
-def test_all_rows_or_none(metadata: Metadata) -> None:
+def test_batch_is_atomic(metadata: Metadata) -> None:
     with pytest.raises(StoreError):
         metadata.upsert([row("http://a/"), row("http://b/", final_url=None)])
     assert metadata.count() == 0
@@ -226,7 +226,7 @@ def test_all_rows_or_none(metadata: Metadata) -> None:
     simhash=st.none() | st.integers(0, 2**64 - 1),
     title=st.none() | st.text(st.characters(exclude_categories=[])),
 )
-def test_any_fingerprint_and_any_text(
+def test_any_simhash_and_any_title_are_stored(
     tmp_path_factory: pytest.TempPathFactory, simhash: int | None, title: str | None
 ) -> None:
     it = _opened(f"sqlite:///{tmp_path_factory.getbasetemp()}/any.db")
@@ -238,7 +238,7 @@ def test_any_fingerprint_and_any_text(
     assert stored["title"] == clean
 
 
-def test_as_other_programs_see_it(in_sqlite: Metadata, path: Path) -> None:
+def test_sqlite_file_is_readable_by_other_programs(in_sqlite: Metadata, path: Path) -> None:
     east = NOW.astimezone(timezone(timedelta(hours=5)))
     in_sqlite.upsert(
         [row(simhash=2**64 - 1, fetched_at=east), row("http://naive/", fetched_at=NOW.replace(tzinfo=None))]
@@ -266,8 +266,10 @@ def test_as_other_programs_see_it(in_sqlite: Metadata, path: Path) -> None:
         max_leaves=8,
     )
 )
-def test_any_details(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory, found: Any) -> None:
-    """What one database takes and gives back the other does too, whatever a document says."""
+def test_any_details_are_stored_alike_in_both_databases(
+    postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory, found: Any
+) -> None:
+    """SQLite and PostgreSQL return the same value for any input."""
     path = tmp_path_factory.getbasetemp() / "any.db"
     stored = []
     for uri in (f"sqlite:///{path}", _postgres_database(postgres)):
@@ -289,7 +291,7 @@ def _opened(uri: str) -> Metadata:
     return Metadata(uri)
 
 
-def test_details_that_are_nested_without_end(metadata: Metadata) -> None:
+def test_deeply_nested_details_are_stored(metadata: Metadata) -> None:
     found: list[Any] = []
     for _ in range(5_000):
         found = [found]
@@ -299,7 +301,7 @@ def test_details_that_are_nested_without_end(metadata: Metadata) -> None:
     assert stored["details"] != {}
 
 
-def test_scan_goes_host_by_host_past_its_batches(metadata: Metadata, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scan_is_grouped_by_host_across_batches(metadata: Metadata, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SCAN_BATCH", 7)
     hosts = ["http://a.example", "http://a.example:81", "http://a.example.org", "https://a.example"]
     metadata.upsert([row(f"{host}/{number}") for number in range(7) for host in hosts])
@@ -313,7 +315,7 @@ def test_scan_goes_host_by_host_past_its_batches(metadata: Metadata, monkeypatch
     assert [found["host"] for found in metadata.scan()] == seen
 
 
-def test_it_is_still_there_when_opened_again(metadata: Metadata, uri: str) -> None:
+def test_rows_persist_after_reopening(metadata: Metadata, uri: str) -> None:
     metadata.upsert([row()])
     metadata.close()
     assert metadata.get("https://example.org/") is not None

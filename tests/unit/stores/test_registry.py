@@ -1,4 +1,4 @@
-"""Which store a URI names, and what is wrong with one that names none."""
+"""Object stores by URI scheme, and errors for invalid URIs and classes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from webcrawl.stores.objects.folder import FolderStore
 from webcrawl.stores.objects.registry import location, object_location, open_store
 
 
-def test_stores_of_the_user_are_added_to_those_of_the_project() -> None:
+def test_object_stores_setting_extends_the_defaults() -> None:
     assert object_stores(Settings()) == OBJECT_STORES
     changed = Settings({"OBJECT_STORES": {"dav": "my.Store", "s3": None}})
     assert object_stores(changed) == {"file": OBJECT_STORES["file"], "dav": "my.Store"}
 
 
-def test_a_setting_takes_the_schemes_that_are_registered() -> None:
+def test_store_uri_accepts_only_registered_schemes() -> None:
     settings: dict[str, Any] = {"STORE_URI": "dav://server/pages"}
     known = {"OBJECT_STORES": {"dav": "my.Store"}}
     assert StoreConfig.from_settings(Settings(settings | known)).pages == "dav://server/pages"
@@ -33,12 +33,12 @@ def test_a_setting_takes_the_schemes_that_are_registered() -> None:
 @pytest.mark.parametrize(
     "path", ["webcrawl.nowhere.Store", "webcrawl.page.Nothing", "webcrawl.page.Page", "Store", ""]
 )
-def test_a_class_that_is_no_store_is_named(path: str) -> None:
+def test_invalid_store_class_is_named_in_the_error(path: str) -> None:
     with pytest.raises(ConfigurationError, match=f"OBJECT_STORES: .*{path}"):
         open_store("x://server/", "STORE_URI", {"x": path})
 
 
-def test_a_folder_is_named_by_its_path_or_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_can_be_given_as_path_or_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "a folder"
     for text in ("a folder", str(folder), folder.as_uri()):
@@ -46,11 +46,11 @@ def test_a_folder_is_named_by_its_path_or_uri(tmp_path: Path, monkeypatch: pytes
         assert isinstance(store, FolderStore)
         assert store.folder == folder
         assert store.uri("name") == f"{folder}/name"
-    assert not folder.exists(), "it is made with its first object"
+    assert not folder.exists(), "the folder is created with its first object"
 
 
 @pytest.mark.parametrize("text", ["a file.wacz", "sub/a file.wacz"])
-def test_an_object_is_named_by_its_path_or_uri(
+def test_object_can_be_given_as_path_or_uri(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -60,14 +60,14 @@ def test_an_object_is_named_by_its_path_or_uri(
     assert object_location("s3://bucket/prefix/x.wacz") == ("s3://bucket/prefix", "x.wacz")
 
 
-def test_a_folder_that_cannot_be_written_to_is_refused_at_the_start(tmp_path: Path) -> None:
+def test_unwritable_folder_is_rejected_on_open(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="STORE_URI .*/file/below: .*/file is not a folder"):
         open_store((tmp_path / "file" / "below").as_uri(), "STORE_URI")
     open_store((tmp_path / "file" / "below").as_uri(), "STORE_URI", check=False)
 
 
-def test_a_file_that_was_not_finished_is_no_object(tmp_path: Path) -> None:
+def test_unfinished_file_is_not_listed(tmp_path: Path) -> None:
     store = FolderStore(tmp_path.as_uri())
     store.put("a/name", b"data")
     (tmp_path / "a" / "other.new").touch()

@@ -1,4 +1,4 @@
-"""Databases of older webcrawls are brought up: real ones, made with the words in which that webcrawl made them."""
+"""Schema upgrades, from databases created with the SQL of older versions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ INSERT INTO pages (url, final_url, host, status, fetched_at, first_fetched_at, f
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def new_uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], str]]:
-    """Gives URIs of databases that are empty."""
+    """Returns the URI of a new empty database."""
     if request.param == "sqlite":
         numbers = iter(range(100))
         yield lambda: f"sqlite:///{tmp_path}/{next(numbers)}.db"
@@ -44,7 +44,7 @@ def new_uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable
 
 
 def make_old(uri: str, version: str = SCHEMA_1) -> str:
-    """A database as an older webcrawl left it, with a row."""
+    """Creates a database with the schema of an older version and one row."""
     engine = create_engine(uri)
     in_sqlite = uri.startswith("sqlite")
     time, serial = ("TEXT", "INTEGER") if in_sqlite else ("TIMESTAMP WITH TIME ZONE", "SERIAL")
@@ -57,7 +57,7 @@ def make_old(uri: str, version: str = SCHEMA_1) -> str:
 
 
 def tables_of(uri: str) -> dict[str, Any]:
-    """All that can be told of a database's tables: columns in order with type and order of letters, keys, indexes."""
+    """The columns in order with their types and collations, the primary key, indexes and options of each table."""
     engine = create_engine(uri)
     looked = inspect(engine)
     found = {
@@ -73,14 +73,14 @@ def tables_of(uri: str) -> dict[str, Any]:
     return found
 
 
-def test_what_the_steps_make_of_an_old_database_is_what_a_new_one_is(new_uri: Callable[[], str]) -> None:
+def test_upgraded_schema_equals_a_new_one(new_uri: Callable[[], str]) -> None:
     old, new = make_old(new_uri()), new_uri()
     for uri in (old, new):
         Metadata(uri).close()
     assert tables_of(old) == tables_of(new)
 
 
-def test_rows_of_before_are_kept_and_go_on(new_uri: Callable[[], str]) -> None:
+def test_upgrade_keeps_rows_that_can_then_be_updated(new_uri: Callable[[], str]) -> None:
     then = datetime.fromisoformat(THEN)
     with Metadata(make_old(new_uri())) as metadata:
         row = metadata.get("http://a.example/")
@@ -112,7 +112,7 @@ def test_rows_of_before_are_kept_and_go_on(new_uri: Callable[[], str]) -> None:
         ]
 
 
-def test_a_step_that_fails_leaves_the_database_as_it_was(
+def test_failed_step_leaves_the_database_unchanged(
     new_uri: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uri = make_old(new_uri())
@@ -135,8 +135,8 @@ WRITES = (
 )
 
 
-def test_who_may_make_no_tables_reads_or_writes_those_that_are_there(postgres: PostgresServer) -> None:
-    """With the rights that docs/exports.md names."""
+def test_roles_without_create_permission_can_read_or_write_existing_tables(postgres: PostgresServer) -> None:
+    """With the permissions listed in docs/exports.md."""
     uri = postgres.new_database()
     Metadata(uri).close()
     reader, writer = (postgres.as_role(uri, role) for role in ("reader", "writer"))
@@ -153,10 +153,10 @@ def test_who_may_make_no_tables_reads_or_writes_those_that_are_there(postgres: P
             metadata.upsert([page.row()])
 
 
-def test_a_role_without_rights_is_told_so(postgres: PostgresServer) -> None:
+def test_role_without_permissions_is_rejected(postgres: PostgresServer) -> None:
     uri = postgres.new_database()
     outsider = postgres.as_role(uri, "outsider")
-    # as it is from PostgreSQL 15 on
+    # the default since PostgreSQL 15
     postgres.execute(uri, "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
     with pytest.raises(StoreError, match="permission denied for schema public"):
         Metadata(outsider)
@@ -165,7 +165,7 @@ def test_a_role_without_rights_is_told_so(postgres: PostgresServer) -> None:
         Metadata(outsider)
 
 
-def test_tables_that_were_dropped_are_made_anew(new_uri: Callable[[], str]) -> None:
+def test_dropped_tables_are_recreated(new_uri: Callable[[], str]) -> None:
     uri, whole = new_uri(), new_uri()
     for one in (uri, whole):
         Metadata(one).close()
@@ -177,20 +177,20 @@ def test_tables_that_were_dropped_are_made_anew(new_uri: Callable[[], str]) -> N
     assert tables_of(uri) == tables_of(whole)
 
 
-def _bring_up(uris: list[str], start: Any) -> None:
+def _upgrade(uris: list[str], start: Any) -> None:
     for uri in uris:
         start.wait(30)
         with Metadata(uri) as metadata:
             assert metadata.count() == 1
 
 
-def test_several_processes_bring_one_up_at_once(new_uri: Callable[[], str]) -> None:
+def test_concurrent_processes_can_upgrade_one_database(new_uri: Callable[[], str]) -> None:
     uris = [make_old(new_uri()) for _ in range(4)]
-    together(2, _bring_up, uris)
+    together(2, _upgrade, uris)
 
 
-def test_who_works_with_an_older_webcrawl_meanwhile_goes_on(new_uri: Callable[[], str]) -> None:
-    """A crawl that is at work while another process brings its database up writes as before."""
+def test_worker_of_an_older_version_can_write_after_the_upgrade(new_uri: Callable[[], str]) -> None:
+    """A running crawl keeps writing while another process upgrades its database."""
     uri = make_old(new_uri())
     engine = create_engine(uri)
     insert = text(

@@ -1,4 +1,4 @@
-"""Stored pages with their bodies: as a fetch had them, and in bounded memory."""
+"""Stored pages with their archived bodies: decoded as on fetch, in bounded memory."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PAGE = b"<p>" + b"words " * 1_000_000
 
 
 class Crawl:
-    """A folder with an archive and a database, as a crawl leaves it."""
+    """A folder with the archive and the database of a finished crawl."""
 
     def __init__(self, folder: Path, **more: Any) -> None:
         settings = Settings({"DATA_DIR": str(folder), **more})
@@ -54,7 +54,7 @@ class Crawl:
         at: datetime = NOW,
         **more: Any,
     ) -> WarcPlace:
-        """A page, of HTTP where there are headers."""
+        """Stores a page; as an HTTP exchange if `headers` is not empty."""
         of_http = replace(exchange(path, payload, headers), fetched_at=at)
         bare = replace(of_http, request_head=b"", response_head=b"", mime_type=mime_type)
         page = Page(url=HOME + path, host=HOME[:-1], fetched_at=at, status=200, mime_type=mime_type)
@@ -78,7 +78,7 @@ def crawl(tmp_path: Path) -> Crawl:
     return Crawl(tmp_path, DOCUMENT_MAXSIZE={"text/html": 100_000, "video/*": 0})
 
 
-def test_a_copy_has_the_body_that_it_was_a_copy_of(crawl: Crawl) -> None:
+def test_duplicate_has_the_body_of_its_original_fetch(crawl: Crawl) -> None:
     header, digest = b"X: y\r\n", payload_digest(b"<p>the same")
     crawl.put("first", b"<p>the same", header, digest=digest)
     copy = {"duplicate_of": HOME + "first", "duplicate_kind": "exact", "duplicate_fetched_at": NOW}
@@ -100,7 +100,9 @@ def test_a_copy_has_the_body_that_it_was_a_copy_of(crawl: Crawl) -> None:
         (b"", b"identity", b""),
     ],
 )
-def test_a_body_is_what_a_fetch_had(crawl: Crawl, payload: bytes, coding: bytes, body: bytes) -> None:
+def test_body_is_decoded_and_cut_as_on_fetch(
+    crawl: Crawl, payload: bytes, coding: bytes, body: bytes
+) -> None:
     place = crawl.put("", payload, b"Content-Encoding: %s\r\n" % coding)
     crawl.put("after", b"<p>after", b"A: b\r\n")
     record, found = Bodies(crawl.archive, crawl.fetch).read(place)
@@ -109,14 +111,14 @@ def test_a_body_is_what_a_fetch_had(crawl: Crawl, payload: bytes, coding: bytes,
 
 
 @pytest.mark.parametrize("moved", [(1, 0), (0, -20), (100_000, 0)])
-def test_what_is_damaged_is_no_body(crawl: Crawl, moved: tuple[int, int]) -> None:
+def test_damaged_record_raises_a_store_error(crawl: Crawl, moved: tuple[int, int]) -> None:
     place = crawl.put("", PAGE[:1_000], b"A: b\r\n")
     wrong = WarcPlace(place.file, place.offset + moved[0], place.length + moved[1])
     with pytest.raises(StoreError, match=rf"{place.file} at byte {wrong.offset}: "):
         Bodies(crawl.archive, crawl.fetch).read(wrong)
 
 
-def test_pages_that_came_without_http_are_checked(crawl: Crawl) -> None:
+def test_linkcheck_reads_pages_without_http_headers(crawl: Crawl) -> None:
     crawl.put("", b"<a href=/missing>x</a><a href=#nowhere>y</a>")
     crawl.metadata.upsert([Page(url=f"{HOME}missing", host=HOME[:-1], fetched_at=NOW, status=404).row()])
     with crawl.stored() as stored:
@@ -124,7 +126,7 @@ def test_pages_that_came_without_http_are_checked(crawl: Crawl) -> None:
     assert found == [(HOME, "anchor"), (f"{HOME}missing", "missing")]
 
 
-def test_a_page_that_takes_the_parser_too_long_is_mirrored_as_it_is(
+def test_page_that_exceeds_the_parse_timeout_is_mirrored_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("webcrawl.documents.html.timed_parse.SECONDS", 0.1)
@@ -139,10 +141,10 @@ def test_a_page_that_takes_the_parser_too_long_is_mirrored_as_it_is(
     assert (tmp_path / "mirror" / "www.example.org" / "index.html").read_bytes() == nested
 
 
-def test_a_mirror_takes_no_memory_for_what_is_large(crawl: Crawl, tmp_path: Path) -> None:
+def test_mirror_of_large_bodies_takes_bounded_memory(crawl: Crawl, tmp_path: Path) -> None:
     crawl.put("film.mp4", VIDEO, b"Content-Type: video/mp4\r\n", "video/mp4")
     crawl.put("bomb", gzip.compress(PAGE * 10), b"Content-Encoding: gzip\r\n")
-    # tracemalloc must not be started or stopped while a parser that was given up allocates without Python's lock
+    # tracemalloc must not start or stop while an abandoned parser thread allocates without the GIL
     for thread in threading.enumerate():
         if thread.name == "parser":
             thread.join(60)

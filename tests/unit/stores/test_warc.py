@@ -1,4 +1,4 @@
-"""WARC files: written by us, read by warcio."""
+"""WARC files: written by webcrawl, read by warcio and fastwarc."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from webcrawl.stores.warc.repair import repair
 from webcrawl.stores.warc.writer import WarcWriter
 
 
-def test_a_page_is_a_response_and_a_request(tmp_path: Path) -> None:
+def test_page_is_a_response_and_a_request_record(tmp_path: Path) -> None:
     with WarcWriter(tmp_path, "crawl", "webcrawl/1", info={"robots": "obey"}) as writer:
         place = writer.write(exchange("a"))
     path = one_file(tmp_path)
@@ -78,8 +78,8 @@ def test_warcio_replays_the_decoded_body(tmp_path: Path, headers: bytes, payload
     assert read_record(path, place.offset, place.length).payload == payload
 
 
-def test_brotli(tmp_path: Path) -> None:
-    """warcio itself reads it only with brotlipy; with the brotli package it stops with an AttributeError."""
+def test_brotli_payload_is_stored_unchanged(tmp_path: Path) -> None:
+    """warcio decodes brotli only with brotlipy; with the brotli package it raises AttributeError."""
     with WarcWriter(tmp_path, "crawl", "x") as writer:
         place = writer.write(exchange("a", brotli.compress(b"the body"), b"Content-Encoding: br\r\n"))
     assert read_record(tmp_path / place.file, place.offset, place.length).payload == brotli.compress(
@@ -90,7 +90,7 @@ def test_brotli(tmp_path: Path) -> None:
     assert bodies[1] == brotli.compress(b"the body")
 
 
-def test_the_header_block_tells_the_truth(tmp_path: Path) -> None:
+def test_archived_header_block_describes_the_stored_payload(tmp_path: Path) -> None:
     with WarcWriter(tmp_path, "crawl", "x") as writer:
         chunked = writer.write(
             exchange("a", b"123", b"Transfer-Encoding: chunked\r\nContent-Length: 9\r\nE: f\r\n")
@@ -111,8 +111,8 @@ def test_the_header_block_tells_the_truth(tmp_path: Path) -> None:
     assert read_record(path, *plain[1:]).http_head == HEAD + b"content-length: 3\r\n\r\n"
 
 
-def test_what_else_is_known_is_a_metadata_record(tmp_path: Path) -> None:
-    """As Heritrix writes it; the index names answers only."""
+def test_crawl_facts_are_a_metadata_record(tmp_path: Path) -> None:
+    """In the format of Heritrix. The index lists responses and revisits only."""
     facts = {"via": "http://www.example.org/\r\nX: y", "hopsFromSeed": "LL", "firstByteMs": "12"}
     with WarcWriter(tmp_path, "crawl", "x") as writer:
         writer.write(exchange("a"), facts)
@@ -135,7 +135,7 @@ def test_what_else_is_known_is_a_metadata_record(tmp_path: Path) -> None:
     assert len(index.read_text().splitlines()) == 2
 
 
-def test_truncated_and_revisit(tmp_path: Path) -> None:
+def test_truncated_and_revisit_headers(tmp_path: Path) -> None:
     zone = timezone(timedelta(hours=2))
     with WarcWriter(tmp_path, "crawl", "x") as writer:
         cut = writer.write(exchange("a", truncated="length"))
@@ -153,9 +153,9 @@ def test_truncated_and_revisit(tmp_path: Path) -> None:
     assert second.payload == b""
 
 
-@pytest.mark.parametrize("scheme", ["ftp", "http"])  # a rendered page is no HTTP message either
-def test_a_copy_of_what_came_without_http(tmp_path: Path, scheme: str) -> None:
-    """Two libraries read it; the index says what it says of other copies, also when it was made anew."""
+@pytest.mark.parametrize("scheme", ["ftp", "http"])  # http: a rendered page has no HTTP message either
+def test_revisit_of_a_resource_record(tmp_path: Path, scheme: str) -> None:
+    """Two libraries read it, and a rebuilt index equals the first one."""
     first, url = f"{scheme}://host/first", f"{scheme}://host/copy"
     bare = replace(exchange(), url=first, request_head=b"", response_head=b"", mime_type="text/html")
     with WarcWriter(tmp_path, "crawl", "x") as writer:
@@ -182,11 +182,11 @@ def test_a_copy_of_what_came_without_http(tmp_path: Path, scheme: str) -> None:
 
 
 @given(st.binary(), st.binary(max_size=50), st.text(max_size=20))
-def test_any_bytes_survive(
+def test_any_bytes_are_read_back_unchanged(
     tmp_path_factory: pytest.TempPathFactory, payload: bytes, junk: bytes, url: str
 ) -> None:
     folder = tmp_path_factory.mktemp("warc")
-    url = f"http://host/{url}"  # warcio reads HTTP headers only where the URL says so
+    url = f"http://host/{url}"  # warcio parses HTTP headers only for http URLs
     head, naive = b"POST / HTTP/1.1\r\n\r\n", NOW.replace(tzinfo=None)
     odd = Exchange(url, "POST", head, junk, 200, HEAD + b"\r\n", Body(payload), None, naive)
     with WarcWriter(folder, "a/b c", "x\r\ny", roll_bytes=1) as writer:
@@ -218,7 +218,7 @@ ODD = [
 ]
 
 
-def test_what_is_odd_is_read_alike_by_two_libraries(tmp_path: Path) -> None:
+def test_two_libraries_read_unusual_records_alike(tmp_path: Path) -> None:
     with WarcWriter(tmp_path, "crawl", "x") as writer:
         for one in ODD:
             writer.write(one, {"via": one.url})
@@ -245,7 +245,7 @@ def test_what_is_odd_is_read_alike_by_two_libraries(tmp_path: Path) -> None:
         assert facts == f"via: {one.url}\r\n".encode()
 
 
-def test_files_roll_and_are_indexed(tmp_path: Path) -> None:
+def test_files_roll_over_and_are_indexed(tmp_path: Path) -> None:
     with WarcWriter(tmp_path, "crawl", "x", roll_bytes=3_000) as writer:
         places = [writer.write(exchange(f"{n}", os.urandom(1_000))) for n in (3, 1, 2, 0)]
     assert len(warcs(tmp_path)) == 2
@@ -273,7 +273,7 @@ def test_files_roll_and_are_indexed(tmp_path: Path) -> None:
     [
         ("https://www.Example.org:443/A/?b=2&a=1#f", "org,example)/a?a=1&b=2"),
         ("http://www2.example.co.uk", "uk,co,example)/"),
-        # what cdxj-indexer 1.5.0 gives
+        # as returned by cdxj-indexer 1.5.0
         ("http://127.0.1.1:8080/x", "1,1,0,127:8080)/x"),
         ("http://[2001:db8::1]:8080/a", "2001:db8::1:8080)/a"),
         ("http://example.org./dot", "org,example)/dot"),
@@ -292,16 +292,16 @@ def test_files_roll_and_are_indexed(tmp_path: Path) -> None:
         ("http://[/", "http://[/"),
     ],
 )
-def test_surt(url: str, key: str) -> None:
+def test_surt_keys(url: str, key: str) -> None:
     assert surt(url) == key
 
 
-def test_nothing_written_leaves_nothing(tmp_path: Path) -> None:
+def test_writer_without_records_leaves_no_file(tmp_path: Path) -> None:
     WarcWriter(tmp_path, "crawl", "x").close()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_reading_what_is_not_there(tmp_path: Path) -> None:
+def test_reading_a_missing_record_raises_a_store_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="does not exist"):
         read_record(tmp_path / "none.warc.gz", 0, 10)
     with WarcWriter(tmp_path, "crawl", "x") as writer:
@@ -311,8 +311,8 @@ def test_reading_what_is_not_there(tmp_path: Path) -> None:
             read_record(tmp_path / place.file, offset, length)
 
 
-def test_records_of_other_writers_can_be_read() -> None:
-    """A record of a crawler that names its fields in its own way still has a payload."""
+def test_records_of_other_writers_are_readable() -> None:
+    """Header names may be spelled in any case."""
     block = b"HTTP/1.0 200 OK\r\ncontent-encoding: gzip\r\n\r\n" + gzip.compress(b"body")
     head = b"WARC/1.0\r\nWARC-Type: response\r\nContent-Type: application/http;msgtype=response\r\n"
     record = parse(head + b"Content-Length: %d\r\n\r\n" % len(block) + block + b"\r\n\r\n")
@@ -320,7 +320,7 @@ def test_records_of_other_writers_can_be_read() -> None:
     assert http_field(record.http_head, "content-encoding") == "gzip"
 
 
-def test_old_files_are_closed_whether_or_not_more_is_written(tmp_path: Path) -> None:
+def test_old_files_are_closed_with_or_without_further_writes(tmp_path: Path) -> None:
     writer = WarcWriter(tmp_path, "crawl", "x", roll_seconds=0.05)
     first = writer.write(exchange("a"))
     writer.close_old()
@@ -339,7 +339,7 @@ def test_old_files_are_closed_whether_or_not_more_is_written(tmp_path: Path) -> 
 
 
 def test_memory_and_descriptors_stay_flat_over_a_thousand_files(tmp_path: Path) -> None:
-    """As those of a crawl of months do; in a process of its own, in which nothing else is remembered."""
+    """Stands for a crawl of months. Runs in its own process, so that nothing else allocates."""
     program = """
         import os, sys, tracemalloc
         from pathlib import Path

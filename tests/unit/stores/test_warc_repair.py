@@ -1,4 +1,4 @@
-"""WARC files torn at every byte, full disks, killed writers: what was written stays, and stays readable."""
+"""Written records stay readable after truncation at any byte, full disks and killed writers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from webcrawl.stores.warc.writer import WarcWriter
 BODIES = st.builds(bytes.__mul__, st.binary(max_size=300), st.integers(1, 3_000))
 
 
-def test_an_open_file_is_readable_and_left_alone_by_repair(tmp_path: Path) -> None:
+def test_open_file_is_readable_and_ignored_by_repair(tmp_path: Path) -> None:
     writer = WarcWriter(tmp_path, "crawl", "x")
     place = writer.write(exchange("a"))
     assert repair(tmp_path) == []
@@ -42,7 +42,7 @@ def test_an_open_file_is_readable_and_left_alone_by_repair(tmp_path: Path) -> No
     assert repair(tmp_path) == []
 
 
-def test_repair_at_every_byte(tmp_path: Path) -> None:
+def test_repair_keeps_the_whole_records_of_a_file_cut_at_any_byte(tmp_path: Path) -> None:
     with WarcWriter(tmp_path / "whole", "crawl", "x") as writer:
         first = writer.write(exchange("first"), {"via": "a"})
         rendered = replace(exchange("last"), request_head=b"", response_head=b"", status=404)
@@ -72,7 +72,7 @@ def test_repair_at_every_byte(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tail", [b"\0" * 5_000, b"garbage", b"\x1f\x8b\x08\0"])
-def test_repair_cuts_off_what_is_no_record(tmp_path: Path, tail: bytes) -> None:
+def test_repair_removes_trailing_garbage(tmp_path: Path, tail: bytes) -> None:
     with WarcWriter(tmp_path, "crawl", "x") as writer:
         writer.write(exchange("a", os.urandom(200_000)))
     path = one_file(tmp_path)
@@ -85,7 +85,7 @@ def test_repair_cuts_off_what_is_no_record(tmp_path: Path, tail: bytes) -> None:
 
 
 @given(st.lists(BODIES, max_size=6), st.integers(0, 9), st.integers(0, 30))
-def test_members_are_found_whatever_they_hold(bodies: list[bytes], level: int, torn: int) -> None:
+def test_members_finds_every_gzip_member(bodies: list[bytes], level: int, torn: int) -> None:
     whole = [b"".join(Record({}, (body,)).member(level)) for body in bodies]
     offsets = [0, *accumulate(map(len, whole))]
     data = b"".join([*whole, gzip.compress(b"torn")[:torn]]) if torn < 24 else b"".join(whole)
@@ -98,7 +98,7 @@ def test_members_are_found_whatever_they_hold(bodies: list[bytes], level: int, t
     )
 
 
-def test_repair_finds_its_way_past_bodies_that_unfold_far(tmp_path: Path) -> None:
+def test_repair_handles_highly_compressed_bodies(tmp_path: Path) -> None:
     with WarcWriter(tmp_path, "crawl", "x") as writer:
         places = [writer.write(exchange(f"{n}", b"a" * 50_000_000)) for n in range(2)]
     path = one_file(tmp_path)
@@ -110,7 +110,7 @@ def test_repair_finds_its_way_past_bodies_that_unfold_far(tmp_path: Path) -> Non
     assert path.stat().st_size == places[1].offset + places[1].length
 
 
-def test_repair_removes_what_holds_nothing(tmp_path: Path) -> None:
+def test_repair_removes_files_without_records(tmp_path: Path) -> None:
     (tmp_path / f"crawl-1.warc.gz{OPEN}").write_bytes(b"\x1f\x8b")
     (tmp_path / f"crawl-2.warc.gz{OPEN}").touch()
     assert repair(tmp_path) == []
@@ -126,7 +126,7 @@ def _write_until_killed(folder: Path, written: str) -> None:
             log.write(f"{place.file} {place.offset} {place.length} {number}\n")
 
 
-def test_kill_loses_nothing_that_was_written(tmp_path: Path) -> None:
+def test_records_survive_a_killed_writer(tmp_path: Path) -> None:
     folder, log = tmp_path / "warc", tmp_path / "log"
     log.touch()
     process = multiprocessing.get_context("fork").Process(target=_write_until_killed, args=(folder, str(log)))
@@ -148,7 +148,7 @@ def test_kill_loses_nothing_that_was_written(tmp_path: Path) -> None:
         check(path)
 
 
-def test_what_a_dead_worker_left_open_is_closed_by_one_that_lives(
+def test_open_file_of_a_dead_worker_is_closed_by_another_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("webcrawl.stores.folder_archive._REPAIR_SECONDS", 0.0)
@@ -156,7 +156,7 @@ def test_what_a_dead_worker_left_open_is_closed_by_one_that_lives(
     dead = WarcWriter(tmp_path, "crawl", "x")
     place = dead.write(exchange("a"))
     assert living.tend() == ""
-    assert warcs(tmp_path) == [], "its writer is alive"
+    assert warcs(tmp_path) == [], "the writer is still alive"
     assert dead._fd is not None
     os.close(dead._fd)
     assert living.tend() == ""
@@ -166,7 +166,7 @@ def test_what_a_dead_worker_left_open_is_closed_by_one_that_lives(
 
 @contextmanager
 def file_size_limit(size: int) -> Iterator[None]:
-    """A disk that is full after `size` bytes of a file: the kernel takes part of a write, then refuses."""
+    """Simulates a full disk: a file may have at most `size` bytes, and the last write is partial."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -176,7 +176,7 @@ def file_size_limit(size: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("before", [0, 1])
-def test_a_failed_write_leaves_a_valid_file(tmp_path: Path, before: int) -> None:
+def test_failed_write_leaves_a_valid_file(tmp_path: Path, before: int) -> None:
     writer = WarcWriter(tmp_path, "crawl", "x")
     for _ in range(before):
         writer.write(exchange("before"))
@@ -193,7 +193,7 @@ def test_a_failed_write_leaves_a_valid_file(tmp_path: Path, before: int) -> None
     assert read_record(path, after.offset, after.length).headers["WARC-Target-URI"].endswith("/after")
 
 
-def test_a_file_with_only_failed_writes_disappears(tmp_path: Path) -> None:
+def test_file_with_only_failed_writes_is_removed(tmp_path: Path) -> None:
     writer = WarcWriter(tmp_path, "crawl", "x")
     with file_size_limit(100), pytest.raises(StoreError):
         writer.write(exchange("a"))
@@ -201,7 +201,7 @@ def test_a_file_with_only_failed_writes_disappears(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_created_raises_a_store_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match=os.strerror(errno.ENOTDIR)):
         WarcWriter(tmp_path / "file" / "warc", "crawl", "x").write(exchange())

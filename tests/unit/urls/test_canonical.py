@@ -1,4 +1,4 @@
-"""URLs: WHATWG cases, what a browser would fetch, canonical forms against w3lib, fingerprints."""
+"""URLs: WHATWG cases, canonical forms compared with w3lib, fingerprints."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from webcrawl.urls.canonical import Base, Canonicalizer, normalize, registered_d
 
 BASE = "http://example.org/foo/bar"
 
-# (as written, base, what to fetch; None where there is nothing to fetch)
+# (as written, base, URL to fetch or None)
 CASES: list[tuple[str, str | None, str | None]] = [
     ("http://example.org", None, "http://example.org/"),
     ("HTTP://EXAMPLE.org/A", None, "http://example.org/A"),
@@ -79,7 +79,7 @@ CASES: list[tuple[str, str | None, str | None]] = [
 
 
 def standard_cases() -> list[tuple[str, str | None, str | None]]:
-    """The cases of web-platform-tests, where a checkout has them at hand: more of what CASES has."""
+    """More cases from web-platform-tests, if they are next to the checkout."""
     file = Path(__file__).resolve().parents[4] / "shared" / "data" / "urls" / "urltestdata.json"
     if not file.exists():
         return []
@@ -89,14 +89,14 @@ def standard_cases() -> list[tuple[str, str | None, str | None]]:
             href = None
             if case.get("protocol") in ("http:", "https:", "ftp:"):
                 href = f"{case['protocol']}//{case['host']}{case['pathname']}{case['search']}"
-                # A URL that ends in "?" has an empty query, which `search` does not tell.
+                # `search` does not tell an empty query ("?") from none
                 href += "?" if case["href"].partition("#")[0].endswith("?") else ""
             cases.append((case["input"], case["base"], href))
     return cases
 
 
 @pytest.mark.parametrize(("written", "base", "expected"), CASES + standard_cases())
-def test_whatwg(written: str, base: str | None, expected: str | None) -> None:
+def test_url_is_normalized_as_by_whatwg(written: str, base: str | None, expected: str | None) -> None:
     if expected is None:
         with pytest.raises(InvalidURL) as error:
             normalize(written, base)
@@ -105,7 +105,7 @@ def test_whatwg(written: str, base: str | None, expected: str | None) -> None:
         assert normalize(written, base) == expected
 
 
-def test_resolve_tells_other_schemes_from_nonsense() -> None:
+def test_resolve_returns_none_for_other_schemes_and_raises_for_invalid_urls() -> None:
     assert resolve("mailto:a@example.org", BASE) is None
     with pytest.raises(InvalidURL):
         resolve("http://[", BASE)
@@ -165,7 +165,7 @@ def test_normalize_is_idempotent(written: str) -> None:
 
 
 @given(st.text() | st.text().map("http://h/".__add__))
-def test_normalize_returns_or_raises(written: str) -> None:
+def test_normalize_returns_an_ascii_http_url_or_raises(written: str) -> None:
     url = normalized(written)
     assert url.startswith(("http://", "https://"))
     assert url.isascii()
@@ -173,7 +173,7 @@ def test_normalize_returns_or_raises(written: str) -> None:
 
 
 @given(written_urls())
-def test_a_url_is_its_host_and_its_path(written: str) -> None:
+def test_split_returns_host_and_path(written: str) -> None:
     url = normalized(written)
     host, path = canonical.split(url)
     assert path.startswith("/")
@@ -183,7 +183,7 @@ def test_a_url_is_its_host_and_its_path(written: str) -> None:
     assert canonical.hostname(host) == canonical.hostname(url)
 
 
-def test_split_refuses_what_is_no_url() -> None:
+def test_split_rejects_a_relative_url() -> None:
     with pytest.raises(InvalidURL, match="'example.org'"):
         canonical.split("example.org")
 
@@ -198,7 +198,9 @@ def test_split_refuses_what_is_no_url() -> None:
         ("https://[::1]:8443/x://y", "https://[::1]:8443", "[::1]:8443", "::1", 8443),
     ],
 )
-def test_parts(url: str, host: str, authority: str, hostname: str, port: int) -> None:
+def test_parts_of_a_url_and_of_its_host_are_equal(
+    url: str, host: str, authority: str, hostname: str, port: int
+) -> None:
     assert canonical.split(url)[0] == host
     for either in (url, host):
         assert canonical.authority(either) == authority
@@ -226,7 +228,7 @@ def test_parts(url: str, host: str, authority: str, hostname: str, port: int) ->
         ("a..b", "a..b"),
     ],
 )
-def test_registered_domain(hostname: str, domain: str) -> None:
+def test_registered_domain_follows_the_public_suffix_list(hostname: str, domain: str) -> None:
     assert registered_domain(hostname) == domain
 
 
@@ -237,15 +239,15 @@ PLAIN = Canonicalizer(())
 @example("http://h/a?b=+&b=-&b")
 @example("http://h/a?b-=1&b=2")
 @example("http://h/%7c%5B;%7c")
-def test_canonical_follows_w3lib(written: str) -> None:
-    """Except with a stray "%" in the path, where w3lib's form is no fixed point."""
+def test_canonical_form_equals_that_of_w3lib(written: str) -> None:
+    """Except for a stray "%" in the path, where w3lib is not idempotent."""
     url = normalized(written)
     assume(not re.search(r"%(?![0-9A-Fa-f]{2})", url.partition("?")[0]))
     assert PLAIN.canonical(url) == canonicalize_url(url)
 
 
 @pytest.mark.parametrize("escape", [f"%{byte:02X}" for byte in range(256)] + ["%aa", "%2c", "%2f", "%7E"])
-def test_every_escape_is_spelt_as_w3lib_does(escape: str) -> None:
+def test_every_escape_is_normalized_as_by_w3lib(escape: str) -> None:
     for url in (f"http://h/a{escape}b", f"http://h/?a{escape}=b{escape}", f"http://h/{escape};{escape}"):
         assert PLAIN.canonical(url) == canonicalize_url(url)
 
@@ -254,7 +256,7 @@ def test_every_escape_is_spelt_as_w3lib_does(escape: str) -> None:
 @example("http://h/%%341")
 @example("http://h/..;%6Asessionid=1/b")
 @example("http://h/a;jsessionid=1;")
-def test_canonical_is_a_fixed_point_and_a_normalised_url(written: str) -> None:
+def test_canonical_form_is_idempotent_and_normalized(written: str) -> None:
     url = normalized(written)
     for canonicalizer in (PLAIN, Canonicalizer()):
         form = canonicalizer.canonical(url)
@@ -291,11 +293,11 @@ def test_fingerprint_ignores_the_order_of_parameters(written: str, random: Rando
         ("http://h/%%341", "http://h/%2541"),
     ],
 )
-def test_canonical(url: str, form: str) -> None:
+def test_canonical_form(url: str, form: str) -> None:
     assert Canonicalizer().canonical(url) == form
 
 
-def test_own_list_of_parameters() -> None:
+def test_ignored_parameters_can_be_configured() -> None:
     canonicalizer = Canonicalizer(frozenset({"a[b]", "s*"}))
     assert (
         canonicalizer.canonical("http://h/?a%5Bb%5D=1&sid=2&utm_source=3&t=4") == "http://h/?t=4&utm_source=3"
@@ -304,13 +306,13 @@ def test_own_list_of_parameters() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["utm_*", ("",), ("a*b",)])
-def test_wrong_parameters_are_named(wrong: Any) -> None:
+def test_invalid_ignored_parameters_are_rejected(wrong: Any) -> None:
     with pytest.raises(ConfigurationError, match="ignored parameter"):
         Canonicalizer(wrong)
 
 
 def test_fingerprints_are_signed_64_bit_and_stable() -> None:
-    """A change of these numbers makes every running crawl forget what it has seen."""
+    """If these values changed, running crawls would fetch seen URLs again."""
     canonicalizer = Canonicalizer()
     found = {n: canonicalizer.fingerprint(f"http://example.org/{n}") for n in range(1000)}
     assert len(set(found.values())) == 1000
@@ -319,7 +321,7 @@ def test_fingerprints_are_signed_64_bit_and_stable() -> None:
     assert (found[0], found[1]) == (-1674452591778856339, 4328400075054213387)
 
 
-def test_request_fingerprint() -> None:
+def test_request_fingerprint_depends_on_method_and_body() -> None:
     canonicalizer = Canonicalizer()
     url = "http://example.org/?b=1&a=2"
     same = canonicalizer.fingerprint("http://example.org/?a=2&b=1")
@@ -388,7 +390,7 @@ PIECES = st.sampled_from(
 
 @given(st.sampled_from(BASES), st.lists(PIECES, max_size=6).map("".join))
 @settings(max_examples=1000)
-def test_a_base_joins_as_the_parser_does(url: str, address: str) -> None:
+def test_base_resolves_as_the_url_parser_does(url: str, address: str) -> None:
     def outcome(join: Callable[[], str | None]) -> str | None:
         try:
             return join()

@@ -1,4 +1,4 @@
-"""Filters: each reason by itself, what they read from a configuration, and the chain."""
+"""URL filters: each alone, from a configuration, and in a chain."""
 
 from __future__ import annotations
 
@@ -63,19 +63,19 @@ FILTERS.remove(URLFilter)
         (filters.ScopeFilter(SCOPE), "http://i/x", False),
     ],
 )
-def test_filter(one: URLFilter, url: str, kept: bool) -> None:
+def test_filter_keeps_or_drops_the_url(one: URLFilter, url: str, kept: bool) -> None:
     assert one.apply(url) == (url if kept else None)
 
 
 @given(st.lists(st.sampled_from("ab"), max_size=12), st.integers(2, 4))
-def test_repeated_segments_are_those_of_the_expression(segments: list[str], times: int) -> None:
-    """A back-reference says the same, slowly."""
+def test_repeated_segments_match_the_reference_expression(segments: list[str], times: int) -> None:
+    """A regular expression with a back-reference is the slow reference."""
     path = "".join(f"/{segment}" for segment in segments)
     repeated = re.search(rf"((?:/[^/]*)+?)\1{{{times - 1}}}(?=/|$)", path) is not None
     assert (filters.RepeatedSegmentsFilter(times).apply(f"http://h{path}") is None) == repeated
 
 
-def test_every_filter_says_why() -> None:
+def test_every_filter_has_a_reason_and_a_docstring() -> None:
     for each in FILTERS:
         assert each.why.endswith(".") and each.__doc__
 
@@ -97,7 +97,7 @@ def test_every_filter_says_why() -> None:
         ({}, "http://i/"),
     ],
 )
-def test_from_config(config: dict[str, object], dropped: str) -> None:
+def test_chain_reads_its_configuration(config: dict[str, object], dropped: str) -> None:
     chain = FilterChain.from_config({"SCOPE": SCOPE, **config}, FILTERS)
     assert chain.apply(dropped) is None
     assert chain.apply("http://h/docs/a") == "http://h/docs/a"
@@ -123,12 +123,12 @@ def test_from_config(config: dict[str, object], dropped: str) -> None:
         ("SCOPE", "host"),
     ],
 )
-def test_wrong_value_names_its_key(key: str, value: object) -> None:
+def test_invalid_value_names_its_key(key: str, value: object) -> None:
     with pytest.raises(ConfigurationError, match=key):
         FilterChain.from_config({"SCOPE": SCOPE, key: value}, FILTERS)
 
 
-def test_bad_expression_is_named() -> None:
+def test_invalid_expression_is_named_in_the_error() -> None:
     with pytest.raises(ConfigurationError, match=r"deny: '\(x'"):
         filters.PatternFilter(deny=["a", "(x"])
 
@@ -142,13 +142,13 @@ def test_bad_expression_is_named() -> None:
         lambda: filters.ExtensionFilter([""]),
     ],
 )
-def test_wrong_argument(make: Any) -> None:
+def test_invalid_argument_is_rejected(make: Any) -> None:
     with pytest.raises(ConfigurationError):
         make()
 
 
 class SecureFilter(URLFilter):
-    """Rewrites http to https: a filter as a user would write it."""
+    """A custom filter that rewrites http to https."""
 
     why = "The site answers on https alone."
 
@@ -156,13 +156,13 @@ class SecureFilter(URLFilter):
         return url.replace("http:", "https:", 1)
 
 
-def test_chain_passes_on_what_a_filter_returns() -> None:
+def test_chain_passes_on_rewritten_urls() -> None:
     chain = FilterChain([SecureFilter(), filters.PatternFilter(allow=["^https:"])])
     assert chain.apply("http://h/") == "https://h/"
     assert FilterChain([]).apply("http://h/") == "http://h/"
 
 
-def test_verdicts_ask_every_filter() -> None:
+def test_verdicts_include_every_filter() -> None:
     chain = FilterChain([SecureFilter(), filters.LengthFilter(11), filters.ExtensionFilter(["zip"])])
     assert chain.verdicts("http://h/a.zip") == [
         Verdict("SecureFilter", "https://h/a.zip", SecureFilter.why),
@@ -171,6 +171,6 @@ def test_verdicts_ask_every_filter() -> None:
     ]
 
 
-def test_own_filter_joins_by_one_line() -> None:
+def test_custom_filter_can_be_added_to_the_list() -> None:
     chain = FilterChain.from_config({"SCOPE": SCOPE}, [*FILTERS, SecureFilter])
     assert chain.apply("http://h/a") == "https://h/a"

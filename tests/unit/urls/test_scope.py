@@ -41,13 +41,13 @@ SEEDS += ["http://localhost:9000", "http://intranet.:81/"]
         ("http://example.com/www.example.co.uk", False, False),
     ],
 )
-def test_allows(url: str, by_host: bool, by_domain: bool) -> None:
+def test_scope_allows_its_hosts_or_domains(url: str, by_host: bool, by_domain: bool) -> None:
     assert Scope("host", SEEDS).allows(url) is by_host
     assert Scope("domain", SEEDS).allows(url) is by_domain
     assert Scope("web", SEEDS).allows(url)
 
 
-def test_users_of_a_shared_suffix_are_strangers() -> None:
+def test_sites_under_a_public_suffix_are_separate_domains() -> None:
     scope = Scope("domain", ["https://one.github.io/"])
     assert scope.allows("https://docs.one.github.io/")
     assert not scope.allows("https://two.github.io/")
@@ -55,7 +55,7 @@ def test_users_of_a_shared_suffix_are_strangers() -> None:
 
 
 @pytest.mark.parametrize("kind", ["host", "domain"])
-def test_a_redirected_seed_widens_the_scope(kind: Any) -> None:
+def test_redirected_seed_widens_the_scope(kind: Any) -> None:
     scope = Scope(kind, ["http://example.org/"])
     assert not scope.allows("https://www.example.com/")
     key = scope.add("https://www.example.com/start")
@@ -83,17 +83,17 @@ def test_keys_are_a_snapshot() -> None:
     assert Scope("web", SEEDS).keys() == frozenset()
 
 
-def test_no_seeds_allow_nothing() -> None:
+def test_scope_without_seeds_allows_nothing() -> None:
     assert not Scope("host").allows("http://example.org/")
 
 
-def test_wrong_kind_names_the_right_ones() -> None:
+def test_invalid_kind_error_lists_the_valid_ones() -> None:
     wrong: Any = "site"
     with pytest.raises(ConfigurationError, match="'site'.*host, domain, web"):
         Scope(wrong, [])
 
 
 @pytest.mark.parametrize("kind", ["host", "domain", "web"])
-def test_bad_seed_is_named(kind: Any) -> None:
+def test_invalid_seed_is_named_in_the_error(kind: Any) -> None:
     with pytest.raises(InvalidURL, match="'mailto:a@example.org'"):
         Scope(kind, ["mailto:a@example.org"])

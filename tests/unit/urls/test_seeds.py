@@ -1,4 +1,4 @@
-"""Seeds as people write them: on the command line, in a file, with or without scheme."""
+"""Seeds on the command line and in files, with or without scheme."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from webcrawl.urls.seeds import read_seeds, seed_url
         (" , \n", []),
     ],
 )
-def test_seeds_in_an_argument(text: str, seeds: list[str]) -> None:
+def test_seeds_are_read_from_an_argument(text: str, seeds: list[str]) -> None:
     assert list(read_seeds(text)) == seeds
 
 
-def test_seeds_in_a_file(tmp_path: Path) -> None:
+def test_seeds_are_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "my seeds"
     lines = [
         "# ours",
@@ -46,15 +46,15 @@ def test_seeds_in_a_file(tmp_path: Path) -> None:
     ]
 
 
-def test_a_file_from_another_system(tmp_path: Path) -> None:
-    """A byte order mark and CRLF are no part of a seed; a comma in a line is."""
+def test_byte_order_mark_and_crlf_are_ignored_in_a_file(tmp_path: Path) -> None:
+    """A comma in a line belongs to the seed."""
     path = tmp_path / "seeds"
     path.write_bytes(b"\xef\xbb\xbfhttps://a.example/x,y\r\nhttps://b.example/\r\n")
     assert list(read_seeds(f"@{path}")) == ["https://a.example/x,y", "https://b.example/"]
 
 
 @pytest.mark.parametrize("contents", [None, b"\xff\xfe\x00h"])
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, contents: bytes | None) -> None:
+def test_unreadable_file_is_named_in_the_error(tmp_path: Path, contents: bytes | None) -> None:
     path = tmp_path / "seeds"
     if contents is not None:
         path.write_bytes(contents)
@@ -77,7 +77,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, contents: bytes | N
         ("http://[::1]:81/", "http://[::1]:81/"),
     ],
 )
-def test_the_url_of_a_seed(seed: str, url: str) -> None:
+def test_seed_is_normalized_to_a_url(seed: str, url: str) -> None:
     assert seed_url(seed) == url
 
 
@@ -102,14 +102,14 @@ def test_the_url_of_a_seed(seed: str, url: str) -> None:
         *("example.org:port/", "-", ".", "http:example", "data:text/html,x.y"),
     ],
 )
-def test_a_bad_seed_is_named(seed: str) -> None:
+def test_invalid_seed_is_named_in_the_error(seed: str) -> None:
     with pytest.raises(InvalidURL) as raised:
         seed_url(seed)
     assert repr(seed) in str(raised.value) or repr(f"https://{seed}") in str(raised.value)
 
 
 @given(st.text(max_size=40).filter(lambda text: not text.startswith("@")))
-def test_any_text_gives_urls_or_errors_of_ours(text: str) -> None:
+def test_any_text_gives_urls_or_crawl_errors(text: str) -> None:
     for seed in read_seeds(text):
         assert not set(seed) & set(" ,\n\t")
         try:

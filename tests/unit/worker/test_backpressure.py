@@ -1,4 +1,4 @@
-"""Room in the stores: measured on real disks, waited for by those who write."""
+"""Backpressure of full or unavailable stores, measured on real disks."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from webcrawl.worker.backpressure import Backpressure
 
 
 @pytest.fixture(autouse=True)
-def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+def poll_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webcrawl.worker.backpressure.POLL_SECONDS", 0.2)
 
 
-def test_how_full_a_disk_is(tmp_path: Path) -> None:
+def test_shortage_names_a_disk_with_too_little_space(tmp_path: Path) -> None:
     assert disk.shortage(tmp_path, 1) == ""
     assert f"the disk of {tmp_path}" in disk.shortage(tmp_path, 1 << 60)
     assert disk.shortage(tmp_path / "not yet there", 1 << 60) == ""
 
 
-def test_what_a_folder_holds(tmp_path: Path) -> None:
+def test_occupied_sums_the_files_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"1234")
     (tmp_path / "b").write_bytes(b"12")
     (tmp_path / "other crawl").mkdir()
@@ -34,14 +34,14 @@ def test_what_a_folder_holds(tmp_path: Path) -> None:
     assert disk.occupied(tmp_path) == 6
 
 
-def test_a_full_disk_is_no_room_and_another_failure_is_not(tmp_path: Path) -> None:
+def test_full_disk_is_unavailable_and_other_failures_are_not(tmp_path: Path) -> None:
     full = disk.failure("write", tmp_path, OSError(errno.ENOSPC, "No space left on device"))
     assert isinstance(full, StoreUnavailable)
     assert str(full) == f"cannot write {tmp_path}: No space left on device"
     assert type(disk.failure("write", tmp_path, OSError(errno.EIO, "broken"))) is StoreError
 
 
-def test_who_stores_waits_until_there_is_room() -> None:
+def test_write_is_retried_until_the_store_is_available() -> None:
     async def main() -> None:
         backpressure, left = Backpressure(), 2
 
@@ -63,7 +63,7 @@ def test_who_stores_waits_until_there_is_room() -> None:
     asyncio.run(main())
 
 
-def test_one_store_that_takes_more_does_not_hide_another_that_does_not() -> None:
+def test_available_store_does_not_hide_an_unavailable_one() -> None:
     async def main() -> None:
         backpressure, full = Backpressure(), True
 
@@ -72,7 +72,7 @@ def test_one_store_that_takes_more_does_not_hide_another_that_does_not() -> None
                 raise StoreUnavailable("the database is away")
 
         async def other() -> None:
-            """A store that takes all."""
+            """A store that is available."""
 
         waiting = asyncio.create_task(backpressure.retry_until_available(work, asyncio.Event()))
         await asyncio.sleep(0.05)
@@ -85,7 +85,7 @@ def test_one_store_that_takes_more_does_not_hide_another_that_does_not() -> None
     asyncio.run(main())
 
 
-def test_what_was_refused_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_brief_hold_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webcrawl.worker.backpressure._REFUSED_SECONDS", 0.05)
     backpressure = Backpressure()
     backpressure.hold_briefly("no room for a body")
@@ -94,7 +94,7 @@ def test_what_was_refused_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) 
     assert backpressure.reason == ""
 
 
-def test_other_failures_are_not_waited_for() -> None:
+def test_other_failures_are_not_retried() -> None:
     async def broken() -> None:
         raise StoreError("damaged")
 
@@ -102,7 +102,7 @@ def test_other_failures_are_not_waited_for() -> None:
         asyncio.run(Backpressure().retry_until_available(broken, asyncio.Event()))
 
 
-def test_the_end_of_a_crawl_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retries_are_limited_during_shutdown(monkeypatch: pytest.MonkeyPatch) -> None:
     async def full() -> None:
         raise StoreUnavailable("the disk is full")
 

@@ -1,4 +1,4 @@
-"""When a worker may use its leases, lease further hosts, and take back those of others."""
+"""When a worker may use its leases, lease more hosts, and reap expired leases of other workers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ LEASE = 10.0
 DELAY = 1.0
 
 
-def test_a_lease_is_used_for_less_than_it_lasts() -> None:
+def test_lease_is_used_for_less_than_its_duration() -> None:
     safety = LeaseSafety(LEASE, DELAY)
     assert 100.0 < safety.until(100.0) < 100.0 + LEASE
     assert safety.until(100.0) + safety.answer_seconds == pytest.approx(100.0 + LEASE)
 
 
-def test_a_restarted_engine_is_left_to_the_holders_of_its_leases() -> None:
+def test_restart_of_the_engine_delays_leasing_and_reaping() -> None:
     safety = LeaseSafety(LEASE, DELAY)
     assert safety.may_lease(0.0)
     safety.leave_to_others(100.0)
@@ -28,9 +28,9 @@ def test_a_restarted_engine_is_left_to_the_holders_of_its_leases() -> None:
     assert safety.may_reap(110.0, last=109.0)
 
 
-def test_after_an_outage_other_workers_may_extend_before_their_leases_are_taken_back() -> None:
+def test_outage_delays_reaping_until_others_can_extend_their_leases() -> None:
     safety = LeaseSafety(LEASE, DELAY)
-    assert safety.may_reap(100.0, last=-math.inf), "the first heartbeat follows no outage"
+    assert safety.may_reap(100.0, last=-math.inf), "there is no outage before the first heartbeat"
     assert safety.may_reap(102.0, last=100.0)
     assert not safety.may_reap(108.0, last=102.0)
     assert not safety.may_reap(117.0, last=115.0)

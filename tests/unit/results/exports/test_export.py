@@ -1,4 +1,4 @@
-"""Exports of the metadata: complete or not there, whatever the format, and as the documentation says."""
+"""Metadata exports: atomic in every format, and as documented."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TEXT = 'Grüße, "你好"\r\nnext line\t👋'
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """120 pages of eight hosts and three days, as the database gives them."""
+    """Rows of 120 pages from eight hosts and three days, as read from the database."""
     pages = []
     for number in range(120):
         host = HOSTS[number % 8]
@@ -82,7 +82,7 @@ def files(folder: Path) -> list[str]:
 
 
 def read(folder: Path, form: str) -> Iterator[dict[str, Any]]:
-    """Every row of an export, values as the format has them."""
+    """Yields every row of an export, with the value types of the format."""
     for path in sorted(folder.rglob(f"*.{form}")):
         if form == "parquet":
             yield from pyarrow.parquet.read_table(path, partitioning=None).to_pylist()
@@ -94,7 +94,7 @@ def read(folder: Path, form: str) -> Iterator[dict[str, Any]]:
 
 
 def expected(row: dict[str, Any], form: str) -> dict[str, Any]:
-    """A row as a format should have it."""
+    """The expected form of a row in a format."""
     found = {name: row[name] for name in FIELDS}
     for name, kind in FIELDS.items():
         if kind == "json" and form != "jsonl" and found[name] is not None:
@@ -108,7 +108,7 @@ def expected(row: dict[str, Any], form: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize(("partition", "folders"), [("date", 3), ("host", 8), ("none", 1)])
-def test_every_row_once_as_it_is(
+def test_every_row_is_exported_once_and_unchanged(
     rows: list[dict[str, Any]], tmp_path: Path, form: str, partition: str, folders: int
 ) -> None:
     manifest = exported(rows, tmp_path, form, partition)
@@ -120,7 +120,7 @@ def test_every_row_once_as_it_is(
     assert (manifest["rows"], manifest["fields"]) == (120, dict(FIELDS))
 
 
-def test_rows_are_in_the_folder_of_their_day_and_host(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_rows_are_partitioned_by_day_or_host(rows: list[dict[str, Any]], tmp_path: Path) -> None:
     exported(rows, tmp_path / "days", "parquet", "date")
     query = (
         f"SELECT date, count(*) FROM read_parquet('{tmp_path}/days/**/*.parquet') GROUP BY ALL ORDER BY ALL"
@@ -137,7 +137,7 @@ def test_rows_are_in_the_folder_of_their_day_and_host(rows: list[dict[str, Any]]
     assert sorted(duckdb.sql(query).fetchall()) == [(host, 1) for host in HOSTS]
 
 
-def test_few_rows_and_few_files_are_open_at_once(
+def test_buffered_rows_and_open_files_are_limited(
     rows: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "BUFFERED_BYTES", 10 * min(map(memory_bytes, rows)))
@@ -167,7 +167,7 @@ def test_few_rows_and_few_files_are_open_at_once(
 
 
 def large_rows(count: int) -> Iterator[dict[str, Any]]:
-    """Pages of four days whose details are a megabyte each, and do not compress well."""
+    """Rows of pages from four days, each with a megabyte of details that compress badly."""
     for number in range(count):
         url = f"{HOSTS[number % 8]}/{number:05}"
         page = Page(url=url, host=HOSTS[number % 8], fetched_at=NOW + timedelta(days=number % 4), status=200)
@@ -175,7 +175,7 @@ def large_rows(count: int) -> Iterator[dict[str, Any]]:
         yield page.row()
 
 
-def test_files_end_when_they_are_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_roll_over_at_their_size_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BUFFERED_BYTES", 3_000_000)
     monkeypatch.setattr(module, "BYTES_A_FILE", 5_000_000)
     with Metadata(f"sqlite:///{tmp_path}/metadata.db") as metadata:
@@ -199,15 +199,15 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("form", "most"), [("parquet", 450_000), ("jsonl", 250_000)])
-def test_memory_is_bounded_whatever_a_row_weighs(large: Path, tmp_path: Path, form: str, most: int) -> None:
+def test_memory_is_bounded_for_large_rows(large: Path, tmp_path: Path, form: str, most: int) -> None:
     words = ("export", "-o", str(tmp_path), "--format", form, "-s", f"DATA_DIR={large}")
-    code, out, said, peak = scrapy_peak(*words)
-    assert (code, said) == (0, "")
+    code, out, stderr, peak = scrapy_peak(*words)
+    assert (code, stderr) == (0, "")
     assert out.startswith(b"300 pages in 4 files")
     assert peak < most
 
 
-def test_a_scan_reads_no_more_at_once_than_it_may(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scan_batches_are_bounded_in_bytes(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Metadata(f"sqlite:///{large}/metadata.db") as metadata:
         sizes = []
         batch = Metadata._batch
@@ -240,7 +240,7 @@ def test_a_scan_reads_no_more_at_once_than_it_may(large: Path, monkeypatch: pyte
     ],
 )
 @pytest.mark.parametrize("server", ["sqlite", "postgresql"])
-def test_only_what_is_asked_for(
+def test_selections_filter_rows(
     request: pytest.FixtureRequest, tmp_path: Path, server: str, options: dict[str, str], numbers: list[int]
 ) -> None:
     uri = f"sqlite:///{tmp_path}/metadata.db"
@@ -268,12 +268,12 @@ def test_only_what_is_asked_for(
         ("type", "text/%"),
     ],
 )
-def test_a_selection_that_is_none_is_named(name: str, value: str) -> None:
+def test_invalid_selection_is_named_in_the_error(name: str, value: str) -> None:
     with pytest.raises(ConfigurationError, match=" is not a "):
         CONDITIONS[name](value)
 
 
-def test_an_export_that_breaks_off_leaves_nothing(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_failed_export_leaves_no_files(rows: list[dict[str, Any]], tmp_path: Path) -> None:
     def broken() -> Iterator[dict[str, Any]]:
         yield from rows[:50]
         raise StoreError("the database is away")
@@ -288,7 +288,7 @@ def test_an_export_that_breaks_off_leaves_nothing(rows: list[dict[str, Any]], tm
     assert files(tmp_path) == before
 
 
-def test_an_export_is_replaced_only_when_that_is_said(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_existing_export_is_replaced_only_with_force(rows: list[dict[str, Any]], tmp_path: Path) -> None:
     exported(rows, tmp_path, "parquet", "date")
     (tmp_path / "date=2026-02-03" / "mine.txt").write_text("not ours")
     with pytest.raises(StoreError, match=r"has an export of 120 rows of 20\d\d-.*--force"):
@@ -306,34 +306,34 @@ def test_an_export_is_replaced_only_when_that_is_said(rows: list[dict[str, Any]]
     "manifest",
     ["no JSON", "[]", "{}", '{"files": [{"name": "../../etc/passwd"}]}', '{"files": [{"name": "/etc/x"}]}'],
 )
-def test_a_manifest_of_somebody_else_is_not_believed(
-    rows: list[dict[str, Any]], tmp_path: Path, manifest: str
-) -> None:
+def test_foreign_manifest_is_rejected(rows: list[dict[str, Any]], tmp_path: Path, manifest: str) -> None:
     (tmp_path / MANIFEST).write_text(manifest)
     with pytest.raises(StoreError, match=re.escape(f"{tmp_path}/{MANIFEST}")):
         exported(rows, tmp_path, "csv", "none", force=True)
     assert files(tmp_path) == [MANIFEST]
 
 
-def test_an_empty_database_is_an_empty_export(tmp_path: Path) -> None:
+def test_empty_database_gives_an_empty_export(tmp_path: Path) -> None:
     assert exported([], tmp_path, "parquet", "date")["rows"] == 0
     assert files(tmp_path) == [MANIFEST]
 
 
 @pytest.mark.parametrize("where", ["ftp://host/x", "s3://", "s3://a_b/../c"])
-def test_a_place_that_is_none_is_named(where: str) -> None:
+def test_invalid_output_location_is_named_in_the_error(where: str) -> None:
     with pytest.raises(
         (StoreError, ConfigurationError), match=re.escape(where.partition("..")[0].rstrip("/"))
     ):
         opened(where)
 
 
-def test_a_folder_that_cannot_be_made_is_named(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_folder_that_cannot_be_created_is_named_in_the_error(
+    rows: list[dict[str, Any]], tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"--output .*/file/export: .*/file is not a folder"):
         exported(rows, tmp_path / "file" / "export", "csv", "none")
 
 
-def test_the_fields_are_documented_with_their_types_and_in_their_order() -> None:
+def test_fields_are_documented_in_order_with_their_types() -> None:
     page = (CHECKOUT / "docs" / "exports.md").read_text()
     assert re.findall(r"^\| `(\w+)` \| (\w+) \|", page, re.MULTILINE) == list(FIELDS.items())

@@ -1,4 +1,4 @@
-"""Documents of other types than HTML, made here: small, good ones, for tests that read, break or crawl them."""
+"""Small valid documents of types other than HTML, which tests read, damage or crawl."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document
 _ODT = "application/vnd.oasis.opendocument.text"
 
 SAMPLES: dict[str, tuple[str, bytes]] = {
-    # name: MIME type and a good document
+    # reader: MIME type and a valid document
     "pdf": (
         "application/pdf",
         pdf(
@@ -96,12 +96,11 @@ MORE_SAMPLES: dict[str, list[tuple[str, bytes]]] = {
     ],
 }
 
-"""Of each type that is read in a process of its own, whose reader is `read` of the module
-webcrawl.documents.mime.NAME."""
+"""More samples by the same names. The reader of NAME is `webcrawl.documents.mime.NAME:read`."""
 
 
 def mixed() -> tuple[dict[str, tuple[str, bytes]], dict[str, tuple[str, bytes]]]:
-    """All samples by a name of their own, as MIME type and bytes; and each again, cut in two."""
+    """Returns all samples as name -> (MIME type, body), and the same samples cut in half."""
     good, cut = {}, {}
     for name, first in SAMPLES.items():
         for number, (mime_type, body) in enumerate([first, *MORE_SAMPLES.get(name, [])]):

@@ -1,4 +1,4 @@
-"""Pictures, sound, films, and compound files: what has a form of its own, byte by byte."""
+"""Images, audio, video and compound files, built byte by byte."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from PIL import Image
 
 
 def image(format: str = "PNG", size: tuple[int, int] = (64, 48), **options: object) -> bytes:
-    """A picture that is bright on the left and dark on the right."""
+    """An image with a gradient from bright (left) to dark (right)."""
     if format == "HEIF":
         pillow_heif.register_heif_opener()
     with io.BytesIO() as file:
@@ -52,7 +52,7 @@ def mp3(title: str = "", artist: str = "", *, frames: int = 100) -> bytes:
 
 
 def mp4(seconds: int = 5) -> bytes:
-    """An MPEG-4 file with the head of one H.264 video track of 320 x 240, and no frames."""
+    """An MPEG-4 file with the header of one 320 x 240 H.264 track and no frames."""
 
     def box(name: bytes, *parts: bytes) -> bytes:
         data = b"".join(parts)
@@ -81,7 +81,7 @@ def mp4(seconds: int = 5) -> bytes:
 
 
 def webm(seconds: float = 5.0) -> bytes:
-    """The head of a WebM file with one VP9 track of 320 x 240."""
+    """The header of a WebM file with one 320 x 240 VP9 track."""
 
     def element(number: int, data: bytes) -> bytes:
         size = (number.bit_length() + 7) // 8
@@ -102,7 +102,7 @@ def webm(seconds: float = 5.0) -> bytes:
 
 
 def ole(title: str = "A title", author: str = "A. Author") -> bytes:
-    """A compound file, as older office documents are, with nothing but its summary information."""
+    """A compound file, the container of older office documents, with only summary information."""
 
     def text(value: str) -> bytes:
         data = value.encode("cp1252") + b"\0"

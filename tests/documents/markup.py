@@ -1,4 +1,4 @@
-"""Feeds and sitemaps, and XML that only wants our memory."""
+"""Feeds, sitemaps, and XML bombs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def atom(*entries: str, head: str = "") -> bytes:
 
 
 def urlset(*entries: tuple[str, str | None]) -> bytes:
-    """A sitemap of addresses and dates."""
+    """A sitemap of (URL, date) entries."""
     return _sitemap("urlset", "url", entries)
 
 
@@ -41,7 +41,7 @@ def _sitemap(root: str, entry: str, entries: Iterable[tuple[str, str | None]]) -
 
 
 def entity_bomb(root: str) -> bytes:
-    """XML of a kilobyte whose one entity is ten to the tenth characters."""
+    """A kilobyte of XML with an entity that expands to 10**10 characters."""
     entities = "".join(
         f'<!ENTITY e{depth} "{f"&e{depth - 1};" * 10 if depth else "a" * 10}">' for depth in range(10)
     )
@@ -49,6 +49,6 @@ def entity_bomb(root: str) -> bytes:
 
 
 def gzip_bomb(megabytes: int = 80) -> bytes:
-    """Gzip of a sitemap's start and very many spaces and line ends."""
+    """A gzipped sitemap start that decompresses to many megabytes of spaces and empty elements."""
     line = b" " * 1_000_000 + b"\n<a/>"
     return gzip.compress(b"<urlset>" + line * megabytes, 1, mtime=0)

@@ -1,4 +1,4 @@
-"""Archives, and documents that are zip files."""
+"""Archives, and documents in zip containers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def zipped(members: dict[str, str | bytes]) -> bytes:
     with io.BytesIO() as file:
         with zipfile.ZipFile(file, "w") as archive:
             for name, data in members.items():
-                is_type = name == "mimetype"  # which is there for all to see
+                is_type = name == "mimetype"  # stored uncompressed, as the formats require
                 packing = zipfile.ZIP_STORED if is_type else zipfile.ZIP_DEFLATED
                 archive.writestr(zipfile.ZipInfo(name), data, packing)
         return file.getvalue()
 
 
 def epub(chapter: str) -> bytes:
-    """A book of one chapter."""
+    """An EPUB book of one chapter."""
     dublin_core = 'xmlns:dc="http://purl.org/dc/elements/1.1/"'
     return zipped(
         {
@@ -50,7 +50,7 @@ _TYPE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/hyp
 
 
 def ooxml(**parts: str) -> bytes:
-    """An office document of parts by their names, "__" for a slash."""
+    """An Office Open XML document of the named parts; "__" stands for a slash."""
     members: dict[str, str | bytes] = {
         "[Content_Types].xml": "<Types/>",
         "docProps/core.xml": _CORE,
@@ -82,7 +82,7 @@ def odt(*paragraphs: str) -> bytes:
 
 
 def tar(*names: str, mode: str = "w") -> bytes:
-    """A tar archive; mode "w:gz", "w:bz2" or "w:xz" packs it."""
+    """A tar archive, compressed with mode "w:gz", "w:bz2" or "w:xz"."""
     with io.BytesIO() as file:
         with tarfile.open(fileobj=file, mode=mode) as archive:  # type: ignore[call-overload]
             for name in names:
@@ -93,11 +93,11 @@ def tar(*names: str, mode: str = "w") -> bytes:
 
 
 def zip_bomb(name: str, megabytes: int = 300) -> bytes:
-    """A zip file whose one member is XML of very many spaces."""
+    """A zip file with one member of XML and many megabytes of spaces."""
     return zipped({"[Content_Types].xml": "<Types/>", name: b"<a>" + b" " * (megabytes * 1_000_000)})
 
 
-# By 7-Zip 26.02: a.txt, b/größe.txt and an empty file; a.txt with the password "secret"; the same with encrypted names.
+# 7-Zip 26.02: a.txt, b/größe.txt and an empty file; a.txt with the password "secret"; the same with encrypted names.
 SEVEN_ZIP = base64.b64decode(
     "N3q8ryccAAS+ZUtubwAAAAAAAAAgAAAAAAAAADLw0kABABFoZWxsbwpoZWxsbyBhZ2FpbgoAAACBMweuD89dLwwHyEN/QbH6/eXH"
     "feltPKYSy+nt802scJWFOaxsDdU590RzMfeE8Hhhx1yrMaugoNYr5DwiNvONApiMj+7OrCEIAZ8u0rN/jC5XQV6YAAAXBhYBCVkA"
@@ -115,7 +115,7 @@ SEVEN_ZIP_LOCKED = base64.b64decode(
 
 
 def rar(*names: str, solid: bool = False, ended: bool = True) -> bytes:
-    """A RAR 5 archive of files of a hundred bytes, which are not packed."""
+    """A RAR 5 archive of uncompressed files of 100 bytes."""
 
     def block(kind: int, *fields: int, data: bytes = b"", name: bytes = b"") -> bytes:
         flags = [2, len(data)] if data else [0]
@@ -131,7 +131,7 @@ def rar(*names: str, solid: bool = False, ended: bool = True) -> bytes:
 
 
 def rar4(*names: str, encrypted: bool = False) -> bytes:
-    """The same as RAR 2.9 wrote it."""
+    """The same in the format of RAR 2.9."""
 
     def block(kind: int, flags: int, rest: bytes, data: bytes = b"") -> bytes:
         head = struct.pack("<BHH", kind, flags, 7 + len(rest)) + rest
@@ -146,14 +146,14 @@ def rar4(*names: str, encrypted: bool = False) -> bytes:
 
 
 def rar_locked() -> bytes:
-    """A RAR 5 archive of whose heads nothing is to be seen without a password."""
+    """A RAR 5 archive with encrypted headers."""
     head = _vint(4) + _vint(0) + _vint(0) + _vint(0) + b"\x0f" + bytes(16)
     head = _vint(len(head)) + head
     return b"Rar!\x1a\x07\x01\0" + struct.pack("<I", zlib.crc32(head)) + head + bytes(range(96))
 
 
 def _vint(number: int) -> bytes:
-    """Seven bits a byte, the lowest first."""
+    """Encodes a variable-length integer: seven bits per byte, lowest first."""
     coded = bytearray()
     while number > 127:
         coded.append(number & 127 | 128)

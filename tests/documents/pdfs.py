@@ -1,4 +1,4 @@
-"""PDF files."""
+"""PDF files, built from objects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def pdf(
     info: str = "",
     language: str = "en-GB",
 ) -> bytes:
-    """A PDF of ASCII text; every page has the same, the first one has the links."""
+    """A PDF with the same ASCII text on every page and the links on the first."""
     objects: dict[int, str] = {}
     kids, next_object = [], 10
     annotations = []
@@ -53,7 +53,7 @@ def pdf(
 
 
 def pdf_of(objects: dict[int, str], more: str = "") -> bytes:
-    """A PDF file of numbered objects: 1 is its catalog, 6 its information dictionary; `more` is for the trailer."""
+    """A PDF of numbered objects: 1 is the catalog, 6 the information dictionary; `more` goes into the trailer."""
     body, places = b"%PDF-1.7\n", {}
     for number in sorted(objects):
         places[number] = len(body)
@@ -68,7 +68,7 @@ def pdf_of(objects: dict[int, str], more: str = "") -> bytes:
 
 
 def pdf_bomb() -> bytes:
-    """A PDF of a few kilobytes whose page draws a form, which draws another one ten times, and so on."""
+    """A PDF of a few kilobytes with ten nested forms, each drawing the next one ten times."""
     objects = {
         1: "<< /Type /Catalog /Pages 2 0 R >>",
         2: "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",

@@ -1,4 +1,4 @@
-"""Roles have one component each, and every part that a component reads is known when the crawl opens."""
+"""Each role has one component, and the declared reads of all components are combined."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webcrawl.errors import ConfigurationError
 
 class Patient(Pacer):
     async def take_another_turn(self, request: Request) -> None:
-        """Nothing to wait for."""
+        """Does not wait."""
 
 
 class Both(Patient, FailureJudge):
@@ -21,14 +21,14 @@ class Both(Patient, FailureJudge):
         return request
 
 
-def test_a_component_fills_every_role_that_it_subclasses() -> None:
+def test_component_fills_every_role_it_subclasses() -> None:
     components, both = Components(), Both()
     components.register(both)
     assert components.get(Pacer) is components.get(FailureJudge) is both
     assert components.get(ResourceRules) is None
 
 
-def test_a_second_component_for_a_role_is_refused() -> None:
+def test_second_component_for_a_role_is_rejected() -> None:
     components = Components()
     components.register(Patient())
     with pytest.raises(ConfigurationError, match="Patient and Both are both a Pacer"):
@@ -66,7 +66,7 @@ class Pipeline:
         (Plain, [], True, False, False, False),
     ],
 )
-def test_what_is_read_is_combined(
+def test_reads_of_spider_and_pipelines_are_combined(
     spider: type[Spider], pipelines: list[Pipeline], tree: bool, facts: bool, simhash: bool, kept: bool
 ) -> None:
     components = Components()
@@ -75,12 +75,12 @@ def test_what_is_read_is_combined(
     assert found == (tree, facts, simhash, kept)
 
 
-def test_a_wrong_declaration_is_refused() -> None:
+def test_invalid_reads_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match=r"Pipeline\.reads is 'tree'"):
         Components().collect_reads(ReadsNothing(), [Pipeline("tree")])
 
 
-def test_the_old_declaration_is_refused() -> None:
+def test_removed_attribute_reads_trees_is_rejected() -> None:
     spider = Plain()
     spider.reads_trees = True
     with pytest.raises(ConfigurationError, match=r"Plain\.reads_trees .* reads = Reads\.TREE"):

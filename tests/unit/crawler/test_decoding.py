@@ -1,4 +1,4 @@
-"""Content-Encoding, response by response."""
+"""Decoding of Content-Encoding by the middleware."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def decoded(response: Response, request: Request | None = None, **settings
     return found
 
 
-def test_a_body_is_decoded_and_its_header_gone() -> None:
+def test_body_is_decoded_and_the_header_removed() -> None:
     async def check() -> None:
         for body, encoding in (
             (gzip.compress(PAGE), "gzip"),
@@ -50,7 +50,7 @@ def test_a_body_is_decoded_and_its_header_gone() -> None:
 
 @pytest.mark.parametrize("body", [b"<p>not encoded", b"\x1f\x8b\x08 nearly", PAGE])
 @pytest.mark.parametrize("encoding", ["gzip", "br", "utf-8", "gzip, unheard-of"])
-def test_what_is_not_encoded_so_stays_as_it_is(body: bytes, encoding: str) -> None:
+def test_body_with_a_wrong_encoding_stays_unchanged(body: bytes, encoding: str) -> None:
     async def check() -> None:
         response = await decoded(answer(body, encoding))
         assert (response.body, response.flags) == (body, ["bad_coding"])
@@ -59,14 +59,14 @@ def test_what_is_not_encoded_so_stays_as_it_is(body: bytes, encoding: str) -> No
     run(check())
 
 
-def test_what_is_not_whole_is_told() -> None:
+def test_incomplete_body_is_flagged() -> None:
     async def check() -> None:
         uncounted = Request("http://h/robots.txt", meta={ROBOTS: True})
         packed = gzip.compress(random.Random(1).randbytes(100_000))
         for cut in (packed[:-8], packed[:50_000]):
             assert (await decoded(answer(cut))).flags == ["unfinished"]
-            for told in ("dataloss", "timeout", "truncated", "download_stopped"):
-                assert (await decoded(answer(cut, flags=[told]), uncounted)).flags == [told]
+            for flag in ("dataloss", "timeout", "truncated", "download_stopped"):
+                assert (await decoded(answer(cut, flags=[flag]), uncounted)).flags == [flag]
         assert (await decoded(answer(packed + b"\n"))).flags == []
         large = await decoded(answer(packed), uncounted, DOCUMENT_MAXSIZE={"text/html": 50_000})
         assert (len(large.body), large.flags) == (50_000, ["truncated"])
@@ -74,7 +74,7 @@ def test_what_is_not_whole_is_told() -> None:
     run(check())
 
 
-def test_many_codings_are_not_taken_off() -> None:
+def test_more_than_five_codings_are_not_decoded() -> None:
     async def check() -> None:
         body = PAGE
         for _ in range(5):
@@ -87,7 +87,7 @@ def test_many_codings_are_not_taken_off() -> None:
     run(check())
 
 
-def test_nothing_is_decoded_where_nothing_is() -> None:
+def test_empty_body_and_head_response_are_not_decoded() -> None:
     async def check() -> None:
         empty = answer(b"", "br")
         assert await decoded(empty) is empty
@@ -97,7 +97,7 @@ def test_nothing_is_decoded_where_nothing_is() -> None:
     run(check())
 
 
-def test_what_unfolds_to_more_than_is_allowed_is_refused() -> None:
+def test_body_that_decodes_beyond_the_size_limit_is_rejected() -> None:
     async def check() -> None:
         bomb = gzip.compress(bytes(1_000_000))
         with pytest.raises(IgnoreRequest, match="decodes to more than DOWNLOAD_MAXSIZE 1000"):
@@ -111,6 +111,6 @@ def test_what_unfolds_to_more_than_is_allowed_is_refused() -> None:
     run(check())
 
 
-def test_it_can_be_turned_off() -> None:
+def test_middleware_can_be_disabled() -> None:
     with pytest.raises(NotConfigured):
         DecodingMiddleware.from_crawler(Client(COMPRESSION_ENABLED=False).crawler)

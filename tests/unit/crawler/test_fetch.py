@@ -1,4 +1,4 @@
-"""What is attached to requests and responses: it belongs to one object, and goes with it."""
+"""Data attached to a request or response belongs to that object and is freed with it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webcrawl.crawler.pages.from_response import document_of, pending_links_of
 URL = "https://example.org/"
 
 
-def test_a_request_and_its_copies_have_nothing_in_common() -> None:
+def test_copies_of_a_request_share_no_data() -> None:
     request = Request(URL)
     called: list[str] = []
     check_before_sending(request, lambda: called.append("checked"))
@@ -27,7 +27,7 @@ def test_a_request_and_its_copies_have_nothing_in_common() -> None:
     assert request.meta == {}
 
 
-def test_a_document_belongs_to_one_response() -> None:
+def test_document_belongs_to_one_response() -> None:
     response = HtmlResponse(URL, body=b"<title>one</title>", request=Request(URL))
     assert document_of(response) is document_of(response)
     assert pending_links_of(response) is pending_links_of(response)
@@ -37,7 +37,7 @@ def test_a_document_belongs_to_one_response() -> None:
     assert document_of(response).body == b"<title>one</title>"
 
 
-def test_what_is_attached_is_freed_with_its_owner() -> None:
+def test_attached_data_is_freed_with_its_owner() -> None:
     request = Request(URL)
     response = HtmlResponse(URL, body=b"<p>text", request=request)
     fetch_of(response).processed = processed = asyncio.Event()

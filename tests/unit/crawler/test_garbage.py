@@ -1,4 +1,4 @@
-"""What a long crawl knows of its hosts is in caches with limits, and what leaves those is freed."""
+"""Host data that leaves the bounded caches of a long crawl is freed."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ print(most)
 """
 
 
-def test_policies_that_are_forgotten_are_freed() -> None:
-    """They are cycles of ten objects each: of those that nobody holds, at most half a million objects may be left."""
+def test_evicted_robots_policies_are_freed() -> None:
+    """Each policy is a reference cycle of ten objects; at most half a million unreachable objects may remain."""
     ran = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=100)
     assert ran.returncode == 0, ran.stderr
     assert int(ran.stdout) < 80_000

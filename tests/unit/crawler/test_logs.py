@@ -1,4 +1,4 @@
-"""Single pages are logged only for who reads that level."""
+"""Single pages are logged only at level DEBUG."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webcrawl.crawler.logs import QuietLogFormatter
     ("level", "shown"),
     [("DEBUG", True), ("INFO", False), ("WARNING", False), (logging.DEBUG, True), (logging.INFO, False)],
 )
-def test_pages_are_logged_for_who_reads_that_level(level: int | str, shown: bool) -> None:
+def test_pages_are_logged_only_at_level_debug(level: int | str, shown: bool) -> None:
     crawler = get_crawler(settings_dict={"LOG_LEVEL": level})
     formatter = QuietLogFormatter.from_crawler(crawler)
     request, spider = Request("http://example.org/"), Spider("pages")

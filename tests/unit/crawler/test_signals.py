@@ -1,4 +1,4 @@
-"""Signals reach whoever listens, however they came to."""
+"""Signals reach every connected listener."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def crawler() -> Crawler:
 
 @pytest.mark.parametrize("signal", [SIGNAL, dispatcher.Any])
 @pytest.mark.parametrize("sender", ["crawler", dispatcher.Any, dispatcher.Anonymous])
-def test_who_is_connected_hears(crawler: Crawler, sender: Any, signal: Any) -> None:
-    """As with Scrapy's own: to one signal of this crawler or to all, or to those of every sender."""
+def test_connected_listener_receives_the_signal(crawler: Crawler, sender: Any, signal: Any) -> None:
+    """As with Scrapy: connected to one signal or all, of this crawler or of any sender."""
 
     def listener(data: bytes) -> bytes:
         return data.upper()
@@ -41,7 +41,7 @@ def test_who_is_connected_hears(crawler: Crawler, sender: Any, signal: Any) -> N
     assert not is_heard(crawler, SIGNAL)
 
 
-def test_of_another_crawler_nothing_is_heard(crawler: Crawler) -> None:
+def test_listener_of_another_crawler_receives_nothing(crawler: Crawler) -> None:
     other = get_crawler()
 
     def listener() -> None:

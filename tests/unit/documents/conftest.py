@@ -1,4 +1,4 @@
-"""Documents are read in tests as in crawls: in a process of their own."""
+"""Fixtures: documents are read in a separate process, as in crawls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.fixture(scope="module")
 def read() -> Iterator[Read]:
-    """`read("webcrawl.documents.mime.pdf:read", body, "application/pdf")`: its facts, or UnreadableDocument."""
+    """`read("webcrawl.documents.mime.pdf:read", body, "application/pdf")`: facts or UnreadableDocument."""
     with asyncio.Runner() as runner:
         readers = Readers(ReaderConfig(processes=1, seconds=20, memory=MEMORY))
 

@@ -1,4 +1,4 @@
-"""Bodies in memory and in files, and what is made of them: responses, limits, records."""
+"""Bodies in memory and in files, and their use in responses, limits and WARC records."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def descriptors() -> int:
 
 
 @given(st.lists(st.binary(max_size=40)), st.integers(0, 60), st.booleans(), st.integers(0, 80))
-def test_it_is_the_same_in_memory_and_in_a_file(
+def test_body_is_the_same_in_memory_and_in_a_file(
     tmp_path_factory: pytest.TempPathFactory, chunks: list[bytes], memory: int, digests: bool, size: int
 ) -> None:
     folder = tmp_path_factory.getbasetemp()
@@ -65,7 +65,7 @@ def test_it_is_the_same_in_memory_and_in_a_file(
 
 
 @LINUX
-def test_the_file_has_no_name_and_ends_with_its_last_reader(tmp_path: Path) -> None:
+def test_spool_file_has_no_name_and_is_freed_with_its_last_reader(tmp_path: Path) -> None:
     before = descriptors()
     body = written(Spool(tmp_path / "spool", 10), b"x" * 100)
     assert list((tmp_path / "spool").iterdir()) == []
@@ -79,7 +79,7 @@ def test_the_file_has_no_name_and_ends_with_its_last_reader(tmp_path: Path) -> N
 
 
 @LINUX
-def test_another_process_opens_it_by_its_path(tmp_path: Path) -> None:
+def test_another_process_can_open_a_spooled_body(tmp_path: Path) -> None:
     document = Document(written(Spool(tmp_path, 10), b"x" * 100_000), "video/mp4", None, URL)
     assert document.path is not None
     script = "import sys; print(len(open(sys.argv[1], 'rb').read()))"
@@ -88,14 +88,14 @@ def test_another_process_opens_it_by_its_path(tmp_path: Path) -> None:
     assert Document(b"x", "video/mp4", None, URL).path is None
 
 
-def test_a_disk_that_takes_nothing_is_told_of(tmp_path: Path) -> None:
+def test_unwritable_spool_folder_raises_a_store_error(tmp_path: Path) -> None:
     (tmp_path / "spool").write_text("no folder")
     with pytest.raises(StoreError, match="cannot spool a body in .*spool"):
         written(Spool(tmp_path / "spool", 1), b"xx")
 
 
 @LINUX
-def test_a_large_body_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
+def test_large_body_takes_bounded_memory(tmp_path: Path) -> None:
     script = """
 import resource, sys
 from pathlib import Path
@@ -134,30 +134,30 @@ BODY = b"".join(b"%d," % number for number in range(200_000))
         ("", BODY),
     ],
 )
-def test_codings_come_off_piece_by_piece(coding: str, payload: bytes, chunk: int) -> None:
+def test_content_codings_are_decoded_in_chunks(coding: str, payload: bytes, chunk: int) -> None:
     chunks = [payload[at : at + chunk] for at in range(0, len(payload), chunk)]
     found = list(pieces(chunks, codings(coding)))
     assert b"".join(found) == BODY
-    # brotli takes its limit for a hint
+    # brotli treats its output limit as a hint
     assert not coding or max(map(len, found)) <= CHUNK * (4 if coding == "br" else 1)
 
 
 @pytest.mark.parametrize("zeros", [CHUNK - 1, CHUNK, CHUNK + 1, 5 * CHUNK])
 @pytest.mark.parametrize("wbits", [15, -15, 31])
-def test_nothing_stays_behind_where_a_piece_is_full(zeros: int, wbits: int) -> None:
+def test_no_bytes_are_lost_at_chunk_boundaries(zeros: int, wbits: int) -> None:
     packed = zlib.compress(bytes(zeros), wbits=wbits)
     name = "gzip" if wbits == 31 else "deflate"
     assert sum(map(len, pieces([packed], [name]))) == zeros
 
 
-def test_of_a_bomb_no_more_unfolds_than_is_asked_for() -> None:
+def test_bomb_is_decoded_only_on_demand() -> None:
     bomb = gzip.compress(gzip.compress(bytes(1 << 26), 1), 1)
     found = pieces([bomb], ["gzip", "gzip"])
     assert all(len(next(found)) <= CHUNK for _ in range(3))
 
 
 @pytest.mark.parametrize("name", ["gzip", "deflate", "br", "zstd", "rot13"])
-def test_what_is_not_encoded_so_is_told(name: str) -> None:
+def test_body_without_its_declared_coding_raises(name: str) -> None:
     with pytest.raises(BadCoding, match=name):
         list(pieces([b"<p>this was never encoded, whatever they say"], [name]))
 
@@ -165,7 +165,7 @@ def test_what_is_not_encoded_so_is_told(name: str) -> None:
 # --- limits ---
 
 
-def test_sizes() -> None:
+def test_size_limit_depends_on_the_mime_type() -> None:
     sizes = Sizes({"text/html": 10, "text/*": 20, "video/*": 0, "*/*": 30})
     found = [sizes.of(name) for name in ("text/html", "text/css", "video/mp4", "image/png")]
     assert found == [10, 20, float("inf"), 30]
@@ -177,7 +177,7 @@ def test_sizes() -> None:
 # --- responses ---
 
 
-def test_a_spooled_response_is_a_response_of_its_kind(tmp_path: Path) -> None:
+def test_spooled_response_has_the_class_of_its_mime_type(tmp_path: Path) -> None:
     page = b"<html><p class=x>Gr\xc3\xbc\xc3\x9fe</p>" + b" " * 100
     body = written(Spool(tmp_path, 10), page)
     headers = Headers({"Content-Type": "text/html; charset=utf-8"})
@@ -194,7 +194,7 @@ def test_a_spooled_response_is_a_response_of_its_kind(tmp_path: Path) -> None:
     assert response.copy().body == page
 
 
-def test_a_small_response_is_an_ordinary_one() -> None:
+def test_small_response_is_not_spooled() -> None:
     response = make_response(Body(b"\0\1"), URL + "a.mp4", Headers())
     assert type(response) is Response
     assert (length_of(response), bytes(body_of(response))) == (2, b"\0\1")
@@ -209,8 +209,10 @@ def test_a_small_response_is_an_ordinary_one() -> None:
         ("video/mp4", 500_000, 1_024),
     ],
 )
-def test_what_will_be_in_memory_counts(tmp_path: Path, content_type: str, length: int, counted: int) -> None:
-    """Else pages of a megabyte would be parsed all at once, at 15 to 30 times their size."""
+def test_scraper_slot_counts_memory_of_spooled_responses(
+    tmp_path: Path, content_type: str, length: int, counted: int
+) -> None:
+    """Otherwise many megabyte pages would be parsed at once, each taking 15 to 30 times its size."""
     slot, request = ScraperSlot(10_000), Request(URL)
     body = written(Spool(tmp_path), b"\1" * length)
     slot.add_response_request(make_response(body, URL, Headers({"Content-Type": content_type})), request)
@@ -229,7 +231,7 @@ def exchange(payload: Body, **more: str) -> Exchange:
 
 
 @pytest.mark.parametrize("content", [os.urandom(3_000_000), b"words and words " * 200_000])
-def test_a_spooled_payload_is_archived_as_it_is(tmp_path: Path, content: bytes) -> None:
+def test_spooled_payload_is_archived_unchanged(tmp_path: Path, content: bytes) -> None:
     body = written(Spool(tmp_path / "spool"), content, digests=True)
     with WarcWriter(tmp_path, "test", "software") as writer:
         place = writer.write(exchange(body, truncated="length"))
@@ -242,14 +244,14 @@ def test_a_spooled_payload_is_archived_as_it_is(tmp_path: Path, content: bytes) 
     assert record.headers["WARC-Payload-Digest"] == body.digest == digest(content) != str(sha1)
     assert record.headers["WARC-Truncated"] == "length"
     assert read_record(path, after.offset, after.length).payload == b"small"
-    # what is compressed already is only stored
+    # incompressible payloads are stored without compression
     assert place.length < len(content) * 1.001
     assert (place.length < len(content) / 10) == content.startswith(b"words")
 
 
-def test_a_payload_that_cannot_be_read_leaves_no_half_record(tmp_path: Path) -> None:
+def test_unreadable_payload_leaves_no_partial_record(tmp_path: Path) -> None:
     body = written(Spool(tmp_path / "spool"), b"x" * 3_000_000, digests=True)
-    body._size += 1  # what a file would be that somebody cut
+    body._size += 1  # as if the file had been truncated
     with WarcWriter(tmp_path, "test", "software") as writer:
         writer.write(exchange(Body(b"before")))
         with pytest.raises(StoreError, match="ends after 3000000"):

@@ -1,4 +1,4 @@
-"""Documents, their media types and the item they travel in."""
+"""Documents, their media types, and the page item that holds them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_streams_are_rewound_and_independent() -> None:
     assert it.body == b"abcdef"
 
 
-def test_an_empty_document_is_a_document() -> None:
+def test_empty_document_is_true_and_has_a_tree() -> None:
     assert document(b"")
     assert len(document(b"")) == 0
     assert document(b"").text == ""
@@ -68,7 +68,7 @@ def test_an_empty_document_is_a_document() -> None:
         (b"a\0b", "utf-8", "a\0b"),
     ],
 )
-def test_text(body: bytes, charset: str | None, text: str) -> None:
+def test_text_is_decoded_by_charset(body: bytes, charset: str | None, text: str) -> None:
     assert document(body, charset).text == text
 
 
@@ -88,7 +88,7 @@ def test_text_and_tree_never_raise(body: bytes, charset: str | None) -> None:
     assert it.html is it.html
 
 
-def test_flattened_keeps_what_is_shallow() -> None:
+def test_flattened_keeps_shallow_markup() -> None:
     markup = "<ul>" + "<li><p>x" * 10_000 + "</ul><div><b>y</b></div>" * 10_000
     assert flattened(markup, 10) == markup
     assert flattened("<div><div title='1'><div title='2'>x</div></div></div>", 2) == (
@@ -111,7 +111,7 @@ def test_hostile_nesting_is_bounded_and_loses_no_text(tag: str) -> None:
     assert tree.css("a[href='/end']")
 
 
-def test_honest_pages_with_many_tags_are_parsed_as_they_are() -> None:
+def test_ordinary_page_with_many_tags_is_not_flattened() -> None:
     rows = TRUSTED_TAGS
     tree = document(b"<table>" + b"<tr><td><div>1</div><td><b>2</b>" * rows).html
     assert len(tree.css("table > tbody > tr > td > div")) == rows
@@ -135,14 +135,14 @@ TAGS = [
 
 
 @given(st.lists(st.sampled_from(TAGS), max_size=200), st.integers(0, 20))
-def test_whoever_is_told_that_nothing_nests_deeper_need_not_look(tags: list[str], depth: int) -> None:
+def test_markup_that_may_not_exceed_the_depth_is_unchanged(tags: list[str], depth: int) -> None:
     markup = "".join(tags)
     if not may_exceed(markup.encode(), depth):
         assert flattened(markup, depth) == markup
 
 
 @given(st.lists(st.sampled_from(TAGS[:8]), max_size=200), st.integers(0, 20))
-def test_names_that_are_not_cut_off_are_told_exactly(tags: list[str], depth: int) -> None:
+def test_may_exceed_is_exact_for_complete_tags(tags: list[str], depth: int) -> None:
     markup = "".join(tags)
     assert may_exceed(markup.encode(), depth) == (flattened(markup, depth) != markup)
 
@@ -206,7 +206,7 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
         (None, b"PK\x03\x04", "", "application/zip"),
     ],
 )
-def test_mime_type(header: str | None, body: bytes, path: str, mime_type: str) -> None:
+def test_mime_type_is_sniffed(header: str | None, body: bytes, path: str, mime_type: str) -> None:
     assert sniff(header, body, URL + path).mime_type == mime_type
 
 
@@ -227,7 +227,7 @@ def test_mime_type(header: str | None, body: bytes, path: str, mime_type: str) -
         ("image/png", PNG, None),
     ],
 )
-def test_charset(header: str, body: bytes, charset: str | None) -> None:
+def test_charset_is_sniffed(header: str, body: bytes, charset: str | None) -> None:
     assert sniff(header, body, URL).charset == charset
 
 
@@ -255,12 +255,12 @@ def decoded(payload: bytes, coding: str | None) -> bytes:
         (None, b"body"),
     ],
 )
-def test_content_codings(coding: str | None, payload: bytes) -> None:
+def test_content_codings_are_decoded(coding: str | None, payload: bytes) -> None:
     assert decoded(payload, coding) == b"body"
 
 
 @pytest.mark.parametrize("coding", ["gzip", "br", "zstd", "unheard-of"])
-def test_what_is_not_encoded_as_it_says_cannot_be_begun(coding: str) -> None:
+def test_body_without_its_declared_coding_raises(coding: str) -> None:
     with pytest.raises(BadCoding):
         decoded(b"body", coding)
 
@@ -281,7 +281,7 @@ ZSTD = zstd.compress(b"bo") + b"\x50\x2a\x4d\x18\x01\0\0\0x" + zstd.compress(b"d
     ],
 )
 @pytest.mark.parametrize("size", [1, 1000])
-def test_what_breaks_off_is_told(coding: str, payload: bytes, size: int) -> None:
+def test_truncated_payload_is_reported(coding: str, payload: bytes, size: int) -> None:
     def cut(data: bytes) -> tuple[bytes, int]:
         breaks: list[None] = []
         chunks = (data[at : at + size] for at in range(0, len(data), size))
@@ -290,16 +290,16 @@ def test_what_breaks_off_is_told(coding: str, payload: bytes, size: int) -> None
     if coding != "br, gzip":
         trailers = (b"\0", b"\n", b"garbage that is no member") if "br" not in coding else ()
         for trailer in (b"", *trailers):
-            assert cut(payload + trailer) == (b"body", 0), "what follows is ignored"
+            assert cut(payload + trailer) == (b"body", 0), "trailing bytes are ignored"
     for end in range(len(payload) - 5, len(payload)):
-        with suppress(BadCoding):  # nothing of it could be decoded
+        with suppress(BadCoding):  # too little to decode
             found, breaks = cut(payload[:end])
             assert b"body".startswith(found) and breaks, end
     if coding == "br, gzip":
-        assert cut(payload)[1], "the inner one breaks off"
+        assert cut(payload)[1], "the inner coding is truncated"
 
 
-def test_a_cut_off_payload_gives_what_there_is() -> None:
+def test_truncated_payload_is_decoded_up_to_its_end() -> None:
     body = bytes(range(256)) * 100
     assert body.startswith(decoded(gzip.compress(body, mtime=0)[:-20], "gzip"))
     assert decoded(gzip.compress(body, mtime=0)[:-20], "gzip") != b""
@@ -313,7 +313,7 @@ def page() -> Page:
     return it
 
 
-def test_a_page_begins_with_nothing_carried() -> None:
+def test_new_page_carries_no_data() -> None:
     it = Page(url=URL, host="h", fetched_at=NOW)
     assert (it.document, it.exchange, it.text, it.duplicate_fetched_at) == (None, None, None, None)
     assert (it.noindex, it.noarchive) == (False, False)
@@ -323,7 +323,7 @@ def test_a_page_begins_with_nothing_carried() -> None:
         it.unknown = 1  # type: ignore[attr-defined]
 
 
-def test_only_stored_fields_are_rows_and_item_fields() -> None:
+def test_row_and_item_fields_are_the_stored_fields() -> None:
     it = page()
     assert tuple(it.row()) == ROW_FIELDS == tuple(ItemAdapter(it).field_names())
     assert it.row() == dataclasses.asdict(it) == ItemAdapter(it).asdict()
@@ -333,7 +333,7 @@ def test_only_stored_fields_are_rows_and_item_fields() -> None:
     )
 
 
-def test_feed_export() -> None:
+def test_feed_export_has_the_stored_fields() -> None:
     file = io.BytesIO()
     exporter = JsonLinesItemExporter(file)
     exporter.export_item(page())
@@ -342,7 +342,7 @@ def test_feed_export() -> None:
     assert exported["title"] == "T"
 
 
-def test_release_and_copies() -> None:
+def test_release_does_not_affect_copies() -> None:
     it = page()
     twin = copy.copy(it)
     assert twin == it
@@ -353,7 +353,7 @@ def test_release_and_copies() -> None:
     assert twin.text == "text"
 
 
-def test_each_element_that_may_hold_a_link_comes_once_and_in_order() -> None:
+def test_elements_with_links_are_listed_once_in_order() -> None:
     markup = (
         b"<base href=/b><meta content=m><meta name=x><a>no</a><a href=1 src=2 content=3>1</a><img src=i>"
         b"<svg><a href=2 /></svg><area href=3><map href=4></map><iframe src=5></iframe><iframe href=6></iframe>"
@@ -367,7 +367,7 @@ def test_each_element_that_may_hold_a_link_comes_once_and_in_order() -> None:
     ]
 
 
-def test_what_is_forgotten_is_made_again_where_somebody_asks() -> None:
+def test_forgotten_tree_is_parsed_again_on_access() -> None:
     markup = '<meta name="a" content="b"><a href="/x">ä</a>'.encode()
     document = Document(markup, "text/html", "utf-8", "http://a.test/")
     tree, facts = document.html, describe(document)
@@ -380,14 +380,14 @@ def test_what_is_forgotten_is_made_again_where_somebody_asks() -> None:
     assert facts.text == "ä"
 
 
-def test_what_was_parsed_elsewhere_is_not_forgotten() -> None:
+def test_tree_taken_from_elsewhere_is_not_forgotten() -> None:
     document = Document(b"<p>a", "text/html", "utf-8", "http://a.test/")
     document.take((tree := LexborHTMLParser(b"<p>b"), True))
     document.forget()
     assert document.html is tree and document.simplified
 
 
-def test_what_is_refused_has_an_empty_tree_and_all_its_bytes() -> None:
+def test_refused_document_has_an_empty_tree_and_its_whole_body() -> None:
     document = Document("<p>ü<a href=/x>".encode("latin-1"), "text/html", None, "http://a.example/")
     document.refused = "takes the parser 9 seconds"
     assert document.elements == [] and not document.simplified

@@ -1,4 +1,4 @@
-"""What strangers write for patterns to try again and again: each takes a time of its length, not of its square."""
+"""Inputs that could make patterns backtrack are matched in linear time."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def sniffed(start):
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_patterns_are_done_in_the_time_that_a_text_takes(text: str) -> None:
-    # each takes less than two seconds, without its bound minutes to years
+def test_patterns_match_hostile_text_in_linear_time(text: str) -> None:
+    # each takes less than two seconds; unbounded patterns would take minutes to years
     subprocess.run([sys.executable, "-c", READERS + HOSTILE[text]], check=True, timeout=90)

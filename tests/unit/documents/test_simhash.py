@@ -1,4 +1,4 @@
-"""Digests and SimHash."""
+"""Payload digests and SimHash."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def text_of(count: int, seed: int = 1) -> str:
     return " ".join(random.Random(seed).choices(WORDS, k=count))
 
 
-def test_digest_is_the_one_of_warc_files() -> None:
+def test_digest_has_the_form_used_in_warc_files() -> None:
     assert digest(b"") == "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"
     assert digest(b"a") != digest(b"b")
 
@@ -30,7 +30,7 @@ def test_equal_words_have_equal_fingerprints() -> None:
     assert simhash64(text) == simhash64(text.upper().replace(" ", "  ,\n"))
 
 
-def test_a_small_change_is_near_and_another_text_is_far() -> None:
+def test_small_change_is_near_and_another_text_is_far() -> None:
     text = text_of(3_000)
     changed = text.replace(text.split()[1_500], "replacement", 1)
     one, near, other = simhash64(text), simhash64(changed), simhash64(text_of(3_000, seed=2))
@@ -42,11 +42,11 @@ def test_a_small_change_is_near_and_another_text_is_far() -> None:
 def _read_hex(feature: bytes) -> bytes:
     return (
         b"12345678" if feature == b"test" else bytes.fromhex(feature.decode())
-    )  # the package tries it with b"test"
+    )  # the package tests the function with b"test"
 
 
 @given(st.dictionaries(FINGERPRINTS, st.integers(1, MAX_WEIGHT), min_size=1, max_size=60))
-def test_it_is_what_the_package_computes(weights: dict[int, int]) -> None:
+def test_value_equals_that_of_the_simhash_package(weights: dict[int, int]) -> None:
     hashes = np.repeat(np.array(list(weights), np.uint64), list(weights.values()))
     features = {f"{value:016x}": weight for value, weight in weights.items()}
     package = Simhash(features, hashfunc=_read_hex)
@@ -57,21 +57,21 @@ def test_it_is_what_the_package_computes(weights: dict[int, int]) -> None:
     st.dictionaries(FINGERPRINTS, st.integers(1, 3 * MAX_WEIGHT), min_size=1, max_size=60),
     st.sampled_from((1, 1024)),
 )
-def test_what_repeats_counts_only_so_often(weights: dict[int, int], apart: int) -> None:
-    """Also where other hashes have the same low bits."""
+def test_weight_of_repeated_hashes_is_limited(weights: dict[int, int], apart: int) -> None:
+    """Also for hashes with equal low bits."""
     weights = {value * apart % 2**64: weight for value, weight in weights.items()}
     hashes = np.repeat(np.array(list(weights), np.uint64), list(weights.values()))
     expected = Counter({value: min(weight, MAX_WEIGHT) for value, weight in weights.items()})
     assert Counter(limited(hashes).tolist()) == expected
 
 
-def test_the_order_of_words_counts() -> None:
+def test_order_of_words_matters() -> None:
     words = text_of(300).split()
     one, other = simhash64(" ".join(words)), simhash64(" ".join(reversed(words)))
     assert one is not None and other is not None and distance(one, other) > 8
 
 
-def test_short_texts_have_none() -> None:
+def test_short_text_has_no_fingerprint() -> None:
     assert simhash64("") is None
     assert simhash64(text_of(MIN_WORDS - 1)) is None
     assert simhash64(text_of(MIN_WORDS)) is not None
@@ -82,13 +82,13 @@ def test_many_repetitions_do_not_overflow() -> None:
     assert simhash64("buy it now " * 10_000) is not None
 
 
-def test_scripts_without_spaces_have_words() -> None:
+def test_text_without_spaces_or_in_other_scripts_has_a_fingerprint() -> None:
     assert simhash64("吾輩は猫である名前はまだ無いどこで生れたかとんと見当がつかぬ") is not None
     assert simhash64("Съешь же ещё этих мягких французских булок, да выпей чаю. " * 3) is not None
 
 
 @given(st.text(max_size=2_000))
-def test_it_is_unsigned_64_bit(text: str) -> None:
+def test_fingerprint_is_unsigned_64_bit(text: str) -> None:
     fingerprint = simhash64(text)
     assert fingerprint is None or 0 <= fingerprint < 2**64
 
@@ -107,7 +107,7 @@ def test_fingerprints_within_the_distance_share_a_block(a: int, data: st.DataObj
 
 
 @given(FINGERPRINTS)
-def test_blocks_are_distinct_and_lose_nothing(a: int) -> None:
+def test_blocks_are_distinct_and_complete(a: int) -> None:
     keys = blocks(a)
     assert len(set(keys)) == 4
     assert all(key >> 16 == number for number, key in enumerate(keys))

@@ -1,4 +1,4 @@
-"""XHTML, read by a parser of HTML."""
+"""XHTML read by an HTML parser."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def xhtml(body: str) -> Document:
 @pytest.mark.parametrize(
     "name", ["script", "style", "title", "textarea", "iframe", "noscript", "xmp", "a", "p"]
 )
-def test_of_xhtml_nothing_is_lost_behind_an_element_that_ends_itself(name: str) -> None:
+def test_content_after_a_self_closing_element_is_kept(name: str) -> None:
     for empty in (f"<{name}/>", f"<{name.upper()} />", f'<{name} src="a>b" x:y = \'"/>\' />'):
         tree = xhtml(
             f"<html><head><meta a='b'/></head><body>{empty}<p id='p'>text<br/></p></body></html>"
@@ -29,7 +29,7 @@ def test_of_xhtml_nothing_is_lost_behind_an_element_that_ends_itself(name: str) 
         assert found is not None and found.html == '<p id="p">text<br></p>'
 
 
-def test_what_only_looks_like_an_empty_element_stays() -> None:
+def test_text_that_looks_like_a_self_closing_element_is_unchanged() -> None:
     script = "<script>//<![CDATA[\nx = '<b/>';\n//]]></script>"
     tree = xhtml(f"<!-- <i/> --><?a <i/>?><p>{script}<a href=x/>to x/</a><br></p>").html
     assert [node.html for node in tree.css("script, a")] == [script, '<a href="x/">to x/</a>']
@@ -38,14 +38,14 @@ def test_what_only_looks_like_an_empty_element_stays() -> None:
 
 
 @pytest.mark.parametrize("piece", ["<!--", "<![CDATA[", "<?", "<a b='", "<a ", '<a b="c" ', "<a/"])
-def test_any_xhtml_is_expanded_in_time(piece: str) -> None:
+def test_hostile_xhtml_is_expanded_in_linear_time(piece: str) -> None:
     markup = piece.encode() * (2_000_000 // len(piece)) + b"/>"
     before = time.process_time()
     expanded(markup)
-    assert time.process_time() - before < 5  # 0.1 s; were it quadratic, hours
+    assert time.process_time() - before < 5  # takes 0.1 s; quadratic time would be hours
 
 
-def test_a_copy_of_xhtml_holds_all_of_it() -> None:
+def test_rewritten_xhtml_is_complete() -> None:
     document = xhtml(
         '<html><head><title/><script src="/e.js"/></head><body><p>text</p><a href="/b"/></body></html>'
     )

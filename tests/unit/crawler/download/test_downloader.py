@@ -1,4 +1,4 @@
-"""The chain of downloader middlewares keeps what Scrapy's own promises."""
+"""The chain of downloader middlewares has the semantics of Scrapy's own."""
 
 from __future__ import annotations
 
@@ -16,20 +16,26 @@ URL = "http://example.com/"
 
 
 class Middleware:
-    """Notes that it was asked; answers with what it was told to, at once or after a while."""
+    """Logs its calls and returns the given results, as coroutines if `waits`."""
 
     def __init__(
-        self, name: str, log: list[str], *, waits: bool, asked: Any = None, got: Any = "same"
+        self, name: str, log: list[str], *, waits: bool, for_request: Any = None, for_response: Any = "same"
     ) -> None:
-        self.name, self.log, self.waits, self.asked, self.got = name, log, waits, asked, got
+        self.name, self.log, self.waits, self.for_request, self.for_response = (
+            name,
+            log,
+            waits,
+            for_request,
+            for_response,
+        )
 
     def process_request(self, request: Request) -> Any:
         self.log.append(f"request {self.name}")
-        return self._later(self.asked)
+        return self._later(self.for_request)
 
     def process_response(self, request: Request, response: Response) -> Any:
         self.log.append(f"response {self.name}")
-        return self._later(response if self.got == "same" else self.got)
+        return self._later(response if self.for_response == "same" else self.for_response)
 
     def _later(self, answer: Any) -> Any:
         async def wait() -> Any:
@@ -40,7 +46,7 @@ class Middleware:
 
 
 def download(*middlewares: Middleware) -> tuple[Response | Request, bool]:
-    """What comes out of the chain, and whether anything was fetched."""
+    """Returns the result of the chain, and whether a request was sent."""
     fetched = []
 
     async def fetch(request: Request) -> Response:
@@ -52,7 +58,7 @@ def download(*middlewares: Middleware) -> tuple[Response | Request, bool]:
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_all_are_asked_in_order_and_back(waits: bool) -> None:
+def test_middlewares_run_in_order_and_back(waits: bool) -> None:
     log: list[str] = []
     result, fetched = download(Middleware("a", log, waits=waits), Middleware("b", log, waits=not waits))
     assert log == ["request a", "request b", "response b", "response a"]
@@ -60,35 +66,37 @@ def test_all_are_asked_in_order_and_back(waits: bool) -> None:
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_an_answer_of_a_middleware_takes_the_place_of_the_download(waits: bool) -> None:
+def test_response_of_a_middleware_replaces_the_download(waits: bool) -> None:
     log: list[str] = []
     answer = Response(URL, status=299)
     result, fetched = download(
-        Middleware("a", log, waits=waits, asked=answer), Middleware("b", log, waits=waits)
+        Middleware("a", log, waits=waits, for_request=answer), Middleware("b", log, waits=waits)
     )
     assert result is answer and not fetched
     assert log == ["request a", "response b", "response a"]
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_a_new_request_ends_the_way_back(waits: bool) -> None:
+def test_new_request_ends_response_processing(waits: bool) -> None:
     log: list[str] = []
     other = Request(URL + "other")
-    result, _ = download(Middleware("a", log, waits=waits), Middleware("b", log, waits=waits, got=other))
+    result, _ = download(
+        Middleware("a", log, waits=waits), Middleware("b", log, waits=waits, for_response=other)
+    )
     assert result is other
     assert log == ["request a", "request b", "response b"]
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_what_raises_on_the_way_back_is_told_to_who_judges(waits: bool) -> None:
-    told: list[Exception] = []
+def test_error_in_response_processing_goes_to_the_failure_judge(waits: bool) -> None:
+    errors: list[Exception] = []
 
     def judge(request: Request, error: Exception) -> Request | None:
-        told.append(error)
-        return request.replace(url=URL + "again") if len(told) == 1 else None
+        errors.append(error)
+        return request.replace(url=URL + "again") if len(errors) == 1 else None
 
     async def check() -> None:
-        chain = MiddlewareChain([Middleware("a", [], waits=waits, got=7)], get_crawler(), judge)
+        chain = MiddlewareChain([Middleware("a", [], waits=waits, for_response=7)], get_crawler(), judge)
         again = await chain.download(Request(URL), fetch)
         assert again.url == URL + "again"
         with pytest.raises(TypeError):
@@ -98,18 +106,18 @@ def test_what_raises_on_the_way_back_is_told_to_who_judges(waits: bool) -> None:
         return Response(URL)
 
     asyncio.run(check())
-    assert [type(error) for error in told] == [TypeError] * 2
+    assert [type(error) for error in errors] == [TypeError] * 2
 
 
 @pytest.mark.parametrize("waits", [False, True])
-@pytest.mark.parametrize("wrong", [{"asked": 7}, {"got": 7}, {"got": None}])
-def test_what_is_no_answer_is_named(wrong: dict[str, Any], waits: bool) -> None:
+@pytest.mark.parametrize("wrong", [{"for_request": 7}, {"for_response": 7}, {"for_response": None}])
+def test_invalid_return_value_names_the_method(wrong: dict[str, Any], waits: bool) -> None:
     with pytest.raises(TypeError, match=r"Middleware\.process_re"):
         download(Middleware("a", [], waits=waits, **wrong))
 
 
 class Failing(Middleware):
-    """Raises on the way out, and answers exceptions with what it was told to."""
+    """Raises in `process_request`, and returns the given result from `process_exception`."""
 
     def process_request(self, request: Request) -> Any:
         self.log.append(f"request {self.name}")
@@ -117,22 +125,22 @@ class Failing(Middleware):
 
     def process_exception(self, request: Request, exception: Exception) -> Any:
         self.log.append(f"exception {self.name}: {exception}")
-        return self._later(self.asked)
+        return self._later(self.for_request)
 
 
 class Older:
-    """A middleware as they were written for Scrapy before 2.14."""
+    """A middleware in the style of Scrapy before 2.14."""
 
     def process_response(self, request: Request, response: Response, spider: Any) -> Response:
         return response.replace(flags=[str(spider)])
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_exceptions_on_the_way_out_are_offered_to_the_middlewares(waits: bool) -> None:
+def test_request_exceptions_are_passed_to_the_middlewares(waits: bool) -> None:
     log: list[str] = []
     answer = Response(URL, status=299)
     result, fetched = download(
-        Failing("a", log, waits=waits, asked=answer),
+        Failing("a", log, waits=waits, for_request=answer),
         Failing("b", log, waits=waits),
         Failing("c", log, waits=waits),
     )
@@ -142,7 +150,7 @@ def test_exceptions_on_the_way_out_are_offered_to_the_middlewares(waits: bool) -
     assert log[4:] == ["response c", "response b", "response a"]
 
 
-def test_an_exception_that_nobody_handles_is_raised_and_not_judged() -> None:
+def test_unhandled_request_exception_is_raised_without_the_judge() -> None:
     judged: list[Exception] = []
 
     async def fetch(request: Request) -> Response:
@@ -157,6 +165,6 @@ def test_an_exception_that_nobody_handles_is_raised_and_not_judged() -> None:
     assert not judged
 
 
-def test_middlewares_that_want_the_spider_get_it() -> None:
+def test_middlewares_with_a_spider_argument_receive_it() -> None:
     result, _ = download(Older())  # type: ignore[arg-type]
     assert isinstance(result, Response) and result.flags == ["None"]

@@ -1,4 +1,4 @@
-"""The FTP client against a server that lies, breaks off and never ends."""
+"""The FTP client against a server that misreports addresses, breaks off, and sends without end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ABSENT = {**FILE, "MDTM": "550 no such file"}
 EPSV = {"EPSV": "229 Entering (|||{port}|)"}
 
 
-def test_a_file() -> None:
+def test_file_is_downloaded_with_its_modification_time() -> None:
     async def check() -> None:
         async with Script({**FILE, **EPSV}, b"%PDF-1.7\n") as server, FTPClient() as client:
             response = await client.get(server.url("/a%20b/%FC.pdf;type=i"))
@@ -39,7 +39,7 @@ def test_a_file() -> None:
 
 
 @pytest.mark.parametrize("address", ["10,0,0,1", "127,0,0,2", "0,0,0,0", "169,254,169,254"])
-def test_a_server_cannot_lead_elsewhere(address: str) -> None:
+def test_pasv_address_is_ignored(address: str) -> None:
     async def check() -> None:
         answers = {**FILE, "PASV": f"227 Entering ({address},{{pasv}})"}
         async with Script(answers, b"data") as server, FTPClient() as client:
@@ -49,7 +49,7 @@ def test_a_server_cannot_lead_elsewhere(address: str) -> None:
     run(check())
 
 
-def test_the_guard_is_asked() -> None:
+def test_address_guard_applies() -> None:
     async def check() -> None:
         async with Script({**FILE, **EPSV}, b"data") as server, FTPClient(ALLOWED_NETWORKS=[]) as client:
             with pytest.raises(RequestRefused, match="127.0.0.1 is loopback"):
@@ -60,12 +60,12 @@ def test_the_guard_is_asked() -> None:
 
 
 @pytest.mark.parametrize("path", ["/a%0D%0ADELE%20b", "/a%0ADELE%20b", "/%00"])
-def test_no_url_says_more_than_its_path(path: str) -> None:
+def test_path_with_a_line_break_is_rejected(path: str) -> None:
     async def check() -> None:
         async with Script({**FILE, **EPSV}, b"data") as server, FTPClient() as client:
             with pytest.raises(IgnoreRequest, match="line break") as refused:
                 await client.get(server.url(path))
-            assert not isinstance(refused.value, RequestRefused)  # no address was at fault
+            assert not isinstance(refused.value, RequestRefused)  # the address is not the reason
             assert server.said == []
 
     run(check())
@@ -89,7 +89,9 @@ def test_no_url_says_more_than_its_path(path: str) -> None:
         ("/x", {**FILE, "EPSV": "421 too busy"}, 503, b"421 too busy"),
     ],
 )
-def test_refusals(path: str, answers: dict[str, str], status: int, said: bytes | None) -> None:
+def test_refusal_becomes_an_http_status(
+    path: str, answers: dict[str, str], status: int, said: bytes | None
+) -> None:
     async def check() -> None:
         async with Script({**EPSV, **answers}) as server, FTPClient() as client:
             response = await client.get(server.url(path))
@@ -110,9 +112,7 @@ def test_refusals(path: str, answers: dict[str, str], status: int, said: bytes |
         ("/x/", {"CWD": "502 not that"}, "502 not that"),
     ],
 )
-def test_a_refusal_of_other_things_than_a_path_is_a_failure(
-    path: str, answers: dict[str, str], said: str
-) -> None:
+def test_refused_login_or_data_connection_raises(path: str, answers: dict[str, str], said: str) -> None:
     async def check() -> None:
         async with Script(answers) as server, FTPClient() as client:
             with pytest.raises(DownloadFailedError, match=said):
@@ -128,7 +128,7 @@ def test_a_refusal_of_other_things_than_a_path_is_a_failure(
         ({**FILE, "RETR": "150 here\r\n451 it broke"}, ["dataloss"]),
     ],
 )
-def test_a_transfer_that_breaks_off(answers: dict[str, str], flags: list[str]) -> None:
+def test_interrupted_transfer_is_flagged_as_dataloss(answers: dict[str, str], flags: list[str]) -> None:
     async def check() -> None:
         async with Script({**EPSV, **answers}, b"half") as server, FTPClient() as client:
             response = await client.get(server.url("/x"))
@@ -137,7 +137,7 @@ def test_a_transfer_that_breaks_off(answers: dict[str, str], flags: list[str]) -
     run(check())
 
 
-def test_what_came_in_time_is_kept() -> None:
+def test_partial_file_is_kept_on_timeout() -> None:
     async def check() -> None:
         async with (
             Script({**FILE, **EPSV}, b"half", hangs=True) as server,
@@ -155,7 +155,7 @@ def test_what_came_in_time_is_kept() -> None:
     run(check())
 
 
-def test_what_is_too_long_is_cut_off() -> None:
+def test_long_file_is_truncated() -> None:
     async def check() -> None:
         sizes = {"text/plain": 1000, "*/*": 2000}
         async with (
@@ -185,7 +185,7 @@ def test_what_is_too_long_is_cut_off() -> None:
         (b"421 go away\r\n", {}),
     ],
 )
-def test_what_is_no_ftp_is_a_failure(greeting: bytes, answers: dict[str, str]) -> None:
+def test_malformed_protocol_raises(greeting: bytes, answers: dict[str, str]) -> None:
     async def check() -> None:
         async with Script(answers, greeting=greeting) as server, FTPClient(DOWNLOAD_TIMEOUT=1) as client:
             with pytest.raises((DownloadFailedError, DownloadTimeoutError)):
@@ -194,7 +194,7 @@ def test_what_is_no_ftp_is_a_failure(greeting: bytes, answers: dict[str, str]) -
     run(check())
 
 
-def test_lines_that_are_in_no_form_are_told() -> None:
+def test_unreadable_listing_lines_are_reported() -> None:
     async def check() -> None:
         answers = {"CWD": "250 there", **EPSV, **LISTINGS[1][0]}
         async with Script(answers, b"hello\r\n" * 50) as server, FTPClient() as client:
@@ -206,7 +206,7 @@ def test_lines_that_are_in_no_form_are_told() -> None:
     run(check())
 
 
-def test_a_listing_is_read_up_to_a_size() -> None:
+def test_listing_is_read_up_to_a_size_limit() -> None:
     async def check() -> None:
         line = b"type=file;size=1; %04d" + b"x" * 60_000 + b"\r\n"
         data = b"".join(line % number for number in range(400))
@@ -238,7 +238,7 @@ LISTINGS = [
 
 @pytest.mark.parametrize(("answers", "data"), LISTINGS)
 @pytest.mark.parametrize("path", ["/pub/", "/pub"])
-def test_a_folder_becomes_a_page_of_links(answers: dict[str, str], data: bytes, path: str) -> None:
+def test_folder_becomes_a_page_of_links(answers: dict[str, str], data: bytes, path: str) -> None:
     async def check() -> None:
         async with Script({"CWD": "250 there", **EPSV, **answers}, data) as server, FTPClient() as client:
             response = await client.get(server.url(path))
@@ -252,7 +252,7 @@ def test_a_folder_becomes_a_page_of_links(answers: dict[str, str], data: bytes, 
 
 
 @pytest.mark.parametrize("fail", [True, False])
-def test_a_listener_stops_a_download(fail: bool) -> None:
+def test_stop_download_of_a_listener_ends_the_transfer(fail: bool) -> None:
     heard: list[bytes] = []
 
     def listener(data: bytes, **details: Any) -> None:
@@ -277,7 +277,7 @@ def test_a_listener_stops_a_download(fail: bool) -> None:
     run(check())
 
 
-def test_a_part_is_a_failure_where_only_the_whole_is_wanted() -> None:
+def test_interrupted_transfer_raises_with_fail_on_dataloss() -> None:
     async def check() -> None:
         answers = {**FILE, **EPSV, "RETR": "150 here\r\n426 it broke"}
         async with Script(answers, b"half") as server, FTPClient() as client:

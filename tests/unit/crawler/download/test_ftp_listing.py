@@ -1,4 +1,4 @@
-"""Lines of FTP listings, form by form."""
+"""Lines of FTP listings in every known format."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ MLSD = [
 
 
 @pytest.mark.parametrize(("line", "expected"), LIST)
-def test_a_line_of_list(line: bytes, expected: tuple[bytes, bool, str] | None) -> None:
+def test_line_of_list_is_parsed(line: bytes, expected: tuple[bytes, bool, str] | None) -> None:
     assert list_entry(line) == (expected and Entry(*expected))
 
 
 @pytest.mark.parametrize(("line", "expected"), MLSD)
-def test_a_line_of_mlsd(line: bytes, expected: tuple[bytes, bool, str] | None) -> None:
+def test_line_of_mlsd_is_parsed(line: bytes, expected: tuple[bytes, bool, str] | None) -> None:
     assert mlsd_entry(line) == (Entry(*expected) if expected else None)
 
 
@@ -92,7 +92,7 @@ def test_a_line_of_mlsd(line: bytes, expected: tuple[bytes, bool, str] | None) -
         (True, b""),
     ],
 )
-def test_what_is_in_no_form_is_counted(exact: bool, line: bytes) -> None:
+def test_unreadable_lines_are_counted(exact: bool, line: bytes) -> None:
     listing = Listing(exact)
     good = b"type=file; a" if exact else b"-rw-r--r-- 1 ftp ftp 5 Jan 01 2020 a"
     listing.add(good + b"\r\n")
@@ -105,7 +105,7 @@ def test_what_is_in_no_form_is_counted(exact: bool, line: bytes) -> None:
 
 @pytest.mark.parametrize("unit", [b" ", b"1", b"1 ", b"a ", b"- ", b"1 a 1 ", b"a=;", b";", b"\t", b"r,"])
 @pytest.mark.parametrize("start", [b"", b"-rw-r--r-- ", b"01-31-20  10:00AM ", b"+"])
-def test_a_long_line_costs_little(start: bytes, unit: bytes) -> None:
+def test_long_line_is_parsed_in_linear_time(start: bytes, unit: bytes) -> None:
     line, listing = start + unit * (60_000 // len(unit)), Listing(False)
     began = time.process_time()
     listing.add(line + b"\n")

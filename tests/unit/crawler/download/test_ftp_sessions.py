@@ -1,4 +1,4 @@
-"""A session of FTP serves several URLs of its server: until it is stale, too old, or one too many."""
+"""Reuse of FTP sessions, until a session is stale, idle for too long, or over the limit."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def logins(server: Script) -> int:
     return server.said.count("USER anonymous")
 
 
-async def until_left(server: Script, sessions: int = 1) -> None:
+async def wait_for_quit(server: Script, sessions: int = 1) -> None:
     while server.said.count("QUIT") < sessions:
         await asyncio.sleep(0.01)
 
 
-def test_a_session_is_kept_for_the_next_url() -> None:
+def test_session_is_reused_for_the_next_url() -> None:
     async def check() -> None:
         async with Script(KEPT, b"data") as server:
             async with FTPClient() as client:
@@ -43,7 +43,7 @@ def test_a_session_is_kept_for_the_next_url() -> None:
                 assert logins(server) == 1
                 assert server.said.count('CWD /home/"x"') == 4
                 assert "QUIT" not in server.said
-            await until_left(server)
+            await wait_for_quit(server)
 
     run(check())
 
@@ -51,7 +51,7 @@ def test_a_session_is_kept_for_the_next_url() -> None:
 @pytest.mark.parametrize(
     "again", ["421 idle for too long", "550 gone", "what", "250-never\r\n ends", "250 \xff" + "x" * 300_000]
 )
-def test_one_that_is_of_no_use_any_more_is_replaced(again: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stale_session_is_replaced(again: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ftp_client, "_STALE_SECONDS", 0.2)
 
     async def check() -> None:
@@ -63,7 +63,7 @@ def test_one_that_is_of_no_use_any_more_is_replaced(again: str, monkeypatch: pyt
     run(check())
 
 
-def test_a_session_that_the_server_ended_is_replaced(tmp_path: Path) -> None:
+def test_session_ended_by_the_server_is_replaced(tmp_path: Path) -> None:
     async def check() -> None:
         (root := tmp_path / "served").mkdir()
         (root / "folder").mkdir()
@@ -91,18 +91,18 @@ def test_a_session_that_the_server_ended_is_replaced(tmp_path: Path) -> None:
         {"USER": "530 not now"},
     ],
 )
-def test_one_that_cannot_be_used_again_is_left(answers: dict[str, str]) -> None:
+def test_session_that_cannot_be_reused_is_closed(answers: dict[str, str]) -> None:
     async def check() -> None:
         async with Script({**KEPT, **answers}, b"data") as server, FTPClient() as client:
             for number in (1, 2):
                 await client.get(server.url("/a"))
-                await until_left(server, number)
+                await wait_for_quit(server, number)
             assert logins(server) == 2
 
     run(check())
 
 
-def test_one_that_still_sends_is_left() -> None:
+def test_session_with_a_truncated_transfer_is_closed() -> None:
     async def check() -> None:
         sizes = {"*/*": 1000}
         async with (
@@ -111,31 +111,31 @@ def test_one_that_still_sends_is_left() -> None:
         ):
             for number in (1, 2):
                 assert len((await client.get(server.url("/x"))).body) == 1000
-                await until_left(server, number)
+                await wait_for_quit(server, number)
 
     run(check())
 
 
-def test_a_session_is_kept_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_session_is_closed_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ftp_sessions, "_KEPT_SECONDS", 0.05)
 
     async def check() -> None:
         async with Script(KEPT, b"data") as server, FTPClient() as client:
             await client.get(server.url("/a"))
-            await until_left(server)
+            await wait_for_quit(server)
 
     run(check())
 
 
-def test_few_sessions_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_idle_sessions_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ftp_sessions, "_MAX_KEPT", 1)
 
     async def check() -> None:
         async with Script(KEPT, b"data") as first, Script(KEPT, b"data") as second, FTPClient() as client:
             await client.get(first.url("/a"))
             await asyncio.gather(client.get(second.url("/a")), client.get(second.url("/b")))
-            await until_left(first)
-            await until_left(second)
+            await wait_for_quit(first)
+            await wait_for_quit(second)
             await client.get(second.url("/c"))
             assert (logins(first), logins(second)) == (1, 2)
 

@@ -1,4 +1,4 @@
-"""The download handler against real sockets: what goes over the wire, and what is kept of it."""
+"""The download handler against real sockets: what is sent and received, and what is archived."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.wire import Say, Wire, plain
 from webcrawl.crawler.fetch import TRUNCATE, check_before_sending, exchange_of
 
 
-def test_a_page() -> None:
+def test_page_is_downloaded_as_a_response() -> None:
     async def check() -> None:
         async with (
             Wire([plain(b"<p>hello", b"Content-Type: text/html; charset=utf-8")]) as wire,
@@ -33,7 +33,7 @@ def test_a_page() -> None:
     run(check())
 
 
-def test_what_is_kept_is_what_went_over_the_wire() -> None:
+def test_exchange_equals_the_bytes_on_the_wire() -> None:
     answer = plain(
         b"body", b"Content-Type: text/plain", b"X-Odd: a, b", b"x-odd: c", status=b"404 Nothing Here"
     )
@@ -57,7 +57,7 @@ def test_what_is_kept_is_what_went_over_the_wire() -> None:
     run(check())
 
 
-def test_nothing_is_sent_that_nobody_asked_for() -> None:
+def test_no_extra_headers_are_sent() -> None:
     async def check() -> None:
         async with Wire([plain(b"")]) as wire, Client() as client:
             await client.get(wire.url())
@@ -67,7 +67,7 @@ def test_nothing_is_sent_that_nobody_asked_for() -> None:
     run(check())
 
 
-def test_a_body_goes_out() -> None:
+def test_request_body_and_method_are_sent() -> None:
     async def check() -> None:
         async with Wire([plain(b"")]) as wire, Client() as client:
             body = bytes(range(256))
@@ -94,7 +94,7 @@ def test_a_body_goes_out() -> None:
         "/a@b:c",
     ],
 )
-def test_a_url_goes_out_letter_by_letter(target: str) -> None:
+def test_verbatim_url_is_sent_unchanged(target: str) -> None:
     async def check() -> None:
         async with Wire([plain(b"")]) as wire, Client() as client:
             request = Request(wire.url(target), meta={"verbatim_url": True})
@@ -109,7 +109,7 @@ def test_a_url_goes_out_letter_by_letter(target: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["plain", "für", "字".encode()])
-def test_header_values_go_out_byte_by_byte(value: str | bytes) -> None:
+def test_header_values_are_sent_unchanged(value: str | bytes) -> None:
     async def check() -> None:
         async with Wire([plain(b"")]) as wire, Client() as client:
             request = Request(wire.url(), headers={"X-Odd": value})
@@ -121,8 +121,8 @@ def test_header_values_go_out_byte_by_byte(value: str | bytes) -> None:
     run(check())
 
 
-def test_header_values_that_are_no_text_go_out_as_latin_1_in_utf_8() -> None:
-    """The client below cannot send other bytes; what is kept is what is sent."""
+def test_non_utf_8_header_values_are_sent_as_latin_1_text_in_utf_8() -> None:
+    """aiohttp cannot send other bytes. The archive has what was sent."""
 
     async def check() -> None:
         async with Wire([plain(b"")]) as wire, Client() as client:
@@ -132,14 +132,14 @@ def test_header_values_that_are_no_text_go_out_as_latin_1_in_utf_8() -> None:
     run(check())
 
 
-def test_response_headers_come_in_byte_by_byte() -> None:
+def test_response_headers_are_received_unchanged() -> None:
     lines = [b"Location: /caf\xe9", b"X-Utf: \xc3\xa9", b"Set-Cookie: a=1", b"Set-Cookie: b=2", b"X-Empty: "]
 
     async def check() -> None:
         async with Wire([plain(b"", *lines, status=b"302 Found")]) as wire, Client() as client:
             request = Request(wire.url())
             response = await client.send(request)
-            assert response.status == 302  # and not followed
+            assert response.status == 302  # the redirect is not followed
             assert len(wire.heads) == 1
             assert response.headers["Location"] == b"/caf\xe9"
             assert response.headers.getlist("Set-Cookie") == [b"a=1", b"b=2"]
@@ -152,7 +152,7 @@ def test_response_headers_come_in_byte_by_byte() -> None:
     run(check())
 
 
-def test_a_coding_is_left_on() -> None:
+def test_content_encoding_is_not_decoded() -> None:
     packed = zlib.compress(b"text" * 100)
 
     async def check() -> None:
@@ -163,7 +163,7 @@ def test_a_coding_is_left_on() -> None:
     run(check())
 
 
-def test_connections_are_used_again_and_those_cut_off_are_not() -> None:
+def test_connections_are_reused_except_after_truncation() -> None:
     answers = [plain(b"x" * 200_000)] * 5 + [plain(b"x" * 20_000_000), plain(b"last")]
 
     async def check() -> None:
@@ -178,8 +178,8 @@ def test_connections_are_used_again_and_those_cut_off_are_not() -> None:
     run(check())
 
 
-def test_a_request_is_not_repeated_behind_our_back() -> None:
-    """A server that closes a kept connection without a word gets one request, and the host its pause."""
+def test_failed_request_is_not_repeated_by_the_client() -> None:
+    """A server that closes a reused connection gets one request, so that the delay of its host holds."""
     answers = [plain(b"first"), Say([], then="close"), plain(b"third")]
 
     async def check() -> None:
@@ -193,8 +193,8 @@ def test_a_request_is_not_repeated_behind_our_back() -> None:
     run(check())
 
 
-def test_a_request_may_be_kept_from_going_out_when_its_connection_is_there() -> None:
-    """Connecting took so long that the host is another worker's now: it sees a connection, but no request."""
+def test_request_can_be_stopped_after_connecting() -> None:
+    """As when another worker leased the host while this one was still connecting."""
 
     async def check() -> None:
         async with Wire([plain(b"first")]) as wire, Client() as client:
@@ -209,7 +209,7 @@ def test_a_request_may_be_kept_from_going_out_when_its_connection_is_there() -> 
             with pytest.raises(IgnoreRequest):
                 await client.send(request)
             assert len(seen) == 1
-            assert (await client.get(wire.url())).body == b"first", "others are not kept"
+            assert (await client.get(wire.url())).body == b"first", "other requests are still sent"
             assert len(wire.heads) == 1
 
     run(check())
@@ -239,7 +239,7 @@ def test_a_request_may_be_kept_from_going_out_when_its_connection_is_there() -> 
         ),
     ],
 )
-def test_responses_as_they_come(answer: bytes, status: int, body: bytes) -> None:
+def test_unusual_responses_are_read(answer: bytes, status: int, body: bytes) -> None:
     async def check() -> None:
         async with Wire([Say([answer], then="close")]) as wire, Client() as client:
             request = Request(wire.url())
@@ -254,7 +254,7 @@ def test_responses_as_they_come(answer: bytes, status: int, body: bytes) -> None
     run(check())
 
 
-def test_many_and_long_headers() -> None:
+def test_many_and_long_headers_are_read() -> None:
     lines = [b"X-%d: %s" % (number, b"v" * 200) for number in range(250)] + [b"X-Long: " + b"w" * 50_000]
 
     async def check() -> None:

@@ -1,4 +1,4 @@
-"""The download handler against real sockets: everything that can go wrong with an answer."""
+"""The download handler against real sockets: failures of every kind."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from webcrawl.crawler.fetch import TRUNCATE, exchange_of
         Say([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n"], then="close"),
     ],
 )
-def test_what_is_no_answer_is_a_failure(answer: Say) -> None:
-    """Whatever comes, it is an exception that Scrapy and the frontier know."""
+def test_malformed_or_missing_response_raises(answer: Say) -> None:
+    """The exception is one that Scrapy and the frontier know."""
 
     async def check() -> None:
         async with Wire([answer]) as wire, Client(DOWNLOAD_FAIL_ON_DATALOSS=True) as client:
@@ -48,7 +48,7 @@ def test_what_is_no_answer_is_a_failure(answer: Say) -> None:
     run(check())
 
 
-def test_endless_headers_come_to_an_end() -> None:
+def test_endless_headers_raise() -> None:
     async def check() -> None:
         flood = Say([b"HTTP/1.1 200 OK\r\n", *[b"X: y\r\n" * 10_000] * 2000])
         async with Wire([flood]) as wire, Client() as client:
@@ -58,7 +58,7 @@ def test_endless_headers_come_to_an_end() -> None:
     run(check())
 
 
-def test_nobody_listens() -> None:
+def test_refused_connection_raises() -> None:
     async def check() -> None:
         async with Wire([]) as wire:
             url = wire.url()
@@ -77,7 +77,7 @@ def test_nobody_listens() -> None:
         Say([b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"], then="hang"),
     ],
 )
-def test_a_slow_server_is_left(answer: Say) -> None:
+def test_slow_response_times_out(answer: Say) -> None:
     async def check() -> None:
         async with Wire([answer]) as wire, Client(DOWNLOAD_TIMEOUT=0.3) as client:
             loop = asyncio.get_running_loop()
@@ -99,7 +99,7 @@ def test_a_slow_server_is_left(answer: Say) -> None:
         Say([b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", *[b"a"] * 1000], pause=0.05),
     ],
 )
-def test_what_came_in_time_is_kept(answer: Say) -> None:
+def test_partial_body_is_kept_on_timeout(answer: Say) -> None:
     async def check() -> None:
         async with Wire([answer]) as wire, Client(DOWNLOAD_TIMEOUT=0.5) as client:
             request = Request(wire.url())
@@ -124,7 +124,7 @@ LOSSES = [
 
 
 @pytest.mark.parametrize(("answer", "body"), LOSSES)
-def test_a_response_cut_short(answer: Say, body: bytes) -> None:
+def test_interrupted_body_is_flagged_as_dataloss(answer: Say, body: bytes) -> None:
     async def check() -> None:
         async with Wire([answer]) as wire, Client(DOWNLOAD_FAIL_ON_DATALOSS=False) as client:
             request = Request(wire.url())
@@ -153,7 +153,7 @@ CHUNK = b"1000\r\n" + b"a" * 0x1000 + b"\r\n"
         Say([b"HTTP/1.0 200 OK\r\n\r\n", *[b"a" * 5000] * 9999]),
     ],
 )
-def test_too_large_announced_or_not(answer: Say) -> None:
+def test_too_large_body_is_cancelled_with_or_without_a_length(answer: Say) -> None:
     async def check() -> None:
         async with Wire([answer]) as wire, Client(DOWNLOAD_MAXSIZE=4000) as client:
             with pytest.raises(DownloadCancelledError, match="DOWNLOAD_MAXSIZE 4000"):
@@ -165,8 +165,8 @@ def test_too_large_announced_or_not(answer: Say) -> None:
 
 
 @pytest.mark.parametrize("announced", [True, False])
-def test_too_large_but_wanted_up_to_there(announced: bool) -> None:
-    """robots.txt is read up to 500 KiB, whatever its length."""
+def test_body_is_truncated_instead_of_cancelled_on_request(announced: bool) -> None:
+    """As for robots.txt, of which the first 500 KiB are read."""
     answer = plain(b"a" * 90_000) if announced else Say([CHUNKED, *[CHUNK] * 5000])
 
     async def check() -> None:
@@ -180,7 +180,7 @@ def test_too_large_but_wanted_up_to_there(announced: bool) -> None:
     run(check())
 
 
-def test_large_ones_are_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_body_over_the_warn_size_logs_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
 
     async def check() -> None:
@@ -195,7 +195,7 @@ def test_large_ones_are_said(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize("fail", [True, False])
 @pytest.mark.parametrize("signal", [signals.headers_received, signals.bytes_received])
-def test_a_listener_stops_a_download(signal: object, fail: bool) -> None:
+def test_stop_download_of_a_listener_ends_the_download(signal: object, fail: bool) -> None:
     heard: list[dict[str, Any]] = []
 
     def listener(**details: Any) -> None:
@@ -227,7 +227,7 @@ def test_a_listener_stops_a_download(signal: object, fail: bool) -> None:
     run(check())
 
 
-def test_listeners_that_let_it_go_on_hear_everything() -> None:
+def test_listeners_receive_the_whole_body() -> None:
     body = bytes(range(256)) * 2000
     heard: list[bytes] = []
 

@@ -1,4 +1,4 @@
-"""The download handler's ways to a server: TLS, proxies, names, and the addresses that it must not connect to."""
+"""How the download handler connects: TLS, proxies, name resolution and blocked addresses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from webcrawl.crawler.fetch import exchange_of
 
 
 class Authority:
-    """A certificate authority of the test's own, and a server certificate by it."""
+    """A test certificate authority, and a server certificate signed by it."""
 
     def __init__(self, folder: Path, *names: str, days: int = 1) -> None:
         self.file = folder / "ca.pem"
@@ -69,13 +69,13 @@ class Authority:
 
 @pytest.fixture
 def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Authority:
-    """An authority that this machine trusts, and a server with a good certificate."""
+    """A trusted authority and a valid server certificate."""
     authority = Authority(tmp_path, "127.0.0.1", "secure.test")
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
     return authority
 
 
-def test_https_with_a_good_certificate(authority: Authority) -> None:
+def test_https_with_a_valid_certificate_succeeds(authority: Authority) -> None:
     async def check() -> None:
         async with Wire([plain(b"secret")], authority.context) as wire:
             with names(secure_test="127.0.0.1") as nameserver:
@@ -85,14 +85,14 @@ def test_https_with_a_good_certificate(authority: Authority) -> None:
                         assert response.body == b"secret"
                         der = authority.certificate.public_bytes(serialization.Encoding.DER)
                         assert response.certificate == der
-                        again = await client.get(wire.url("/", host))  # over the same connection
+                        again = await client.get(wire.url("/", host))  # on the same connection
                         assert again.certificate == der and str(again.ip_address) == "127.0.0.1"
             assert wire.connections == 2
 
     run(check())
 
 
-def test_https_ends_after_a_large_body_that_is_read_slowly(authority: Authority) -> None:
+def test_https_completes_a_large_body_that_is_read_slowly(authority: Authority) -> None:
     size = 3_000_000
     listener = socket.create_server(("127.0.0.1", 0))
 
@@ -118,7 +118,9 @@ def test_https_ends_after_a_large_body_that_is_read_slowly(authority: Authority)
 
 
 @pytest.mark.parametrize("fault", ["unknown", "expired", "other name"])
-def test_https_with_a_bad_certificate(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_https_with_an_invalid_certificate_fails_unless_verification_is_off(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     listed = "other.test" if fault == "other name" else "127.0.0.1"
     authority = Authority(tmp_path, listed, days=-1 if fault == "expired" else 1)
     if fault != "unknown":
@@ -136,7 +138,7 @@ def test_https_with_a_bad_certificate(fault: str, tmp_path: Path, monkeypatch: p
     run(check())
 
 
-def test_https_where_no_tls_is_spoken() -> None:
+def test_https_to_a_plain_http_server_fails() -> None:
     def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Speak HTTP\r\n\r\n")
         writer.close()
@@ -154,7 +156,7 @@ def test_https_where_no_tls_is_spoken() -> None:
 # --- proxies ---
 
 
-def test_a_proxy_is_asked_instead() -> None:
+def test_request_is_sent_to_the_proxy() -> None:
     async def check() -> None:
         async with (
             Wire([plain(b"page")]) as wire,
@@ -170,7 +172,7 @@ def test_a_proxy_is_asked_instead() -> None:
 
 
 @pytest.mark.parametrize("token", ["Basic dXNlcjpwYTpzcyUvQA==", "basic dXNlcjpwYTpzcyUvQA=="])
-def test_a_proxy_gets_its_credentials_and_the_site_does_not(token: str) -> None:
+def test_proxy_credentials_are_not_sent_to_the_site(token: str) -> None:
     async def check() -> None:
         async with (
             Wire([plain(b"page")]) as wire,
@@ -188,7 +190,7 @@ def test_a_proxy_gets_its_credentials_and_the_site_does_not(token: str) -> None:
     run(check())
 
 
-def test_https_goes_through_a_tunnel(authority: Authority) -> None:
+def test_https_is_tunnelled_through_the_proxy(authority: Authority) -> None:
     async def check() -> None:
         async with (
             Wire([plain(b"secret")], authority.context) as wire,
@@ -210,7 +212,7 @@ def test_https_goes_through_a_tunnel(authority: Authority) -> None:
     run(check())
 
 
-def test_a_proxy_that_refuses() -> None:
+def test_refusal_of_a_proxy_raises() -> None:
     async def check() -> None:
         async with Proxy({}, refusal=b"HTTP/1.1 407 Who are you?\r\nContent-Length: 0\r\n\r\n") as proxy:
             async with Client() as client:
@@ -227,21 +229,21 @@ def test_a_proxy_that_refuses() -> None:
     run(check())
 
 
-def test_a_proxy_is_no_way_around_the_guard() -> None:
+def test_address_guard_applies_behind_a_proxy() -> None:
     async def check() -> None:
         async with Proxy({}) as proxy, Client(ALLOWED_NETWORKS=[]) as client:
             for address in ("127.0.0.1", "[::1]", "169.254.169.254"):
                 with pytest.raises(RequestRefused):
                     await client.get(f"http://{address}/", meta={"proxy": proxy.url})
             assert not proxy.asked
-            # nor is its own address open to pages, though it has been used
+            # pages cannot request the proxy's own address, even after its use
             proxy.refusal = b"HTTP/1.1 502 No\r\nContent-Length: 0\r\n\r\n"
             assert (await client.get("http://far.test/", meta={"proxy": proxy.url})).status == 502
             with pytest.raises(RequestRefused):
                 await client.get(proxy.url)
 
 
-def test_a_proxy_may_have_a_name() -> None:
+def test_proxy_can_be_given_by_name() -> None:
     async def check() -> None:
         async with Wire([plain(b"page")]) as wire, Proxy({"far.test": wire.port}) as proxy:
             with names(proxy_test="127.0.0.1") as nameserver:
@@ -274,8 +276,8 @@ def test_a_proxy_may_have_a_name() -> None:
         "mixed.test",
     ],
 )
-def test_nobody_is_led_to_this_machine(host: str) -> None:
-    """However its address is spelt; normalised URLs know only some of these, verbatim ones all."""
+def test_loopback_is_blocked_in_every_spelling(host: str) -> None:
+    """Verbatim URLs keep all of these spellings; normalized URLs only some."""
     zone = {
         "inner.test": [Record("A", "127.0.0.1")],
         "mixed.test": [Record("A", "127.0.0.1"), Record("A", "192.0.2.1")],
@@ -298,7 +300,7 @@ def test_nobody_is_led_to_this_machine(host: str) -> None:
     "host",
     ["[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[64:ff9b::7f00:1]", "[fe80::1]", "[::]", "0.0.0.0"],
 )
-def test_nobody_is_led_there_by_ipv6_either(host: str) -> None:
+def test_loopback_and_local_ipv6_addresses_are_blocked(host: str) -> None:
     async def check() -> None:
         async with Wire([plain(b"inside")]) as wire, Client(ALLOWED_NETWORKS=[]) as client:
             with pytest.raises(RequestRefused):
@@ -308,7 +310,7 @@ def test_nobody_is_led_there_by_ipv6_either(host: str) -> None:
     run(check())
 
 
-def test_a_host_that_its_operator_named() -> None:
+def test_allowed_host_is_reachable_at_its_port_only() -> None:
     async def check() -> None:
         async with Wire([plain(b"ours")]) as wire, Wire([plain(b"not ours")]) as other:
             async with Client(ALLOWED_NETWORKS=[]) as client:
@@ -326,7 +328,7 @@ def test_a_host_that_its_operator_named() -> None:
     run(check())
 
 
-def test_names_without_an_address() -> None:
+def test_unresolvable_names_raise() -> None:
     async def check() -> None:
         with Nameserver({"broken.test": Trouble.SERVFAIL}) as nameserver:
             async with Client(DNS_SERVERS=[nameserver.address], DNS_TIMEOUT=1) as client:
@@ -337,7 +339,7 @@ def test_names_without_an_address() -> None:
     run(check())
 
 
-def test_a_name_with_several_addresses_is_tried_at_each() -> None:
+def test_every_address_of_a_name_is_tried() -> None:
     zone = {"several.test": [Record("A", "127.0.0.9"), Record("A", "127.0.0.1")]}
 
     async def check() -> None:
@@ -351,7 +353,7 @@ def test_a_name_with_several_addresses_is_tried_at_each() -> None:
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "http:///path", "http://:80/"])
-def test_urls_that_are_none(url: str) -> None:
+def test_invalid_urls_raise(url: str) -> None:
     async def check() -> None:
         async with Client() as client:
             with pytest.raises((UnsupportedURLSchemeError, RequestRefused, CannotResolveHostError)):
@@ -360,7 +362,7 @@ def test_urls_that_are_none(url: str) -> None:
     run(check())
 
 
-def test_an_exchange_is_forgotten_with_its_request() -> None:
+def test_exchange_belongs_to_one_request_object() -> None:
     async def check() -> None:
         async with Wire([plain(b"page", b"Content-Type: text/plain")]) as wire, Client() as client:
             request = Request(wire.url())

@@ -1,4 +1,4 @@
-"""Malformed answers: read where it is plain what is meant, else a failure that says what is wrong."""
+"""Malformed responses: read if their meaning is clear, else an error that names the problem."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ READABLE = {
 
 @pytest.mark.parametrize("pieces", ["at once", "byte by byte"])
 @pytest.mark.parametrize("answer", READABLE.values(), ids=READABLE)
-def test_what_browsers_read_is_read(answer: bytes, pieces: str) -> None:
+def test_malformed_response_is_read_as_in_browsers(answer: bytes, pieces: str) -> None:
     async def check() -> None:
         said = [answer] if pieces == "at once" else [answer[at : at + 1] for at in range(len(answer))]
         pause = 0.0 if pieces == "at once" else 0.001
@@ -43,7 +43,7 @@ def test_what_browsers_read_is_read(answer: bytes, pieces: str) -> None:
             assert exchange is not None and exchange.truncated is None
             if pieces == "at once":
                 assert (await client.get(wire.url())).body == b"next"
-                assert wire.connections == 2, "who knows where that answer ended"
+                assert wire.connections == 2, "the end of the response is uncertain"
 
     run(check())
 
@@ -59,7 +59,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize(("reason", "answer"), UNREADABLE.items())
-def test_what_nobody_can_read_is_named(reason: str, answer: bytes) -> None:
+def test_unreadable_response_names_the_problem(reason: str, answer: bytes) -> None:
     async def check() -> None:
         async with Wire([Say([answer], then="close")]) as wire, Client() as client:
             with pytest.raises(MalformedAnswer) as caught:
@@ -69,7 +69,7 @@ def test_what_nobody_can_read_is_named(reason: str, answer: bytes) -> None:
     run(check())
 
 
-def test_who_says_nothing_has_not_answered_badly() -> None:
+def test_missing_response_is_not_a_malformed_one() -> None:
     async def check() -> None:
         for answer in (b"", OK + b"Content-Le"):
             async with Wire([Say([answer], then="close")]) as wire, Client() as client:
@@ -80,7 +80,7 @@ def test_who_says_nothing_has_not_answered_badly() -> None:
     run(check())
 
 
-def test_a_body_in_broken_chunks_breaks_off_there() -> None:
+def test_broken_chunk_ends_the_body_with_dataloss() -> None:
     async def check() -> None:
         answer = Say([CHUNKED + b"\r\n4\r\nbody\r\n", b"ZZ\r\n"], pause=0.1)
         async with Wire([answer]) as wire, Client() as client:
@@ -94,7 +94,7 @@ def test_a_body_in_broken_chunks_breaks_off_there() -> None:
     run(check())
 
 
-def test_what_has_no_body_has_none() -> None:
+def test_body_of_a_204_response_is_ignored() -> None:
     async def check() -> None:
         answer = Say([b"HTTP/1.1 204 No Content\r\nContent-Length: 4\r\n\r\nbody"])
         async with Wire([answer]) as wire, Client() as client:
@@ -104,7 +104,7 @@ def test_what_has_no_body_has_none() -> None:
     run(check())
 
 
-def test_the_head_is_archived_as_it_was_read() -> None:
+def test_repaired_head_is_archived() -> None:
     async def check() -> None:
         answer = Say([OK + b"X N: ab\r\nX-A: a\0b\r\n c\r\nServer: \xfc\r\nContent-Length: 4\r\n\r\nbody"])
         async with Wire([answer]) as wire, Client() as client:
@@ -114,7 +114,7 @@ def test_the_head_is_archived_as_it_was_read() -> None:
     run(check())
 
 
-def test_only_a_head_is_mended() -> None:
+def test_only_a_response_head_is_repaired() -> None:
     assert mend(OK + b"\r\nbody") == (OK + b"\r\n", b"body")
     for data in (b"", b"\r\n\r\n", b"<html>\n\n", b"HTTP/1.1 103 Early\r\n\r\n", b"HTTP/1.1 20\r\n\r\n"):
         assert mend(data) is None

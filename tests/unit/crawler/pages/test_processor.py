@@ -1,4 +1,4 @@
-"""The chain of item pipelines keeps what Scrapy's own promises."""
+"""The chain of item pipelines has the semantics of Scrapy's own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webcrawl.crawler.pages.processor import ItemProcessor
 
 
 class Pipeline:
-    """Makes something else of an item, at once or after a while."""
+    """Applies `made` to an item, in a coroutine if `waits`."""
 
     def __init__(self, made: Callable[[Any], Any], *, waits: bool = False) -> None:
         self.made, self.waits = made, waits
@@ -29,7 +29,7 @@ class Pipeline:
 
 
 class Older:
-    """A pipeline as they were written for Scrapy before 2.14."""
+    """A pipeline in the style of Scrapy before 2.14."""
 
     def process_item(self, item: Any, spider: Any) -> Any:
         return [*item, spider.name]
@@ -54,21 +54,23 @@ def processed(manager: type[ItemPipelineManager], *pipelines: Any) -> Any:
     "made",
     [lambda item: item, lambda item: [*item, "more"], lambda item: None, lambda item: {"other": item}],
 )
-def test_each_gets_what_the_one_before_it_made(made: Callable[[Any], Any], waits: bool) -> None:
-    met: list[Any] = []
-    chain = Pipeline(made, waits=waits), Pipeline(lambda item: met.append(item) or item, waits=not waits)
+def test_each_pipeline_receives_the_result_of_the_previous_one(
+    made: Callable[[Any], Any], waits: bool
+) -> None:
+    received: list[Any] = []
+    chain = Pipeline(made, waits=waits), Pipeline(lambda item: received.append(item) or item, waits=not waits)
     assert processed(ItemProcessor, *chain) == processed(ItemPipelineManager, *chain) == made(["item"])
-    assert met == 2 * [made(["item"])]
+    assert received == 2 * [made(["item"])]
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_what_is_dropped_goes_no_further(waits: bool) -> None:
-    met: list[Any] = []
+def test_dropped_item_goes_no_further(waits: bool) -> None:
+    received: list[Any] = []
     with pytest.raises(DropItem, match="no more"):
-        processed(ItemProcessor, Pipeline(drop, waits=waits), Pipeline(met.append))
-    assert not met
+        processed(ItemProcessor, Pipeline(drop, waits=waits), Pipeline(received.append))
+    assert not received
 
 
-def test_pipelines_that_want_the_spider_get_it() -> None:
+def test_pipelines_with_a_spider_argument_receive_it() -> None:
     with pytest.warns(match="requires a spider argument"):
         assert processed(ItemProcessor, Older()) == ["item", "mine"]

@@ -1,4 +1,4 @@
-"""The browser by itself: which pages it is for, and that it comes back when it was killed."""
+"""Rendering: URL rules, restarts of the browser, and its connection limit."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ render = pytest.importorskip("webcrawl.crawler.render.render", reason="needs the
         ("https://example.org/list?page=*", "https://example.org/lists", False),
     ],
 )
-def test_rules(rule: str, url: str, applies: bool) -> None:
+def test_rule_matches_urls(rule: str, url: str, applies: bool) -> None:
     assert rules.Rules([rule]).apply(url) == applies
     assert rules.Rules(["other.example", rule, "https://x/*"]).apply(url) == applies
 
@@ -66,13 +66,13 @@ def test_rules(rule: str, url: str, applies: bool) -> None:
         *("example.org:*", "[::1", "*.127.0.0.1", "300.1.1.1"),
     ],
 )
-def test_rules_that_would_never_apply_are_refused(rule: str) -> None:
+def test_rule_that_can_never_match_is_rejected(rule: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(f"RENDER {rule!r}: ")):
         rules.Rules(["example.org", rule])
 
 
 @test_render.pytestmark
-def test_a_browser_that_died_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_browser_is_restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RENDER_TEST", str(tmp_path))
 
     async def check() -> None:
@@ -103,7 +103,7 @@ def test_a_browser_that_died_is_started_again(tmp_path: Path, monkeypatch: pytes
 
 
 @test_render.pytestmark
-def test_who_waits_for_the_browser_keeps_nobody_from_a_connection_and_is_checked_afterwards() -> None:
+def test_request_waiting_for_the_browser_frees_its_turn_and_rechecks_its_lease() -> None:
     is_lost = False
 
     def check_lease() -> None:

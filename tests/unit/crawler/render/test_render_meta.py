@@ -1,4 +1,4 @@
-"""What a request's meta asks of scrapy-playwright: it is done, in the crawl's own browser, or refused."""
+"""Request meta of scrapy-playwright: honoured in the crawl's own browser, or rejected."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ document.body.insertAdjacentHTML('beforeend', text))">more</button>"""
 
 
 class Browsing(Client):
-    """A client whose browser ends with it."""
+    """A client that closes its browser on exit."""
 
     async def __aexit__(self, *details: Any) -> None:
         if self.session.renderer is not None:
@@ -44,12 +44,12 @@ class Browsing(Client):
 
     @property
     def contexts(self) -> int:
-        """How many are open in the browser."""
+        """Number of open browser contexts."""
         assert self.session.renderer is not None and self.session.renderer._pages is not None
         return len(self.session.renderer._pages.browser.contexts)
 
 
-def test_page_methods_are_called_and_waited_for(local_web: StartWeb) -> None:
+def test_page_methods_are_called_and_awaited(local_web: StartWeb) -> None:
     web = local_web(SITE)
     web.put(SITE, "/", MORE)
     web.put(SITE, "/more", Reply("<p id=rest>the rest", delay=0.2))
@@ -62,7 +62,7 @@ def test_page_methods_are_called_and_waited_for(local_web: StartWeb) -> None:
             assert "the rest" in response.text and response.flags == ["rendered"]
             assert script.result == 2
             plain = await client.get(web.url(SITE))
-            assert "rendered" not in plain.flags, "without RENDER nothing else is"
+            assert "rendered" not in plain.flags, "without RENDER other requests are not rendered"
             missing = PageMethod("click", "#nowhere", timeout=200)
             with pytest.raises(RenderingFailed, match="Timeout 200ms"):
                 await client.render(web.url(SITE), playwright_page_methods=[missing])
@@ -74,7 +74,7 @@ def test_page_methods_are_called_and_waited_for(local_web: StartWeb) -> None:
     run(check(), 60)
 
 
-def test_contexts_are_apart_unless_they_are_named(local_web: StartWeb) -> None:
+def test_contexts_are_isolated_unless_named(local_web: StartWeb) -> None:
     web = local_web(SITE)
     web.put(SITE, "/", Reply("<p>x", headers={"Set-Cookie": "seen=yes", "Content-Type": "text/html"}))
 
@@ -98,7 +98,7 @@ def test_contexts_are_apart_unless_they_are_named(local_web: StartWeb) -> None:
     run(check(), 60)
 
 
-def test_pages_at_a_time_are_apart_too_and_leave_no_service_worker(local_web: StartWeb) -> None:
+def test_concurrent_pages_are_isolated_and_register_no_service_worker(local_web: StartWeb) -> None:
     web = local_web(SITE)
     headers = {"Set-Cookie": "seen=yes", "Content-Type": "text/html"}
     register = "<script>navigator.serviceWorker.register('/worker')</script>"
@@ -124,7 +124,7 @@ def test_pages_at_a_time_are_apart_too_and_leave_no_service_worker(local_web: St
     run(check(), 60)
 
 
-def test_what_leads_past_the_guard_or_out_of_the_download_is_refused(local_web: StartWeb) -> None:
+def test_meta_that_bypasses_the_guard_or_the_download_is_rejected(local_web: StartWeb) -> None:
     web = local_web(SITE)
     web.put(SITE, "/", "<p>x")
 
@@ -144,7 +144,7 @@ def test_what_leads_past_the_guard_or_out_of_the_download_is_refused(local_web: 
     run(check(), 60)
 
 
-def test_a_request_may_do_without_the_browser(local_web: StartWeb) -> None:
+def test_request_can_opt_out_of_rendering(local_web: StartWeb) -> None:
     web = local_web(SITE)
     web.put(SITE, "/", "<title>x</title><script>document.title = 'y'</script>")
 
@@ -157,7 +157,7 @@ def test_a_request_may_do_without_the_browser(local_web: StartWeb) -> None:
     run(check(), 60)
 
 
-def test_headers_are_those_of_the_request_and_for_its_page_alone(local_web: StartWeb) -> None:
+def test_request_headers_are_sent_for_the_page_only(local_web: StartWeb) -> None:
     web = local_web(SITE, OTHER)
     web.put(SITE, "/", f"<iframe src={web.url(OTHER, '/frame')}></iframe><script src=/script></script>")
     web.put(OTHER, "/frame", "<p>x")
@@ -178,7 +178,7 @@ def test_headers_are_those_of_the_request_and_for_its_page_alone(local_web: Star
     run(check(), 60)
 
 
-def test_what_a_browser_would_save_and_what_has_no_body_is_fetched_without_it(local_web: StartWeb) -> None:
+def test_attachments_and_empty_responses_are_fetched_without_the_browser(local_web: StartWeb) -> None:
     web = local_web(SITE)
     saved = {"Content-Type": "text/html", "Content-Disposition": "attachment; filename=x.html"}
     web.put(SITE, "/saved", Reply("<p>saved", headers=saved))
@@ -192,7 +192,7 @@ def test_what_a_browser_would_save_and_what_has_no_body_is_fetched_without_it(lo
     run(check(), 60)
 
 
-def test_whose_fault_a_failure_is(local_web: StartWeb) -> None:
+def test_failure_is_classified_by_its_cause(local_web: StartWeb) -> None:
     web = local_web(SITE)
     web.put(SITE, "/slow", Reply("", delay=20))
     web.put(SITE, "/endless", "<script>while (true) {}</script>")
@@ -210,12 +210,12 @@ def test_whose_fault_a_failure_is(local_web: StartWeb) -> None:
                     await client.render(web.url(SITE, path), download_timeout=1.5)
                 assert type(caught.value) is kind
             assert client.contexts == 0
-            assert web.paths(SITE) == ["/", "/endless", "/slow", "/cut"], "each once"
+            assert web.paths(SITE) == ["/", "/endless", "/slow", "/cut"], "each page is requested once"
 
     run(check(), 60)
 
 
-def test_a_page_whose_resources_cannot_be_judged_any_more_comes_again(local_web: StartWeb) -> None:
+def test_page_is_postponed_when_its_resources_cannot_be_checked(local_web: StartWeb) -> None:
     web = local_web(SITE)
     web.put(SITE, "/", "<script src=/script></script>")
 
@@ -236,7 +236,7 @@ def test_a_page_whose_resources_cannot_be_judged_any_more_comes_again(local_web:
 @pytest.mark.parametrize(
     "name", ["PLAYWRIGHT_CDP_URL", "PLAYWRIGHT_CONNECT_URL", "PLAYWRIGHT_LAUNCH_OPTIONS"]
 )
-def test_no_other_browser_is_used(name: str) -> None:
+def test_settings_for_another_browser_are_rejected(name: str) -> None:
     async def check() -> None:
         with pytest.raises(ConfigurationError, match=name):
             async with Client(RENDER=SITE, **{name: {"x": 1} if name.endswith("S") else "ws://127.0.0.1"}):
@@ -248,7 +248,7 @@ def test_no_other_browser_is_used(name: str) -> None:
     run(check())
 
 
-def test_settings_of_scrapy_playwright_hold(local_web: StartWeb) -> None:
+def test_settings_of_scrapy_playwright_apply(local_web: StartWeb) -> None:
     web = local_web(SITE)
     web.put(SITE, "/", "<script src=/script></script><link rel=stylesheet href=/style>")
     settings = {

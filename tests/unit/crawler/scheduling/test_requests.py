@@ -1,4 +1,4 @@
-"""A request's way into a queue entry and out again: nothing is lost, nothing is executed, plain ones stay small."""
+"""Requests as queue entries: every attribute survives, and plain requests stay small."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class MySpider(Spider):
 
 
 class OwnRequest(Request):
-    """A class of the project's, with an attribute of its own."""
+    """A project's request class with an extra attribute."""
 
     attributes = (*Request.attributes, "wish")
 
@@ -48,21 +48,21 @@ class OwnRequest(Request):
 spider = MySpider()
 
 
-def journey(request: Request) -> Request:
-    """What a worker gets of a request that was given to the frontier."""
+def round_trip(request: Request) -> Request:
+    """Encodes a request for the frontier and decodes it as a worker does."""
     candidate = to_candidate(request, spider, canonicalizer)
     return to_request(LeasedURL.decode(0, candidate.host, candidate.entry()), spider)
 
 
-def described(request: Request) -> dict[str, Any]:
-    """Everything a request says."""
+def attributes_of(request: Request) -> dict[str, Any]:
+    """The class and all attributes of a request."""
     facts = {name: getattr(request, name) for name in request.attributes}
     facts["meta"] = {"depth": 0, **request.meta}
     return {"class": type(request), **facts, "headers": dict(request.headers)}
 
 
 def typed(value: Any) -> Any:
-    """A value that is equal only to what has the same types all through: 1 is neither 1.0 nor True."""
+    """A form of the value that compares types too: 1 equals neither 1.0 nor True."""
     match value:
         case dict():
             return dict, [(typed(key), typed(inner)) for key, inner in value.items()]
@@ -117,35 +117,35 @@ bodies = {"body": st.binary(max_size=50)}
 @example(Request(URL, priority=1))
 @example(Request(URL, priority=-50))
 @example(Request(URL, meta={"mixed": [(1, {"a": {frozenset([b"x"])}}), decimal.Decimal("1.10")]}))
-def test_any_request_survives(request: Request) -> None:
-    back = journey(request)
-    assert described(back) == described(request)
+def test_any_request_is_restored(request: Request) -> None:
+    back = round_trip(request)
+    assert attributes_of(back) == attributes_of(request)
     assert typed(back.cb_kwargs) == typed(request.cb_kwargs)
 
 
 @given(st.builds(OwnRequest, st.just(URL), wish=st.text(), **common, **bodies))
-def test_a_class_of_the_project_survives(request: OwnRequest) -> None:
-    assert described(journey(request)) == described(request)
+def test_custom_request_class_is_restored(request: OwnRequest) -> None:
+    assert attributes_of(round_trip(request)) == attributes_of(request)
 
 
 @given(st.dictionaries(names, st.text(max_size=9), min_size=1, max_size=3), st.sampled_from(["GET", "POST"]))
-def test_a_form_survives(fields: dict[str, str], method: str) -> None:
+def test_form_request_is_restored(fields: dict[str, str], method: str) -> None:
     request = FormRequest(URL, formdata=fields, method=method)
-    assert described(journey(request)) == described(request)
+    assert attributes_of(round_trip(request)) == attributes_of(request)
 
 
-def test_a_json_request_survives() -> None:
+def test_json_request_is_restored() -> None:
     request = JsonRequest(URL, data={"a": [1, "ü"]}, dumps_kwargs={"sort_keys": True}, priority=2)
-    assert described(journey(request)) == described(request)
-    assert described(journey(request))["dumps_kwargs"]["sort_keys"] is True
+    assert attributes_of(round_trip(request)) == attributes_of(request)
+    assert attributes_of(round_trip(request))["dumps_kwargs"]["sort_keys"] is True
 
 
-def test_a_url_is_fetched_as_it_was_asked_for_when_it_says_so() -> None:
+def test_verbatim_url_is_kept() -> None:
     url = "https://example.org/%7euser/../a b?q='x'"
-    assert journey(Request(url)).url == "https://example.org/a%20b?q=%27x%27"
+    assert round_trip(Request(url)).url == "https://example.org/a%20b?q=%27x%27"
     verbatim = Request(url, meta={"verbatim_url": True})
-    assert journey(verbatim).url == verbatim.url
-    assert journey(verbatim).meta["verbatim_url"] is True
+    assert round_trip(verbatim).url == verbatim.url
+    assert round_trip(verbatim).meta["verbatim_url"] is True
 
 
 @pytest.mark.parametrize(
@@ -158,25 +158,25 @@ def test_a_url_is_fetched_as_it_was_asked_for_when_it_says_so() -> None:
         ("http://0x7f.1/a?b?c", "http://127.0.0.1/a?b?c"),
     ],
 )
-def test_no_spelling_of_a_host_gets_past_its_turn(url: str, kept: str) -> None:
-    """Path and query may be what they like; the host has to be the one that was leased."""
-    assert journey(Request(url, meta={"verbatim_url": True})).url == kept
+def test_host_of_a_verbatim_url_is_normalized(url: str, kept: str) -> None:
+    """Path and query are kept, but the host must equal the leased one."""
+    assert round_trip(Request(url, meta={"verbatim_url": True})).url == kept
 
 
 @pytest.mark.parametrize("url", ["HTTP://me:secret@EXAMPLE.org:80/x#top", "http://example.org/y/../x"])
-def test_a_request_that_carries_more_has_a_normalised_url_too(url: str) -> None:
-    assert journey(Request(url, callback=spider.parse_item)).url == "http://example.org/x"
+def test_url_of_a_request_with_a_callback_is_normalized(url: str) -> None:
+    assert round_trip(Request(url, callback=spider.parse_item)).url == "http://example.org/x"
 
 
-def test_depth_and_referrer_survive() -> None:
+def test_depth_and_referrer_are_restored() -> None:
     for referrer in ("https://example.org/", "http://example.com/there"):
         meta = {"depth": 7, "referrer": referrer}
-        assert journey(Request(URL, meta=meta)).meta == meta
-        assert journey(Request(URL, body="x", meta=meta)).meta == meta
+        assert round_trip(Request(URL, meta=meta)).meta == meta
+        assert round_trip(Request(URL, body="x", meta=meta)).meta == meta
 
 
-def test_a_time_limit_of_its_own_survives_and_the_usual_one_is_left_out() -> None:
-    """Scrapy writes the usual one into every request it sends, and copies are made of those."""
+def test_only_a_timeout_other_than_the_default_is_stored() -> None:
+    """Scrapy writes the default into the meta of every sent request, and spiders copy requests."""
     with_settings = MySpider()
     with_settings.settings = Settings({"DOWNLOAD_TIMEOUT": 60})
     for seconds, size in ((60, 0), (5, 1)):
@@ -190,7 +190,7 @@ def test_a_time_limit_of_its_own_survives_and_the_usual_one_is_left_out() -> Non
 @pytest.mark.parametrize(
     ("request_", "most"),
     [
-        # 4 bytes of state, 1 of array, 1 of depth, 1 of the path's length
+        # 4 bytes of state, and 1 each for the array, the depth and the length of the path
         (Request("https://example.org/" + 20 * "a"), 21 + 7),
         (Request("https://example.org/" + 20 * "a", priority=3, meta={"depth": 9}), 21 + 7),
         (Request(URL, meta={"referrer": "https://example.org/from/here"}), 14 + 7 + 12),
@@ -202,7 +202,7 @@ def test_plain_requests_stay_small(request_: Request, most: int) -> None:
     assert len(to_candidate(request_, spider, canonicalizer).entry()) <= most
 
 
-def test_what_makes_a_fingerprint() -> None:
+def test_fingerprint_depends_on_url_method_and_body() -> None:
     def candidate(**options: Any) -> Candidate:
         return to_candidate(Request(URL, **options), spider, canonicalizer)
 
@@ -211,13 +211,13 @@ def test_what_makes_a_fingerprint() -> None:
 
     assert fingerprint() == fingerprint(meta={"a": 1}, headers={"A": "b"}, priority=4)
     assert len({fingerprint(), fingerprint(method="POST"), fingerprint(method="POST", body="a")}) == 3
-    # it counts as seen from then on, but is crawled even if it was seen before
+    # the URL counts as seen from then on, but is crawled even if seen before
     assert candidate(dont_filter=True).anyway and not candidate().anyway
     assert fingerprint(dont_filter=True) == fingerprint()
 
 
 class Odd:
-    """Nothing that anybody could send."""
+    """An object that cannot be serialized."""
 
 
 @pytest.mark.parametrize(
@@ -235,12 +235,12 @@ class Odd:
         {"meta": {"sub": type("Text", (str,), {})("a")}},
     ],
 )
-def test_what_cannot_leave_the_process_says_so(options: dict[str, Any]) -> None:
+def test_unserializable_request_raises(options: dict[str, Any]) -> None:
     with pytest.raises(Unserializable):
         to_candidate(Request(URL, **options), spider, canonicalizer)
 
 
-def test_a_loop_says_so() -> None:
+def test_cyclic_value_raises() -> None:
     loop: list[Any] = []
     loop.append(loop)
     with pytest.raises(Unserializable):
@@ -248,6 +248,6 @@ def test_a_loop_says_so() -> None:
 
 
 @pytest.mark.parametrize("url", ["wais://example.org/", "data:,x", "s3://a/b"])
-def test_urls_that_cannot_be_crawled(url: str) -> None:
+def test_url_with_an_unsupported_scheme_raises(url: str) -> None:
     with pytest.raises(InvalidURL):
         to_candidate(Request(url), spider, canonicalizer)

@@ -1,4 +1,4 @@
-"""Queue entries from a server that others can write to: no bytes run code, import, or end the process."""
+"""Hostile queue entries cannot run code, import modules or crash the process."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def leased(extra: bytes) -> LeasedURL:
 @example(msgpack.packb(msgpack.ExtType(4, msgpack.packb("yesterday"))))
 @example(b"\xdd\xff\xff\xff\xff")
 @example(b"\x91" * 100_000)
-def test_damaged_bytes_give_a_request_or_an_error_of_ours(extra: bytes) -> None:
+def test_any_bytes_give_a_request_or_a_store_error(extra: bytes) -> None:
     try:
         request = to_request(leased(extra), spider)
     except StoreError:
@@ -60,8 +60,8 @@ def test_damaged_bytes_give_a_request_or_an_error_of_ours(extra: bytes) -> None:
     assert type(request) is Request
 
 
-def test_tuples_within_tuples_do_not_go_too_deep() -> None:
-    """The parser is written in C: without a limit of ours a few kilobytes would end the process."""
+def test_deeply_nested_tuples_are_rejected() -> None:
+    """Without our limit a few kilobytes would overflow the stack of the C parser."""
     data: bytes = msgpack.packb([])
     value: tuple[Any, ...] = ()
     for depth in range(5_000):
@@ -88,28 +88,28 @@ def test_tuples_within_tuples_do_not_go_too_deep() -> None:
         "tests.unit.crawler.scheduling.test_requests_hostile.MySpider",
     ],
 )
-def test_what_is_no_request_class_is_not_called(name: str) -> None:
+def test_class_that_is_not_a_request_is_rejected(name: str) -> None:
     with pytest.raises(StoreError, match="not a Request class"):
         to_request(leased(pack({"_class": name})), spider)
 
 
 @pytest.mark.parametrize("name", [5, None, ["os.system"], {"a": 1}, b"scrapy.FormRequest"])
-def test_a_class_must_be_a_name(name: Any) -> None:
+def test_class_that_is_not_a_string_is_rejected(name: Any) -> None:
     with pytest.raises(StoreError):
         to_request(leased(pack({"_class": name})), spider)
 
 
 @pytest.mark.parametrize("name", ["nothing", "name", "touched", "__class__", "__init__", "settings", 5, [1]])
 @pytest.mark.parametrize("role", ["callback", "errback"])
-def test_only_methods_of_the_spider_are_called_back(role: str, name: Any) -> None:
-    if name == "__init__":  # a method like any other; Scrapy would let it pass too
+def test_callback_that_is_not_a_method_of_the_spider_is_rejected(role: str, name: Any) -> None:
+    if name == "__init__":  # a method like any other; Scrapy accepts it too
         return
     with pytest.raises(StoreError):
         to_request(leased(pack({role: name})), spider)
 
 
-def test_no_bytes_import_a_module(tmp_path: Path) -> None:
-    """Not even one that has a Request class in it: what its import does is not for others to start."""
+def test_class_name_imports_no_module(tmp_path: Path) -> None:
+    """Not even a module with a Request class, because importing it runs its code."""
     (tmp_path / "trap.py").write_text(
         "print('sprung')\nfrom scrapy import Request\nclass Trap(Request): pass\n"
     )
@@ -137,8 +137,8 @@ def test_no_bytes_import_a_module(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
-def test_nothing_of_ours_imports_a_pickler() -> None:
-    """Whoever can write to the engine or a store would otherwise run code in every worker."""
+def test_no_module_imports_pickle_or_similar() -> None:
+    """Otherwise write access to the engine or a store would allow code execution in every worker."""
     forbidden = {"pickle", "_pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle"}
     forbidden |= {"joblib", "scrapy_redis.picklecompat"}
     checked = 0
@@ -151,7 +151,7 @@ def test_nothing_of_ours_imports_a_pickler() -> None:
 
 
 def imported(tree: ast.AST) -> set[str]:
-    """The modules that a program imports: their full names, and their top-level packages."""
+    """The modules that a program imports: full names and top-level packages."""
     names: set[str] = set()
     for node in ast.walk(tree):
         match node:

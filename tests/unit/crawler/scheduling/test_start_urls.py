@@ -1,4 +1,4 @@
-"""What is taken from a spider's list is nowhere else: it is crawled, also when the spider ends meanwhile."""
+"""Start URLs popped from a spider's list exist nowhere else, so they are crawled even if the spider ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webcrawl.worker.worker import Worker
 
 
 class Listed(Spider):
-    """A spider whose list is in this process; reading it takes until `free` is set."""
+    """A spider with an in-process list; reading it blocks until `free` is set."""
 
     name = "listed"
     redis_key = "listed:start_urls"
@@ -37,8 +37,8 @@ class Listed(Spider):
             yield from cast("list[Request]", self.make_request_from_data(one))
 
 
-class Waiting:
-    """What the worker has found: so many URLs wait to be sent."""
+class Backlog:
+    """Stands for the worker's discovered URLs, of which `backlog` are unsent."""
 
     total = sent = 0
 
@@ -49,23 +49,23 @@ class Waiting:
         return self._backlog
 
 
-def fed(spider: Listed, crawled: list[str], *, backlog: int = 0) -> Feeding:
+def feeding_of(spider: Listed, crawled: list[str], *, backlog: int = 0) -> Feeding:
     engine = SimpleNamespace(crawl=lambda request: crawled.append(request.url))
     crawler = cast("Crawler", SimpleNamespace(spider=spider, engine=engine))
     keys = SimpleNamespace(crawl="listed")
     connection = SimpleNamespace(keys=keys, worker="w1")
     scope = SimpleNamespace(admit_seed=lambda url: None)
     session = cast("Session", SimpleNamespace(connection=connection, scope=scope))
-    worker = cast("Worker", SimpleNamespace(is_registered=True, discovered=Waiting(backlog)))
+    worker = cast("Worker", SimpleNamespace(is_registered=True, discovered=Backlog(backlog)))
     return Feeding(crawler, session, worker)
 
 
-def test_a_batch_that_was_being_read_is_crawled_though_the_spider_ends() -> None:
+def test_batch_being_read_is_crawled_when_the_spider_ends() -> None:
     spider, crawled = Listed(), list[str]()
     urls = spider.list
 
     async def end_while_reading() -> None:
-        feeding = fed(spider, crawled)
+        feeding = feeding_of(spider, crawled)
         assert await asyncio.to_thread(spider.reading.wait, 10)
         end = asyncio.create_task(feeding.end())
         await asyncio.sleep(0)
@@ -76,12 +76,12 @@ def test_a_batch_that_was_being_read_is_crawled_though_the_spider_ends() -> None
     assert crawled == urls
 
 
-def test_nothing_is_taken_while_it_could_not_be_passed_on() -> None:
+def test_nothing_is_read_while_the_backlog_is_full() -> None:
     spider, crawled = Listed(), list[str]()
     spider.free.set()
 
     async def end_at_once() -> None:
-        feeding = fed(spider, crawled, backlog=10_000)
+        feeding = feeding_of(spider, crawled, backlog=10_000)
         await asyncio.sleep(0)
         await asyncio.wait_for(feeding.end(), 10)
 

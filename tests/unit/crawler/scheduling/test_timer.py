@@ -1,4 +1,4 @@
-"""The engine is woken once, when the first of several URLs is due."""
+"""The timer wakes the engine once, when the earliest of several URLs is due."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import math
 from webcrawl.crawler.scheduling.timer import EarliestTimer
 
 
-async def rung(*seconds: float, cancel: bool = False) -> int:
-    """How often a timer that was set for these times rings within a fifth of a second."""
+async def count_rings(*seconds: float, cancel: bool = False) -> int:
+    """Sets a timer to the given delays; returns how often it fires within 0.2 seconds."""
     rings: list[None] = []
     timer = EarliestTimer(lambda: rings.append(None))
     for each in seconds:
@@ -20,18 +20,18 @@ async def rung(*seconds: float, cancel: bool = False) -> int:
     return len(rings)
 
 
-def test_it_rings_once_at_the_earliest_time() -> None:
-    assert asyncio.run(rung(60.0, 0.01, 0.02, math.inf)) == 1
-    assert asyncio.run(rung(0.01, 60.0)) == 1
+def test_timer_fires_once_at_the_earliest_time() -> None:
+    assert asyncio.run(count_rings(60.0, 0.01, 0.02, math.inf)) == 1
+    assert asyncio.run(count_rings(0.01, 60.0)) == 1
 
 
-def test_it_does_not_ring_for_later_never_or_cancelled_times() -> None:
-    assert asyncio.run(rung(60.0, math.inf)) == 0
-    assert asyncio.run(rung(math.inf)) == 0
-    assert asyncio.run(rung(0.01, cancel=True)) == 0
+def test_timer_does_not_fire_for_later_infinite_or_cancelled_times() -> None:
+    assert asyncio.run(count_rings(60.0, math.inf)) == 0
+    assert asyncio.run(count_rings(math.inf)) == 0
+    assert asyncio.run(count_rings(0.01, cancel=True)) == 0
 
 
-def test_it_can_be_set_again_after_it_rang() -> None:
+def test_timer_can_be_set_again_after_firing() -> None:
     async def twice() -> int:
         rings: list[None] = []
         timer = EarliestTimer(lambda: rings.append(None))

@@ -1,4 +1,4 @@
-"""A `webcrawl.documents.html.outline_child` that some pages break: run as a module, with the same arguments."""
+"""An `outline_child` process that misbehaves for pages with certain words. Takes the same arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from webcrawl.documents.html import outline_child
 from webcrawl.documents.html.outline import Outline, make_outline
 
 
-def broken_or_outline(document: Document, *, facts: bool, simhash: bool) -> Outline:
+def misbehave_or_make_outline(document: Document, *, facts: bool, simhash: bool) -> Outline:
     text = document.text
     if "crash" in text:
         ctypes.string_at(0)
@@ -34,5 +34,5 @@ def broken_or_outline(document: Document, *, facts: bool, simhash: bool) -> Outl
 
 if __name__ == "__main__":
     os.dup2(1, 3)
-    outline_child.make_outline = broken_or_outline
+    outline_child.make_outline = misbehave_or_make_outline
     outline_child.main()

@@ -1,4 +1,4 @@
-"""A `webcrawl.documents.html.outline_child` that says that it is ready, and ends."""
+"""An `outline_child` process that reports that it is ready and exits."""
 
 import os
 

@@ -35,7 +35,7 @@ def facts(markup: str) -> HTMLFacts:
         ("<title>a\0b</title>", "a\ufffdb"),
     ],
 )
-def test_title(markup: str, title: str | None) -> None:
+def test_title_is_extracted(markup: str, title: str | None) -> None:
     assert facts(markup).title == title
 
 
@@ -50,7 +50,7 @@ def test_title(markup: str, title: str | None) -> None:
         ("", None),
     ],
 )
-def test_description(markup: str, description: str | None) -> None:
+def test_description_is_extracted(markup: str, description: str | None) -> None:
     assert facts(markup).description == description
 
 
@@ -69,7 +69,7 @@ def test_description(markup: str, description: str | None) -> None:
         ("<html>", None),
     ],
 )
-def test_language(markup: str, language: str | None) -> None:
+def test_declared_language_is_extracted(markup: str, language: str | None) -> None:
     assert facts(markup).language == language
 
 
@@ -86,11 +86,11 @@ def test_language(markup: str, language: str | None) -> None:
         ("<body><p>comment <link rel=canonical href=/x>", None),
     ],
 )
-def test_canonical_url(markup: str, url: str | None) -> None:
+def test_canonical_url_is_resolved(markup: str, url: str | None) -> None:
     assert facts(markup).canonical_url == url
 
 
-def test_meta_robots() -> None:
+def test_robots_metas_are_collected() -> None:
     markup = """<meta name=ROBOTS content="noindex, follow"><meta name=ExampleBot content="NoArchive">
         <meta name=viewport content="width=device-width"><meta name=robots content=all>"""
     assert robots_metas(Document(markup.encode(), "text/html", "utf-8", URL).metas) == [
@@ -113,7 +113,7 @@ def test_meta_robots() -> None:
         ("<p>by Ada", None),
     ],
 )
-def test_author(markup: str, author: str | None) -> None:
+def test_author_is_extracted(markup: str, author: str | None) -> None:
     assert facts(markup).author == author
 
 
@@ -135,7 +135,7 @@ def test_author(markup: str, author: str | None) -> None:
         ("<p>2024-05-17", None),
     ],
 )
-def test_publication_date(markup: str, day: int | None) -> None:
+def test_publication_date_is_extracted(markup: str, day: int | None) -> None:
     found = facts(markup).published_at
     assert (
         found is None if day is None else found is not None and found.date() == datetime(2024, 5, day).date()
@@ -143,7 +143,7 @@ def test_publication_date(markup: str, day: int | None) -> None:
     assert found is None or found.tzinfo is UTC
 
 
-def test_publication_date_in_the_address() -> None:
+def test_publication_date_is_read_from_the_url() -> None:
     url = "https://blog.example/2024/05/17/a-post"
     assert describe(Document(b"<p>x", "text/html", None, url)).published_at == datetime(
         2024, 5, 17, tzinfo=UTC
@@ -172,11 +172,11 @@ def test_publication_date_in_the_address() -> None:
         ("<img src=e.png>", None),
     ],
 )
-def test_image(markup: str, image: str | None) -> None:
+def test_image_url_is_extracted(markup: str, image: str | None) -> None:
     assert facts(markup).image_url == image
 
 
-def test_details() -> None:
+def test_details_hold_headings_open_graph_schema_and_metas() -> None:
     found = facts(
         """<meta property="og:type" content="article"><meta property=og:site_name content="The Site">
         <meta name=keywords content="a, b"><meta name=generator content="Maker 1">
@@ -198,7 +198,7 @@ def test_details() -> None:
     assert facts("<p>plain").details == {}
 
 
-def test_details_stay_small() -> None:
+def test_details_are_bounded() -> None:
     many = range(3_000)
     found = facts(
         "".join(f"<h2>{'x' * 5_000}</h2><meta property=og:{number} content={'y' * 5_000}>" for number in many)
@@ -235,11 +235,11 @@ def test_details_stay_small() -> None:
         ("", ""),
     ],
 )
-def test_text(markup: str, text: str) -> None:
+def test_visible_text_is_extracted(markup: str, text: str) -> None:
     assert facts(markup).text == text
 
 
-def test_describing_leaves_the_tree_alone() -> None:
+def test_describe_does_not_change_the_tree() -> None:
     markup = (
         "<title>t</title><script>s</script><noscript><a href=/a>a</a></noscript><template>x</template>" * 3
     )
@@ -251,7 +251,7 @@ def test_describing_leaves_the_tree_alone() -> None:
 
 
 @pytest.mark.parametrize("tag", ["<div>", "<a href=x><div>", "<b><p>", "<table><tr><td>", "<svg><g>"])
-def test_deep_nesting_is_quick_and_whole(tag: str) -> None:
+def test_deeply_nested_page_is_described_quickly_and_completely(tag: str) -> None:
     begun = time.process_time()
     found = facts(f"<title>deep</title>first {tag * 100_000}last")
     assert time.process_time() - begun < 2
@@ -270,7 +270,7 @@ PIECES = st.one_of(
 
 
 @given(st.lists(PIECES, max_size=60))
-def test_any_markup_has_facts(pieces: list[str]) -> None:
+def test_any_markup_can_be_described(pieces: list[str]) -> None:
     found = describe(Document("".join(pieces).encode("utf-8", "replace"), "text/html", "utf-8", URL))
     assert found.main_text is None or "\0" not in found.main_text
     assert found.text == " ".join(found.text.split())

@@ -1,4 +1,4 @@
-"""HTML that takes the parser gigabytes or hours as it is: in a process that may have neither."""
+"""HTML that would cost the parser gigabytes or hours, parsed in a process with limits."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ print(int(status["VmHWM"].split()[0]) // 1024, facts.details.get("simplified"))
 
 
 @pytest.mark.parametrize("markup", HOSTILE)
-def test_any_page_takes_bounded_memory_and_time(markup: str) -> None:
+def test_hostile_page_takes_bounded_memory_and_time(markup: str) -> None:
     program = PARSER % (SECONDS, SECONDS, HOSTILE[markup])
     run = subprocess.run(
         [sys.executable, "-c", program], check=True, timeout=200, capture_output=True, text=True
@@ -68,7 +68,7 @@ def read(markup: str) -> Document:
     return Document(markup.encode(), "text/html", "utf-8", "http://h/")
 
 
-def test_styles_that_could_be_repeated_too_often_are_spans() -> None:
+def test_too_many_formatting_elements_become_spans() -> None:
     page = (
         "<p>" + "".join(f"<b id={number}>" for number in range(400)) + "</p>" + "<p><a href=/x>y</a>" * 5_000
     )
@@ -81,7 +81,7 @@ def test_styles_that_could_be_repeated_too_often_are_spans() -> None:
     assert describe(document).details["simplified"] is True
 
 
-def test_all_that_styles_text_is_a_span_then_in_any_spelling() -> None:
+def test_simplified_page_has_no_formatting_element_in_any_spelling() -> None:
     some = (
         "<B id=1>a</B> <code\n>b</code> <sTrOnG/>c</strong > <small>d</small> <base> <ul></ul> <bdo>e</bdo>"
     )
@@ -92,7 +92,7 @@ def test_all_that_styles_text_is_a_span_then_in_any_spelling() -> None:
     assert document.html.body.text().startswith("a b c d   e")
 
 
-def test_options_beyond_the_bound_are_text() -> None:
+def test_options_beyond_the_limit_become_text() -> None:
     most = MAX_PER_NAME["option"]
     document = read("<select>" + "<option>x" * (most + 5_000) + "</select><a href=/x>y</a>")
     assert document.simplified
@@ -100,7 +100,7 @@ def test_options_beyond_the_bound_are_text() -> None:
     assert document.html.css("a[href]")
 
 
-def test_a_tag_keeps_its_first_attributes() -> None:
+def test_attributes_beyond_the_limit_are_dropped() -> None:
     many = " ".join(f"a{number}='>\"{number}'" for number in range(5_000))
     document = read(f"<a href=/x {many}>y</a><p>z")
     (link,) = document.html.css("a")
@@ -123,11 +123,11 @@ def test_a_tag_keeps_its_first_attributes() -> None:
         "".join(f"<p><code class='kind {number % 40}'>x</code>" for number in range(3_000)),
     ],
 )
-def test_honest_pages_are_parsed_as_they_are(page: str) -> None:
+def test_ordinary_pages_are_not_simplified(page: str) -> None:
     assert not read(page).simplified
 
 
-def test_the_bound_of_depth_is_told_before_it_is_reached() -> None:
+def test_depth_limit_is_inclusive() -> None:
     within = "<div>" * MAX_DEPTH + "</x>" * 10_000
     assert not may_exceed(within.encode(), MAX_DEPTH)
     assert flattened(within, MAX_DEPTH) == within

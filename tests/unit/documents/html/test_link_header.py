@@ -1,4 +1,4 @@
-"""The Link header: what of it leads to pages."""
+"""The Link header and its links to pages."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from webcrawl.documents.html.link_header import HeaderLink, header_links
         ('<<>>,,;;"', []),
     ],
 )
-def test_what_leads_to_pages(value: str, links: list[tuple[str, bool]]) -> None:
+def test_links_to_pages_are_extracted(value: str, links: list[tuple[str, bool]]) -> None:
     assert list(header_links([value])) == [HeaderLink(*link) for link in links]
 
 
-def test_several_headers_and_no_more_than_a_hundred_links() -> None:
+def test_links_of_several_headers_are_limited_to_100() -> None:
     assert [link.address for link in header_links(["</a>; rel=next", "</b>; rel=prev"])] == ["/a", "/b"]
     assert len(list(header_links(["</a>; rel=next, " * 500]))) == 100
 
 
 @given(st.text(alphabet='<>;,="\\ relnxt/', max_size=300))
-def test_no_header_is_too_odd(value: str) -> None:
+def test_any_header_is_parsed_without_error(value: str) -> None:
     for link in header_links([value]):
         assert "<" not in link.address
 
 
-def test_a_long_header_takes_no_long_time() -> None:
+def test_long_headers_without_links_give_none() -> None:
     for value in (
         "<" * 60_000,
         "</a>;" + " ;" * 30_000,

@@ -1,4 +1,4 @@
-"""JSON-LD of pages, which may be anything."""
+"""JSON-LD of pages, which may hold any JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def one(**properties: Any) -> dict[str, Any]:
     return thing
 
 
-def test_what_is_kept() -> None:
+def test_known_properties_are_kept() -> None:
     assert one(
         headline=" A\nheadline ",
         author=[{"@type": "Person", "name": "Ada"}, "Grace"],
@@ -45,7 +45,7 @@ def test_what_is_kept() -> None:
     }
 
 
-def test_objects_are_found_at_the_top_in_lists_and_graphs() -> None:
+def test_objects_are_found_at_top_level_in_lists_and_in_graphs() -> None:
     scripts = [
         '[{"@type": "A"}, {"name": "no type"}, {"@graph": [{"@type": ["B", "https://schema.org/C"]}, 5, null]}]',
         '<!-- {"@type": "D", "@graph": {"@type": "E"}} -->',
@@ -73,11 +73,11 @@ def test_objects_are_found_at_the_top_in_lists_and_graphs() -> None:
         "null",
     ],
 )
-def test_what_is_broken_says_nothing(script: str) -> None:
+def test_invalid_json_ld_gives_no_objects(script: str) -> None:
     assert [thing for thing in things([script]) if thing != {"type": "A"}] == []
 
 
-def test_it_stays_small() -> None:
+def test_objects_and_values_are_bounded() -> None:
     long = {name: ["x" * 1_000] * 10 for name in ("headline", "author", "keywords", "url")}
     found = things([json.dumps([{"@type": f"T{number}", **long} for number in range(5)])] * 50)
     assert len(found) == 5
@@ -86,12 +86,12 @@ def test_it_stays_small() -> None:
     assert len(things([json.dumps([{"@type": str(number)} for number in range(100)])])) == MAX_OBJECTS
 
 
-def test_what_a_database_refuses_is_replaced() -> None:
+def test_values_that_databases_reject_are_replaced() -> None:
     assert one(name="a\0b\ud800c", headline=float("nan"))["name"] == "a\ufffdb?c"
     assert "headline" not in one(headline=float("inf"))
 
 
-def test_first_text() -> None:
+def test_first_text_returns_the_first_string() -> None:
     found = [{"type": "A", "name": 5}, {"type": "B", "name": ["x", "y"], "url": "z"}]
     assert first_text(found, "name", "url") == "x"
     assert first_text(found, "headline") is None
@@ -110,7 +110,7 @@ ANYTHING = st.recursive(
 
 
 @given(ANYTHING)
-def test_anything_may_be_in_it(value: Any) -> None:
+def test_any_json_gives_valid_objects(value: Any) -> None:
     for thing in things([json.dumps(value)]):
         assert thing["type"]
         assert json.loads(json.dumps(thing, allow_nan=False)) == thing

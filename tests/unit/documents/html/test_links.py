@@ -1,4 +1,4 @@
-"""Links of a page: every source, every spelling, what is left out, and the same as joining one by one."""
+"""Links of a page: sources, spellings, exclusions, and equality with one-by-one resolution."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def links_of(html: str, url: str = URL) -> PageLinks:
     return page_links(elements(LexborHTMLParser(html)), url)
 
 
-def test_every_source_in_document_order() -> None:
+def test_links_of_every_source_are_in_document_order() -> None:
     page = links_of("""
         <link rel=canonical href=/canonical><link rel="next" href=?page=2><link rel=PREV href=?page=0>
         <link rel="alternate" hreflang=de href=/de/>
@@ -49,7 +49,7 @@ def test_every_source_in_document_order() -> None:
     assert (page.nofollow, page.malformed, page.base) == (0, 0, URL)
 
 
-def test_frames() -> None:
+def test_frames_are_links() -> None:
     page = links_of("<frameset><frame src=a><frame src='b'><frame src='about:blank'></frameset>")
     assert page.links == ["http://example.org/dir/a", "http://example.org/dir/b"]
 
@@ -62,13 +62,13 @@ def test_frames() -> None:
         ("<base href='http://[oops'>", ["http://example.org/dir/a", "http://example.org/b"]),
     ],
 )
-def test_frames_by_themselves(base: str, links: list[str]) -> None:
+def test_frame_links_are_resolved_and_unique(base: str, links: list[str]) -> None:
     frames = f"<frame src=a><frame src=/b#top><frame src='{URL}'><frame src='#x'><frame src='http://['><frame src=a>"
     markup = f"<head>{base}</head><frameset>{frames}</frameset>"
     assert frame_links(elements(LexborHTMLParser(markup)), URL) == links
 
 
-def test_each_link_once() -> None:
+def test_links_are_unique() -> None:
     page = links_of("<a href=b>1</a><a href=b#x>2</a><a href=./b>3</a><a href=a>4</a><a href=b>5</a>")
     assert page.links == ["http://example.org/dir/b", "http://example.org/dir/a"]
 
@@ -106,7 +106,7 @@ def test_each_link_once() -> None:
         ("wais://example.org/", None),
     ],
 )
-def test_spellings(href: str, link: str | None) -> None:
+def test_link_is_normalized_or_skipped(href: str, link: str | None) -> None:
     page = links_of(f'<a href="{href}">x</a>')
     assert page.links == ([link] if link else [])
     assert page.malformed == 0
@@ -120,7 +120,7 @@ def test_malformed_links_are_counted() -> None:
     assert page.malformed == 2
 
 
-def test_nofollow() -> None:
+def test_nofollow_links_are_counted_and_skipped() -> None:
     page = links_of("""<a href=a rel=nofollow>1</a><a href=b REL="ugc
         NoFollow external">2</a><a href=c rel=nofollower>3</a><area href=d rel=nofollow>
         <a href=a>followed here</a><a href=mailto:x rel=nofollow>no link</a>
@@ -141,7 +141,7 @@ def test_nofollow() -> None:
         ("<base href='http://['>", URL),
     ],
 )
-def test_base(html: str, base: str) -> None:
+def test_base_element_applies(html: str, base: str) -> None:
     page = links_of(html + "<a href=x>")
     assert page.base == base
     assert page.links == [resolve("x", base)]
@@ -174,11 +174,11 @@ def test_base(html: str, base: str) -> None:
         ("", ""),
     ],
 )
-def test_refresh_address(content: str, address: str) -> None:
+def test_refresh_address_is_parsed(content: str, address: str) -> None:
     assert refresh_address(content).rstrip() == address
 
 
-def test_refresh_is_told_from_other_metas() -> None:
+def test_only_refresh_metas_are_links() -> None:
     page = links_of("""<meta http-equiv=content-type content="0;url=/no">
         <meta name=refresh content="0;url=/no">
         <meta http-equiv=REFRESH><meta http-equiv=REFRESH content="10">
@@ -198,11 +198,11 @@ def test_refresh_is_told_from_other_metas() -> None:
         ("", None),
     ],
 )
-def test_canonical(html: str, canonical: str | None) -> None:
+def test_canonical_link_is_extracted(html: str, canonical: str | None) -> None:
     assert links_of(html).canonical == canonical
 
 
-def test_text_in_any_script_survives_the_parser() -> None:
+def test_non_ascii_links_are_escaped_as_utf_8() -> None:
     html = '<meta charset=latin1><a href="/é/中?q=ü">x</a><a href="/\x00\ud800">y</a>'
     assert links_of(html).links == [
         "http://example.org/%C3%A9/%E4%B8%AD?q=%C3%BC",
@@ -217,8 +217,8 @@ hrefs = st.lists(st.lists(pieces, max_size=6).map("".join) | st.text(max_size=8)
 
 
 @given(hrefs)
-def test_same_as_joining_one_by_one(written: list[str]) -> None:
-    """The short cuts (fragments, schemes, distinct addresses) change nothing but the cost."""
+def test_links_equal_one_by_one_resolution(written: list[str]) -> None:
+    """The shortcuts for fragments, schemes and repeated addresses only save time."""
     tree = LexborHTMLParser("<body>" + "<a href=x>" * len(written))
     for node, href in zip(tree.css("a"), written, strict=True):
         node.attrs["href"] = href.replace("\x00", "").encode("utf-8", "ignore").decode()

@@ -1,4 +1,4 @@
-"""The main part of pages: what is marked, what is dense with words, what stands beside it."""
+"""The main text of pages: found by markup or by text density, without boilerplate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORDS = re.findall(
 
 
 def prose(count: int, seed: int = 1) -> str:
-    """Paragraphs of 30 words with a heading now and then."""
+    """Paragraphs of 30 words, with a heading before every fifth."""
     chance = random.Random(seed)
     words = [chance.choice(WORDS) + str(chance.randint(1, 400)) for _ in range(count)]
     paragraphs = [f"<p>{' '.join(words[start : start + 30])}</p>" for start in range(0, count, 30)]
@@ -59,14 +59,14 @@ TEMPLATES = {
 
 
 @pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES)
-def test_the_text_comes_out_of_every_template(template: str) -> None:
+def test_main_text_is_found_in_every_template(template: str) -> None:
     text = prose(300)
     page = template.format(text=text, menu=MENU, teasers=TEASERS, legal=LEGAL, comments=COMMENTS)
     assert main(page) == plain(text)
 
 
 @pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES)
-def test_short_articles_in_one_template_differ(template: str) -> None:
+def test_short_articles_in_one_template_have_distant_hashes(template: str) -> None:
     def simhash(seed: int) -> int:
         parts = {"menu": MENU, "teasers": TEASERS, "legal": LEGAL, "comments": COMMENTS}
         value = simhash64(main(template.format(text=prose(60, seed), **parts)) or "")
@@ -87,7 +87,7 @@ def test_short_articles_in_one_template_differ(template: str) -> None:
         (f"<main>{prose(60)}<select><option>x</select><button>y</button></main>", prose(60)),
     ],
 )
-def test_odd_pages(markup: str, text: str) -> None:
+def test_main_text_of_unusual_pages_is_complete(markup: str, text: str) -> None:
     found = main(markup)
     assert found is not None and set(plain(text).split()) <= set(found.split())
 
@@ -95,7 +95,7 @@ def test_odd_pages(markup: str, text: str) -> None:
 @pytest.mark.parametrize(
     "markup", ["", "<p>short", MENU, f"<nav>{prose(200)}</nav>", "<article><p>Hi</article>"]
 )
-def test_pages_without_main_text(markup: str) -> None:
+def test_page_without_main_text_has_none(markup: str) -> None:
     assert main(markup) is None
 
 
@@ -115,7 +115,7 @@ def test_pages_without_main_text(markup: str) -> None:
     ],
 )
 @pytest.mark.parametrize("content", ["<div id=content>{}</div>", "<main>{}</main>"])
-def test_an_article_in_boilerplate_is_not_what_the_page_is_about(around: str, content: str) -> None:
+def test_article_in_boilerplate_does_not_replace_the_main_text(around: str, content: str) -> None:
     parts = [content.format(prose(90)), around.format(f"<article>{prose(60, 2)}</article>")]
     for page in (parts, parts[::-1]):
         found = main(f"<body>{''.join(page)}")
@@ -135,15 +135,15 @@ def test_an_article_in_boilerplate_is_not_what_the_page_is_about(around: str, co
         f"<article role=main>{prose(60)}</article><article>{prose(60, 2)}</article>",
     ],
 )
-def test_what_a_page_is_about_is_seen_and_in_main(markup: str) -> None:
+def test_main_text_is_visible_and_inside_the_main_element(markup: str) -> None:
     assert main(markup) == plain(prose(60))
 
 
-def test_of_a_page_with_a_short_main_part_its_menus_are_no_text() -> None:
+def test_menus_are_excluded_when_the_main_part_is_short() -> None:
     assert main(f"<div class=toc>{prose(90)}</div><main><h1>Appendices</h1></main>") == "Appendices"
 
 
-def test_a_text_without_spaces_between_words() -> None:
+def test_main_text_without_spaces_is_found() -> None:
     text = (
         "吾輩は猫である名前はまだ無いどこで生れたかとんと見当がつかぬ何でも薄暗いじめじめした所で泣いていた"
         * 2
@@ -154,7 +154,7 @@ def test_a_text_without_spaces_between_words() -> None:
 @pytest.mark.parametrize(
     "tag", ["<div>", "<div class=sidebar>", "<article>", "<main>", "<a href=x><div>", "<section>"]
 )
-def test_deep_nesting_is_quick(tag: str) -> None:
+def test_deeply_nested_page_is_quick(tag: str) -> None:
     begun = time.process_time()
     main(f"{prose(60)}{tag * 500}{prose(60, 2)}")
     main((tag + "<p>a</p>") * 5_000)
@@ -172,7 +172,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("markup", HOSTILE.values(), ids=HOSTILE)
-def test_hostile_pages_take_no_long_time(markup: str) -> None:
+def test_hostile_pages_take_bounded_time(markup: str) -> None:
     document = Document(markup.encode(), "text/html", "utf-8", "http://a.test/")
     assert document.html is not None
     begun = time.process_time()
@@ -191,11 +191,11 @@ PIECES = st.one_of(
 
 
 @given(st.lists(PIECES, max_size=40))
-def test_the_main_text_is_of_the_text(pieces: list[str]) -> None:
+def test_main_text_has_only_characters_of_the_visible_text(pieces: list[str]) -> None:
     markup = "".join(pieces)
     found = main(markup)
     if found is not None:
         assert found == " ".join(found.split()) and "\0" not in found
-        # marks of links and blocks come from here, never from a page
+        # main_text marks links and blocks with \x01 and \x02
         everything = plain(markup).replace("\x01", "").replace("\x02", "").replace(" ", "")
         assert set(found.replace("\x01", "").replace("\x02", "")) - {" "} <= set(everything)

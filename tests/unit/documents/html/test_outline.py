@@ -1,4 +1,4 @@
-"""What is told of a page by another process is what would have been found here."""
+"""An outline from another process equals the one that this process would make."""
 
 from __future__ import annotations
 
@@ -51,26 +51,26 @@ def document(markup: str, charset: str | None = "utf-8") -> Document:
 
 
 @given(pages, charsets, st.booleans(), st.booleans())
-def test_an_outline_says_what_is_found_here_and_comes_as_it_was_sent(
+def test_outline_equals_local_results_and_survives_packing(
     markup: str, charset: str | None, facts: bool, simhash: bool
 ) -> None:
     made = make_outline(document(markup, charset), facts=facts, simhash=simhash)
-    came = unpack(pack(made), document(markup, charset))
-    assert came == made
-    here = document(markup, charset)
-    assert came.metas == here.metas
-    assert came.links == page_links(here.elements, URL)
-    assert came.frames == frame_links(here.elements, URL)
+    received = unpack(pack(made), document(markup, charset))
+    assert received == made
+    local = document(markup, charset)
+    assert received.metas == local.metas
+    assert received.links == page_links(local.elements, URL)
+    assert received.frames == frame_links(local.elements, URL)
     if not facts:
-        assert (came.facts, came.text, came.simhash) == (None, None, None)
+        assert (received.facts, received.text, received.simhash) == (None, None, None)
         return
-    found = describe(here)
-    assert came.facts == found
-    assert came.text == (None if found.main_text else found.text)
-    assert came.simhash == (simhash64(found.main_text or found.text) if simhash else None)
+    found = describe(local)
+    assert received.facts == found
+    assert received.text == (None if found.main_text else found.text)
+    assert received.simhash == (simhash64(found.main_text or found.text) if simhash else None)
 
 
-def changed(place: tuple[int, ...], value: object) -> bytes:
+def packed_with(place: tuple[int, ...], value: object) -> bytes:
     markup = PIECES[0] + PIECES[2] + PIECES[7] + PIECES[11] + PIECES[12]
     plain: Any = msgpack.unpackb(pack(make_outline(document(markup), facts=True, simhash=True)), timestamp=3)
     within = plain
@@ -103,12 +103,12 @@ def changed(place: tuple[int, ...], value: object) -> bytes:
         ((5,), 2**64 - 1.0),
     ],
 )
-def test_what_is_no_outline_is_refused(place: tuple[int, ...], value: object) -> None:
+def test_invalid_outline_is_rejected(place: tuple[int, ...], value: object) -> None:
     with pytest.raises(ValueError):
-        unpack(changed(place, value), document(""))
+        unpack(packed_with(place, value), document(""))
 
 
-def test_links_that_together_are_too_long_are_left_out() -> None:
+def test_links_beyond_the_total_length_are_dropped() -> None:
     markup = f"<base href='http://a.test/{'x' * 4_000}/'>" + "".join(f"<a href={n}>" for n in range(9_000))
     links = make_outline(document(markup), facts=False, simhash=False).links.links
     assert 1_000 < len(links) < 9_000
@@ -116,16 +116,16 @@ def test_links_that_together_are_too_long_are_left_out() -> None:
     assert [link.rpartition("/")[2] for link in links] == [str(n) for n in range(len(links))]
 
 
-async def test_a_page_without_visible_text_is_not_parsed_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = document("<title>shell</title><script>run()</script>")
+async def test_page_with_an_outline_is_not_parsed_for_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    local = document("<title>shell</title><script>run()</script>")
     item = Page(url=URL, host="http://site.example", fetched_at=datetime.now(UTC), mime_type="text/html")
-    item.document, item.outline = here, make_outline(here, facts=True, simhash=True)
+    item.document, item.outline = local, make_outline(local, facts=True, simhash=True)
     monkeypatch.setattr(Document, "html", property(lambda _: pytest.fail("it is parsed")))
     HtmlPipeline(Session(Settings(), "broad")).process_item(item)
     assert (item.title, item.text, item.main_text, item.text_hash) == ("shell", "", None, None)
 
 
-def test_the_hash_of_a_text_that_was_changed_is_forgotten() -> None:
+def test_changing_a_text_clears_its_hash() -> None:
     item = Page(url=URL, host="http://site.example", fetched_at=datetime.now(UTC))
     for name in ("text", "main_text"):
         item.text_hash = 7
@@ -133,22 +133,22 @@ def test_the_hash_of_a_text_that_was_changed_is_forgotten() -> None:
         assert item.text_hash is None
 
 
-def test_details_are_cut_to_their_bounds_on_this_side_too() -> None:
+def test_received_details_are_bounded() -> None:
     deep: Any = []
     for _ in range(100):
         deep = [deep, "x"]
-    outline = unpack(changed((3, 8), {"deep": deep, "bytes": b"x", "long": "y" * 100_000}), document(""))
+    outline = unpack(packed_with((3, 8), {"deep": deep, "bytes": b"x", "long": "y" * 100_000}), document(""))
     assert outline.facts is not None
     assert len(str(outline.facts.details)) < 20_000
     assert "bytes" not in outline.facts.details
 
 
 @given(st.binary(max_size=30))
-def test_bytes_of_nobody_are_no_outline(data: bytes) -> None:
+def test_random_bytes_are_rejected(data: bytes) -> None:
     with pytest.raises((ValueError, UnreadableDocument)):
         unpack(data, document(""))
 
 
-def test_why_there_is_none_comes_too() -> None:
+def test_packed_error_is_raised() -> None:
     with pytest.raises(UnreadableDocument, match="KeyError"):
         unpack(pack_error("KeyError: 'x\ud800'"), document(""))

@@ -1,4 +1,4 @@
-"""HTML in a process of its own: every page has its own outline, and one that breaks the process costs no other one."""
+"""Outlines from a separate process: a page that breaks the process affects no other page."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def started(*, seconds: float = 20.0) -> AsyncIterator[Outlines]:
 
 
 async def title(outlines: Outlines, text: str) -> str | None:
-    """The title that the process finds, or the error."""
+    """Returns the title found by the process, or the error message."""
     try:
         outline = await outlines.read(page(text), facts=True, simhash=True)
     except UnreadableDocument as error:
@@ -73,7 +73,7 @@ def breaking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outline_process, "CHILD", BREAKING)
 
 
-async def test_many_pages_at_a_time_each_have_their_own() -> None:
+async def test_concurrent_pages_each_get_their_own_outline() -> None:
     texts = [f"number {number}" for number in range(300)]
     async with started() as outlines:
         assert await titles(outlines, *texts) == texts
@@ -83,7 +83,7 @@ async def test_many_pages_at_a_time_each_have_their_own() -> None:
     assert not is_alive(pid)
 
 
-async def test_large_pages_and_small_ones_in_turns() -> None:
+async def test_large_and_small_pages_can_be_mixed() -> None:
     sizes = [1, 400_000, 10, 300_000, 70_000, 1]
     async with started() as outlines:
         pages = [
@@ -101,7 +101,7 @@ async def test_large_pages_and_small_ones_in_turns() -> None:
 
 @pytest.mark.usefixtures("breaking")
 @pytest.mark.parametrize("kind", ERRORS)
-async def test_a_page_that_breaks_the_process_is_refused_and_those_around_it_are_read(kind: str) -> None:
+async def test_page_that_breaks_the_process_is_refused_and_others_are_read(kind: str) -> None:
     async with started() as outlines:
         texts = ["before", "and before", f"{kind} this", "after", "and after"]
         assert await titles(outlines, *texts) == [*texts[:2], ERRORS[kind], *texts[3:]]
@@ -109,19 +109,19 @@ async def test_a_page_that_breaks_the_process_is_refused_and_those_around_it_are
 
 
 @pytest.mark.usefixtures("breaking")
-async def test_a_new_process_that_dies_of_its_first_page_died_of_that_page() -> None:
+async def test_crash_on_the_first_page_is_attributed_to_it() -> None:
     async with started() as outlines:
         assert await titles(outlines, "crash", "after") == [ERRORS["crash"], "after"]
 
 
 @pytest.mark.usefixtures("breaking")
-async def test_a_page_that_takes_too_long_is_refused_at_once() -> None:
+async def test_page_that_exceeds_the_time_limit_is_refused() -> None:
     async with started(seconds=2.0) as outlines:
         late = "takes longer than 2 s"
         assert await titles(outlines, "before", "hang", "after") == ["before", late, "after"]
 
 
-async def test_a_worker_that_was_held_up_blames_no_page() -> None:
+async def test_blocked_event_loop_is_not_counted_as_reading_time() -> None:
     async with started(seconds=2.0) as outlines:
         await titles(outlines, "before")
         asking = asyncio.ensure_future(titles(outlines, *map(str, range(50))))
@@ -130,7 +130,7 @@ async def test_a_worker_that_was_held_up_blames_no_page() -> None:
         assert await asking == list(map(str, range(50)))
 
 
-async def test_a_process_that_died_meanwhile_is_replaced() -> None:
+async def test_killed_process_is_replaced() -> None:
     async with started() as outlines:
         await titles(outlines, "before")
         first = pid_of(outlines)
@@ -143,7 +143,7 @@ async def test_a_process_that_died_meanwhile_is_replaced() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-async def test_a_signal_to_all_processes_of_a_crawl_is_for_the_crawl(number: signal.Signals) -> None:
+async def test_process_ignores_termination_signals(number: signal.Signals) -> None:
     async with started() as outlines:
         await titles(outlines, "before")
         pid = pid_of(outlines)
@@ -155,7 +155,7 @@ async def test_a_signal_to_all_processes_of_a_crawl_is_for_the_crawl(number: sig
 @pytest.mark.parametrize(
     "child", ["webcrawl.documents.mime.missing", "tests.unit.documents.mime.stubborn", "this"]
 )
-async def test_where_no_process_can_be_had_there_are_no_outlines(
+async def test_process_that_cannot_be_started_gives_no_outlines(
     child: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(outline_process, "CHILD", child)
@@ -167,7 +167,7 @@ async def test_where_no_process_can_be_had_there_are_no_outlines(
 
 
 @pytest.mark.usefixtures("breaking")
-async def test_nobody_waits_for_a_process_that_is_given_up() -> None:
+async def test_close_resolves_pending_pages_to_none() -> None:
     async with started() as outlines:
         await titles(outlines, "before")
         pid = pid_of(outlines)
@@ -180,7 +180,7 @@ async def test_nobody_waits_for_a_process_that_is_given_up() -> None:
         assert not is_alive(pid)
 
 
-async def test_closing_while_it_starts() -> None:
+async def test_close_during_the_start_resolves_to_none() -> None:
     async with started() as outlines:
         asking = asyncio.ensure_future(outlines.read(page("page"), facts=True, simhash=True))
         await asyncio.sleep(0.05)
@@ -188,7 +188,7 @@ async def test_closing_while_it_starts() -> None:
         assert await asking is None
 
 
-async def test_a_body_that_cannot_be_read_is_nobody_elses_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unreadable_body_does_not_affect_other_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     lost = page("lost")
 
     def fail(body: object) -> bytes:
@@ -203,7 +203,7 @@ async def test_a_body_that_cannot_be_read_is_nobody_elses_fault(monkeypatch: pyt
         assert await titles(outlines, "after", "and after") == ["after", "and after"]
 
 
-async def test_who_gives_up_leaves_no_answer_for_the_next_one() -> None:
+async def test_cancelled_page_leaves_no_answer_for_the_next_one() -> None:
     async with started() as outlines:
         await titles(outlines, "before")
         waiting = asyncio.ensure_future(titles(outlines, "mine"))
@@ -212,8 +212,8 @@ async def test_who_gives_up_leaves_no_answer_for_the_next_one() -> None:
         assert await titles(outlines, "next") == ["next"]
 
 
-def test_pages_that_come_while_a_process_ends_have_the_next_one() -> None:
-    """In uvloop, where a transport that is closed raises when it is written to."""
+def test_pages_sent_while_a_process_ends_use_the_next_one() -> None:
+    """Uses uvloop, where writing to a closed transport raises."""
 
     async def run() -> None:
         async with started() as outlines, asyncio.timeout(30):
@@ -229,7 +229,7 @@ def test_pages_that_come_while_a_process_ends_have_the_next_one() -> None:
 
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
-def test_a_process_that_ends_when_it_is_ready_is_no_reason_to_wait(
+def test_process_that_exits_when_ready_fails_its_pages(
     run: Callable[[Coroutine[Any, Any, None]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outline_process, "CHILD", "tests.unit.documents.html.gone_when_ready")
@@ -242,7 +242,7 @@ def test_a_process_that_ends_when_it_is_ready_is_no_reason_to_wait(
 
 
 @pytest.mark.usefixtures("breaking")
-async def test_what_killed_a_process_is_not_for_the_worker_when_no_other_can_be_had(
+async def test_page_that_crashed_the_process_is_refused_even_without_a_replacement(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(outline_process, "_RESTART_PAUSES", (0.01, 0.01))
@@ -254,7 +254,7 @@ async def test_what_killed_a_process_is_not_for_the_worker_when_no_other_can_be_
         assert str(crashed) == ERRORS["crash"] and after is None
 
 
-async def test_a_process_that_cannot_be_started_for_a_while_is_waited_for(
+async def test_pages_wait_for_a_process_that_starts_after_retries(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(outline_process, "_RESTART_PAUSES", (0.3, 0.3, 0.3))
@@ -268,7 +268,7 @@ async def test_a_process_that_cannot_be_started_for_a_while_is_waited_for(
         assert await asking == ["after"]
 
 
-async def test_whoever_kills_a_new_process_does_not_make_its_first_page_a_culprit() -> None:
+async def test_first_page_is_retried_when_a_starting_process_is_killed() -> None:
     async with started() as outlines:
         asking = asyncio.ensure_future(title(outlines, "innocent"))
         while outlines._process is None:
@@ -284,7 +284,7 @@ steps = st.lists(st.lists(kinds, min_size=1, max_size=4), min_size=1, max_size=3
 @pytest.mark.usefixtures("breaking")
 @settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(steps)
-def test_whatever_comes_in_whatever_order_every_page_has_its_own_end(batches: list[list[str]]) -> None:
+def test_any_sequence_of_pages_gives_each_page_its_own_result(batches: list[list[str]]) -> None:
     async def run() -> None:
         number = 0
         async with started() as outlines:
@@ -313,7 +313,7 @@ asyncio.run(main())
 """
 
 
-def test_a_child_ends_with_its_worker() -> None:
+def test_process_exits_with_its_worker() -> None:
     parent = subprocess.Popen([sys.executable, "-c", PARENT], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())

@@ -1,4 +1,4 @@
-"""Large HTML is parsed once, elsewhere; what takes the parser too long is waited for no more."""
+"""Large HTML is parsed once, in another thread, with a time limit."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from webcrawl.documents.mime.facts import Facts
 from webcrawl.documents.mime.reader_processes import Readers
 from webcrawl.errors import UnreadableDocument
 
-# Seven seconds for the parser, and told by no count.
+# takes the parser seven seconds, and no element count predicts it
 NESTED = "<div><!--</div>-->" * 70_000
 LONG = "<title>t</title><a href=/found>x</a>" + "<p>Words of a page that is long. And longer." * (BYTES // 40)
 LATE = "takes the parser more than 3 seconds"
 
 
 class Counted(Document):
-    """Knows the threads that it was parsed in."""
+    """A document that records the threads in which it was parsed."""
 
     def __init__(self, markup: str) -> None:
         super().__init__(markup.encode(), "text/html", "utf-8", "http://a.example/")
@@ -33,8 +33,8 @@ class Counted(Document):
         return super().parsed()
 
 
-class Asked(Readers):
-    """Knows what was read."""
+class RecordingReaders(Readers):
+    """Readers that record the documents they read."""
 
     def __init__(self) -> None:
         super().__init__(ReaderConfig(processes=1, seconds=20, memory=1 << 30))
@@ -45,8 +45,8 @@ class Asked(Readers):
         return await super().read(reader, document)
 
 
-async def test_a_page_is_parsed_once_in_another_thread() -> None:
-    readers, document = Asked(), Counted(LONG)
+async def test_page_is_parsed_once_in_another_thread() -> None:
+    readers, document = RecordingReaders(), Counted(LONG)
     await TimedParser(readers).parse(document)
     assert document.refused is None and describe(document).title == "t"
     assert ("a", {"href": "/found"}) in document.elements
@@ -54,8 +54,8 @@ async def test_a_page_is_parsed_once_in_another_thread() -> None:
     assert not readers.documents
 
 
-async def test_while_a_page_is_parsed_that_takes_too_long_others_are_tried_by_a_reader() -> None:
-    readers = Asked()
+async def test_other_pages_are_tried_by_a_reader_during_a_slow_parse() -> None:
+    readers = RecordingReaders()
     trial = TimedParser(readers)
     first, second, good = Counted(NESTED), Counted(NESTED), Counted(LONG)
     waiting = Counted(LONG)
@@ -69,7 +69,7 @@ async def test_while_a_page_is_parsed_that_takes_too_long_others_are_tried_by_a_
     assert readers.documents == [waiting, second, good]
 
 
-def test_who_reads_one_after_the_other_goes_on_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocking_parser_continues_after_a_slow_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webcrawl.documents.html.timed_parse.SECONDS", 0.3)
     trial, nested, good = BlockingTimedParser(), Counted(NESTED[: len(NESTED) // 2]), Counted(LONG)
     small = Counted("<p>")
@@ -82,17 +82,17 @@ def test_who_reads_one_after_the_other_goes_on_too(monkeypatch: pytest.MonkeyPat
         read(Counted(NESTED[: len(NESTED) // 2]))
 
 
-async def test_what_fails_is_an_error_of_the_document() -> None:
+async def test_parse_error_refuses_the_document() -> None:
     class Broken(Counted):
         def _markup(self) -> bytes:
             raise MemoryError("no more")
 
     document = Broken(LONG)
-    await TimedParser(Asked()).parse(document)
+    await TimedParser(RecordingReaders()).parse(document)
     assert document.refused == "MemoryError: no more" and document.elements == []
 
 
-def test_only_large_html_is_tried() -> None:
+def test_only_large_html_is_timed() -> None:
     sizes = {BYTES: False, BYTES + 1: True}
     assert {size: is_large(Counted("x" * size)) for size in sizes} == sizes
     assert not is_large(Document(b"x" * (BYTES + 1), "text/plain", None, "http://a.example/"))

@@ -1,4 +1,4 @@
-"""A page's tree is in memory only as long as somebody will read it."""
+"""A page's tree stays in memory only while a component will read it."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def crawler() -> Crawler:
     return Crawler(Broad, settings)
 
 
-def answered() -> Response:
+def html_response() -> Response:
     return HtmlResponse(URL, body=b"<title>A</title>", encoding="utf-8", request=Request(URL))
 
 
-def made(document: Document) -> bool:
-    """Whether its tree is there."""
+def has_tree(document: Document) -> bool:
+    """Whether the tree is in memory."""
     return document._html is not None
 
 
 def seen_by_spider(crawler: Crawler, response: Response) -> Page:
-    """What the middleware lets through of a spider that has looked at the tree."""
+    """Returns the page that the middleware passes on from a spider that read the tree."""
 
     async def output() -> AsyncIterator[Page]:
         page = page_of(response)
@@ -54,27 +54,27 @@ def seen_by_spider(crawler: Crawler, response: Response) -> Page:
     return page
 
 
-def test_without_a_pipeline_for_it_the_tree_goes_with_the_spider(crawler: Crawler) -> None:
-    page = seen_by_spider(crawler, answered())
+def test_tree_is_freed_after_the_spider_without_a_pipeline_that_reads_it(crawler: Crawler) -> None:
+    page = seen_by_spider(crawler, html_response())
     assert page.document is not None
-    assert not made(page.document)
-    assert page.document.html.css_first("title").text() == "A"  # for who asks all the same
+    assert not has_tree(page.document)
+    assert page.document.html.css_first("title").text() == "A"  # parsed again on access
 
 
-def test_the_tree_stays_for_the_pipeline_that_reads_it(crawler: Crawler) -> None:
+def test_tree_is_kept_for_a_pipeline_that_reads_it(crawler: Crawler) -> None:
     pipeline = HtmlPipeline.from_crawler(crawler)
     Session.of(crawler).components.collect_reads(Broad(), [pipeline])
-    page = seen_by_spider(crawler, answered())
+    page = seen_by_spider(crawler, html_response())
     assert page.document is not None
-    assert made(page.document)
+    assert has_tree(page.document)
     assert pipeline.process_item(page).title == "A"
 
 
-def test_what_was_parsed_elsewhere_is_kept(crawler: Crawler) -> None:
-    """It would take too long to make it again on the event loop."""
-    response = answered()
+def test_tree_parsed_in_another_thread_is_kept(crawler: Crawler) -> None:
+    """Parsing it again would block the event loop for too long."""
+    response = html_response()
     document = document_of(response)
     document.take(document.parsed())
     page = seen_by_spider(crawler, response)
     assert page.document is document
-    assert made(document)
+    assert has_tree(document)

@@ -1,4 +1,4 @@
-"""Readers that do what broken documents make libraries do."""
+"""Readers that misbehave as libraries do with broken documents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _used = False
 
 
 def fail_if_used(document: Document) -> Facts:
-    """Leaves something behind that makes the next call fail for want of memory."""
+    """Fails with MemoryError from the second call in a process on."""
     global _used
     if _used:
         raise MemoryError
@@ -104,7 +104,7 @@ def odd_values(document: Document) -> Facts:
 
 
 def break_out(document: Document) -> Facts:
-    """What it managed to do of what a reader may not do."""
+    """Tries forbidden actions and returns those that succeeded."""
     done = []
     address, file = document.text.split()
 

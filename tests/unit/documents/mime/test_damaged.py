@@ -1,4 +1,4 @@
-"""Documents of every type cut off and with bytes changed: read as far as they go, or refused, but never more."""
+"""Truncated and altered documents of every type are read in part or refused, without breaking the reader."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from webcrawl.errors import UnreadableDocument
 
 Read = Callable[..., Facts]
 EXAMPLES = 25
-# what only the process itself can say of a reader that died, hung or answered nonsense
-WORSE = ("its reader", "longer", "more memory", "more time", "no process")
+# phrases of errors about a reader that died, hung or sent an invalid answer
+READER_FAILURES = ("its reader", "longer", "more memory", "more time", "no process")
 
 
 ALL = [
@@ -25,14 +25,14 @@ ALL = [
 
 
 @pytest.mark.parametrize(("name", "mime_type", "body"), ALL)
-def test_a_good_document_has_facts(name: str, mime_type: str, body: bytes, read: Read) -> None:
+def test_valid_document_has_facts(name: str, mime_type: str, body: bytes, read: Read) -> None:
     facts = read(f"webcrawl.documents.mime.{name}:read", body, mime_type)
     assert facts.details
     assert "broken" not in facts.details
 
 
 @pytest.mark.parametrize(("name", "mime_type", "body"), ALL)
-def test_a_damaged_document_is_read_or_refused(name: str, mime_type: str, body: bytes, read: Read) -> None:
+def test_damaged_document_is_read_or_refused(name: str, mime_type: str, body: bytes, read: Read) -> None:
     @settings(max_examples=EXAMPLES, database=None)
     @given(st.data())
     def check(data: st.DataObject) -> None:
@@ -43,6 +43,6 @@ def test_a_damaged_document_is_read_or_refused(name: str, mime_type: str, body: 
         try:
             read(f"webcrawl.documents.mime.{name}:read", bytes(damaged[:length]), mime_type)
         except UnreadableDocument as error:
-            assert not any(word in str(error) for word in WORSE), str(error)
+            assert not any(word in str(error) for word in READER_FAILURES), str(error)
 
     check()

@@ -1,4 +1,4 @@
-"""Dates that pages write."""
+"""Dates as pages write them."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ DAY = datetime(2024, 5, 17, tzinfo=UTC)
         (None, None),
     ],
 )
-def test_read_date(text: str | None, moment: datetime | None) -> None:
+def test_date_is_parsed_in_common_formats(text: str | None, moment: datetime | None) -> None:
     assert read_date(text) == moment
 
 
-def test_what_lies_in_the_future_is_no_publication() -> None:
+def test_future_date_is_rejected() -> None:
     now = datetime.now(UTC)
     assert read_date((now + timedelta(hours=12)).isoformat()) is not None
     assert read_date((now + timedelta(days=3)).isoformat()) is None
@@ -62,11 +62,11 @@ def test_what_lies_in_the_future_is_no_publication() -> None:
         ("/20240/05/17/", None),
     ],
 )
-def test_date_in_path(path: str, moment: datetime | None) -> None:
+def test_date_is_found_in_a_path(path: str, moment: datetime | None) -> None:
     assert date_in_path(path) == moment
 
 
 @given(st.text(max_size=80))
-def test_anything_may_be_a_date(text: str) -> None:
+def test_any_text_gives_a_utc_date_or_none(text: str) -> None:
     found = read_date(text)
     assert found is None or found.tzinfo is UTC

@@ -1,4 +1,4 @@
-"""Facts on their way between processes: bounded, and plain JSON whatever a reader puts in."""
+"""Facts sent between processes are bounded and valid JSON, whatever a reader returns."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.text(), VALUES))
-def test_details_are_json_of_a_bounded_size(details: dict[str, object]) -> None:
+def test_trimmed_details_are_json_of_a_bounded_size(details: dict[str, object]) -> None:
     made = trimmed(details)
     text = json.dumps(made, allow_nan=False, ensure_ascii=False)
     assert "\0" not in text and text.encode() and len(text.encode()) <= MAX_DETAILS
@@ -57,7 +57,7 @@ def test_details_are_json_of_a_bounded_size(details: dict[str, object]) -> None:
     links=st.lists(st.tuples(st.sampled_from(["http://a/", "ftp://b/"]), st.one_of(st.none(), TIMES))),
     details=st.dictionaries(st.text(), VALUES),
 )
-def test_facts_arrive_as_they_were_cut(
+def test_unpacked_facts_equal_the_trimmed_ones(
     title: str | None,
     text: str | None,
     published: datetime | None,
@@ -74,7 +74,7 @@ def test_facts_arrive_as_they_were_cut(
         assert arrived.published == published
 
 
-def test_times_that_others_cannot_read_are_none() -> None:
+def test_unrepresentable_times_become_none() -> None:
     from datetime import timedelta, timezone
 
     far = datetime.min.replace(tzinfo=timezone(timedelta(hours=14)))
@@ -83,7 +83,7 @@ def test_times_that_others_cannot_read_are_none() -> None:
     assert trimmed({"on": date(2026, 11, 21)}) == {"on": "2026-11-21"}
 
 
-def test_addresses_are_joined_each_once() -> None:
+def test_addresses_are_resolved_and_unique() -> None:
     base = "http://site.example/folder/file"
     addresses = [
         "a",
@@ -106,7 +106,7 @@ def test_addresses_are_joined_each_once() -> None:
     assert join(base, "x" * 10_000) is None
 
 
-def test_words() -> None:
+def test_text_is_collapsed_and_language_tags_are_shortened() -> None:
     assert collapsed("  a \n b\0 ", 10) == "a b\ufffd"
     assert collapsed("\ud800", 10) == "?"
     assert (collapsed("   ", 10), collapsed(None, 10), collapsed("abc" * 10, 5)) == (None, None, "abcab")

@@ -1,4 +1,4 @@
-"""Feeds of the kinds there are, good and bad."""
+"""RSS and Atom feeds, valid and invalid."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ READER, RSS, ATOM = "webcrawl.documents.mime.feed:read", "application/rss+xml", 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
-def test_rss(read: Read) -> None:
+def test_rss_feed_is_read(read: Read) -> None:
     body = rss(
         "<title>One &amp;amp; only</title><link>/one</link><pubDate>Sat, 21 Nov 2026 12:00:00 GMT</pubDate>"
         "<description>&lt;p&gt;Hello &lt;b&gt;you&lt;/b&gt;&lt;/p&gt;</description><author>A. Writer</author>"
@@ -47,7 +47,7 @@ def test_rss(read: Read) -> None:
     }
 
 
-def test_atom_leads_to_entries_and_to_its_next_page(read: Read) -> None:
+def test_atom_feed_links_to_entries_and_the_next_page(read: Read) -> None:
     body = atom(
         '<title>One</title><link href="one"/><link rel="edit" href="/edit"/><updated>2026-11-21T12:00:00Z</updated>',
         head='<title>News</title><link rel="self" href="/feed"/><link rel="next" href="/feed?page=2"/>'
@@ -57,14 +57,14 @@ def test_atom_leads_to_entries_and_to_its_next_page(read: Read) -> None:
     assert facts.links == [("http://site.example/blog/one", NOON), ("http://site.example/feed?page=2", None)]
 
 
-def test_a_feed_that_is_not_quite_xml_is_read_all_the_same(read: Read) -> None:
+def test_malformed_feed_is_read(read: Read) -> None:
     body = rss("<title>A & B</title><link>/one</link>", "<title>Two</title><link>/two</link>")[:-20]
     facts = read(READER, body, RSS)
     assert [link.url for link in facts.links] == ["http://site.example/one", "http://site.example/two"]
     assert facts.details["broken"] is True
 
 
-def test_an_article_may_show_what_an_entity_is(read: Read) -> None:
+def test_entity_definitions_in_text_and_comments_are_accepted(read: Read) -> None:
     shown = "<![CDATA[<pre><!DOCTYPE a [<!ENTITY b SYSTEM 'file:///etc/passwd'>]></pre>]]>"
     body = rss(f"<title>XXE</title><link>/one</link><description>{shown}</description>")
     before = (
@@ -82,7 +82,7 @@ def test_an_article_may_show_what_an_entity_is(read: Read) -> None:
         "<!DOCTYPE rss SYSTEM 'a>[b' [<!ENTITY % a ']>'> <!ENTITY b 'c'>]>",
     ],
 )
-def test_entities_are_found_wherever_they_are_defined(doctype: str, read: Read) -> None:
+def test_entity_definitions_are_refused_anywhere_in_the_doctype(doctype: str, read: Read) -> None:
     body = rss("<title>&a;</title><link>/one</link>").replace(b"<rss", doctype.encode() + b"<rss")
     with pytest.raises(UnreadableDocument, match="defines entities"):
         read(READER, body, RSS)
@@ -101,17 +101,17 @@ def test_entities_are_found_wherever_they_are_defined(doctype: str, read: Read) 
     ],
     ids=["empty", "html", "bytes", "entities", "large", "comment", "DOCTYPE"],
 )
-def test_what_is_no_feed_is_said(body: bytes, error: str, read: Read) -> None:
+def test_document_that_is_not_a_feed_is_refused(body: bytes, error: str, read: Read) -> None:
     with pytest.raises(UnreadableDocument, match=error):
         read(READER, body, RSS)
 
 
-def test_nothing_in_a_feed_is_fetched_or_opened(read: Read) -> None:
+def test_external_references_of_a_feed_are_not_opened(read: Read) -> None:
     body = b'<!DOCTYPE rss SYSTEM "file:///etc/passwd">' + rss("<title>One</title><link>/one</link>")[38:]
     assert "root:" not in (read(READER, body, RSS).text or "")
 
 
-def test_a_very_deep_feed_ends(read: Read) -> None:
+def test_deeply_nested_feed_does_not_break_the_reader(read: Read) -> None:
     body = rss(f"<title>One</title><description>{'<div>' * 10_000}</description>")
     try:
         read(READER, body, RSS)

@@ -1,4 +1,4 @@
-"""Images: what their heads say, how alike they look, and those that only want our memory."""
+"""Images: header facts, perceptual hashes, and decompression bombs."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ READER = "webcrawl.documents.mime.image:read"
 
 
 @pytest.mark.parametrize("format", ["PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "HEIF"])
-def test_size_format_and_hash(format: str, read: Read) -> None:
+def test_size_format_and_hash_are_read(format: str, read: Read) -> None:
     facts = read(READER, image(format, (64, 48)), f"image/{format.lower()}")
     assert (facts.details["width"], facts.details["height"], facts.details["format"]) == (64, 48, format)
     dhash = facts.details["dhash"]
     assert isinstance(dhash, str)
-    assert int(dhash, 16).bit_count() >= 60, "each column is darker than the one to its left"
+    assert int(dhash, 16).bit_count() >= 60, "each column is darker than its left neighbour"
 
 
-def test_images_that_look_alike_have_nearly_the_same_hash(read: Read) -> None:
+def test_similar_images_have_similar_hashes(read: Read) -> None:
     def hash_of(body: bytes) -> int:
         return int(str(read(READER, body, "image/png").details["dhash"]), 16)
 
@@ -40,43 +40,43 @@ def test_images_that_look_alike_have_nearly_the_same_hash(read: Read) -> None:
     assert (one ^ other).bit_count() > 16
 
 
-# HEIF says in another place how it is turned, and its library turns it
+# HEIF stores the rotation elsewhere, and its library applies it
 @pytest.mark.parametrize(
-    ("format", "mime_type", "turned"), [("JPEG", "image/jpeg", 6), ("HEIF", "image/heic", 1)]
+    ("format", "mime_type", "orientation"), [("JPEG", "image/jpeg", 6), ("HEIF", "image/heic", 1)]
 )
-def test_exif(format: str, mime_type: str, turned: int, read: Read) -> None:
+def test_exif_is_read(format: str, mime_type: str, orientation: int, read: Read) -> None:
     exif = Image.Exif()
     exif.update({0x010E: "A view\0", 0x013B: "A. Painter", 0x010F: "Camera Inc.", 0x0112: 6})
     exif.get_ifd(0x8769)[0x9003] = "2026:11:20 09:00:00"
     facts = read(READER, image(format, exif=exif.tobytes()), mime_type)
     assert (facts.title, facts.author) == ("A view", "A. Painter")
     assert facts.published == datetime(2026, 11, 20, 9, tzinfo=UTC)
-    assert facts.details["exif"] == {"Make": "Camera Inc.", "Orientation": turned}
+    assert facts.details["exif"] == {"Make": "Camera Inc.", "Orientation": orientation}
 
 
-def test_an_animation_says_how_many_frames_it_has(read: Read) -> None:
+def test_frames_of_an_animation_are_counted(read: Read) -> None:
     frames = [Image.new("L", (9, 9), shade) for shade in (0, 100, 200)]
     body = image("GIF", (9, 9), save_all=True, append_images=frames)
     assert read(READER, body, "image/gif").details["frames"] == 4
 
 
-def test_an_image_of_too_many_pixels_is_not_decoded(read: Read) -> None:
+def test_image_with_too_many_pixels_is_not_decoded(read: Read) -> None:
     facts = read(READER, png_bomb(), "image/png")
     assert facts.details == {"width": 65_000, "height": 65_000, "format": "PNG", "mode": "RGB", "cut": True}
 
 
-def test_a_cut_image_has_its_size(read: Read) -> None:
+def test_truncated_image_has_its_size(read: Read) -> None:
     facts = read(READER, image("JPEG", (200, 100))[:500], "image/jpeg")
     assert (facts.details["width"], facts.details["broken"]) == (200, True)
 
 
-def test_where_its_library_is_missing_an_image_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_library_is_named_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
     with pytest.raises(UnreadableDocument, match=r"needs a library: pip install 'webcrawl\[heif\]'"):
         call(READER, Document(image("PNG"), "image/heic", None, "http://site.example/"))
 
 
-def test_svg(read: Read) -> None:
+def test_svg_is_read(read: Read) -> None:
     body = (
         b"<svg xmlns='http://www.w3.org/2000/svg' width='30px' height='100%'><title>A sign</title>"
         b"<desc>It says stop</desc><g><text>St<tspan>op</tspan></text></g></svg>"
@@ -93,11 +93,11 @@ def test_svg(read: Read) -> None:
         (b"", "image/gif"),
         (entity_bomb("svg"), "image/svg+xml"),
         (b"<html/>", "image/svg+xml"),
-        # PostScript is a program, which Pillow would have Ghostscript run
+        # Pillow would run PostScript with Ghostscript
         (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n", "image/png"),
     ],
     ids=["cut", "empty", "entities", "html", "postscript"],
 )
-def test_what_is_broken_is_said(body: bytes, mime_type: str, read: Read) -> None:
+def test_broken_image_is_refused(body: bytes, mime_type: str, read: Read) -> None:
     with pytest.raises(UnreadableDocument, match="is broken"):
         read(READER, body, mime_type)

@@ -1,4 +1,4 @@
-"""Languages that are told from texts; the sentences say the same in each: of a library, its hours and its cards."""
+"""Language detection. The sentences are translations of one text about a library."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ SENTENCES = {
 
 
 @pytest.mark.parametrize("language", SENTENCES)
-def test_a_language_is_told_from_two_sentences(language: str) -> None:
+def test_language_is_detected_from_two_sentences(language: str) -> None:
     text = SENTENCES[language]
     assert detected(text) == language
     assert detected(text.upper()) == language
@@ -102,7 +102,7 @@ def test_a_language_is_told_from_two_sentences(language: str) -> None:
     ids=[
         "empty",
         "a word",
-        "nine signs",
+        "nine characters",
         "numbers",
         "code",
         "more code",
@@ -111,7 +111,7 @@ def test_a_language_is_told_from_two_sentences(language: str) -> None:
         "one letter",
     ],
 )
-def test_nothing_is_said_of_what_is_short_or_in_no_language(text: str) -> None:
+def test_short_text_and_non_language_give_none(text: str) -> None:
     assert detected(text) is None
 
 
@@ -123,15 +123,15 @@ def page(language: str | None = None, header: str | None = None, text: str = "",
     return made
 
 
-def through(*pages: Page) -> list[tuple[str | None, str | None]]:
+def process(*pages: Page) -> list[tuple[str | None, str | None]]:
     for one in pages:
         assert LanguagePipeline().process_item(one) is one
     return [(one.language, one.language_source) for one in pages]
 
 
-def test_what_is_declared_goes_before_what_the_text_looks_like() -> None:
+def test_declared_language_takes_precedence_over_detection() -> None:
     german, french = SENTENCES["de"], SENTENCES["fr"]
-    assert through(
+    assert process(
         page("en", "fr", german),
         page(None, "fr", german),
         page(None, None, german),
@@ -150,13 +150,13 @@ def test_what_is_declared_goes_before_what_the_text_looks_like() -> None:
     ]
 
 
-def test_a_declared_language_does_not_make_the_text() -> None:
+def test_text_is_not_extracted_when_the_language_is_declared() -> None:
     declared = page("en")
     declared.text = lambda: pytest.fail("the text was asked for")
-    assert through(declared) == [("en", "declared")]
+    assert process(declared) == [("en", "declared")]
 
 
-def test_without_the_detector_nothing_is_said(tmp_path: Path) -> None:
+def test_missing_detector_gives_none(tmp_path: Path) -> None:
     (tmp_path / "pycld2.py").write_text("raise ImportError")
     program = f"from webcrawl.documents.mime.language import detected; print(detected({SENTENCES['de']!r}))"
     done = subprocess.run(

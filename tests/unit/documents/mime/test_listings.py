@@ -1,4 +1,4 @@
-"""7z and RAR archives are listed by what stands in their heads."""
+"""Listings of 7z and RAR archives from their headers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ARCHIVE = "webcrawl.documents.mime.archive:read"
 RAR, SEVEN = "application/vnd.rar", "application/x-7z-compressed"
 
 
-def test_a_7z_archive(read: Read) -> None:
+def test_7z_archive_is_listed(read: Read) -> None:
     assert read(ARCHIVE, SEVEN_ZIP, SEVEN).details == {
         "format": "7z",
         "members": 4,
@@ -35,7 +35,7 @@ def test_a_7z_archive(read: Read) -> None:
 
 
 @pytest.mark.parametrize("made", [rar, rar4])
-def test_a_rar_archive(made: Callable[..., bytes], read: Read) -> None:
+def test_rar_archive_is_listed(made: Callable[..., bytes], read: Read) -> None:
     assert read(ARCHIVE, made("a/b.txt", "grüße"), RAR).details == {
         "format": "rar",
         "members": 2,
@@ -44,7 +44,7 @@ def test_a_rar_archive(made: Callable[..., bytes], read: Read) -> None:
     }
 
 
-def test_what_a_rar_archive_says_of_itself(read: Read) -> None:
+def test_rar_flags_and_truncation_are_reported(read: Read) -> None:
     assert read(ARCHIVE, rar("a", solid=True), RAR).details["solid"] is True
     assert read(ARCHIVE, rar4("a", encrypted=True), RAR).details["encrypted"] is True
     assert read(ARCHIVE, rar("a", "b", ended=False), RAR).details["members"] == 2
@@ -55,13 +55,13 @@ def test_what_a_rar_archive_says_of_itself(read: Read) -> None:
 @pytest.mark.parametrize(
     ("body", "mime_type"), [(rar_locked(), RAR), (SEVEN_ZIP_LOCKED, SEVEN)], ids=["rar", "7z"]
 )
-def test_encrypted_names_are_an_error_that_says_so(body: bytes, mime_type: str, read: Read) -> None:
+def test_archive_with_encrypted_names_is_refused(body: bytes, mime_type: str, read: Read) -> None:
     with pytest.raises(UnreadableDocument, match="is protected by a password"):
         read(ARCHIVE, body, mime_type)
 
 
 def table(data: bytes, *, size: int | None = None) -> bytes:
-    """A 7z file with this table of contents."""
+    """A 7z file with the given table of contents."""
     place = struct.pack("<QQI", 0, len(data) if size is None else size, zlib.crc32(data))
     return seven_zip.SIGNATURE + struct.pack("<2xI", zlib.crc32(place)) + place + data
 
@@ -91,12 +91,12 @@ HUGE = b"\xff" + b"\xff" * 7 + b"\x7f"
         (rar("a")[:20], "is broken"),
     ],
 )
-def test_a_broken_one_is_said(body: bytes, error: str, read: Read) -> None:
+def test_broken_archive_is_refused(body: bytes, error: str, read: Read) -> None:
     with pytest.raises(UnreadableDocument, match=error):
         read(ARCHIVE, body, RAR)
 
 
-def test_a_table_that_unfolds_to_too_much_is_not_unfolded(read: Read) -> None:
+def test_too_large_compressed_table_is_refused(read: Read) -> None:
     size = b"\xff" + (2**40).to_bytes(8, "little")
     packed = (
         b"\x17\x06\0\x01\x09\x05\0\x07\x0b\x01\0\x01\x23\x03\x01\x01\x05\x5d\xff\xff\xff\xff\x0c"
@@ -107,7 +107,7 @@ def test_a_table_that_unfolds_to_too_much_is_not_unfolded(read: Read) -> None:
         read(ARCHIVE, table(packed), SEVEN)
 
 
-def test_of_very_many_members_no_more_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_listed_members_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "MAX_MEMBERS", 5)
     monkeypatch.setattr(archive, "SHOWN_MEMBERS", 3)
     document = Document(rar(*map(str, range(50))), RAR, None, "http://site.example/")

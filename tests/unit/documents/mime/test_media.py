@@ -1,4 +1,4 @@
-"""Audio and video: heads written by hand, without anything to hear or see."""
+"""Audio and video, from handwritten headers without content."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VIDEO = {"kind": "video", "width": 320, "height": 240}
     ],
     ids=["mp4", "webm", "wav", "mp3"],
 )
-def test_duration_and_codec(
+def test_duration_and_codec_are_read(
     body: bytes, mime_type: str, duration: float, stream: dict[str, object], read: Read
 ) -> None:
     facts = read(READER, body, mime_type)
@@ -35,18 +35,18 @@ def test_duration_and_codec(
     assert streams[0].items() >= stream.items()
 
 
-def test_tags(read: Read) -> None:
+def test_tags_are_read(read: Read) -> None:
     facts = read(READER, mp3("A song", "A. Singer"), "audio/mpeg")
     assert (facts.title, facts.author) == ("A song", "A. Singer")
     assert read(READER, webm(), "video/webm").title == "Clip"
 
 
-def test_the_head_is_enough(read: Read) -> None:
+def test_header_of_a_truncated_file_is_enough(read: Read) -> None:
     facts = read(READER, wav(60)[:2_000], "audio/wave")
     assert facts.details["duration"] == pytest.approx(60, abs=1) or facts.details["streams"]
 
 
 @pytest.mark.parametrize("body", [b"", b"nothing to hear here", mp4()[:150]], ids=["empty", "text", "cut"])
-def test_what_is_broken_is_said(body: bytes, read: Read) -> None:
+def test_broken_media_file_is_refused(body: bytes, read: Read) -> None:
     with pytest.raises(UnreadableDocument, match="is broken"):
         read(READER, body, "video/mp4")

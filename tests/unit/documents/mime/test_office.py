@@ -1,4 +1,4 @@
-"""Office documents of three generations."""
+"""Office documents: Office Open XML, OpenDocument and the older binary formats."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Read = Callable[..., Facts]
 READER, TYPE = "webcrawl.documents.mime.office:read", "application/zip"
 
 
-def test_word(read: Read) -> None:
+def test_word_document_is_read(read: Read) -> None:
     facts = read(READER, docx("One &amp; only.", "Two"), TYPE)
     assert (facts.title, facts.author, facts.language) == ("A title", "A. Author", "en")
     assert (facts.text, facts.links) == ("One & only. Two", [("http://site.example/linked", None)])
@@ -26,7 +26,7 @@ def test_word(read: Read) -> None:
     assert facts.details == {"pages": 3, "application": "Pen"}
 
 
-def test_excel_and_powerpoint(read: Read) -> None:
+def test_excel_and_powerpoint_documents_are_read(read: Read) -> None:
     excel = ooxml(
         xl__workbook='<workbook><sheets><sheet name="First"/><sheet name="Second"/></sheets></workbook>',
         xl__sharedStrings="<sst><si><t>one</t></si><si><t>two</t></si></sst>",
@@ -37,7 +37,7 @@ def test_excel_and_powerpoint(read: Read) -> None:
     assert read(READER, ooxml(**slides), TYPE).text == "slide 1 slide 2 slide 10"
 
 
-def test_open_document(read: Read) -> None:
+def test_open_document_is_read(read: Read) -> None:
     facts = read(READER, odt("One", "Two"), TYPE)
     assert (facts.title, facts.author, facts.text) == ("A title", "A. Author", "One Two x")
     assert facts.links == [("http://site.example/linked", None)]
@@ -74,11 +74,11 @@ def word(*runs: str) -> str:
     ],
     ids=["breaks", "hyphen", "deleted", "moved", "versions", "code"],
 )
-def test_the_text_of_a_document_is_what_its_reader_sees(run: str, text: str, read: Read) -> None:
+def test_text_of_a_word_document_is_what_is_displayed(run: str, text: str, read: Read) -> None:
     assert read(READER, ooxml(word__document=word(run)), TYPE).text == text
 
 
-def test_links_that_are_fields_are_found(read: Read) -> None:
+def test_hyperlink_fields_are_found(read: Read) -> None:
     def field(*codes: str) -> str:
         inner = "".join(f"<w:r><w:instrText>{code}</w:instrText></w:r>" for code in codes)
         return f'<w:fldChar w:fldCharType="begin"/>{inner}<w:fldChar w:fldCharType="separate"/><w:t>x</w:t>'
@@ -98,7 +98,7 @@ def test_links_that_are_fields_are_found(read: Read) -> None:
 
 
 @pytest.mark.parametrize("target", ["word/document2.xml", "/other/main.xml", "./a/../word/b.xml"])
-def test_the_main_part_is_the_one_that_relations_name(target: str, read: Read) -> None:
+def test_main_part_is_found_by_its_relationship(target: str, read: Read) -> None:
     kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument"
     relations = f'<Relationships><Relationship Id="a" Type="{kind}" Target="{target}"/></Relationships>'
     name = {"./a/../word/b.xml": "word/b.xml"}.get(target, target.lstrip("/"))
@@ -106,7 +106,7 @@ def test_the_main_part_is_the_one_that_relations_name(target: str, read: Read) -
     assert read(READER, zipped(members), TYPE).text == "x"
 
 
-def test_strings_in_cells_are_text_where_there_is_no_table_of_them(read: Read) -> None:
+def test_inline_strings_are_read_without_a_shared_table(read: Read) -> None:
     cells = '<c t="inlineStr"><is><t>one</t></is></c><c><f>A1</f><v>42</v></c><c t="inlineStr"><is><t>two</t></is></c>'
     parts = {
         "xl__workbook": '<workbook><sheets><sheet name="S"/></sheets><definedName>A1</definedName></workbook>',
@@ -116,7 +116,7 @@ def test_strings_in_cells_are_text_where_there_is_no_table_of_them(read: Read) -
     assert read(READER, ooxml(**parts), TYPE).text == "one two"
 
 
-def test_of_open_document_what_was_deleted_is_no_text_and_spaces_are(read: Read) -> None:
+def test_open_document_text_excludes_deletions_and_keeps_spaces(read: Read) -> None:
     deleted = "<text:tracked-changes><text:p>deleted</text:p></text:tracked-changes>"
     body = odt(f"{deleted}one<text:line-break/>two<text:tab/>three<text:s/>four<text:a>no address</text:a>")
     facts = read(READER, body, TYPE)
@@ -124,13 +124,13 @@ def test_of_open_document_what_was_deleted_is_no_text_and_spaces_are(read: Read)
     assert facts.links == [("http://site.example/linked", None)]
 
 
-def test_the_older_binary_ones_say_who_made_them(read: Read) -> None:
+def test_metadata_of_a_binary_document_is_read(read: Read) -> None:
     facts = read(READER, ole("Grüße", "A. Author"), "application/msword")
     assert (facts.title, facts.author, facts.details) == ("Grüße", "A. Author", {"pages": 12})
 
 
 def locked() -> bytes:
-    """A zip file whose members claim to be encrypted."""
+    """A zip file with all members marked as encrypted."""
     body = bytearray(docx("secret"))
     with zipfile.ZipFile(BytesIO(bytes(body))) as archive:
         places = [info.header_offset for info in archive.infolist()]
@@ -159,6 +159,6 @@ def locked() -> bytes:
     ],
     ids=["empty", "cut", "text", "other zip", "cut ole", "locked", "bomb", "entities", "depth", "members"],
 )
-def test_what_is_broken_or_a_bomb_is_said(body: Callable[[], bytes], error: str, read: Read) -> None:
+def test_broken_document_or_bomb_is_refused(body: Callable[[], bytes], error: str, read: Read) -> None:
     with pytest.raises(UnreadableDocument, match=error):
         read(READER, body(), TYPE)

@@ -1,4 +1,4 @@
-"""PDF as written by hand, so that each test says all that is in it."""
+"""PDF files, written by hand so that each test shows their whole content."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ READER, TYPE = "webcrawl.documents.mime.pdf:read", "application/pdf"
 PAGE = "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] >>"
 
 
-def test_text_metadata_and_language(read: Read) -> None:
+def test_text_metadata_and_language_are_read(read: Read) -> None:
     info = (
         "/Title (The title) /Author (A. Author) /Subject (What it is of) /Keywords (one, two) /Creator (pen)"
         " /Producer (paper) /CreationDate (D:20261121101500+01'00') /ModDate (D:20261122)"
@@ -35,7 +35,7 @@ def test_text_metadata_and_language(read: Read) -> None:
     }
 
 
-def test_links_of_annotations_and_outline(read: Read) -> None:
+def test_links_of_annotations_and_outline_are_found(read: Read) -> None:
     body = pdf(
         links=["http://a.example/x#part", "/rooted", "mailto:me@a.example", "javascript:x", "http://["],
         outline=["http://b.example/marked", "deeper/page"],
@@ -59,12 +59,12 @@ def test_links_of_annotations_and_outline(read: Read) -> None:
     ],
     ids=["nothing", "cut", "empty"],
 )
-def test_what_is_broken_is_said(body: bytes, error: str, read: Read) -> None:
+def test_broken_pdf_is_refused(body: bytes, error: str, read: Read) -> None:
     with pytest.raises(UnreadableDocument, match=error):
         read(READER, body, TYPE)
 
 
-def test_a_password_is_said(read: Read) -> None:
+def test_encrypted_pdf_is_refused(read: Read) -> None:
     objects = {
         1: "<< /Type /Catalog /Pages 2 0 R >>",
         2: "<< /Type /Pages /Kids [10 0 R] /Count 1 >>",
@@ -76,8 +76,8 @@ def test_a_password_is_said(read: Read) -> None:
         read(READER, pdf_of(objects, f"/Encrypt 7 0 R /ID [<{'43' * 16}> <{'43' * 16}>]"), TYPE)
 
 
-def test_what_goes_in_circles_ends(read: Read) -> None:
-    """Pages that are their own parents, bookmarks that follow themselves, a form drawn within itself."""
+def test_cyclic_references_end(read: Read) -> None:
+    """A page tree, bookmarks and a form that contain themselves."""
     mark = "<< /Title (mark) /Parent 5 0 R /Next 11 0 R /First 11 0 R /A << /S /URI /URI (http://a.example/) >> >>"
     form = (
         "<< /Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /X 12 0 R >> >> /Length 5 >>"
@@ -102,7 +102,7 @@ def test_what_goes_in_circles_ends(read: Read) -> None:
         assert len(facts.links) <= 1
 
 
-def test_dates() -> None:
+def test_pdf_dates_are_parsed() -> None:
     from webcrawl.documents.mime.pdf import pdf_date
 
     assert pdf_date("D:2026") == datetime(2026, 1, 1, tzinfo=UTC)
@@ -110,7 +110,7 @@ def test_dates() -> None:
     zone = timezone(-timedelta(hours=3, minutes=30))
     assert pdf_date("D:20261121101559-03'30'") == datetime(2026, 11, 21, 10, 15, 59, tzinfo=zone)
     assert pdf_date(" D:20261121101559-03'30' ") == datetime(2026, 11, 21, 10, 15, 59, tzinfo=zone)
-    # not as the standard says, but a date
+    # ISO dates, against the standard
     assert pdf_date("2024-01-02") == datetime(2024, 1, 2, tzinfo=UTC)
     assert pdf_date("2024-01-02T03:04:05+01:00") == datetime(2024, 1, 2, 2, 4, 5, tzinfo=UTC)
     for text in (

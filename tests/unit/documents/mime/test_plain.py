@@ -28,14 +28,14 @@ JSON, TEXT, ARCHIVE = (
 
 
 def read_here(reader: str, body: bytes, mime_type: str = "text/plain") -> Facts:
-    """In this process, as small JSON and text are."""
+    """Reads a document in this process, as crawls do with small JSON and text."""
     return call(reader, Document(body, mime_type, "utf-8", "http://site.example/folder/file"))
 
 
 # --- JSON ---
 
 
-def test_json_ld() -> None:
+def test_json_ld_is_read() -> None:
     facts = read_here(
         JSON,
         b'{"@context": "https://schema.org", "@type": ["Article", "Thing"], "headline": " A  title ",'
@@ -48,7 +48,7 @@ def test_json_ld() -> None:
     assert graph.details["types"] == ["A", "B"]
 
 
-def test_a_json_feed_has_links() -> None:
+def test_json_feed_has_links() -> None:
     facts = read_here(
         JSON,
         b'{"version": "https://jsonfeed.org/version/1.1", "title": "News", "items": ['
@@ -63,7 +63,7 @@ def test_a_json_feed_has_links() -> None:
     ("body", "kind"),
     [(b"[1, 2]", "array"), (b"[]", "array"), (b"7", "int"), (b"null", "NoneType"), (b"{}", "object")],
 )
-def test_other_json(body: bytes, kind: str) -> None:
+def test_kind_of_other_json_is_reported(body: bytes, kind: str) -> None:
     assert read_here(JSON, body).details["kind"] == kind
 
 
@@ -78,7 +78,7 @@ def test_other_json(body: bytes, kind: str) -> None:
     ],
     ids=["empty", "cut", "arrays", "objects", "number"],
 )
-def test_broken_and_deep_json(body: bytes, error: str) -> None:
+def test_broken_or_deep_json_is_refused(body: bytes, error: str) -> None:
     with pytest.raises(UnreadableDocument, match=error):
         read_here(JSON, body)
 
@@ -86,7 +86,7 @@ def test_broken_and_deep_json(body: bytes, error: str) -> None:
 # --- plain text ---
 
 
-def test_text_and_its_links() -> None:
+def test_links_in_plain_text_are_found() -> None:
     body = "See http://a.example/x(1), (https://b.example/y). Not ftp://c.example nor a.example.\nhttp://["
     assert read_here(TEXT, body.encode()) == Facts(text=body, details={"lines": 2})
     facts = read_here("webcrawl.documents.mime.text:read_with_links", body.encode())
@@ -94,7 +94,7 @@ def test_text_and_its_links() -> None:
     assert read_here(TEXT, b"").details == {"lines": 0}
 
 
-def test_punctuation_after_a_url_is_not_part_of_it() -> None:
+def test_punctuation_after_a_url_is_removed() -> None:
     for written, url in {
         "http://a/b.": "http://a/b",
         "http://a/(b))": "http://a/(b)",
@@ -106,7 +106,7 @@ def test_punctuation_after_a_url_is_not_part_of_it() -> None:
 # --- archives ---
 
 
-def test_a_zip_file_is_listed_not_unpacked(read: Read) -> None:
+def test_zip_file_is_listed_without_unpacking(read: Read) -> None:
     facts = read(ARCHIVE, zip_bomb("large", 50), "application/zip")
     assert facts.details == {
         "format": "zip",
@@ -117,13 +117,13 @@ def test_a_zip_file_is_listed_not_unpacked(read: Read) -> None:
 
 
 @pytest.mark.parametrize("packing", ["", "gz", "bz2", "xz"])
-def test_a_tar_archive_is_listed(packing: str, read: Read) -> None:
+def test_tar_archive_is_listed(packing: str, read: Read) -> None:
     facts = read(ARCHIVE, tar("a/b.txt", "c", mode=f"w:{packing}"), "application/x-tar")
     assert (facts.details["members"], facts.details["unpacked"]) == (2, 200)
     assert facts.details["names"] == ["a/b.txt", "c"]
 
 
-def test_a_tar_archive_of_the_seventies(read: Read) -> None:
+def test_tar_archive_in_the_v7_format_is_listed(read: Read) -> None:
     body = bytearray(tar("old"))
     body[257:512] = bytes(255)
     body[148:156] = b"        "
@@ -131,11 +131,11 @@ def test_a_tar_archive_of_the_seventies(read: Read) -> None:
     assert read(ARCHIVE, bytes(body), "application/x-tar").details["names"] == ["old"]
 
 
-def test_other_packed_files_say_what_they_are(read: Read) -> None:
+def test_compression_format_of_other_files_is_reported(read: Read) -> None:
     assert read(ARCHIVE, gzip.compress(b"text"), "application/gzip").details == {"format": "gzip"}
 
 
-def test_of_a_tar_bomb_only_so_much_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decompression_and_members_of_a_tar_bomb_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "MAX_BYTES", 1_000_000)
     member = tarfile.TarInfo("large")
     member.size = 10_000_000
@@ -152,12 +152,12 @@ def test_of_a_tar_bomb_only_so_much_is_unpacked(monkeypatch: pytest.MonkeyPatch)
     [b"", b"Rar!\x1a\x07 another kind", zipped({"a": "b"})[:-10], b"\x1f\x8bnot gzip at all", b"BZh91AY&SY"],
     ids=["empty", "another kind", "cut zip", "no gzip", "cut bzip2"],
 )
-def test_a_broken_archive_is_said(body: bytes, read: Read) -> None:
+def test_broken_archive_is_refused(body: bytes, read: Read) -> None:
     with pytest.raises(UnreadableDocument, match="is broken"):
         read(ARCHIVE, body, "application/zip")
 
 
-def test_nothing_that_is_shown_moves_a_cursor() -> None:
+def test_printable_escapes_control_characters() -> None:
     text = "\ta \x1b[2J\x1b]0;t\x07\x9b1m\x7f\r\n\x00\u2028\u202eä 你 \N{WAVING HAND SIGN}"
     line = printable(text)
     assert line.startswith("\ta \\u001b[2J") and line.endswith("\\u202eä 你 \N{WAVING HAND SIGN}")

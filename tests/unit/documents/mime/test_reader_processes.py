@@ -1,4 +1,4 @@
-"""What happens to a worker when a document hangs, eats memory or crashes its library: nothing."""
+"""Reader processes: documents that hang, exhaust memory or crash a library do not affect the worker."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def error_of(readers: Readers, name: str) -> str:
     return str(error.value)
 
 
-async def test_a_process_is_used_again_and_started_at_first_use() -> None:
+async def test_process_starts_at_first_use_and_is_reused() -> None:
     async with started() as readers:
         first, second = [await read(readers, "title", f"number {number}") for number in (1, 2)]
         assert (first.title, second.title) == ("number 1", "number 2")
@@ -71,14 +71,14 @@ async def test_a_process_is_used_again_and_started_at_first_use() -> None:
         ("missing", "AttributeError"),
     ],
 )
-async def test_what_fails_is_an_error_and_the_next_document_is_read(name: str, error: str) -> None:
+async def test_failed_document_raises_and_the_next_one_is_read(name: str, error: str) -> None:
     async with started() as readers:
         assert error in await error_of(readers, name)
         assert (await read(readers, "title", "next")).title == "next"
 
 
 @pytest.mark.parametrize("name", ["hang", "spin"])
-async def test_what_takes_too_long_is_killed(name: str) -> None:
+async def test_reader_that_exceeds_the_time_limit_is_killed(name: str) -> None:
     async with started(seconds=20) as readers:
         pid = (await read(readers, "title")).details["pid"]
         readers.limits = ReaderConfig(processes=1, seconds=0.3, memory=MEMORY)
@@ -88,7 +88,7 @@ async def test_what_takes_too_long_is_killed(name: str) -> None:
         assert (await read(readers, "title", "next")).details["pid"] != pid
 
 
-async def test_what_earlier_documents_did_to_a_process_is_no_error_of_the_next_one() -> None:
+async def test_document_is_retried_when_the_process_was_damaged_before() -> None:
     async with started() as readers:
         pid = (await read(readers, "title")).details["pid"]
         assert isinstance(pid, int)
@@ -99,7 +99,7 @@ async def test_what_earlier_documents_did_to_a_process_is_no_error_of_the_next_o
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-async def test_a_signal_to_all_processes_of_a_crawl_is_for_the_crawl(number: signal.Signals) -> None:
+async def test_reader_ignores_termination_signals(number: signal.Signals) -> None:
     async with started() as readers:
         pid = (await read(readers, "title")).details["pid"]
         assert isinstance(pid, int)
@@ -107,14 +107,14 @@ async def test_a_signal_to_all_processes_of_a_crawl_is_for_the_crawl(number: sig
         assert (await read(readers, "title")).details["pid"] == pid
 
 
-async def test_as_many_at_a_time_as_there_are_processes() -> None:
+async def test_parallel_reads_use_at_most_the_configured_processes() -> None:
     async with started(processes=2) as readers:
         facts = await asyncio.gather(*(read(readers, "title", str(number)) for number in range(20)))
         assert [one.title for one in facts] == [str(number) for number in range(20)]
         assert len({one.details["pid"] for one in facts}) <= 2
 
 
-async def test_a_caller_who_gives_up_leaves_no_answer_for_the_next_one() -> None:
+async def test_cancelled_read_leaves_no_answer_for_the_next_one() -> None:
     async with started() as readers:
         await read(readers, "title")
         waiting = asyncio.ensure_future(read(readers, "hang"))
@@ -131,7 +131,7 @@ def spooled(folder: Path, size: int) -> Document:
     return Document(writer.finish(), "video/mp4", None, "http://site.example/")
 
 
-async def test_a_body_in_a_file_is_opened_where_that_is_possible_and_sent_where_not(tmp_path: Path) -> None:
+async def test_spooled_body_is_opened_by_path_or_else_sent(tmp_path: Path) -> None:
     size = 300_000
     async with started() as readers:
         facts = await readers.read("tests.unit.documents.mime.stubborn:measure", spooled(tmp_path, size))
@@ -143,7 +143,7 @@ async def test_a_body_in_a_file_is_opened_where_that_is_possible_and_sent_where_
         assert facts.details == {"size": size, "end": size, "in_file": False}
 
 
-async def test_of_a_body_that_cannot_fit_only_the_start_is_sent(tmp_path: Path) -> None:
+async def test_start_of_a_body_is_sent_when_it_exceeds_the_memory(tmp_path: Path) -> None:
     async with started() as readers:
         await read(readers, "title")
         readers._idle[0].process.opens_files = False
@@ -157,13 +157,13 @@ def opens_files(readers: Readers) -> bool:
     return readers._idle[0].process.opens_files
 
 
-async def test_what_a_library_prints_is_no_answer() -> None:
+async def test_output_of_a_library_is_ignored() -> None:
     async with started() as readers:
         assert (await read(readers, "chatter")).title == "quiet"
         assert (await read(readers, "title", "next")).title == "next"
 
 
-async def test_facts_are_cut_to_their_bounds() -> None:
+async def test_facts_are_bounded() -> None:
     async with started() as readers:
         facts = await read(readers, "endless")
         assert (len(facts.title or ""), len(facts.text or "")) == (MAX_TITLE, MAX_TEXT - 1)
@@ -174,7 +174,7 @@ async def test_facts_are_cut_to_their_bounds() -> None:
         assert odd.details == {"huge": str(10**40), "nul": "a\ufffdb", "half": "?"}
 
 
-async def test_a_process_is_replaced_after_many_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_process_is_replaced_after_many_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader_processes, "MAX_DOCUMENTS", 3)
     async with started() as readers:
         pids = [(await read(readers, "title")).details["pid"] for _ in range(7)]
@@ -182,16 +182,16 @@ async def test_a_process_is_replaced_after_many_documents(monkeypatch: pytest.Mo
         assert len({*pids}) == 3
 
 
-async def test_a_reader_can_neither_write_nor_start_programs_nor_use_the_network(tmp_path: Path) -> None:
+async def test_reader_cannot_write_start_programs_or_use_the_network(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         async with started() as readers:
             facts = await read(readers, "break_out", f"127.0.0.1:{port} {tmp_path / 'written'}")
-    assert facts.details == {}, "nothing of it was done"
+    assert facts.details == {}, "no forbidden action succeeded"
     assert not (tmp_path / "written").exists() or not (tmp_path / "written").read_text()
 
 
-def test_an_answer_that_a_reader_of_ours_would_not_give_is_refused() -> None:
+def test_malformed_answer_of_a_reader_is_rejected() -> None:
     good = pack(Facts(title="title"))
     assert unpack(good).title == "title"
     plain = msgpack.unpackb(good)
@@ -228,8 +228,10 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a busy child ends with its document")
-def test_a_busy_child_dies_with_its_worker() -> None:
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="on other systems a busy child ends only with its document"
+)
+def test_busy_child_dies_with_its_worker() -> None:
     parent = subprocess.Popen([sys.executable, "-c", PARENT], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())

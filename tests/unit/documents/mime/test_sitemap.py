@@ -1,4 +1,4 @@
-"""Sitemaps: what is in them, and what is only meant to fill our memory."""
+"""Sitemaps: entries, limits, and decompression bombs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Read = Callable[..., Facts]
 READER, XML, GZIP = "webcrawl.documents.mime.sitemap:read", "application/xml", "application/gzip"
 
 
-def test_addresses_and_their_dates(read: Read) -> None:
+def test_entries_are_read_with_their_dates(read: Read) -> None:
     body = urlset(
         (f"{WEB}/a?x=1&amp;y=2", "2026-11-21"),
         (" /relative ", None),
@@ -39,14 +39,14 @@ def test_addresses_and_their_dates(read: Read) -> None:
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_an_index_leads_to_sitemaps(packed: bool, read: Read) -> None:
+def test_sitemap_index_links_to_sitemaps(packed: bool, read: Read) -> None:
     body = sitemap_index((f"{WEB}/1.xml.gz", "2026-11-21"), (f"{WEB}/2.xml", None))
     facts = read(READER, gzip.compress(body) if packed else body, GZIP if packed else XML)
     assert [link.url for link in facts.links] == [f"{WEB}/1.xml.gz", f"{WEB}/2.xml"]
     assert facts.details == {"sitemap": "sitemapindex", "entries": 2}
 
 
-def test_images_and_videos_of_an_entry_are_passed_over(read: Read) -> None:
+def test_images_and_videos_of_an_entry_are_skipped(read: Read) -> None:
     body = urlset((f"{WEB}/page", None)).replace(
         b"</loc>",
         b'</loc><image:image xmlns:image="http://www.google.com/schemas/sitemap-image/1.1">'
@@ -55,14 +55,14 @@ def test_images_and_videos_of_an_entry_are_passed_over(read: Read) -> None:
     assert [link.url for link in read(READER, body, XML).links] == [f"{WEB}/page"]
 
 
-def test_lines(read: Read) -> None:
+def test_text_sitemap_is_read_by_lines(read: Read) -> None:
     body = f"\ufeff{WEB}/a\r\n\r\nnothing\n{WEB}/b\n{WEB}/a".encode()
     facts = read(READER, body, "text/plain")
     assert [link.url for link in facts.links] == [f"{WEB}/a", f"{WEB}/b"]
     assert facts.details == {"sitemap": "text", "entries": 2}
 
 
-def test_what_is_cut_off_is_read_up_to_there(read: Read) -> None:
+def test_truncated_sitemap_is_read_up_to_its_end(read: Read) -> None:
     body = urlset(*((f"{WEB}/{number}", None) for number in range(100)))
     for cut, mime_type in ((body[:2_000], XML), (gzip.compress(body)[:-20], GZIP)):
         facts = read(READER, cut, mime_type)
@@ -70,7 +70,7 @@ def test_what_is_cut_off_is_read_up_to_there(read: Read) -> None:
         assert facts.details["broken"] is True
 
 
-def test_what_is_packed_in_several_members_is_read_whole(read: Read) -> None:
+def test_gzip_of_several_members_is_read_completely(read: Read) -> None:
     body = urlset(*((f"{WEB}/{number}", None) for number in range(10_000)))
     members = [gzip.compress(body[start : start + 50_000]) for start in range(0, len(body), 50_000)]
     for between in (b"", b"\0" * 512, gzip.compress(b"")):
@@ -83,18 +83,16 @@ def test_what_is_packed_in_several_members_is_read_whole(read: Read) -> None:
     ("entries", "details"),
     [(MAX_LINKS, {"entries": MAX_LINKS}), (MAX_LINKS + 10, {"entries": MAX_LINKS, "cut": True})],
 )
-def test_no_more_is_taken_than_the_protocol_allows(
-    entries: int, details: dict[str, object], read: Read
-) -> None:
+def test_entries_are_limited_as_in_the_protocol(entries: int, details: dict[str, object], read: Read) -> None:
     urls = [f"{WEB}/{number}" for number in range(entries)]
-    # an entry that stands there twice is one
+    # a repeated entry counts once
     facts = read(READER, urlset((urls[0], None), *((url, None) for url in urls)), XML)
     assert (len(facts.links), facts.details) == (MAX_LINKS, {"sitemap": "urlset", **details})
     facts = read(READER, "\n".join([urls[0], *urls]).encode(), "text/plain")
     assert (len(facts.links), facts.details) == (MAX_LINKS, {"sitemap": "text", **details})
 
 
-def test_of_a_sitemap_50_mb_are_read(read: Read) -> None:
+def test_sitemap_is_read_up_to_50_mb(read: Read) -> None:
     start, end = urlset((f"{WEB}/a", None)).rsplit(b"</", 1)
     for spare, cut in ((0, None), (1, True)):
         left = MAX_BYTES - len(start) - len(end) - 2 + spare
@@ -114,7 +112,7 @@ def test_other_xml_has_no_facts(read: Read) -> None:
 
 @pytest.mark.parametrize(
     ("body", "mime_type"),
-    [  # made when they are needed: some are large
+    [  # created on use, because some are large
         (lambda: entity_bomb("urlset"), XML),
         (lambda: b"<urlset>" + b"<a>" * 500_000, XML),
         (gzip_bomb, GZIP),
@@ -125,7 +123,7 @@ def test_other_xml_has_no_facts(read: Read) -> None:
     ],
     ids=["entities", "depth", "gzip bomb", "gzip bomb of one text", "empty", "no gzip", "outside DTD"],
 )
-def test_what_is_broken_or_a_bomb_is_refused_or_empty(
+def test_broken_sitemap_or_bomb_is_refused_or_empty(
     body: Callable[[], bytes], mime_type: str, read: Read
 ) -> None:
     try:

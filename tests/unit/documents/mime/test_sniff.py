@@ -1,4 +1,4 @@
-"""Media types and charsets, case by case after the WHATWG standards, and what a crawler does otherwise."""
+"""Media types and charsets by the WHATWG standards, with a crawler's exceptions."""
 
 from __future__ import annotations
 
@@ -92,19 +92,19 @@ NO_SIGNATURES = [
     b"OTTO Waalkes",
     b"RIFF\x10\0\0\0WEBP",
     box(b"mp42")[:10],
-    b"\0\0\0\x0eftypmp42\0\0\0\0",  # no multiple of 4
+    b"\0\0\0\x0eftypmp42\0\0\0\0",  # size is not a multiple of 4
     b"\0\0\0\x20moovmp42" + bytes(30),
-    b"\x1aE\xdf\xa3" + bytes(40) + b"\x42\x82\x84webm",  # too far on
+    b"\x1aE\xdf\xa3" + bytes(40) + b"\x42\x82\x84webm",  # the DocType is too far from the start
     ebml(b"other"),
     FRAME,
-    FRAME + b"\xff\xfb\xf0\x00",  # a rate that is none
+    FRAME + b"\xff\xfb\xf0\x00",  # invalid bit rate
     FRAME_2,
     b"\xff\xfe\x90\x00" + bytes(413) + FRAME,  # another layer
 ]
 
 
 @pytest.mark.parametrize(("start", "mime_type"), SIGNATURES)
-def test_signatures(start: bytes, mime_type: str) -> None:
+def test_signature_gives_the_mime_type(start: bytes, mime_type: str) -> None:
     assert signature(start) == mime_type
     for header in (None, "unknown/unknown", "application/unknown", "*/*", "application/octet-stream"):
         assert sniff(header, start, URL).mime_type == mime_type
@@ -112,12 +112,12 @@ def test_signatures(start: bytes, mime_type: str) -> None:
 
 
 @pytest.mark.parametrize("start", NO_SIGNATURES)
-def test_what_is_no_signature(start: bytes) -> None:
+def test_similar_start_is_not_a_signature(start: bytes) -> None:
     assert signature(start) is None
 
 
 @given(st.binary(max_size=100))
-def test_any_start_can_be_asked(start: bytes) -> None:
+def test_any_start_gives_a_mime_type_or_none(start: bytes) -> None:
     for head in (b"", b"\x1aE\xdf\xa3", b"\0\0\0\x10ftyp", b"\xff\xfb\x90"):
         assert signature(head + start) is None or "/" in str(signature(head + start))
 
@@ -135,7 +135,7 @@ def djvu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("djvu")
-def test_added_types() -> None:
+def test_added_types_are_sniffed() -> None:
     start = b"AT&TFORM\0\0\n\0DJVU"
     assert {"image/x.djvu", "image/vnd.djvu", "text/djvu"} <= sniffing.known_types()
     assert signatures.signature(start) == "image/vnd.djvu"
@@ -147,7 +147,7 @@ def test_added_types() -> None:
 
 
 @pytest.mark.parametrize("extension", ["djvu", ".DJVU"])
-def test_an_extension_that_never_matches_is_an_error(extension: str) -> None:
+def test_extension_that_never_matches_is_rejected(extension: str) -> None:
     with pytest.raises(ConfigurationError, match=f"'{extension}'"):
         sniffing.add_types((), {extension: "image/vnd.djvu"})
 
@@ -159,7 +159,7 @@ TAGS += ["A", "STYLE", "TITLE", "B", "BODY", "BR", "P"]
 @pytest.mark.parametrize("tag", TAGS)
 @pytest.mark.parametrize("case", [str.upper, str.lower, str.title])
 @pytest.mark.parametrize("before", ["", "\t\n\f\r "])
-def test_tags_of_html(tag: str, case: object, before: str) -> None:
+def test_html_tags_are_sniffed(tag: str, case: object, before: str) -> None:
     assert callable(case)
     for end in (" ", ">"):
         assert sniff(None, f"{before}<{case(tag)}{end}".encode(), URL).mime_type == "text/html"
@@ -185,7 +185,7 @@ def test_tags_of_html(tag: str, case: object, before: str) -> None:
         (b"a" * SNIFF_BYTES + b"\0", "text/plain"),
     ],
 )
-def test_unknown_types(start: bytes, mime_type: str) -> None:
+def test_undeclared_type_is_sniffed(start: bytes, mime_type: str) -> None:
     assert sniff(None, start, URL).mime_type == mime_type
     if mime_type != "text/html" and not start.lstrip().startswith(b"<?xml"):
         assert sniff("text/plain", start, URL).mime_type == mime_type
@@ -207,7 +207,7 @@ NOSNIFF = [
 
 
 @pytest.mark.parametrize(("header", "start", "mime_type"), NOSNIFF)
-def test_nosniff(header: str | None, start: bytes, mime_type: str) -> None:
+def test_nosniff_keeps_the_declared_type(header: str | None, start: bytes, mime_type: str) -> None:
     assert sniff(header, start, URL, nosniff=True).mime_type == mime_type
 
 
@@ -233,7 +233,7 @@ def test_nosniff(header: str | None, start: bytes, mime_type: str) -> None:
         ("application/zip", PNG, "application/zip"),
     ],
 )
-def test_declared_types(header: str, start: bytes, mime_type: str) -> None:
+def test_declared_type_is_kept_or_corrected(header: str, start: bytes, mime_type: str) -> None:
     assert sniff(header, start, URL).mime_type == mime_type
 
 
@@ -241,7 +241,7 @@ def test_declared_types(header: str, start: bytes, mime_type: str) -> None:
     "header", ["text/html; charset=utf-8", "text/plain", "application/octet-stream", "text/xml", ""]
 )
 @pytest.mark.parametrize("nosniff", [False, True])
-def test_a_sitemap_is_one_whatever_the_header_says(header: str, nosniff: bool) -> None:
+def test_sitemap_is_recognized_under_any_header(header: str, nosniff: bool) -> None:
     for start in (
         "<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'>",
         "\ufeff<?xml version='1.0'?>\n<?xml-stylesheet href='a'?><!-- <a> --><sitemapindex>",
@@ -255,13 +255,13 @@ def test_a_sitemap_is_one_whatever_the_header_says(header: str, nosniff: bool) -
 
 
 @pytest.mark.parametrize("prolog", [b"<?a?>", b"<!---->", b"<!DOCTYPE a[]>"])
-def test_any_number_of_things_before_the_root_takes_no_time(prolog: bytes) -> None:
-    # in two ways each, it took longer than a person lives
+def test_long_xml_prolog_is_scanned_in_linear_time(prolog: bytes) -> None:
+    # with two ways to match each item the search would be exponential
     assert sniff("text/xml", prolog * (SNIFF_BYTES // len(prolog)), URL).mime_type == "text/xml"
     assert sniff("text/xml", b"\xef\xbb\xbf" + prolog * 20 + b"<rss>", URL).mime_type == "application/rss+xml"
 
 
-def test_of_a_large_body_only_the_start_is_read(tmp_path: Path) -> None:
+def test_large_body_is_sniffed_by_its_start(tmp_path: Path) -> None:
     for content, header, expected in (
         (b"\x89PNG\r\n\x1a\n" + bytes(100_000), None, ("image/png", None)),
         ("ü".encode() * 100_000, "text/plain", ("text/plain", "utf-8")),
@@ -272,7 +272,7 @@ def test_of_a_large_body_only_the_start_is_read(tmp_path: Path) -> None:
         assert tuple(sniff(header, writer.finish(), URL)) == expected
 
 
-# The beginning of the Universal Declaration of Human Rights, article 1.
+# Article 1 of the Universal Declaration of Human Rights
 ARTICLE = {
     "ru": "Все люди рождаются свободными и равными в своём достоинстве и правах. Они наделены разумом и совестью и"
     " должны поступать в отношении друг друга в духе братства.",
@@ -313,11 +313,11 @@ ARTICLE = {
         ("ru", "utf-8"),
     ],
 )
-def test_a_charset_that_nobody_names_is_detected(language: str, codec: str) -> None:
+def test_undeclared_charset_is_detected(language: str, codec: str) -> None:
     page = f"<html><title>1</title><body class=main><p>{ARTICLE[language]}</p></body></html>"
     found = sniff("text/html", page.encode(codec), URL).charset
     assert found is not None and page.encode(codec).decode(found) == page
-    # who says, is believed
+    # a declared charset is trusted
     assert sniff("text/html; charset=cp1257", page.encode(codec), URL).charset == "cp1257"
 
 
@@ -344,7 +344,7 @@ def test_detection_always_finds_a_codec(start: bytes) -> None:
     ],
     ids=["epub", "odt", "docx", "both", "xlsx", "pptx", "zip", "other type", "tar"],
 )
-def test_what_is_zipped(body: bytes, mime_type: str) -> None:
+def test_zip_based_types_are_sniffed(body: bytes, mime_type: str) -> None:
     for header in (None, "application/octet-stream", "application/zip", "text/plain"):
         told = sniff(header, body, "http://a.example/download").mime_type
         assert told == (

@@ -101,7 +101,7 @@ async def test_a_silent_worker_is_dropped_at_the_next_heartbeat(crawl_of: Crawls
     dead, alive = crawl_of("dead", seconds=0.001), crawl_of("alive")
     await dead.workers.beat(seeding=True)
     await past(alive.engine, 0.001)
-    assert (await alive.workers.beat()).seeding == 0, "nobody waits for the seeds of a dead worker"
+    assert (await alive.workers.beat()).seeding == 0, "the seeds of a dead worker are not waited for"
     assert await alive.workers.names() == ["alive"]
     await dead.workers.beat()
     assert set(await alive.workers.names()) == {"alive", "dead"}, "a slow worker is listed again"

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="ne
 
 STEPS = 50
 STEP_COMMANDS = 1024
-"""A server that is loading data answers clients after every so many commands."""
+"""A server that is loading data answers clients once in this many commands."""
 BUSY = b"for i = 1, 2e7 do end"
 
 

@@ -202,7 +202,7 @@ async def test_a_full_server_refuses_only_new_data(frontier_of: Frontiers, valke
     assert (counts.dead, counts.done, counts.scheduled, counts.refused) == (4, 4, 1, 0)
 
 
-def test_the_scripts_that_a_full_server_runs() -> None:
+def test_a_full_server_runs_scripts_that_add_no_urls() -> None:
     folder = Path(__file__).parent.parent.parent / "webcrawl" / "engine" / "lua"
     names = {path.stem for path in folder.glob("*.lua")}
     refused = {name for name in names if not script_source(name)[1].startswith("#!lua flags=allow-oom\n")}

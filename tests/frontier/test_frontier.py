@@ -300,7 +300,7 @@ async def test_simultaneous_retries_come_back_in_order(frontier: Frontier) -> No
 
 @settings(max_examples=200)
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=60), st.integers(1, 20))
-def test_the_recent_cache_forgets_but_never_invents(fingerprints: list[int], capacity: int) -> None:
+def test_the_recent_cache_reports_no_unknown_fingerprint(fingerprints: list[int], capacity: int) -> None:
     cache, known = RecentCache(capacity), set()
     for fingerprint in fingerprints:
         if not cache.add(fingerprint):

@@ -1,4 +1,4 @@
-"""The archive in S3 while the server is away or hangs, or writers die: every file is uploaded in the end."""
+"""The archive in S3 while the server is down or hangs, or after writers die: every file is uploaded in the end."""
 
 from __future__ import annotations
 

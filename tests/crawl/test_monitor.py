@@ -1,4 +1,4 @@
-"""`scrapy crawl monitor`, run after run over a site that changes."""
+"""`scrapy crawl monitor`, run repeatedly on a site that changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ARGUMENTS = {"arguments": {"scope": "host"}, "DOWNLOAD_DELAY": 0, "FRONTIER_MAX_
 
 
 class Site:
-    """Pages whose texts a test changes; every other one has a validator."""
+    """Pages that a test can change; those named `/v-...` have an ETag."""
 
     def __init__(self, web: LocalWeb) -> None:
         self.web = web
@@ -60,7 +60,7 @@ def site(local_web: Callable[..., LocalWeb]) -> Site:
 
 
 def change(site: Site) -> dict[str, str]:
-    """Some pages change, some go, one is new; returns what is to be said of all."""
+    """Changes, removes and adds pages; returns the expected report: path -> change."""
     site.put("/edited", "<h1>Page /edited</h1><p>First line.</p><p>Another line.</p><script>x()</script>")
     site.put("/v-edited", "<p>All new.</p>")
     site.put(
@@ -86,7 +86,7 @@ def change(site: Site) -> dict[str, str]:
 
 
 def fail(site: Site) -> dict[str, str]:
-    """One page is here again, two cannot be had; returns what is to be said of those that are not as before."""
+    """Restores a page and makes two unreachable; returns the expected report without unchanged pages."""
     site.put("/gone", "<p>here again</p>")
     site.put_home("/v-same", "/plain", "/down", "/gone")
     site.web.put(SITE, "/down", Reply("", status=500))
@@ -96,7 +96,7 @@ def fail(site: Site) -> dict[str, str]:
         "/gone": "new",
         "/down": "unreachable",
         "/plain": "unreachable",
-        # one of those two may lead there
+        # one of the two unreachable pages may link to these
         "/edited": "unseen",
         "/v-edited": "unseen",
         "/markup": "unseen",
@@ -105,7 +105,7 @@ def fail(site: Site) -> dict[str, str]:
 
 
 def run_and_stop(start_crawl: Callable[..., Crawl], site: Site, pages: int = 2) -> None:
-    """A run that is stopped is compared with nothing, and the next one not with it."""
+    """Starts a run and interrupts it; an unfinished run makes no comparison."""
     site.web.hits.clear()
     stopped = start_crawl("monitor", [site.web.url(SITE)], **{**ARGUMENTS, "DOWNLOAD_DELAY": 0.3})
     until(lambda: len(site.web.hits) > pages, stopped)
@@ -114,8 +114,8 @@ def run_and_stop(start_crawl: Callable[..., Crawl], site: Site, pages: int = 2) 
     site.conditional.clear()
 
 
-def check_what_is_told(result: CrawlResult, web: LocalWeb) -> None:
-    """The details of what `change` did, for programs and for people."""
+def check_report_of_change(result: CrawlResult, web: LocalWeb) -> None:
+    """Checks the details of the pages changed by `change`, in the file and on stdout."""
     found = report(result)
     assert found["/edited"]["diff"][2:] == [
         "@@ -2,2 +2,2 @@",
@@ -130,7 +130,7 @@ def check_what_is_told(result: CrawlResult, web: LocalWeb) -> None:
     assert result.stdout.splitlines()[-1].endswith("UTC: 3 changed, 3 gone, 1 new, 4 unchanged.")
 
 
-def test_what_changed_from_run_to_run(
+def test_each_run_reports_the_changes_since_the_last(
     site: Site, run_crawl: RunCrawl, start_crawl: Callable[..., Crawl]
 ) -> None:
     web, seeds = site.web, [site.web.url(SITE)]
@@ -145,21 +145,21 @@ def test_what_changed_from_run_to_run(
     assert second.returncode == 0, second.stderr
     assert kinds(second) == expected
     assert site.conditional == ["/v-same"]
-    check_what_is_told(second, web)
+    check_report_of_change(second, web)
 
     expected = fail(site)
     third = run_crawl("monitor", seeds, **ARGUMENTS)
-    # what was gone before is not told of again
+    # pages that were already reported as gone are not reported again
     assert {path: kind for path, kind in kinds(third).items() if kind != "unchanged"} == expected
 
     remembered = (third.data_dir / "monitor.json").read_text()
     site.put_home("/v-same")
     limited = run_crawl("monitor", seeds, **ARGUMENTS, HOST_MAX_PAGES=1)
-    # as are those that could not be had: they were not gone
+    # unreachable pages become unseen too, because they were never gone
     unseen = dict.fromkeys(("/v-same", "/gone", "/down", "/plain"), "unseen")
     assert kinds(limited) == {"/": "changed", **unseen}
 
-    # the host is given up at a page that nobody knew: what was queued behind it has no row of this run
+    # the host is abandoned at a new page: the pages queued behind it have no row of this run
     (third.data_dir / "monitor.json").write_text(remembered)
     site.put("/", "<p>\x1b[2J\x9b1m</p><a href=/slow>1</a><a href=/gone>2</a>")
     web.put(SITE, "/slow", Reply(delay=1))
@@ -168,7 +168,7 @@ def test_what_changed_from_run_to_run(
     assert "\\u001b[2J" in given_up.stdout and not {"\x1b", "\x9b"} & set(given_up.stdout)
 
 
-def test_what_a_stopped_run_saw_is_told_by_the_next_that_is_finished(
+def test_changes_seen_by_a_stopped_run_are_reported_by_the_next_finished_run(
     site: Site, run_crawl: RunCrawl, start_crawl: Callable[..., Crawl]
 ) -> None:
     seeds, later = [site.web.url(SITE)], [f"/later{number}" for number in range(10)]
@@ -183,7 +183,7 @@ def test_what_a_stopped_run_saw_is_told_by_the_next_that_is_finished(
     for path in ("/gone", "/down"):
         site.web.put(SITE, path, Reply("", status=404))
     site.put_home("/new", *seen, *later)
-    # robots.txt, the home page, and those behind it
+    # robots.txt, the home page, and the first pages that it links to
     run_and_stop(start_crawl, site, pages=2 + len(seen) + 1)
 
     site.web.put(SITE, "/down", Reply("", status=500))
@@ -205,7 +205,7 @@ def test_what_a_stopped_run_saw_is_told_by_the_next_that_is_finished(
     assert kinds(again) == {**same, **dict.fromkeys((*edited, "/new"), "unchanged"), "/down": "gone"}
 
 
-def test_what_became_of_a_page_is_told_after_an_outage(site: Site, run_crawl: RunCrawl) -> None:
+def test_changes_during_an_outage_are_reported_after_it(site: Site, run_crawl: RunCrawl) -> None:
     seeds, failing = [site.web.url(SITE)], ("/gone", "/edited", "/plain", "/unlinked")
     site.put_home(*failing, "/moved", "/down")
     run_crawl("monitor", seeds, **ARGUMENTS)
@@ -231,7 +231,7 @@ def test_what_became_of_a_page_is_told_after_an_outage(site: Site, run_crawl: Ru
     assert kinds(quiet) == dict.fromkeys(("/", "/edited", "/plain"), "unchanged")
 
 
-def test_the_text_of_a_page_is_what_it_was_then(site: Site, run_crawl: RunCrawl) -> None:
+def test_pages_are_compared_by_the_text_that_they_had(site: Site, run_crawl: RunCrawl) -> None:
     def put(path: str, text: str, content_type: str, charset: str) -> None:
         headers = {"Content-Type": f"{content_type}; charset={charset}"}
         site.web.put(SITE, path, Reply(text.encode(charset), headers=headers))
@@ -242,7 +242,7 @@ def test_the_text_of_a_page_is_what_it_was_then(site: Site, run_crawl: RunCrawl)
         put(path, "<p>\xe4 copy<p>Second line.", "text/html", "iso-8859-1")
     put("/greek", "<p>\u03b1\u03b2\u03b3", "text/html", "iso-8859-7")
     put("/typed", "one\ntwo", "text/plain", "utf-8")
-    # one after the other, so that it is known which is the first
+    # a delay, so that the order of the copies is known
     first = run_crawl("monitor", seeds, **{**ARGUMENTS, "DOWNLOAD_DELAY": 0.3})
     assert [row["duplicate_kind"] for row in first.rows()].count("exact") == 2
 
@@ -259,13 +259,13 @@ def test_the_text_of_a_page_is_what_it_was_then(site: Site, run_crawl: RunCrawl)
     assert found["/typed"]["diff"][3:] == [" one", "-two", "+three"]
 
 
-def test_a_page_is_not_gone_because_the_crawl_was_told_to_visit_less(site: Site, run_crawl: RunCrawl) -> None:
+def test_pages_beyond_a_tighter_limit_are_unseen_and_not_gone(site: Site, run_crawl: RunCrawl) -> None:
     seeds = [site.web.url(SITE)]
     site.put_home("/plain", "/edited")
     site.put("/plain", "<p>plain</p><a href=/below>x</a>")
     site.put("/below", "<p>below</p>")
 
-    def unlike(result: CrawlResult) -> dict[str, tuple[str, str | None]]:
+    def changes(result: CrawlResult) -> dict[str, tuple[str, str | None]]:
         return {
             path: (one["change"], one.get("error"))
             for path, one in report(result).items()
@@ -273,27 +273,27 @@ def test_a_page_is_not_gone_because_the_crawl_was_told_to_visit_less(site: Site,
         }
 
     first = run_crawl("monitor", seeds, **ARGUMENTS)
-    # as an older monitor left it
+    # the format of an older version
     memory = first.data_dir / "monitor.json"
     known = json.loads(memory.read_text())
     memory.write_text(json.dumps({"last": known["finished"][0][0], "told": known["told"]}))
     less = run_crawl("monitor", seeds, **ARGUMENTS, DEPTH_LIMIT=1, URL_DENY="/edited")
     told = "visited with another DEPTH_LIMIT and URL_DENY"
-    assert unlike(less) == {"/below": ("unseen", told), "/edited": ("unseen", told)}
-    # the same again: what is beyond the limit is not told of any more
+    assert changes(less) == {"/below": ("unseen", told), "/edited": ("unseen", told)}
+    # pages beyond the limit are reported only once
     again = run_crawl("monitor", seeds, **ARGUMENTS, DEPTH_LIMIT=1, URL_DENY="/edited")
-    assert unlike(again) == {}
+    assert changes(again) == {}
     more = run_crawl("monitor", seeds, **ARGUMENTS)
-    assert unlike(more) == {}
-    # the same page, linked further down
+    assert changes(more) == {}
+    # the same page, linked at a greater depth
     run_crawl("monitor", seeds, **ARGUMENTS, DEPTH_LIMIT=2)
     site.put_home("/plain")
     site.put("/below", "<p>below</p><a href=/edited>x</a>")
     deep = run_crawl("monitor", seeds, **ARGUMENTS, DEPTH_LIMIT=2)
     told = "links beyond DEPTH_LIMIT are not followed"
-    assert unlike(deep)["/edited"] == ("unseen", told)
+    assert changes(deep)["/edited"] == ("unseen", told)
     unlinked = run_crawl("monitor", seeds, **ARGUMENTS)
-    assert unlike(unlinked) == {}
+    assert changes(unlinked) == {}
 
 
 THREADS = """
@@ -330,7 +330,7 @@ del Watched, base, work
 
 
 @pytest.mark.parametrize("spider", ["linkcheck", "mirror", "monitor"])
-def test_what_a_spider_writes_at_its_end_does_not_hold_up_the_event_loop(
+def test_the_final_report_of_a_spider_is_written_outside_the_main_thread(
     project: Project, local_web: Callable[..., LocalWeb], run_crawl: RunCrawl, spider: str
 ) -> None:
     project.add_spider("watched", THREADS)

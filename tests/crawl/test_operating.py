@@ -1,4 +1,4 @@
-"""What an operator tells a crawl: try again what was given up, rest, go on."""
+"""Operator commands: requeue dead letters, pause and resume a crawl, set limits of a host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SITE, OTHER = "127.0.1.1", "127.0.1.2"
 
 
 class Operator:
-    """Commands told to the crawl of a data folder."""
+    """Runs scrapy commands on the crawl of a data folder."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
@@ -30,18 +30,18 @@ class Operator:
         return Project(CHECKOUT).scrapy(*words, "-s", f"DATA_DIR={self._data_dir}", code=code)
 
     def letters(self, *options: str) -> dict[str, str]:
-        """URL and reason of each dead letter."""
+        """Returns URL -> reason of each dead letter."""
         lines = [json.loads(line) for line in self.scrapy("deadletters", "--json", *options).splitlines()]
         return {line["url"]: line["reason"] for line in lines}
 
 
-def test_what_was_given_up_is_listed_and_tried_again(crawl: RunCrawl, local_web: StartWeb) -> None:
+def test_dead_letters_are_listed_and_requeued(crawl: RunCrawl, local_web: StartWeb) -> None:
     web = local_web(SITE, OTHER)
     for site in (SITE, OTHER):
         web.put(site, "/", "<a href=/good>1</a><a href=/bad>2</a>")
         web.put(site, "/good", "good")
         web.put(site, "/bad", Reply(abort=True))
-    # the commands are not told the number of shards
+    # the commands must find the number of shards themselves
     seeds = [web.url(SITE), web.url(OTHER)]
     options = {"FRONTIER_MAX_ATTEMPTS": 1, "FRONTIER_SHARDS": 64, "POLITENESS_BACKOFF": 0.6}
     first = crawl(seeds, **options)
@@ -67,12 +67,14 @@ def test_what_was_given_up_is_listed_and_tried_again(crawl: RunCrawl, local_web:
     second = crawl(seeds, data_dir=first.data_dir, **options)
     assert second.returncode == 0, second.stderr
     assert web.paths(SITE).count("/bad") == 2
-    assert web.paths(OTHER).count("/bad") == 1, "only the host that was named"
+    assert web.paths(OTHER).count("/bad") == 1, "only the named host is requeued"
     assert {row["url"]: row["status"] for row in second.rows()}[bad[SITE]] == 200
     assert set(operator.letters()) == {bad[OTHER]}
 
 
-def test_dead_letters_of_nothing_are_refused_in_one_line(crawl: RunCrawl, local_web: StartWeb) -> None:
+def test_dead_letters_of_an_unknown_crawl_or_host_are_refused_in_one_line(
+    crawl: RunCrawl, local_web: StartWeb
+) -> None:
     web = local_web(SITE)
     web.put(SITE, "/", "home")
     operator = Operator(crawl([web.url(SITE)]).data_dir)
@@ -89,12 +91,12 @@ def test_dead_letters_of_nothing_are_refused_in_one_line(crawl: RunCrawl, local_
 @pytest.mark.parametrize(
     "words", [("--delay", "abc"), ("--delay", "-5"), ("--max-pages", "-7"), ("--max-bytes", "1.5")]
 )
-def test_what_is_no_limit_of_a_host_is_refused_by_name(words: tuple[str, str], tmp_path: Path) -> None:
+def test_a_wrong_limit_of_a_host_is_refused_by_name(words: tuple[str, str], tmp_path: Path) -> None:
     said = Operator(tmp_path).scrapy("host", "http://a.test", *words, code=2)
     assert f"argument {words[0]}: {words[1]!r} must be" in said
 
 
-def test_a_data_folder_that_cannot_be_made_is_named(run_crawl: RunCrawl, tmp_path: Path) -> None:
+def test_a_data_folder_that_cannot_be_created_is_named(run_crawl: RunCrawl, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     result = run_crawl("broad", ["http://127.0.1.1:9/"], data_dir=tmp_path / "file" / "data")
     assert (result.returncode, result.stderr.splitlines()) == (
@@ -103,7 +105,9 @@ def test_a_data_folder_that_cannot_be_made_is_named(run_crawl: RunCrawl, tmp_pat
     )
 
 
-def test_a_crawl_is_paused_and_goes_on(start_crawl: StartCrawl, local_web: StartWeb) -> None:
+def test_a_paused_crawl_fetches_nothing_until_it_is_resumed(
+    start_crawl: StartCrawl, local_web: StartWeb
+) -> None:
     web = local_web(SITE)
     web.put(SITE, "/", "".join(f"<a href=/page{n}>{n}</a>" for n in range(40)))
     for n in range(40):
@@ -117,18 +121,18 @@ def test_a_crawl_is_paused_and_goes_on(start_crawl: StartCrawl, local_web: Start
     until(lambda: "paused, " in running.stderr, running)
     report = json.loads(operator.scrapy("frontier", "--json"))
     until(lambda: json.loads(operator.scrapy("frontier", "--json"))["leased"] == 0, running)
-    rested = web.paths(SITE)
+    paths_when_paused = web.paths(SITE)
     assert (report["paused"], report["workers"]) == (True, 1)
     assert "is already paused" in operator.scrapy("pause")
-    assert web.paths(SITE) == rested, "it fetches while it is paused"
-    assert len(rested) < 42
+    assert web.paths(SITE) == paths_when_paused, "it fetches while it is paused"
+    assert len(paths_when_paused) < 42
     assert "continues; workers: 1" in operator.scrapy("resume")
     assert running.wait(30).returncode == 0
     assert len(web.paths(SITE)) == len(set(web.paths(SITE))) == 42
     assert "is not paused" in operator.scrapy("resume")
 
 
-def test_a_hosts_budget_ends_the_crawl_and_scrapy_host_lets_it_go_on(
+def test_a_hosts_page_limit_ends_the_crawl_and_can_be_raised(
     project: Project, local_web: StartWeb, run_crawl: RunCrawl
 ) -> None:
     web = local_web(SITE)

@@ -1,4 +1,4 @@
-"""What a user says to a crawl: seeds, scope, limits, settings; and what the crawl says when that is wrong."""
+"""Seeds, scope, limits and settings of a crawl, and the errors for wrong values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def lines_with(text: str, word: str) -> list[str]:
     return [line for line in text.splitlines() if word in line]
 
 
-def test_bad_seeds_are_named_and_the_good_ones_run(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_invalid_seeds_are_reported_and_valid_ones_crawled(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE, OTHER)
     web.put(SITE, "/", "one")
     web.put(OTHER, "/", "two")
@@ -37,7 +37,7 @@ def test_bad_seeds_are_named_and_the_good_ones_run(local_web: StartWeb, crawl: R
     assert "Traceback" not in result.stderr
 
 
-def test_seeds_from_a_file(local_web: StartWeb, crawl: RunCrawl, tmp_path: Path) -> None:
+def test_seeds_are_read_from_a_file(local_web: StartWeb, crawl: RunCrawl, tmp_path: Path) -> None:
     web = local_web(SITE, OTHER)
     web.put(SITE, "/", "one")
     web.put(OTHER, "/", "two")
@@ -48,7 +48,7 @@ def test_seeds_from_a_file(local_web: StartWeb, crawl: RunCrawl, tmp_path: Path)
     assert len(lines_with(result.stderr, "nonsense")) == 1
 
 
-def test_without_a_good_seed_there_is_no_crawl(crawl: RunCrawl) -> None:
+def test_a_crawl_without_a_valid_seed_fails(crawl: RunCrawl) -> None:
     result = crawl("nonsense")
     assert result.returncode not in (0, None)
     assert "at least one valid seed" in result.stderr
@@ -56,7 +56,7 @@ def test_without_a_good_seed_there_is_no_crawl(crawl: RunCrawl) -> None:
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_a_file_of_seeds_that_cannot_be_read_is_not_passed_over(
+def test_an_unreadable_seed_file_fails_new_and_resumed_crawls(
     local_web: StartWeb, crawl: RunCrawl, begun: bool
 ) -> None:
     if begun:
@@ -77,7 +77,7 @@ def test_a_file_of_seeds_that_cannot_be_read_is_not_passed_over(
         ("METADATA_URI", "oracle://nowhere"),
     ],
 )
-def test_a_wrong_setting_is_said_in_one_line(
+def test_a_wrong_setting_is_reported_in_one_line(
     crawl: RunCrawl, setting: str, value: str, tmp_path: Path
 ) -> None:
     result = crawl("http://127.0.0.1:9/", **{setting: value})
@@ -85,7 +85,7 @@ def test_a_wrong_setting_is_said_in_one_line(
     assert "Traceback" not in result.stderr
     assert len(lines_with(result.stderr, setting)) == 1, result.stderr
     assert len(result.stderr.splitlines()) == 1, result.stderr
-    assert not (tmp_path / "data" / "engine").exists(), "nothing was started"
+    assert not (tmp_path / "data" / "engine").exists(), "an engine was started"
 
 
 @pytest.mark.parametrize(
@@ -99,23 +99,23 @@ def test_a_wrong_setting_is_said_in_one_line(
         ("METADATA_URI", "sqlite:////dev/null/pages.db", "cannot create /dev/null: File exists"),
     ],
 )
-def test_a_place_that_cannot_be_used_is_said_in_one_line(
+def test_an_unusable_store_is_reported_in_one_line(
     crawl: RunCrawl, setting: str, value: str, said: str, tmp_path: Path
 ) -> None:
     result = crawl("http://127.0.0.1:9/", **{setting: value})
     assert (result.returncode, result.stderr) == (2, f"scrapy crawl: {said}\n")
-    assert not (tmp_path / "data" / "engine").exists(), "nothing was started"
+    assert not (tmp_path / "data" / "engine").exists(), "an engine was started"
 
 
 @pytest.mark.parametrize(("name", "value"), [("scope", "planet"), ("seed", "http://127.0.0.1:9/")])
-def test_a_wrong_argument_is_said_in_one_line(run_crawl: RunCrawl, name: str, value: str) -> None:
+def test_a_wrong_argument_is_reported_in_one_line(run_crawl: RunCrawl, name: str, value: str) -> None:
     result = run_crawl("broad", arguments={name: value})
     assert result.returncode == 2
     assert "Traceback" not in result.stderr
     assert len(lines_with(result.stderr, name)) == len(result.stderr.splitlines()) == 1
 
 
-def test_an_engine_that_cannot_be_reached_is_named_without_its_password(crawl: RunCrawl) -> None:
+def test_an_unreachable_engine_is_reported_without_its_password(crawl: RunCrawl) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         place = f"127.0.0.1:{closed.getsockname()[1]}/0"
@@ -127,7 +127,7 @@ def test_an_engine_that_cannot_be_reached_is_named_without_its_password(crawl: R
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_the_page_limit_is_exact_and_a_larger_one_goes_on(
+def test_the_page_limit_is_exact_and_a_larger_one_continues_the_crawl(
     local_web: StartWeb, crawl: RunCrawl, workers: int
 ) -> None:
     web = local_web(SITE, OTHER, THIRD)
@@ -155,7 +155,9 @@ def test_errors_do_not_count_against_the_page_limit(local_web: StartWeb, crawl: 
     assert len([row for row in result.rows() if row["status"] == 200]) == 5
 
 
-def test_closespider_pagecount_stops_and_the_crawl_can_go_on(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_closespider_pagecount_stops_a_crawl_that_can_be_continued(
+    local_web: StartWeb, crawl: RunCrawl
+) -> None:
     web = local_web(SITE)
     graph = generated_web(12, web, pages=40)
     home = web.url(SITE)
@@ -168,7 +170,7 @@ def test_closespider_pagecount_stops_and_the_crawl_can_go_on(local_web: StartWeb
     assert sorted(web.urls()) == sorted(graph.reachable(home))
 
 
-def test_the_depth_limit(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_links_beyond_the_depth_limit_are_not_followed(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
     for number in range(5):
         web.put(
@@ -180,7 +182,7 @@ def test_the_depth_limit(local_web: StartWeb, crawl: RunCrawl) -> None:
     assert depths == {"": 0, "1": 1, "2": 2, "to": 1}
 
 
-def test_the_scope_domain_takes_in_the_subdomains(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_scope_domain_includes_subdomains(local_web: StartWeb, crawl: RunCrawl) -> None:
     names = ("www.shop.example", "blog.shop.example", "other.example")
     web = local_web(*names)
     links = "".join(f'<a href="{web.url(name, "/page")}">x</a>' for name in names)
@@ -194,7 +196,7 @@ def test_the_scope_domain_takes_in_the_subdomains(local_web: StartWeb, crawl: Ru
     assert result.summary["hosts"] == 2
 
 
-def test_what_a_user_sees_is_plain_lines(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_progress_without_a_terminal_is_plain_lines(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
     generated_web(13, web, pages=8)
     result = crawl([web.url(SITE)], DOWNLOAD_DELAY=0.2, PROGRESS_INTERVAL=0.5)

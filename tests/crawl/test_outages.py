@@ -1,4 +1,4 @@
-"""A crawl whose engine is full, silent or away for longer than anybody's patience: no page fails, and none is lost."""
+"""A crawl whose engine is full, unresponsive or down for longer than a lease: no page fails or is lost."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Start = Callable[..., Crawl]
 
 @pytest.fixture
 def start(start_crawl: Callable[..., Crawl], project: Project) -> Start:
-    """Starts a crawl in which every failed attempt is the last."""
+    """Starts crawls without retries: FRONTIER_MAX_ATTEMPTS is 1."""
     project.add_spider("impatient", IMPATIENT)
 
     def started(seeds: list[str], url: str, **settings: Any) -> Crawl:
@@ -61,7 +61,7 @@ def start(start_crawl: Callable[..., Crawl], project: Project) -> Start:
 
 @pytest.fixture
 def durable() -> Iterator[ValkeyServer]:
-    """A server that forgets nothing when it is killed."""
+    """A server that syncs each write to disk, so that a kill loses nothing."""
     folder = Path(tempfile.mkdtemp(prefix="valkey"))
     config = {"appendonly": "yes", "appendfsync": "always", "save": ""}
     server = ValkeyServer(port=0, data_dir=folder, unix_socket_path=folder / "socket", config=config)
@@ -75,10 +75,10 @@ def url_of(server: ValkeyServer) -> str:
     return f"unix://{server.unix_socket_path}"
 
 
-def test_a_full_engine_keeps_no_page_from_its_end(
+def test_all_known_pages_are_finished_while_the_engine_is_full(
     start: Start, local_web: StartWeb, redis_url: str, valkey: Redis
 ) -> None:
-    """Nothing new is found: all there is to do frees memory, robots.txt and duplicates must not hinder it."""
+    """No URL is new, so all pending work frees memory; robots.txt and duplicate checks must not block it."""
     web = local_web(*SITES)
     for site in SITES:
         web.put(site, "/robots.txt", Reply("User-agent: *\nDisallow: /not", delay=0.3))
@@ -93,7 +93,7 @@ def test_a_full_engine_keeps_no_page_from_its_end(
     valkey.config_set("maxmemory", "1")
     try:
         robots = sum(hit.path == "/robots.txt" for hit in web.log())
-        assert robots < len(SITES), "some hosts have to be met in the full engine"
+        assert robots < len(SITES), "some robots.txt must be fetched while the engine is full"
         result = crawl.wait(40)
     finally:
         valkey.config_set("maxmemory", "0")
@@ -103,7 +103,7 @@ def test_a_full_engine_keeps_no_page_from_its_end(
     assert "Traceback" not in result.stderr
 
 
-def test_pages_wait_for_an_engine_that_is_silent_or_away(
+def test_pages_wait_for_an_unresponsive_or_stopped_engine(
     start: Start, local_web: StartWeb, durable: ValkeyServer
 ) -> None:
     web = local_web(*SITES)
@@ -129,20 +129,20 @@ def test_pages_wait_for_an_engine_that_is_silent_or_away(
     assert "Traceback" not in result.stderr
 
 
-def test_a_crawl_that_is_stopped_while_its_engine_is_away_ends_soon_and_loses_nothing(
+def test_a_crawl_stopped_without_its_engine_ends_soon_and_loses_no_url(
     start: Start, local_web: StartWeb, durable: ValkeyServer
 ) -> None:
     web = local_web(*SITES)
     graph = generated_web(22, web, pages=60)
     seeds = [web.url(site) for site in SITES]
-    # who ends without a report is to blame for what it had, like one that died
+    # a worker that ends without a last report costs its leased URLs an attempt, like a crash
     crawl = start(seeds, url_of(durable), FRONTIER_MAX_ATTEMPTS=2)
     until(lambda: len(web.hits) >= 20, crawl)
     durable.terminate()
     until(lambda: "The engine is unavailable" in crawl.stderr, crawl)
-    time.sleep(1.0)  # by now pages wait for it, too
+    time.sleep(1.0)  # until pages wait for the engine, too
     crawl.interrupt()
-    stopped = crawl.wait(9)  # three seconds of patience, and what else an end takes
+    stopped = crawl.wait(9)  # three seconds of retries plus the rest of the shutdown
     assert "Closing without a last report" in stopped.stderr
     durable.start(60)
     result = start(seeds, url_of(durable), FRONTIER_MAX_ATTEMPTS=2).wait(60)

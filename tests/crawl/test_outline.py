@@ -1,4 +1,4 @@
-"""HTML that is parsed in a process of its own: the crawl is the same, and what breaks the process costs one page."""
+"""HTML parsing in a child process: same results as in the worker, and a crash costs at most one page."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ RunCrawl = Callable[..., CrawlResult]
 
 SITE = "127.0.1.1"
 HTML = {"Content-Type": "text/html; charset=utf-8"}
-OF_THE_RUN = {
+RUN_SPECIFIC = {
     *("fetched_at", "first_fetched_at", "tried_at", "latency", "attempts", "referrer", "duplicate_of"),
     *("warc_file", "warc_offset", "warc_length"),
 }
 
 
 def prose(seed: int, count: int = 900) -> str:
-    """More than what is parsed in the worker."""
+    """Returns text that is long enough to be parsed in the child process."""
     dice = random.Random(seed)
     return " ".join(f"w{dice.getrandbits(16)}" for _ in range(count))
 
 
 def fill(web: LocalWeb) -> str:
-    """A site of one page of each kind that is told apart somewhere."""
+    """Publishes one page of each kind that the parser treats differently; returns the home page."""
     near = prose(5)
     pages: dict[str, str | Reply] = {
         "/small": "<title>small</title><a href=/from-small>x</a>",
@@ -79,15 +79,15 @@ def fill(web: LocalWeb) -> str:
     return web.put(SITE, "/", Reply("".join(f"<a href={path}>x</a>" for path in linked), headers=HTML))
 
 
-def told(result: CrawlResult) -> dict[str, dict[str, Any]]:
+def comparable_rows(result: CrawlResult) -> dict[str, dict[str, Any]]:
     return {
-        row["url"]: {name: value for name, value in row.items() if name not in OF_THE_RUN}
+        row["url"]: {name: value for name, value in row.items() if name not in RUN_SPECIFIC}
         for row in result.rows()
     }
 
 
 @pytest.mark.parametrize("stitched", [False, True])
-def test_the_crawl_is_the_same_with_the_process_and_without(
+def test_results_are_equal_with_and_without_the_parsing_process(
     local_web: StartWeb, crawl: RunCrawl, tmp_path: Path, stitched: bool
 ) -> None:
     web = local_web(SITE)
@@ -96,7 +96,7 @@ def test_the_crawl_is_the_same_with_the_process_and_without(
         crawl([seed], HTML_PROCESS=process, FRAMES_STITCHED=stitched, data_dir=tmp_path / str(process))
         for process in (True, False)
     ]
-    beside, within = map(told, runs)
+    beside, within = map(comparable_rows, runs)
     assert beside == within
     paths = {url.removeprefix(web.host(SITE)) for url in beside}
     assert paths >= {"/from-x", "/from-copy", "/below/from-copy", "/from-noindex", "/from-frame", "/target"}
@@ -110,7 +110,7 @@ def test_the_crawl_is_the_same_with_the_process_and_without(
 
 
 def children(crawl: Crawl) -> Iterator[int]:
-    """The processes of a crawl that parse HTML."""
+    """Yields the pids of the processes that parse HTML for a crawl."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -122,7 +122,7 @@ def children(crawl: Crawl) -> Iterator[int]:
                 yield int(entry.name)
 
 
-def test_a_process_that_dies_in_a_crawl_costs_no_page(
+def test_a_killed_parsing_process_costs_no_page(
     local_web: StartWeb, start_crawl: Callable[..., Crawl]
 ) -> None:
     web = local_web(SITE)
@@ -148,7 +148,7 @@ def test_a_process_that_dies_in_a_crawl_costs_no_page(
     assert result.returncode == 0
 
 
-def test_a_page_that_breaks_the_parser_is_stored_with_what_it_did(
+def test_a_page_that_crashes_the_parser_is_stored_with_the_error(
     local_web: StartWeb, run_crawl: RunCrawl
 ) -> None:
     web = local_web(SITE)

@@ -1,4 +1,4 @@
-"""Pages whose end does not come in time: tried again, and then kept as far as they came."""
+"""Bodies that do not end within the timeout are retried, and the last attempt keeps the received part."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PART = b"<title>part</title><p>so much came</p><a href=/found>x</a>"
 
 @contextmanager
 def slow_web(*slow: str, unended: bytes = PART) -> Iterator[tuple[str, list[str]]]:
-    """A site whose `slow` pages begin with `unended` and never end; its address, and the paths asked for."""
+    """Serves `slow` pages that send `unended` and stall; yields the origin and the list of requested paths."""
     listener, asked, over = socket.create_server(("127.0.0.1", 0)), [], threading.Event()
 
     def serve() -> None:
@@ -47,8 +47,8 @@ def slow_web(*slow: str, unended: bytes = PART) -> Iterator[tuple[str, list[str]
         listener.close()
 
 
-def marks(data_dir: Path, url: str) -> list[str | None]:
-    """WARC-Truncated of each response of a URL."""
+def truncation_headers(data_dir: Path, url: str) -> list[str | None]:
+    """Returns the WARC-Truncated header of each response record of a URL."""
     found = []
     for path in (data_dir / "warc").glob("*.warc.gz"):
         with path.open("rb") as file:
@@ -67,7 +67,7 @@ OPTIONS = {
 }
 
 
-def test_what_came_in_time_is_kept_at_the_last_attempt(crawl: RunCrawl) -> None:
+def test_the_last_attempt_keeps_the_received_part(crawl: RunCrawl) -> None:
     with slow_web("/slow") as (site, asked):
         result = crawl([f"{site}/slow"], **OPTIONS)
     rows = {row["url"].removeprefix(site): row for row in result.rows()}
@@ -76,12 +76,12 @@ def test_what_came_in_time_is_kept_at_the_last_attempt(crawl: RunCrawl) -> None:
     assert (row["status"], row["length"], row["truncated"]) == (200, len(PART), "time")
     assert (row["title"], row["error"]) == ("part", "the time was up before the end of the body")
     assert "/found" in rows
-    assert marks(result.data_dir, f"{site}/slow") == ["time"]
+    assert truncation_headers(result.data_dir, f"{site}/slow") == ["time"]
     check(result.data_dir)
     assert (result.summary["dead_letters"], result.summary["retried"]) == (0, 1)
 
 
-def test_where_nothing_came_or_no_part_is_wanted_it_is_a_failure(crawl: RunCrawl) -> None:
+def test_an_empty_or_unwanted_part_is_a_failed_fetch(crawl: RunCrawl) -> None:
     with slow_web("/slow", unended=b"") as (site, _):
         crawl([f"{site}/slow"], **OPTIONS)
     with slow_web("/slow") as (site, _):
@@ -93,7 +93,7 @@ def test_where_nothing_came_or_no_part_is_wanted_it_is_a_failure(crawl: RunCrawl
         assert "took longer than 0.5 seconds" in row["error"]
 
 
-def test_a_part_of_robots_txt_is_none(crawl: RunCrawl) -> None:
+def test_a_truncated_robots_txt_is_unavailable(crawl: RunCrawl) -> None:
     with slow_web("/robots.txt", unended=b"User-agent: *\nAllow: /\n") as (site, asked):
         result = crawl([f"{site}/page"], **OPTIONS)
     assert "/page" not in asked

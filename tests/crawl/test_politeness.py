@@ -1,4 +1,4 @@
-"""How often a host is asked, by the host's own log: requests for robots.txt count like all others."""
+"""Politeness measured by each server's log, in which robots.txt counts like any other request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SITE, OTHER, THIRD = "127.0.1.1", "127.0.1.2", "127.0.1.3"
 
 
 def put_pages(web: LocalWeb, label: str, number: int, robots: str = "", delay: float = 0.0) -> str:
-    """A home page that links to `number` others; returns its URL."""
+    """Publishes a home page that links to `number` others; returns its URL."""
     links = "".join(f"<a href=/page{n}>{n}</a>" for n in range(number))
     for n in range(number):
         web.put(label, f"/page{n}", Reply(f"{label} page {n}", delay=delay))
@@ -38,7 +38,7 @@ def pages_of(web: LocalWeb, label: str) -> list[Hit]:
 
 @contextmanager
 def closed_port() -> Iterator[int]:
-    """A port of 127.0.1.9 that refuses connections and that nobody else gets meanwhile."""
+    """Reserves a port of 127.0.1.9 that refuses connections."""
     with socket.socket() as bound:
         bound.bind(("127.0.1.9", 0))
         yield bound.getsockname()[1]
@@ -54,10 +54,10 @@ def test_two_workers_keep_the_delay_of_every_host(local_web: StartWeb, crawl: Ru
         assert web.max_concurrency(label) == 1
         assert 0.2 <= web.min_gap(label) < 0.4
     assert result.summary["pages"] == 30
-    assert result.summary["seconds"] < 15, "the hosts are crawled side by side"
+    assert result.summary["seconds"] < 15, "the hosts must be crawled in parallel"
 
 
-def test_crawl_delay_and_a_forbidden_folder(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_crawl_delay_and_disallow_rules_are_obeyed(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE, OTHER)
     rules = "User-agent: *\nCrawl-delay: 0.5\nDisallow: /private/\nAllow: /private/open\n"
     slow = put_pages(web, SITE, 2, rules)
@@ -77,7 +77,7 @@ def test_crawl_delay_and_a_forbidden_folder(local_web: StartWeb, crawl: RunCrawl
     assert all("robots.txt" in row["error"] and row["status"] is None for row in denied)
 
 
-def test_a_robots_txt_that_cannot_be_had_holds_the_host_back(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_an_unavailable_robots_txt_blocks_its_host(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE, OTHER, THIRD)
     home = put_pages(web, SITE, 3)
     web.put(SITE, "/robots.txt", Reply("down", status=500))
@@ -96,7 +96,7 @@ def test_a_robots_txt_that_cannot_be_had_holds_the_host_back(local_web: StartWeb
     assert (result.summary["queued"], result.summary["leased"]) == (0, 0)
 
 
-def test_robots_txt_by_redirects_and_a_huge_one(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_redirected_and_huge_robots_txt_are_obeyed(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE, OTHER, THIRD)
     home = put_pages(web, SITE, 3)
     web.put(SITE, "/robots.txt", Reply(status=301, headers={"Location": "/r"}))
@@ -120,7 +120,7 @@ def test_robots_txt_by_redirects_and_a_huge_one(local_web: StartWeb, crawl: RunC
     assert result.summary["robots_denied"] == 2
 
 
-def test_429_with_retry_after_silences_that_host_alone(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_429_with_retry_after_blocks_only_that_host(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE, OTHER)
     home = put_pages(web, SITE, 6)
 
@@ -143,9 +143,7 @@ def test_429_with_retry_after_silences_that_host_alone(local_web: StartWeb, craw
     assert result.summary["pages"] == 42
 
 
-def test_503_without_retry_after_backs_off_twice_as_long_each_time(
-    local_web: StartWeb, crawl: RunCrawl
-) -> None:
+def test_503_without_retry_after_backs_off_exponentially(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
     home = put_pages(web, SITE, 3)
     statuses = iter([503, 503, 200])
@@ -161,7 +159,7 @@ def test_503_without_retry_after_backs_off_twice_as_long_each_time(
     assert result.summary["responses"]["503"] == 2
 
 
-def test_dead_hosts_are_given_up_and_the_others_are_not(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_unreachable_hosts_are_abandoned_and_others_crawled(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE, OTHER)
     home = put_pages(web, SITE, 10)
     web.put(OTHER, "*", Reply("too late", delay=2.0))
@@ -178,7 +176,7 @@ def test_dead_hosts_are_given_up_and_the_others_are_not(local_web: StartWeb, cra
     assert "Traceback" not in result.stderr
 
 
-def test_a_kept_connection_that_the_server_closes_is_no_failure_of_the_host(
+def test_a_closed_keep_alive_connection_is_not_a_failure_of_the_host(
     local_web: StartWeb, crawl: RunCrawl
 ) -> None:
     web = local_web(SITE)
@@ -199,7 +197,7 @@ def test_a_kept_connection_that_the_server_closes_is_no_failure_of_the_host(
     assert web.min_start_gap(SITE) >= 0.1
 
 
-def test_as_many_connections_a_host_as_are_allowed(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_a_host_gets_as_many_connections_as_allowed(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE, OTHER)
     seeds = [put_pages(web, label, 20, delay=0.1) for label in (SITE, OTHER)]
     result = crawl(seeds, command=("workers", "2"), CONCURRENT_REQUESTS_PER_DOMAIN=3)
@@ -208,7 +206,7 @@ def test_as_many_connections_a_host_as_are_allowed(local_web: StartWeb, crawl: R
     assert result.summary["pages"] == 42
 
 
-def test_no_more_connections_in_all_than_allowed_though_many_waits_end_together(
+def test_total_concurrency_is_limited_when_many_delays_end_together(
     local_web: StartWeb, crawl: RunCrawl
 ) -> None:
     labels = [f"127.0.2.{n}" for n in range(1, 31)]
@@ -223,7 +221,7 @@ def test_no_more_connections_in_all_than_allowed_though_many_waits_end_together(
     assert result.summary["pages"] == 60
 
 
-def test_who_waits_for_a_robots_txt_keeps_nobody_from_the_only_connection(
+def test_a_request_waiting_for_robots_txt_does_not_occupy_the_only_connection(
     local_web: StartWeb, crawl: RunCrawl
 ) -> None:
     web = local_web(SITE, OTHER)
@@ -252,18 +250,18 @@ def test_ctrl_c_does_not_wait_for_a_long_crawl_delay(local_web: StartWeb, start_
     assert (web.paths(SITE), web.paths(OTHER)) == (["/robots.txt"], ["/robots.txt"])
     assert not any(word in result.stderr for word in ("Traceback", "ERROR", "WARNING")), result.stderr
     assert (result.summary["queued"], result.summary["leased"], result.summary["dead_letters"]) == (2, 0, 0)
-    # one of two attempts fails: had one been counted before, it would be the last
+    # one attempt fails; a second would be the last if the interrupt had counted as an attempt
     home, failures = web.sites[SITE]["/"], iter([Reply("broken", status=500)])
     web.put(SITE, "/", lambda hit: next(failures, home))
     options = {"FRONTIER_MAX_ATTEMPTS": 2, "FRONTIER_RETRY_DELAY": 0.1, "POLITENESS_MAX_CRAWL_DELAY": 0}
     again = start_crawl("broad", seeds, arguments={"scope": "host"}, DOWNLOAD_DELAY=0, **options).wait(40)
     assert web.paths(SITE)[:3] == ["/robots.txt", "/", "/"]
-    assert web.paths(OTHER)[:2] == ["/robots.txt", "/"], "what was on its way was waited for"
+    assert web.paths(OTHER)[:2] == ["/robots.txt", "/"], "the robots.txt in flight must be finished"
     assert (len(set(web.urls())), len(web.urls())) == (8, 9)
     assert (again.summary["pages"], again.summary["dead_letters"]) == (8, 0)
 
 
-FETCHES_BY_ITSELF = """
+DOWNLOADS_IN_CALLBACK = """
 from scrapy import Request, Spider
 
 class ByItself(Spider):
@@ -279,10 +277,10 @@ class ByItself(Spider):
 """
 
 
-def test_at_ctrl_c_a_callback_may_still_fetch_what_it_waits_for(
+def test_a_callback_may_finish_its_downloads_after_ctrl_c(
     project: Project, local_web: StartWeb, start_crawl: StartCrawl, tmp_path: Path
 ) -> None:
-    project.add_spider("by_itself", FETCHES_BY_ITSELF)
+    project.add_spider("by_itself", DOWNLOADS_IN_CALLBACK)
     web = local_web(SITE, OTHER)
     home, items = put_pages(web, SITE, 0), tmp_path / "items.jsonl"
     put_pages(web, OTHER, 2)
@@ -304,12 +302,12 @@ def test_at_ctrl_c_a_callback_may_still_fetch_what_it_waits_for(
     assert (result.summary["queued"], result.summary["dead_letters"]) == (0, 0)
 
 
-def test_with_several_connections_starts_keep_the_delay(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_request_starts_keep_the_delay_with_several_connections(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
     home = put_pages(web, SITE, 8, delay=0.5)
     crawl([home], CONCURRENT_REQUESTS_PER_DOMAIN=4, DOWNLOAD_DELAY=0.15)
     assert web.max_concurrency(SITE) == 4
-    # a request on a new connection is seen later than it was sent, by a handshake that the next one may not need
+    # the handshake of a new connection delays when the server sees a request
     assert web.min_start_gap(SITE) >= 0.15 - 0.02
 
 

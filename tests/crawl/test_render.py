@@ -1,4 +1,4 @@
-"""Pages that a browser renders: what its scripts leave, where it must not get to, and that it goes with its worker."""
+"""Pages rendered in a browser: the rendered DOM, blocked addresses, robots.txt, and the browser's lifetime."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def app(web: LocalWeb, title: str = "Loaded", following: str = "/second") -> Non
 
 
 def processes(folder: Path) -> list[int]:
-    """The browsers that the crawl with this data folder has started, by their environment."""
+    """Returns the pids of the browsers whose environment names this data folder."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
@@ -55,7 +55,7 @@ def processes(folder: Path) -> list[int]:
     return found
 
 
-def test_rendered_pages(run_crawl: RunCrawl, local_web: StartWeb, tmp_path: Path) -> None:
+def test_pages_are_rendered_and_archived(run_crawl: RunCrawl, local_web: StartWeb, tmp_path: Path) -> None:
     web = local_web(SITE)
     app(web)
     web.put(
@@ -89,7 +89,7 @@ def test_rendered_pages(run_crawl: RunCrawl, local_web: StartWeb, tmp_path: Path
     assert "/secret" not in asked and "/picture.png" not in asked
     assert {path: asked.count(path) for path in ("/", "/old", "/new")} == {"/": 1, "/old": 1, "/new": 1}
     first, second = [hit for hit in web.log(SITE) if hit.path == "/paper"]
-    assert second.started - first.started >= 0.2, "each time in a turn"
+    assert second.started - first.started >= 0.2, "both requests must keep the delay"
     kind, mime_type, body = archived(result.data_dir)[web.url(SITE)]
     assert (kind, mime_type) == ("resource", "text/html") and b"<title>Loaded</title>" in body
     check(result.data_dir)
@@ -108,7 +108,7 @@ window.open('{0}/window')
 </script>"""
 
 
-def test_a_page_reaches_nothing_that_the_crawl_may_not(run_crawl: RunCrawl, local_web: StartWeb) -> None:
+def test_a_rendered_page_cannot_reach_private_addresses(run_crawl: RunCrawl, local_web: StartWeb) -> None:
     web = local_web(SITE, INTERNAL)
     inside = web.host(INTERNAL)
     port = inside.rpartition(":")[2]
@@ -120,7 +120,7 @@ def test_a_page_reaches_nothing_that_the_crawl_may_not(run_crawl: RunCrawl, loca
         result = run_crawl("broad", [web.url(SITE)], DNS_SERVERS=nameserver.address, **OPTIONS)
     assert result.rows()[0]["title"] == "attack", result.stderr
     assert web.paths(INTERNAL) == []
-    # the same page gets there when the operator allows it, so the above is the guard's doing
+    # the page does reach the address when it is allowed, so the guard blocked it above
     allowed = run_crawl(
         "broad", [web.url(SITE)], ALLOWED_NETWORKS="127.0.0.0/8", CRAWL_ID="allowed", **OPTIONS
     )
@@ -139,7 +139,7 @@ new Worker(URL.createObjectURL(new Blob(["fetch('{0}/no/worker', {{mode: 'no-cor
 
 
 @pytest.mark.parametrize("obeys", [True, False])
-def test_what_a_page_loads_is_asked_of_robots_txt(
+def test_robots_txt_applies_to_the_resources_of_a_rendered_page(
     obeys: bool, run_crawl: RunCrawl, local_web: StartWeb
 ) -> None:
     web = local_web(SITE, INTERNAL, "127.0.1.3")
@@ -149,7 +149,7 @@ def test_what_a_page_loads_is_asked_of_robots_txt(
     web.put(INTERNAL, "/robots.txt", rules)
     web.put("127.0.1.3", "/robots.txt", Reply(status=500))
     web.put(SITE, "/", PAGE.format(elsewhere, away))
-    # what cannot be reached is known for a while
+    # the failed robots.txt of the third host is cached
     web.put(SITE, "/second", f"<title>second</title><script src={away}/script></script>")
     web.put(SITE, "/moved", Reply(status=302, headers={"Location": f"{elsewhere}/no/moved"}))
     web.put(INTERNAL, "/frame", "<script src=/no/of-frame></script><script src=/of-frame></script>")
@@ -158,7 +158,7 @@ def test_what_a_page_loads_is_asked_of_robots_txt(
         [web.url(SITE)],
         ALLOWED_NETWORKS="127.0.0.0/8",
         POLITENESS_BACKOFF=0.05,
-        # the browser's page holds none of the connections that robots.txt needs
+        # the browser must not occupy the only connection, which robots.txt needs
         CONCURRENT_REQUESTS=1,
         ROBOTSTXT_OBEY=obeys,
         **OPTIONS,
@@ -199,7 +199,7 @@ class Asking(BroadSpider):
 """
 
 
-def test_what_requests_of_a_spider_ask_for_survives_the_frontier(
+def test_rendering_options_of_a_request_survive_the_frontier(
     run_crawl: RunCrawl, local_web: StartWeb, tmp_path: Path
 ) -> None:
     web = local_web(SITE)
@@ -218,7 +218,7 @@ def test_what_requests_of_a_spider_ask_for_survives_the_frontier(
     rows = {row["url"].partition("?")[2]: row for row in result.rows()}
     titles = {query: row["title"] for query, row in rows.items()}
     assert (titles[""], titles["stored"], titles["held"]) == ("x", "fr", "held"), result.stderr
-    # the host is not given up for what did not work in the browser
+    # failures in the browser do not count against the host
     assert "Timeout 100ms" in rows["failing"]["error"]
     assert "playwright_include_page" in rows["refused"]["error"]
     asked = web.paths(SITE)
@@ -243,7 +243,7 @@ def test_a_browser_ends_with_its_worker(
 
 
 @pytest.mark.parametrize("settings", [{"RENDER_BROWSER": "/no/such/browser"}])
-def test_a_browser_that_is_not_there_is_told(run_crawl: RunCrawl, settings: dict[str, str]) -> None:
+def test_a_missing_browser_is_reported(run_crawl: RunCrawl, settings: dict[str, str]) -> None:
     result = run_crawl("broad", ["http://127.0.0.1:1/"], RENDER="127.0.0.1", **settings)
     assert "RENDER_BROWSER '/no/such/browser': there is no such program" in result.stderr
     assert (result.returncode, result.stderr.count("\n")) == (2, 1), result.stderr

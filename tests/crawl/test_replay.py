@@ -1,4 +1,4 @@
-"""A crawl is packed as WACZ, and read by two programs that are not ours: warcio and FastWARC."""
+"""WARC and WACZ files of a crawl, read by two independent libraries: warcio and FastWARC."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ BODIES = {"/chunked": b"<p>chunked", "/torn": b"<p>torn", "/gz": LARGE.encode()}
 
 @pytest.fixture(scope="module")
 def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalWeb, CrawlResult]]:
-    """A crawl that met all that is hard to archive."""
+    """Runs one crawl of pages that are hard to archive."""
     folder = tmp_path_factory.mktemp("replay")
     with LocalWeb(SITE) as web:
         for path, reply in PAGES.items():
@@ -76,7 +76,7 @@ def scrapy(*words: str | Path, code: int = 0, env: dict[str, str] | None = None)
     return done.stdout + done.stderr
 
 
-def test_two_libraries_read_the_same(crawled: tuple[LocalWeb, CrawlResult]) -> None:
+def test_warcio_and_fastwarc_read_the_same_records(crawled: tuple[LocalWeb, CrawlResult]) -> None:
     web, result = crawled
     assert result.returncode == 0, result.stderr
     (path,) = (result.data_dir / "warc").glob("*.warc.gz")
@@ -104,8 +104,8 @@ def test_two_libraries_read_the_same(crawled: tuple[LocalWeb, CrawlResult]) -> N
     assert [kind for kind, _ in answers].count("revisit") == 1
 
 
-def test_every_payload_is_found_by_the_index(crawled: tuple[LocalWeb, CrawlResult]) -> None:
-    """As a replay tool does it: a revisit leads to the record of its original."""
+def test_the_index_locates_every_payload(crawled: tuple[LocalWeb, CrawlResult]) -> None:
+    """Follows a revisit to the record of its original, like a replay tool."""
     web, result = crawled
     (path,) = (result.data_dir / "warc").glob("*.warc.gz")
     (index,) = (result.data_dir / "warc").glob("*.cdxj")
@@ -144,7 +144,7 @@ def must(condition: object, what: str) -> None:
 
 
 def check_wacz(path: Path) -> tuple[list[dict[str, Any]], zipfile.ZipFile]:
-    """Every MUST of the standard; returns the pages."""
+    """Checks every MUST of the WACZ standard; returns the pages and the open file."""
     file = zipfile.ZipFile(path)
     must(file.testzip() is None, "a ZIP file")
     names = [info.filename for info in file.infolist()]
@@ -162,7 +162,7 @@ def check_wacz(path: Path) -> tuple[list[dict[str, Any]], zipfile.ZipFile]:
         data = file.read(name)
         must(one["hash"] == f"sha256:{hashlib.sha256(data).hexdigest()}", "the hash of each resource")
         must(one["bytes"] == len(data), "the size of each resource")
-        must(re.fullmatch(r"[-a-z0-9._/]+", one["name"]), "a name that data packages know")
+        must(re.fullmatch(r"[-a-z0-9._/]+", one["name"]), "a valid data package name")
     digest = json.loads(file.read("datapackage-digest.json"))
     must(digest["path"] == "datapackage.json", "the digest is of datapackage.json")
     must(
@@ -172,7 +172,7 @@ def check_wacz(path: Path) -> tuple[list[dict[str, Any]], zipfile.ZipFile]:
     must({"indexes/index.cdx.gz", "indexes/index.idx"} <= set(names), "an index")
     for info in file.infolist():
         if info.filename.endswith(".gz"):
-            must(info.compress_type == zipfile.ZIP_STORED, "what is compressed is stored")
+            must(info.compress_type == zipfile.ZIP_STORED, "compressed files are stored as they are")
     header, *pages = [json.loads(line) for line in file.read("pages/pages.jsonl").splitlines()]
     must(header["format"] == "json-pages-1.0" and header["id"] == "pages", "the header of the pages")
     for page in pages:
@@ -181,7 +181,7 @@ def check_wacz(path: Path) -> tuple[list[dict[str, Any]], zipfile.ZipFile]:
     return pages, file
 
 
-def test_a_crawl_as_wacz(crawled: tuple[LocalWeb, CrawlResult], tmp_path: Path) -> None:
+def test_a_crawl_is_packed_as_wacz(crawled: tuple[LocalWeb, CrawlResult], tmp_path: Path) -> None:
     web, result = crawled
     output = tmp_path / "crawl.wacz"
     data = ("-s", f"DATA_DIR={result.data_dir}")
@@ -192,14 +192,14 @@ def test_a_crawl_as_wacz(crawled: tuple[LocalWeb, CrawlResult], tmp_path: Path) 
     assert titles == {
         web.url(SITE, "/"): "Home",
         web.url(SITE, "/a"): "A page",
-        web.url(SITE, "/copy"): None,  # a copy is not read again
+        web.url(SITE, "/copy"): None,  # a copy is not parsed
         web.url(SITE, "/gz"): None,
         web.url(SITE, "/caf%C3%A9?q=%C3%BC"): "caf\u00e9 \U0001f600",
         web.url(SITE, "/chunked"): None,
         web.url(SITE, "/torn"): None,
     }
     assert "chunked" in next(page["text"] for page in pages if page["url"].endswith("/chunked"))
-    assert sum("text" in page for page in pages) == 6, "a revisit has none"
+    assert sum("text" in page for page in pages) == 6, "all pages but the revisit have a text"
     index = gzip.decompress(file.read("indexes/index.cdx.gz")).splitlines()
     assert index == sorted(index)
     for line in index:
@@ -221,7 +221,7 @@ def test_a_crawl_as_wacz(crawled: tuple[LocalWeb, CrawlResult], tmp_path: Path) 
     assert [path.name for path in tmp_path.iterdir()] == ["crawl.wacz"]
 
 
-def test_a_wacz_without_titles_is_made_only_where_there_is_no_database(
+def test_a_wacz_has_no_titles_only_without_a_database(
     crawled: tuple[LocalWeb, CrawlResult], tmp_path: Path
 ) -> None:
     _, result = crawled
@@ -235,11 +235,11 @@ def test_a_wacz_without_titles_is_made_only_where_there_is_no_database(
     said = scrapy(*words, "-s", f"DATA_DIR={tmp_path}")
     assert "There is no metadata database: the list of pages has no titles." in said
     pages, _ = check_wacz(output)
-    # that the copy is HTML is known to the database alone
+    # only the database knows that the copy is HTML
     assert len(pages) == 6 and not any("title" in page for page in pages)
 
 
-def test_what_a_crawl_found_unchanged_is_told_where_the_body_is_elsewhere(tmp_path: Path) -> None:
+def test_unchanged_pages_archived_by_another_crawl_are_reported(tmp_path: Path) -> None:
     old, new = exchange("old"), exchange("new", b"<p>new")
     folder, later = tmp_path / "warc", NOW + timedelta(days=1)
     with WarcWriter(folder, "first", "x") as writer:

@@ -1,4 +1,4 @@
-"""What a crawl makes of the answers that the web gives: errors, redirects, encodings, robots directives, garbage."""
+"""Responses in a crawl: errors, redirects, encodings, robots directives and malformed data."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ QUICK = {"FRONTIER_RETRY_DELAY": 0.1, "POLITENESS_BACKOFF": 0.1}
 
 
 def home_of(web: LocalWeb, *paths: str) -> str:
-    """Publish a home page that links to these, so that a crawl of it asks for each."""
+    """Publishes a home page that links to `paths`; returns its URL."""
     return web.put(SITE, "/", "".join(f'<a href="{path}">{path}</a>' for path in paths))
 
 
 def by_path(web: LocalWeb, result: CrawlResult) -> dict[str, dict[str, Any]]:
-    """Rows by the path on the first site, by URL elsewhere."""
+    """Returns the rows by path for SITE, and by URL for other hosts."""
     return {row["url"].removeprefix(web.host(SITE)): row for row in result.rows()}
 
 
-def test_errors_have_rows_and_server_errors_are_tried_again(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_errors_have_rows_and_server_errors_are_retried(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
     answers = iter([500, 502, 200])
     web.put(SITE, "/broken", Reply("it broke", status=500))
@@ -51,7 +51,7 @@ def test_errors_have_rows_and_server_errors_are_tried_again(local_web: StartWeb,
     assert result.returncode == 0
 
 
-def test_a_redirect_is_a_row_and_so_is_its_target(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_redirects_and_their_targets_have_rows(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE, OTHER)
     web.put(SITE, "/old", Reply("moved", status=301, headers={"Location": "/new?x=1#part"}))
     web.put(SITE, "/older", Reply(status=308, headers={"Location": "old"}))
@@ -84,12 +84,12 @@ def test_a_redirect_is_a_row_and_so_is_its_target(local_web: StartWeb, crawl: Ru
         "/self": 303,
     }
     asked = web.paths(SITE)
-    assert sorted(asked) == sorted({*asked}), "each URL once, whatever redirects to it"
+    assert sorted(asked) == sorted({*asked}), "each URL must be fetched once, even if several redirect to it"
     assert set(records(result.data_dir, "response")) == {row["url"] for row in result.rows()}
     check(result.data_dir)
 
 
-def test_robots_directives_of_pages(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_robots_directives_of_pages_are_obeyed(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
 
     def page(name: str, head: str = "", **headers: str) -> str:
@@ -140,7 +140,7 @@ def test_robots_directives_of_pages(local_web: StartWeb, crawl: RunCrawl) -> Non
     assert by_path(web, rude)["/noindex"]["warc_file"] is not None
 
 
-def test_charsets_and_content_encodings(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_charsets_and_content_encodings_are_decoded(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
 
     def html(title: str, meta: str = "") -> str:
@@ -172,12 +172,12 @@ def test_charsets_and_content_encodings(local_web: StartWeb, crawl: RunCrawl) ->
     assert record_at(result.data_dir, rows["/zipped"]).body == zipped
     assert record_at(result.data_dir, rows["/latin"]).body == latin
     assert rows["/not-zipped"]["status"] == 200 or rows["/not-zipped"]["error"]
-    assert rows["/bomb"]["error"], "unpacked it is larger than DOWNLOAD_MAXSIZE"
+    assert rows["/bomb"]["error"], "its decompressed size exceeds DOWNLOAD_MAXSIZE"
     assert web.paths(SITE).count("/bomb") == 1
     check(result.data_dir)
 
 
-def test_what_is_too_large_is_left(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_bodies_over_download_maxsize_fail_without_a_retry(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
     web.put(SITE, "/large", b"x" * 50_000)
     web.put(
@@ -193,7 +193,7 @@ def test_what_is_too_large_is_left(local_web: StartWeb, crawl: RunCrawl) -> None
     assert (rows["/fits"]["status"], rows["/fits"]["error"]) == (200, None)
 
 
-def test_strange_bodies(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_malformed_bodies_are_stored_and_parsed(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
     broken = b"<html><<a href='/found'>x<title>Odd &#0; \xff\xfe</p></table><a href=><a href='http://[oops'>\x00<!--"
     web.put(SITE, "/broken", broken)
@@ -221,7 +221,7 @@ def test_strange_bodies(local_web: StartWeb, crawl: RunCrawl) -> None:
 
 
 def raw(*lines: bytes) -> Reply:
-    """A response with exactly this head, its end told by the end of the connection; no two bodies are alike."""
+    """A response with exactly this head and a body of its own, ended by closing the connection."""
     return Reply(raw=b"\r\n".join([*lines, b"", lines[-1][:80]]))
 
 
@@ -247,7 +247,7 @@ UNREADABLE = {
 }
 
 
-def test_strange_heads(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_unusual_heads_are_read_and_malformed_ones_fail(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
     web.sites[SITE].update({**READABLE, **UNREADABLE})
     short = raw(OK, HTML, b"Content-Length: 1000")
@@ -275,8 +275,10 @@ def test_strange_heads(local_web: StartWeb, crawl: RunCrawl) -> None:
     check(result.data_dir)
 
 
-def test_malformed_answers_are_failures_of_their_pages(local_web: StartWeb, crawl: RunCrawl) -> None:
-    """Each is one more than a host may fail in a row; beside it, a host whose robots.txt is malformed."""
+def test_malformed_responses_fail_their_pages_and_not_their_host(
+    local_web: StartWeb, crawl: RunCrawl
+) -> None:
+    """One host has more malformed pages than it may fail in a row, the other a malformed robots.txt."""
     web = local_web(SITE, OTHER)
     bad = {f"/bad{number}": raw(OK, HTML, b"Content-Length: %d, many" % number) for number in range(5)}
     mended = {"/mended": raw(OK, HTML, b"X N: 1"), "/named": raw(OK, HTML, b"X-\xc4: 2")}

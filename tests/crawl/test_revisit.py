@@ -1,4 +1,4 @@
-"""Pages that are fetched again: asked for with what is stored of them, and left alone when they are unchanged."""
+"""Recrawls with conditional requests, which transfer no body of an unchanged page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RunCrawl = Callable[..., CrawlResult]
 
 
 class Versions:
-    """Pages with validators, as a server answers for them: `texts` may be changed."""
+    """Serves pages with an ETag and answers conditional requests; a test may change `texts`."""
 
     def __init__(self, texts: Mapping[str, str | bytes], headers: Mapping[str, str]) -> None:
         self.texts = dict(texts)
@@ -44,8 +44,8 @@ def serve(web: LocalWeb, texts: Mapping[str, str | bytes], **headers: str) -> Ve
     return versions
 
 
-def told(web: LocalWeb) -> dict[str, list[tuple[int, bool]]]:
-    """Path -> status and whether the request was conditional, in order; robots.txt left out."""
+def requests_by_path(web: LocalWeb) -> dict[str, list[tuple[int, bool]]]:
+    """Returns path -> (status, was conditional) of each request in order, except robots.txt."""
     found: dict[str, list[tuple[int, bool]]] = {}
     for hit in web.log():
         if hit.path != "/robots.txt":
@@ -73,20 +73,20 @@ TEXTS = {
 }
 
 
-def test_a_new_crawl_fetches_only_what_has_changed_and_follows_the_links_of_the_rest(
+def test_a_new_crawl_fetches_changed_pages_and_follows_links_of_unchanged_ones(
     local_web: StartWeb, crawl: RunCrawl
 ) -> None:
     web = local_web(SITE)
     home = TEXTS["/"] + "<a href=/secret>s</a><a href=/one>o</a><a href=/copy>c</a><a href=/image>i</a>"
     home += "<a href=/long>l</a>"
     versions = serve(web, TEXTS | {"/": home})
-    # links that cannot be had otherwise: of what is not in the archive. A copy has those of the first page
+    # a page that is not archived is fetched again for its links; a copy has the links of its original
     serve(web, {"/secret": "<meta name=robots content=noarchive><a href=/e>e</a>"})
     serve(web, {"/one": "<p>the same<a href=/f>f</a>", "/copy": "<p>the same<a href=/f>f</a>"})
     for path in ("/e", "/f"):
         web.put(SITE, path, path)
     serve(web, {"/image": "GIF89a"}, **{"Content-Type": "image/gif"})
-    # what is cut off at the limit of its type stays so when it comes from the archive
+    # a truncated page stays truncated when its body comes from the archive
     packed = gzip.compress(b"<a href=/c>c</a>" + b" " * 20_000 + b"<a href=/beyond>b</a>")
     serve(web, {"/long": packed}, **{"Content-Encoding": "gzip"})
     options = {"DOCUMENT_MAXSIZE": '{"text/html": 10000}'}
@@ -95,7 +95,7 @@ def test_a_new_crawl_fetches_only_what_has_changed_and_follows_the_links_of_the_
     web.put(SITE, "/d", versions)
     web.hits.clear()
     result = crawl([web.url(SITE)], CRAWL_ID="second", REVISIT=True, **options)
-    found = told(web)
+    found = requests_by_path(web)
     assert found == {
         "/one": [(304, True)],
         "/copy": [(304, True)],
@@ -130,13 +130,13 @@ def check_records(result: CrawlResult, web: LocalWeb) -> None:
     for path in (result.data_dir / "warc").glob("*.warc.gz"):
         with path.open("rb") as file:
             for record in ArchiveIterator(file):
-                # that of a copy has the status of the copy
+                # a revisit record of a copy has status 200
                 if record.rec_type == "revisit" and record.http_headers.get_statuscode() == "304":
                     found[record.rec_headers["WARC-Target-URI"]] = dict(record.rec_headers.headers)
     assert set(found) == unchanged
     for url, headers in found.items():
         assert headers["WARC-Profile"] == "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
-        # what it refers to is what the row is about: the first of several that are alike
+        # the record refers to the original of several copies
         first = rows[rows[url]["duplicate_of"] or url]
         assert headers["WARC-Refers-To-Target-URI"] == first["url"]
         assert headers["WARC-Refers-To-Date"][:26] == first["fetched_at"][:26]
@@ -149,9 +149,7 @@ def check_records(result: CrawlResult, web: LocalWeb) -> None:
             assert history[1].warc_file
 
 
-def test_validators_of_an_answer_304_are_kept_where_it_has_one_that_is_known(
-    local_web: StartWeb, crawl: RunCrawl
-) -> None:
+def test_validators_of_a_304_are_stored_if_one_of_them_matches(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
     known, other = "Mon, 02 Feb 2026 00:00:00 GMT", "Tue, 03 Feb 2026 00:00:00 GMT"
     later = {
@@ -182,7 +180,7 @@ def test_validators_of_an_answer_304_are_kept_where_it_has_one_that_is_known(
     assert {rows[path]["state"] for path in later} == {"unchanged"}
 
 
-def test_without_the_setting_nothing_is_asked_and_a_damaged_archive_is_done_without(
+def test_requests_are_unconditional_without_revisit_or_with_a_damaged_archive(
     local_web: StartWeb, crawl: RunCrawl
 ) -> None:
     web = local_web(SITE)
@@ -190,12 +188,14 @@ def test_without_the_setting_nothing_is_asked_and_a_damaged_archive_is_done_with
     first = crawl([web.url(SITE)], CRAWL_ID="first")
     web.hits.clear()
     crawl([web.url(SITE)], CRAWL_ID="second")
-    assert told(web) == {path: [(200, False)] for path in TEXTS}
+    assert requests_by_path(web) == {path: [(200, False)] for path in TEXTS}
     for path in (first.data_dir / "warc").glob("*.warc.gz"):
         path.write_bytes(b"\0" * path.stat().st_size)
     web.hits.clear()
     result = crawl([web.url(SITE)], CRAWL_ID="third", REVISIT=True, FRONTIER_RETRY_DELAY=0, timeout=60)
-    assert {path: answers[-1] for path, answers in told(web).items()} == dict.fromkeys(TEXTS, (200, False))
+    assert {path: answers[-1] for path, answers in requests_by_path(web).items()} == dict.fromkeys(
+        TEXTS, (200, False)
+    )
     assert "its stored response cannot be read" in result.stderr
     assert (result.summary["finish_reason"], result.summary["dead_letters"]) == ("finished", 0)
 
@@ -204,10 +204,8 @@ def put_of_type(web: LocalWeb, path: str, mime_type: str, body: str | bytes) -> 
     serve(web, {path: body}, **{"Content-Type": mime_type})
 
 
-def test_what_only_documents_lead_to_is_found_though_they_are_unchanged(
-    local_web: StartWeb, crawl: RunCrawl
-) -> None:
-    """A new crawl of a site that has not changed transfers no body, whatever the type, and visits the same pages."""
+def test_links_of_unchanged_documents_are_followed(local_web: StartWeb, crawl: RunCrawl) -> None:
+    """A new crawl of an unchanged site transfers no body of any type and visits the same pages."""
     web = local_web(SITE)
     names = ("of-feed", "of-map", "of-pdf", "of-text", "of-header", "of-cut")
     at = {name: web.url(SITE, f"/{name}") for name in names}
@@ -227,22 +225,22 @@ def test_what_only_documents_lead_to_is_found_though_they_are_unchanged(
     options = {"TEXT_LINKS": True, "DOCUMENT_MAXSIZE": '{"text/html": 100000}'}
     first = crawl([web.url(SITE)], CRAWL_ID="first", **options)
     visited = {"/", *paths, *(f"/{name}" for name in names)}
-    assert set(told(web)) == visited, first.stderr
+    assert set(requests_by_path(web)) == visited, first.stderr
     web.hits.clear()
     result = crawl([web.url(SITE)], CRAWL_ID="second", REVISIT=True, **options)
-    assert told(web) == dict.fromkeys(visited, [(304, True)])
+    assert requests_by_path(web) == dict.fromkeys(visited, [(304, True)])
     assert {row["state"] for row in result.rows()} == {"unchanged"}
     web.hits.clear()
-    # what was cut off may be longer today
+    # with a larger limit, a truncated page is fetched in full
     more = options | {"DOCUMENT_MAXSIZE": '{"text/html": 300000}'}
     crawl([web.url(SITE)], CRAWL_ID="third", REVISIT=True, **more)
-    assert told(web) == dict.fromkeys(visited, [(304, True)]) | {
+    assert requests_by_path(web) == dict.fromkeys(visited, [(304, True)]) | {
         "/cut": [(200, False)],
         "/beyond": [(200, False)],
     }
 
 
-def test_an_unchanged_page_of_a_mirror_still_loads_what_may_have_changed(
+def test_changed_resources_of_an_unchanged_page_are_mirrored(
     local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
 ) -> None:
     web = local_web(SITE)
@@ -255,7 +253,7 @@ def test_an_unchanged_page_of_a_mirror_still_loads_what_may_have_changed(
     images.texts["/j.gif"] = b"GIF89a 3"
     web.hits.clear()
     again = run_crawl("mirror", [web.url(SITE)], CRAWL_ID="second", **options)
-    assert told(web) == {
+    assert requests_by_path(web) == {
         "/": [(304, True)],
         "/s.css": [(304, True)],
         "/i.gif": [(304, True)],
@@ -281,10 +279,10 @@ class Again(BroadSpider):
 """
 
 
-def test_a_url_with_a_date_is_asked_for_with_its_validators(
+def test_a_scheduled_recrawl_is_conditional(
     project: Project, local_web: StartWeb, run_crawl: RunCrawl
 ) -> None:
-    """Whatever its type, since its links are known to this crawl."""
+    """The type does not matter, because this crawl already knows the page's links."""
     project.add_spider("again", AGAIN)
     web = local_web(SITE)
     feed = '<rss version="2.0"><channel><title>t</title><link>http://a/</link><description>d</description></channel></rss>'
@@ -298,10 +296,10 @@ def test_a_url_with_a_date_is_asked_for_with_its_validators(
         CONCURRENT_REQUESTS_PER_DOMAIN=2,
         timeout=30,
     )
-    assert told(web)["/feed"][:2] == [(200, False), (304, True)]
+    assert requests_by_path(web)["/feed"][:2] == [(200, False), (304, True)]
     (row,) = [row for row in result.rows() if row["url"].endswith("/feed")]
     assert (row["state"], row["status"]) == ("unchanged", 200)
-    assert row["fetches"] == len(told(web)["/feed"]) >= 2
+    assert row["fetches"] == len(requests_by_path(web)["/feed"]) >= 2
     assert json.loads(json.dumps(result.summary))["dead_letters"] == 0
 
 
@@ -319,7 +317,7 @@ class Later(BroadSpider):
 """
 
 
-def test_a_date_is_kept_with_the_validators_whichever_process_comes_to_it(
+def test_a_scheduled_recrawl_in_another_process_is_conditional(
     project: Project, local_web: StartWeb, run_crawl: RunCrawl
 ) -> None:
     project.add_spider("later", LATER)
@@ -327,9 +325,9 @@ def test_a_date_is_kept_with_the_validators_whichever_process_comes_to_it(
     serve(web, {"/page": "<title>page</title>"})
     web.put(SITE, "/slow", Reply("slow", delay=2))
     options = {"project": project.folder, "DOWNLOAD_DELAY": 0, "CONCURRENT_REQUESTS_PER_DOMAIN": 2}
-    # it gives the date with its last page, and ends
+    # the first process schedules the recrawl with its last page and ends
     run_crawl("later", [web.url(SITE, "/page")], CRAWL_MAX_PAGES=1, **options)
-    assert told(web) == {"/page": [(200, False)]}
+    assert requests_by_path(web) == {"/page": [(200, False)]}
     result = run_crawl("later", [web.url(SITE, "/slow")], timeout=30, **options)
-    assert told(web) == {"/page": [(200, False), (304, True)], "/slow": [(200, False)]}
+    assert requests_by_path(web) == {"/page": [(200, False), (304, True)], "/slow": [(200, False)]}
     assert state(result)["page"] == (200, "unchanged", 2, "page")

@@ -1,4 +1,4 @@
-"""The example of a scrapy-redis project: the same with its own scheduler and with ours."""
+"""The scrapy-redis example gives the same results with the stock scheduler and with webcrawl's."""
 
 from __future__ import annotations
 
@@ -58,4 +58,4 @@ def test_a_stock_project_runs_with_either_scheduler(
     assert items[web.url(SITE)]["title"] == "News"
     assert {item["headline"] for item in items.values() if "headline" in item} == set(ARTICLES)
     assert {item["section"] for item in items.values() if "section" in item} == {web.url(SITE)}
-    assert bool(valkey.keys("wc:*")) == (not options), "the crawl was in the other scheduler's keys"
+    assert bool(valkey.keys("wc:*")) == (not options), "the crawl used the keys of the other scheduler"

@@ -38,7 +38,7 @@ def serve(web: LocalWeb) -> None:
     web.put(SITE, "/", "home")
 
 
-def test_what_sitemaps_name_is_fetched_and_no_more(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+def test_only_urls_in_sitemaps_are_fetched(local_web: StartWeb, run_crawl: RunCrawl) -> None:
     web = local_web(SITE, OTHER)
     serve(web)
     result = run_crawl("sitemap", [web.host(SITE)], arguments={"scope": "host"}, DOWNLOAD_DELAY=0)
@@ -67,7 +67,9 @@ def test_a_sitemap_of_any_type_and_name_is_read(local_web: StartWeb, run_crawl: 
     ]
 
 
-def test_lines_are_a_sitemap_where_they_are_named_as_one(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+def test_text_files_are_sitemaps_only_where_they_are_declared_as_such(
+    local_web: StartWeb, run_crawl: RunCrawl
+) -> None:
     web = local_web(SITE)
     lists = {
         "/of-robots.txt": "/a",
@@ -96,14 +98,14 @@ def test_lines_are_a_sitemap_where_they_are_named_as_one(local_web: StartWeb, ru
     assert states["/none.txt"] == "missing"
 
 
-def test_links_are_followed_when_that_is_said(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+def test_links_are_followed_on_request(local_web: StartWeb, run_crawl: RunCrawl) -> None:
     web = local_web(SITE, OTHER)
     serve(web)
     run_crawl("sitemap", [web.host(SITE)], arguments={"scope": "host", "follow": "yes"}, DOWNLOAD_DELAY=0)
     assert "/linked" in paths(web)
 
 
-def test_a_seed_may_be_a_sitemap_and_a_host_may_have_none(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+def test_a_seed_may_be_a_sitemap_and_a_host_may_lack_one(local_web: StartWeb, run_crawl: RunCrawl) -> None:
     web = local_web(SITE, OTHER)
     web.put(SITE, "/mine.xml", sitemap(web.url(SITE, "/only")))
     web.put(SITE, "/only", "only")

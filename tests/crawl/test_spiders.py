@@ -1,4 +1,4 @@
-"""Spiders that people add: dropped into spiders/, they crawl."""
+"""Spiders that users add to spiders/."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Titles(BroadSpider):
 """
 
 
-def test_a_broad_spider_of_a_few_lines(
+def test_a_spider_derived_from_broad_yields_items(
     project: Project, local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
 ) -> None:
     project.add_spider("titles", TITLES)
@@ -71,7 +71,7 @@ class Stock(scrapy.Spider):
 """
 
 
-def test_a_stock_scrapy_spider(
+def test_a_stock_scrapy_spider_runs_unchanged(
     project: Project, local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
 ) -> None:
     project.add_spider("stock", STOCK)
@@ -93,7 +93,7 @@ def test_a_stock_scrapy_spider(
     assert result.returncode == 0, result.stderr
     asked = web.paths(SITE)
     assert set(asked) == {"/", "/four", "/robots.txt", "/three", "/two"}
-    # Scrapy does not filter start_urls, and does not remember them for its filter either
+    # Scrapy neither filters start_urls nor adds them to its dupefilter
     assert (asked.count("/three"), asked.count("/four")) == (1, 1)
     assert max(asked.count("/"), asked.count("/two")) <= 2
     paths = {item["url"].removeprefix(web.host(SITE)).partition("#")[0] for item in items_of(items)}
@@ -118,7 +118,7 @@ class Raising(BroadSpider):
 """
 
 
-def test_a_callback_that_raises_does_not_lose_its_page_silently(
+def test_the_error_of_a_callback_is_recorded_for_its_page(
     project: Project, local_web: StartWeb, run_crawl: RunCrawl
 ) -> None:
     project.add_spider("raising", RAISING)
@@ -145,7 +145,7 @@ def test_a_callback_that_raises_does_not_lose_its_page_silently(
     assert told or result.summary["dead_letters"] == 1
 
 
-ON_THE_WAY_BACK = """
+RAISES_ON_RESPONSE = """
 from spiders.base import BroadSpider
 
 
@@ -172,10 +172,10 @@ class Broken(BroadSpider):
 """
 
 
-def test_a_middleware_that_raises_when_it_is_given_a_response_fails_the_fetch(
+def test_a_middleware_that_raises_on_a_response_fails_the_fetch(
     project: Project, local_web: StartWeb, run_crawl: RunCrawl
 ) -> None:
-    project.add_spider("broken", ON_THE_WAY_BACK)
+    project.add_spider("broken", RAISES_ON_RESPONSE)
     web = local_web(SITE)
     web.put(SITE, "/", "<a href=/bad>bad</a><a href=/once>once</a>")
     web.put(SITE, "/bad", "bad")
@@ -216,10 +216,8 @@ class Again(Spider):
 """
 
 
-def test_a_spider_can_ask_for_a_page_again(
-    project: Project, local_web: StartWeb, run_crawl: RunCrawl
-) -> None:
-    """It comes back at its date while there is other work, each time once."""
+def test_a_spider_can_schedule_a_recrawl(project: Project, local_web: StartWeb, run_crawl: RunCrawl) -> None:
+    """The page is fetched again when it is due, once per schedule, while other work goes on."""
     project.add_spider("again", AGAIN)
     web = local_web(SITE)
     web.put(SITE, "/news", "news")

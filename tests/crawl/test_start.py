@@ -1,4 +1,4 @@
-"""What `scrapy crawl` says before it asks anybody for anything."""
+"""What `scrapy crawl` checks before its first request."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_redis_spider_without_a_server_is_refused(
     assert result.returncode == 2
     assert "REDIS_URL" in result.stderr
     assert len(result.stderr.splitlines()) == 1, result.stderr
-    assert not (result.data_dir / "engine").exists(), "nothing was started"
+    assert not (result.data_dir / "engine").exists(), "an engine was started"
 
 
 def test_a_server_in_redis_params_is_the_engine(
@@ -45,10 +45,10 @@ def test_a_server_in_redis_params_is_the_engine(
     path = redis_url.removeprefix("unix://")
     result = crawl([web.url(SITE)], REDIS_PARAMS=f'{{"unix_socket_path": "{path}"}}')
     assert result.summary["pages"] == 1, result.stderr
-    assert not (result.data_dir / "engine").exists(), "no embedded engine was started"
+    assert not (result.data_dir / "engine").exists(), "an embedded engine was started"
 
 
-def test_who_crawls_others_is_asked_for_a_name(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_the_default_user_agent_causes_a_warning(local_web: StartWeb, crawl: RunCrawl) -> None:
     name = "shop.example"
     web = local_web(name)
     seeds = [web.put(name, path, path) for path in ("/", "/a", "/b")]
@@ -60,7 +60,9 @@ def test_who_crawls_others_is_asked_for_a_name(local_web: StartWeb, crawl: RunCr
     assert len(web.urls()) == 6
 
 
-def test_who_crawls_this_machine_is_not(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_the_default_user_agent_causes_no_warning_for_local_hosts(
+    local_web: StartWeb, crawl: RunCrawl
+) -> None:
     web = local_web(SITE)
     web.put(SITE, "/", "one page")
     assert "USER_AGENT" not in crawl([web.url(SITE)]).stderr

@@ -1,4 +1,4 @@
-"""`scrapy workers` as a command: what it passes on, what it refuses, and what becomes of its workers when it dies."""
+"""The command `scrapy workers`: options passed to workers, refused options, and its own death."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Titled(BroadSpider):
 
 
 def put_sites(web: LocalWeb, pages: int) -> list[str]:
-    """Home pages with so many links each; their URLs."""
+    """Publishes home pages with `pages` links each; returns their URLs."""
     for label in SITES:
         links = "".join(f"<a href=/{number}>{number}</a>" for number in range(pages))
         web.put(label, "/", Reply(links))
@@ -71,11 +71,11 @@ def urls_of(*feeds: Path) -> list[str]:
         ("file:///tmp/items", "file:///tmp/items-2"),
     ],
 )
-def test_the_name_of_a_worker_s_own_file(name: str, own: str) -> None:
+def test_the_file_name_of_a_worker_contains_its_number(name: str, own: str) -> None:
     assert own_name(name, 2) == own
 
 
-def test_feeds_and_logs_are_one_file_a_worker(
+def test_each_worker_has_its_own_feed_and_log(
     local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
 ) -> None:
     web = local_web(*SITES)
@@ -100,7 +100,7 @@ def test_feeds_and_logs_are_one_file_a_worker(
     assert not log.exists()
 
 
-def test_the_feeds_of_a_spider_are_one_file_a_worker_too(
+def test_each_worker_has_its_own_file_for_a_spiders_feeds(
     project: Project, local_web: StartWeb, run_crawl: RunCrawl
 ) -> None:
     project.add_spider("titled", TITLED)
@@ -124,7 +124,7 @@ def test_the_feeds_of_a_spider_are_one_file_a_worker_too(
         (["-s", "FRONTIER_SHARDS=none"], "FRONTIER_SHARDS"),
     ],
 )
-def test_what_workers_cannot_do_is_said_before_one_starts(
+def test_unsupported_options_are_refused_before_a_worker_starts(
     options: list[str], named: str, tmp_path: Path
 ) -> None:
     said = HERE.scrapy("workers", "2", "broad", *options, "-s", f"DATA_DIR={tmp_path / 'data'}", code=2)
@@ -143,8 +143,8 @@ def children(process: int) -> list[int]:
     return [pid for pid, parent in rows if parent == process]
 
 
-def lives(process: int) -> bool:
-    """Whether a process runs; one that has ended and is not yet taken note of does not."""
+def is_running(process: int) -> bool:
+    """Whether a process runs; a zombie does not."""
     state = subprocess.run(["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True)
     return bool(state.stdout.strip()) and not state.stdout.strip().startswith("Z")
 
@@ -156,7 +156,7 @@ def wait_until(condition: Callable[[], object], seconds: float) -> bool:
     return met
 
 
-def test_workers_stop_in_good_order_when_the_command_is_killed(
+def test_workers_stop_gracefully_when_the_command_is_killed(
     local_web: StartWeb, start_crawl: StartCrawl
 ) -> None:
     web = local_web(*SITES)
@@ -169,9 +169,9 @@ def test_workers_stop_in_good_order_when_the_command_is_killed(
         workers = children(crawl.process.pid)
         assert len(workers) == 3
         os.kill(crawl.process.pid, signal.SIGKILL)
-        assert wait_until(lambda: not any(map(lives, workers)), 20)
+        assert wait_until(lambda: not any(map(is_running, workers)), 20)
     finally:
-        for worker in filter(lives, workers):
+        for worker in filter(is_running, workers):
             os.kill(worker, signal.SIGKILL)
     result = crawl.wait(5)
     assert (result.summary["finish_reason"], result.summary["leased"]) == ("shutdown", 0)

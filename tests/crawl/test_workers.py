@@ -1,4 +1,4 @@
-"""Several workers of one crawl: who does what must make no difference to what is crawled."""
+"""Crawls with several workers give the same results as with one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATHS = ["/", *(f"/{n}" for n in range(9))]
 
 
 def put_site(web: LocalWeb, label: str, home: str = "/") -> None:
-    """A home page with nine links."""
+    """Publishes a home page with nine links, and their targets."""
     for path in PATHS:
         web.put(label, path, Reply(f"{label} {path}", delay=0.02))
     web.put(label, home, Reply("".join(f"<a href={path}>{path}</a>" for path in PATHS[1:]), delay=0.02))
@@ -42,11 +42,11 @@ def test_workers_share_the_work(local_web: StartWeb, run_crawl: RunCrawl) -> Non
     assert len(web.urls()) == len(set(web.urls())) == 80
     assert len(list((result.data_dir / "logs").glob("worker-*.log"))) == 2
     files = {row["warc_file"] for row in result.rows() if row["warc_file"]}
-    assert len(files) >= 2, "more than one worker had something to do"
+    assert len(files) >= 2, "at least two workers must have stored pages"
 
 
-def test_a_worker_takes_over_what_another_was_told(start_crawl: StartCrawl, local_web: StartWeb) -> None:
-    """Its seeds, their addresses and their scope are the crawl's."""
+def test_seeds_and_scope_of_one_worker_apply_to_all(start_crawl: StartCrawl, local_web: StartWeb) -> None:
+    """Seeds, their addresses and their scope belong to the crawl."""
     web = local_web(*SITES)
     for label in SITES:
         put_site(web, label)
@@ -105,10 +105,10 @@ class Nameless(Spider):
 """
 
 
-def test_a_request_held_by_one_worker_is_crawled_though_others_serve_its_host(
+def test_a_request_held_by_one_worker_is_crawled_while_others_lease_its_host(
     project: Project, local_web: StartWeb, run_crawl: RunCrawl
 ) -> None:
-    """All workers start with the same requests, each with lambdas of its own: every one is crawled in the end."""
+    """Each worker starts with the same requests, whose lambdas only it can call; all are crawled."""
     project.add_spider("nameless", NAMELESS)
     web = local_web(*SITES)
     for label in SITES:
@@ -132,7 +132,7 @@ def test_a_request_held_by_one_worker_is_crawled_though_others_serve_its_host(
     assert (result.summary["queued"], result.summary["dead_letters"]) == (0, 0)
 
 
-def test_a_request_held_by_a_worker_that_died_becomes_a_dead_letter(
+def test_a_request_held_by_a_dead_worker_becomes_a_dead_letter(
     project: Project, local_web: StartWeb, start_crawl: StartCrawl, run_crawl: RunCrawl
 ) -> None:
     project.add_spider("nameless", NAMELESS)

@@ -31,7 +31,7 @@ _LAYERS = "Each room of webcrawl stands on those below it"
 
 @dataclass(frozen=True)
 class Size:
-    """A file, function or class and how large it is. `attributes` counts what is set on `self` or declared."""
+    """The size of a file, function or class. `attributes` counts names set on `self` or declared."""
 
     name: str
     lines: int

@@ -1,4 +1,4 @@
-"""The arithmetic of the side-by-side benchmark, and how its pages are dealt out."""
+"""The calculations of the benchmarks, and the generated input of the side-by-side benchmark."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(pages: int, seconds: float, crawler_cpu: float, engine_cpu: float = 0.0)
     return Run(Got(pages, 0, 0, seconds, 40.0, 110.0, 3), 0, crawler_cpu, engine_cpu, 100.0, 10.0)
 
 
-def test_figures_are_medians_less_the_start() -> None:
+def test_figures_are_medians_minus_the_start_up_cost() -> None:
     starts = [run(1, 0.1, 1.0, 0.2), run(1, 0.1, 9.0, 0.2), run(1, 0.1, 1.0, 0.2)]
     runs = [run(100, 10.0, 1.5, 0.3), run(100, 1.0, 1.2, 0.3), run(100, 2.0, 1.3, 0.3)]
     result = report.result("links", "ours", starts, runs)
@@ -35,14 +35,14 @@ def test_figures_are_medians_less_the_start() -> None:
     assert result.total_ms == pytest.approx(4.0)
 
 
-def test_ours_run_before_each_of_the_others() -> None:
+def test_our_variants_run_before_each_competitor() -> None:
     chosen = [CONTENDERS[name] for name in ("links", "scrapy", "full", "crawlee")]
     assert [one.name for one in in_turn(chosen)] == ["links", "full", "scrapy", "links", "full", "crawlee"]
     assert in_turn(chosen[:1]) == chosen[:1]
     assert in_turn(chosen[1:2]) == chosen[1:2]
 
 
-def test_a_bar_says_whether_it_is_reached() -> None:
+def test_a_target_is_marked_as_reached_or_not() -> None:
     fast = report.result("links", "ours", [run(1, 1, 0.0)], [run(1000, 1.0, 2.9)])
     slow = report.result("scrapy", "Scrapy", [run(1, 1, 0.0)], [run(1000, 9.0, 20.0)])
     told = report.bars({"http": [fast, slow]})
@@ -52,7 +52,7 @@ def test_a_bar_says_whether_it_is_reached() -> None:
     assert report.bars({"http": [slow]}) == ""
 
 
-def test_the_tables_go_between_the_marks_of_a_page(tmp_path: Path) -> None:
+def test_the_tables_are_written_between_the_markers_of_a_page(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
     report.write(
@@ -63,7 +63,7 @@ def test_the_tables_go_between_the_marks_of_a_page(tmp_path: Path) -> None:
     assert "| ours | 9 |" in text and "old" not in text
 
 
-def test_pages_dealt_out_to_many_hosts_still_lead_to_each_other(tmp_path: Path) -> None:
+def test_pages_distributed_to_many_hosts_still_link_to_each_other(tmp_path: Path) -> None:
     folder, dealt = tmp_path / "site", tmp_path / "dealt"
     (folder / "deep").mkdir(parents=True)
     (folder / "index.html").write_text(
@@ -92,7 +92,7 @@ def point(pages: int, worker: float, pace: float = 100.0) -> Point:
     return Point(pages, pages, pages / 100, pace, 5.0, worker, 50.0)
 
 
-def test_a_long_crawl_is_judged_by_what_follows_the_warm_up() -> None:
+def test_a_long_crawl_is_judged_after_its_warm_up() -> None:
     points = [point(1_000 * number, min(400.0, 100.0 * number)) for number in range(1, 11)]
     assert long.verdict(points) == []
     assert long.verdict(points[:2]) == ["too short to tell"]
@@ -102,7 +102,7 @@ def test_a_long_crawl_is_judged_by_what_follows_the_warm_up() -> None:
     assert "pace fell" in long.verdict(slower)[0]
 
 
-def test_the_generated_web_is_the_same_each_time_and_leads_into_itself() -> None:
+def test_the_generated_web_is_deterministic_and_links_only_to_itself() -> None:
     world, again = World(1_000, 80, seed=2), World(1_000, 80, seed=2)
     pages = [(host, host % world.pages(host)) for host in range(500)]
     assert [world.page(*page) for page in pages] == [again.page(*page) for page in pages]
@@ -113,14 +113,14 @@ def test_the_generated_web_is_the_same_each_time_and_leads_into_itself() -> None
         assert int(host) < 1_000 and int(page) < world.pages(int(host))
 
 
-def test_some_hosts_of_the_generated_web_misbehave_in_each_way() -> None:
+def test_the_generated_web_has_hosts_with_each_kind_of_trouble() -> None:
     world = World(20_000, 80)
     kinds = Counter(world.trouble(host) for host in range(20_000))
     assert set(kinds) == {"", *TROUBLES}
     assert kinds[""] > 18_000
 
 
-def test_pages_are_changed_as_said() -> None:
+def test_pages_are_changed_by_the_given_amount() -> None:
     chance = random.Random(1)
     markup = "<html><body class=x><main><p>one two</p><p>three</p></main></body></html>"
     for name, change in changed_texts.MARKUP.items():
@@ -134,14 +134,14 @@ def test_pages_are_changed_as_said() -> None:
         assert changed.count("word") == pytest.approx(10_000 * (1 - part), rel=0.05)
 
 
-def test_the_words_of_a_main_part_are_compared() -> None:
+def test_main_parts_are_compared_by_their_words() -> None:
     assert main_parts.agreement("a b b c", "a b d d") == (0.5, 0.5)
     assert main_parts.agreement("", "a") == (0.0, 0.0)
     marked = "<main id='x' class=y><p role=main>text</p><nav>n</nav></main>"
     assert main_parts.without_marks(marked) == "<div><p>text</p><div>n</div></div>"
 
 
-def test_files_of_all_types_are_told_by_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_of_all_types_are_reported_by_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = documentation.write_mixed(tmp_path / "mixed")
     assert {"index.html", *files} == {path.name for path in (tmp_path / "mixed").iterdir()}
     assert files["pdf-0.pdf"] and files["feed-0.rss"] and not files["cut-office-0.docx"]
@@ -159,7 +159,7 @@ def test_files_of_all_types_are_told_by_type(tmp_path: Path, capsys: pytest.Capt
     assert "good ones not read 1\npdf-0.pdf\n" in capsys.readouterr().out
 
 
-def test_texts_are_looked_up_by_one_client_and_by_two(
+def test_index_lookups_are_measured_with_one_and_two_clients(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(near_index, "LOOKED_UP", 50)

@@ -1,4 +1,4 @@
-"""The judge of the chaos run sees what it is to see."""
+"""The verdict of the chaos run detects impolite requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def hit(started: float, finished: float, host: str = "127.0.1.1") -> Hit:
     return Hit(host, "/", "GET", {}, 1, started, finished)
 
 
-def test_a_decent_log() -> None:
+def test_a_polite_log_has_no_fault() -> None:
     log = [hit(0, 1), hit(0.5, 0.6, "127.0.1.2"), hit(3, 3.1), hit(5.1 - TOLERANCE_SECONDS / 2, 6)]
     verdict = politeness(log, DELAY)
     assert (verdict.at_once, verdict.too_early, verdict.examples) == (0, 0, [])
@@ -24,18 +24,18 @@ def test_a_decent_log() -> None:
 
 
 @pytest.mark.parametrize("started", [1.0, 2.9])
-def test_a_request_before_its_time(started: float) -> None:
+def test_a_request_before_its_delay_is_too_early(started: float) -> None:
     verdict = politeness([hit(0, 1), hit(started, 4)], DELAY)
     assert (verdict.at_once, verdict.too_early) == (0, 1)
 
 
-def test_a_request_before_its_time_for_which_there_is_an_excuse() -> None:
+def test_early_requests_within_a_pause_are_excused() -> None:
     log = [hit(0, 1), hit(2.0, 2.1), hit(2.5, 2.6), hit(4.0, 4.1)]
     verdict = politeness(log, DELAY, [(1.9, 2.6)])
     assert (verdict.at_once, verdict.too_early, verdict.excused) == (0, 1, 2)
 
 
 @pytest.mark.parametrize("end", [5.0, math.inf])
-def test_two_at_once_though_one_between_them_was_short(end: float) -> None:
+def test_overlaps_with_a_long_request_are_counted(end: float) -> None:
     verdict = politeness([hit(0, end), hit(2, 2.1), hit(4.5, 4.6)], DELAY)
     assert verdict.at_once == 2

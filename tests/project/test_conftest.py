@@ -1,4 +1,4 @@
-"""The fixtures themselves: an engine empty for each test, a crawl with its results, a crawl that can be killed."""
+"""Tests of the fixtures: an empty engine for each test, crawls with results, and killable crawls."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from tests.web import LocalWeb, generated_web
 
 
 @pytest.mark.parametrize("turn", [1, 2])
-def test_the_engine_is_empty_at_the_start(valkey: redis.Redis, redis_url: str, turn: int) -> None:
+def test_the_engine_is_empty_at_the_start_of_each_test(
+    valkey: redis.Redis, redis_url: str, turn: int
+) -> None:
     assert valkey.dbsize() == 0
     with redis.Redis.from_url(redis_url) as another:
         another.set("turn", turn)
     assert valkey.get("turn") == str(turn).encode()
 
 
-def test_a_crawl_leaves_its_results(
+def test_a_crawl_returns_its_results(
     run_crawl: Callable[..., CrawlResult], local_web: Callable[..., LocalWeb], tmp_path: Path
 ) -> None:
     web = local_web("127.0.1.1")

@@ -1,4 +1,4 @@
-"""The documentation says what is so: settings and defaults, links, commands; its examples are files that run."""
+"""The documentation matches the code: settings, defaults, links, commands and runnable examples."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ from webcrawl.stores.objects.registry import open_store
 README = CHECKOUT / "README.md"
 HOWTOS = sorted((CHECKOUT / "docs" / "howto").glob("*.md"))
 PAGES = [*sorted(CHECKOUT.glob("*.md")), *sorted((CHECKOUT / "docs").rglob("*.md"))]
-# a folder with a scrapy.cfg is a project of its own, which has its own test
+# a folder with a scrapy.cfg is a project of its own with its own test
 EXAMPLES = sorted(
     path
     for path in (CHECKOUT / "examples").rglob("*.*")
     if path.suffix in (".py", ".lua") and not (path.parent / "scrapy.cfg").exists()
 )
-# programs that work on what a crawl left, not parts of one
+# programs that read the results of a crawl
 PROGRAMS = [path for path in EXAMPLES if path.parent.name in ("duckdb", "listeners")]
-# only where the extra 'render' is there to be imported
+# only if the extra 'render' is installed
 RENDERS = ["render-pages.md"] if find_spec("scrapy_playwright") else []
 REGISTERING = ["add-a-mime-type-pipeline.md", "add-a-url-filter.md", "change-a-politeness-rule.md", *RENDERS]
 SETTINGS = [name for name in vars(base) if name.isupper()]
@@ -59,17 +59,17 @@ _SETTING = re.compile(r"^### `(\w+)`\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL
 
 
 def settings_sections() -> dict[str, str]:
-    """Setting -> what docs/settings.md says below its heading."""
+    """Returns setting -> the text below its heading in docs/settings.md."""
     return dict(_SETTING.findall((CHECKOUT / "docs" / "settings.md").read_text()))
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    """The contents of a page's code blocks in one language."""
+    """Returns the code blocks of a page in one language."""
     return [code for name, code in _BLOCK.findall(page.read_text()) if name == language]
 
 
 def anchors(page: Path) -> set[str]:
-    """The fragments by which a page's headings can be linked to, as GitHub makes them."""
+    """Returns the link fragments that GitHub generates for a page's headings."""
     headings = _HEADING.findall(_BLOCK.sub("", page.read_text()))
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -77,11 +77,11 @@ def anchors(page: Path) -> set[str]:
 # --- settings ---
 
 
-def test_the_page_of_settings_is_that_of_the_declarations() -> None:
+def test_the_settings_page_is_generated_from_the_declarations() -> None:
     assert (CHECKOUT / "docs" / "settings.md").read_text() == settings_page(), "run `make settings`"
 
 
-def test_every_setting_has_its_heading_in_the_order_of_the_declarations() -> None:
+def test_settings_have_headings_in_the_order_of_the_declarations() -> None:
     assert list(settings_sections()) == list(DECLARED)
     fixed = set(re.findall(r"`(\w+)`", (CHECKOUT / "docs" / "settings.md").read_text().partition(FIXED)[2]))
     assert set(DECLARED) <= set(SETTINGS) <= set(DECLARED) | fixed
@@ -90,7 +90,7 @@ def test_every_setting_has_its_heading_in_the_order_of_the_declarations() -> Non
 @pytest.mark.parametrize("name", DECLARED)
 def test_the_stated_type_and_default_are_the_real_ones(name: str) -> None:
     section = settings_sections()[name]
-    # settings/base.py is where a user adds a store
+    # a user may add stores in settings/base.py
     real = DECLARED[name].default if name == "OBJECT_STORES" else getattr(base, name)
     stated = re.match(
         r"Type `([^`]+)`(?:, default `([^`]+)`\.$|\. Default:$|, default in )", section, re.MULTILINE
@@ -109,7 +109,7 @@ def test_the_stated_type_and_default_are_the_real_ones(name: str) -> None:
     assert kind in types or (kind == "int" and "float" in types)
 
 
-def test_snippets_are_short_and_set_what_they_belong_to() -> None:
+def test_snippets_are_short_and_assign_their_setting() -> None:
     for name, section in settings_sections().items():
         snippets = _BLOCK.findall(section)
         assert snippets, name
@@ -123,14 +123,14 @@ def test_snippets_are_short_and_set_what_they_belong_to() -> None:
 
 
 @pytest.mark.parametrize("name", DECLARED)
-def test_every_example_is_allowed_and_not_the_default(name: str) -> None:
+def test_every_example_value_is_valid_and_not_the_default(name: str) -> None:
     setting = DECLARED[name]
     assert setting.parse(setting.example) == setting.example
     assert setting.example != setting.default
 
 
 def test_settings_are_read_through_their_declarations() -> None:
-    """Nothing else has a default, or checks a value."""
+    """No other code defines a default or checks a value."""
     reads = re.compile(r"settings(?:\.get(?!withbase)\w*\(|\[)\s*\"(\w+)\"")
     sources = [path for package in PROJECT[:-1] for path in (CHECKOUT / package).rglob("*.py")]
     found = {name for path in sources for name in reads.findall(path.read_text())}
@@ -146,7 +146,7 @@ def test_the_readme_is_short_and_begins_with_the_two_commands() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
-def test_relative_links_lead_somewhere(page: Path) -> None:
+def test_relative_links_have_existing_targets(page: Path) -> None:
     for link in _LINK.findall(_BLOCK.sub("", page.read_text())):
         if link.startswith(("https://", "http://")):
             continue
@@ -157,7 +157,7 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
         assert not fragment or fragment in anchors(target), link
 
 
-def test_what_the_pages_tell_to_make_can_be_made() -> None:
+def test_documented_make_targets_and_variables_exist() -> None:
     makefile = (CHECKOUT / "Makefile").read_text()
     targets = set(re.findall(r"^(\w+):", makefile, re.MULTILINE))
     code = "\n".join(code for page in PAGES for code in blocks(page, "sh"))
@@ -170,7 +170,7 @@ def test_what_the_pages_tell_to_make_can_be_made() -> None:
     assert all(name in makefile for name in spoken)
 
 
-def test_the_commands_are_in_the_readme() -> None:
+def test_the_readme_names_every_command() -> None:
     commands = {path.stem for path in (CHECKOUT / "webcrawl" / "commands").glob("[!_]*.py")}
     assert commands <= set(re.findall(r"scrapy (\w+)", README.read_text()))
 
@@ -182,7 +182,7 @@ def test_the_changelog_names_this_version() -> None:
     assert set(re.findall(r"^### (.+)$", text, re.MULTILINE)) <= {"Added", "Changed", "Fixed", "Removed"}
 
 
-def test_the_architecture_names_what_is_private_to_scrapy() -> None:
+def test_the_architecture_names_every_private_import_from_scrapy() -> None:
     text = (CHECKOUT / "docs" / "architecture.md").read_text()
     for path in [path for package in PROJECT[:-1] for path in (CHECKOUT / package).rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
@@ -221,7 +221,7 @@ def test_the_architecture_names_the_downloader_middlewares_in_order() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
-def test_the_paths_and_modules_that_a_page_names_exist(page: Path) -> None:
+def test_paths_and_modules_named_by_a_page_exist(page: Path) -> None:
     text = page.read_text()
     copied = set(re.findall(r"^cp examples/\S+/(\S+) (\S+/)$", text, re.MULTILINE))
     folders = "|".join((*PROJECT[:-1], "tests", "examples", "benchmarks", "docs"))
@@ -249,7 +249,7 @@ def test_the_picture_shows_every_room_and_no_other() -> None:
 
 
 def shown() -> Iterator[tuple[Path, str]]:
-    """(example, code block after the paragraph that links to it) in the how-tos."""
+    """Yields (example, the code block that follows the link to it) of the how-tos."""
     for page in HOWTOS:
         text = page.read_text()
         for link in re.finditer(r"\]\(\.\./\.\./(examples/[\w/]+\.(?:py|lua))\)", text):
@@ -258,14 +258,14 @@ def shown() -> Iterator[tuple[Path, str]]:
             yield CHECKOUT / link[1], block[2]
 
 
-def test_every_example_is_shown_word_for_word() -> None:
+def test_every_example_is_shown_verbatim() -> None:
     assert sorted(path for path, _ in shown()) == EXAMPLES
     for path, code in shown():
         assert code == path.read_text(), path
 
 
 def registered(howto: str) -> tuple[str, str, int]:
-    """The setting, class and number that a how-to tells to add, as its last entry of a dict."""
+    """Returns setting, class and number that a how-to registers: the last entry of its dict."""
     code = next(code for code in blocks(CHECKOUT / "docs" / "howto" / howto, "python") if "..." in code)
     setting = re.match(r"(\w+) = \{", code)
     path, number = re.findall(r'"([\w.]+)": (\d+),', code)[-1]
@@ -274,7 +274,7 @@ def registered(howto: str) -> tuple[str, str, int]:
 
 
 def registered_stores() -> dict[str, str]:
-    """The URI schemes and classes that the how-to of stores tells to add."""
+    """Returns URI scheme -> class that the how-to about stores registers."""
     page = CHECKOUT / "docs" / "howto" / "add-a-storage-backend.md"
     code = next(code for code in blocks(page, "python") if code.startswith("OBJECT_STORES"))
     return dict(re.findall(r'"(\w+)": "([\w.]+)",', code))
@@ -282,7 +282,7 @@ def registered_stores() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project, extended as the how-tos tell."""
+    """A copy of the project with the changes of all how-tos."""
     folder = tmp_path_factory.mktemp("extended")
     for name in (*PROJECT, "pyproject.toml"):
         source = CHECKOUT / name
@@ -322,7 +322,9 @@ def fill(web: LocalWeb) -> None:
     web.put("127.0.1.1", "/a.png", Reply(b"\x89PNG\r\n\x1a\n", headers={"Content-Type": "image/png"}))
 
 
-def test_the_examples_run(extended: Path, local_web: Callable[..., LocalWeb], tmp_path: Path) -> None:
+def test_a_crawl_uses_the_examples(
+    extended: Path, local_web: Callable[..., LocalWeb], tmp_path: Path
+) -> None:
     web = local_web("127.0.1.1")
     fill(web)
     options = ["-s", "DOWNLOAD_DELAY=0", "-s", "URL_LAST_YEAR=2026", "-s", f"DATA_DIR={tmp_path}"]
@@ -348,7 +350,7 @@ def test_the_examples_run(extended: Path, local_web: Callable[..., LocalWeb], tm
 
 @contextmanager
 def gopher_hole(pages: dict[bytes, bytes]) -> Iterator[int]:
-    """A server of Gopher on loopback; its port."""
+    """Runs a Gopher server on loopback; yields its port."""
 
     class Hole(socketserver.StreamRequestHandler):
         def handle(self) -> None:
@@ -398,7 +400,7 @@ def test_the_protocol_example_is_crawled(extended: Path, tmp_path: Path) -> None
 def test_the_store_example_holds_a_whole_crawl(
     extended: Path, local_web: Callable[..., LocalWeb], tmp_path: Path
 ) -> None:
-    """WARC files, long queues, a checkpoint that is restored, an export and a WACZ file."""
+    """The store holds WARC files, spilled queues, a checkpoint, an export and a WACZ file."""
     web = local_web("127.0.1.1")
     paths = [f"/{number}" for number in range(100)]
     web.put("127.0.1.1", "/", "".join(f"<a href={path}>{path}</a>" for path in paths))
@@ -420,7 +422,7 @@ def test_the_store_example_holds_a_whole_crawl(
         crawl("-s", "CLOSESPIDER_PAGECOUNT=10", "-s", "DOWNLOAD_DELAY=0.15")
         store = open_store(server.uri, "STORE_URI", {"dav": "examples.stores.webdav.WebDavStore"})
         segments = [found.name for found in store.objects("queues/") if found.size]
-        assert segments, "nothing was spilled"
+        assert segments, "no queue was spilled"
         assert f"is in {server.uri}/copy" in run("checkpoint", f"{server.uri}/copy")
         run("restore", f"{server.uri}/copy", data="restored")
         crawl("-s", "DOWNLOAD_DELAY=0", data="restored")
@@ -430,7 +432,7 @@ def test_the_store_example_holds_a_whole_crawl(
         )
         assert "records of" in run("wacz", "-o", f"{server.uri}/c.wacz", data="restored")
         warcs = {found.name for found in store.objects("pages/") if found.name.endswith(".warc.gz")}
-        assert len(warcs) == 2, "one of each run"
+        assert len(warcs) == 2, "each run must write one file"
         (exported,) = [found.name for found in store.objects("export/date=")]
         titles = {json.loads(line).get("title") for line in b"".join(store.chunks(exported)).splitlines()}
         with zipfile.ZipFile(io.BytesIO(b"".join(store.chunks("c.wacz")))) as wacz:
@@ -493,7 +495,7 @@ def test_the_frontier_example_counts_by_level(
     assert len(counts) == 8 and sum(counts) == queued > 20
 
 
-def test_the_extended_project_keeps_the_rules_of_imports(extended: Path) -> None:
+def test_the_extended_project_keeps_the_import_contracts(extended: Path) -> None:
     program = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=extended, capture_output=True, text=True, timeout=60
@@ -501,7 +503,7 @@ def test_the_extended_project_keeps_the_rules_of_imports(extended: Path) -> None
     assert done.returncode == 0, done.stdout
 
 
-def test_the_tests_that_show_the_frontiers_promises_exist() -> None:
+def test_the_tests_named_in_the_frontier_page_exist() -> None:
     named = set(re.findall(r"`(test_\w+)`", (CHECKOUT / "docs" / "frontier.md").read_text()))
     files = (CHECKOUT / "tests" / "frontier").glob("test_*.py")
     assert named and named <= {

@@ -1,4 +1,4 @@
-"""Scrapy imports every command for each command: what only a crawl needs must not be paid for by `scrapy list`."""
+"""Scrapy imports all commands to run one, so slow imports that only a crawl needs must be deferred."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ SLOW = {
     "pypdfium2",
 }
 SLOW |= {"scrapy_playwright", "simhash", "sqlalchemy"}
-OF_NO_USE = {"playwright", "pymediainfo", "pypdfium2", "valkey"}
-OF_A_SESSION = {"aiodns", "aiohttp", "redis", "rich"}
+UNUSED_CLIENTS = {"playwright", "pymediainfo", "pypdfium2", "valkey"}
+SESSION_ONLY = {"aiodns", "aiohttp", "redis", "rich"}
 
 
 @pytest.mark.parametrize(
     ("words", "unwanted"),
-    [(["list"], SLOW), (["frontier", "--help"], SLOW | OF_A_SESSION)],
+    [(["list"], SLOW), (["frontier", "--help"], SLOW | SESSION_ONLY)],
     ids=["list", "frontier --help"],
 )
-def test_what_is_slow_to_import_is_imported_where_it_is_used(words: list[str], unwanted: set[str]) -> None:
+def test_slow_imports_are_deferred_to_where_they_are_used(words: list[str], unwanted: set[str]) -> None:
     command = [sys.executable, "-c", PROGRAM, *words]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=True)
     imported = set(done.stderr.split())
@@ -48,11 +48,11 @@ def test_what_is_slow_to_import_is_imported_where_it_is_used(words: list[str], u
     assert not imported & unwanted
 
 
-def test_a_crawl_imports_no_client_that_it_does_not_use(tmp_path: Path) -> None:
-    """It costs each start; without a good seed the crawl ends when all its components are there."""
+def test_a_crawl_imports_only_the_clients_that_it_uses(tmp_path: Path) -> None:
+    """Each import slows every start. Without a valid seed the crawl ends once all components are loaded."""
     settings = ("-s", f"DATA_DIR={tmp_path}", "-s", f"DNS_SERVERS={NO_NAMES}")
     command = [sys.executable, "-c", PROGRAM, "crawl", "broad", "-a", "seeds=nonsense", *settings]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=True)
     imported = set(done.stderr.split())
     assert {"webcrawl.engine.embedded", "aiohttp"} <= imported
-    assert not imported & OF_NO_USE
+    assert not imported & UNUSED_CLIENTS

@@ -1,4 +1,4 @@
-"""What the layout promises: import directions, what a wheel and an egg contain, exact versions for everything."""
+"""Import directions, the contents of wheel and egg, and exact versions of all dependencies."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def run(*words: str, folder: Path = CHECKOUT) -> str:
 
 
 def built(command: str, folder: Path) -> zipfile.ZipFile:
-    """What `python setup.py COMMAND` makes of a copy of the sources: no leftovers of an earlier build get in."""
+    """Builds a copy of the sources with `python setup.py COMMAND`, without leftovers of earlier builds."""
     for name in BUILT_FROM:
         source = CHECKOUT / name
         if source.is_dir():
             shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         elif source.exists():
             shutil.copy(source, folder)
-    # files that must not be shipped, however they got there
+    # packages that must not be shipped
     for name in ("tests", "examples"):
         (folder / name).mkdir()
         (folder / name / "__init__.py").touch()
@@ -48,12 +48,12 @@ def built(command: str, folder: Path) -> zipfile.ZipFile:
 
 
 def sources() -> set[str]:
-    """The files of the packages that a distribution has to contain, relative to the checkout."""
+    """Returns the files that a distribution must contain, relative to the checkout."""
     files = {path for package in PACKAGES for path in (CHECKOUT / package).rglob("*") if path.is_file()}
     return {str(path.relative_to(CHECKOUT)) for path in files if path.name.endswith(SHIPPED)}
 
 
-def test_import_directions() -> None:
+def test_imports_follow_the_contracts() -> None:
     program = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
     run("-c", program)
 
@@ -73,13 +73,13 @@ def test_scrapyd_finds_the_settings_of_an_egg(tmp_path: Path) -> None:
     assert re.search(r"\[scrapy]\s+settings = settings\.production\s", entry_points)
 
 
-def test_the_top_level_packages_are_those_of_the_checkout() -> None:
-    """An installed package of the same name would win: Scrapy puts the project at the end of sys.path."""
+def test_top_level_packages_are_imported_from_the_checkout() -> None:
+    """Scrapy puts the project last in sys.path, so an installed package of the same name would win."""
     program = (
         "from importlib.util import find_spec; from scrapy.utils.conf import init_env; init_env();"
         f"print(*(find_spec(name).origin for name in {sorted(PACKAGES)}), sep='\\n')"
     )
-    # -P: as the `scrapy` command, whose own folder comes first instead of the current one
+    # -P: keep the current folder out of sys.path, like the `scrapy` command
     found = run("-P", "-c", program).split()
     assert found == [str(CHECKOUT / name / "__init__.py") for name in sorted(PACKAGES)]
 

@@ -1,4 +1,4 @@
-"""`make crawl` hands over what was typed, letter by letter, and says clearly what a machine lacks."""
+"""`make crawl` passes its options on unchanged and reports missing requirements."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def script(path: Path, text: str) -> Path:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy of the Makefile and what it looks at, with nothing installed."""
+    """A copy of the Makefile and the files it reads, with nothing installed."""
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(CHECKOUT / name, tmp_path)
     return tmp_path
@@ -32,7 +32,7 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def installed(checkout: Path) -> Path:
-    """The same with a .venv that is up to date, its python an echo."""
+    """The same with an up-to-date .venv whose python prints its arguments."""
     script(checkout / ".venv/bin/python", ECHO)
     for stamp in (".runtime", ".dev"):
         (checkout / ".venv" / stamp).touch()
@@ -40,7 +40,7 @@ def installed(checkout: Path) -> Path:
 
 
 def make(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    # not what the make that may be running these tests was told
+    # without the variables of a make that runs these tests
     ours = ("MAKE", "MFLAGS", "SEEDS", "SCOPE", "DATA", "MAX_PAGES", "WORKERS", "ARGS", "PYTHON")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     command = ["make", "--no-print-directory", *words]
@@ -48,13 +48,13 @@ def make(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def arguments(folder: Path, *words: str) -> list[str]:
-    """What the python of .venv was given by `make crawl WORDS...`."""
+    """Returns the arguments that `make crawl WORDS...` passes to the python of .venv."""
     done = make(folder, "crawl", *words)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.splitlines()
 
 
-def test_a_seed_alone(installed: Path) -> None:
+def test_a_single_seed_starts_a_crawl_of_its_domain(installed: Path) -> None:
     expected = ["-m", "scrapy", "crawl", "broad", "-a", "seeds=https://example.org/", "-a", "scope=domain"]
     assert arguments(installed, "SEEDS=https://example.org/") == expected
 
@@ -69,7 +69,7 @@ def test_a_seed_alone(installed: Path) -> None:
         "https://e.org/*?x=[a-z];y=\\n#part",
     ],
 )
-def test_what_a_url_may_contain_survives(installed: Path, seed: str) -> None:
+def test_special_characters_of_a_url_are_kept(installed: Path, seed: str) -> None:
     assert f"seeds={seed}" in arguments(installed, f"SEEDS={seed}")
 
 
@@ -77,7 +77,7 @@ def test_several_seeds_are_joined_by_commas(installed: Path) -> None:
     assert "seeds=http://a/,http://b/" in arguments(installed, "SEEDS= http://a/  http://b/ ")
 
 
-def test_every_option(installed: Path) -> None:
+def test_every_option_is_passed_on(installed: Path) -> None:
     options = [
         "SEEDS=@list",
         "SCOPE=web",
@@ -92,7 +92,7 @@ def test_every_option(installed: Path) -> None:
     ]
 
 
-def test_without_seeds_the_demo_with_the_same_options(installed: Path) -> None:
+def test_the_demo_runs_without_seeds_and_takes_the_same_options(installed: Path) -> None:
     assert arguments(installed) == ["-m", "webcrawl.demo"]
     assert arguments(installed, "WORKERS=2", "SCOPE=web", "DATA=d", "MAX_PAGES=9") == [
         *(
@@ -118,14 +118,14 @@ def test_a_misspelt_option_is_refused(installed: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["WORKERS=two", "MAX_PAGES=1e3", "WORKERS=-1", "MAX_PAGES=1 2"])
-def test_what_is_no_number_is_named_before_anything_is_installed(checkout: Path, option: str) -> None:
+def test_a_wrong_number_is_refused_before_anything_is_installed(checkout: Path, option: str) -> None:
     done = make(checkout, "crawl", option)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"make crawl: {option}: a whole number is needed\n")
     assert not (checkout / ".venv").exists()
 
 
-def test_a_changed_requirement_installs_again(installed: Path) -> None:
+def test_changed_requirements_are_installed_again(installed: Path) -> None:
     stamp = (installed / ".venv/.runtime").stat().st_mtime_ns
     os.utime(installed / "constraints.txt", ns=(stamp + 10**9, stamp + 10**9))
     done = make(installed, "crawl")
@@ -159,6 +159,6 @@ def test_a_missing_venv_module_is_named(checkout: Path) -> None:
     assert "venv module" in done.stderr
 
 
-def test_help_comes_first(checkout: Path) -> None:
+def test_make_without_a_target_lists_the_targets(checkout: Path) -> None:
     done = make(checkout)
     assert all(f"make {target}" in done.stdout for target in ("crawl", "test", "check", "format", "clean"))

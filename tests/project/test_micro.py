@@ -1,4 +1,4 @@
-"""The microbenchmarks run."""
+"""The microbenchmarks run without errors."""
 
 from __future__ import annotations
 

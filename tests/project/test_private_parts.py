@@ -1,4 +1,4 @@
-"""What the project uses of Scrapy beyond its documented interface; docs/architecture.md has the table."""
+"""The parts of Scrapy beyond its documented interface that the project uses, as listed in docs/architecture.md."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_engine_keeps_its_slot_and_wakes_by_nextcall() -> None:
 
 
 def test_the_engine_closes_its_spider_through_one_method() -> None:
-    """`engine.close_spider_async`, wrapped to abandon requests that wait for their host's turn."""
+    """`engine.close_spider_async`: wrapped to abandon requests that wait for their host's delay."""
     closed: list[str] = []
 
     async def close(*, reason: str = "cancelled") -> None:
@@ -95,11 +95,11 @@ def test_the_engine_closes_its_spider_through_one_method() -> None:
     parameters = inspect.signature(ExecutionEngine.close_spider_async).parameters
     assert list(parameters) == ["self", "reason"]
     source = inspect.getsource(ExecutionEngine)
-    assert source.count("_slot.close()") == 1, "another method begins to close the spider"
+    assert source.count("_slot.close()") == 1, "another method starts closing the spider"
 
 
 def test_the_scraper_counts_bodies_in_its_slot() -> None:
-    """`engine.scraper.slot`, replaced by one that does not read a body from its file to learn its length."""
+    """`engine.scraper.slot`: replaced by one that knows a body's length without reading its file."""
 
     async def run() -> None:
         made = crawler()
@@ -119,7 +119,7 @@ def test_the_scraper_counts_bodies_in_its_slot() -> None:
 
 
 def test_the_scraper_passes_an_item_to_the_pipelines() -> None:
-    """`engine.scraper.start_itemproc_async`: middlewares.redirect stores each hop with it."""
+    """`engine.scraper.start_itemproc_async`: middlewares.redirect stores each hop through it."""
     met: list[Any] = []
 
     class Pipeline:
@@ -139,7 +139,7 @@ def test_the_scraper_passes_an_item_to_the_pipelines() -> None:
 
 
 def test_the_downloader_has_its_middlewares_and_handlers() -> None:
-    """`Downloader.middleware.middlewares`, `active` and `handlers.download_request_async`."""
+    """`Downloader.middleware.middlewares`, `Downloader.active`, `Downloader.handlers.download_request_async`."""
 
     class Middleware:
         def process_request(self, request: Request) -> None:
@@ -168,7 +168,7 @@ def test_the_downloader_has_its_middlewares_and_handlers() -> None:
 
 
 def test_scrapys_tls_settings_make_a_context() -> None:
-    """`scrapy.utils.ssl._make_ssl_context`, so that DOWNLOAD_TLS_* and DOWNLOAD_VERIFY_CERTIFICATES hold here too."""
+    """`scrapy.utils.ssl._make_ssl_context`: applies DOWNLOAD_TLS_* and DOWNLOAD_VERIFY_CERTIFICATES."""
     context = _make_ssl_context(
         Settings({"DOWNLOAD_VERIFY_CERTIFICATES": False, "DOWNLOAD_TLS_MIN_VERSION": "TLSv1.3"})
     )
@@ -195,7 +195,7 @@ def test_the_table_names_a_test_for_each_part() -> None:
 
 
 def private_names() -> Iterator[str]:
-    """Names with an underscore that the project imports from Scrapy, or takes of its engine."""
+    """Yields the underscore names that the project imports from Scrapy or reads from its engine."""
     for folder in ("webcrawl", "middlewares", "pipelines", "spiders"):
         for path in (ROOT / folder).rglob("*.py"):
             text = path.read_text()

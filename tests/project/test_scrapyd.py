@@ -1,4 +1,4 @@
-"""A real scrapyd on a node that has the project's dependencies but not the project: it runs from the zipped egg."""
+"""A real scrapyd runs the project from its zipped egg, on a Python with only the dependencies installed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Node:
     url: str
 
     def ask(self, command: str, body: bytes | None = None, kind: str = "", **query: str) -> dict[str, Any]:
-        """Send one request of its API (POST when there is a body); returns the answer, which must be "ok"."""
+        """Sends an API request, a POST if there is a body; returns the response, whose status must be "ok"."""
         request = urllib.request.Request(f"{self.url}/{command}.json?{urlencode(query)}", body)
         if kind:
             request.add_header("Content-Type", kind)
@@ -54,7 +54,7 @@ class Node:
         return answer
 
     def crawl(self, seed: str, **settings: object) -> None:
-        """Schedule a crawl and wait for its end."""
+        """Schedules a crawl and waits for its end."""
         fields = [("project", "webcrawl"), ("spider", "broad"), ("seeds", seed), ("scope", "host")]
         fields += [("setting", f"{name}={value}") for name, value in settings.items()]
         job = self.ask("schedule", urlencode(fields).encode())["jobid"]
@@ -64,7 +64,7 @@ class Node:
             time.sleep(0.1)
 
     def log(self) -> str:
-        """What scrapyd and its jobs said."""
+        """Returns the last output of scrapyd and its jobs."""
         paths = [self.folder / "output", *self.folder.glob("logs/**/*.log")]
         return "\n".join(path.read_text(errors="replace")[-4000:] for path in paths if path.is_file())
 
@@ -117,9 +117,9 @@ def node(tmp_path_factory: pytest.TempPathFactory, egg: Path) -> Iterator[Node]:
 
 
 def bare_python(folder: Path) -> Path:
-    """A Python that sees the installed libraries, but not the checkout that is installed among them.
+    """Creates a Python that sees the installed libraries, but not the checkout installed with them.
 
-    A path in a .pth file is taken, the .pth files that lie there are not.
+    Python adds the folder named in a .pth file to sys.path, but ignores the .pth files in that folder.
     """
     venv.EnvBuilder(symlinks=True, with_pip=False).create(folder / "venv")
     (packages,) = (folder / "venv/lib").glob("python*/site-packages")
@@ -133,7 +133,7 @@ def answers(port: int) -> bool:
 
 
 def form(egg: Path, **fields: str) -> tuple[bytes, str]:
-    """A multipart form with a file: body and content type."""
+    """Encodes a multipart form with a file; returns body and content type."""
     parts = [
         *((f'name="{name}"', value.encode()) for name, value in fields.items()),
         ('name="egg"; filename="made.egg"', egg.read_bytes()),
@@ -146,7 +146,7 @@ def form(egg: Path, **fields: str) -> tuple[bytes, str]:
 
 @pytest.fixture
 def site(local_web: Callable[..., LocalWeb]) -> tuple[str, set[str]]:
-    """A web site's first URL, and every URL that can be reached from it."""
+    """Publishes a site; returns its home page and all URLs reachable from it."""
     web = local_web("127.0.1.1")
     graph = generated_web(5, web, pages=15)
     home = web.url("127.0.1.1")
@@ -155,7 +155,7 @@ def site(local_web: Callable[..., LocalWeb]) -> tuple[str, set[str]]:
 
 @pytest.fixture
 def closed_port() -> str:
-    """A name server that nobody runs: nothing is asked outside."""
+    """An address without a name server, so that no query leaves this machine."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as unused:
         unused.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{unused.getsockname()[1]}"
@@ -175,14 +175,14 @@ def test_the_node_has_the_project_from_its_egg_alone(node: Node, egg: Path) -> N
     assert any(name.endswith(".lua") for name in zipfile.ZipFile(deployed).namelist())
 
 
-def test_its_spiders_are_listed(node: Node) -> None:
+def test_the_spiders_of_the_egg_are_listed(node: Node) -> None:
     assert "broad" in node.ask("listspiders", project="webcrawl")["spiders"]
 
 
-def test_a_job_with_an_engine_of_its_own(
+def test_a_job_crawls_with_an_embedded_engine(
     node: Node, site: tuple[str, set[str]], tmp_path: Path, closed_port: str
 ) -> None:
-    """The keeper, a process of its own, comes from the zipped egg too."""
+    """The keeper process of the engine runs from the zipped egg too."""
     home, reachable = site
     data = tmp_path / "data"
     node.crawl(home, DATA_DIR=data, DOWNLOAD_DELAY=0, DNS_SERVERS=closed_port)
@@ -194,7 +194,7 @@ def test_a_job_with_an_engine_of_its_own(
     assert (data / "engine/valkey.log").exists()
 
 
-def test_a_job_with_a_shared_engine(
+def test_a_job_crawls_with_a_shared_engine(
     node: Node, site: tuple[str, set[str]], tmp_path: Path, closed_port: str, redis_url: str, valkey: Any
 ) -> None:
     home, reachable = site

@@ -1,4 +1,4 @@
-"""Settings: production reads the environment, a wrong value is named at once, and so is a package that hides ours."""
+"""Production settings read the environment; wrong values and shadowed packages are reported at start."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ENVIRONMENT = {
 
 
 def build(**changes: Any) -> None:
-    """Make whatever reads settings, as a crawl does before it starts."""
+    """Builds the components that read settings, like a crawl before it starts."""
     everything = {name: value for name, value in vars(base).items() if name.isupper()}
     crawler = get_crawler(Broad, {**everything, "PROGRESS": "plain", **changes})
     Session.of(crawler)
@@ -42,7 +42,7 @@ def build(**changes: Any) -> None:
 
 
 def scrapy(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the `scrapy` command, whose own folder, not the current one, comes first among those of packages."""
+    """Runs the `scrapy` command with sys.path as the installed script has it, without the current folder."""
     clean = {
         name: value for name, value in os.environ.items() if name not in (*ENVIRONMENT, "SCRAPY_PROJECT")
     }
@@ -66,25 +66,25 @@ def test_production_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
     assert {name: module[name] for name in ENVIRONMENT} == ENVIRONMENT
 
 
-def test_production_without_an_environment_is_as_base(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_production_without_an_environment_equals_base(monkeypatch: pytest.MonkeyPatch) -> None:
     module = production(monkeypatch, {})
     assert {name: module[name] for name in ENVIRONMENT} == {name: getattr(base, name) for name in ENVIRONMENT}
 
 
-def test_production_changes_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_production_changes_only_progress_and_log_level(monkeypatch: pytest.MonkeyPatch) -> None:
     module = production(monkeypatch, {})
     changed = {name for name in vars(base) if name.isupper() and module[name] != getattr(base, name)}
     assert changed == {"PROGRESS", "PROGRESS_INTERVAL", "LOG_LEVEL"}
     assert {name for name in module if name.isupper()} == {name for name in vars(base) if name.isupper()}
 
 
-def test_scrapy_project_chooses_production() -> None:
+def test_scrapy_project_selects_production() -> None:
     done = scrapy("settings", "--get", "REDIS_URL", SCRAPY_PROJECT="production", REDIS_URL="redis://x/1")
     assert done.stdout.strip() == "redis://x/1"
     assert scrapy("settings", "--get", "REDIS_URL", REDIS_URL="redis://x/1").stdout.strip() == "None"
 
 
-def test_the_defaults_of_the_code_are_those_of_base() -> None:
+def test_declared_defaults_equal_base() -> None:
     assert dict(DEFAULTS) == {name: getattr(base, name) for name in DEFAULTS}
 
 
@@ -117,7 +117,7 @@ def test_a_wrong_number_is_named(name: str, value: object) -> None:
         ("URL_FILTERS", {"webcrawl.urls.scope.Scope": 1}),
     ],
 )
-def test_another_wrong_value_is_named(name: str, value: object) -> None:
+def test_a_wrong_value_is_named(name: str, value: object) -> None:
     with pytest.raises(ConfigurationError, match=rf"\b{name}\b"):
         build(**{name: value})
 
@@ -138,10 +138,10 @@ def test_a_crawl_with_a_wrong_setting_ends_with_one_line(setting: str, tmp_path:
 
 
 @pytest.mark.parametrize("name", ["settings", "spiders", "middlewares", "pipelines"])
-def test_a_package_that_hides_ours_is_named(name: str, tmp_path: Path) -> None:
+def test_a_package_that_shadows_ours_is_named(name: str, tmp_path: Path) -> None:
     hiding = tmp_path / "site" / name
     hiding.mkdir(parents=True)
-    # it holds enough for Scrapy to get as far as the check
+    # enough modules for Scrapy to get as far as the check
     for module in ("__init__", "local", "dns", "checksum"):
         (hiding / f"{module}.py").write_text("COMMANDS_MODULE = 'webcrawl.commands'\n")
     options = ["-a", "seeds=http://127.0.0.1:1/", "-s", f"DATA_DIR={tmp_path / 'data'}"]

@@ -9,10 +9,10 @@ def test_each_room_imports_only_rooms_below_it() -> None:
     imports = structure.edges()
     assert structure.upward(imports) == []
     assert structure.cycle(imports) == []
-    assert sum(map(len, imports.values())) > 30, "the imports were found"
+    assert sum(map(len, imports.values())) > 30, "the import graph is incomplete"
 
 
-def test_every_room_stands_in_one_layer() -> None:
+def test_every_room_is_in_exactly_one_layer() -> None:
     rooms = [room for layer in structure.layers() for room in layer]
     there = {
         path.stem
@@ -22,6 +22,6 @@ def test_every_room_stands_in_one_layer() -> None:
     assert sorted(rooms) == sorted(there)
 
 
-def test_records_alone_may_have_many_attributes() -> None:
+def test_records_may_have_many_attributes() -> None:
     records = {one.name for one in structure.classes() if one.attributes > structure.MOST_ATTRIBUTES}
     assert "webcrawl/page.py:Page" in records

@@ -1,4 +1,4 @@
-"""The local web is the measure of politeness: it has to see overlaps, gaps and connections as they are."""
+"""The local web, by which tests measure politeness, records overlaps, gaps and connections correctly."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_page_may_be_a_function_of_the_request(local_web: StartWeb) -> None:
     assert connection.getresponse().read() == b"POST /a?b=%20 m form"
 
 
-def test_requests_in_turn_do_not_overlap(local_web: StartWeb) -> None:
+def test_sequential_requests_do_not_overlap(local_web: StartWeb) -> None:
     web = local_web("127.0.1.1")
     web.put("127.0.1.1", "/", Reply("slow", delay=0.05))
     connection = connect(web, "127.0.1.1")
@@ -74,7 +74,7 @@ def test_requests_in_turn_do_not_overlap(local_web: StartWeb) -> None:
     assert {hit.connection for hit in web.log()} == {1}
 
 
-def test_requests_at_once_are_seen_as_such(local_web: StartWeb) -> None:
+def test_concurrent_requests_are_recorded_as_overlapping(local_web: StartWeb) -> None:
     web = local_web("127.0.1.1", "127.0.1.2")
     together = threading.Barrier(3)
 
@@ -98,7 +98,7 @@ def test_requests_at_once_are_seen_as_such(local_web: StartWeb) -> None:
     assert (web.max_concurrency("127.0.1.2"), web.min_gap("127.0.1.2")) == (0, math.inf)
 
 
-def test_an_aborted_reply_is_no_reply(local_web: StartWeb) -> None:
+def test_an_aborted_reply_closes_the_connection(local_web: StartWeb) -> None:
     web = local_web("127.0.1.1")
     web.put("127.0.1.1", "/", Reply(abort=True))
     with pytest.raises(ConnectionError):
@@ -106,7 +106,7 @@ def test_an_aborted_reply_is_no_reply(local_web: StartWeb) -> None:
     assert web.paths("127.0.1.1") == ["/"]
 
 
-def test_a_generated_web_serves_the_graph_it_tells(local_web: StartWeb) -> None:
+def test_a_generated_web_serves_its_graph(local_web: StartWeb) -> None:
     web = local_web("127.0.1.1", "127.0.1.2")
     graph = generated_web(7, web, pages=60)
     assert len(graph.links) == 60

@@ -65,7 +65,7 @@ class RevisitMiddleware:
         try:
             known = await self._rows.put(request.url)
         except StoreError as error:
-            # an unconditional request works too; the metadata pipeline reports that the database is away
+            # an unconditional request works too; the metadata pipeline reports that the database is unavailable
             logger.info("%s is fetched unconditionally: %s", request.url, error)
             return
         if known is not None and (dated or known.keeps_links):

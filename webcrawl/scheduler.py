@@ -192,7 +192,7 @@ class FrontierScheduler(RedisScheduler):
             await self._feeding.end()
         await self.worker.close()
         if self._feeding:
-            # if the engine is away, the start URLs go back to their list, like those of a dead worker
+            # if the engine is unavailable, the start URLs go back to their list, like those of a dead worker
             with suppress(*UNAVAILABLE):
                 await self._feeding.settle()
 

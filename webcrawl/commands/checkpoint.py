@@ -18,10 +18,10 @@ class Command(SessionCommand):
     """Reads the engine and keeps the crawl's journal meanwhile; workers continue."""
 
     def syntax(self) -> str:
-        return "[options] <folder or s3://bucket/prefix> [crawl id, default: CRAWL_ID or broad]"
+        return "[options] <folder or URI> [crawl id, default: CRAWL_ID or broad]"
 
     def short_desc(self) -> str:
-        return "Copy the queued, seen and failed URLs of a crawl to a folder or S3, also while it runs"
+        return "Copy the queued, seen and failed URLs of a crawl to a folder or an object store, also while it runs"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
@@ -41,9 +41,7 @@ class Command(SessionCommand):
 
         connection = session.connection
         if not 1 <= len(args) <= 2:
-            raise UsageError(
-                "give a folder or s3://bucket/prefix, and a crawl ID unless it is the default one"
-            )
+            raise UsageError("give a folder or a URI, and a crawl ID unless it is the default one")
         if session.config.bloom:
             raise ConfigurationError(
                 'a crawl with SEEN_SET = "bloom" has no checkpoints: its seen set is not in the engine'

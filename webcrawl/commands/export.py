@@ -19,14 +19,18 @@ class Command(SessionCommand):
     needs_engine = False
 
     def syntax(self) -> str:
-        return "[options] -o <folder or s3://bucket/prefix>"
+        return "[options] -o <folder or URI>"
 
     def short_desc(self) -> str:
-        return "Write the metadata of all pages as Parquet, JSON Lines or CSV into a folder or S3"
+        return (
+            "Write the metadata of all pages as Parquet, JSON Lines or CSV into a folder or an object store"
+        )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
-        parser.add_argument("-o", "--output", help="folder or s3://bucket/prefix")
+        parser.add_argument(
+            "-o", "--output", help="folder, or URI of an object store such as s3://bucket/prefix"
+        )
         parser.add_argument("--format", choices=("parquet", "jsonl", "csv"), default="parquet")
         parser.add_argument(
             "--partition",

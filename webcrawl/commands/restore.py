@@ -21,7 +21,7 @@ class Command(SessionCommand):
     needs_crawl = False
 
     def syntax(self) -> str:
-        return "[options] <folder or s3://bucket/prefix> [crawl id, default: that of the checkpoint]"
+        return "[options] <folder or URI> [crawl id, default: that of the checkpoint]"
 
     def short_desc(self) -> str:
         return "Restore a crawl from what `scrapy checkpoint` wrote"
@@ -36,7 +36,7 @@ class Command(SessionCommand):
 
         if not 1 <= len(args) <= 2:
             raise UsageError(
-                "give the folder or s3://bucket/prefix of a checkpoint, and a crawl ID to restore it under another name"
+                "give the folder or URI of a checkpoint, and a crawl ID to restore it under another name"
             )
         assert self.settings is not None
         classes = object_stores(self.settings)

@@ -165,7 +165,9 @@ class Connection:
         try:
             self.joined = await self.engine.retry_until_available(self._join)
         except UNAVAILABLE as error:
-            raise EngineUnavailable(f"the engine went away while the crawl began: {error}") from error
+            raise EngineUnavailable(
+                f"the engine became unavailable while the crawl began: {error}"
+            ) from error
         self._clears_on_close = not self._frontier_config.persist
 
     async def begin_tails(self) -> None:
@@ -187,9 +189,9 @@ class Connection:
         await self.crawl.forget()
 
     async def retry_until_available(self, work: Callable[[], Awaitable[T]]) -> T:
-        """The result of `work`, which is retried while the engine is away, until the crawl ends.
+        """The result of `work`, which is retried while the engine is unavailable, until the crawl ends.
 
-        Raises EngineUnavailable when the crawl ends and the engine is still away.
+        Raises EngineUnavailable when the crawl ends and the engine is still unavailable.
         """
         return await self.engine.retry_until_available(work, self._turns.ending)
 

@@ -22,7 +22,7 @@ _SEEDS_AT_ONCE = 1000
 class SharedScope:
     """What this process knows of the crawl's seeds and scope. The engine keeps both for all workers.
 
-    Every method that waits raises EngineUnavailable when the crawl ends while the engine is away.
+    Every method that waits raises EngineUnavailable when the crawl ends while the engine is unavailable.
     """
 
     def __init__(self, connection: Connection, guard: AddressGuard, settings: BaseSettings) -> None:

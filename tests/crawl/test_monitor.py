@@ -18,7 +18,7 @@ ARGUMENTS = {"arguments": {"scope": "host"}, "DOWNLOAD_DELAY": 0, "FRONTIER_MAX_
 
 
 class Site:
-    """Pages that a test can change; those named `/v-...` have an ETag."""
+    """Pages that a test can change; the home page and those named `/v-...` have an ETag."""
 
     def __init__(self, web: LocalWeb) -> None:
         self.web = web

@@ -32,9 +32,9 @@ def test_a_crawl_continues_from_a_checkpoint_taken_while_it_ran(
     crawl = start(16, delay=0.5)  # keeps the crawl running while the commands run
     until(lambda: len(web.hits) >= 20, crawl)
     done = set(web.urls()[:12])
-    said = HERE.scrapy("checkpoint", str(place), "-s", f"DATA_DIR={data}")
+    output = HERE.scrapy("checkpoint", str(place), "-s", f"DATA_DIR={data}")
     assert list(data.glob("frontier/*/*/*")), "no segments"
-    assert "Crawl 'broad' is in" in said
+    assert "Crawl 'broad' is in" in output
     assert crawl.process.poll() is None
     crawl.kill()
     shutil.rmtree(data)
@@ -61,9 +61,9 @@ def test_wrong_arguments_are_reported_in_one_line(
     result = crawl([web.url(SITES[0])], CRAWL_MAX_PAGES=1)
     options = ["-s", f"DATA_DIR={result.data_dir}"]
     place = str(tmp_path / "copy")
-    said = HERE.scrapy("checkpoint", place, "another", *options, code=1)
-    assert "no crawl 'another'" in said
-    assert len(said.splitlines()) == 1
+    output = HERE.scrapy("checkpoint", place, "another", *options, code=1)
+    assert "no crawl 'another'" in output
+    assert len(output.splitlines()) == 1
     assert "30 URLs to crawl, 31 seen" in HERE.scrapy("checkpoint", place, *options)
     assert "--force forgets it first" in HERE.scrapy("restore", place, *options, code=1)
     assert "Usage" in HERE.scrapy("restore", *options, code=2)

@@ -73,9 +73,9 @@ def test_page_shows_the_stored_row_and_body(stopped: Stopped) -> None:
 
 def test_page_refuses_an_unknown_url_in_one_line(stopped: Stopped) -> None:
     url = stopped.web.url(SITE, "/never")
-    said = stopped.scrapy("page", url, code=1)
-    assert url in said
-    assert len(said.splitlines()) == 1
+    output = stopped.scrapy("page", url, code=1)
+    assert url in output
+    assert len(output.splitlines()) == 1
 
 
 def test_checkurl_shows_every_verdict(stopped: Stopped) -> None:
@@ -96,11 +96,11 @@ def test_checkurl_of_an_unknown_host_shows_verdicts(stopped: Stopped) -> None:
     report = json.loads(stopped.scrapy("checkurl", "http://127.0.9.9/x", "--json", "--scope", "host"))
     assert report["filters"]["ScopeFilter"] == "drops it"
     assert "unknown" in report["robots"]
-    said = stopped.scrapy("checkurl", "http://[", code=1)
-    assert len(said.splitlines()) == 1
+    output = stopped.scrapy("checkurl", "http://[", code=1)
+    assert len(output.splitlines()) == 1
 
 
-def test_workers_without_arguments_prints_its_usage() -> None:
+def test_workers_requires_a_number_of_workers() -> None:
     assert "number of workers" in HERE.scrapy("workers", "none", "broad", code=2)
 
 
@@ -123,6 +123,6 @@ def test_a_generated_spider_is_listed_and_runs(
 
 
 def test_an_unknown_spider_is_named_in_one_line() -> None:
-    said = HERE.scrapy("crawl", "nosuch", code=2)
-    assert "nosuch" in said
-    assert "Traceback" not in said
+    output = HERE.scrapy("crawl", "nosuch", code=2)
+    assert "nosuch" in output
+    assert "Traceback" not in output

@@ -95,7 +95,7 @@ def test_error_responses_are_counted_apart_from_failed_fetches() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "told"),
+    ("state", "expected"),
     [
         ({}, "Run the same command to continue."),
         ({"parked": 1_234_568, "leased": 0}, "blocked or at their limit: see `scrapy host`."),
@@ -103,8 +103,8 @@ def test_error_responses_are_counted_apart_from_failed_fetches() -> None:
         ({"parked": 1_234_568, "leased": 0, "paused": True}, "It is paused: `scrapy resume` continues it."),
     ],
 )
-def test_the_summary_says_how_to_continue(state: dict[str, Any], told: str) -> None:
-    assert text(replace(FIGURES, **state), "shutdown", Path("data")).splitlines()[-1].endswith(told)
+def test_the_summary_says_how_to_continue(state: dict[str, Any], expected: str) -> None:
+    assert text(replace(FIGURES, **state), "shutdown", Path("data")).splitlines()[-1].endswith(expected)
 
 
 def test_a_run_without_pending_urls_is_reported(local_web: StartWeb, crawl: RunCrawl) -> None:

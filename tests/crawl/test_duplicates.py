@@ -190,7 +190,7 @@ def articles() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("items", [1, 8])
-def test_near_duplicates_are_dropped_and_not_followed_on_request(
+def test_near_duplicates_can_be_dropped_and_not_followed(
     local_web: StartWeb, crawl: RunCrawl, items: int
 ) -> None:
     web = local_web(SITE)

@@ -91,12 +91,12 @@ def test_links_from_http_to_ftp_are_followed_unless_ftp_is_disabled(
 ) -> None:
     web = local_web("127.0.1.1")
     with vsftpd(tmp_path, filled(tmp_path)) as port:
-        there = f"ftp://127.0.0.1:{port}/hello.html"
+        linked = f"ftp://127.0.0.1:{port}/hello.html"
         others = "<a href='file:///etc/passwd'>f</a><a href='data:text/html,x'>d</a><a href='sftp://h/'>s</a>"
-        home = web.put("127.0.1.1", "/", f"<a href='{there}'>there</a>{others}")
+        home = web.put("127.0.1.1", "/", f"<a href='{linked}'>there</a>{others}")
         options = {"arguments": {"scope": "web"}, "DOWNLOAD_DELAY": 0, "ALLOWED_NETWORKS": "127.0.0.0/8"}
         result = run_crawl("broad", [home], DEPTH_LIMIT=1, **options)
-        assert {row["url"] for row in result.rows()} == {home, there}
+        assert {row["url"] for row in result.rows()} == {home, linked}
         off = '{"ftp": null, "http": "webcrawl.crawler.download.http.HTTPDownloadHandler"}'
         result = run_crawl("broad", [home], CRAWL_ID="off", DOWNLOAD_HANDLERS=off, **options)
         assert result.summary["seen_urls"] == 1
@@ -163,8 +163,8 @@ def test_an_unreadable_listing_is_reported(run_crawl: RunCrawl) -> None:
     result = asyncio.run(crawl())
     home, folder = sorted(result.rows(), key=lambda row: str(row["url"]))
     assert (home["status"], home["title"]) == (200, "Index of 127.0.0.1/")
-    told = "1 of 2 lines of the listing could not be read, the first is 'hello'"
-    assert home["processing_error"] == told
+    warning = "1 of 2 lines of the listing could not be read, the first is 'hello'"
+    assert home["processing_error"] == warning
     assert folder["url"].endswith("/sub/")
     assert folder["status"] == 404
 

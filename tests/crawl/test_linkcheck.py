@@ -68,8 +68,8 @@ def test_every_kind_of_broken_link_is_reported(local_web: StartWeb, run_crawl: R
     assert result.returncode == 3, result.stderr
     site, home, page = web.host(SITE), web.url(SITE), web.url(SITE, "/page")
     found = report(result.data_dir / "linkcheck.jsonl")
-    told = {url.replace(site, "").replace(other, "other"): one["problem"] for url, one in found.items()}
-    assert told == {
+    problems = {url.replace(site, "").replace(other, "other"): one["problem"] for url, one in found.items()}
+    assert problems == {
         "/no.png": "missing",
         "other/gone.js": "missing",
         "/page#nowhere": "anchor",
@@ -118,9 +118,9 @@ def test_loaded_resources_and_fragments_are_checked_as_in_browsers(
     assert result.returncode == 3, result.stderr
     site = web.host(SITE)
     found = report(result.data_dir / "linkcheck.jsonl")
-    told = {url.replace(site, ""): one["problem"] for url, one in found.items()}
+    problems = {url.replace(site, ""): one["problem"] for url, one in found.items()}
     missing = ["/1", "/2", "/3", "/4", "/5", "/6", "/7", "/8.css", "/no"]
-    assert told == dict.fromkeys(missing, "missing") | dict.fromkeys(
+    assert problems == dict.fromkeys(missing, "missing") | dict.fromkeys(
         ("/page#HERE", "/page#nowhere", "/old#nope"), "anchor"
     )
     assert found[f"{site}/7"]["referrers"] == [f"{site}/s.css"]
@@ -169,9 +169,9 @@ def test_links_of_unarchived_and_truncated_pages_are_checked(
     assert result.returncode == 3, result.stderr
     site, other = web.host(SITE), web.host(OTHER)
     found = report(result.data_dir / "linkcheck.jsonl")
-    told = {url.replace(other, "").replace(site, ""): one["problem"] for url, one in found.items()}
+    problems = {url.replace(other, "").replace(site, ""): one["problem"] for url, one in found.items()}
     missing = [f"/no-{number}" for number in range(1, 6)]
-    assert told == dict.fromkeys([*missing, "/way"], "missing") | {"/old": "redirect"}
+    assert problems == dict.fromkeys([*missing, "/way"], "missing") | {"/old": "redirect"}
     assert found[f"{site}/no-1"]["referrers"][0] in (f"{site}/a", f"{site}/b")
     assert found[f"{other}/no-2"]["referrers"] == [f"{site}/a"]
     assert len(found[f"{site}/no-4"]["referrers"]) == 1
@@ -195,7 +195,7 @@ def test_a_damaged_archive_prevents_the_report(local_web: StartWeb, run_crawl: R
     assert not (result.data_dir / "linkcheck.jsonl").exists()
 
 
-def test_external_links_are_not_checked_on_request(
+def test_external_links_are_unchecked_with_external_no(
     local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
 ) -> None:
     web = local_web(SITE, OTHER)
@@ -220,9 +220,9 @@ def test_an_unreachable_site_and_an_unwritable_report_fail(run_crawl: RunCrawl, 
 
 
 def test_control_characters_are_escaped_in_the_output() -> None:
-    told = table(
+    printed = table(
         [Problem("http://a/", "failed", error="said \x1b[2J\n\x9b1m", referrers=["http://b/"], links=1)]
     )
-    assert told == (
+    assert printed == (
         "failed    http://a/  (said \\u001b[2J\\u000a\\u009b1m)\n            on http://b/\nLinks: 1 failed."
     )

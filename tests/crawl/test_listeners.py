@@ -50,10 +50,10 @@ def test_two_groups_receive_every_page_of_a_crawl_with_a_killed_worker(
     pages = [json.loads(line) for line in lines]
     assert any("\x9b" in (page.get("title") or "") for page in pages)
     assert {page["url"] for page in pages} == graph.reachable(*seeds)
-    told = {(page["url"], page["fetched_at"]) for page in pages}
-    assert len(told) == len(pages) == valkey.xlen("wc:{c:broad}:pages")
+    received = {(page["url"], page["fetched_at"]) for page in pages}
+    assert len(received) == len(pages) == valkey.xlen("wc:{c:broad}:pages")
     stored = {(row["url"], row["fetched_at"]) for row in result.rows()}
-    assert stored <= told
+    assert stored <= received
 
     counted = subprocess.run(
         [sys.executable, CHECKOUT / "examples" / "listeners" / "hosts.py", redis_url, "broad", "3"],

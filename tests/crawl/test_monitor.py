@@ -187,13 +187,13 @@ def test_changes_seen_by_a_stopped_run_are_reported_by_the_next_finished_run(
     run_and_stop(start_crawl, site, pages=2 + len(seen) + 1)
 
     site.web.put(SITE, "/down", Reply("", status=500))
-    told = run_crawl("monitor", seeds, **ARGUMENTS)
+    finished = run_crawl("monitor", seeds, **ARGUMENTS)
     assert site.conditional[:2] == ["/", "/v-edited"]
     same = dict.fromkeys(("/plain", *later), "unchanged")
     edited = dict.fromkeys(("/", "/v-edited", "/edited"), "changed")
-    assert kinds(told) == {**same, **edited, "/gone": "gone", "/new": "new", "/down": "unreachable"}
+    assert kinds(finished) == {**same, **edited, "/gone": "gone", "/new": "new", "/down": "unreachable"}
     for path in ("/v-edited", "/edited"):
-        assert report(told)[path]["diff"][3:] == [
+        assert report(finished)[path]["diff"][3:] == [
             f"-Page {path}",
             "-First line.",
             "-Second line.",
@@ -278,8 +278,8 @@ def test_pages_beyond_a_tighter_limit_are_unseen_and_not_gone(site: Site, run_cr
     known = json.loads(memory.read_text())
     memory.write_text(json.dumps({"last": known["finished"][0][0], "told": known["told"]}))
     less = run_crawl("monitor", seeds, **ARGUMENTS, DEPTH_LIMIT=1, URL_DENY="/edited")
-    told = "visited with another DEPTH_LIMIT and URL_DENY"
-    assert changes(less) == {"/below": ("unseen", told), "/edited": ("unseen", told)}
+    reason = "visited with another DEPTH_LIMIT and URL_DENY"
+    assert changes(less) == {"/below": ("unseen", reason), "/edited": ("unseen", reason)}
     # pages beyond the limit are reported only once
     again = run_crawl("monitor", seeds, **ARGUMENTS, DEPTH_LIMIT=1, URL_DENY="/edited")
     assert changes(again) == {}
@@ -290,8 +290,8 @@ def test_pages_beyond_a_tighter_limit_are_unseen_and_not_gone(site: Site, run_cr
     site.put_home("/plain")
     site.put("/below", "<p>below</p><a href=/edited>x</a>")
     deep = run_crawl("monitor", seeds, **ARGUMENTS, DEPTH_LIMIT=2)
-    told = "links beyond DEPTH_LIMIT are not followed"
-    assert changes(deep)["/edited"] == ("unseen", told)
+    reason = "links beyond DEPTH_LIMIT are not followed"
+    assert changes(deep)["/edited"] == ("unseen", reason)
     unlinked = run_crawl("monitor", seeds, **ARGUMENTS)
     assert changes(unlinked) == {}
 

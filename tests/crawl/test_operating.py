@@ -83,17 +83,17 @@ def test_dead_letters_of_an_unknown_crawl_or_host_are_refused_in_one_line(
         (("nosuch",), "there is no crawl 'nosuch'"),
         (("--host", "://"), "'://' is not a host"),
     ):
-        said = operator.scrapy("deadletters", *words, code=1)
-        assert what in said
-        assert len(said.splitlines()) == 1
+        output = operator.scrapy("deadletters", *words, code=1)
+        assert what in output
+        assert len(output.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
     "words", [("--delay", "abc"), ("--delay", "-5"), ("--max-pages", "-7"), ("--max-bytes", "1.5")]
 )
 def test_a_wrong_limit_of_a_host_is_refused_by_name(words: tuple[str, str], tmp_path: Path) -> None:
-    said = Operator(tmp_path).scrapy("host", "http://a.test", *words, code=2)
-    assert f"argument {words[0]}: {words[1]!r} must be" in said
+    output = Operator(tmp_path).scrapy("host", "http://a.test", *words, code=2)
+    assert f"argument {words[0]}: {words[1]!r} must be" in output
 
 
 def test_a_data_folder_that_cannot_be_created_is_named(run_crawl: RunCrawl, tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_hosts_page_limit_ends_the_crawl_and_can_be_raised(
     assert (first.returncode, first.summary["finish_reason"]) == (0, "finished")
     assert (first.summary["pages"], first.summary["parked"]) == (4, 6)
     assert "see scrapy host" in first.stderr
-    told = run_crawl(web.host(SITE), command=("host", "--max-pages", "6"), data_dir=first.data_dir)
-    assert json.loads(told.stdout)["limits"]["pages"] == 6, told.stderr
+    updated = run_crawl(web.host(SITE), command=("host", "--max-pages", "6"), data_dir=first.data_dir)
+    assert json.loads(updated.stdout)["limits"]["pages"] == 6, updated.stderr
     second = run_crawl("broad", [web.url(SITE)], HOST_MAX_PAGES=4, data_dir=first.data_dir, **options)
     assert second.summary["pages"] == 6

@@ -89,7 +89,7 @@ def test_a_wrong_setting_is_reported_in_one_line(
 
 
 @pytest.mark.parametrize(
-    ("setting", "value", "said"),
+    ("setting", "value", "message"),
     [
         (
             "STORE_URI",
@@ -100,10 +100,10 @@ def test_a_wrong_setting_is_reported_in_one_line(
     ],
 )
 def test_an_unusable_store_is_reported_in_one_line(
-    crawl: RunCrawl, setting: str, value: str, said: str, tmp_path: Path
+    crawl: RunCrawl, setting: str, value: str, message: str, tmp_path: Path
 ) -> None:
     result = crawl("http://127.0.0.1:9/", **{setting: value})
-    assert (result.returncode, result.stderr) == (2, f"scrapy crawl: {said}\n")
+    assert (result.returncode, result.stderr) == (2, f"scrapy crawl: {message}\n")
     assert not (tmp_path / "data" / "engine").exists(), "an engine was started"
 
 

@@ -185,8 +185,8 @@ def test_a_crawl_is_packed_as_wacz(crawled: tuple[LocalWeb, CrawlResult], tmp_pa
     web, result = crawled
     output = tmp_path / "crawl.wacz"
     data = ("-s", f"DATA_DIR={result.data_dir}")
-    said = scrapy("wacz", "-o", output, "--text", *data)
-    assert re.match(r"7 pages, \d+ records of 1 WARC files are in .*crawl\.wacz: 0\.0 MB\.", said)
+    printed = scrapy("wacz", "-o", output, "--text", *data)
+    assert re.match(r"7 pages, \d+ records of 1 WARC files are in .*crawl\.wacz: 0\.0 MB\.", printed)
     pages, file = check_wacz(output)
     titles = {page["url"]: page.get("title") for page in pages}
     assert titles == {
@@ -229,11 +229,11 @@ def test_a_wacz_has_no_titles_only_without_a_database(
     words = ("wacz", "-o", output, "-s", f"STORE_URI={(result.data_dir / 'warc').as_uri()}")
     broken = tmp_path / "broken.db"
     broken.write_bytes(b"no database at all " * 100)
-    said = scrapy(*words, "-s", f"METADATA_URI=sqlite:///{broken}", code=1)
-    assert "broken.db: file is not a database" in said
+    printed = scrapy(*words, "-s", f"METADATA_URI=sqlite:///{broken}", code=1)
+    assert "broken.db: file is not a database" in printed
     assert not output.exists()
-    said = scrapy(*words, "-s", f"DATA_DIR={tmp_path}")
-    assert "There is no metadata database: the list of pages has no titles." in said
+    printed = scrapy(*words, "-s", f"DATA_DIR={tmp_path}")
+    assert "There is no metadata database: the list of pages has no titles." in printed
     pages, _ = check_wacz(output)
     # only the database knows that the copy is HTML
     assert len(pages) == 6 and not any("title" in page for page in pages)
@@ -250,8 +250,8 @@ def test_unchanged_pages_archived_by_another_crawl_are_reported(tmp_path: Path) 
             head = b"HTTP/1.1 304 Not Modified\r\n\r\n"
             unchanged = replace(one, status=304, response_head=head, fetched_at=later)
             writer.write_unmodified(unchanged, one.url, NOW, one.payload.digest)
-    for crawl, told in (("first", ""), ("second", "1 responses are 304 (unchanged)")):
-        said = scrapy("wacz", "-o", tmp_path / f"{crawl}.wacz", crawl, "-s", f"DATA_DIR={tmp_path}")
-        assert told in said and ("304" in said) == bool(told)
+    for crawl, expected in (("first", ""), ("second", "1 responses are 304 (unchanged)")):
+        printed = scrapy("wacz", "-o", tmp_path / f"{crawl}.wacz", crawl, "-s", f"DATA_DIR={tmp_path}")
+        assert expected in printed and ("304" in printed) == bool(expected)
         pages, _ = check_wacz(tmp_path / f"{crawl}.wacz")
         assert len(pages) == 1

@@ -52,8 +52,8 @@ def test_a_stock_project_runs_with_either_scheduler(
         finally:
             crawl.kill()
             crawl.wait()
-    told = (tmp_path / "log").read_text()
-    assert crawl.returncode == 0 and "Traceback" not in told, told
+    logged = (tmp_path / "log").read_text()
+    assert crawl.returncode == 0 and "Traceback" not in logged, logged
     items = {item["url"]: item for item in map(json.loads, valkey.lrange("news:items", 0, -1))}
     assert items[web.url(SITE)]["title"] == "News"
     assert {item["headline"] for item in items.values() if "headline" in item} == set(ARTICLES)

@@ -127,9 +127,9 @@ def test_each_worker_has_its_own_file_for_a_spiders_feeds(
 def test_unsupported_options_are_refused_before_a_worker_starts(
     options: list[str], named: str, tmp_path: Path
 ) -> None:
-    said = HERE.scrapy("workers", "2", "broad", *options, "-s", f"DATA_DIR={tmp_path / 'data'}", code=2)
-    assert named in said.splitlines()[-1]
-    assert "Traceback" not in said
+    output = HERE.scrapy("workers", "2", "broad", *options, "-s", f"DATA_DIR={tmp_path / 'data'}", code=2)
+    assert named in output.splitlines()[-1]
+    assert "Traceback" not in output
     assert not (tmp_path / "data").exists()
 
 

@@ -45,9 +45,9 @@ def test_our_variants_run_before_each_competitor() -> None:
 def test_a_target_is_marked_as_reached_or_not() -> None:
     fast = report.result("links", "ours", [run(1, 1, 0.0)], [run(1000, 1.0, 2.9)])
     slow = report.result("scrapy", "Scrapy", [run(1, 1, 0.0)], [run(1000, 9.0, 20.0)])
-    told = report.bars({"http": [fast, slow]})
-    assert "| ours against Scrapy, pages/s | at least 8 x | 9.00 x | 6.9 x | yes |" in told
-    assert "| ours, CPU a page | at most 3 ms | 2.90 ms |  | yes |" in told
+    reported = report.bars({"http": [fast, slow]})
+    assert "| ours against Scrapy, pages/s | at least 8 x | 9.00 x | 6.9 x | yes |" in reported
+    assert "| ours, CPU a page | at most 3 ms | 2.90 ms |  | yes |" in reported
     assert "**no**" in report.bars({"http": [slow, report.result("links", "x", fast.runs, slow.runs)]})
     assert report.bars({"http": [slow]}) == ""
 
@@ -167,8 +167,8 @@ def test_index_lookups_are_measured_with_one_and_two_clients(
     page.write_text(f"before\n{near_index.BEGIN}\nold\n{near_index.END}\nafter\n")
     near_index.report_index(2_000, file, page)
     figures = json.loads(file.read_text())
-    told = [(one["texts"], one["clients"], one["found"]) for one in figures["lookups"]]
-    assert told == [("new", 1, 0), ("near", 1, 50), ("new", 2, 0), ("near", 2, 100)]
+    reported = [(one["texts"], one["clients"], one["found"]) for one in figures["lookups"]]
+    assert reported == [("new", 1, 0), ("near", 1, 50), ("new", 2, 0), ("near", 2, 100)]
     assert all(one["each_second"] > 0 and one["client_cpu"] > 0 for one in figures["lookups"])
     assert figures["bytes_each"] > 100
     written = page.read_text()

@@ -16,10 +16,10 @@ _BEGIN = """\
 # Settings
 
 {contents}
-| [Scrapy's settings](#scrapys-settings) | those that this project fixes, and those that mean something else here |
+| [Scrapy's settings](#scrapys-settings) | those that this project fixes, and those with another meaning here |
 
-Set one for a single crawl with `-s`, for a spider in its `custom_settings`, for all crawls in
-[`settings/base.py`](../settings/base.py):
+Set one with `-s` for a single crawl, in `custom_settings` for a spider, or in
+[`settings/base.py`](../settings/base.py) for all crawls:
 
 ```sh
 .venv/bin/scrapy crawl broad -a seeds=https://example.org/ -s DOWNLOAD_DELAY=2 -s DEPTH_LIMIT=3
@@ -47,7 +47,7 @@ Scrapy's settings that have no heading above work as in Scrapy, except these:
 | `TWISTED_REACTOR_ENABLED`, `ASYNCIO_EVENT_LOOP` | run Scrapy on asyncio with uvloop; Twisted's reactor is not tested |
 | `WARN_ON_GENERATOR_RETURN_VALUE` | is off, because it costs time for each response |
 | `ROBOTSTXT_USER_AGENT` | also applies to robots directives of pages |
-| `FTP_USER`, `FTP_PASSWORD` | user names in URLs are not sent |
+| `FTP_USER`, `FTP_PASSWORD` | the login for every server; user names in URLs are not sent |
 | `RETRY_HTTP_CODES` | the statuses after which the frontier retries a URL |
 | `REDIRECT_ENABLED`, `REDIRECT_MAX_TIMES` | each redirect goes through the frontier and gets its row |
 | `CLOSESPIDER_PAGECOUNT` and similar | count the work of one worker |
@@ -63,7 +63,7 @@ Scrapy's settings that have no heading above work as in Scrapy, except these:
 
 
 def page() -> str:
-    """The text of docs/settings.md."""
+    """Returns the text of docs/settings.md."""
     rows = [f"| [{group.title}](#{_anchor(group.title)}) | {_links(group)} |" for group in GROUPS]
     contents = "\n".join(["| task | settings |", "|---|---|", *rows])
     return "\n".join([_BEGIN.format(contents=contents), *(_group(group) for group in GROUPS), _END])

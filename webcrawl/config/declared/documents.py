@@ -15,8 +15,8 @@ READING = Group(
             "HTML_PROCESS",
             True,
             Flag(),
-            "Parses HTML pages of 4 to 512 KiB in a process of their own, so that a page that hangs or "
-            "crashes the parser costs only itself. `False` may be faster with as many workers as cores; see "
+            "Parses HTML pages of 4 to 512 KiB in a separate process, so that no other page is lost when one "
+            "hangs or crashes the parser. `False` may be faster with as many workers as cores; see "
             "[Performance](performance.md).",
             example=False,
         ),
@@ -24,8 +24,8 @@ READING = Group(
             "MIME_TIMEOUT",
             20,
             Number(least=0.1, most=3_600),
-            "Seconds for reading one document. After that its process is killed, and column "
-            "`processing_error` of the page says so.",
+            "Seconds for reading one document. After that the process is killed, and the page gets a "
+            "`processing_error`.",
             example=60,
         ),
         Setting(
@@ -37,7 +37,7 @@ READING = Group(
             example=2_147_483_648,
         ),
     ),
-    intro="Which types are read, and how, is described in [MIME types](mime-types.md). A worker starts one "
+    intro="[MIME types](mime-types.md) describes which types are read, and how. A worker starts one "
     "process for every four cores, at least one, for documents other than HTML.",
 )
 

@@ -23,16 +23,16 @@ FETCHING = Group(
             "DOWNLOAD_TIMEOUT",
             60,
             Number(least=0.001),
-            "Seconds for one request and its response. After that the request is retried; of the last "
-            "attempt, the received part of the body is kept.",
+            "Seconds for one request and its response. After that the request is retried; at the last "
+            "attempt, the part of the body that was received is kept.",
             example=30,
         ),
         Setting(
             "DOWNLOAD_MAXSIZE",
             1024 * _MIB,
             Whole(),
-            "Larger responses, announced, sent or decoded, are refused and not stored; 0 means no limit. "
-            "`DOCUMENT_MAXSIZE` truncates instead.",
+            "Bytes above which a response is refused and not stored; 0 means no limit. The limit applies to the "
+            "`Content-Length`, the received body and the decoded body. `DOCUMENT_MAXSIZE` truncates instead.",
             example=100_000_000,
         ),
         Setting(
@@ -46,8 +46,8 @@ FETCHING = Group(
             "DOCUMENT_MAXSIZE",
             {"text/html": 8 * _MIB, "application/xhtml+xml": 8 * _MIB, "*/*": 32 * _MIB},
             Sizes(),
-            "Bytes after which a body is truncated, by MIME type: that of `text/html` itself, else of "
-            "`text/*`, else of `*/*`; 0 means no limit. Column `truncated` marks such pages.",
+            "Bytes after which a body is truncated, by MIME type; 0 means no limit. For `text/html` the entry "
+            "`text/html` applies, else `text/*`, else `*/*`. Column `truncated` marks such pages.",
             example={"text/html": 1_000_000, "video/*": 0, "*/*": 100_000_000},
         ),
         Setting(
@@ -79,7 +79,7 @@ FETCHING = Group(
                 "Accept-Encoding": "gzip, deflate",
             },
             Table(),
-            "Headers of every request that does not set them. Bodies are archived as they were sent, so "
+            "Headers of requests that do not set them. Bodies are archived as they were sent, so "
             "`Accept-Encoding` names only codings that every WARC reader can decode.",
             example={"Accept": "text/html", "Accept-Encoding": "gzip"},
         ),

@@ -12,8 +12,8 @@ GROUP = Group(
             "USER_AGENT",
             "webcrawl/0.1 (+https://example.org/about-our-crawler; set USER_AGENT to your own)",
             Text(),
-            "The `User-Agent` header of every request. Name a page about your crawler with a way to reach "
-            "you; the first word up to the slash is also the name that is looked up in robots.txt.",
+            "The `User-Agent` header of every request. Name a page that describes your crawler and a way to "
+            "reach you. The part before the first slash is also the name that is looked up in robots.txt.",
             example="examplebot/1.0 (+https://example.com/bot.html)",
         ),
         Setting(
@@ -54,7 +54,7 @@ GROUP = Group(
             "DOWNLOAD_SLOTS",
             {},
             Table(),
-            "`delay` and `concurrency` of single hosts, by host name.",
+            "`delay` and `concurrency` of individual hosts, by host name.",
             example={"slow.example.org": {"delay": 10}},
         ),
         Setting(
@@ -68,15 +68,15 @@ GROUP = Group(
             "POLITENESS_LATENCY_FACTOR",
             0,
             Number(),
-            "When above 0, the delay is at least this factor times the duration of the host's last response.",
+            "If above 0, the delay is at least this factor times the duration of the host's last response.",
             example=2,
         ),
         Setting(
             "POLITENESS_BACKOFF",
             60,
             Number(),
-            "Seconds to back off from a host after a 429 or 503 without `Retry-After`; they double with each "
-            "further failure. After a failed connection or a timeout the first back-off is a sixth of this.",
+            "Seconds to back off from a host after a 429 or 503 without `Retry-After`; the time doubles with each "
+            "further failure. After a failed connection or a timeout, it begins at a sixth of this value.",
             example=120,
         ),
         Setting(

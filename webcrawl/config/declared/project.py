@@ -53,8 +53,8 @@ GROUP = Group(
             "SCHEDULER",
             IN_BASE,
             Text(),
-            "The scheduler that stands on the frontier. The project's middlewares and pipelines need it; it "
-            "needs none of them, see [Use with scrapy-redis](howto/use-with-scrapy-redis.md).",
+            "The scheduler, which takes requests from the frontier. The project's middlewares and pipelines need "
+            "it, but it works without them; see [Use with scrapy-redis](howto/use-with-scrapy-redis.md).",
             example="webcrawl.scheduler.FrontierScheduler",
         ),
         Setting(
@@ -69,7 +69,7 @@ GROUP = Group(
             "SCRAPER_SLOT_MAX_ACTIVE_SIZE",
             2_000_000,
             Whole(least=1),
-            "Bytes of bodies that may be between download and the end of the pipelines; while there are more, "
+            "Bytes of downloaded bodies that may wait for the spider and the pipelines; while there are more, "
             "nothing is fetched. A parsed page takes 15 to 30 times its size.",
             example=1_000_000,
         ),

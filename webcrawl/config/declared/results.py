@@ -86,16 +86,15 @@ GROUP = Group(
             "REVISIT",
             False,
             Flag(),
-            "Fetches pages that an earlier crawl stored in the same `METADATA_URI` with conditional requests. "
-            'A page that answers 304 keeps its row, with `state` "unchanged", and its links are read from the '
-            "archive.",
+            "Sends conditional requests for pages that an earlier crawl stored in the same `METADATA_URI`. A page "
+            'that answers 304 keeps its row, with `state` "unchanged", and its links are read from the archive.',
             example=True,
         ),
         Setting(
             "LISTENERS_MAXLEN",
             0,
             Whole(),
-            "When above 0, every finished page is published to a stream in the engine that keeps about this "
+            "If above 0, every finished page is published to a stream in the engine that keeps about this "
             "many; see [Listeners](listeners.md). 100,000 pages take about 100 MB of the engine's memory.",
             example=100_000,
         ),

@@ -19,8 +19,8 @@ URLS = Group(
             "URL_ALLOW",
             [],
             Patterns(),
-            "Regular expressions that are searched anywhere in a URL. If there are any, a link must match one "
-            "of them.",
+            "Regular expressions, searched anywhere in a URL. If the list is not empty, a link must match one of "
+            "them.",
             example=["^https://example.org/docs/"],
         ),
         Setting(
@@ -42,8 +42,8 @@ URLS = Group(
             "URLLENGTH_LIMIT",
             2083,
             Whole(),
-            "Longer URLs are not followed; 0 means no limit. If `METADATA_URI` is PostgreSQL, it must be from "
-            "1 to 2684, the longest primary key.",
+            "Longer URLs are not followed; 0 means no limit. If `METADATA_URI` is PostgreSQL, the value must be "
+            "from 1 to 2684, because longer URLs do not fit into the primary key.",
             example=500,
         ),
         Setting(
@@ -57,7 +57,7 @@ URLS = Group(
             "URL_MAX_REPEATED_SEGMENTS",
             3,
             Whole(least=2, or_zero=True),
-            "Links whose path repeats a run of segments this often in a row, as in `/a/b/a/b/a/b`, are not "
+            "Links whose path repeats the same segments this often in a row, as in `/a/b/a/b/a/b`, are not "
             "followed; 0 turns the check off.",
             example=4,
         ),

@@ -57,8 +57,8 @@ GROUP = Group(
             "CRAWL_WEIGHT",
             1.0,
             Number(least=0.001, most=1000),
-            "Share of a host that several crawls of one engine want: a crawl with weight 3 gets three URLs "
-            "for each URL of a crawl with weight 1.",
+            "The crawl's share of a host that other crawls of the same engine want too: a crawl with weight 3 "
+            "gets three URLs for each URL of a crawl with weight 1.",
             example=3,
         ),
         Setting(
@@ -81,8 +81,8 @@ GROUP = Group(
             "FRONTIER_MAX_ATTEMPTS",
             5,
             Whole(least=1, most=255),
-            "Attempts after which a URL becomes a dead letter, listed by `scrapy deadletters`. Attempts whose "
-            "worker died are counted apart, with the same limit.",
+            "Attempts after which a URL becomes a dead letter, listed by `scrapy deadletters`. Attempts during "
+            "which the worker died are counted separately, with the same limit.",
             example=3,
         ),
         Setting(
@@ -113,9 +113,9 @@ GROUP = Group(
             "FRONTIER_SPILL_URI",
             None,
             Text(),
-            "Where long queues are continued, shared by all workers: `file:///folder` or "
-            "`s3://bucket/prefix`. `None` means `DATA_DIR/frontier` with the embedded engine; with a server, "
-            "`frontier` below an S3 `STORE_URI`, else long queues stay in memory.",
+            "Where the rest of long queues is stored, shared by all workers: `file:///folder` or "
+            "`s3://bucket/prefix`. `None` means `DATA_DIR/frontier` with the embedded engine. With `REDIS_URL` it "
+            "means `frontier` below a `STORE_URI` in S3; without one, long queues stay in memory.",
             example="file:///mnt/shared/frontier",
         ),
         Setting(

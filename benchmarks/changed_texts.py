@@ -90,8 +90,8 @@ def words_changed(part: float) -> Make:
 MARKUP: dict[str, Make] = {
     "another template": other_template,
     "a date": a_date,
-    "three adverts, named so": named_adverts,
-    "three adverts, unnamed": unnamed_adverts,
+    "three adverts, class `ad`": named_adverts,
+    "three adverts, no class": unnamed_adverts,
 }
 TEXT: dict[str, Make] = {
     f"{part:.1%} of the words".replace(".0%", "%"): words_changed(part)

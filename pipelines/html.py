@@ -1,4 +1,4 @@
-"""HTML: metadata and text."""
+"""Reads the metadata and text of HTML pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webcrawl.page import Page
 
 
 class HtmlPipeline:
-    """Reads HTML pages, except copies of pages that were read and pages with noindex."""
+    """Reads HTML pages, except exact copies of pages already read, and pages that say noindex."""
 
     reads = Reads.FACTS
 
@@ -39,7 +39,7 @@ class HtmlPipeline:
         return item
 
     async def _read_elsewhere(self, page: Page, document: Document) -> Page:
-        """Reads a page that was skipped as a likely copy, in the process for HTML, which it may crash."""
+        """Reads a page that was skipped as a likely copy, in the HTML process, because it may crash the parser."""
         outlines = self._session.outlines
         assert outlines is not None
         try:
@@ -77,7 +77,7 @@ def _fill(page: Page) -> None:
     page.image_url = facts.image_url
     page.details = facts.details or None
     page.main_text = facts.main_text
-    page.text_hash = simhash  # after the text, because setting that resets it
+    page.text_hash = simhash  # last, because setting the text resets it
 
 
 def _stitch(page: Page) -> None:

@@ -1,7 +1,8 @@
-"""What is attached to a request and to its responses while they live: one `Fetch` each.
+"""Attaches data to a request or response for as long as it exists: one `Fetch` each.
 
-Scrapy's requests and responses have no room for attributes, and the meta of a request is copied to others and stored in
-the frontier. So a `Fetch` is found by its owner, is not copied with it, and is freed with it.
+Scrapy's requests and responses accept no further attributes, and the meta of a request is copied to other requests and
+stored in the frontier. So a table maps each request or response, its owner, to its `Fetch`. A copy of the owner has
+another one.
 """
 
 from __future__ import annotations
@@ -28,12 +29,18 @@ Owner: TypeAlias = Request | Response
 
 
 class Fetch:
-    """The data of one request, or of one response to it. A response that is replaced gets a new, empty one.
+    """The data of one request or response. When a response is replaced, the new one begins with an empty `Fetch`.
 
-    Of a request: `check` is called right before it is sent, `exchange` is what went over the wire, and `known` is the
-    stored answer that made it conditional. Of a response: its `document`, the `outline` that another process made of
-    it, its `pending_links`, the `archived` answer that a 304 confirms, and the event `processed`, set when its page has
-    left the pipelines.
+    For a request:
+      check          is called right before the request is sent
+      exchange       the bytes sent and received
+      known          the stored response whose validators made the request conditional
+    For a response:
+      document       its document
+      outline        what the HTML process returned for the document
+      pending_links  where the links in the document are handed over
+      archived       the stored response that a 304 confirms
+      processed      an event that is set when the page has left the pipelines
     """
 
     __slots__ = (
@@ -58,12 +65,12 @@ class Fetch:
         self.processed: asyncio.Event | None = None
 
 
-# A WeakKeyDictionary does the same in a third more time, and a page looks here a dozen times.
+# Read a dozen times a page; a WeakKeyDictionary would take a third longer.
 _fetches: dict[ref[Owner], Fetch] = {}
 
 
 def fetch_of(owner: Owner) -> Fetch:
-    """Returns the data of a request or response, made at first use."""
+    """Returns the data of a request or response; creates it at the first call."""
     fetch = _fetches.get(ref(owner))
     if fetch is None:
         fetch = _fetches[ref(owner, _free)] = Fetch()
@@ -75,7 +82,7 @@ def _free(owner: ref[Owner]) -> None:
 
 
 def exchange_of(request: Request | None) -> Exchange | None:
-    """Returns what went over the wire for a request, as long as the request lives."""
+    """Returns the bytes sent and received for a request, or None."""
     return None if request is None else fetch_of(request).exchange
 
 
@@ -85,7 +92,7 @@ def keep_exchange(request: Request, exchange: Exchange) -> None:
 
 
 def check_before_sending(request: Request, check: Callable[[], None]) -> None:
-    """Has `check` called when the connection is open, right before the request is sent; it raises to prevent that."""
+    """Sets a function to call on the open connection right before the request is sent. It may raise to prevent that."""
     fetch_of(request).check = check
 
 
@@ -95,6 +102,6 @@ def check_of(request: Request) -> Callable[[], None] | None:
 
 
 def run_check(request: Request) -> None:
-    """Calls what `check_before_sending` set; a protocol does this right before it sends the request."""
+    """Calls the check of a request, if any. Download handlers call this right before they send the request."""
     if check := check_of(request):
         check()

@@ -21,7 +21,7 @@ _TEN_YEARS = 10 * 365 * 86400.0
 
 @dataclass(frozen=True, slots=True)
 class Ok:
-    """The host answered, with any other status; `latency` in seconds."""
+    """The host answered with a status other than 429 and 503; `latency` is in seconds."""
 
     latency: float = 0.0
 
@@ -42,10 +42,10 @@ Outcome = Ok | Throttled | Failed
 
 
 class HostTurn:
-    """The state of one host: tells when it may be asked again, and is updated with each outcome.
+    """The state of one host. It tells when the host may be asked again; each outcome updates it.
 
-    Each `now` is in seconds of one monotonic clock. `failures` and `wait(now)` outlive a lease: they are passed to the
-    constructor of the next turn.
+    Each `now` is in seconds of one monotonic clock. To keep the state between two leases, pass `failures` and
+    `wait(now)` to the constructor of the next turn.
 
     During a back-off, responses to requests already in flight neither lengthen it (a burst of 429s is one refusal) nor
     end it; only a longer Retry-After counts.
@@ -75,7 +75,7 @@ class HostTurn:
         now: float,
         random: Callable[[], float] = random.random,
     ) -> None:
-        """`wait`: seconds from `now` until the host may be asked; negative if it could have been asked before."""
+        """`wait`: seconds from `now` until the host may be asked; negative if that time has passed."""
         self.crawl_delay = crawl_delay
         self.delay: float | None = None
         """The minimum delay that an operator set for the host, in seconds."""
@@ -91,14 +91,14 @@ class HostTurn:
 
     @property
     def gap(self) -> float:
-        """Seconds between two requests without failures, by the current `crawl_delay` and `delay`."""
+        """Seconds between two requests while nothing fails, from the current `crawl_delay`, `delay` and latency."""
         crawl_delay = min(_valid(self.crawl_delay), self._config.max_crawl_delay)
         adaptive = min(self._config.latency_factor * self._latency, self._config.max_backoff)
         return max(self._config.delay, crawl_delay, _valid(self.delay), adaptive)
 
     @property
     def ready_at(self) -> float:
-        """When the host may be asked; infinite while the maximum of concurrent requests is in flight."""
+        """When the host may be asked; infinite while `concurrency` requests are in flight."""
         return math.inf if self.in_flight >= self._config.concurrency else self._free_at
 
     @property
@@ -154,7 +154,7 @@ class HostTurn:
         return max(self._blocked_until, last + self.gap)
 
     def _back_off(self, now: float, base: float) -> None:
-        """Blocks for base, 2 base, 4 base ... by consecutive failures, plus a random jitter that spreads hosts out."""
+        """Blocks the host for `base` seconds, doubled with each further failure, plus a random share up to `jitter`."""
         if now >= self._blocked_until:
             self._count_failure(now)
             seconds = base * 2.0 ** min(self.failures - 1, 64) * (1 + self._config.jitter * self._random())
@@ -166,7 +166,7 @@ class HostTurn:
             self.failures += 1
 
     def _forgive(self, now: float) -> None:
-        """Forgets old failures after a time with neither failures nor a back-off."""
+        """Resets `failures` when the last back-off ended `forgive_after` seconds ago or earlier."""
         if now - self._blocked_until >= self._config.forgive_after:
             self.failures = 0
 

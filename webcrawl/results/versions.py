@@ -23,12 +23,15 @@ class Versions(StoredPages):
     """Stored pages with their earlier versions."""
 
     def answers(self, url: str, until: datetime) -> list[Fetch]:
-        """The responses of a page before `until`, the oldest first, without errors."""
+        """Returns the fetches of a page before `until`, oldest first, without those that failed (`UNREACHABLE`)."""
         fetches = self.metadata.history(url)
         return [one for one in fetches if one.fetched_at < until and state(one.status) not in UNREACHABLE]
 
     def last(self, url: str, until: datetime, counts: Callable[[datetime], bool]) -> Fetch | None:
-        """The latest version that was fetched or confirmed before `until`, at a time that `counts`, or None."""
+        """Returns the version of the latest fetch before `until` whose time `counts` accepts, or None.
+
+        For a 304 this is the version that it confirms.
+        """
         answers = self.answers(url, until)
         while answers and not counts(answers[-1].fetched_at):
             answers.pop()
@@ -39,7 +42,7 @@ class Versions(StoredPages):
         return confirmed[-1] if confirmed else answers[-1]._replace(status=200)
 
     def version(self, fetch: Row) -> Document | None:
-        """The document of one fetch, with the type and charset that it had then; None if it is missing or damaged.
+        """Returns the document of one fetch, with its type and charset at that time; None if it is missing or damaged.
 
         `fetch` is a row, or a Fetch as a mapping with its `url`. The document is `refused` if parsing takes too long.
         """

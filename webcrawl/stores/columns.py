@@ -1,8 +1,8 @@
 """The tables of the metadata database, and the types of their columns.
 
-`simhash` is unsigned in Python and stored in two's complement: SQL shows values from 2**63 as the value minus 2**64.
+`simhash` is unsigned in Python and stored in two's complement, so SQL shows a value of 2**63 or more minus 2**64.
 Times are UTC: `TIMESTAMP WITH TIME ZONE` in PostgreSQL, ISO 8601 text in SQLite. Lists and dicts are JSON: `JSONB` in
-PostgreSQL, text in SQLite. A change here needs a step in schema.py.
+PostgreSQL, text in SQLite. A change here needs a migration in schema.py.
 """
 
 from __future__ import annotations
@@ -31,18 +31,21 @@ from sqlalchemy.types import TypeEngine
 from webcrawl.documents.values import clean, plain
 
 LONGEST_KEY = 2_684
-"""Longest URL, in bytes, that fits into a primary key of PostgreSQL (a third of a page) beside a time."""
+"""The longest URL, in bytes, that fits into a primary key of PostgreSQL together with a time.
+
+An entry of an index takes at most a third of a page.
+"""
 
 
 def in_utc(moment: datetime) -> datetime:
-    """The same time in UTC; a naive time is UTC."""
+    """Returns the time in UTC; a naive time is taken as UTC."""
     if moment.tzinfo is UTC:
         return moment
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 class UtcTime(TypeDecorator[datetime]):
-    """An aware datetime in UTC; a naive one is UTC."""
+    """An aware datetime in UTC; a naive one is taken as UTC."""
 
     impl = Text
     cache_ok = True
@@ -54,7 +57,7 @@ class UtcTime(TypeDecorator[datetime]):
         return self.bind_processor(dialect)(value)
 
     def bind_processor(self, dialect: Dialect) -> Callable[[datetime | None], Any]:
-        # overridden to avoid SQLAlchemy's two calls around each value
+        # overridden because SQLAlchemy's own adds two calls for each value
         if dialect.name == "sqlite":
             return lambda value: None if value is None else in_utc(value).isoformat()
         return lambda value: None if value is None else in_utc(value)
@@ -92,12 +95,12 @@ class CleanText(TypeDecorator[str]):
 
 
 class Address(CleanText):
-    """A URL, sorted by its bytes whatever the collation of the database, so that the URLs of a host are adjacent."""
+    """A URL, sorted by its bytes, not by the collation of the database, so that the URLs of a host are adjacent."""
 
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        # type_descriptor would make it a VARCHAR
+        # not type_descriptor, which would return a VARCHAR
         return Text() if dialect.name == "sqlite" else postgresql.TEXT(collation="C")
 
 
@@ -186,6 +189,6 @@ fetches = Table(
     Column("warc_length", BigInteger),
     sqlite_with_rowid=False,
 )
-"""All fetches except the one in the row of `pages`: a URL fetched once has no row here."""
+"""All fetches except those in the rows of `pages`: a URL that was fetched once has no row here."""
 
 schema_version = Table("schema_version", tables, Column("version", Integer, primary_key=True))

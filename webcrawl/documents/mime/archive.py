@@ -1,4 +1,4 @@
-"""Lists the members of archives from their tables of contents, and unpacks only what is needed to find the next one."""
+"""Lists the members of archives from their tables of contents. A tar archive has none: it is read header by header."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from webcrawl.errors import ArchiveLimitReached, BrokenArchive, UnreadableDocume
 MAX_MEMBERS = 20_000
 SHOWN_MEMBERS = 100
 MAX_BYTES = 1024 * 1024 * 1024
-"""The unpacked bytes of a packed tar archive that are read to find its entries; it has no table of contents."""
+"""The maximum of unpacked bytes that are read from a compressed tar archive to find its members."""
 
 _TAR_AT = 257
 _BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, OSError)
@@ -47,7 +47,7 @@ def _contents(document: Document) -> dict[str, Any]:
     if start.startswith(seven_zip.SIGNATURE):
         return seven_zip.contents(document.open(), SHOWN_MEMBERS)
     if start.startswith(b"Rar!\x1a\x07"):
-        from webcrawl.documents.mime import rar  # few archives need the library
+        from webcrawl.documents.mime import rar  # imported here because few archives need the library
 
         return rar.contents(document.open(), SHOWN_MEMBERS, MAX_MEMBERS)
     if start[_TAR_AT : _TAR_AT + 5] == b"ustar":
@@ -60,9 +60,9 @@ def _contents(document: Document) -> dict[str, Any]:
                 return {"format": name}
             with opened(document.open()) as stream:
                 return _tar(cast("BinaryIO", _Bounded(stream)), f"tar, {name}")
-    if document.mime_type == "application/x-tar":  # the oldest format has no magic number
+    if document.mime_type == "application/x-tar":  # the oldest tar format has no magic number
         return _tar(document.open(), "tar")
-    raise UnreadableDocument("is broken, or an archive of another kind")
+    raise UnreadableDocument("is broken, or an archive of an unsupported kind")
 
 
 def _zip(document: Document) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """Reads the queues of one shard for a checkpoint, in the order in which their URLs were added.
 
-A queue is read in one step: its hot list, its outbox, and the descriptors of its parts in the store. If its lists are
-too long, the step returns only the parts, and keeps entries of the queue from moving to the store; the lists are then
-read in pieces, from their ends. A part that is missing when it is read has moved to the hot list meanwhile, so its
-entries are in the journal; see webcrawl.frontier.checkpoint.export.
+One step reads a queue: its hot list, its outbox, and the descriptors of its parts in the store. If the two lists are
+too long, the step returns only the descriptors and stops moves from the queue to the store; the lists are then read in
+pieces, from their ends. If a part is missing when it is read, it has moved to the hot list meanwhile, so its entries
+are in the journal; see webcrawl.frontier.checkpoint.export.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from webcrawl.frontier.segments import Part
 from webcrawl.frontier.tails import Tails
 
 Queue = list[Any]
-"""[host, [entry, ...]]: a host may occur again, with later entries of a level."""
+"""[host, [entry, ...]]. The same host may follow again with later entries of a level."""
 
 _HOSTS_AT_ONCE = 200
 _PARTS_AT_ONCE = 16
@@ -33,7 +33,7 @@ _PARTS_AT_ONCE = 16
 
 @dataclass(slots=True)
 class QueueCopy:
-    """Reads `batch` entries or so at a time. Methods raise StoreError while the store is unavailable."""
+    """Reads about `batch` entries at a time. Methods raise StoreError while the store is unavailable."""
 
     engine: Engine
     keys: Keys
@@ -44,10 +44,10 @@ class QueueCopy:
     """URLs in parts that are damaged or missing."""
     _newest_first: bool = False
     _parts: set[bytes] = field(default_factory=set)
-    """The parts that were read. A part may occur again as condemned."""
+    """The parts read so far, so that `condemned` skips them."""
 
     async def hosts(self, hosts: list[bytes]) -> AsyncIterator[list[Queue]]:
-        """The queues of these hosts."""
+        """Yields the queues of these hosts in batches; removes the hosts that it has read from the list."""
         self._newest_first = await self.engine.client.hget(self._key("conf"), "order") == b"depth-first"
         while hosts:
             found = await self._run("copy", self.batch, *hosts[:_HOSTS_AT_ONCE])
@@ -60,7 +60,7 @@ class QueueCopy:
             del hosts[: len(found)]
 
     async def condemned(self) -> AsyncIterator[list[Any]]:
-        """[host, reason, [entry, ...]] of the dead letters whose entries are in the store."""
+        """Yields [host, reason, [entry, ...]] for the dead letters whose entries are in the store."""
         letters = await self.engine.client.lrange(self._key("condemned"), 0, -1)
         for host, reason, part, _ in (msgpack.unpackb(letter, raw=True) for letter in letters):
             if part not in self._parts:
@@ -68,7 +68,7 @@ class QueueCopy:
                     yield [host, reason, entries]
 
     def _short(self, host: bytes, queues: Sequence[Any]) -> Queue:
-        """The queues that were read in one step and have no parts in the store."""
+        """Returns those queues of a host that were read in one step and have no parts in the store, as one."""
         whole = [one for one in queues if len(one) == 4 and not one[1]]
         return [host, [entry for _, _, hot, out in whole for entry in self._by_age([*hot, *out])]]
 
@@ -102,7 +102,7 @@ class QueueCopy:
                     yield entries
 
     async def _stored(self, holder: str, parts: list[bytes]) -> AsyncIterator[list[bytes]]:
-        """The entries of parts by age. `holder` is the list that has, or had, these parts."""
+        """Yields the entries of parts in the order of the queue. `holder` is the key of their list."""
         self._parts.update(parts)
         ordered = self._by_age(parts)
         for start in range(0, len(ordered), _PARTS_AT_ONCE):
@@ -117,7 +117,7 @@ class QueueCopy:
                     yield self._by_age(found)
 
     async def _lose(self, holder: str, part: bytes) -> None:
-        """Count a missing part as lost, unless it has moved to the hot list."""
+        """Counts a missing part as lost, unless it has moved to the hot list."""
         held = await self.engine.client.lrange(holder, 0, -1)
         if any(part in one for one in held):
             self.lost += Part.parse(part).urls
@@ -133,7 +133,7 @@ class QueueCopy:
 
 
 class _Pieces:
-    """Pieces of a list that is read from its end, kept in a file."""
+    """Keeps in a file the pieces of a list that is read from its end."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -144,7 +144,7 @@ class _Pieces:
         self._places.append((start, self._file.write(msgpack.packb(entries))))
 
     def from_end(self) -> Iterator[list[bytes]]:
-        """The last piece of the list first."""
+        """Yields the pieces from the end of the list to its head."""
         for start, length in self._places:
             self._file.seek(start)
             yield msgpack.unpackb(self._file.read(length), raw=True)

@@ -40,8 +40,8 @@ _READ_BYTES = 1024 * 1024
 class S3Store(ObjectStore):
     """The objects of a bucket below a prefix: s3://bucket/prefix.
 
-    Endpoint, region and credentials are those of boto3: AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and so on, or
-    its configuration files. The policy has to allow s3:ListBucket, s3:GetObject, s3:PutObject, s3:DeleteObject,
+    boto3 takes endpoint, region and credentials from AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and so on, or from
+    its configuration files. The policy must allow s3:ListBucket, s3:GetObject, s3:PutObject, s3:DeleteObject,
     s3:AbortMultipartUpload and s3:ListBucketMultipartUploads.
     """
 
@@ -54,7 +54,7 @@ class S3Store(ObjectStore):
         folders = prefix.split("/") if prefix else []
         if not _NAME.fullmatch(self._bucket) or {"", ".", ".."}.intersection(folders):
             raise StoreError("use s3://bucket or s3://bucket/prefix")
-        # callers retry whole files with pauses of their own; this is for one part that fails
+        # retries a failed part once; callers retry whole files, with their own pauses
         config = Config(
             connect_timeout=5, read_timeout=30, retries={"mode": "legacy", "total_max_attempts": 2}
         )
@@ -86,14 +86,16 @@ class S3Store(ObjectStore):
             self._client.put_object(Bucket=self._bucket, Key=self._prefix + name, Body=data)
 
     def put_file(self, name: str, path: Path, interrupted: Callable[[], bool] = never) -> None:
-        """Upload a file, unless S3 has it already.
+        """Uploads a file, unless S3 has it already.
 
-        S3 verifies the checksum of each part as it arrives. In the end the checksum of the whole object is compared
+        S3 verifies the checksum of each part that it receives. After the upload, the checksum of the object is compared
         with that of the file.
         """
         with self._naming(name):
             part = max(_PART_BYTES, -(-path.stat().st_size // _MOST_PARTS))
-            if self._has(name, path, part):  # an upload whose process was killed, or whose answer was lost
+            if self._has(
+                name, path, part
+            ):  # uploaded before, but the process was killed or the response was lost
                 return
             self._upload(name, path, part, interrupted)
             if not self._has(name, path, part):
@@ -131,7 +133,7 @@ class S3Store(ObjectStore):
 
     @contextmanager
     def _naming(self, name: str) -> Iterator[None]:
-        """Turn errors of boto3 into StoreErrors that name the object."""
+        """Turns errors of boto3 into StoreErrors that name the object."""
         try:
             yield
         except _UNREACHABLE as error:
@@ -149,9 +151,9 @@ class S3Store(ObjectStore):
         progress(0)
         if path.stat().st_size > part:
             self._abort_uploads(name)
-        # threads of s3transfer would delay the end of the process
+        # no threads: those of s3transfer would delay the end of the process
         transfer = TransferConfig(use_threads=False, multipart_threshold=part + 1, multipart_chunksize=part)
-        # AWS_REQUEST_CHECKSUM_CALCULATION=when_required is for endpoints without checksums
+        # users set AWS_REQUEST_CHECKSUM_CALCULATION=when_required if the endpoint does not support checksums
         has_checksums = self._client.meta.config.request_checksum_calculation == "when_supported"
         self._client.upload_file(
             *(str(path), self._bucket, self._prefix + name),
@@ -161,7 +163,7 @@ class S3Store(ObjectStore):
         )
 
     def _has(self, name: str, path: Path, part: int) -> bool:
-        """Whether an object is the file, uploaded in parts of `part` bytes: by checksum, ETag, or all bytes."""
+        """Whether the object has the bytes of the file, by its checksum, else by its ETag, else by reading it."""
         found = self._head(name)
         if found is None or found["ContentLength"] != path.stat().st_size:
             return False
@@ -169,13 +171,13 @@ class S3Store(ObjectStore):
             return bool(checksum == _checksum(path, part))
         if found["ETag"].strip('"') == _etag(path, part):
             return True
-        # the ETag is not an MD5 where the server encrypts
+        # with server-side encryption the ETag is not an MD5
         body = self._client.get_object(Bucket=self._bucket, Key=self._prefix + name)["Body"]
         with path.open("rb") as local:
             return all(chunk == local.read(len(chunk)) for chunk in body.iter_chunks(_READ_BYTES))
 
     def _abort_uploads(self, name: str) -> None:
-        """Abort unfinished uploads of an object: their parts cost money and appear in no listing."""
+        """Aborts unfinished uploads of an object: their parts cost money and appear in no listing."""
         key = self._prefix + name
         try:
             begun = self._client.list_multipart_uploads(Bucket=self._bucket, Prefix=key).get("Uploads", ())
@@ -188,7 +190,7 @@ class S3Store(ObjectStore):
             logger.info("cannot abort unfinished uploads of %s: %s", self.uri(name), error)
 
     def _head(self, name: str) -> dict[str, Any] | None:
-        """The metadata of an object; None if it does not exist."""
+        """Returns the metadata of an object; None if it does not exist."""
         try:
             found = self._client.head_object(
                 Bucket=self._bucket, Key=self._prefix + name, ChecksumMode="ENABLED"
@@ -205,7 +207,10 @@ def _status(error: ClientError) -> int:
 
 
 def _checksum(path: Path, part: int) -> str:
-    """The ChecksumSHA256 of an object uploaded in parts: of several, that of the checksums, and their number."""
+    """Returns the ChecksumSHA256 that S3 reports for a file uploaded in parts of `part` bytes.
+
+    For several parts it is the checksum of their checksums, followed by the number of parts.
+    """
     digests = _digests(path, part, hashlib.sha256)
     whole = digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()
     number = f"-{len(digests)}" if len(digests) > 1 else ""
@@ -213,7 +218,7 @@ def _checksum(path: Path, part: int) -> str:
 
 
 def _etag(path: Path, part: int) -> str:
-    """The ETag of the same object where S3 makes it by MD5."""
+    """Returns the ETag that S3 reports for the same object if it computes it with MD5."""
     md5 = partial(hashlib.md5, usedforsecurity=False)
     digests = _digests(path, part, md5)
     return digests[0].hex() if len(digests) == 1 else f"{md5(b''.join(digests)).hexdigest()}-{len(digests)}"

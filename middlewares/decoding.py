@@ -34,7 +34,7 @@ class DecodingMiddleware:
     """Replaces Scrapy's HttpCompressionMiddleware; it decodes in pieces, and writes large bodies to a file.
 
     A body that exceeds the limit of its type in DOCUMENT_MAXSIZE is truncated, one that exceeds DOWNLOAD_MAXSIZE is
-    refused, as in Scrapy. A body that cannot be decoded stays as it was sent; of one that ends early the decoded part
+    refused, as in Scrapy. A body that cannot be decoded stays as it was sent. If a body ends early, its decoded part
     is kept. A flag of the response names the reason.
     """
 

@@ -22,7 +22,7 @@ from webcrawl.hosts.politeness import Failed, HostTurn, Ok, Outcome, Throttled, 
 
 _THROTTLING = (429, 503)
 # These errors do not count as failures of the host: the request was refused or cancelled on this side, a kept
-# connection ended, or the host answered, though wrongly.
+# connection ended, or the host sent an invalid answer.
 _NOT_THE_HOST = (
     IgnoreRequest,
     DownloadCancelledError,

@@ -1,4 +1,4 @@
-"""Decides what becomes of a URL whose fetch failed: a later retry through the frontier, or a dead letter."""
+"""Decides about URLs whose fetch failed: a later retry through the frontier, or a dead letter."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class RobotsMiddleware(ResourceRules):
         return allowed
 
     async def _policy_in_time(self, host: str) -> RobotsPolicy:
-        """The policy of a host of resources. If it cannot be had in ten seconds, all its URLs are forbidden."""
+        """The policy of a host of resources. If it is not available within ten seconds, all its URLs are forbidden."""
         try:
             async with asyncio.timeout(_RESOURCE_SECONDS):
                 return await self._policy(host)

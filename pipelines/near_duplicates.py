@@ -19,7 +19,7 @@ class NearDuplicatesPipeline:
     """Marks a page whose SimHash differs in at most SIMHASH_DISTANCE bits from that of an earlier one.
 
     The SimHash is computed from the main part of the text, or from the whole text without one. With NEAR_DUPLICATES
-    "drop" marked pages and their copies keep their rows and are not archived.
+    "drop", marked pages and their copies get a row but are not archived.
     """
 
     reads = Reads.SIMHASH

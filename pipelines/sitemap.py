@@ -19,9 +19,9 @@ _LINES = re.compile(r"sitemap[^/]*\.txt$", re.IGNORECASE)
 
 
 class SitemapPipeline(MimePipeline):
-    """Reads all plain XML, where only sitemaps have facts, gzipped sitemaps, and lists of lines.
+    """Reads XML (only sitemaps yield facts), gzipped sitemaps, and sitemaps that are lists of lines.
 
-    Other types than XML are sitemaps by their names, or if robots.txt, an index or a seed names them.
+    Gzip is read if its URL or contents look like a sitemap, text if its URL does, and both if they are named as one.
     """
 
     types = _XML | _GZIP | {"text/plain"}

@@ -81,7 +81,7 @@ class WarcPipeline:
         return self._archive.tend() or shortage(stores.data_dir, stores.min_free)
 
     def _write(self, pages: list[Page]) -> list[WarcPlace | Exception]:
-        """Writes pages one by one: a full disk must not cause a second write of those before."""
+        """Writes pages one by one, so that no page is written again when the disk is full for a later one."""
         places: list[WarcPlace | Exception] = []
         for page in pages:
             try:

@@ -137,7 +137,7 @@ class BroadSpider(Spider):
                     logger.warning("Seed %r has no scheme: using %s", seed, url)
                 yield url
             except InvalidURL as error:
-                logger.error("Seed left out: %s", error)
+                logger.error("Skipping a seed: %s", error)
 
     def _refuse_typos(self, arguments: Iterable[str]) -> None:
         """Raise ConfigurationError for an unknown argument that resembles one of this class.

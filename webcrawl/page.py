@@ -1,4 +1,4 @@
-"""The item that passes the pipelines, and the row that is stored of it."""
+"""The item that passes through the pipelines, and its row in the table `pages`."""
 
 from __future__ import annotations
 

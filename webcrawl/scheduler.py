@@ -35,7 +35,7 @@ from webcrawl.worker.worker import Worker
 logger = logging.getLogger(__name__)
 
 _MOST_BACKLOG = 50_000
-"""With more discovered URLs that wait to be sent to the engine, no further request is handed out."""
+"""Above this number of URLs that wait to be sent to the engine, no further request is handed out."""
 
 
 class _InProgress(set[Request]):
@@ -115,7 +115,7 @@ class FrontierScheduler(RedisScheduler):
         return added
 
     def next_request(self) -> Request | None:
-        """A request whose host may be asked now; None when there is none, or too much waits to be sent."""
+        """Returns a request whose host may be asked now; None without one, or while too many URLs wait to be sent."""
         tasks = self.tasks
         worker = tasks.worker
         if len(worker.discovered) > _MOST_BACKLOG:

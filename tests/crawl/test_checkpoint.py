@@ -65,5 +65,5 @@ def test_wrong_arguments_are_reported_in_one_line(
     assert "no crawl 'another'" in output
     assert len(output.splitlines()) == 1
     assert "30 URLs to crawl, 31 seen" in HERE.scrapy("checkpoint", place, *options)
-    assert "--force forgets it first" in HERE.scrapy("restore", place, *options, code=1)
+    assert "--force deletes it first" in HERE.scrapy("restore", place, *options, code=1)
     assert "Usage" in HERE.scrapy("restore", *options, code=2)

@@ -183,4 +183,4 @@ def test_seeds_with_other_schemes_are_refused(run_crawl: RunCrawl) -> None:
     result = run_crawl("broad", ["file:///etc/passwd", "data:text/html,x"])
     assert "There is nothing to crawl" in result.stderr
     for seed in ("file:///etc/passwd", "data:text/html"):
-        assert f"Seed left out: '{seed}' is not a URL of http, https, ftp" in result.stderr
+        assert f"Skipping a seed: '{seed}' is not a URL of http, https, ftp" in result.stderr

@@ -101,7 +101,7 @@ async def test_a_crawl_is_replaced_only_with_force_and_without_workers(copy: Cop
     await copy.save()
     await copy.record.begin()
     await copy.copy.add([page("http://other.test/")])
-    with pytest.raises(StoreError, match="--force forgets it first"):
+    with pytest.raises(StoreError, match="--force deletes it first"):
         await copy.load()
     await copy.record.workers.beat()
     with pytest.raises(StoreError, match="1 workers are at work"):

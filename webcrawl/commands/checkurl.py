@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Command(SessionCommand):
-    """Fetches nothing: the robots.txt verdict is that of the crawl's cached copy."""
+    """Fetches nothing: the robots.txt verdict comes from the crawl's cached copy."""
 
     needs_crawl = False
 

@@ -1,4 +1,4 @@
-"""`scrapy page URL`: shows what is stored of a page."""
+"""`scrapy page URL`: shows what is stored about a page."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Command(SessionCommand):
         with existing_metadata(session) as metadata:
             row = metadata.get(url) or metadata.get(session.canonicalizer.canonical(url))
             if row is None:
-                raise StoreError(f"nothing is stored of {url} in {metadata.name}")
+                raise StoreError(f"nothing is stored about {url} in {metadata.name}")
             if opts.body:
                 _print_body(session, row, metadata)
                 return

@@ -36,7 +36,7 @@ class Setting:
     unset: Any = _SAME
 
     def read(self, settings: Settings) -> Any:
-        """Its value, converted; raises ConfigurationError with its name and what is allowed."""
+        """Its value, converted; raises ConfigurationError with its name and the allowed values."""
         value = settings.get(self.name, self.default if self.unset is _SAME else self.unset)
         return self.parse(None if value is IN_BASE else value)
 

@@ -59,7 +59,7 @@ def _database(settings: Settings, folder: Path) -> str:
 
 
 def spill_uri(settings: Settings, engine: EngineConfig, stores: StoreConfig) -> str | None:
-    """Where long queues are continued; None if all workers share no such place."""
+    """Where the rest of long queues is stored; None if there is no store that all workers share."""
     uri = read(settings, "FRONTIER_SPILL_URI")
     if not uri and engine.url is None:
         return (engine.data_dir / "frontier").resolve().as_uri()

@@ -14,7 +14,7 @@ A role, by subclassing it and registering:
             Session.of(crawler).components.register(middleware)
             return middleware
 
-Whoever needs the role asks `session.components.get(Pacer)` for it.
+Other components call `session.components.get(Pacer)` to get the component with this role.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ class Reads(Flag):
 
 
 class Pacer(ABC):
-    """Makes each request wait for its host's turn; without one the scheduler takes the turns."""
+    """Makes each request wait for its host's turn; without this role, the scheduler takes the turns."""
 
     @abstractmethod
     async def take_another_turn(self, request: Request) -> None:
-        """Wait again for a request that is going to be sent a second time."""
+        """Wait again, because the request will be sent a second time."""
 
 
 class ResourceRules(ABC):
-    """Decides which resources a rendered page may load; without one all are allowed."""
+    """Decides which resources a rendered page may load; without this role, all are allowed."""
 
     @abstractmethod
     async def allows(self, url: str) -> bool:
@@ -62,7 +62,7 @@ class ResourceRules(ABC):
 
 
 class FailureJudge(ABC):
-    """Decides what becomes of each request that failed; without one every request counts as done."""
+    """Decides whether a failed request is fetched again; without this role, every request counts as done."""
 
     @abstractmethod
     def judge(self, request: Request, error: Exception) -> Request | None:

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _WORKER_SECONDS = 12.0
-"""A worker without a heartbeat for so long counts as dead. It sends one every two seconds."""
+"""Seconds without a heartbeat after which a worker counts as dead. It sends one every two seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What is known of a URL that is fetched again: its validators and its archived response."""
+"""What is known about a URL that is fetched again: its validators and its archived response."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def plain_line(now: Figures, speed: float) -> str:
 
 
 def _holding(now: Figures) -> str:
-    """How many workers hold because the stores take nothing, and the reason of one of them."""
+    """The number of workers that hold because their stores accept nothing, and the reason of one of them."""
     if not now.holding:
         return ""
     holders = (

@@ -1,4 +1,4 @@
-"""A child process that reads documents, seen from its parent.
+"""The parent's side of a child process that reads documents.
 
 `webcrawl.documents.sandbox` is the other side. Both talk over one socket:
 

@@ -40,7 +40,7 @@ _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
 
 
 class Sandbox:
-    """This process, shut in; make one before anything of a document is read."""
+    """Restricts this process. Create it before any part of a document is read."""
 
     def __init__(self) -> None:
         self._source = sys.stdin.buffer

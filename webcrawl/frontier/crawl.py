@@ -91,7 +91,7 @@ class Crawl:
             await self.engine.change(key, "HSET", "hot", hot_urls, "order", order)
 
     async def limits_changed(self, limits: HostLimits) -> bool:
-        """Stores the limits of a host; returns True if they were others before."""
+        """Stores the limits of a host; returns True if they have changed."""
         info, text = self.keys.own("info"), limits.encoded()
         before = await self.engine.client.hget(info, "limits")
         await self.engine.change(info, "HSET", "limits", text)

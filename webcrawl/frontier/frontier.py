@@ -83,7 +83,7 @@ class Frontier(Operations):
     async def release(
         self, lease: Lease, settled: Sequence[Settlement] = (), *, pause: float = 0.0, quiet: float = 3600.0
     ) -> bool:
-        """Settles URLs and releases the host, which nobody may ask for `pause` seconds; False if the lease was lost.
+        """Settles URLs and releases the host, which no worker may ask for `pause` seconds; False if the lease was lost.
 
         Other URLs of the lease return to the head of the queue, untried. After `quiet` more seconds the engine forgets
         the host's failures.
@@ -155,7 +155,7 @@ class Frontier(Operations):
     async def reap(
         self, *, everything: bool = False, delay: float = 0.0, answer: float = 0.0
     ) -> tuple[int, int]:
-        """Takes back expired leases, or `everything`; returns (hosts taken back, URLs that became dead letters).
+        """Reclaims expired leases, or all with `everything`; returns (hosts reclaimed, URLs that became dead letters).
 
         Each host then waits for `delay` seconds, or its usual gap if that is longer, because its dead worker may have
         asked it a moment ago; and for `answer` more seconds, which the response may take.

@@ -82,7 +82,7 @@ class _LinkCheck:
         self._problems: dict[str, Problem | None] = {}
         """URL -> its problem; None: the link is good."""
         self._fragments: dict[tuple[str, str], Problem] = {}
-        """URL and fragment -> the problem it is if the page has no such anchor."""
+        """URL and fragment -> the problem to report if the page has no such anchor."""
         self._read: set[str] = set()
         """The pages whose links were read in the archive."""
 

@@ -1,4 +1,4 @@
-"""A worker's heartbeat: extends its leases, takes back those of dead workers, and reads the state of the crawl."""
+"""A worker's heartbeat: extends its leases, reclaims those of dead workers, and reads the state of the crawl."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Heartbeat:
         return time.monotonic() - self._last > self._every
 
     async def beat(self) -> None:
-        """Extends all leases, takes back those of dead workers, and updates the membership and the pause."""
+        """Extends all leases, reclaims those of dead workers, and updates the membership and the pause."""
         state, sent = self._state, time.monotonic()
         self._set_paused((await state.crawl.workers.beat(seeding=state.seeding)).paused)
         state.permits.valid_until = sent + state.crawl.worker_seconds
@@ -85,7 +85,7 @@ class Heartbeat:
                 self._state.delay_changed(lease.host)
 
     async def _reap(self, sent: float) -> None:
-        """Takes back the leases of dead workers; `sent` is the time of this heartbeat."""
+        """Reclaims the leases of dead workers; `sent` is the time of this heartbeat."""
         if not self._safety.may_reap(sent, self._last):
             return
         # a worker that was suspended during a request may still get its answer
@@ -93,7 +93,7 @@ class Heartbeat:
             delay=self._safety.delay, answer=self._safety.answer_seconds
         )
         if hosts:
-            logger.warning("Took back %d hosts of dead workers; %d URLs became dead letters.", hosts, buried)
+            logger.warning("Reclaimed %d hosts of dead workers; %d URLs became dead letters.", hosts, buried)
 
     def _set_paused(self, paused: bool) -> None:
         if paused != self.paused:

@@ -1,4 +1,4 @@
-"""When a worker may use its leases, and when it may take those of other workers."""
+"""When a worker may use its leases, and when it may reclaim those of other workers."""
 
 from __future__ import annotations
 

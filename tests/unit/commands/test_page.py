@@ -130,7 +130,7 @@ def test_duplicate_has_the_body_of_its_original_fetch(tmp_path: Path) -> None:
 def test_url_is_canonicalized_before_the_lookup(stored: Path) -> None:
     for path in ("small?", "small?utm_source=x", "./small#top"):
         assert page(stored, path, "--body")[0] == b"<p>small"
-    assert "nothing is stored of" in page(stored, "small?a=1", code=1)[1]
+    assert "nothing is stored about" in page(stored, "small?a=1", code=1)[1]
 
 
 def test_closed_pipe_ends_the_command_quietly(stored: Path) -> None:

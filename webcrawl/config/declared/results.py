@@ -1,4 +1,4 @@
-"""Settings of what a crawl leaves: files, tables, the stream of pages."""
+"""Settings for the results of a crawl: files, tables, the stream of pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of what a crawl shows and logs."""
+"""Settings for the terminal output and the log of a crawl."""
 
 from __future__ import annotations
 

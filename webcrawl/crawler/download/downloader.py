@@ -38,7 +38,7 @@ class Downloader(ScrapyDownloader):
         crawler.signals.connect(self._watch_closing, signals.spider_opened)
 
     def fetch(self, request: Request, spider: Spider | None = None) -> Deferred[Response | Request]:
-        """Passes a request through the middlewares and downloads it; Scrapy's own queues it for its host first."""
+        """Passes a request through the middlewares and downloads it; Scrapy's own method queues it by host first."""
         self.active.add(request)
         result: Deferred[Response | Request] = deferred_from_coro(
             self._chain.download(request, self._transfer)

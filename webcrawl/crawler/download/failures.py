@@ -17,7 +17,7 @@ from webcrawl.errors import AddressRefused, BrokenTransfer, NameNotResolved
 
 
 def protocol_failure(error: Exception, url: str, timeout: float) -> Exception | None:
-    """Returns the exception to raise for an error of any protocol; None for one that is to be raised itself."""
+    """Returns the exception to raise for an error of any protocol; None if the error itself should be raised."""
     if common := _common_failure(error, url, timeout):
         return common
     if isinstance(error, ConnectionRefusedError):

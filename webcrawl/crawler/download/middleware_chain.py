@@ -14,7 +14,7 @@ from scrapy.utils.defer import ensure_awaitable
 from webcrawl.crawler.spider_argument import fill_spider
 
 Judge = Callable[[Request, Exception], Request | None]
-"""Decides what becomes of a request whose response made a middleware raise; returns a request to schedule, or None."""
+"""Handles an exception that a middleware raised for a response; returns a request to schedule, or None."""
 
 
 class MiddlewareChain:

@@ -18,7 +18,7 @@ from webcrawl.errors import ConfigurationError
 
 
 class RenderedPages:
-    """Has those pages rendered that RENDER or the key `playwright` of Request.meta names."""
+    """Renders the pages that RENDER or the key `playwright` of Request.meta names."""
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler

@@ -23,7 +23,7 @@ _ENDS_SECONDS = 5.0
 """How long to wait for a pending read of the list when the spider ends."""
 
 _MOST_WAITING = 1000
-"""With more discovered URLs unsent, as when the engine is unavailable, start URLs stay in their list."""
+"""Above this number of unsent URLs, as when the engine is unavailable, start URLs stay in their list."""
 
 
 def is_fed(spider: Any) -> bool:

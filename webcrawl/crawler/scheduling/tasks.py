@@ -82,7 +82,7 @@ class Tasks:
         return len(self._tasks)
 
     def begin(self, request: Request, url: LeasedURL, token: int) -> None:
-        """Scrapy is given the request of a leased URL."""
+        """Records that Scrapy was given the request of a leased URL."""
         self._tasks[request] = Task(url, token)
         if not self._paced:
             self._turns.turn(url.host).start(time.monotonic())

@@ -17,7 +17,7 @@ class EarliestTimer:
         self._at = math.inf
 
     def set(self, seconds: float) -> None:
-        """Call the function in so many seconds, or earlier when it was set to; infinite: not for this cause."""
+        """Call the function in this number of seconds, or earlier if it was set to; infinite: never for this cause."""
         if math.isinf(seconds):
             return
         at = time.monotonic() + seconds

@@ -30,7 +30,7 @@ class Ticket(NamedTuple):
 
 
 class HeldRequests:
-    """The requests that this worker holds. `want(host, 1)` is called when it holds one, `want(host, -1)` when not."""
+    """The requests that this worker holds. `want(host, 1)` is called for each one held, `want(host, -1)` if dropped."""
 
     def __init__(self, worker: str, want: Callable[[str, int], None]) -> None:
         self._worker = worker

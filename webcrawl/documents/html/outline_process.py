@@ -32,7 +32,7 @@ _MAX_DEATHS = 2
 _RESTART_PAUSES = (0.5, 2.0, 8.0)
 """Seconds between attempts to start the process again: a system may be short of memory for a while."""
 _CHECKS = 5
-"""Checks of a page within the time limit; a page is late after all of them, so a delayed worker does not blame it."""
+"""Checks of a page within the time limit. It is late only after all of them, whatever delays the worker."""
 
 
 @dataclass(eq=False, slots=True)

@@ -1,8 +1,9 @@
 """Detects the language of a text with Compact Language Detector 2, as in Chromium.
 
-It knows 160 languages and takes 0.09 ms a text. For program messages in 90 languages (800 characters each) 90 of 100
-answers are right, in 37 large languages 99; of the sure answers, which alone are used, 96 and 99. (py3langid: 92 and
-98, of sure answers 96 and 99; 0.4 ms a text, 0.6 s once, and 77 MB.)
+It knows 160 languages and takes 0.09 ms a text. Only its sure answers are used. Measured with program
+messages of 800 characters in 90 languages: 90% of all answers and 96% of the sure ones are right; in the 37 largest of
+these languages, 99% and 99%. (py3langid: 92% and 96%, in the largest 98% and 99%; it takes 0.4 ms a text, 0.6 s once,
+and 77 MB.)
 """
 
 from __future__ import annotations

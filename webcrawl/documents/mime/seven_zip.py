@@ -1,7 +1,7 @@
-"""Reads the table of contents of a 7z archive, which is at its end and usually packed itself.
+"""Reads the table of contents of a 7z archive, which is at its end and usually compressed too.
 
-Source: 7zFormat.txt of the LZMA SDK. Only the table is unpacked, and each of its counts must have as many bytes, so
-that no loop is longer than the table. The names of members include folders.
+Source: 7zFormat.txt of the LZMA SDK. Only the table is unpacked. A count must not exceed the number of bytes that are
+left, so that no loop is longer than the table. The names of members include folders.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Packing:
     coders: list[tuple[bytes, bytes]]
     outputs: int
     last: int
-    """The number of the output that is no coder's input."""
+    """The number of the output that no coder takes as its input."""
     size: int = 0
     digest: int | None = None
     streams: int = 1
@@ -264,7 +264,7 @@ class _Table:
         return [int.from_bytes(self.take(4), "little") if one else None for one in known]
 
     def _counted(self, count: int) -> range:
-        """Returns a range for a loop that reads at least a byte each time."""
+        """Returns the range of a loop that reads at least a byte each time; raises BrokenArchive if it is too long."""
         if count > len(self._data) - self._place:
             raise BrokenArchive("its table of contents ends too early")
         return range(count)

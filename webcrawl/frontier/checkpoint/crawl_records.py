@@ -13,7 +13,7 @@ _CARRIED = ("added", "done", "reaped", "refused")
 """Counters of the past. The others follow from what is restored."""
 
 _OF_THE_COPY = (b"format", b"restoring", b"tails")
-"""Fields of `info` that the restored crawl has values of its own for."""
+"""Fields of `info` that are not restored, because the new crawl sets its own values."""
 
 
 class CrawlRecords:
@@ -66,5 +66,5 @@ class CrawlRecords:
 
 
 def flat(fields: dict[bytes, bytes]) -> list[bytes]:
-    """Names and values in turn."""
+    """Returns names and values alternately."""
     return [part for pair in fields.items() for part in pair]

@@ -46,7 +46,7 @@ class Importer:
         await self.engine.change(key, "PEXPIRE", milliseconds)
 
     async def finish(self) -> None:
-        """Everything is restored: admit workers."""
+        """Admit workers, because everything is restored."""
         await self.hold()
         await self.engine.change(self.keys.own("info"), "HDEL", "restoring")
 

@@ -168,11 +168,11 @@ async def _check_replaceable(crawl: Crawl, *, force: bool) -> None:
     name = crawl.keys.crawl
     if working := await crawl.workers.count_alive():
         raise StoreError(
-            f"{working} workers are at work on crawl {name!r}: stop them first (after a kill, wait "
+            f"{working} workers run crawl {name!r}: stop them first (after a kill, wait "
             f"{crawl.worker_seconds:.0f} seconds)"
         )
     if not force and not await crawl.restoring():
-        raise StoreError(f"crawl {name!r} exists: --force forgets it first, or restore under another name")
+        raise StoreError(f"crawl {name!r} exists: --force deletes it first, or restore under another name")
 
 
 @asynccontextmanager

@@ -98,7 +98,7 @@ def test_decoded_body_is_truncated_at_the_limit_with_a_warning(stored: Path) -> 
     assert peak < MOST_KB
 
 
-def test_encoded_duplicate_truncated_and_missing_bodies(stored: Path) -> None:
+def test_encoded_duplicate_truncated_and_missing_bodies_are_handled(stored: Path) -> None:
     assert page(stored, "small", "--body")[:2] == (b"<p>small", "")
     assert page(stored, "copy", "--body")[:2] == (b"<p>small", "")
     assert page(stored, "wrong", "--body")[:2] == (b"<p>not packed", "")

@@ -19,10 +19,10 @@ def test_another_scheduler_is_named_in_the_error() -> None:
         tasks_of(crawler)
 
 
-def test_a_host_is_found_however_its_url_is_written() -> None:
+def test_host_of_a_request_is_normalized() -> None:
     assert host_of(Request("HTTP://Example.org:80/a#b")) == "http://example.org"
 
 
-def test_a_fetch_of_robots_txt_is_marked() -> None:
+def test_robots_txt_request_is_recognized_by_its_meta() -> None:
     assert is_robots(Request("http://example.org/robots.txt", meta={ROBOTS: True}))
     assert not is_robots(Request("http://example.org/robots.txt"))

@@ -43,9 +43,9 @@ def test_most_repeated_links_are_found_in_the_cache() -> None:
     cache = RecentCache(2**10)
     dice = random.Random(3)
     navigation = [dice.getrandbits(63) for _ in range(100)]
-    asked = sum(
+    misses = sum(
         cache.add(link)
         for _ in range(1000)
         for link in [*navigation, *(dice.getrandbits(63) for _ in range(5))]
     )
-    assert 5000 <= asked < 6500  # 5 new links per page, and the navigation now and then
+    assert 5000 <= misses < 6500  # 5 new links per page, and the navigation now and then

@@ -190,9 +190,9 @@ def test_server_failure_is_temporary_and_retried_soon(nameserver: Nameserver, na
         started = time.monotonic()
         assert not (await refusal(resolver, name)).permanent
         assert time.monotonic() - started < 2
-        asked = nameserver.count(name)
+        queries = nameserver.count(name)
         assert not (await refusal(resolver, name)).permanent
-        assert nameserver.count(name) == asked, "the failure is cached briefly"
+        assert nameserver.count(name) == queries, "the failure is cached briefly"
         clock.ahead = FAILURE_TTL + 1
         nameserver.zone = {name: [Record("A", "192.0.2.9")]}
         assert (await resolver.resolve(name)).addresses == ("192.0.2.9",)
@@ -331,7 +331,7 @@ def test_invalid_server_names_the_setting(server: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("server", "asked"),
+    ("server", "expected"),
     [
         ("192.0.2.1", "192.0.2.1:53"),
         ("192.0.2.1:5353", "192.0.2.1:5353"),
@@ -340,5 +340,5 @@ def test_invalid_server_names_the_setting(server: str) -> None:
         ("[2001:db8::1]:5353", "[2001:db8::1]:5353"),
     ],
 )
-def test_server_is_parsed_with_or_without_port(server: str, asked: str) -> None:
-    assert Resolver([server])._servers == [asked]
+def test_server_is_parsed_with_or_without_port(server: str, expected: str) -> None:
+    assert Resolver([server])._servers == [expected]

@@ -279,7 +279,7 @@ class ImpoliteCrawler(RuleBasedStateMachine):
 
     @precondition(lambda self: math.isfinite(self.turn.ready_at))
     @rule()
-    def wait_as_told(self) -> None:
+    def wait_until_ready(self) -> None:
         self.now = max(self.now, self.turn.ready_at)
         assert self.turn.may_start(self.now)
 

@@ -64,7 +64,7 @@ def test_status_takes_precedence_over_the_body(status: int | None, verdict: str,
         ("", ""),
     ],
 )
-def test_product_token_of_a_user_agent(header: str, token: str) -> None:
+def test_product_token_is_taken_from_the_user_agent(header: str, token: str) -> None:
     assert product_token(header) == token
 
 

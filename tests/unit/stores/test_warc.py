@@ -135,7 +135,7 @@ def test_crawl_facts_are_a_metadata_record(tmp_path: Path) -> None:
     assert len(index.read_text().splitlines()) == 2
 
 
-def test_truncated_and_revisit_headers(tmp_path: Path) -> None:
+def test_truncated_and_revisit_records_have_their_headers(tmp_path: Path) -> None:
     zone = timezone(timedelta(hours=2))
     with WarcWriter(tmp_path, "crawl", "x") as writer:
         cut = writer.write(exchange("a", truncated="length"))
@@ -154,7 +154,7 @@ def test_truncated_and_revisit_headers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["ftp", "http"])  # http: a rendered page has no HTTP message either
-def test_revisit_of_a_resource_record(tmp_path: Path, scheme: str) -> None:
+def test_revisit_of_a_resource_record_is_readable_and_indexed(tmp_path: Path, scheme: str) -> None:
     """Two libraries read it, and a rebuilt index equals the first one."""
     first, url = f"{scheme}://host/first", f"{scheme}://host/copy"
     bare = replace(exchange(), url=first, request_head=b"", response_head=b"", mime_type="text/html")
@@ -292,7 +292,7 @@ def test_files_roll_over_and_are_indexed(tmp_path: Path) -> None:
         ("http://[/", "http://[/"),
     ],
 )
-def test_surt_keys(url: str, key: str) -> None:
+def test_url_has_its_surt_key(url: str, key: str) -> None:
     assert surt(url) == key
 
 

@@ -293,7 +293,7 @@ def test_fingerprint_ignores_the_order_of_parameters(written: str, random: Rando
         ("http://h/%%341", "http://h/%2541"),
     ],
 )
-def test_canonical_form(url: str, form: str) -> None:
+def test_url_has_its_canonical_form(url: str, form: str) -> None:
     assert Canonicalizer().canonical(url) == form
 
 

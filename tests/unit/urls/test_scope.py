@@ -65,14 +65,14 @@ def test_redirected_seed_widens_the_scope(kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["host", "domain", "web"])
 def test_workers_share_a_scope_through_its_keys(kind: Any) -> None:
-    here = Scope(kind, SEEDS)
-    there = Scope.from_keys(kind, here.keys())
+    local = Scope(kind, SEEDS)
+    remote = Scope.from_keys(kind, local.keys())
     urls = [*(f"http://{name}/" for name in ("www.example.co.uk", "127.0.1.1", "[::1]:81", "new.example"))]
-    assert [there.allows(url) for url in urls] == [here.allows(url) for url in urls]
-    key = here.add("http://new.example/")
-    there.admit_key(key)
-    assert there.allows("http://new.example/")
-    assert there.keys() == here.keys()
+    assert [remote.allows(url) for url in urls] == [local.allows(url) for url in urls]
+    key = local.add("http://new.example/")
+    remote.admit_key(key)
+    assert remote.allows("http://new.example/")
+    assert remote.keys() == local.keys()
 
 
 def test_keys_are_a_snapshot() -> None:

@@ -253,10 +253,10 @@ def test_folder_becomes_a_page_of_links(answers: dict[str, str], data: bytes, pa
 
 @pytest.mark.parametrize("fail", [True, False])
 def test_stop_download_of_a_listener_ends_the_transfer(fail: bool) -> None:
-    heard: list[bytes] = []
+    received: list[bytes] = []
 
     def listener(data: bytes, **details: Any) -> None:
-        heard.append(data)
+        received.append(data)
         raise StopDownload(fail=fail)
 
     async def check() -> None:
@@ -270,7 +270,7 @@ def test_stop_download_of_a_listener_ends_the_transfer(fail: bool) -> None:
             else:
                 response = await client.send(request)
             assert response is not None and response.flags == ["download_stopped"]
-            assert response.body == heard[0] and len(heard) == 1
+            assert response.body == received[0] and len(received) == 1
             exchange = exchange_of(request)
             assert exchange is not None and exchange.truncated == "length"
 

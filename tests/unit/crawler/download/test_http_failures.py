@@ -196,10 +196,10 @@ def test_body_over_the_warn_size_logs_a_warning(caplog: pytest.LogCaptureFixture
 @pytest.mark.parametrize("fail", [True, False])
 @pytest.mark.parametrize("signal", [signals.headers_received, signals.bytes_received])
 def test_stop_download_of_a_listener_ends_the_download(signal: object, fail: bool) -> None:
-    heard: list[dict[str, Any]] = []
+    received: list[dict[str, Any]] = []
 
     def listener(**details: Any) -> None:
-        heard.append(details)
+        received.append(details)
         raise StopDownload(fail=fail)
 
     async def check() -> None:
@@ -214,12 +214,12 @@ def test_stop_download_of_a_listener_ends_the_download(signal: object, fail: boo
                 response = await client.send(request)
             assert response is not None
             assert "download_stopped" in response.flags
-            assert heard[0]["request"] is request and len(heard) == 1
+            assert received[0]["request"] is request and len(received) == 1
             if signal is signals.headers_received:
-                assert (heard[0]["body_length"], response.body) == (500_000, b"")
-                assert heard[0]["headers"]["Content-Length"] == b"500000"
+                assert (received[0]["body_length"], response.body) == (500_000, b"")
+                assert received[0]["headers"]["Content-Length"] == b"500000"
             else:
-                assert response.body == heard[0]["data"] and 0 < len(response.body) < 500_000
+                assert response.body == received[0]["data"] and 0 < len(response.body) < 500_000
             exchange = exchange_of(request)
             assert exchange is not None and bytes(exchange.payload) == response.body
             assert exchange.truncated == "length"
@@ -229,7 +229,7 @@ def test_stop_download_of_a_listener_ends_the_download(signal: object, fail: boo
 
 def test_listeners_receive_the_whole_body() -> None:
     body = bytes(range(256)) * 2000
-    heard: list[bytes] = []
+    received: list[bytes] = []
 
     def broken(**details: Any) -> None:
         raise KeyError("a mistake of a listener is none of ours")
@@ -238,10 +238,10 @@ def test_listeners_receive_the_whole_body() -> None:
         async with Wire([plain(body)]) as wire, Client() as client:
 
             def listener(data: bytes, **details: Any) -> None:
-                heard.append(data)
+                received.append(data)
 
             client.crawler.signals.connect(broken, signals.headers_received)
             client.crawler.signals.connect(listener, signals.bytes_received)
-            assert (await client.get(wire.url())).body == body == b"".join(heard)
+            assert (await client.get(wire.url())).body == body == b"".join(received)
 
     run(check())

@@ -124,10 +124,10 @@ async def test_page_that_exceeds_the_time_limit_is_refused() -> None:
 async def test_blocked_event_loop_is_not_counted_as_reading_time() -> None:
     async with started(seconds=2.0) as outlines:
         await titles(outlines, "before")
-        asking = asyncio.ensure_future(titles(outlines, *map(str, range(50))))
+        running = asyncio.ensure_future(titles(outlines, *map(str, range(50))))
         await asyncio.sleep(0)
         time.sleep(4.0)
-        assert await asking == list(map(str, range(50)))
+        assert await running == list(map(str, range(50)))
 
 
 async def test_killed_process_is_replaced() -> None:
@@ -136,10 +136,10 @@ async def test_killed_process_is_replaced() -> None:
         first = pid_of(outlines)
         os.kill(first, signal.SIGKILL)
         assert await titles(outlines, "after") == ["after"]
-        asking = asyncio.ensure_future(titles(outlines, *map(str, range(200))))
+        running = asyncio.ensure_future(titles(outlines, *map(str, range(200))))
         await asyncio.sleep(0)
         os.kill(pid_of(outlines), signal.SIGKILL)
-        assert await asking == list(map(str, range(200)))
+        assert await running == list(map(str, range(200)))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -160,8 +160,8 @@ async def test_process_that_cannot_be_started_gives_no_outlines(
 ) -> None:
     monkeypatch.setattr(outline_process, "CHILD", child)
     async with started() as outlines:
-        asked = [outlines.read(page("page"), facts=True, simhash=True) for _ in range(3)]
-        assert await asyncio.gather(*asked) == [None] * 3
+        pending = [outlines.read(page("page"), facts=True, simhash=True) for _ in range(3)]
+        assert await asyncio.gather(*pending) == [None] * 3
         assert await outlines.read(page("page"), facts=True, simhash=True) is None
     assert caplog.text.count("it is parsed in the worker") == 1
 
@@ -171,21 +171,21 @@ async def test_close_resolves_pending_pages_to_none() -> None:
     async with started() as outlines:
         await titles(outlines, "before")
         pid = pid_of(outlines)
-        asking = [
+        running = [
             asyncio.ensure_future(outlines.read(page(one), facts=True, simhash=True)) for one in ("hang", "x")
         ]
         await asyncio.sleep(0)
         await outlines.close()
-        assert await asyncio.gather(*asking) == [None, None]
+        assert await asyncio.gather(*running) == [None, None]
         assert not is_alive(pid)
 
 
 async def test_close_during_the_start_resolves_to_none() -> None:
     async with started() as outlines:
-        asking = asyncio.ensure_future(outlines.read(page("page"), facts=True, simhash=True))
+        running = asyncio.ensure_future(outlines.read(page("page"), facts=True, simhash=True))
         await asyncio.sleep(0.05)
         await outlines.close()
-        assert await asking is None
+        assert await running is None
 
 
 async def test_unreadable_body_does_not_affect_other_pages(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,11 +219,11 @@ def test_pages_sent_while_a_process_ends_use_the_next_one() -> None:
         async with started() as outlines, asyncio.timeout(30):
             await titles(outlines, "before")
             os.kill(pid_of(outlines), signal.SIGKILL)
-            asking = []
+            running = []
             for number in range(100):
-                asking.append(asyncio.ensure_future(title(outlines, str(number))))
+                running.append(asyncio.ensure_future(title(outlines, str(number))))
                 await asyncio.sleep(0.001)
-            assert await asyncio.gather(*asking) == list(map(str, range(100)))
+            assert await asyncio.gather(*running) == list(map(str, range(100)))
 
     uvloop.run(run())
 
@@ -249,8 +249,8 @@ async def test_page_that_crashed_the_process_is_refused_even_without_a_replaceme
     async with started() as outlines:
         await titles(outlines, "before")
         monkeypatch.setattr(outline_process, "CHILD", "webcrawl.documents.mime.missing")
-        asked = [outlines.read(page(text), facts=True, simhash=True) for text in ("crash", "after")]
-        crashed, after = await asyncio.gather(*asked, return_exceptions=True)
+        pending = [outlines.read(page(text), facts=True, simhash=True) for text in ("crash", "after")]
+        crashed, after = await asyncio.gather(*pending, return_exceptions=True)
         assert str(crashed) == ERRORS["crash"] and after is None
 
 
@@ -263,18 +263,18 @@ async def test_pages_wait_for_a_process_that_starts_after_retries(
         with monkeypatch.context() as patched:
             patched.setattr(outline_process, "CHILD", "webcrawl.documents.mime.missing")
             os.kill(pid_of(outlines), signal.SIGKILL)
-            asking = asyncio.ensure_future(titles(outlines, "after"))
+            running = asyncio.ensure_future(titles(outlines, "after"))
             await asyncio.sleep(0.3)
-        assert await asking == ["after"]
+        assert await running == ["after"]
 
 
 async def test_first_page_is_retried_when_a_starting_process_is_killed() -> None:
     async with started() as outlines:
-        asking = asyncio.ensure_future(title(outlines, "innocent"))
+        running = asyncio.ensure_future(title(outlines, "innocent"))
         while outlines._process is None:
             await asyncio.sleep(0)
         os.kill(pid_of(outlines), signal.SIGKILL)
-        assert await asking == "innocent"
+        assert await running == "innocent"
 
 
 kinds = st.sampled_from(["fine", *ERRORS])

@@ -346,8 +346,8 @@ def test_detection_always_finds_a_codec(start: bytes) -> None:
 )
 def test_zip_based_types_are_sniffed(body: bytes, mime_type: str) -> None:
     for header in (None, "application/octet-stream", "application/zip", "text/plain"):
-        told = sniff(header, body, "http://a.example/download").mime_type
-        assert told == (
+        found_type = sniff(header, body, "http://a.example/download").mime_type
+        assert found_type == (
             "application/zip" if header == "application/zip" and "tar" in mime_type else mime_type
         )
     assert sniff("application/x-own", body, "http://a.example/download").mime_type == "application/x-own"

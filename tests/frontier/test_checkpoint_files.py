@@ -104,7 +104,7 @@ async def test_a_crawl_is_replaced_only_with_force_and_without_workers(copy: Cop
     with pytest.raises(StoreError, match="--force deletes it first"):
         await copy.load()
     await copy.record.workers.beat()
-    with pytest.raises(StoreError, match="1 workers are at work"):
+    with pytest.raises(StoreError, match="has running workers .1.: stop"):
         await copy.load(force=True)
     assert (await copy.copy.counts()).queued == 1
     await copy.record.workers.leave()

@@ -168,7 +168,7 @@ async def _check_replaceable(crawl: Crawl, *, force: bool) -> None:
     name = crawl.keys.crawl
     if working := await crawl.workers.count_alive():
         raise StoreError(
-            f"{working} workers run crawl {name!r}: stop them first (after a kill, wait "
+            f"crawl {name!r} has running workers ({working}): stop them first (after a kill, wait "
             f"{crawl.worker_seconds:.0f} seconds)"
         )
     if not force and not await crawl.restoring():

@@ -15,6 +15,9 @@ from webcrawl.errors import EngineUnavailable
 from webcrawl.page import Page
 from webcrawl.urls.canonical import normalize
 
+_VARIANT = "redirected_to_variant"
+"""Request.meta key of a request that skips the seen test because its URL is a variant of the redirected one."""
+
 
 class RedirectMiddleware:
     """Scrapy's redirects, with a stored page for each hop and URL filters applied to the target.
@@ -47,11 +50,37 @@ class RedirectMiddleware:
             # an exception raised here would end the page
             tasks_of(self._crawler).postpone(request)
             return request
-        if self._session.scope.current is not None and self._session.scope.filters.apply(target) is None:
-            return response
+        if self._session.scope.current is not None:
+            allowed = self._session.scope.filters.apply(target)
+            if allowed is None:
+                return response
+            # a site that insists on its session id would never give the page otherwise
+            if allowed not in (target, normalize(request.url)):
+                result, target = result.replace(url=allowed), allowed
+        result = self._pass_seen_test(request, result)
         result.meta["referrer"] = request.url
         await self._store(request, response, target)
         return result
+
+    def _pass_seen_test(self, request: Request, result: Request) -> Request:
+        """Let a target through that differs from the redirected URL only in what the canonical form leaves out.
+
+        Its fingerprint counts as seen, for example that of `/page;jsessionid=1`, to which `/page` redirects. The next
+        hop is tested again.
+        """
+        is_variant = normalize(result.url) != normalize(request.url) and self._fingerprint(
+            result
+        ) == self._fingerprint(request)
+        if is_variant and not request.dont_filter:
+            return result.replace(dont_filter=True, meta={**result.meta, _VARIANT: True})
+        if request.meta.get(_VARIANT) and not is_variant:
+            meta = {name: value for name, value in result.meta.items() if name != _VARIANT}
+            return result.replace(dont_filter=False, meta=meta)
+        return result
+
+    def _fingerprint(self, request: Request) -> int:
+        url = normalize(request.url)
+        return self._session.canonicalizer.request_fingerprint(request.method, url, request.body)
 
     async def _store(self, request: Request, response: Response, target: str) -> None:
         """Send the hop through the pipelines, if the spider stores pages."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -49,6 +50,44 @@ def test_errors_have_rows_and_server_errors_are_retried(local_web: StartWeb, cra
     summary = result.summary
     assert (summary["pages"], summary["queued"], summary["retried"], summary["dead_letters"]) == (3, 0, 5, 0)
     assert result.returncode == 0
+
+
+def test_redirect_to_a_variant_of_the_same_canonical_url_is_followed(
+    local_web: StartWeb, crawl: RunCrawl
+) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/page", Reply(status=302, headers={"Location": "/page;jsessionid=1"}))
+    web.put(SITE, "/page;jsessionid=1", "<title>with a session</title>")
+    web.put(SITE, "/twice", Reply(status=302, headers={"Location": "/twice?utm_source=a"}))
+    web.put(SITE, "/twice?utm_source=a", Reply(status=302, headers={"Location": "/page"}))
+    web.put(SITE, "/endless", Reply(status=302, headers={"Location": "/endless;jsessionid=1"}))
+    web.put(SITE, "/endless;jsessionid=1", Reply(status=302, headers={"Location": "/endless;jsessionid=2"}))
+    web.put(SITE, "/endless;jsessionid=2", Reply(status=302, headers={"Location": "/endless;jsessionid=1"}))
+    result = crawl([home_of(web, "/page", "/twice", "/endless")], **QUICK, REDIRECT_MAX_TIMES=5)
+    rows = by_path(web, result)
+    assert result.returncode == 0, result.stderr
+    assert rows["/page"]["status"] == 302
+    assert rows["/page;jsessionid=1"]["title"] == "with a session"
+    assert rows["/twice"]["status"] == 302
+    requested = web.paths(SITE)
+    assert requested.count("/page") == 1, "a URL that was seen is not requested again after a variant"
+    assert requested.count("/page;jsessionid=1") == 1
+    assert 2 <= sum(path.startswith("/endless") for path in requested) <= 6
+
+
+def test_redirect_target_is_requested_as_a_filter_rewrites_it(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/old", Reply(status=302, headers={"Location": "/new;jsessionid=1"}))
+    web.put(SITE, "/new", "<title>new</title>")
+    web.put(SITE, "/own", Reply(status=302, headers={"Location": "/own;jsessionid=1"}))
+    web.put(SITE, "/own;jsessionid=1", "<title>own</title>")
+    filters = json.dumps({"tests.crawl.session_filter.SessionFilter": 50})
+    result = crawl([home_of(web, "/old", "/own")], **QUICK, URL_FILTERS=filters)
+    rows = by_path(web, result)
+    assert (rows["/old"]["status"], rows["/old"]["final_url"]) == (302, web.url(SITE, "/new"))
+    assert rows["/new"]["title"] == "new"
+    assert "/new;jsessionid=1" not in web.paths(SITE)
+    assert rows["/own;jsessionid=1"]["title"] == "own", "without the session id the page cannot be had"
 
 
 def test_redirects_and_their_targets_have_rows(local_web: StartWeb, crawl: RunCrawl) -> None:

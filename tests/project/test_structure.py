@@ -22,6 +22,12 @@ def test_every_room_is_in_exactly_one_layer() -> None:
     assert sorted(rooms) == sorted(there)
 
 
+def test_files_functions_and_classes_keep_their_size_limits() -> None:
+    assert [one for one in structure.files() if one.lines > structure.MOST_LINES] == []
+    assert [one for one in structure.functions() if one.lines > structure.LONGEST_FUNCTION] == []
+    assert structure.large_classes() == []
+
+
 def test_records_may_have_many_attributes() -> None:
     records = {one.name for one in structure.classes() if one.attributes > structure.MOST_ATTRIBUTES}
     assert "webcrawl/page.py:Page" in records

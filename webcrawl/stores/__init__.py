@@ -1,1 +1,1 @@
-"""Where pages end up: WARC files (warc.py, record.py, cdxj.py, coding.py) and rows in SQL (metadata.py)."""
+"""Where pages go: WARC files, rows in SQL, the index of duplicates, the stream of finished pages, object stores."""

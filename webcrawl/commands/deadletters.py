@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import os
 import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -54,11 +53,7 @@ class Command(SessionCommand):
         listed = 0
         async for letter in _all(session, host, opts.reason):
             listed += 1
-            try:
-                print(_json(letter) if opts.json else _line(letter))
-            except BrokenPipeError:  # the reader has closed the pipe, as `head` does
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                return
+            print(_json(letter) if opts.json else _line(letter))
         print(f"{_letters(listed)}.", file=sys.stderr)
 
 

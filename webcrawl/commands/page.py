@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -83,16 +82,11 @@ def _print_body(session: Session, row: Row, metadata: Metadata) -> None:
         )
     _, found, most = bodies.chunks(place)
     out, left = sys.stdout.buffer, most
-    try:
-        for piece in found:
-            out.write(piece[: int(min(left, len(piece)))])
-            if (left := left - len(piece)) < 0:
-                break
-        out.flush()
-    except BrokenPipeError:
-        # the reader has closed the pipe; Python flushes stdout again at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return
+    for piece in found:
+        out.write(piece[: int(min(left, len(piece)))])
+        if (left := left - len(piece)) < 0:
+            break
+    out.flush()
     if left < 0:
         print(f"The decoded body is truncated at {most:,} bytes: {_LIMITS}.", file=sys.stderr)
     elif row["truncated"]:

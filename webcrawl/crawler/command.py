@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from abc import abstractmethod
 from pathlib import Path
@@ -42,6 +43,10 @@ class SessionCommand(ScrapyCommand):
 
         try:
             asyncio.run(self._run(args, opts))
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # the reader has closed the pipe, as `head` does; Python flushes stdout again at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except (CrawlError, RedisError, OSError) as error:
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
             self.exitcode = 1

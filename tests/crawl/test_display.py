@@ -15,11 +15,13 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from scrapy.settings import Settings
 
 from tests.crawls import CHECKOUT, NO_NAMES, CrawlResult
 from tests.web import LocalWeb, Reply
+from webcrawl.config import StoreConfig
 from webcrawl.crawler.progress import panel, plain_line
-from webcrawl.crawler.summary import text
+from webcrawl.crawler.summary import results, text
 from webcrawl.frontier.figures import Figures
 
 RunCrawl = Callable[..., CrawlResult]
@@ -91,7 +93,7 @@ def test_the_panel_fits_every_width(width: int) -> None:
 
 def test_error_responses_are_counted_apart_from_failed_fetches() -> None:
     assert "8 HTTP errors, 23 failed, 25 duplicates" in plain_line(FIGURES, 1.0)
-    assert "8 answers 4xx or 5xx, 23 fetches failed, 24 retries" in text(FIGURES, "finished", Path("data"))
+    assert "8 answers 4xx or 5xx, 23 fetches failed, 24 retries" in text(FIGURES, "finished", "data")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,17 @@ def test_error_responses_are_counted_apart_from_failed_fetches() -> None:
     ],
 )
 def test_the_summary_says_how_to_continue(state: dict[str, Any], expected: str) -> None:
-    assert text(replace(FIGURES, **state), "shutdown", Path("data")).splitlines()[-1].endswith(expected)
+    assert text(replace(FIGURES, **state), "shutdown", "data").splitlines()[-1].endswith(expected)
+
+
+def test_the_summary_names_the_stores_without_passwords() -> None:
+    def places(**settings: str) -> str:
+        return results(StoreConfig.from_settings(Settings({"DATA_DIR": "data", **settings})))
+
+    assert places() == "data: summary.json, warc/, metadata.db"
+    assert places(STORE_URI="s3://b/p") == "data: summary.json, metadata.db; s3://b/p"
+    database = "postgresql+psycopg://me:secret@db/crawl"
+    assert places(METADATA_URI=database) == "data: summary.json, warc/; postgresql+psycopg://me:***@db/crawl"
 
 
 def test_a_run_without_pending_urls_is_reported(local_web: StartWeb, crawl: RunCrawl) -> None:

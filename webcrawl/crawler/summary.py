@@ -11,7 +11,7 @@ from typing import Any, Self
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 
-from webcrawl.config import read
+from webcrawl.config import StoreConfig, read
 from webcrawl.crawler.progress import http_errors, size
 from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
@@ -56,7 +56,7 @@ class Summary:
         if self._print:
             asked = self._crawler.stats.get_value("downloader/request_count")
             idle = self._session.connection.joined.finished and not asked
-            print(text(now, reason, folder, idle=idle), file=sys.stderr, flush=True)
+            print(text(now, reason, results(self._session.stores), idle=idle), file=sys.stderr, flush=True)
 
     async def _write(self, path: Path, reason: str) -> Figures:
         """Write the figures, and again if they changed meanwhile, because another worker may have ended."""
@@ -80,7 +80,23 @@ def write_summary(path: Path, summary: dict[str, Any]) -> None:
     temporary.replace(path)
 
 
-def text(now: Figures, reason: str, folder: Path, *, idle: bool = False) -> str:
+def results(stores: StoreConfig) -> str:
+    """The places of the results: files in DATA_DIR, then stores elsewhere, without passwords."""
+    from sqlalchemy.engine import make_url
+
+    files, elsewhere = ["summary.json"], []
+    if stores.pages == (stores.data_dir / "warc").resolve().as_uri():
+        files.append("warc/")
+    else:
+        elsewhere.append(stores.pages)
+    if stores.metadata == f"sqlite:///{(stores.data_dir / 'metadata.db').resolve()}":
+        files.append("metadata.db")
+    else:
+        elsewhere.append(make_url(stores.metadata).render_as_string(hide_password=True))
+    return "; ".join([f"{stores.data_dir}: {', '.join(files)}", *elsewhere])
+
+
+def text(now: Figures, reason: str, places: str, *, idle: bool = False) -> str:
     """The summary as text. `idle`: this run had nothing to do, so the figures are of earlier runs."""
     statuses = ", ".join(f"{number:,} x {status}" for status, number in now.responses.items()) or "none"
     left = now.queued + now.leased
@@ -95,7 +111,7 @@ def text(now: Figures, reason: str, folder: Path, *, idle: bool = False) -> str:
         f"  URLs        {now.seen_urls:,} seen, {left:,} queued, {now.dead_letters:,} dead letters",
         f"  left out    {now.robots_denied:,} by robots.txt, {now.addresses_refused:,} by the address guard",
         f"  errors      {errors}, {now.retried:,} retries",
-        f"  results in  {folder}: summary.json, warc/, metadata.db",
+        f"  results in  {places}",
     ]
     if now.paused:
         lines.append("It is paused: `scrapy resume` continues it.")

@@ -113,7 +113,8 @@ class SpooledArchive:
         try:
             return self._store.read(name, offset, length)
         except NoSuchObject as error:
-            raise StoreError(f"{error}; another machine may still have to upload it") from error
+            reason = "another machine may still have to upload it, or STORE_URI is not that of the crawl"
+            raise StoreError(f"{error}; {reason}") from error
         except StoreUnavailable as error:  # a reader does not wait for the store to come back
             raise StoreError(str(error)) from error
 

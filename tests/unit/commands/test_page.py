@@ -145,6 +145,18 @@ def test_closed_pipe_ends_the_command_quietly(stored: Path) -> None:
         check=True,
     )
     assert (run.stdout, run.stderr) == (LARGE[:10], b"")
+    # this output stays in the buffer of Python until the end
+    row = f"scrapy page {HOME}small --json -s DATA_DIR={stored} | true"
+    words = ["bash", "-o", "pipefail", "-c", row]
+    run = subprocess.run(words, cwd=CHECKOUT, env=environment, capture_output=True, timeout=60, check=True)
+    assert run.stderr == b""
+
+
+def test_a_missing_warc_file_hints_at_the_store(stored: Path, tmp_path: Path) -> None:
+    elsewhere = f"STORE_URI={tmp_path.as_uri()}"
+    assert (
+        "STORE_URI must be that of the crawl" in page(stored, "small", "--body", "-s", elsewhere, code=1)[1]
+    )
 
 
 def test_missing_data_folder_is_an_error_and_not_created(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def read_member(path: Path, offset: int, length: int) -> Iterator[bytes]:
             continue
         except OSError as error:
             raise failure("read", candidate, error) from error
-    raise StoreError(f"{path} does not exist")
+    raise StoreError(f"{path} does not exist. STORE_URI must be that of the crawl")
 
 
 def index_name(name: str) -> str:

@@ -65,8 +65,8 @@ URLS = Group(
             "URL_IGNORED_PARAMETERS",
             None,
             Words(),
-            "Query parameters that are left out of the canonical URL, such as session identifiers; a name may "
-            "end in `*`. `None` means `TRACKING_PARAMETERS` of "
+            "Query and path parameters (`;jsessionid=1`) that are left out of the canonical URL, which is only "
+            "used to compare URLs; a name may end in `*`. `None` means `TRACKING_PARAMETERS` of "
             "[`webcrawl/urls/canonical.py`](../webcrawl/urls/canonical.py). URLs are fetched as they were "
             "found.",
             example=["utm_*", "sessionid"],

@@ -106,7 +106,8 @@ GROUP = Group(
             1000,
             Whole(least=LEAST_HOT_URLS, most=100_000, or_zero=True),
             "URLs of one host and level that the engine keeps in memory; further ones are written to "
-            "`FRONTIER_SPILL_URI`. 0 keeps all in memory. All workers of a crawl need the same value.",
+            f"`FRONTIER_SPILL_URI`. At least {LEAST_HOT_URLS}, or 0 to keep all in memory. All workers of a crawl need "
+            "the same value.",
             example=10_000,
         ),
         Setting(

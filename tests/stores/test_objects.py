@@ -23,12 +23,9 @@ CLASSES = {
     "s3": "webcrawl.stores.objects.s3.S3Store",
     "dav": "examples.stores.webdav.WebDavStore",
 }
-REMOTE = [
-    pytest.param(
-        scheme, marks=pytest.mark.skipif(weed_binary() is None, reason="no server for this platform")
-    )
-    for scheme in ("s3", "dav")
-]
+_NEEDS_WEED = pytest.mark.skipif(weed_binary() is None, reason="no server for this platform")
+REMOTE = [pytest.param(scheme, marks=_NEEDS_WEED) for scheme in ("s3", "dav")]
+SCHEMES = [*(scheme for scheme in CLASSES if scheme not in ("s3", "dav")), *REMOTE]
 NAMES = ["a", "folder/b", "folder/date=2026-02-03/c d.gz", "other/é%20.json"]
 
 
@@ -46,12 +43,14 @@ def opened(scheme: str, request: pytest.FixtureRequest) -> ObjectStore:
     elif scheme == "s3":
         request.getfixturevalue("line")
         uri = f"s3://pages/{prefix}"
-    else:
+    elif scheme == "dav":
         uri = f"{request.getfixturevalue('dav').uri}/{prefix}"
+    else:
+        raise ValueError(f"give the URI of a new store of the scheme {scheme!r}")
     return open_store(uri, "STORE_URI", CLASSES)
 
 
-@pytest.fixture(params=["file", *REMOTE])
+@pytest.fixture(params=SCHEMES)
 def store(request: pytest.FixtureRequest) -> ObjectStore:
     return opened(request.param, request)
 

@@ -10,6 +10,7 @@ from tests.crawl.conftest import Project
 from tests.crawls import CrawlResult
 from tests.nameserver import Nameserver, Record
 from tests.web import LocalWeb
+from webcrawl.config import DEFAULTS
 
 RunCrawl = Callable[..., CrawlResult]
 StartWeb = Callable[..., LocalWeb]
@@ -53,7 +54,8 @@ def test_the_default_user_agent_causes_a_warning(local_web: StartWeb, crawl: Run
     web = local_web(name)
     seeds = [web.put(name, path, path) for path in ("/", "/a", "/b")]
     with Nameserver({name: [Record("A", "127.0.0.1")]}) as nameserver:
-        asked = crawl(seeds, DNS_SERVERS=nameserver.address, CRAWL_ID="asked")
+        default = DEFAULTS["USER_AGENT"]
+        asked = crawl(seeds, DNS_SERVERS=nameserver.address, CRAWL_ID="asked", USER_AGENT=default)
         named = crawl(seeds, DNS_SERVERS=nameserver.address, CRAWL_ID="named", USER_AGENT="bot (+mailto:me)")
     assert asked.stderr.count("USER_AGENT is the default") == 1
     assert "USER_AGENT" not in named.stderr

@@ -54,6 +54,7 @@ PROJECT = ("webcrawl", "spiders", "middlewares", "pipelines", "settings", "scrap
 
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_NEW_TEST = re.compile(r"`(tests/[\w/]+\.py)`:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 _SETTING = re.compile(r"^### `(\w+)`\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 
@@ -66,6 +67,11 @@ def settings_sections() -> dict[str, str]:
 def blocks(page: Path, language: str) -> list[str]:
     """Returns the code blocks of a page in one language."""
     return [code for name, code in _BLOCK.findall(page.read_text()) if name == language]
+
+
+def new_tests(page: Path) -> dict[str, str]:
+    """Returns path -> code of the tests that a how-to writes: a block after the name of a file."""
+    return dict(_NEW_TEST.findall(page.read_text()))
 
 
 def anchors(page: Path) -> set[str]:
@@ -90,8 +96,9 @@ def test_settings_have_headings_in_the_order_of_the_declarations() -> None:
 @pytest.mark.parametrize("name", DECLARED)
 def test_the_stated_type_and_default_are_the_real_ones(name: str) -> None:
     section = settings_sections()[name]
-    # a user may add stores in settings/base.py
-    real = DECLARED[name].default if name == "OBJECT_STORES" else getattr(base, name)
+    default = DECLARED[name].default
+    # a user may assign others in settings/base.py
+    real = getattr(base, name) if default is IN_BASE else default
     stated = re.match(
         r"Type `([^`]+)`(?:, default `([^`]+)`\.$|\. Default:$|, default in )", section, re.MULTILINE
     )
@@ -225,10 +232,12 @@ def test_the_architecture_names_the_downloader_middlewares_in_order() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
 def test_paths_and_modules_named_by_a_page_exist(page: Path) -> None:
     text = page.read_text()
+    written = new_tests(page)
     copied = set(re.findall(r"^cp examples/\S+/(\S+) (\S+/)$", text, re.MULTILINE))
     folders = "|".join((*PROJECT[:-1], "tests", "examples", "benchmarks", "docs"))
     for path in re.findall(rf"`((?:{folders})/[\w./-]*)`", text):
-        assert (CHECKOUT / path).exists() or any(path == folder + name for name, folder in copied), path
+        exists = (CHECKOUT / path).exists() or path in written
+        assert exists or any(path == folder + name for name, folder in copied), path
     for name in re.findall(r"`((?:webcrawl|spiders|middlewares|pipelines)(?:\.\w+)+)`", text):
         parts = name.split(".")
         places = [CHECKOUT.joinpath(*parts[:end]) for end in range(2, len(parts) + 1)]
@@ -302,6 +311,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
             setting, path, number = registered(howto)
             settings.write(f"{setting}[{path!r}] = {number}\n")
         settings.write(f"OBJECT_STORES = {registered_stores()!r}\n")
+        settings.write('USER_AGENT = "examplebot/1.0 (+https://example.com/bot)"\n')
         settings.write('DOWNLOADER_MIDDLEWARES.pop("middlewares.politeness.PolitenessMiddleware", None)\n')
         handler = "webcrawl.crawler.download.gopher.GopherDownloadHandler"
         settings.write(f'DOWNLOAD_HANDLERS["gopher"] = "{handler}"\n')
@@ -495,6 +505,25 @@ def test_the_frontier_example_counts_by_level(
     counts = [int(number) for number in shown.stdout.split()]
     queued = json.loads(scrapy(extended, "host", web.host("127.0.1.1"), *data).stdout)["queued"]
     assert len(counts) == 8 and sum(counts) == queued > 20
+
+
+def test_the_extended_project_passes_the_tests_of_settings_and_of_howtos(extended: Path) -> None:
+    for name in ("tests", "docs"):
+        shutil.copytree(CHECKOUT / name, extended / name, ignore=shutil.ignore_patterns("__pycache__"))
+    written = {path: code for page in HOWTOS for path, code in new_tests(page).items()}
+    assert len(written) == 3
+    for path, code in written.items():
+        (extended / path).write_text(code)
+    tests = [
+        "tests/project/test_settings.py::test_base_starts_from_the_declared_defaults",
+        "tests/project/test_settings.py::test_production_without_an_environment_equals_base",
+        "tests/project/test_settings.py::test_the_settings_of_the_project_are_accepted",
+        "tests/project/test_docs.py::test_the_stated_type_and_default_are_the_real_ones",
+        *written,
+    ]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run([*command, *tests], cwd=extended, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_extended_project_keeps_the_import_contracts(extended: Path) -> None:

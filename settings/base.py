@@ -90,9 +90,13 @@ LOG_FORMATTER = "webcrawl.crawler.logs.QuietLogFormatter"
 EXTENSIONS = {
     "webcrawl.crawler.progress.Progress": 0,
     "webcrawl.crawler.summary.Summary": 0,
-    # nothing listens on the network, and the frontier alone sets delays
+    # switched off below; None saves their imports
     "scrapy.extensions.telnet.TelnetConsole": None,
     "scrapy.extensions.remote_control.RemoteControl": None,
+    # the frontier alone sets delays
     "scrapy.extensions.throttle.AutoThrottle": None,
     "scrapy.extensions.logstats.LogStats": None,
 }
+# Nothing listens for commands, also where a spider's own EXTENSIONS replaces the one above.
+TELNETCONSOLE_ENABLED = False
+REMOTE_CONTROL_ENABLED = False

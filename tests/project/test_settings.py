@@ -12,6 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy import Spider
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+from scrapy.extensions.remote_control import RemoteControl
+from scrapy.extensions.telnet import TelnetConsole
+from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
 from pipelines.near_duplicates import NearDuplicatesPipeline
@@ -154,3 +160,11 @@ def test_a_package_that_shadows_ours_is_named(name: str, tmp_path: Path) -> None
     assert done.returncode == 2
     assert f"the package {name!r} is taken from {hiding / '__init__.py'}, not from {CHECKOUT}" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("extension", [RemoteControl, TelnetConsole])
+def test_nothing_listens_for_commands_when_a_spider_replaces_extensions(extension: Any) -> None:
+    values = {name: value for name, value in vars(base).items() if name.isupper()}
+    crawler = Crawler(Spider, Settings({**values, "EXTENSIONS": {}}))
+    with pytest.raises(NotConfigured):
+        extension.from_crawler(crawler)

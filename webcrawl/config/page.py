@@ -57,7 +57,8 @@ Scrapy's settings that have no heading above work as in Scrapy, except these:
 | `AUTOTHROTTLE_*`, `RANDOMIZE_DOWNLOAD_DELAY`, `CONCURRENT_REQUESTS_PER_IP` | have no effect: see `DOWNLOAD_DELAY` |
 | `RETRY_ENABLED`, `METAREFRESH_ENABLED` | have no effect: the frontier retries, and a meta refresh is a link |
 | `DNS_RESOLVER`, `DNSCACHE_ENABLED`, `DNSCACHE_SIZE` | have no effect: the project has its own resolver |
-| `TELNETCONSOLE_ENABLED`, `REMOTE_CONTROL_ENABLED`, `LOGSTATS_INTERVAL` | have no effect: see `EXTENSIONS` |
+| `TELNETCONSOLE_ENABLED`, `REMOTE_CONTROL_ENABLED` | are off: nothing listens for commands |
+| `LOGSTATS_INTERVAL` | has no effect: see `PROGRESS` |
 | `JOBDIR`, `DUPEFILTER_CLASS`, `SCHEDULER_QUEUE_*`, `SCHEDULER_SERIALIZER` | have no effect: the engine has the queue |
 """
 

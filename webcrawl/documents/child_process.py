@@ -1,11 +1,6 @@
 """The parent's side of a child process that reads documents.
 
-`webcrawl.documents.sandbox` is the other side. Both talk over one socket:
-
-    parent -> child   two lengths of four bytes (big-endian), a question in MessagePack, the body of a document
-    child -> parent   a length of four bytes, an answer; one for each question, in the order of the questions
-
-The first answer is `READY` or `READY_WITH_FILES`. It belongs to no question.
+`webcrawl.documents.sandbox` is the other side, and `webcrawl.documents.child_messages` describes the messages.
 
 Two classes use it, because they differ in more than this. `html.outline_process.Outlines` has one child and streams
 pages to it without waiting for answers, so that neither process waits for the other; after a crash it finds out which
@@ -20,21 +15,22 @@ import asyncio
 import os
 import signal
 import socket
-import struct
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Self, cast
 
+from webcrawl.documents.child_messages import (
+    ANSWER_HEAD,
+    OUT_OF_MEMORY_STATUS,
+    QUESTION_HEAD,
+    READY,
+    READY_WITH_FILES,
+)
 from webcrawl.errors import ReaderEnded
 
 START_SECONDS = 60.0
 """How long a child may take to start, which includes imports on a busy machine."""
-QUESTION_HEAD = struct.Struct(">II")
-ANSWER_HEAD = struct.Struct(">I")
-READY, READY_WITH_FILES = b"\0", b"\1"
-"""The child is ready. With files: it can open the paths of bodies that its parent has in files."""
-OUT_OF_MEMORY_STATUS = 77
 _SOCKET_BUFFER = 1024 * 1024
 _MAX_ANSWER = 32 * 1024 * 1024
 

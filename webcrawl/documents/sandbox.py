@@ -1,4 +1,4 @@
-"""A child process that reads documents, seen from inside; `webcrawl.documents.child_process` describes the messages.
+"""A child process that reads documents, seen from inside; `webcrawl.documents.child_messages` describes the messages.
 
 It ends with its parent. It may neither use more than MEMORY bytes of address space, write files, start programs, nor
 use the network.
@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import msgpack
 
-from webcrawl.documents.child_process import (
+from webcrawl.documents.child_messages import (
     ANSWER_HEAD,
     OUT_OF_MEMORY_STATUS,
     QUESTION_HEAD,

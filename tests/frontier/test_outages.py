@@ -108,6 +108,21 @@ async def test_state_that_a_power_cut_lost_is_sent_again(
     assert tokens["/urgent"] != token, "the index may belong to a URL whose lease the engine lost"
 
 
+async def test_the_age_of_the_engine_is_not_overestimated(
+    frontier_of: Frontiers, durable_server: ValkeyServer
+) -> None:
+    """The server counts whole seconds: a new worker must not take 0.1 s for a second that the others have had."""
+    engine = frontier_of(url=f"unix://{durable_server.unix_socket_path}").engine
+    durable_server.terminate()
+    before = time.monotonic()
+    await asyncio.to_thread(durable_server.start)
+    await engine.retry_until_available(engine.age)
+    async with asyncio.timeout(10):
+        while not (age := await engine.age()):
+            await asyncio.sleep(0.01)
+    assert age <= time.monotonic() - before
+
+
 @pytest.mark.parametrize("new", [False, True])
 async def test_after_a_power_cut_no_host_is_leased_while_its_old_worker_uses_it(
     frontier_of: Frontiers, durable_server: ValkeyServer, new: bool

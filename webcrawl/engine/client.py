@@ -152,10 +152,11 @@ class Engine:
         return [str((await self.client.info("server"))["run_id"])]
 
     async def age(self) -> float:
-        """Seconds since the server was started; infinite for a cluster, where replicas take over."""
+        """At least how many seconds ago the server was started; infinite for a cluster, where replicas take over."""
         if self._cluster is not None:
             return math.inf
-        return float((await self.client.info("server"))["uptime_in_seconds"])
+        # the difference of two clocks of whole seconds is up to one second too long
+        return max(0.0, float((await self.client.info("server"))["uptime_in_seconds"]) - 1.0)
 
     async def _send(self, commands: Sequence[Command]) -> list[Any]:
         """Returns replies in order, with an exception in the place of each that failed."""

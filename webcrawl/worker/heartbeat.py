@@ -60,7 +60,8 @@ class Heartbeat:
         age = await frontier.engine.age()
         young = age < frontier.lease_seconds and not frontier.engine.embedded
         if young and await self._state.crawl.workers.count_alive():
-            self._safety.leave_to_others(time.monotonic() - age)
+            # from now, not from the start: the other workers could not ask the engine while it loaded its data
+            self._safety.leave_to_others(time.monotonic())
 
     async def update_hold(self) -> None:
         """Holds while the stores accept nothing more: nothing is fetched, and fetched pages wait."""

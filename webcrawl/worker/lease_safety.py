@@ -29,11 +29,11 @@ class LeaseSafety:
         """Until when a lease that was requested or extended at `asked` may be used."""
         return asked + _USABLE * self._lease_seconds
 
-    def leave_to_others(self, started: float) -> None:
-        """Waits before leasing from an engine that was started at `started`, until other workers know their losses."""
-        self._lease_at = started + self.answer_seconds + self.delay
+    def leave_to_others(self, now: float) -> None:
+        """Waits before leasing from an engine that was restarted until other workers know their losses."""
+        self._lease_at = now + self.answer_seconds + self.delay
         # if the engine's clock is ahead, leases of other workers only seem to have expired
-        self._reap_at = started + self._lease_seconds
+        self._reap_at = now + self._lease_seconds
 
     def may_lease(self, now: float) -> bool:
         return now >= self._lease_at

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from scrapy import Request, Spider, signals
 from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.exceptions import UsageError
+from scrapy.utils.misc import load_object
 
 from webcrawl.config import data_dir, read
 from webcrawl.crawler.command import crawl_settings
@@ -41,6 +42,12 @@ class Command(ScrapyCrawl):
             action="store_true",
             help="shut down cleanly when standard input ends, for example because the process at its other end died",
         )
+
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        super().process_options(args, opts)
+        if loop := self.settings and self.settings["ASYNCIO_EVENT_LOOP"]:
+            # otherwise Scrapy creates the default loop first and leaves it unclosed, which prints errors at the end
+            asyncio.set_event_loop(load_object(loop)())
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 1:

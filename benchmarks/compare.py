@@ -12,6 +12,7 @@ second are counted by the web server, from its first answer to its last.
 from __future__ import annotations
 
 import argparse
+import compileall
 import datetime
 import json
 import os
@@ -140,6 +141,8 @@ def names(known: Collection[str]) -> Callable[[str], list[str]]:
 
 def main() -> int:
     said = arguments()
+    # as an installation does; with PYTHONDONTWRITEBYTECODE each crawl would compile all modules again
+    compileall.compile_dir(ROOT / "webcrawl", quiet=1)
     sites = available()
     chosen = {web: [CONTENDERS[name] for name in said.only or DEFAULT[web]] for web in said.webs}
     for contender in {one.name: one for contenders in chosen.values() for one in contenders}.values():

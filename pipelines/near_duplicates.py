@@ -11,7 +11,6 @@ from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.components import Reads
 from webcrawl.crawler.session import Session
 from webcrawl.documents.exchange import digest_bytes
-from webcrawl.documents.simhash import simhash64
 from webcrawl.page import Page
 
 
@@ -79,5 +78,8 @@ class NearDuplicatesPipeline:
 
 
 def _simhash(page: Page) -> int | None:
+    # imported late: Scrapy imports disabled pipelines too, and NumPy takes 0.1 s
+    from webcrawl.documents.simhash import simhash64
+
     text = page.main_text or page.text
     return simhash64(text) if text else None

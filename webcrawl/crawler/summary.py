@@ -82,8 +82,6 @@ def write_summary(path: Path, summary: dict[str, Any]) -> None:
 
 def results(stores: StoreConfig) -> str:
     """The places of the results: files in DATA_DIR, then stores elsewhere, without passwords."""
-    from sqlalchemy.engine import make_url
-
     files, elsewhere = ["summary.json"], []
     if stores.pages == (stores.data_dir / "warc").resolve().as_uri():
         files.append("warc/")
@@ -92,6 +90,9 @@ def results(stores: StoreConfig) -> str:
     if stores.metadata == f"sqlite:///{(stores.data_dir / 'metadata.db').resolve()}":
         files.append("metadata.db")
     else:
+        # imported only here, because it takes 0.1 s
+        from sqlalchemy.engine import make_url
+
         elsewhere.append(make_url(stores.metadata).render_as_string(hide_password=True))
     return "; ".join([f"{stores.data_dir}: {', '.join(files)}", *elsewhere])
 

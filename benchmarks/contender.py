@@ -36,11 +36,11 @@ REDIS: dict[str, object] = {
 FULL: dict[str, object] = {}
 LINKS: dict[str, object] = {
     "ITEM_PIPELINES": {
-        "pipelines.checksum.ChecksumPipeline": None,
-        "pipelines.html.HtmlPipeline": None,
-        "pipelines.near_duplicates.NearDuplicatesPipeline": None,
-        "pipelines.warc.WarcPipeline": None,
-        "pipelines.metadata.MetadataPipeline": None,
+        "webcrawl.pipelines.checksum.ChecksumPipeline": None,
+        "webcrawl.pipelines.html.HtmlPipeline": None,
+        "webcrawl.pipelines.near_duplicates.NearDuplicatesPipeline": None,
+        "webcrawl.pipelines.warc.WarcPipeline": None,
+        "webcrawl.pipelines.metadata.MetadataPipeline": None,
     }
 }
 

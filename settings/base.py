@@ -8,7 +8,7 @@ from webcrawl import config
 globals().update(config.DEFAULTS)
 
 BOT_NAME = "webcrawl"
-SPIDER_MODULES = ["spiders"]
+SPIDER_MODULES = ["webcrawl.spiders", "spiders"]
 NEWSPIDER_MODULE = "spiders"
 COMMANDS_MODULE = "webcrawl.commands"
 
@@ -44,44 +44,44 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
     "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
     "scrapy.downloadermiddlewares.stats.DownloaderStats": None,
-    "middlewares.retry.RetryMiddleware": 90,
-    "middlewares.robots.RobotsMiddleware": 100,
+    "webcrawl.middlewares.retry.RetryMiddleware": 90,
+    "webcrawl.middlewares.robots.RobotsMiddleware": 100,
     # a redirect is stored after it has been decoded and parsed
-    "middlewares.redirect.RedirectMiddleware": 570,
-    "middlewares.html_process.HtmlProcessMiddleware": 575,
-    "middlewares.large_html.LargeHtmlMiddleware": 580,
-    "middlewares.decoding.DecodingMiddleware": 590,
-    "middlewares.stats.StatsMiddleware": 850,
-    "middlewares.revisit.RevisitMiddleware": 930,
-    "middlewares.dns.DnsMiddleware": 940,
-    "middlewares.politeness.PolitenessMiddleware": 950,
+    "webcrawl.middlewares.redirect.RedirectMiddleware": 570,
+    "webcrawl.middlewares.html_process.HtmlProcessMiddleware": 575,
+    "webcrawl.middlewares.large_html.LargeHtmlMiddleware": 580,
+    "webcrawl.middlewares.decoding.DecodingMiddleware": 590,
+    "webcrawl.middlewares.stats.StatsMiddleware": 850,
+    "webcrawl.middlewares.revisit.RevisitMiddleware": 930,
+    "webcrawl.middlewares.dns.DnsMiddleware": 940,
+    "webcrawl.middlewares.politeness.PolitenessMiddleware": 950,
 }
 
 # --- From a response to stored results -------------------------------------------------------------------------------
 SPIDER_MIDDLEWARES = {
     "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,
-    "middlewares.outlinks.OutlinksMiddleware": 950,
-    "middlewares.frames.FramesMiddleware": 960,
+    "webcrawl.middlewares.outlinks.OutlinksMiddleware": 950,
+    "webcrawl.middlewares.frames.FramesMiddleware": 960,
 }
 ITEM_PROCESSOR = "webcrawl.crawler.pages.processor.ItemProcessor"
 ITEM_PIPELINES = {
-    "pipelines.checksum.ChecksumPipeline": 100,
-    "pipelines.html.HtmlPipeline": 200,
-    "pipelines.pdf.PdfPipeline": 210,
-    "pipelines.feed.FeedPipeline": 211,
-    "pipelines.sitemap.SitemapPipeline": 212,
-    "pipelines.image.ImagePipeline": 213,
-    "pipelines.media.MediaPipeline": 214,
-    "pipelines.office.OfficePipeline": 215,
-    "pipelines.json_data.JsonDataPipeline": 216,
-    "pipelines.text.TextPipeline": 217,
-    "pipelines.archive.ArchivePipeline": 218,
-    "pipelines.language.LanguagePipeline": 280,
-    "pipelines.counts.CountsPipeline": 290,
-    "pipelines.near_duplicates.NearDuplicatesPipeline": 300,
-    "pipelines.warc.WarcPipeline": 800,
-    "pipelines.metadata.MetadataPipeline": 900,
-    "pipelines.listeners.ListenersPipeline": 950,
+    "webcrawl.pipelines.checksum.ChecksumPipeline": 100,
+    "webcrawl.pipelines.html.HtmlPipeline": 200,
+    "webcrawl.pipelines.pdf.PdfPipeline": 210,
+    "webcrawl.pipelines.feed.FeedPipeline": 211,
+    "webcrawl.pipelines.sitemap.SitemapPipeline": 212,
+    "webcrawl.pipelines.image.ImagePipeline": 213,
+    "webcrawl.pipelines.media.MediaPipeline": 214,
+    "webcrawl.pipelines.office.OfficePipeline": 215,
+    "webcrawl.pipelines.json_data.JsonDataPipeline": 216,
+    "webcrawl.pipelines.text.TextPipeline": 217,
+    "webcrawl.pipelines.archive.ArchivePipeline": 218,
+    "webcrawl.pipelines.language.LanguagePipeline": 280,
+    "webcrawl.pipelines.counts.CountsPipeline": 290,
+    "webcrawl.pipelines.near_duplicates.NearDuplicatesPipeline": 300,
+    "webcrawl.pipelines.warc.WarcPipeline": 800,
+    "webcrawl.pipelines.metadata.MetadataPipeline": 900,
+    "webcrawl.pipelines.listeners.ListenersPipeline": 950,
 }
 FEED_EXPORTERS = {"csv": "webcrawl.crawler.feeds.PageCsvExporter"}
 

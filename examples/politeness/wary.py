@@ -5,8 +5,8 @@ from __future__ import annotations
 from scrapy import Request
 from scrapy.http import Response
 
-from middlewares.politeness import PolitenessMiddleware
 from webcrawl.hosts.politeness import Outcome, Throttled
+from webcrawl.middlewares.politeness import PolitenessMiddleware
 
 
 class WaryPolitenessMiddleware(PolitenessMiddleware):

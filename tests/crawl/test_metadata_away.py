@@ -17,7 +17,7 @@ from webcrawl.stores.metadata import Metadata
 SITES = tuple(f"127.0.1.{n}" for n in range(1, 7))
 IMPATIENT = """
 import webcrawl.worker.backpressure
-from spiders.broad import BroadSpider
+from webcrawl.spiders.base import BroadSpider
 
 # ten seconds would be long for a test
 webcrawl.worker.backpressure.SHUTDOWN_SECONDS = 0.5
@@ -126,7 +126,7 @@ def test_a_urllength_limit_beyond_the_databases_maximum_is_refused_at_start(
 
 HURRIED = """
 import webcrawl.worker.backpressure
-from spiders.broad import BroadSpider
+from webcrawl.spiders.base import BroadSpider
 from webcrawl.stores import answering, database
 
 # the default of half a minute is too long for a test
@@ -174,7 +174,7 @@ def test_pages_wait_for_a_hanging_database_and_the_crawl_can_be_stopped(
 
 
 REFUSING = """
-from spiders.broad import BroadSpider
+from webcrawl.spiders.base import BroadSpider
 
 
 class Refusing(BroadSpider):

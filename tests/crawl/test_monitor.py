@@ -299,9 +299,9 @@ def test_pages_beyond_a_tighter_limit_are_unseen_and_not_gone(site: Site, run_cr
 THREADS = """
 import threading
 
-from spiders.linkcheck import LinkCheck
-from spiders.mirror import Mirror
-from spiders.monitor import Monitor
+from webcrawl.spiders.linkcheck import LinkCheck
+from webcrawl.spiders.mirror import Mirror
+from webcrawl.spiders.monitor import Monitor
 
 
 def told(spider, name):

@@ -23,7 +23,7 @@ SITES = tuple(f"127.0.1.{n}" for n in range(1, 9))
 DELAY = 0.05
 IMPATIENT = """
 import webcrawl.engine.client
-from spiders.broad import BroadSpider
+from webcrawl.spiders.base import BroadSpider
 
 # a minute would be too long for a test
 webcrawl.engine.client._RETRY_SECONDS = 0.5

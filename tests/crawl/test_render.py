@@ -178,7 +178,7 @@ def test_robots_txt_applies_to_the_resources_of_a_rendered_page(
 SPIDER = """
 from scrapy import Request
 from scrapy_playwright.page import PageMethod
-from spiders.base import BroadSpider
+from webcrawl.spiders.base import BroadSpider
 
 MORE = {
     "stored": {},

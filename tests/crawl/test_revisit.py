@@ -263,7 +263,7 @@ def test_changed_resources_of_an_unchanged_page_are_mirrored(
 
 
 AGAIN = """
-from spiders.broad import BroadSpider
+from webcrawl.spiders.base import BroadSpider
 
 
 class Again(BroadSpider):
@@ -304,7 +304,7 @@ def test_a_scheduled_recrawl_is_conditional(
 
 
 LATER = """
-from spiders.broad import BroadSpider
+from webcrawl.spiders.base import BroadSpider
 
 
 class Later(BroadSpider):

@@ -15,7 +15,7 @@ StartWeb = Callable[..., LocalWeb]
 SITE = "127.0.1.1"
 
 TITLES = """
-from spiders.base import BroadSpider
+from webcrawl.spiders.base import BroadSpider
 
 
 class Titles(BroadSpider):
@@ -104,7 +104,7 @@ def test_a_stock_scrapy_spider_runs_unchanged(
 
 
 RAISING = """
-from spiders.base import BroadSpider
+from webcrawl.spiders.base import BroadSpider
 
 
 class Raising(BroadSpider):
@@ -146,7 +146,7 @@ def test_the_error_of_a_callback_is_recorded_for_its_page(
 
 
 RAISES_ON_RESPONSE = """
-from spiders.base import BroadSpider
+from webcrawl.spiders.base import BroadSpider
 
 
 class Nervous:

@@ -27,7 +27,7 @@ HERE = Project(CHECKOUT)
 TITLED = """
 from dataclasses import dataclass
 
-from spiders.base import BroadSpider
+from webcrawl.spiders.base import BroadSpider
 
 
 @dataclass

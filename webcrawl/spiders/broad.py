@@ -1,6 +1,6 @@
 """`scrapy crawl broad`: follows every link within the scope and stores every page."""
 
-from spiders.base import BroadSpider
+from webcrawl.spiders.base import BroadSpider
 
 
 class Broad(BroadSpider):

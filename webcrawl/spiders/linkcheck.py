@@ -11,7 +11,6 @@ from urllib.parse import urljoin
 from scrapy import Request
 from scrapy.http import Response
 
-from spiders.base import BroadSpider
 from webcrawl.crawler.components import Reads
 from webcrawl.crawler.fetch import TRUNCATE
 from webcrawl.crawler.pages.from_response import answer_of, document_of
@@ -22,6 +21,7 @@ from webcrawl.errors import EngineUnavailable
 from webcrawl.page import Page
 from webcrawl.results.references import references
 from webcrawl.results.rewriting import loaded
+from webcrawl.spiders.base import BroadSpider
 from webcrawl.urls.canonical import normalize
 
 _START_OF_A_BODY = 65_536

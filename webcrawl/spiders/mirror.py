@@ -10,11 +10,11 @@ from typing import Any
 from scrapy import Request
 from scrapy.http import Response
 
-from spiders.base import BroadSpider
 from webcrawl.crawler.components import Reads
 from webcrawl.crawler.pages.from_response import answer_of, document_of
 from webcrawl.crawler.session import Session
 from webcrawl.results.rewriting import loaded
+from webcrawl.spiders.base import BroadSpider
 
 _MOST_HOPS = 3
 """Longest chain of style sheets that load each other."""

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from spiders.base import BroadSpider
 from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import ConfigurationError
+from webcrawl.spiders.base import BroadSpider
 
 _DECIDING = (
     "DEPTH_LIMIT",

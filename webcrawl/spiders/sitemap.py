@@ -8,9 +8,9 @@ from typing import Any
 from scrapy import Request
 from scrapy.http import Response
 
-from spiders.base import BroadSpider
 from webcrawl.crawler.scheduling.requests import SITEMAP
 from webcrawl.documents.html.facts import is_html
+from webcrawl.spiders.base import BroadSpider
 from webcrawl.urls.canonical import split
 
 

@@ -12,9 +12,9 @@ from scrapy import Request
 from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.http import HtmlResponse, Response
 
-from middlewares.decoding import DecodingMiddleware
 from tests.downloads import Client, run
 from webcrawl.crawler.access import ROBOTS
+from webcrawl.middlewares.decoding import DecodingMiddleware
 
 PAGE = b"<title>Gr\xc3\xbc\xc3\x9fe</title>" + b"<p>words" * 1000
 

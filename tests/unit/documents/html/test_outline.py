@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, strategies as st
 from scrapy.settings import Settings
 
-from pipelines.html import HtmlPipeline
 from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import describe
@@ -20,6 +19,7 @@ from webcrawl.documents.mime.facts import pack_error
 from webcrawl.documents.simhash import simhash64
 from webcrawl.errors import UnreadableDocument
 from webcrawl.page import Page
+from webcrawl.pipelines.html import HtmlPipeline
 
 URL = "http://site.example/folder/page"
 PIECES = [

@@ -11,13 +11,13 @@ from scrapy.crawler import Crawler
 from scrapy.http import HtmlResponse, Response
 from scrapy.settings import Settings
 
-from middlewares.outlinks import OutlinksMiddleware
-from pipelines.html import HtmlPipeline
-from spiders.broad import Broad
 from webcrawl.crawler.pages.from_response import document_of, page_of
 from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document
+from webcrawl.middlewares.outlinks import OutlinksMiddleware
 from webcrawl.page import Page
+from webcrawl.pipelines.html import HtmlPipeline
+from webcrawl.spiders.broad import Broad
 
 URL = "http://example.com/"
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from pipelines.language import LanguagePipeline
 from webcrawl.documents.mime.language import detected
 from webcrawl.page import Page
+from webcrawl.pipelines.language import LanguagePipeline
 
 SENTENCES = {
     "ar": "تفتح المكتبة أبوابها في التاسعة صباحا ولا تغلق إلا في وقت متأخر من المساء. ومن أراد استعارة "

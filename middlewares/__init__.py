@@ -1,0 +1,1 @@
+"""Downloader and spider middlewares of this project, one a file; those of webcrawl keep their short names here."""

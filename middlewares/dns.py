@@ -1,0 +1,5 @@
+"""The short name of `webcrawl.middlewares.dns`."""
+
+from webcrawl.middlewares.dns import DnsMiddleware
+
+__all__ = ["DnsMiddleware"]

@@ -1,0 +1,1 @@
+"""Item pipelines of this project, one a file; those of webcrawl keep their short names here."""

@@ -1,0 +1,5 @@
+"""The short name of `webcrawl.pipelines.counts`."""
+
+from webcrawl.pipelines.counts import CountsPipeline
+
+__all__ = ["CountsPipeline"]

@@ -46,6 +46,7 @@ server's clock, which the scripts keep from going back (lua/common/entries.lua).
                                          (Page.reading); begins with "?" until that page is stored
       like:<block>                 STR   texts, 14 bytes each: SimHash, id of its URL; the block is one quarter of the
                                          SimHash
+      cookies                      HASH  (jar, registered domain) -> its cookies, as MessagePack
       text:<bucket>                HASH  id of a URL -> SimHash of its text, the URL; for the first page with that text
       copying                      STR   the process that writes a checkpoint, expiring
       moved                        LIST  host LF entry: entries that left their places meanwhile, expiring
@@ -147,6 +148,9 @@ class Keys:
 
     def dead(self, shard: int) -> str:
         return f"wc:{{s{shard}}}:c:{self.crawl}:dead"
+
+    def cookies(self, site: str) -> str:
+        return f"wc:{{s{self.shard(site)}}}:c:{self.crawl}:cookies"
 
     def robots(self, host: str) -> str:
         return f"wc:{{s{self.shard(host)}}}:robots:{host}"

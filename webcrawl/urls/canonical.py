@@ -174,6 +174,11 @@ def registered_domain(hostname: str) -> str:
     return _public_suffixes().privatesuffix(name) or name
 
 
+def is_public_suffix(domain: str) -> bool:
+    """Whether strangers may register names directly under a domain, such as "co.uk"; not for addresses."""
+    return not is_address(domain) and bool(_public_suffixes().is_public(domain))
+
+
 def _name_pattern(parameter: str) -> str:
     """The expression for the name of an ignored parameter, as spelt in a canonical query."""
     name, star, rest = parameter.partition("*")

@@ -67,9 +67,12 @@ FETCHING = Group(
         ),
         Setting(
             "COOKIES_ENABLED",
-            False,
+            None,
             Flag(),
-            "Keeps and sends cookies. Each worker keeps its own.",
+            "Whether cookies are kept and sent. `None`: for every request of a Scrapy spider, but in a broad crawl "
+            "only for requests with `cookies` or the key `cookiejar` of `Request.meta`, so that the cookies of "
+            "millions of hosts are not kept. Workers share the jars, also over restarts; see "
+            "[Log in](howto/log-in.md).",
             example=True,
         ),
         Setting(

@@ -1,0 +1,118 @@
+"""Keeps cookies and sends them, as Scrapy's middleware does, in jars that the workers of a crawl share."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+
+from webcrawl.config import read
+from webcrawl.crawler.access import host_of, is_robots, tasks_of
+from webcrawl.crawler.cookies import Jars, SiteCookies
+from webcrawl.crawler.session import Session
+
+logger = logging.getLogger(__name__)
+
+
+class CookiesMiddleware:
+    """Supports `Request.cookies` and the keys `cookiejar` and `dont_merge_cookies` of Request.meta.
+
+    `enabled` is COOKIES_ENABLED. With None, a spider with `keeps_cookies = False` uses a jar only for requests that
+    have cookies or name a jar.
+    """
+
+    def __init__(self, crawler: Crawler, jars: Jars, *, enabled: bool | None, debug: bool = False) -> None:
+        self._crawler = crawler
+        self._jars = jars
+        self._off = enabled is False
+        self._keeps_all = enabled or (enabled is None and getattr(crawler.spidercls, "keeps_cookies", True))
+        self._debug = debug
+        self._warned = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        enabled = read(crawler.settings, "COOKIES_ENABLED")
+        debug = crawler.settings.getbool("COOKIES_DEBUG")
+        return cls(crawler, Jars(Session.of(crawler).connection), enabled=enabled, debug=debug)
+
+    async def process_request(self, request: Request) -> None:
+        if not self._applies(request):
+            return
+        part = await self._part(request)
+        if request.cookies:
+            given = Response(request.url, headers={"Set-Cookie": list(_cookie_lines(request))})
+            part.accept(part.cookies.make_cookies(given, request), request)
+        request.headers.pop("Cookie", None)
+        part.cookies.add_cookie_header(request)
+        if self._debug and "Cookie" in request.headers:
+            logger.debug("Sending cookies to %s: %r", request, request.headers.getlist("Cookie"))
+
+    async def process_response(self, request: Request, response: Response) -> Response:
+        if "Set-Cookie" not in response.headers:
+            return response
+        if not self._applies(request):
+            if request.method == "POST" and not self._keeps_all:
+                self._warn(
+                    "%s: the cookies of the answer are not kept. For a login, name a jar in the requests that "
+                    'belong to it, meta={"cookiejar": 1}, or set COOKIES_ENABLED to True.',
+                    request,
+                )
+            return response
+        part = self._jars.part(request.meta.get("cookiejar"), request.url)
+        before = part.changes
+        part.accept(part.cookies.make_cookies(response, request), request)
+        if self._debug:
+            logger.debug("Received cookies from %s: %r", response, response.headers.getlist("Set-Cookie"))
+        if part.changes != before:
+            await self._jars.write(part)
+        return response
+
+    def _applies(self, request: Request) -> bool:
+        """Whether a request uses a jar."""
+        asks = bool(request.cookies) or "cookiejar" in request.meta
+        if self._off:
+            if asks:
+                self._warn("%s: its cookies are not sent, because COOKIES_ENABLED is False.", request)
+            return False
+        if request.meta.get("dont_merge_cookies") or is_robots(request):
+            return False
+        return asks or bool(self._keeps_all)
+
+    async def _part(self, request: Request) -> SiteCookies:
+        part = self._jars.part(request.meta.get("cookiejar"), request.url)
+        tasks = tasks_of(self._crawler)
+        url = tasks.leased(request)
+        await self._jars.read(part, host_of(request), tasks.worker.token(url) if url else 0)
+        return part
+
+    def _warn(self, message: str, request: Request) -> None:
+        if not self._warned:
+            self._warned = True
+            logger.warning(message, request)
+
+
+def _cookie_lines(request: Request) -> Iterator[str]:
+    """The cookies of a request in the form of Set-Cookie; a cookie without name or value is logged and left out."""
+    cookies: Any = request.cookies
+    if isinstance(cookies, Mapping):
+        cookies = [{"name": name, "value": value} for name, value in cookies.items()]
+    secure = request.url.lower().startswith("https:")
+    for cookie in cookies:
+        fields = {name: _text(cookie.get(name)) for name in ("name", "value", "path", "domain")}
+        if not fields["name"] or fields["value"] is None:
+            logger.warning("%s: the cookie %r has no name or no value and is not sent.", request, cookie)
+            continue
+        line = f"{fields['name']}={fields['value']}"
+        line += "".join(f"; {name.title()}={fields[name]}" for name in ("path", "domain") if fields[name])
+        yield f"{line}; Secure" if cookie.get("secure", secure) else line
+
+
+def _text(value: Any) -> str | None:
+    """A part of a cookie as text; None if it is missing or has another type than Scrapy accepts."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return str(value) if isinstance(value, str | bool | int | float) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from typing import Any, Self
 
 from scrapy import Request
@@ -39,9 +39,11 @@ class CookiesMiddleware:
         debug = crawler.settings.getbool("COOKIES_DEBUG")
         return cls(crawler, Jars(Session.of(crawler).connection), enabled=enabled, debug=debug)
 
-    async def process_request(self, request: Request) -> None:
-        if not self._applies(request):
-            return
+    def process_request(self, request: Request) -> Awaitable[None] | None:
+        # no coroutine for the pages of a broad crawl
+        return self._send(request) if self._applies(request) else None
+
+    async def _send(self, request: Request) -> None:
         part = await self._part(request)
         if request.cookies:
             given = Response(request.url, headers={"Set-Cookie": list(_cookie_lines(request))})
@@ -51,7 +53,7 @@ class CookiesMiddleware:
         if self._debug and "Cookie" in request.headers:
             logger.debug("Sending cookies to %s: %r", request, request.headers.getlist("Cookie"))
 
-    async def process_response(self, request: Request, response: Response) -> Response:
+    def process_response(self, request: Request, response: Response) -> Response | Awaitable[Response]:
         if "Set-Cookie" not in response.headers:
             return response
         if not self._applies(request):
@@ -62,6 +64,9 @@ class CookiesMiddleware:
                     request,
                 )
             return response
+        return self._keep(request, response)
+
+    async def _keep(self, request: Request, response: Response) -> Response:
         part = self._jars.part(request.meta.get("cookiejar"), request.url)
         before = part.changes
         part.accept(part.cookies.make_cookies(response, request), request)

@@ -40,6 +40,9 @@ class RedirectMiddleware:
             if not isinstance(result, Request) or is_robots(request):
                 return result
             target = normalize(result.url)
+            if request.method != result.method:
+                # the answer to a form, such as the first page after a login, is wanted also if its URL was seen
+                result = result.replace(dont_filter=True)
         except ValueError:  # the Location is not a URL: the response is a page like any other
             return response
         try:

@@ -51,6 +51,8 @@ class BroadSpider(Spider):
 
     reads = Reads.NOTHING
     """The parts of HTML pages that `parse` reads beside links: `Reads.TREE` for `document_of(response).html`."""
+    keeps_cookies = False
+    """Whether COOKIES_ENABLED None means all requests, or only those with cookies or a cookiejar."""
 
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:

@@ -1,0 +1,254 @@
+"""Sessions: login by form, cookies and jars, also over a restart, and HTTP authentication."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+from tests.crawl.conftest import Project
+from tests.crawls import CHECKOUT, CrawlResult, items_of
+from tests.web import Hit, LocalWeb, Reply
+
+RunCrawl = Callable[..., CrawlResult]
+StartWeb = Callable[..., LocalWeb]
+
+SITE = "127.0.1.1"
+
+MEMBERS = """
+from scrapy import FormRequest, Request, Spider
+
+
+class Members(Spider):
+    name = "members"
+
+    async def start(self):
+        yield Request(self.home + "/")
+
+    def parse(self, response):
+        yield response.follow("/login", self.log_in)
+
+    def log_in(self, response):
+        yield FormRequest.from_response(response, formdata={"user": "me", "password": "secret"}, callback=self.inside)
+
+    def inside(self, response):
+        yield {"path": response.url.removeprefix(self.home), "text": response.text}
+        for number in range(4):
+            yield Request(f"{self.home}/private/{number}", self.private)
+
+    def private(self, response):
+        yield {"path": response.url.removeprefix(self.home), "text": response.text}
+"""
+
+
+def members_only(web: LocalWeb, label: str = SITE) -> None:
+    """Publishes a site with a login form: the form needs the cookie of its page, and /private that of the login."""
+    form = '<form action="/login" method=post><input name=user><input name=password type=password>'
+    form += "<input type=hidden name=token value=42></form>"
+    logins = iter(range(1, 100))
+
+    def login(hit: Hit) -> Reply:
+        if hit.method == "GET":
+            return Reply(form, headers={"Set-Cookie": "form=42; Path=/; HttpOnly"})
+        given = dict(parse_qsl(hit.body.decode()))
+        fine = given == {"user": "me", "password": "secret", "token": hit.headers.get("Cookie", "")[5:]}
+        session = {"Set-Cookie": f"session={next(logins)}; Path=/; Max-Age=3600"}
+        return Reply(status=302, headers={"Location": "/", **session}) if fine else Reply("wrong", status=403)
+
+    def private(hit: Hit) -> Reply:
+        cookies = dict(one.partition("=")[::2] for one in hit.headers.get("Cookie", "").split("; "))
+        name = cookies.get("session")
+        return Reply(f"<p>session {name}</p>") if name else Reply("log in", status=403)
+
+    web.put(label, "/", lambda hit: Reply(f"<p>{hit.headers.get('Cookie', 'nobody')}</p>"))
+    web.put(label, "/login", login)
+    for number in range(20):
+        web.put(label, f"/private/{number}", private)
+
+
+def test_a_login_by_form_works_unchanged_and_survives_a_restart(
+    project: Project, local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
+) -> None:
+    web = local_web(SITE)
+    members_only(web)
+    project.add_spider("members", MEMBERS)
+    for number, pages in enumerate((5, 0)):
+        items = tmp_path / f"items{number}.jsonl"
+        result = run_crawl(
+            "members",
+            project=project.folder,
+            command=("crawl", "-o", str(items)),
+            arguments={"home": web.host(SITE)},
+            DOWNLOAD_DELAY=0,
+            CRAWL_MAX_PAGES=pages,
+            timeout=20,
+        )
+        assert result.returncode == 0, result.stderr
+    found = [item for number in (0, 1) for item in items_of(tmp_path / f"items{number}.jsonl")]
+    # the home page was seen before, and is the answer to the form
+    assert found[0] == {"path": "/", "text": "<p>form=42; session=1</p>"}
+    assert sorted(item["path"] for item in found[1:]) == [f"/private/{number}" for number in range(4)]
+    assert {item["text"] for item in found[1:]} == {"<p>session 1</p>"}
+    assert 1 < len(items_of(tmp_path / "items0.jsonl")) < len(found)
+    assert web.paths(SITE).count("/login") == 2
+    (asked,) = [hit for hit in web.log(SITE) if hit.path == "/robots.txt"]
+    assert "Cookie" not in asked.headers
+
+
+POOL = """
+from scrapy import Request, Spider
+
+
+class Pool(Spider):
+    name = "pool"
+    http_user, http_pass = "me", "secret"
+
+    async def start(self):
+        for number in (1, 2):
+            jar = {"cookiejar": number}
+            yield Request(self.home + "/in", self.first, meta=jar, dont_filter=True, cb_kwargs={"number": number})
+        yield Request(self.home + "/none", self.shown, meta={"dont_merge_cookies": True}, cookies={"a": "b"})
+        yield Request(self.home + "/given", self.shown, cookies=[{"name": "n", "value": 1}, {"name": "x"}])
+        yield Request(self.other + "/", self.shown)
+
+    def first(self, response, number):
+        yield Request(f"{self.home}/as/{number}", self.shown, meta={"cookiejar": number})
+
+    def shown(self, response):
+        yield {"path": response.url.partition("//")[2].partition("/")[2]}
+"""
+
+
+def test_jars_keep_sessions_apart_and_credentials_go_to_their_domain_only(
+    project: Project, local_web: StartWeb, run_crawl: RunCrawl
+) -> None:
+    other = "127.0.1.2"
+    web = local_web(SITE, other)
+    numbers = iter("abcdef")
+    web.put(SITE, "/in", lambda hit: Reply("in", headers={"Set-Cookie": f"session={next(numbers)}; Path=/"}))
+    for path in ("/none", "/given", "/as/1", "/as/2"):
+        web.put(SITE, path, path)
+    web.put(other, "/", "other")
+    project.add_spider("pool", POOL)
+    result = run_crawl(
+        "pool",
+        project=project.folder,
+        arguments={
+            "home": web.host(SITE),
+            "other": web.host(other),
+            "http_auth_domain": web.host(SITE).removeprefix("http://"),
+        },
+        DOWNLOAD_DELAY=0,
+        timeout=20,
+    )
+    assert result.returncode == 0, result.stderr
+    sent = {hit.path: hit.headers.get("Cookie") for hit in web.log(SITE)}
+    assert {sent.pop("/as/1"), sent.pop("/as/2")} == {"session=a", "session=b"}
+    assert sent == {"/robots.txt": None, "/in": None, "/none": None, "/given": "n=1"}
+    assert {hit.headers.get("Authorization") for hit in web.log(SITE)} == {"Basic bWU6c2VjcmV0"}
+    assert {hit.headers.get("Authorization") for hit in web.log(other)} == {None}
+    assert "{'name': 'x'} has no name or no value" in result.stderr
+
+
+def test_a_broad_crawl_keeps_no_cookies_unless_it_is_told_to(
+    local_web: StartWeb, crawl: Callable[..., CrawlResult], tmp_path: Path
+) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", Reply("<a href=/next>x</a>", headers={"Set-Cookie": "seen=yes; Path=/"}))
+    web.put(SITE, "/next", "next")
+    for enabled, cookie in ({}, None), ({"COOKIES_ENABLED": True}, "seen=yes"):
+        result = crawl([web.url(SITE)], CRAWL_ID=f"cookies{len(enabled)}", **enabled)
+        assert result.returncode == 0, result.stderr
+        assert web.log(SITE)[-1].path == "/next"
+        assert web.log(SITE)[-1].headers.get("Cookie") == cookie
+
+
+def example(project: Project, name: str) -> None:
+    """Copies an example spider, as the how-to says."""
+    shutil.copy(CHECKOUT / "examples" / "spiders" / f"{name}.py", project.folder / "spiders")
+
+
+def test_the_example_crawls_a_site_as_a_user_and_does_not_log_out(
+    project: Project, local_web: StartWeb, run_crawl: RunCrawl
+) -> None:
+    web = local_web(SITE)
+    members_only(web)
+    links = "".join(f"<a href=/private/{number}>x</a>" for number in range(5))
+    web.put(SITE, "/start", f"{links}<a href=/logout>log out</a>")
+    example(project, "members")
+    arguments = {"scope": "host", "login": web.url(SITE, "/login"), "user": "me"}
+    for password, code in ("wrong", 403), ("secret", 302):
+        result = run_crawl(
+            "members",
+            [web.url(SITE, "/start")],
+            project=project.folder,
+            arguments={**arguments, "password": password},
+            CRAWL_ID=password,
+            DOWNLOAD_DELAY=0,
+            timeout=20,
+        )
+        assert [hit.status for hit in web.log(SITE) if hit.method == "POST"][-1] == code
+    assert result.returncode == 0, result.stderr
+    assert not {"/logout"} & set(web.paths(SITE))
+    private = [hit for hit in web.log(SITE) if hit.path.startswith("/private")]
+    assert len(private) == 5 and {hit.status for hit in private} == {200}
+
+
+def test_the_example_replaces_a_session_that_the_site_has_ended(
+    project: Project, local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
+) -> None:
+    web = local_web(SITE)
+    left: dict[str, int] = {}
+
+    def enter(hit: Hit) -> Reply:
+        name = f"s{len(left)}"
+        left[name] = 3  # a session is good for three pages
+        return Reply("in", headers={"Set-Cookie": f"id={name}; Path=/"})
+
+    def page(hit: Hit) -> Reply:
+        name = hit.headers["Cookie"].removeprefix("id=")
+        left[name] -= 1
+        return Reply(hit.path, status=200 if left[name] >= 0 else 403)
+
+    web.put(SITE, "/", enter)
+    web.put(SITE, "/list", page)
+    example(project, "session_pool")
+    items = tmp_path / "items.jsonl"
+    result = run_crawl(
+        "session_pool",
+        project=project.folder,
+        command=("crawl", "-o", str(items)),
+        arguments={
+            "entry": web.url(SITE),
+            "pages": web.url(SITE, "/list?page={}"),
+            "count": 10,
+            "sessions": 2,
+        },
+        DOWNLOAD_DELAY=0,
+        timeout=20,
+    )
+    assert result.returncode == 0, result.stderr
+    found = items_of(items)
+    assert sorted(item["url"] for item in found) == sorted(
+        web.url(SITE, f"/list?page={number}") for number in range(10)
+    )
+    assert {item["session"] for item in found} == {0, 1}
+    assert {item["renewals"] for item in found} >= {0, 1}
+    assert len(left) > 2
+
+
+def test_http_authentication_works_with_every_spider(
+    local_web: StartWeb, crawl: Callable[..., CrawlResult]
+) -> None:
+    web = local_web(SITE)
+
+    def page(hit: Hit) -> Reply:
+        known = hit.headers.get("Authorization") == "Basic bWU6c2VjcmV0"
+        return Reply("<a href=/next>x</a>" if known else "who are you?", status=200 if known else 401)
+
+    web.put(SITE, "*", page)
+    host = web.host(SITE).removeprefix("http://")
+    result = crawl([web.url(SITE)], HTTPAUTH_USER="me", HTTPAUTH_PASS="secret", HTTPAUTH_DOMAIN=host)
+    assert result.returncode == 0, result.stderr
+    assert [(hit.path, hit.status) for hit in web.log(SITE)][1:] == [("/", 200), ("/next", 200)]

@@ -83,6 +83,24 @@ def test_two_processes_share_one_server(users: Callable[[], User], tmp_path: Pat
     assert until(lambda: is_gone(server))
 
 
+def test_a_user_of_the_same_process_waits_without_blocking(tmp_path: Path) -> None:
+    first, second, third = (EmbeddedEngine(tmp_path) for _ in range(3))
+    first.start(clears_up=True)
+    waiting = second.starting(clears_up=True)
+    assert next(waiting) > 0
+    waiting.close()
+    assert next(abandoned := third.starting()) > 0, (
+        "a cancelled start takes no lock, and releases none of others"
+    )
+    abandoned.close()
+    first.admit_others()
+    assert (second.start(clears_up=True), second.first) == (first.url, False)
+    first.stop()
+    assert answers(socket_path(first.folder)), "the second one still uses it"
+    second.stop()
+    assert until(lambda: not answers(socket_path(first.folder)))
+
+
 def test_the_engine_stops_after_its_last_user_is_killed(users: Callable[[], User], tmp_path: Path) -> None:
     user = users()
     user.started()

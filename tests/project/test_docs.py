@@ -43,8 +43,8 @@ EXAMPLES = sorted(
     for path in (CHECKOUT / "examples").rglob("*.*")
     if path.suffix in (".py", ".lua") and not (path.parent / "scrapy.cfg").exists()
 )
-# programs that read the results of a crawl
-PROGRAMS = [path for path in EXAMPLES if path.parent.name in ("duckdb", "listeners")]
+# programs that read the results of a crawl, or start one
+PROGRAMS = [path for path in EXAMPLES if path.parent.name in ("duckdb", "listeners", "scripts")]
 # only if the extra 'render' is installed
 RENDERS = ["render-pages.md"] if find_spec("scrapy_playwright") else []
 REGISTERING = ["add-a-mime-type-pipeline.md", "add-a-url-filter.md", "change-a-politeness-rule.md", *RENDERS]

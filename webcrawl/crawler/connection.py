@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
@@ -57,13 +58,13 @@ class Server:
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether it is embedded and no other process uses it."""
+        """Whether it is embedded and no other process or crawl used it when this one started."""
         return self._embedded is not None and bool(self._embedded.first)
 
-    def start(self, to_crawl: bool) -> str:
+    async def start(self, to_crawl: bool) -> str:
         """The URL to connect to; raises EngineUnavailable, EngineError.
 
-        `to_crawl`: other processes cannot start before `admit_others`, if this one is the first.
+        `to_crawl`: other users cannot start before `admit_others`, if this one is the first.
         """
         if self.config.url is not None:
             return self.config.url
@@ -74,10 +75,12 @@ class Server:
                 "no embedded engine on this platform: set REDIS_URL to a Valkey or Redis server, version 7 or newer"
             ) from error
         self._embedded = EmbeddedEngine(self.config.data_dir)
-        return str(self._embedded.start(clears_up=to_crawl))
+        for pause in self._embedded.starting(clears_up=to_crawl):
+            await asyncio.sleep(pause)
+        return str(self._embedded.url)
 
     def admit_others(self) -> None:
-        """Let other processes start."""
+        """Let other users start."""
         self._embedded.admit_others()
 
     def stop(self) -> None:
@@ -122,7 +125,8 @@ class Connection:
         `to_crawl`: keep other processes from starting until `open` has cleared up after dead ones.
         """
         config, server = self._frontier_config, self.server
-        self.engine = Engine(server.start(to_crawl), server.config.parameters, embedded=server.is_embedded)
+        url = await server.start(to_crawl)
+        self.engine = Engine(url, server.config.parameters, embedded=server.is_embedded)
         await self.engine.check()
         self.frontier = Frontier(
             self.engine,

@@ -1,7 +1,8 @@
 """The embedded Valkey of one machine: in `DATA_DIR/engine`, on a unix socket, with an append-only file.
 
-Each process that uses it holds a shared lock on `DATA_DIR/engine/users`. A keeper process (webcrawl.engine.keeper)
-waits for the exclusive lock, which it gets when the last user has ended or was killed, and then shuts the server down.
+Each user, a crawl or a command, holds a shared lock on `DATA_DIR/engine/users`. A keeper process
+(webcrawl.engine.keeper) waits for the exclusive lock, which it gets when the last user has ended or was killed, and
+then shuts the server down.
 So several workers share one server, a killed worker leaves none behind, and Ctrl-C in a terminal does not reach it.
 """
 
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Generator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -29,18 +31,19 @@ START_SECONDS = 60.0
 LOG_SECONDS = 30.0
 """How often the progress of loading is logged."""
 REPLY_SECONDS = 5.0
+_PAUSE = 0.02
 _SOCKET_PATH_LIMIT = 103
 
 
 class EmbeddedEngine:
-    """The server of one data folder, as used by this process."""
+    """The server of one data folder, as used by one crawl or command of this process."""
 
     def __init__(self, data_dir: Path) -> None:
         self.folder = data_dir.resolve() / "engine"
         self._lock: int | None = None
         self._starting: int | None = None
         self.first = False
-        """Whether no other process used the engine at `start`; any leases are then those of dead workers."""
+        """Whether nothing else used the engine at `start`; any leases are then those of dead workers."""
 
     @property
     def url(self) -> str:
@@ -51,9 +54,18 @@ class EmbeddedEngine:
 
         With `clears_up`, if this process is the first one, others wait until it calls `admit_others`.
         """
+        for pause in self.starting(clears_up=clears_up):
+            time.sleep(pause)
+        return self.url
+
+    def starting(self, *, clears_up: bool = False) -> Generator[float]:
+        """Does what `start` does, and yields the seconds to wait before each next step.
+
+        So an event loop is not blocked. It may run the other user for which this one waits.
+        """
         try:
-            self._use()
-            self._start_server()
+            yield from self._use()
+            yield from self._start_server()
         except BaseException as error:
             self.stop()
             if isinstance(error, OSError):
@@ -63,7 +75,6 @@ class EmbeddedEngine:
             raise
         if not (self.first and clears_up):
             self.admit_others()
-        return self.url
 
     def admit_others(self) -> None:
         """Lets other processes start."""
@@ -72,22 +83,22 @@ class EmbeddedEngine:
             self._starting = None
 
     def stop(self) -> None:
-        """Ends this process's use; after the last use the keeper shuts the server down."""
+        """Ends this use; after the last one the keeper shuts the server down."""
         self.admit_others()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
-    def _use(self) -> None:
+    def _use(self) -> Generator[float]:
         """Takes the locks of a user; waits for a process that is starting, or for a keeper that is shutting down."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._starting = os.open(self.folder / "starting", os.O_RDWR | os.O_CREAT, 0o600)
-        fcntl.flock(self._starting, fcntl.LOCK_EX)
+        yield from _locking(self._starting, fcntl.LOCK_EX)
         self._lock = os.open(self.folder / "users", os.O_RDWR | os.O_CREAT, 0o600)
-        self.first = _is_unused(self._lock)
-        fcntl.flock(self._lock, fcntl.LOCK_SH)
+        self.first = yield from _is_unused(self._lock)
+        yield from _locking(self._lock, fcntl.LOCK_SH)
 
-    def _start_server(self) -> None:
+    def _start_server(self) -> Generator[float]:
         """Starts a keeper if there is none, and waits for its server as long as loading makes progress."""
         path, keeper = socket_path(self.folder), self._start_keeper()
         progressed = logged = time.monotonic()
@@ -103,7 +114,7 @@ class EmbeddedEngine:
             if now > logged + LOG_SECONDS:
                 logged = now
                 logger.warning("The engine in %s is loading its data: %s", self.folder, loaded.decode())
-            time.sleep(0.02)
+            yield _PAUSE
 
     def _start_keeper(self) -> subprocess.Popen[bytes] | None:
         """Starts a keeper unless one runs. It inherits a locked file, so it holds that lock until it ends."""
@@ -175,17 +186,27 @@ def server_binary() -> Path:
     return found
 
 
-def _is_unused(lock: int) -> bool:
-    """Whether no other process holds the users' lock. Waits for a keeper that holds it while shutting down."""
+def _locking(descriptor: int, operation: int) -> Generator[float]:
+    """Takes a lock, and yields pauses while others hold it."""
+    while not _locks(descriptor, operation):
+        yield _PAUSE
+
+
+def _locks(descriptor: int, operation: int) -> bool:
+    """Takes a lock unless others hold it; returns whether it did."""
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
     except BlockingIOError:
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
+        return False
     return True
+
+
+def _is_unused(lock: int) -> Generator[float, None, bool]:
+    """Whether nothing else holds the users' lock. Waits for a keeper that holds it while shutting down."""
+    if _locks(lock, fcntl.LOCK_EX):
+        return True
+    yield from _locking(lock, fcntl.LOCK_SH)
+    return _locks(lock, fcntl.LOCK_EX)
 
 
 def _loaded(path: Path) -> bytes:

@@ -31,6 +31,7 @@ from webcrawl.config import (
 )
 from webcrawl.crawler.components import Components
 from webcrawl.crawler.connection import Connection
+from webcrawl.crawler.scheduling.start_outcomes import StartOutcomes
 from webcrawl.crawler.shared_scope import SharedScope
 from webcrawl.documents.html.outline_process import Outlines
 from webcrawl.documents.mime.reader_processes import Readers
@@ -84,6 +85,7 @@ class Session:
         add_schemes(settings)
         self.scope = SharedScope(self.connection, self.guard, settings)
         self.components = Components()
+        self.starts = StartOutcomes()
 
     @classmethod
     def of(cls, crawler: Crawler) -> Self:

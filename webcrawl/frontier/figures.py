@@ -17,6 +17,8 @@ class Figures:
     `resources_denied`: resources of rendered pages that robots.txt disallows.
     `types`: MIME type -> pages, bytes, and `errors` (documents that could not be read), most pages first.
     `parked`: queued URLs of hosts that are blocked or have spent their budgets.
+    `retrying`: URLs that wait for another try after a failure, included in `queued`.
+    `failed_start_urls`: start URL -> why it brought no page; the first 20 of each worker and run.
     `holding`: workers that fetch nothing because their stores are full or unavailable -> reason.
     """
 
@@ -37,8 +39,11 @@ class Figures:
     near_duplicates: int
     truncated: int
     fetched_again: int
+    unchanged: int
+    failed_start_urls: dict[str, str]
     seen_urls: int
     queued: int
+    retrying: int
     parked: int
     spilled: int
     lost_segments: int
@@ -63,8 +68,12 @@ _COUNTERS = (
     "near_duplicates",
     "truncated",
     "fetched_again",
+    "unchanged",
 )
 """Figures that are totals of the same name."""
+
+FAILED_START = "start."
+"""Begins the totals that name a failed start URL and the reason, separated by a space."""
 
 
 async def figures(frontier: Frontier, crawl: Crawl) -> Figures:
@@ -99,6 +108,7 @@ def _from_totals(totals: dict[str, int]) -> dict[str, Any]:
         "responses": dict(sorted((status, number) for status, number in statuses.items() if number)),
         "bytes": totals.get("bytes", 0),
         "types": _types(totals),
+        "failed_start_urls": _failed_start_urls(totals),
         "seconds": round(seconds, 3),
         "pages_per_second": round(pages / seconds, 2) if seconds else 0.0,
         **{name: totals.get(name, 0) for name in _COUNTERS},
@@ -108,12 +118,18 @@ def _from_totals(totals: dict[str, int]) -> dict[str, Any]:
 def _from_counts(counts: Counts) -> dict[str, Any]:
     return {
         "queued": counts.queued + counts.later,
+        "retrying": counts.later,
         "parked": counts.parked,
         "spilled": counts.spilled,
         "lost_segments": counts.lost_segments,
         "leased": counts.leased,
         "dead_letters": counts.dead,
     }
+
+
+def _failed_start_urls(totals: dict[str, int]) -> dict[str, str]:
+    found = sorted(name.removeprefix(FAILED_START) for name in totals if name.startswith(FAILED_START))
+    return {url: reason for url, _, reason in (one.partition(" ") for one in found)}
 
 
 def _types(totals: dict[str, int]) -> dict[str, dict[str, int]]:

@@ -44,20 +44,22 @@ class RetryMiddleware(FailureJudge):
 
     def process_response(self, request: Request, response: Response) -> Response | Request:
         tasks = tasks_of(self._crawler)
-        if tasks.leased(request) is None or is_robots(request):
+        url = tasks.leased(request)
+        if url is None or is_robots(request):
             return response
         for flag, reason in _CUT.items():
             if flag in response.flags and (again := self._again(request, reason)):
                 return again
         if response.status not in self._codes:
-            tasks.finish(request, page=200 <= response.status < 300)
+            page = 200 <= response.status < 300
+            tasks.finish(request, page=page, reason="" if page or url.depth else _failure_of(response))
             return response
         reason = refusal_of(response)
         again = self._again(request, reason)
         if again is None and response.status in _THROTTLING:
             tasks.bury(request, reason)
         elif again is None:
-            tasks.finish(request)
+            tasks.finish(request, reason=reason)
         return again or response
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
@@ -74,7 +76,7 @@ class RetryMiddleware(FailureJudge):
         if isinstance(exception, IgnoreRequest | DownloadCancelledError) and not isinstance(
             exception, RobotsUnreachable
         ):
-            tasks.finish(request)
+            tasks.finish(request, reason=str(exception))
             return None
         # a server that closes a kept connection has not seen the request
         soon = isinstance(exception, KeptConnectionClosed)
@@ -106,6 +108,16 @@ class RetryMiddleware(FailureJudge):
         tasks.count("retried")
         tasks.retry(request, delay, reason)
         return request
+
+
+def _failure_of(response: Response) -> str:
+    """Why the response to a start URL is no page; "" for 304, which confirms a stored page."""
+    if response.status == 304:
+        return ""
+    location = response.headers.get("Location")
+    if response.status < 400 and location is not None:
+        return f"status {response.status}: its redirect to {location.decode('latin-1')} was not followed"
+    return refusal_of(response)
 
 
 def _is_hopeless(exception: Exception) -> bool:

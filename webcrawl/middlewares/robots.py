@@ -170,7 +170,13 @@ class RobotsMiddleware(ResourceRules):
     def _request(url: str) -> Request:
         return Request(
             url,
-            meta={ROBOTS: True, "dont_obey_robotstxt": True, "dont_redirect": True, TRUNCATE: _MOST_BYTES},
+            meta={
+                ROBOTS: True,
+                "dont_obey_robotstxt": True,
+                "dont_redirect": True,
+                "allow_offsite": True,
+                TRUNCATE: _MOST_BYTES,
+            },
         )
 
 

@@ -12,6 +12,7 @@ from scrapy import Request
 from twisted.python.failure import Failure
 
 from webcrawl.crawler.errors import Postponed
+from webcrawl.crawler.scheduling.start_outcomes import StartOutcomes
 from webcrawl.errors import EngineUnavailable, StoreUnavailable
 from webcrawl.frontier import LeasedURL, Settlement
 from webcrawl.hosts.politeness import Ok
@@ -70,8 +71,18 @@ class Tasks:
     requests wait for their hosts' turns. `judged`: a component sets an outcome for every request.
     """
 
-    def __init__(self, worker: Worker, turns: Turns, max_attempts: int, *, paced: bool, judged: bool) -> None:
+    def __init__(
+        self,
+        worker: Worker,
+        turns: Turns,
+        starts: StartOutcomes,
+        max_attempts: int,
+        *,
+        paced: bool,
+        judged: bool,
+    ) -> None:
         self.worker = worker
+        self._starts = starts
         self._turns = turns
         self._max_attempts = max_attempts
         self._paced = paced
@@ -133,11 +144,14 @@ class Tasks:
                 turn.finish(time.monotonic(), Ok(request.meta.get("download_latency", 0.0)))
             self.worker.finish_fetch(task.url, task.token)
 
-    def finish(self, request: Request, *, page: bool = False) -> None:
-        """The URL will be done when all work on the request is. A `page` counts against CRAWL_MAX_PAGES."""
+    def finish(self, request: Request, *, page: bool = False, reason: str = "") -> None:
+        """The URL will be done when all work on the request is. A `page` counts against CRAWL_MAX_PAGES.
+
+        `reason`: why a start URL is no page.
+        """
         if task := self._tasks.get(request):
             task.is_page = page
-            task.settle("done")
+            task.settle("done", reason=reason)
 
     def retry(self, request: Request, delay: float, reason: str) -> None:
         """The URL will be queued again, to be fetched after `delay` seconds, and an attempt is counted."""
@@ -165,8 +179,16 @@ class Tasks:
             return None
         settlement = task.outcome(request, judged=self._judged)
         page = task.is_page and settlement.verdict in ("done", "again")
+        if settlement.reason and not page and task.url.depth == 0:
+            self._note_start(task.url.url, settlement)
         self.worker.settle(task.url, task.token, settlement, page=page, size=task.size)
         return None if settlement.verdict == "retry" else task.url
+
+    def _note_start(self, url: str, settlement: Settlement) -> None:
+        if settlement.verdict == "retry":
+            self._starts.retried(url, settlement.reason)
+        else:
+            self._starts.ended(url, settlement.reason, self.worker.counters)
 
     def item_failed(self, response: Any, failure: Failure) -> None:
         """Handles `item_error`: the page was not stored, so its URL is tried again."""

@@ -103,7 +103,7 @@ class FrontierScheduler(RedisScheduler):
             candidate = to_candidate(request, self.spider, self.session.canonicalizer)
         except InvalidURL as error:
             logger.warning("Skipping a request: %s", error)
-            self.session.starts.refused(request.url, f"invalid URL: {error}")
+            self.session.starts.refused(request.url, str(error))
             self.stats.inc_value("frontier/invalid_urls")
             return False
         except Unserializable as error:

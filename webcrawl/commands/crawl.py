@@ -27,13 +27,16 @@ from webcrawl.errors import ConfigurationError, CrawlError
 logger = logging.getLogger(__name__)
 
 _PACKAGES = ("settings", "spiders", "middlewares", "pipelines")
-_FAILURES = ("cannot_start", "no_seeds", "frontier_error")
+_FAILURES = ("cannot_start", "no_seeds", "start_error", "frontier_error")
 _DEFAULT_AGENTS = ("set USER_AGENT to your own", "+https://scrapy.org")
 """Parts of the default USER_AGENT of this project and of Scrapy."""
 
 
 class Command(ScrapyCrawl):
-    """Scrapy's command. Exit status: 2 when a setting or argument is wrong, 1 when the crawl failed."""
+    """Scrapy's command.
+
+    Exit status: 2 when a setting or argument is wrong, 1 when the crawl failed or fetched no page.
+    """
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

@@ -31,8 +31,8 @@ from webcrawl.config import (
 )
 from webcrawl.crawler.components import Components
 from webcrawl.crawler.connection import Connection
-from webcrawl.crawler.scheduling.start_outcomes import StartOutcomes
 from webcrawl.crawler.shared_scope import SharedScope
+from webcrawl.crawler.start_outcomes import StartOutcomes
 from webcrawl.documents.html.outline_process import Outlines
 from webcrawl.documents.mime.reader_processes import Readers
 from webcrawl.documents.mime.sizes import Sizes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from pathlib import Path
@@ -12,10 +13,13 @@ from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 
 from webcrawl.config import StoreConfig, read
+from webcrawl.crawler.no_pages import NoPages
 from webcrawl.crawler.progress import http_errors, size
 from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.frontier.figures import Figures, figures
+
+logger = logging.getLogger(__name__)
 
 _MOST_WRITES = 3
 """Figures of a crawl that other workers continue never stop changing; the last worker to end writes last."""
@@ -25,24 +29,33 @@ _NOTHING_LEFT = "Nothing was left to crawl. To start over, set another CRAWL_ID 
 _REASONS = {
     "finished": "finished: there is nothing left to crawl",
     "shutdown": "stopped",
+    "start_error": "ended, but start() of the spider raised an exception, so start requests may be missing",
     "max_pages": "stopped at CRAWL_MAX_PAGES",
     "closespider_pagecount": "stopped at CLOSESPIDER_PAGECOUNT",
 }
 
 
 class Summary:
-    """Extension that writes the figures of all workers and runs of the crawl when the spider is closed."""
+    """Extension that writes the figures of all workers and runs of the crawl when the spider is closed.
+
+    A run that ends by itself without a page sets the exit status of `scrapy crawl` to 1, unless it had nothing to do.
+    """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
         self._session = session
+        self._no_pages = NoPages(crawler, session)
         self._print = read(crawler.settings, "PROGRESS") != "off"
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         extension = cls(crawler, Session.of(crawler))
+        crawler.signals.connect(extension.spider_opened, signals.spider_opened)
         crawler.signals.connect(extension.spider_closed, signals.spider_closed)
         return extension
+
+    async def spider_opened(self) -> None:
+        await self._no_pages.begin()
 
     async def spider_closed(self, spider: Spider, reason: str) -> None:
         if not self._session.connection.is_open or reason in _NEVER_BEGAN:
@@ -50,13 +63,26 @@ class Summary:
         folder = self._session.stores.data_dir
         try:
             now = await self._write(folder / "summary.json", reason)
+            why = await self._explain(now, reason)
         except UNAVAILABLE as error:
             print(f"Cannot write the summary: the engine is unavailable ({error}).", file=sys.stderr)
             return
         if self._print:
             asked = self._crawler.stats.get_value("downloader/request_count")
             idle = self._session.connection.joined.finished and not asked
-            print(text(now, reason, results(self._session.stores), idle=idle), file=sys.stderr, flush=True)
+            places = results(self._session.stores)
+            print("\n".join([text(now, reason, places, idle=idle), *why]), file=sys.stderr, flush=True)
+        elif why:
+            logger.error("%s", "\n".join(why))
+
+    async def _explain(self, now: Figures, reason: str) -> list[str]:
+        """Why no page was fetched, as lines; sets the exit status if that is an error."""
+        if not self._no_pages.applies(now):
+            return []
+        stats = self._crawler.stats
+        if reason == "finished" and not stats.get_value("exit_status"):
+            stats.set_value("exit_status", 1)
+        return self._no_pages.lines(now, await self._no_pages.reasons(now, reason))
 
     async def _write(self, path: Path, reason: str) -> Figures:
         """Write the figures, and again if they changed meanwhile, because another worker may have ended."""

@@ -109,6 +109,11 @@ class Operations:
                     if text in why:
                         yield DeadLetter(url.decode(), why.decode(errors="replace"), time / 1000, entry[1])
 
+    async def reason_of_death(self, host: str, url: str) -> str | None:
+        """Returns the reason of a URL's last dead letter; None if it has none."""
+        value = await self.engine.client.hget(self.keys.dead(self.keys.shard(host)), url)
+        return msgpack.unpackb(value, raw=True)[-1][0].decode(errors="replace") if value else None
+
     async def requeue(self, letters: Iterable[tuple[str, str]], reason: str = "") -> int:
         """Queues dead letters (host, URL) again if their reason contains a text; returns how many were queued."""
         by_shard: dict[int, list[str]] = {}

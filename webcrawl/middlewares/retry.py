@@ -76,7 +76,8 @@ class RetryMiddleware(FailureJudge):
         if isinstance(exception, IgnoreRequest | DownloadCancelledError) and not isinstance(
             exception, RobotsUnreachable
         ):
-            tasks.finish(request, reason=str(exception))
+            guarded = "refused by the address guard: " if isinstance(exception, RequestRefused) else ""
+            tasks.finish(request, reason=f"{guarded}{exception}")
             return None
         # a server that closes a kept connection has not seen the request
         soon = isinstance(exception, KeptConnectionClosed)

@@ -85,8 +85,10 @@ class BroadSpider(Spider):
         await session.scope.set(self.scope)
         # all at once: pages of the first seeds may link to the hosts of the last
         await session.scope.admit_seeds(urls)
+        # Scrapy fetches start URLs outside the allowed domains too
+        meta = {"allow_offsite": True} if getattr(self, "allowed_domains", None) else None
         for url in urls:
-            yield Request(url, errback=self.errback, priority=10)
+            yield Request(url, errback=self.errback, priority=10, meta=meta)
 
     def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
         yield self.page(response)
@@ -140,6 +142,7 @@ class BroadSpider(Spider):
                 yield url
             except InvalidURL as error:
                 logger.error("Skipping a seed: %s", error)
+                Session.of(self.crawler).starts.refused(seed, str(error))
 
     def _refuse_typos(self, arguments: Iterable[str]) -> None:
         """Raise ConfigurationError for an unknown argument that resembles one of this class.

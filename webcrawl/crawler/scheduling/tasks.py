@@ -12,7 +12,7 @@ from scrapy import Request
 from twisted.python.failure import Failure
 
 from webcrawl.crawler.errors import Postponed
-from webcrawl.crawler.scheduling.start_outcomes import StartOutcomes
+from webcrawl.crawler.start_outcomes import StartOutcomes
 from webcrawl.errors import EngineUnavailable, StoreUnavailable
 from webcrawl.frontier import LeasedURL, Settlement
 from webcrawl.hosts.politeness import Ok
@@ -179,16 +179,21 @@ class Tasks:
             return None
         settlement = task.outcome(request, judged=self._judged)
         page = task.is_page and settlement.verdict in ("done", "again")
-        if settlement.reason and not page and task.url.depth == 0:
-            self._note_start(task.url.url, settlement)
+        if not page and task.url.depth == 0:
+            self._note_start(task, settlement)
         self.worker.settle(task.url, task.token, settlement, page=page, size=task.size)
         return None if settlement.verdict == "retry" else task.url
 
-    def _note_start(self, url: str, settlement: Settlement) -> None:
+    def _note_start(self, task: Task, settlement: Settlement) -> None:
+        """Records why a start URL brought no page."""
+        url, reason = task.url.url, settlement.reason
         if settlement.verdict == "retry":
-            self._starts.retried(url, settlement.reason)
-        else:
-            self._starts.ended(url, settlement.reason, self.worker.counters)
+            self._starts.retried(url, reason)
+        elif reason:
+            self._starts.ended(url, reason, self.worker.counters)
+        elif task.settlement is None:
+            # no middleware judged the response, because it became another request
+            self._starts.redirected(url)
 
     def item_failed(self, response: Any, failure: Failure) -> None:
         """Handles `item_error`: the page was not stored, so its URL is tried again."""

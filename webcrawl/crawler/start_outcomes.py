@@ -33,8 +33,8 @@ QUEUED = ""
 class StartOutcomes:
     """The outcomes of the start URLs that this process requested or fetched.
 
-    A start URL has depth 0, like the target of its redirect. `totals` receives the final failures, so that the other
-    workers and later runs know them too.
+    A start URL has depth 0, like the target of its redirect. Some of the final failures are shared with the other
+    workers and later runs, as totals of the crawl.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class StartOutcomes:
         self.reasons: dict[str, str] = {}
         """Start URL -> why it has brought no page so far; QUEUED until that is known."""
         self.failed = False
-        """A start URL has failed for good in this run."""
+        """The fetch of a start URL has failed for good in this run, or start() raised an exception."""
         self._spider: Spider | None = None
         self._seeding = False
         self._shared = 0
@@ -69,14 +69,17 @@ class StartOutcomes:
         """A start URL was not given to the frontier."""
         if self._seeding:
             self._keep(_named(url), reason)
-            self.failed = True
 
     def retried(self, url: str, reason: str) -> None:
         """The fetch of a start URL failed and will be repeated."""
-        self._keep(url, f"{reason} (to be tried again)")
+        self._keep(url, f"{_in_words(reason)} (to be tried again)")
+
+    def redirected(self, url: str) -> None:
+        """A start URL redirects to another URL, which then counts as a start URL."""
+        self._keep(url, "redirected: see its target")
 
     def ended(self, url: str, reason: str, totals: Counter[str]) -> None:
-        """All work on a start URL is done, and it brought no page."""
+        """All work on a start URL is done, and it brought no page; counts that in `totals`."""
         self.failed = True
         reason = _in_words(reason)
         self._keep(url, reason)
@@ -95,10 +98,7 @@ class StartOutcomes:
         self.number += 1
         domains = getattr(spider, "allowed_domains", None) or ()
         offsite = domains and not url_is_from_any_domain(request.url, domains)
-        self._keep(
-            _named(request.url),
-            OFFSITE if offsite else "filtered by an extension",
-        )
+        self._keep(_named(request.url), OFFSITE if offsite else "filtered by an extension")
 
     def _start_failed(self, failure: Failure, response: Any) -> None:
         if response is None:

@@ -103,14 +103,14 @@ class FrontierScheduler(RedisScheduler):
             candidate = to_candidate(request, self.spider, self.session.canonicalizer)
         except InvalidURL as error:
             logger.warning("Skipping a request: %s", error)
-            self.session.starts.refused(request.url, str(error))
+            self.session.scope.starts.refused(request.url, str(error))
             self.stats.inc_value("frontier/invalid_urls")
             return False
         except Unserializable as error:
             logger.warning("%s cannot be stored and stays in this process: %s", request, error)
             self.stats.inc_value("frontier/unserializable")
             candidate = self._held.hold(request, self.spider, self.session.canonicalizer)
-        self.session.starts.queued(request)
+        self.session.scope.starts.queued(request)
         added = self.worker.add(candidate)
         if not added:
             self._held.forget(candidate.extra)
@@ -134,7 +134,7 @@ class FrontierScheduler(RedisScheduler):
     def has_pending_requests(self) -> bool:
         # Scrapy asks this only when the spider has no start requests left
         self.worker.seeding = False
-        self.session.starts.end_of_start()
+        self.session.scope.starts.end_of_start()
         return self.worker.finished is None or bool(self.worker.discovered)
 
     def __len__(self) -> int:
@@ -157,7 +157,7 @@ class FrontierScheduler(RedisScheduler):
         self._tasks = Tasks(
             worker,
             session.turns,
-            session.starts,
+            session.scope.starts,
             session.config.max_attempts,
             paced=session.components.get(Pacer) is not None,
             judged=session.components.get(FailureJudge) is not None,
@@ -165,7 +165,7 @@ class FrontierScheduler(RedisScheduler):
         self._engine_slot.inprogress = _InProgress(self._done)
         self.crawler.signals.connect(self._tasks.item_failed, signals.item_error)
         self.crawler.signals.connect(self._tasks.callback_failed, signals.spider_error)
-        session.starts.watch(self.crawler)
+        session.scope.starts.watch(self.crawler)
         worker.start()
         if is_fed(self.spider):
             self._feeding = Feeding(self.crawler, session, worker)

@@ -35,7 +35,7 @@ class NoPages:
     def applies(self, now: Figures) -> bool:
         """Whether the crawl has no page, or this run added none although one of its start URLs failed."""
         fetched = now.pages + now.unchanged
-        starts = self._session.starts
+        starts = self._session.scope.starts
         if not fetched:
             only_items = not starts.reasons and self._crawler.stats.get_value("item_scraped_count")
             return not only_items and not is_fed(self._crawler.spider)
@@ -44,7 +44,7 @@ class NoPages:
     async def reasons(self, now: Figures, reason: str) -> dict[str, str]:
         """Start URL -> why it brought no page, of the start URLs that are known here; raises UNAVAILABLE."""
         found = {}
-        for url, why in self._session.starts.reasons.items():
+        for url, why in self._session.scope.starts.reasons.items():
             found[url] = why if why != QUEUED else await self._look_up(url, now, reason)
         return found | {url: why for url, why in now.failed_start_urls.items() if url not in found}
 
@@ -54,7 +54,7 @@ class NoPages:
             return ["No page was fetched: the spider made no start request."]
         shown = list(reasons.items())[:_MOST_SHOWN]
         lines = [f"  {url}: {why}" for url, why in shown]
-        if (more := max(self._session.starts.number, len(reasons)) - len(shown)) > 0:
+        if (more := max(self._session.scope.starts.number, len(reasons)) - len(shown)) > 0:
             lines.append(f"  and {more:,} more")
         return [f"{'This run fetched no page' if now.pages else 'No page was fetched'}:", *lines]
 

@@ -32,7 +32,6 @@ from webcrawl.config import (
 from webcrawl.crawler.components import Components
 from webcrawl.crawler.connection import Connection
 from webcrawl.crawler.shared_scope import SharedScope
-from webcrawl.crawler.start_outcomes import StartOutcomes
 from webcrawl.documents.html.outline_process import Outlines
 from webcrawl.documents.mime.reader_processes import Readers
 from webcrawl.documents.mime.sizes import Sizes
@@ -85,7 +84,6 @@ class Session:
         add_schemes(settings)
         self.scope = SharedScope(self.connection, self.guard, settings)
         self.components = Components()
-        self.starts = StartOutcomes()
 
     @classmethod
     def of(cls, crawler: Crawler) -> Self:

@@ -10,6 +10,7 @@ from scrapy.utils.misc import load_object
 
 from webcrawl.config import read
 from webcrawl.crawler.connection import Connection
+from webcrawl.crawler.start_outcomes import StartOutcomes
 from webcrawl.errors import ConfigurationError
 from webcrawl.hosts.address_guard import AddressGuard
 from webcrawl.urls.canonical import hostname, normalize, port
@@ -28,6 +29,7 @@ class SharedScope:
     def __init__(self, connection: Connection, guard: AddressGuard, settings: BaseSettings) -> None:
         self.current: Scope | None = None
         """The scope, as far as it is known here; None until `set`."""
+        self.starts = StartOutcomes()
         self._connection = connection
         self._guard = guard
         self._settings = settings

@@ -142,7 +142,7 @@ class BroadSpider(Spider):
                 yield url
             except InvalidURL as error:
                 logger.error("Skipping a seed: %s", error)
-                Session.of(self.crawler).starts.refused(seed, str(error))
+                Session.of(self.crawler).scope.starts.refused(seed, str(error))
 
     def _refuse_typos(self, arguments: Iterable[str]) -> None:
         """Raise ConfigurationError for an unknown argument that resembles one of this class.

@@ -26,6 +26,7 @@ SLOW = {
     "feedparser",
     "numpy",
     "playwright",
+    "py3langid",
     "pycld2",
     "pymediainfo",
     "pypdfium2",

@@ -78,6 +78,16 @@ SENTENCES = {
 }
 
 
+@pytest.fixture(params=["pycld2", "py3langid"])
+def detector(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Makes `detected` use one of the two detectors, if it is installed."""
+    pytest.importorskip(request.param)
+    if request.param == "py3langid":
+        monkeypatch.setattr("webcrawl.documents.mime.language.pycld2", None)
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("detector")
 @pytest.mark.parametrize("language", SENTENCES)
 def test_language_is_detected_from_two_sentences(language: str) -> None:
     text = SENTENCES[language]
@@ -86,6 +96,7 @@ def test_language_is_detected_from_two_sentences(language: str) -> None:
     assert detected(f"Home | News | FAQ {text * 500} (c) 2026 All rights reserved") == language
 
 
+@pytest.mark.usefixtures("detector")
 @pytest.mark.parametrize(
     "text",
     [
@@ -156,14 +167,26 @@ def test_text_is_not_extracted_when_the_language_is_declared() -> None:
     assert process(declared) == [("en", "declared")]
 
 
-def test_missing_detector_gives_none(tmp_path: Path) -> None:
-    (tmp_path / "pycld2.py").write_text("raise ImportError")
+def test_py3langid_replaces_a_missing_pycld2(tmp_path: Path) -> None:
+    pytest.importorskip("py3langid")
+    assert detected_without(tmp_path, "pycld2") == "de\n"
+
+
+def test_language_is_unknown_without_a_detector(tmp_path: Path) -> None:
+    assert detected_without(tmp_path, "pycld2", "py3langid") == "None\n"
+
+
+def detected_without(folder: Path, *libraries: str) -> str:
+    """Returns the answer of `detected` for German in a process that cannot import some libraries."""
+    for name in libraries:
+        (folder / f"{name}.py").write_text("raise ImportError")
     program = f"from webcrawl.documents.mime.language import detected; print(detected({SENTENCES['de']!r}))"
     done = subprocess.run(
         [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        env={**os.environ, "PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,
         timeout=60,
     )
-    assert done.stdout == "None\n", done.stderr
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -2,6 +2,7 @@
 
 CrawlError
 ├── ConfigurationError       a setting or an argument is missing, wrong or contradictory
+│   └── LibraryMissing          an optional library is not installed
 ├── InvalidURL               not a URL that can be crawled (also a ValueError)
 ├── EngineError              the Valkey or Redis server behind the crawl failed
 │   └── EngineUnavailable       the server cannot be started or reached, or accepts nothing now
@@ -43,6 +44,13 @@ class CrawlError(Exception):
 
 class ConfigurationError(CrawlError):
     """A setting or a command-line argument is missing, wrong or contradicts another one."""
+
+
+class LibraryMissing(ConfigurationError):
+    """What was asked for needs a library that is not installed; `extra` is the extra that brings it."""
+
+    def __init__(self, purpose: str, library: str, extra: str) -> None:
+        super().__init__(f"{purpose} needs {library}: pip install 'scrapy-webcrawl[{extra}]'")
 
 
 class InvalidURL(CrawlError, ValueError):

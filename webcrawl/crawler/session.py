@@ -35,7 +35,7 @@ from webcrawl.crawler.shared_scope import SharedScope
 from webcrawl.documents.html.outline_process import Outlines
 from webcrawl.documents.mime.reader_processes import Readers
 from webcrawl.documents.mime.sizes import Sizes
-from webcrawl.errors import ConfigurationError
+from webcrawl.errors import ConfigurationError, LibraryMissing
 from webcrawl.hosts.address_guard import AddressGuard
 from webcrawl.hosts.dns import Resolver
 from webcrawl.hosts.turns import Turns
@@ -137,9 +137,7 @@ class Session:
         try:
             from webcrawl.crawler.render.render import Renderer  # needs the extra "render"
         except ImportError as error:
-            raise ConfigurationError(
-                "rendering needs scrapy-playwright: pip install 'webcrawl[render]'"
-            ) from error
+            raise LibraryMissing("RENDER", "scrapy-playwright", "render") from error
         return Renderer(self._settings, self.resolver, self.guard, self.fetch)
 
 

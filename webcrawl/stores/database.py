@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
-from webcrawl.errors import ConfigurationError, StoreError, StoreUnavailable
+from webcrawl.errors import ConfigurationError, LibraryMissing, StoreError, StoreUnavailable
 
 # SQLite lets one process write at a time; how long to wait for the lock, in seconds.
 LOCK_TIMEOUT = 60.0
@@ -52,10 +52,11 @@ class Database:
                 raise ValueError(
                     f"{self._engine.dialect.name} is not supported, only sqlite and postgresql are"
                 )
-        except (SQLAlchemyError, ImportError, ValueError) as error:
+        except ImportError as error:
+            raise LibraryMissing("PostgreSQL", "psycopg", "postgresql") from error
+        except (SQLAlchemyError, ValueError) as error:
             told = re.sub("//[^/]*@", "//...@", uri)
-            driver = "; pip install 'psycopg[binary]'" if isinstance(error, ImportError) else ""
-            raise ConfigurationError(f"cannot use the metadata URI {told!r}: {error}{driver}") from error
+            raise ConfigurationError(f"cannot use the metadata URI {told!r}: {error}") from error
         self.name = url.render_as_string(hide_password=True)
         self.dialect = self._engine.dialect
         self._reader: Connection | None = None

@@ -122,7 +122,7 @@ RENDERING = Group(
             Words(),
             'Pages that a browser renders: hosts (`"example.org"` includes its subdomains, `"*.example.org"` '
             "means only those) and patterns of whole URLs, in which `*` matches anything. It needs `pip "
-            'install "webcrawl[render]"` and a Chromium; see [Render pages](howto/render-pages.md).',
+            'install "scrapy-webcrawl[render]"` and a Chromium; see [Render pages](howto/render-pages.md).',
             example=["app.example.org", "https://shop.example/*/product/*"],
         ),
         Setting(

@@ -20,8 +20,9 @@ GROUP = Group(
             "STORE_URI",
             None,
             Text(),
-            "Where [WARC files](archive.md) are stored: `file:///folder` or `s3://bucket/prefix`; `None` "
-            "means `DATA_DIR/warc`. Files for S3 are written below `DATA_DIR/spool` first.",
+            "Where [WARC files](archive.md) are stored: `file:///folder` or `s3://bucket/prefix`, which "
+            'needs `pip install "scrapy-webcrawl[s3]"`; `None` means '
+            "`DATA_DIR/warc`. Files for S3 are written below `DATA_DIR/spool` first.",
             example="s3://my-bucket/crawls",
         ),
         Setting(
@@ -70,7 +71,7 @@ GROUP = Group(
             None,
             Text(),
             "The database of table `pages`, as an SQLAlchemy URL; `None` means `DATA_DIR/metadata.db`. "
-            'PostgreSQL needs `pip install "psycopg[binary]"` and [few '
+            'PostgreSQL needs `pip install "scrapy-webcrawl[postgresql]"` and [few '
             "rights](exports.md#the-database-itself); tables are created and migrated automatically.",
             example="postgresql+psycopg://crawler@db.example.com/crawl",
         ),

@@ -12,7 +12,7 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import Facts, collapsed
 from webcrawl.documents.mime.zipped import first_texts, local, parse
-from webcrawl.errors import UnreadableDocument
+from webcrawl.errors import LibraryMissing, UnreadableDocument
 
 MAX_PIXELS = 50_000_000
 """Larger images are not decoded and have no hash."""
@@ -67,7 +67,7 @@ def _heif() -> str:
     try:
         import pillow_heif
     except ImportError:
-        raise UnreadableDocument("needs a library: pip install 'webcrawl[heif]'") from None
+        raise UnreadableDocument(str(LibraryMissing("HEIF", "pillow-heif", "heif"))) from None
     pillow_heif.register_heif_opener(thumbnails=False, decode_threads=1)
     return "HEIF"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from webcrawl.documents.values import plain
-from webcrawl.errors import ConfigurationError
+from webcrawl.errors import LibraryMissing
 from webcrawl.results.exports.fields import FIELDS
 
 Row = Mapping[str, Any]
@@ -43,9 +43,7 @@ class ParquetPart(Part):
             import pyarrow
             import pyarrow.parquet
         except ImportError as error:
-            raise ConfigurationError(
-                "Parquet needs pyarrow: pip install 'webcrawl[parquet]', or pip install pyarrow"
-            ) from error
+            raise LibraryMissing("Parquet", "pyarrow", "parquet") from error
         types = {
             "string": pyarrow.string(),
             "int32": pyarrow.int32(),

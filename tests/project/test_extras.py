@@ -1,0 +1,86 @@
+"""An extra brings what its name says, and what needs it says in one sentence how to get it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.crawls import CHECKOUT
+
+PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+EXTRAS = {
+    name: [Requirement(line) for line in lines] for name, lines in PROJECT["optional-dependencies"].items()
+}
+# extra -> what to do with its library missing: the module to hide, and a program
+USES = {
+    "s3": (
+        "boto3",
+        "from webcrawl.stores.objects.registry import open_store; open_store('s3://bucket', 'X')",
+    ),
+    "postgresql": ("psycopg", "from webcrawl.stores.database import Database; Database('postgresql://db/x')"),
+    "parquet": ("pyarrow", "from webcrawl.results.exports.parts import ParquetPart; ParquetPart('x')"),
+    "heif": ("pillow_heif", "from webcrawl.documents.mime.image import _heif; _heif()"),
+    "render": (
+        "scrapy_playwright",
+        "from webcrawl.crawler.session import Session; Session._make_renderer(None)",
+    ),
+}
+PROGRAM = """
+import sys
+from webcrawl.errors import CrawlError
+sys.modules[{module!r}] = None
+try:
+    {use}
+except CrawlError as error:
+    print(error)
+"""
+
+
+def test_every_extra_of_users_has_a_use() -> None:
+    assert set(EXTRAS) - {"dev", "docs", "all"} == set(USES)
+
+
+@pytest.mark.parametrize("extra", USES)
+def test_a_missing_extra_is_one_sentence(extra: str, tmp_path: Path) -> None:
+    module, use = USES[extra]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(module=module, use=use)],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    library = EXTRAS[extra][0].name
+    expected = rf"[\w-]+ needs {library}: pip install 'scrapy-webcrawl\[{extra}\]'\n"
+    assert re.fullmatch(expected, done.stdout), done.stdout + done.stderr
+
+
+def test_all_brings_every_extra_of_users() -> None:
+    (every,) = EXTRAS["all"]
+    assert every.name == PROJECT["name"] and every.extras == set(USES)
+
+
+def test_the_environment_of_the_tests_has_every_extra() -> None:
+    tested = {requirement.name for requirement in EXTRAS["dev"]}
+    assert {requirement.name for extra in USES for requirement in EXTRAS[extra]} <= tested
+
+
+def test_documented_extras_exist() -> None:
+    sources = [
+        *CHECKOUT.glob("*.md"),
+        *(CHECKOUT / "docs").rglob("*.md"),
+        *(CHECKOUT / "webcrawl").rglob("*.py"),
+    ]
+    named = {
+        name
+        for path in sources
+        for names in re.findall(r"pip install ['\"][\w-]+\[([\w,]+)]", path.read_text())
+        for name in names.split(",")
+    }
+    assert {"s3", "postgresql", "parquet", "heif", "render"} <= named <= set(EXTRAS) | {"binary", "extra"}

@@ -126,7 +126,7 @@ def test_a_large_video_does_not_increase_the_workers_memory(
     chunked: bool, start_crawl: StartCrawl, request: pytest.FixtureRequest
 ) -> None:
     """With all pipelines, the video is archived byte for byte and read by MediaInfo."""
-    megabytes = request.config.getoption("--video-megabytes") // (4 if chunked else 1)
+    megabytes = request.config.getoption("--video-megabytes") // (2 if chunked else 1)
     with video(megabytes, chunked=chunked) as large:
         options: dict[str, Any] = {"DOCUMENT_MAXSIZE": '{"*/*": 0}', "DOWNLOAD_MAXSIZE": 0}
         crawl = start_crawl("broad", [large], DOWNLOAD_TIMEOUT=200, **options)

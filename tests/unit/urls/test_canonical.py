@@ -389,7 +389,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.sampled_from(BASES), st.lists(PIECES, max_size=6).map("".join))
-@settings(max_examples=1000)
+@settings(max_examples=300)
 def test_base_resolves_as_the_url_parser_does(url: str, address: str) -> None:
     def outcome(join: Callable[[], str | None]) -> str | None:
         try:

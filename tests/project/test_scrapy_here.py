@@ -1,0 +1,30 @@
+"""Each row of docs/scrapy-here.md names tests, and they exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from tests.crawls import CHECKOUT
+
+PAGE = CHECKOUT / "docs" / "scrapy-here.md"
+
+_ROW = re.compile(r"^\| (?!what you know|-)(.+) \| .+ \| (.+) \|$", re.MULTILINE)
+_TEST = re.compile(r"`(\w+)`")
+
+
+@pytest.fixture(scope="module")
+def known() -> set[str]:
+    """The names of all tests."""
+    files = (CHECKOUT / "tests").rglob("test_*.py")
+    nodes = (node for path in files for node in ast.walk(ast.parse(path.read_text())))
+    return {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+@pytest.mark.parametrize("topic, names", _ROW.findall(PAGE.read_text()), ids=lambda text: text[:40])
+def test_each_row_has_a_test(topic: str, names: str, known: set[str]) -> None:
+    tests = set(_TEST.findall(names))
+    assert tests
+    assert tests <= known, topic

@@ -73,7 +73,7 @@ class Here(Spider):
     """See the module. `home` is the site, `facts` the file."""
 
     name = "here"
-    custom_settings = {  # noqa: RUF012
+    custom_settings = {
         "DOWNLOADER_MIDDLEWARES": {"tests.here.here_spider.OwnDownloaderMiddleware": 543},
         "SPIDER_MIDDLEWARES": {"tests.here.here_spider.OwnSpiderMiddleware": 543},
         "ITEM_PIPELINES": {
@@ -81,8 +81,8 @@ class Here(Spider):
             "scrapy.pipelines.files.FilesPipeline": 510,
         },
     }
-    handle_httpstatus_list = [404]  # noqa: RUF012
-    allowed_domains = ["127.0.1.1", "127.0.0.1"]  # noqa: RUF012
+    handle_httpstatus_list = [404]
+    allowed_domains = ["127.0.1.1", "127.0.0.1"]
 
     def __init__(self, home: str, facts: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)

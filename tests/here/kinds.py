@@ -30,7 +30,7 @@ class Crawling(CrawlSpider):  # type: ignore[misc]
 
 class Maps(SitemapSpider):  # type: ignore[misc]
     name = "maps"
-    sitemap_rules = [("/article", "parse_article")]  # noqa: RUF012
+    sitemap_rules = [("/article", "parse_article")]
 
     def __init__(self, home: str, **kwargs: Any) -> None:
         self.sitemap_urls = [home + "/robots.txt"]

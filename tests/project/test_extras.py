@@ -19,10 +19,6 @@ EXTRAS = {
 }
 # extra -> what to do with its library missing: the module to hide, and a program
 USES = {
-    "s3": (
-        "boto3",
-        "from webcrawl.stores.objects.registry import open_store; open_store('s3://bucket', 'X')",
-    ),
     "postgresql": ("psycopg", "from webcrawl.stores.database import Database; Database('postgresql://db/x')"),
     "parquet": ("pyarrow", "from webcrawl.results.exports.parts import ParquetPart; ParquetPart('x')"),
     "heif": ("pillow_heif", "from webcrawl.documents.mime.image import _heif; _heif()"),
@@ -83,4 +79,4 @@ def test_documented_extras_exist() -> None:
         for names in re.findall(r"pip install ['\"][\w-]+\[([\w,]+)]", path.read_text())
         for name in names.split(",")
     }
-    assert {"s3", "postgresql", "parquet", "heif", "render"} <= named <= set(EXTRAS) | {"binary", "extra"}
+    assert {"postgresql", "parquet", "heif", "render"} <= named <= set(EXTRAS) | {"binary", "extra"}

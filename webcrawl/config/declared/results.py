@@ -20,8 +20,7 @@ GROUP = Group(
             "STORE_URI",
             None,
             Text(),
-            "Where [WARC files](archive.md) are stored: `file:///folder` or `s3://bucket/prefix`, which "
-            'needs `pip install "scrapy-webcrawl[s3]"`; `None` means '
+            "Where [WARC files](archive.md) are stored: `file:///folder` or `s3://bucket/prefix`; `None` means "
             "`DATA_DIR/warc`. Files for S3 are written below `DATA_DIR/spool` first.",
             example="s3://my-bucket/crawls",
         ),

@@ -13,23 +13,20 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from webcrawl.errors import LibraryMissing, NoSuchObject, StoreError, StoreUnavailable
-from webcrawl.stores.objects.store import ObjectStore, StoredObject, never
+import boto3
+from boto3.exceptions import Boto3Error
+from boto3.s3.transfer import TransferConfig
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectionError as BotoConnectionError,
+    HTTPClientError,
+    SSLError,
+)
 
-try:
-    import boto3
-    from boto3.exceptions import Boto3Error
-    from boto3.s3.transfer import TransferConfig
-    from botocore.config import Config
-    from botocore.exceptions import (
-        BotoCoreError,
-        ClientError,
-        ConnectionError as BotoConnectionError,
-        HTTPClientError,
-        SSLError,
-    )
-except ImportError as _error:
-    raise LibraryMissing("S3", "boto3", "s3") from _error
+from webcrawl.errors import NoSuchObject, StoreError, StoreUnavailable
+from webcrawl.stores.objects.store import ObjectStore, StoredObject, never
 
 logger = logging.getLogger(__name__)
 

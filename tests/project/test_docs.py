@@ -29,9 +29,9 @@ from tests.davserver import DavServer
 from tests.documents import epub as epub_of
 from tests.s3server import weed_binary
 from tests.web import LocalWeb, Reply
-from webcrawl.config import DECLARED
+from webcrawl.config import DECLARED, parts
 from webcrawl.config.page import page as settings_page
-from webcrawl.config.setting import IN_BASE
+from webcrawl.config.setting import IN_PARTS
 from webcrawl.stores.objects.registry import open_store
 
 README = CHECKOUT / "README.md"
@@ -48,7 +48,8 @@ PROGRAMS = [path for path in EXAMPLES if path.parent.name in ("duckdb", "listene
 # only if the extra 'render' is installed
 RENDERS = ["render-pages.md"] if find_spec("scrapy_playwright") else []
 REGISTERING = ["add-a-mime-type-pipeline.md", "add-a-url-filter.md", "change-a-politeness-rule.md", *RENDERS]
-SETTINGS = [name for name in vars(base) if name.isupper()]
+SETTINGS = {*DECLARED, *parts.VALUES, *(name for name in vars(base) if name.isupper())}
+PARTS = {**parts.BASES, **parts.MERGED, **parts.VALUES}
 FIXED = "## Scrapy's settings"
 PROJECT = ("webcrawl", "spiders", "middlewares", "pipelines", "settings", "scrapy.cfg")
 
@@ -97,8 +98,7 @@ def test_settings_have_headings_in_the_order_of_the_declarations() -> None:
 def test_the_stated_type_and_default_are_the_real_ones(name: str) -> None:
     section = settings_sections()[name]
     default = DECLARED[name].default
-    # a user may assign others in settings/base.py
-    real = getattr(base, name) if default is IN_BASE else default
+    real = PARTS[name] if default is IN_PARTS else default
     stated = re.match(
         r"Type `([^`]+)`(?:, default `([^`]+)`\.$|\. Default:$|, default in )", section, re.MULTILINE
     )
@@ -109,7 +109,7 @@ def test_the_stated_type_and_default_are_the_real_ones(name: str) -> None:
         assert code.startswith(f"{name} = ")
         inline = code.partition(" = ")[2]
     if inline is None:
-        assert DECLARED[name].default is IN_BASE
+        assert DECLARED[name].default is IN_PARTS
     else:
         assert eval(inline, {"__builtins__": {}}) == real
     kind = "None" if real is None else type(real).__name__
@@ -138,7 +138,7 @@ def test_every_example_value_is_valid_and_not_the_default(name: str) -> None:
 
 def test_settings_are_read_through_their_declarations() -> None:
     """No other code defines a default or checks a value."""
-    reads = re.compile(r"settings(?:\.get(?!withbase)\w*\(|\[)\s*\"(\w+)\"")
+    reads = re.compile(r"settings(?:\.get(?!withbase|_component)\w*\(|\[)\s*\"(\w+)\"")
     sources = [path for package in PROJECT[:-1] for path in (CHECKOUT / package).rglob("*.py")]
     found = {name for path in sources for name in reads.findall(path.read_text())}
     assert found and not found & set(DECLARED)
@@ -180,8 +180,9 @@ def test_documented_make_targets_and_variables_exist() -> None:
 
 
 def test_the_readme_names_every_command() -> None:
+    """Except Scrapy's own that only print other values here."""
     commands = {path.stem for path in (CHECKOUT / "webcrawl" / "commands").glob("[!_]*.py")}
-    assert commands <= set(re.findall(r"scrapy (\w+)", README.read_text()))
+    assert commands - {"list", "settings"} <= set(re.findall(r"scrapy (\w+)", README.read_text()))
 
 
 def test_the_changelog_names_this_version() -> None:
@@ -223,7 +224,9 @@ def test_the_architecture_names_the_downloader_middlewares_in_order() -> None:
     named = re.findall(r"^\| `(\w+)`", table[1], re.MULTILINE)
     assert all((CHECKOUT / "webcrawl" / "middlewares" / f"{name}.py").exists() for name in named)
     places = {
-        path.split(".")[-2]: place for path, place in base.DOWNLOADER_MIDDLEWARES.items() if place is not None
+        path.split(".")[-2]: place
+        for path, place in parts.DOWNLOADER_MIDDLEWARES.items()
+        if place is not None
     }
     registered = [name for name in named if name in places]
     assert len(registered) > 5 and registered == sorted(registered, key=lambda name: places[name])
@@ -277,7 +280,8 @@ def test_every_example_is_shown_verbatim() -> None:
 
 def registered(howto: str) -> tuple[str, str, int]:
     """Returns setting, class and number that a how-to registers: the last entry of its dict."""
-    code = next(code for code in blocks(CHECKOUT / "docs" / "howto" / howto, "python") if "..." in code)
+    codes = blocks(CHECKOUT / "docs" / "howto" / howto, "python")
+    code = next(code for code in codes if re.match(r"[A-Z_]+ = \{\n", code))
     setting = re.match(r"(\w+) = \{", code)
     path, number = re.findall(r'"([\w.]+)": (\d+),', code)[-1]
     assert setting
@@ -313,7 +317,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
         settings.write(f"OBJECT_STORES = {registered_stores()!r}\n")
         settings.write('USER_AGENT = "examplebot/1.0 (+https://example.com/bot)"\n')
         settings.write(
-            'DOWNLOADER_MIDDLEWARES.pop("webcrawl.middlewares.politeness.PolitenessMiddleware", None)\n'
+            'DOWNLOADER_MIDDLEWARES["webcrawl.middlewares.politeness.PolitenessMiddleware"] = None\n'
         )
         handler = "webcrawl.crawler.download.gopher.GopherDownloadHandler"
         settings.write(f'DOWNLOAD_HANDLERS["gopher"] = "{handler}"\n')
@@ -517,7 +521,7 @@ def test_the_extended_project_passes_the_tests_of_settings_and_of_howtos(extende
     for path, code in written.items():
         (extended / path).write_text(code)
     tests = [
-        "tests/project/test_settings.py::test_base_starts_from_the_declared_defaults",
+        "tests/project/test_settings.py::test_base_names_the_addon_and_sets_no_default",
         "tests/project/test_settings.py::test_production_without_an_environment_equals_base",
         "tests/project/test_settings.py::test_the_settings_of_the_project_are_accepted",
         "tests/project/test_docs.py::test_the_stated_type_and_default_are_the_real_ones",

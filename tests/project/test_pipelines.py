@@ -1,4 +1,4 @@
-"""Every registered MIME-type pipeline is declared correctly, including those added by users."""
+"""Every registered MIME-type pipeline is declared correctly."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ import re
 import pytest
 from scrapy.utils.misc import load_object
 
-from settings import base
 from tests.crawls import CHECKOUT
+from webcrawl.config.parts import ITEM_PIPELINES
 from webcrawl.crawler.pages.mime_pipeline import MimePipeline
 from webcrawl.documents.mime.reader import named
 
-PIPELINES = {path: load_object(path) for path in base.ITEM_PIPELINES}
+PIPELINES = {path: load_object(path) for path in ITEM_PIPELINES}
 MIME_PIPELINES = [path for path, pipeline in PIPELINES.items() if issubclass(pipeline, MimePipeline)]
 
 
 @pytest.mark.parametrize("path", MIME_PIPELINES)
 def test_a_pipeline_runs_between_checksum_and_language(path: str) -> None:
-    order = base.ITEM_PIPELINES
-    assert order["webcrawl.pipelines.checksum.ChecksumPipeline"] < order[path], (
+    assert ITEM_PIPELINES["webcrawl.pipelines.checksum.ChecksumPipeline"] < ITEM_PIPELINES[path], (
         "copies must be known before they are parsed"
     )
-    assert order[path] < order["webcrawl.pipelines.language.LanguagePipeline"], (
+    assert ITEM_PIPELINES[path] < ITEM_PIPELINES["webcrawl.pipelines.language.LanguagePipeline"], (
         "the language is detected in the extracted text"
     )
 

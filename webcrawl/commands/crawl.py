@@ -16,8 +16,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from scrapy import Request, Spider, signals
+from scrapy.addons import AddonManager
 from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.exceptions import UsageError
+from scrapy.utils.conf import closest_scrapy_cfg
 from scrapy.utils.misc import load_object
 
 from webcrawl.config import data_dir, read
@@ -48,7 +50,10 @@ class Command(ScrapyCrawl):
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         super().process_options(args, opts)
-        if loop := self.settings and self.settings["ASYNCIO_EVENT_LOOP"]:
+        assert self.settings is not None
+        # Scrapy reads settings that add-ons set before it asks them
+        AddonManager.load_pre_crawler_settings(self.settings)
+        if loop := self.settings["ASYNCIO_EVENT_LOOP"]:
             # otherwise Scrapy creates the default loop first and leaves it unclosed, which prints errors at the end
             asyncio.set_event_loop(load_object(loop)())
 
@@ -74,11 +79,12 @@ class Command(ScrapyCrawl):
         if isinstance(task, asyncio.Future):
             task.add_done_callback(self._report_refusal)
         process.start()
-        reason = crawler.stats.get_value("finish_reason") if crawler.spider else None
-        if not self.exitcode and (process.bootstrap_failed or reason in _FAILURES):
-            self.exitcode = 1
-        # a spider's own result, for scripts
-        self.exitcode = self.exitcode or crawler.stats.get_value("exit_status", 0)
+        if process.bootstrap_failed:
+            self.exitcode = self.exitcode or 1
+        elif not self.exitcode:
+            failed = crawler.stats.get_value("finish_reason") in _FAILURES
+            # else a spider's own result, for scripts
+            self.exitcode = 1 if failed else crawler.stats.get_value("exit_status", 0)
 
     def _report_refusal(self, task: asyncio.Future[None]) -> None:
         """Prints the error of a spider or component in one line."""
@@ -141,10 +147,12 @@ def check_packages() -> None:
 
     Scrapy appends the project's folder to sys.path, so an installed package of the same name takes precedence.
     """
-    import webcrawl
-
-    home = Path(webcrawl.__file__).parent.parent
+    if not (config := closest_scrapy_cfg()):
+        return
+    home = Path(config).parent
     for name in _PACKAGES:
+        if not (home / name / "__init__.py").exists():
+            continue
         spec = importlib.util.find_spec(name)
         if spec is None or spec.origin is None or Path(spec.origin).parent.parent != home:
             raise ConfigurationError(

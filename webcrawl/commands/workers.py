@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scrapy.addons import AddonManager
 from scrapy.commands import BaseRunSpiderCommand
 from scrapy.exceptions import UsageError
 from scrapy.spiderloader import get_spider_loader
@@ -57,6 +58,7 @@ class Command(BaseRunSpiderCommand):
         try:
             number, spider = int(args[0]), args[1]
             assert self.settings is not None
+            AddonManager.load_pre_crawler_settings(self.settings)
             settings = crawl_settings(get_spider_loader(self.settings), self.settings, spider)
             if number > 1 and read(settings, "SEEN_SET") == "bloom":
                 raise ConfigurationError('SEEN_SET = "bloom" works with a single worker: set "exact"')

@@ -9,7 +9,7 @@ from textwrap import fill
 from typing import Any
 
 from webcrawl.config.declared import GROUPS
-from webcrawl.config.setting import IN_BASE, Group, Setting
+from webcrawl.config.setting import IN_PARTS, Group, Setting
 
 _WIDTH = 118
 _BEGIN = """\
@@ -28,6 +28,9 @@ make crawl SEEDS="https://example.org/" ARGS="-s DOWNLOAD_DELAY=2 -s DEPTH_LIMIT
 
 A value that is not allowed ends `scrapy crawl` with exit status 2 and one line that names the setting.
 
+A table of components, such as `ITEM_PIPELINES`, adds to what the project registers itself; `None` leaves a part out.
+So the `custom_settings` of a spider name only what is its own.
+
 Two modules build on `base.py`. `settings.local` is the default: one machine, embedded engine. `settings.production` is
 what scrapyd uses: it reads `REDIS_URL`, `STORE_URI`, `METADATA_URI`, `DATA_DIR` and `USER_AGENT` from the environment
 and logs instead of showing a panel. `SCRAPY_PROJECT=production scrapy ...` chooses it on a command line.
@@ -42,6 +45,7 @@ Scrapy's settings that have no heading above work as in Scrapy, except these:
 
 | setting | here |
 |---|---|
+| `ADDONS` | names `webcrawl.addon.WebcrawlAddon`, which brings all that this page describes |
 | `BOT_NAME`, `SPIDER_MODULES`, `NEWSPIDER_MODULE`, `COMMANDS_MODULE` | name the project, its spiders and commands |
 | `DOWNLOADER`, `ITEM_PROCESSOR`, `LOG_FORMATTER` | are classes of this project that replace Scrapy's |
 | `TWISTED_REACTOR_ENABLED`, `ASYNCIO_EVENT_LOOP` | run on uvloop, or on [the reactor](howto/run-from-a-script.md) |
@@ -87,26 +91,19 @@ def _section(setting: Setting) -> Iterator[str]:
     """The lines of one setting, with an empty one at the end."""
     yield f"### `{setting.name}`"
     type_ = f"{setting.kind.type} or None" if setting.default is None else setting.kind.type
-    if setting.default is IN_BASE:
-        yield f"Type `{type_}`, default in [`settings/base.py`](../settings/base.py)."
+    if setting.default is IN_PARTS:
+        yield f"Type `{type_}`, default in [`webcrawl/config/parts.py`](../webcrawl/config/parts.py)."
     elif isinstance(setting.default, dict) and setting.default:
         yield f"Type `{type_}`. Default:\n"
         yield _assignment(setting.name, setting.default)
     else:
         yield f"Type `{type_}`, default `{_literal(setting.default)}`."
     yield f"\n{_wrapped(setting.about)}\n"
-    is_open = setting.default is IN_BASE and isinstance(setting.example, dict)
-    yield (_additions if is_open else _assignment)(setting.name, setting.example)
+    yield _assignment(setting.name, setting.example)
 
 
 def _assignment(name: str, value: Any) -> str:
     return f"```python\n{name} = {_literal(value)}\n```\n"
-
-
-def _additions(name: str, entries: dict[str, Any]) -> str:
-    """How settings/base.py, or a module that builds on it, changes entries of a dict."""
-    lines = [f"{name}[{_literal(key)}] = {_literal(value)}\n" for key, value in entries.items()]
-    return f"```python\n{''.join(lines)}```\n"
 
 
 def _literal(value: Any) -> str:

@@ -8,8 +8,8 @@ from typing import Any, Final, Protocol
 from webcrawl.config.kinds import Kind
 from webcrawl.errors import ConfigurationError
 
-IN_BASE: Final = object()
-"""The default of a setting that names the project's own classes: settings/base.py has its value."""
+IN_PARTS: Final = object()
+"""The default of a setting that names the project's own classes: `webcrawl.config.parts` has its value."""
 
 _SAME: Final = object()
 
@@ -38,11 +38,11 @@ class Setting:
     def read(self, settings: Settings) -> Any:
         """Its value, converted; raises ConfigurationError with its name and the allowed values."""
         value = settings.get(self.name, self.default if self.unset is _SAME else self.unset)
-        return self.parse(None if value is IN_BASE else value)
+        return self.parse(None if value is IN_PARTS else value)
 
     def parse(self, value: Any) -> Any:
         """Converts a value; None stays None where it means "not set"."""
-        if value is None and self.default in (None, IN_BASE):
+        if value is None and self.default in (None, IN_PARTS):
             return None
         try:
             return self.kind.parse(value)

@@ -19,7 +19,8 @@ from scrapy.exceptions import UsageError
 from webcrawl.errors import ConfigurationError, CrawlError, InvalidURL, StoreError
 
 if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
+    from scrapy import Spider
+    from scrapy.settings import BaseSettings, Settings
     from scrapy.spiderloader import SpiderLoaderProtocol
 
     from webcrawl.crawler.session import Session
@@ -65,6 +66,7 @@ class SessionCommand(ScrapyCommand):
         from webcrawl.crawler.session import Session
 
         assert self.settings is not None
+        self.settings = completed(self.settings)
         name = getattr(opts, "crawl", None) or self.crawl_id(args)
         if name != DEFAULT_CRAWL:
             self.settings.set("CRAWL_ID", name, priority="cmdline")
@@ -120,7 +122,19 @@ def host_named(text: str) -> str:
         raise StoreError(f"{text!r} is not a host such as https://example.org: {error}") from error
 
 
-def crawl_settings(loader: SpiderLoaderProtocol, settings: BaseSettings, name: str) -> BaseSettings:
+def completed(settings: Settings, spider: type[Spider] | None = None) -> Settings:
+    """The settings that a crawl with this spider has: those given, with what the spider and the add-ons set."""
+    from scrapy import Spider
+    from scrapy.addons import AddonManager
+    from scrapy.crawler import Crawler
+
+    AddonManager.load_pre_crawler_settings(settings)
+    crawler = Crawler(spider or Spider, settings)
+    crawler.addons.load_settings(crawler.settings)
+    return crawler.settings
+
+
+def crawl_settings(loader: SpiderLoaderProtocol, settings: Settings, name: str) -> BaseSettings:
     """The settings of a crawl with this spider, checked before anything starts.
 
     Raises ConfigurationError when there is no such spider or a setting is wrong.
@@ -131,8 +145,8 @@ def crawl_settings(loader: SpiderLoaderProtocol, settings: BaseSettings, name: s
 
     if name not in loader.list():
         raise ConfigurationError(f"there is no spider {name!r}: `scrapy list` shows the spiders")
-    spider, settings = loader.load(name), settings.copy()
-    spider.update_settings(settings)
+    spider = loader.load(name)
+    settings = completed(settings, spider)
     session = Session(settings, name)
     if issubclass(spider, RedisMixin) and session.connection.server.is_embedded:
         raise ConfigurationError(f"spider {name!r} reads its start URLs from a server: set REDIS_URL")

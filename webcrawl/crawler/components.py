@@ -118,7 +118,7 @@ class Components:
 
 def enabled_pipelines(crawler: Crawler) -> list[Any]:
     """The item pipelines of a crawler whose engine exists."""
-    paths = crawler.settings.getwithbase("ITEM_PIPELINES")
+    paths = crawler.settings.get_component_priority_dict_with_base("ITEM_PIPELINES")
     classes = [load_object(path) for path, order in paths.items() if order is not None]
     return [crawler.get_item_pipeline(pipeline_class) for pipeline_class in classes]
 

@@ -15,7 +15,7 @@ from webcrawl.config.declared import (
     terminal,
     workers,
 )
-from webcrawl.config.setting import IN_BASE, Group, Setting
+from webcrawl.config.setting import IN_PARTS, Group, Setting
 
 GROUPS: tuple[Group, ...] = (
     politeness.GROUP,
@@ -32,6 +32,6 @@ GROUPS: tuple[Group, ...] = (
 )
 DECLARED: Mapping[str, Setting] = {setting.name: setting for group in GROUPS for setting in group.settings}
 DEFAULTS: Mapping[str, Any] = {
-    setting.name: setting.default for setting in DECLARED.values() if setting.default is not IN_BASE
+    setting.name: setting.default for setting in DECLARED.values() if setting.default is not IN_PARTS
 }
-"""The defaults of the project; settings/base.py takes them and adds those that name its own classes."""
+"""The defaults that the add-on sets, without those that name classes: see `webcrawl.config.parts`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from webcrawl.config.kinds import Flag, Number, Sizes, Table, Text, Whole, Words
-from webcrawl.config.setting import IN_BASE, Group, Setting
+from webcrawl.config.setting import IN_PARTS, Group, Setting
 
 _MIB = 1024 * 1024
 
@@ -103,7 +103,7 @@ FETCHING = Group(
         ),
         Setting(
             "DOWNLOAD_HANDLERS",
-            IN_BASE,
+            IN_PARTS,
             Table(),
             "The download handler of each URL scheme; `None` turns a scheme off. Links with other schemes are "
             "not followed. See [Add a protocol](howto/add-a-protocol.md).",

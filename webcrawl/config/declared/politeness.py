@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webcrawl.config.kinds import Flag, Number, Table, Text, Whole
+from webcrawl.config.kinds import Flag, Number, Table, Text, Whole, Words
 from webcrawl.config.setting import Group, Setting
 
 GROUP = Group(
@@ -23,6 +23,15 @@ GROUP = Group(
             "Obeys robots.txt as RFC 9309 defines it, including `Crawl-delay`. While robots.txt answers 5xx "
             "or 429, or does not answer, nothing of the host is fetched.",
             example=False,
+        ),
+        Setting(
+            "CRAWL_WITHOUT",
+            [],
+            Words(),
+            "Safeguards that a crawl may lack: `robots`, `politeness`, `address_guard`, `acknowledgement`. When "
+            "settings remove the component of another one, the crawl does not start. `ROBOTSTXT_OBEY = False` is "
+            "enough to ignore robots.txt.",
+            example=["politeness"],
         ),
         Setting(
             "ROBOTS_META_OBEY",

@@ -1,16 +1,16 @@
-"""Settings that name the parts of a crawl; settings/base.py has most of their values."""
+"""Settings that name the parts of a crawl; `webcrawl.config.parts` has most of their values."""
 
 from __future__ import annotations
 
 from webcrawl.config.kinds import Table, Text, Whole
-from webcrawl.config.setting import IN_BASE, Group, Setting
+from webcrawl.config.setting import IN_PARTS, Group, Setting
 
 GROUP = Group(
     "Compose the project",
     (
         Setting(
             "ITEM_PIPELINES",
-            IN_BASE,
+            IN_PARTS,
             Table(),
             "The pipelines of a page, in the order of their numbers: MIME-type pipelines from 200 to 300, the "
             "metadata pipeline after all that need the body. See [Add a MIME-type "
@@ -19,7 +19,7 @@ GROUP = Group(
         ),
         Setting(
             "DOWNLOADER_MIDDLEWARES",
-            IN_BASE,
+            IN_PARTS,
             Table(),
             "The downloader middlewares. Politeness comes last, so that a request takes its host's turn just "
             "before it is sent; redirects come before decoding, so that a stored redirect is decoded.",
@@ -27,7 +27,7 @@ GROUP = Group(
         ),
         Setting(
             "SPIDER_MIDDLEWARES",
-            IN_BASE,
+            IN_PARTS,
             Table(),
             "The spider middlewares. `OutlinksMiddleware` adds the links that a spider yields to the "
             "frontier.",
@@ -35,7 +35,7 @@ GROUP = Group(
         ),
         Setting(
             "EXTENSIONS",
-            IN_BASE,
+            IN_PARTS,
             Table(),
             "The extensions: progress and summary. Scrapy's telnet console, remote control, AutoThrottle and "
             "log stats are off.",
@@ -43,7 +43,7 @@ GROUP = Group(
         ),
         Setting(
             "FEED_EXPORTERS",
-            IN_BASE,
+            IN_PARTS,
             Table(),
             "Scrapy's exporters, with one for CSV that writes nested fields of a page as JSON; see "
             "[Exports](exports.md#scrapys-feeds).",
@@ -51,7 +51,7 @@ GROUP = Group(
         ),
         Setting(
             "SCHEDULER",
-            IN_BASE,
+            IN_PARTS,
             Text(),
             "The scheduler, which takes requests from the frontier. The project's middlewares and pipelines need "
             "it, but it works without them; see [Use with scrapy-redis](howto/use-with-scrapy-redis.md).",

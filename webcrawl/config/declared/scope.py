@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from webcrawl.config.kinds import Flag, Patterns, Table, Whole, Words
-from webcrawl.config.setting import IN_BASE, Group, Setting
+from webcrawl.config.setting import IN_PARTS, Group, Setting
 
 URLS = Group(
     "Choose what to crawl",
@@ -73,7 +73,7 @@ URLS = Group(
         ),
         Setting(
             "URL_FILTERS",
-            IN_BASE,
+            IN_PARTS,
             Table(),
             "The filters that every link passes, in the order of their numbers; `None` leaves one out. The "
             "scope of the crawl is checked before them. See [Add a URL filter](howto/add-a-url-filter.md).",

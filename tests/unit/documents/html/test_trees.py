@@ -11,6 +11,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import HtmlResponse, Response
 from scrapy.settings import Settings
 
+from webcrawl.crawler.command import completed
 from webcrawl.crawler.pages.from_response import document_of, page_of
 from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document
@@ -26,7 +27,7 @@ URL = "http://example.com/"
 def crawler() -> Crawler:
     settings = Settings()
     settings.setmodule("settings.base")
-    return Crawler(Broad, settings)
+    return Crawler(Broad, completed(settings))
 
 
 def html_response() -> Response:

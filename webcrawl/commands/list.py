@@ -1,0 +1,17 @@
+"""`scrapy list`, with the spiders that add-ons bring."""
+
+from __future__ import annotations
+
+import argparse
+
+from scrapy.addons import AddonManager
+from scrapy.commands.list import Command as ScrapyList
+
+
+class Command(ScrapyList):
+    """Scrapy's command; that one reads SPIDER_MODULES without asking the add-ons."""
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        assert self.settings is not None
+        AddonManager.load_pre_crawler_settings(self.settings)
+        super().run(args, opts)

@@ -1,0 +1,18 @@
+"""`scrapy settings`, with the values that add-ons set."""
+
+from __future__ import annotations
+
+import argparse
+
+from scrapy.commands.settings import Command as ScrapySettings
+
+from webcrawl.crawler.command import completed
+
+
+class Command(ScrapySettings):
+    """Scrapy's command; that one prints the project's settings without asking the add-ons."""
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        assert self.settings is not None
+        self.settings = completed(self.settings)
+        super().run(args, opts)

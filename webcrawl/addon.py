@@ -115,11 +115,26 @@ def check_safeguards(settings: BaseSettings) -> None:
         )
     if not read(settings, "ROBOTSTXT_OBEY"):
         waived.add("robots")
+    if "address_guard" not in waived:
+        _check_handlers(settings)
     for name, safeguard in SAFEGUARDS.items():
         if name not in waived and not _has(settings, safeguard):
             raise ConfigurationError(
                 f"{safeguard.setting}, set by {_source(settings, safeguard.setting)}, leaves out {safeguard.path}, "
                 f"without which {safeguard.loss}: put it back, or set CRAWL_WITHOUT = [{name!r}] if you mean it"
+            )
+
+
+def _check_handlers(settings: BaseSettings) -> None:
+    """Raises ConfigurationError for a download handler that connects without asking the address guard."""
+    for scheme in ("http", "https", "ftp"):
+        path = settings["DOWNLOAD_HANDLERS"].get(scheme)
+        if path and not any(one.__module__.startswith("webcrawl.") for one in load_object(path).__mro__):
+            raise ConfigurationError(
+                f"DOWNLOAD_HANDLERS, set by {_source(settings, 'DOWNLOAD_HANDLERS')}, names {path} for {scheme}, which "
+                f"connects without the address guard: use {parts.DOWNLOAD_HANDLERS[scheme]} or a class derived from "
+                "it, "
+                "or set CRAWL_WITHOUT = ['address_guard'] if you mean it"
             )
 
 

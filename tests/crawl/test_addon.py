@@ -1,0 +1,214 @@
+"""The add-on keeps the parts of a crawl beside a spider's own, and refuses a crawl without its safeguards."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy import Spider
+from scrapy.crawler import Crawler
+from scrapy.settings import Settings
+
+from tests.crawl.conftest import Project
+from tests.crawls import CrawlResult
+from tests.web import LocalWeb
+from webcrawl.addon import SAFEGUARDS
+from webcrawl.errors import ConfigurationError
+
+RunCrawl = Callable[..., CrawlResult]
+StartWeb = Callable[..., LocalWeb]
+
+SITE = "127.0.1.1"
+ADDONS = {"webcrawl.addon.WebcrawlAddon": 100}
+OWN = """
+from webcrawl.spiders.base import BroadSpider
+
+
+class Mine:
+    crawler = None
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        mine = cls()
+        mine.crawler = crawler
+        return mine
+
+    def count(self):
+        self.crawler.stats.inc_value(f"mine/{type(self).__name__}")
+
+
+class MyDownloaderMiddleware(Mine):
+    def process_request(self, request):
+        self.count()
+
+
+class MySpiderMiddleware(Mine):
+    async def process_spider_output(self, response, result):
+        self.count()
+        async for one in result:
+            yield one
+
+
+class MyPipeline(Mine):
+    def process_item(self, item):
+        self.count()
+        return item
+
+
+class MyExtension(Mine):
+    @classmethod
+    def from_crawler(cls, crawler):
+        mine = super().from_crawler(crawler)
+        mine.count()
+        return mine
+
+
+class Own(BroadSpider):
+    name = "own"
+    custom_settings = {
+        "DOWNLOADER_MIDDLEWARES": {"spiders.own.MyDownloaderMiddleware": 543},
+        "SPIDER_MIDDLEWARES": {"spiders.own.MySpiderMiddleware": 543},
+        "ITEM_PIPELINES": {"spiders.own.MyPipeline": 543},
+        "EXTENSIONS": {"spiders.own.MyExtension": 543},
+    }
+
+    def closed(self, reason):
+        print(*sorted(name for name in self.crawler.stats.get_stats() if name.startswith("mine/")))
+"""
+
+
+def test_a_spiders_own_components_join_ours(
+    project: Project, local_web: StartWeb, run_crawl: RunCrawl
+) -> None:
+    project.add_spider("own", OWN)
+    web = local_web(SITE)
+    web.put(SITE, "/robots.txt", "User-agent: *\nDisallow: /private")
+    web.put(SITE, "/", "<a href=/private>x</a>" + "".join(f"<a href=/{n}>x</a>" for n in range(30)))
+    for n in range(30):
+        web.put(SITE, f"/{n}", f"<title>{n}</title>")
+    result = run_crawl(
+        "own",
+        [web.url(SITE)],
+        project=project.folder,
+        arguments={"scope": "host"},
+        CRAWL_MAX_PAGES=5,
+        DOWNLOAD_DELAY=0,
+        timeout=30,
+    )
+    assert result.returncode == 0, result.stderr
+    expected = ["MyDownloaderMiddleware", "MyExtension", "MyPipeline", "MySpiderMiddleware"]
+    assert [f"mine/{name}" for name in expected] == re.findall(r"mine/\w+", result.stdout)
+    fetched = [row for row in result.rows() if row["status"] == 200]
+    assert len(fetched) == result.summary["pages"] == 5, "the limit holds, and each page has a row"
+    assert any((result.data_dir / "warc").glob("*.warc.gz"))
+    assert "/private" not in web.paths(SITE)
+    assert web.max_concurrency(SITE) == 1
+
+
+# --- safeguards ---
+
+REMOVALS = {
+    "robots": {"DOWNLOADER_MIDDLEWARES": {"webcrawl.middlewares.robots.RobotsMiddleware": None}},
+    "politeness": {"DOWNLOADER_MIDDLEWARES": {"middlewares.politeness.PolitenessMiddleware": None}},
+    "address_guard": {"DOWNLOADER_MIDDLEWARES": {"webcrawl.middlewares.dns.DnsMiddleware": None}},
+    "acknowledgement": {"SCHEDULER": "scrapy.core.scheduler.Scheduler"},
+}
+SOURCES = {
+    "spider": "the spider's custom_settings",
+    "project": "the project's settings",
+    "cmdline": "the command line",
+}
+
+
+def begin(changes: Mapping[str, Any], source: str = "project", **more: object) -> Settings:
+    """The settings of a crawl that begins, of which one source has changed some."""
+    settings = Settings({"ADDONS": ADDONS})
+    given = {**changes, **more}
+    if source == "spider":
+        kind = type("Changed", (Spider,), {"name": "changed", "custom_settings": given})
+    else:
+        kind = type("Plain", (Spider,), {"name": "plain"})
+        # as -s passes them
+        texts = {
+            name: json.dumps(value) if isinstance(value, dict) else value for name, value in given.items()
+        }
+        settings.setdict(texts if source == "cmdline" else given, priority=source)
+    crawler = Crawler(kind, settings)
+    crawler.crawling = True
+    crawler.addons.load_settings(crawler.settings)
+    return crawler.settings
+
+
+@pytest.mark.parametrize("name", SAFEGUARDS)
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_crawl_without_a_safeguard_is_refused(name: str, source: str) -> None:
+    (setting,) = REMOVALS[name]
+    sentence = (
+        rf"^{setting}, set by {SOURCES[source]}, leaves out {re.escape(SAFEGUARDS[name].path)}, without which .*: "
+        rf"put it back, or set CRAWL_WITHOUT = \['{name}'\] if you mean it$"
+    )
+    with pytest.raises(ConfigurationError, match=sentence):
+        begin(REMOVALS[name], source)
+    begin(REMOVALS[name], source, CRAWL_WITHOUT=[name])
+
+
+@pytest.mark.parametrize("name", SAFEGUARDS)
+def test_waiving_one_safeguard_waives_no_other(name: str) -> None:
+    others = [other for other in SAFEGUARDS if other != name]
+    with pytest.raises(ConfigurationError, match=re.escape(SAFEGUARDS[name].path)):
+        begin(REMOVALS[name], CRAWL_WITHOUT=others)
+
+
+def test_robotstxt_obey_is_enough_to_do_without_robots_txt() -> None:
+    begin(REMOVALS["robots"], ROBOTSTXT_OBEY=False)
+    begin({"ROBOTSTXT_OBEY": False})
+
+
+def test_a_handler_without_the_address_guard_is_refused() -> None:
+    path = "scrapy.core.downloader.handlers.datauri.DataURIDownloadHandler"
+    with pytest.raises(ConfigurationError, match=f"^DOWNLOAD_HANDLERS.* names {path} for https"):
+        begin({"DOWNLOAD_HANDLERS": {"https": path}})
+    settings = begin({"DOWNLOAD_HANDLERS": {"https": None, "gopher": path}})
+    handlers = settings["DOWNLOAD_HANDLERS"]
+    assert (handlers["https"], handlers["gopher"]) == (None, path)
+    assert handlers["http"].startswith("webcrawl."), "ours stay beside the user's"
+
+
+def test_an_unknown_safeguard_is_named() -> None:
+    with pytest.raises(ConfigurationError, match=r"CRAWL_WITHOUT names 'guard': it may have 'robots', "):
+        begin({}, CRAWL_WITHOUT=["guard"])
+
+
+def test_the_command_prints_the_refusal_in_one_line(
+    project: Project, run_crawl: RunCrawl, tmp_path: Path
+) -> None:
+    text = OWN.replace(
+        '{"spiders.own.MyDownloaderMiddleware": 543}', str(REMOVALS["robots"]["DOWNLOADER_MIDDLEWARES"])
+    )
+    project.add_spider("own", text)
+    result = run_crawl("own", ["http://127.0.0.1:1/"], project=project.folder, timeout=20)
+    assert result.returncode == 2
+    assert re.fullmatch(r"scrapy crawl: DOWNLOADER_MIDDLEWARES, .* if you mean it\n", result.stderr)
+    assert not (result.data_dir / "engine").exists()
+
+
+# --- precedence ---
+
+
+def test_settings_of_the_project_take_precedence_over_the_addon() -> None:
+    settings = begin({"DOWNLOAD_DELAY": 3, "LOG_LEVEL": "DEBUG"}, URL_FILTERS={"my.Filter": 50})
+    assert (settings["DOWNLOAD_DELAY"], settings["LOG_LEVEL"]) == (3, "DEBUG")
+    assert settings["CRAWL_MAX_PAGES"] == 0
+    assert settings["URL_FILTERS"]["my.Filter"] == 50
+    assert settings["URL_FILTERS"]["webcrawl.urls.filters.SchemeFilter"] == 100
+
+
+def test_a_short_name_turns_a_component_off() -> None:
+    settings = begin({"ITEM_PIPELINES": {"pipelines.html.HtmlPipeline": None}})
+    pipelines = settings.get_component_priority_dict_with_base("ITEM_PIPELINES")
+    assert "webcrawl.pipelines.pdf.PdfPipeline" in pipelines
+    assert not [path for path in pipelines if path.endswith("HtmlPipeline")]

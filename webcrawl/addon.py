@@ -128,7 +128,7 @@ def check_safeguards(settings: BaseSettings) -> None:
 def _check_handlers(settings: BaseSettings) -> None:
     """Raises ConfigurationError for a download handler that connects without asking the address guard."""
     for scheme in ("http", "https", "ftp"):
-        path = settings["DOWNLOAD_HANDLERS"].get(scheme)
+        path = read(settings, "DOWNLOAD_HANDLERS").get(scheme)
         if path and not any(one.__module__.startswith("webcrawl.") for one in load_object(path).__mro__):
             raise ConfigurationError(
                 f"DOWNLOAD_HANDLERS, set by {_source(settings, 'DOWNLOAD_HANDLERS')}, names {path} for {scheme}, which "

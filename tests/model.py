@@ -129,8 +129,6 @@ class ModelFrontier:
     hosts: Hosts
     blames: int = 3
     newest_first: bool = False
-    low_share: float = 0.0
-    """Above 0, lower levels get a share of each lease; `levels` of `lease` then says which were leased."""
     queues: dict[str, list[Entry]] = field(default_factory=dict)
     """Host -> entries in fetch order: by level, then by age (depth-first: newest first)."""
     leases: dict[str, ModelLease] = field(default_factory=dict)
@@ -176,7 +174,7 @@ class ModelFrontier:
         self.later = [one for one in self.later if one not in later]
         dated = sorted(
             # retries due at the same time: in the server's order, by their bytes
-            (due, one.level, len(one.path), one.path, one.depth, host, one)
+            (due, first_byte(one.level), len(one.path), one.path, one.depth, host, one)
             for (host, one), due in self.scheduled.items()
             if self._is_due(host, due, hosts)
         )
@@ -196,7 +194,7 @@ class ModelFrontier:
         return new
 
     def ready(self) -> dict[str, int]:
-        """Hosts that may be leased now, with their best level."""
+        """Hosts that may be leased now, with their best level, from 0 to 7."""
         return {host: level for host, level in self._due().items() if self.allowance(host, 1)}
 
     def exhausted(self) -> set[str]:
@@ -205,7 +203,7 @@ class ModelFrontier:
 
     def _due(self) -> dict[str, int]:
         return {
-            host: queue[0].level
+            host: min(max(queue[0].level, 0), 7)
             for host, queue in self.queues.items()
             if queue and not (host in self.leases or host in self.parked) and self.hosts.is_free(host)
         }
@@ -236,11 +234,9 @@ class ModelFrontier:
     def _limits(self, host: str) -> Limits:
         return self.limits.get(host, Limits())
 
-    def lease(
-        self, host: str, token: int, urls: int, *, lasting: int, levels: Sequence[int] = ()
-    ) -> ModelLease:
-        """Lease this host under this token; `levels` are the levels of the URLs that the real frontier leased."""
-        taken = self._pop(host, self.allowance(host, urls), levels)
+    def lease(self, host: str, token: int, urls: int, *, lasting: int) -> ModelLease:
+        """Lease this host under this token."""
+        taken = self._pop(host, self.allowance(host, urls))
         self.leases[host] = ModelLease(token, dict(enumerate(taken, 1)), len(taken) + 1, 0)
         self.extend(host, lasting)
         return self.leases[host]
@@ -279,13 +275,13 @@ class ModelFrontier:
                 self.dead.append((host, entry, reason))
 
     def keep(
-        self, host: str, more: int, *, lasting: int, levels: Sequence[int] = ()
+        self, host: str, more: int, *, lasting: int, better_than: int | None = None
     ) -> list[tuple[int, Entry]]:
         """Extend the lease; returns further URLs with their indexes, or none while the host is blocked."""
         self.extend(host, lasting)
         lease, record = self.leases[host], self.hosts[host]
         kept = record.until > self.hosts.clock(host) or host in self.parked
-        taken = [] if kept else self._pop(host, self.allowance(host, more), levels)
+        taken = [] if kept else self._pop(host, self.allowance(host, more), better_than)
         new = list(enumerate(taken, lease.next))
         lease.entries.update(new)
         lease.next += len(taken)
@@ -358,16 +354,14 @@ class ModelFrontier:
         queue = [*entries, *self.queues.get(host, [])]
         self.queues[host] = sorted(queue, key=lambda one: one.level)
 
-    def _pop(self, host: str, urls: int, levels: Sequence[int] = ()) -> list[Entry]:
-        """Pop the next URLs; with a share of lower levels, first the next URL of each of `levels`, if any."""
+    def _pop(self, host: str, urls: int, better_than: int | None = None) -> list[Entry]:
         queue = self.queues.get(host, [])
-        if not self.low_share:
-            taken, self.queues[host] = queue[:urls], queue[urls:]
-            return taken
-        taken = []
-        for level in levels[:urls]:
-            place = next((n for n, one in enumerate(queue) if one.level == level), None)
-            if place is not None:
-                taken.append(queue.pop(place))
-        # URLs that the real frontier should have leased but did not
-        return taken + [queue.pop(0) for _ in range(min(urls - len(taken), len(queue)))]
+        if better_than is not None:
+            urls = min(urls, sum(one.level < better_than for one in queue))
+        taken, self.queues[host] = queue[:urls], queue[urls:]
+        return taken
+
+
+def first_byte(level: int) -> int:
+    """How the first byte of an entry names its level."""
+    return level if 0 <= level <= 7 else 8

@@ -15,10 +15,10 @@ from redis import Redis
 from webcrawl.engine.keys import Keys
 from webcrawl.frontier import LEVELS
 
-HASHES = (b"queued", b"dead", b"n", b"parked", b"limits", b"spent", b"conf", b"tails", b"segments", b"turns")
+HASHES = (b"queued", b"dead", b"n", b"parked", b"limits", b"spent", b"conf", b"tails", b"segments")
 
-Row = tuple[str, int, int, int, int]
-"""Path, level, attempts, returns, blames."""
+Row = tuple[str, int, bool, int, int, int]
+"""Path, level, whether it was given a date, attempts, returns, blames."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Contents:
     def _read_shard(self, valkey: Redis, keys: Keys, shard: int) -> None:
         prefix = keys.queue(shard)[0].encode()
         names = [name.removeprefix(prefix) for name in valkey.keys(glob(prefix) + b"*")]
-        names = [name for name in names if not name.startswith(b"given:")]
+        names = [name for name in names if name != b"turn" and not name.startswith(b"given:")]
         pipe = valkey.pipeline(transaction=False)
         for name in names:
             key = prefix + name
@@ -101,7 +101,7 @@ class Contents:
             self.counters[name.decode()] = self.counters.get(name.decode(), 0) + int(value)
 
     def _read_queues(self, values: dict[bytes, Any], shard: int) -> None:
-        mask = {}
+        mask, others = {}, Counter[str]()
         for name, raw in values.get(b"queued", {}).items():
             host, few = host_of(name), few_of(raw)
             self.listed[host] = {level for level in range(LEVELS) if raw[0] >> level & 1}
@@ -115,34 +115,39 @@ class Contents:
                 assert not values.get(queue)
                 values[queue] = few
             elif any(raw[1:]):
-                mask[host] = int.from_bytes(raw[1:], "little")
+                mask[host] = int.from_bytes(raw[1:3], "little")
+                others[host] = int.from_bytes(raw[3:], "little")
+                assert len(raw) == (7 if others[host] else 3)
             else:
                 assert raw[0], "an empty record"
         names = {name.partition(b":")[2] for name in values if name.startswith((b"q:", b"out:", b"tail:"))}
-        levels: dict[str, int] = {}
-        for name in sorted(names):
-            host, _, level = name.decode().rpartition(" ")
+        levels: dict[str, list[int]] = {}
+        for host, level in sorted((host, int(level)) for host, _, level in map(split_queue, names)):
+            name = f"{host} {level}".encode()
             hot, out = values.get(b"q:" + name, []), values.get(b"out:" + name, [])
             parts = [part.split() for part in values.get(b"tail:" + name, [])]
             stored = [entry for part in parts for entry in self.part(shard, part)]
             newest_first = values.get(b"conf", {}).get(b"order") == b"depth-first"
             entries = [*hot, *out, *stored] if newest_first else [*hot, *stored, *out]
-            assert all(entry[0] % 128 == int(level) for entry in entries)
+            assert all(row(entry)[1] == level for entry in entries)
             if host not in levels and not hot:
                 self.waiting.add(host)
                 assert name in values[b"hungry"], "a host waits for the store but is not listed for it"
-            if out or parts:
-                assert mask[host] & 256 << int(level), "a queue with a tail must have a closed hot list"
-            levels[host] = levels.get(host, 0) | 1 << int(level)
+            if not 0 <= level < LEVELS:
+                others[host] -= len(entries)
+            elif out or parts:
+                assert mask[host] & 256 << level, "a queue with a tail must have a closed hot list"
+            levels.setdefault(host, []).append(level)
             self.longest = max(self.longest, len(hot) + len(out))
             self.queues.setdefault(host, []).extend(row(entry) for entry in entries)
-        assert levels == {host: bits & 255 for host, bits in mask.items()}, (
-            "level masks that do not match the queues"
-        )
+        recorded = {
+            host: {level for level in range(LEVELS) if bits >> level & 1}
+            | {int(level) for level in values.get(f"levels:{host}".encode(), [])}
+            for host, bits in mask.items()
+        }
+        assert {host: set(own) for host, own in levels.items()} == recorded, "records do not match the queues"
+        assert not any(others.values()), "wrong counts of URLs at other levels"
         assert all(bits >> 8 & ~bits == 0 for bits in mask.values()), "closed levels without URLs"
-        several = {host for host, bits in levels.items() if bits & bits - 1}
-        turns = {host.decode() for host in values.get(b"turns", {}) if host}
-        assert turns <= several, "turns of hosts with a single level"
 
     def part(self, shard: int, part: list[bytes]) -> list[bytes]:
         """The entries of a part in the store; `part` is segment, offset, length, number of URLs, checksum."""
@@ -178,7 +183,7 @@ class Contents:
         self, values: dict[bytes, list[bytes]], leased: set[str], keys: Keys, shard: int
     ) -> None:
         at_hand = {
-            (host, entries[0][1] % 128)
+            (host, min(max(entries[0][1], 0), LEVELS - 1))
             for host, entries in self.queues.items()
             if host not in leased
             and host not in self.parked
@@ -209,15 +214,23 @@ def host_of(name: bytes) -> str:
 def few_of(record: bytes) -> list[bytes]:
     """The entries stored inside a host's record, if any."""
     found, start = [], 1
-    while len(record) != 3 and start < len(record):
+    while len(record) not in (3, 7) and start < len(record):
         end = start + 1 + record[start]
         found.append(record[start + 1 : end])
         start = end
     return found
 
 
+def split_queue(name: bytes) -> tuple[str, str, str]:
+    """Host, space and level of the name of a queue."""
+    return name.decode().rpartition(" ")
+
+
 def row(entry: bytes) -> Row:
-    return (msgpack.unpackb(entry[4:], raw=True)[0].decode(), *entry[:4])
+    fields = msgpack.unpackb(entry[4:], raw=True)
+    first = entry[0] % 128
+    level = first if first < LEVELS else fields[4]
+    return (fields[0].decode(), level, entry[0] >= 128, entry[1], entry[2], entry[3])
 
 
 def glob(prefix: bytes) -> bytes:

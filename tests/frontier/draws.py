@@ -18,7 +18,8 @@ jumps = st.sampled_from([1, 20, 250, 2_500, 61_000, 3_700_000, 7_400_000])
 """ms by which a rule moves the clock."""
 passed = st.sampled_from([0, 0, 0, 300, 2_500, 3_700_000])
 """ms that pass before an operation."""
-urls = st.tuples(hosts, st.integers(0, 5), st.sampled_from([0, 3, 3, 7]), st.booleans(), st.integers(0, 2))
+levels = st.sampled_from([0, 3, 3, 7, -997, -5, 8, 2**53])
+urls = st.tuples(hosts, st.integers(0, 5), levels, st.booleans(), st.integers(0, 2))
 some = st.none() | st.integers(0, 3)
 verdicts = st.tuples(
     st.integers(1, 6),

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from redis import Redis
 
 from tests.frontier.clock import Clock, ClockedEngine
-from tests.frontier.contents import Contents
+from tests.frontier.contents import Contents, Row
 from tests.frontier.draws import BLAMES, BRIEF, HOSTS, HOUR, jumps
 from tests.model import Entry, Hosts, ModelFrontier
 from webcrawl.engine.keys import Keys
@@ -38,6 +38,7 @@ class Machine(RuleBasedStateMachine):
     def __init__(self, url: str, hot_urls: int, order: str, low_share: float = 0.0) -> None:
         super().__init__()
         self.hot_urls = hot_urls
+        self.low_share = low_share
         self.folder = TemporaryDirectory()
         self.runner = asyncio.Runner()
         self.engine = ClockedEngine(url)
@@ -55,8 +56,7 @@ class Machine(RuleBasedStateMachine):
         self.check_the_time()
         self.shared = Hosts(self.time_of)
         self.models = {
-            name: ModelFrontier(name, self.shared, BLAMES, order == "depth-first", low_share)
-            for name in CRAWLS
+            name: ModelFrontier(name, self.shared, BLAMES, order == "depth-first") for name in CRAWLS
         }
         names = [(name, brief) for name in CRAWLS for brief in (False, True)]
         self.frontiers = {
@@ -172,8 +172,8 @@ class Machine(RuleBasedStateMachine):
                 assert int(found.get(name.encode(), 0)) == getattr(self.shared[host], name), name
 
 
-def rows(entry: Entry) -> tuple[str, int, int, int, int]:
-    return (entry.path, entry.level + 128 * entry.dated, entry.attempts, entry.returns, entry.blames)
+def rows(entry: Entry) -> Row:
+    return (entry.path, entry.level, entry.dated, entry.attempts, entry.returns, entry.blames)
 
 
 def milliseconds(seconds: float) -> int:

@@ -79,7 +79,7 @@ class WorkerMachine(Machine):
         for _ in range(sent):
             assert self.run(self.frontier(crawl).add(candidates)) == self.models[crawl].add(expected)
 
-    @rule(crawl=crawls, host=hosts, level=st.sampled_from([3, 3, 7]), number=st.integers(5, 30))
+    @rule(crawl=crawls, host=hosts, level=st.sampled_from([3, 3, 7, -5, 8]), number=st.integers(5, 30))
     def add_many(self, crawl: str, host: str, level: int, number: int) -> None:
         self.add(crawl, [(host, 0, level, False, 0)] * number)
 
@@ -172,7 +172,7 @@ class WorkerMachine(Machine):
             assert certain <= set(taken), "a ready host was not found"
         for host in taken:
             left = [ready[one] for one in certain - set(taken) if self.shard(one) == self.shard(host)]
-            higher = model.low_share or ready[host] <= min(left, default=9)
+            higher = self.low_share or ready[host] <= min(left, default=9)
             assert higher, "a host of a higher level was passed over"
         for lease in leases:
             self._compare_lease(crawl, lease, count, brief)
@@ -216,8 +216,7 @@ class WorkerMachine(Machine):
         assert lease.token > self.tokens[shard]
         self.tokens[shard] = lease.token
         taken = self._expected_count(crawl, lease.host, count, len(lease.urls))
-        levels = [url.level for url in lease.urls]
-        self.models[crawl].lease(lease.host, lease.token, taken, lasting=lasting(brief), levels=levels)
+        self.models[crawl].lease(lease.host, lease.token, taken, lasting=lasting(brief))
         self._compare_urls(crawl, lease)
 
     def _compare_urls(self, crawl: str, lease: Lease) -> None:
@@ -250,29 +249,47 @@ class WorkerMachine(Machine):
         data=st.data(),
         settled=settlements,
         more=st.integers(0, 4),
+        better_than=st.sampled_from([None, None, 3, 7, -5, 1000]),
         brief=st.booleans(),
         gap=gaps,
         sent=sent,
     )
     def acknowledge(
-        self, data: st.DataObject, settled: list[Settled], more: int, brief: bool, gap: float, sent: int
+        self,
+        data: st.DataObject,
+        settled: list[Settled],
+        more: int,
+        better_than: int | None,
+        brief: bool,
+        gap: float,
+        sent: int,
     ) -> None:
         if (chosen := self._draw_lease(data)) is None:
             return
         chosen[1].gap = gap
         for _ in range(sent):
-            self._acknowledge(*chosen, settled, more, brief)
+            self._acknowledge(*chosen, settled, more, better_than, brief)
 
-    def _acknowledge(self, crawl: str, lease: Lease, settled: list[Settled], more: int, brief: bool) -> None:
+    def _acknowledge(
+        self,
+        crawl: str,
+        lease: Lease,
+        settled: list[Settled],
+        more: int,
+        better_than: int | None,
+        brief: bool,
+    ) -> None:
         model, host, expected = self.models[crawl], lease.host, None
-        urls = self.run(self.frontier(crawl, brief).acknowledge(lease, settlements_of(settled), more=more))
+        reply = self.frontier(crawl, brief).acknowledge(
+            lease, settlements_of(settled), more=more, better_than=better_than
+        )
+        urls = self.run(reply)
         if model.holds(host, lease.token):
             self._settle(crawl, lease, settled)
             if self.contested.get(host, -WAITS) + WAITS > self.time_of(host) and not urls:
                 more = 0
-            levels = [url.level for url in urls or []]
-            more = self._expected_count(crawl, host, more, len(levels))
-            kept = model.keep(host, more, lasting=lasting(brief), levels=levels)
+            more = self._expected_count(crawl, host, more, len(urls or []))
+            kept = model.keep(host, more, lasting=lasting(brief), better_than=better_than)
             expected = [(index, one.path) for index, one in kept]
         else:
             model.refused += 1

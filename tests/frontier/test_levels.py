@@ -1,17 +1,20 @@
-"""No level starves: lower levels get a share of the leased hosts and of the URLs of each host."""
+"""The best URL of a host is always leased first; lower levels get a share of the leased hosts."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
-from tests.frontier.pages import all_done, page
-from tests.frontier.spilling import serve, spilling
-from webcrawl.frontier import Frontier, LeasedURL, Settlement
+from tests.frontier.contents import Contents
+from tests.frontier.pages import all_done, page, past, silence_over
+from tests.frontier.spilling import fetch as everything, serve, spilling
+from webcrawl.errors import ConfigurationError
+from webcrawl.frontier import Candidate, Crawl, Frontier, LeasedURL, Settlement, level_of_priority
 
 HOST = "http://a.test"
 
@@ -22,12 +25,6 @@ async def add_hosts(frontier: Frontier, *levels: int, each: int = 60) -> None:
     """Add `each` hosts with one URL at each of these levels."""
     for level in levels:
         await frontier.add([page(f"http://h{n}-of-{level}.test/", level=level) for n in range(each)])
-
-
-async def add_urls(frontier: Frontier, *levels: int, each: int = 100) -> None:
-    """Add `each` URLs of one host at each of these levels."""
-    for level in levels:
-        await frontier.add([page(f"{HOST}/{level}/{n}", level=level) for n in range(each)])
 
 
 async def pick(frontier: Frontier, times: int, hosts: int = 1) -> Counter[int]:
@@ -47,10 +44,6 @@ async def fetch(frontier: Frontier, times: int, urls: int, fetched: int | None =
         await frontier.release(lease, [Settlement(url.index) for url in done])
         order += done
     return order
-
-
-def levels_of(urls: list[LeasedURL]) -> Counter[int]:
-    return Counter(url.level for url in urls)
 
 
 @pytest.mark.parametrize(("times", "hosts"), [(60, 1), (12, 5), (1, 60)])
@@ -89,104 +82,171 @@ async def test_an_unused_share_is_not_saved_up(frontier_of: Frontiers) -> None:
     assert await pick(frontier, 20) == {0: 10, 5: 10}
 
 
-@pytest.mark.parametrize(("times", "urls"), [(80, 1), (16, 5), (4, 20), (1, 80)])
-async def test_all_levels_of_a_host_have_turns(frontier_of: Frontiers, times: int, urls: int) -> None:
-    frontier = frontier_of(low_share=0.5)
-    await add_urls(frontier, 0, 4, 7)
-    order = await fetch(frontier, times, urls)
-    assert levels_of(order) == {0: 40, 4: 20, 7: 20}
-    for level in (0, 4, 7):
-        numbers = [url.path for url in order if url.level == level]
-        assert numbers == [f"/{level}/{n}" for n in range(len(numbers))], "a level is ordered by age"
-
-
-async def test_an_extended_lease_gives_lower_levels_the_same_share(frontier_of: Frontiers) -> None:
-    frontier = frontier_of(low_share=0.25)
-    await add_urls(frontier, 0, 7)
-    (lease,) = await frontier.lease(1, 4)
-    fetched = list(lease.urls)
-    for _ in range(19):
-        done = [Settlement(url.index) for url in fetched]
-        fetched += await frontier.acknowledge(lease, done, more=4) or []
-    assert levels_of(fetched) == {0: 60, 7: 20}
-
-
-@pytest.mark.parametrize("fetched", [1, 3])
-async def test_unfetched_urls_do_not_use_up_the_share(frontier_of: Frontiers, fetched: int) -> None:
-    """A host in back-off is released after each request; no level may be only at the end of each lease."""
-    frontier = frontier_of(low_share=0.25)
-    await add_urls(frontier, 0, 5, 7)
-    order = await fetch(frontier, 48 // fetched, 20, fetched)
-    assert levels_of(order) == {0: 36, 5: 6, 7: 6}
-
-
-async def test_a_zero_share_orders_strictly_by_level(frontier_of: Frontiers) -> None:
+async def test_a_zero_share_leases_hosts_strictly_by_level(frontier_of: Frontiers) -> None:
     frontier = frontier_of(shards=1, low_share=0)
-    await add_urls(frontier, 7, 0, 4, each=20)
-    order = await fetch(frontier, 6, 10)
-    assert [url.level for url in order] == [0] * 20 + [4] * 20 + [7] * 20
     await add_hosts(frontier, 7, 0, 4, each=10)
     assert await pick(frontier, 20) == {0: 10, 4: 10}
 
 
 async def test_the_smallest_share_is_a_thousandth(frontier_of: Frontiers) -> None:
-    frontier = frontier_of(low_share=0.0001)
-    await add_urls(frontier, 0, 7, each=1100)
-    assert levels_of(await fetch(frontier, 2, 500)) == {0: 999, 7: 1}
+    frontier = frontier_of(shards=1, low_share=0.0001)
+    await add_hosts(frontier, 0, 7, each=1100)
+    assert await pick(frontier, 2, 500) == {0: 999, 7: 1}
 
 
 async def test_the_share_may_be_everything(frontier_of: Frontiers) -> None:
-    frontier = frontier_of(low_share=1)
-    await add_urls(frontier, 0, 4, 7, each=20)
-    order = await fetch(frontier, 6, 10)
-    assert [url.level for url in order] == [4, 7] * 20 + [0] * 20
+    frontier = frontier_of(shards=1, low_share=1)
+    await add_hosts(frontier, 0, 4, 7, each=20)
+    assert await pick(frontier, 60) == {0: 20, 4: 20, 7: 20}
+
+
+async def test_hosts_are_leased_by_the_nearest_level(frontier_of: Frontiers) -> None:
+    frontier = frontier_of(shards=1, low_share=0)
+    priorities = (-1000, 0, 1000, 1, 3)
+    await frontier.add([page(f"http://h{n}.test/", level=level_of_priority(n)) for n in priorities])
+    order = [(await frontier.lease(1, 1))[0].host for _ in priorities]
+    assert order == [f"http://h{n}.test" for n in (1000, 3, 1, 0, -1000)]
+
+
+PRIORITIES = [0, 7, 5, -100, 1000, 0, 3, 4, -4, -5, 7, 2**40, -(2**40), 10**30, -(10**30), 5]
+"""Around the bounds of the levels 0 to 7 (priorities 3 and -4), far beyond them, and some twice."""
+
+
+def prioritised(number: int, priority: int, **more: object) -> Candidate:
+    return page(f"{HOST}/{number}", level=level_of_priority(priority), **more)
+
+
+def in_order(priorities: Sequence[int], *, newest_first: bool = False) -> list[str]:
+    """The paths of URLs 0, 1, ... with these priorities: the highest first, among equal ones by age."""
+    age = -1 if newest_first else 1
+    return [f"/{n}" for n, _ in sorted(enumerate(priorities), key=lambda one: (-one[1], age * one[0]))]
+
+
+@pytest.mark.parametrize("urls", [1, 3, 100])
+async def test_a_host_is_fetched_strictly_by_priority(frontier_of: Frontiers, urls: int) -> None:
+    frontier = frontier_of(low_share=0.5)
+    await frontier.add([prioritised(n, priority) for n, priority in enumerate(PRIORITIES)])
+    order = await fetch(frontier, -(-len(PRIORITIES) // urls), urls)
+    assert [url.path for url in order] == in_order(PRIORITIES)
+
+
+async def test_a_new_url_of_a_higher_priority_is_next(frontier: Frontier) -> None:
+    await frontier.add([prioritised(n, 10) for n in range(6)])
+    (lease,) = await frontier.lease(1, 2)
+    await frontier.add([prioritised(7, 10), prioritised(8, 11), prioritised(9, 1000), prioritised(10, -1)])
+    level = level_of_priority(10)
+    better = await frontier.acknowledge(lease, more=5, better_than=level)
+    assert better is not None and [url.path for url in better] == ["/9", "/8"]
+    assert await frontier.acknowledge(lease, more=5, better_than=level) == []
+    more = await frontier.acknowledge(lease, more=3)
+    assert more is not None and [url.path for url in more] == ["/2", "/3", "/4"]
+
+
+async def test_returned_retried_and_requeued_urls_keep_their_priorities(frontier_of: Frontiers) -> None:
+    frontier = frontier_of(lease_seconds=0.001)
+    await frontier.add([prioritised(n, priority) for n, priority in enumerate(PRIORITIES)])
+    (lease,) = await frontier.lease(1, 5)
+    await past(frontier.engine, 0.001)
+    await frontier.reap()
+    await silence_over(frontier, HOST)
+    frontier = frontier_of()
+    (lease,) = await frontier.lease(1, 4)
+    settled = [
+        Settlement(url.index, verdict)
+        for url, verdict in zip(lease.urls, ("retry", "again", "dead", "done"), strict=True)
+    ]
+    await frontier.release(lease, settled)
+    dead = [(HOST, letter.url) async for letter in frontier.dead_letters()]
+    assert await frontier.requeue(dead) == len(dead) == 1
+    await past(frontier.engine)
+    order = await fetch(frontier, 1, 100)
+    assert [url.path for url in order] == [path for path in in_order(PRIORITIES) if path != "/1"]
+    assert [(url.attempts, url.dated) for url in order[:3]] == [(1, False), (0, True), (0, False)]
 
 
 @pytest.mark.parametrize("order", ["breadth-first", "depth-first"])
-async def test_levels_take_turns_with_tails_in_the_store(
-    frontier_of: Frontiers, tmp_path: Path, order: str
+async def test_priorities_are_ordered_with_tails_in_the_store(
+    frontier_of: Frontiers, valkey: Redis, tmp_path: Path, order: str
 ) -> None:
     frontier = frontier_of(low_share=0.5)
     tails = await spilling(frontier, tmp_path, order=order)
-    for start in range(0, 60, 10):
-        for level in (1, 4, 6):
-            urls = [page(f"{HOST}/{level}/{n}", level=level) for n in range(start, start + 10)]
-            await frontier.add(urls)
+    priorities = [(10, 0, -1000)[n % 3] for n in range(180)]
+    for start in range(0, 180, 30):
+        batch = range(start, start + 30)
+        await frontier.add([prioritised(n, priorities[n]) for n in batch])
         await serve(tails, frontier)
-    got: list[LeasedURL] = []
-    for _ in range(20):
-        got += await fetch(frontier, 1, 4)
-        await serve(tails, frontier)
-    assert levels_of(got) == {1: 40, 4: 20, 6: 20}
-    while not await frontier.finished():
-        got += await fetch(frontier, 1, 4)
-        await serve(tails, frontier)
-    for level in (1, 4, 6):
-        numbers = [url.path for url in got if url.level == level]
-        step = -1 if order == "depth-first" else 1
-        assert numbers == [f"/{level}/{n}" for n in range(60)][::step], "complete and in order"
+    counts = await frontier.counts()
+    assert counts.spilled > 120, "long queues of any priority are spilled"
+    assert (await frontier.host(HOST)).queued == counts.queued == 180
+    kept = [valkey.llen(key) for name in ("q", "out") for key in valkey.keys(f"wc:*:{name}:*")]
+    assert max(kept) <= 8
+    got = await everything(frontier, tails, 7)
+    assert [path.removeprefix(HOST) for path in got] == in_order(
+        priorities, newest_first=order == "depth-first"
+    )
+    Contents.read(valkey, frontier.keys, tmp_path)
+    assert not valkey.keys("wc:*:levels:*")
 
 
-async def test_a_level_that_waits_for_the_store_loses_turns_but_is_not_overtaken(
+async def test_a_given_up_host_leaves_nothing_of_any_priority(
+    frontier: Frontier, valkey: Redis, tmp_path: Path
+) -> None:
+    tails = await spilling(frontier, tmp_path)
+    await frontier.add([prioritised(n, (10, 0, -1000)[n % 3]) for n in range(90)])
+    await serve(tails, frontier)
+    for _ in range(2):  # the hot list of one level is empty, and its next URLs are in the store
+        (lease,) = await frontier.lease(1, 3)
+        await frontier.release(lease, all_done(lease))
+    assert await frontier.condemn(HOST, "gone") == 84
+    await serve(tails, frontier)
+    assert not Contents.read(valkey, frontier.keys, tmp_path).queues
+    assert not valkey.keys("wc:*:levels:*")
+    assert len([letter async for letter in frontier.dead_letters(HOST)]) == 84
+    assert await frontier.finished()
+
+
+async def test_a_host_of_many_priorities_costs_little_more_than_one(
+    frontier: Frontier, valkey: Redis
+) -> None:
+    await frontier.add([prioritised(n, n) for n in range(10_000)])
+    assert (await frontier.host(HOST)).queued == 10_000
+    (lease,) = await frontier.lease(1, 100)
+    assert [url.path for url in lease.urls] == [f"/{n}" for n in range(9999, 9899, -1)]
+    assert await frontier.condemn(HOST, "gone") == 9900
+    assert not valkey.keys("wc:*:levels:*")
+
+
+async def test_lower_levels_of_a_host_wait_for_a_better_one_in_the_store(
     frontier_of: Frontiers, tmp_path: Path
 ) -> None:
     frontier = frontier_of(low_share=0.5)
     tails = await spilling(frontier, tmp_path)
-    await frontier.add([page(f"{HOST}/4/{n}", level=4) for n in range(50)])
+    await frontier.add([prioritised(n, 50) for n in range(50)])
     await serve(tails, frontier)
-    await frontier.add([page(f"{HOST}/{level}/{n}", level=level) for level in (0, 7) for n in range(20)])
-    # level 4 has 6 URLs in the engine, then level 7 gets its turns
-    got = await fetch(frontier, 8, 3)
-    assert levels_of(got) == {0: 12, 4: 6, 7: 6}
-    # once level 0 is done, the host waits for the store
+    await frontier.add([prioritised(n, -50) for n in range(50, 60)])
     for _ in count():
         if not (leases := await frontier.lease(1, 3)):
             break
-        got += leases[0].urls
+        assert all(url.level == level_of_priority(50) for url in leases[0].urls)
         await frontier.release(leases[0], all_done(leases[0]))
-    assert levels_of(got)[0] == 20
-    assert levels_of(got)[7] < 20, "a lower level overtook URLs in the store"
-    while not await frontier.finished():
-        await serve(tails, frontier)
-        got += await fetch(frontier, 1, 3)
-    assert levels_of(got) == {0: 20, 4: 50, 7: 20}
+    await frontier.add([prioritised(99, 51)])
+    (lease,) = await frontier.lease(1, 3)
+    assert [url.path for url in lease.urls] == ["/99"]
+
+
+async def test_an_older_crawl_is_continued_and_a_newer_one_refused(frontier: Frontier, valkey: Redis) -> None:
+    """In format 3, a host's levels had turns in a hash; its entries and records are read as they are."""
+    record = Crawl(frontier.engine, frontier.keys, "w1")
+    await record.begin()
+    await frontier.add([page(f"{HOST}/a"), page(f"{HOST}/b", level=7)])
+    prefix, info = frontier.keys.queue(frontier.keys.shard(HOST))[0], frontier.keys.own("info")
+    valkey.hset(info, "format", 3)
+    valkey.hset(f"{prefix}turns", HOST, "500 7 100")
+    await record.begin()
+    assert valkey.hget(info, "format") == b"4" and not valkey.exists(f"{prefix}turns")
+    await frontier.add([prioritised(1, 9)])
+    (lease,) = await frontier.lease(1, 9)
+    assert [url.path for url in lease.urls] == ["/1", "/a", "/b"]
+    valkey.hset(info, "format", 5)
+    with pytest.raises(ConfigurationError, match="another data format"):
+        await record.begin()

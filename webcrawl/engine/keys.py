@@ -16,8 +16,8 @@ server's clock, which the scripts keep from going back (lua/common/entries.lua).
     wc:{s<shard>}:c:<crawl>: ...
       conf                         HASH  hot (FRONTIER_HOT_URLS; 0 = nothing is spilled), order (FRONTIER_ORDER)
       queued                       HASH  name -> record of a host with URLs, see below
-      turns                        HASH  host with several levels, or "" for ready hosts -> thousandths due to lower
-                                         levels, the last such level, their share in thousandths
+      turn                         STR   of the ready hosts: thousandths due to lower levels, the last such level
+      levels:<host>                ZSET  its levels below 0 and above 7, by level
       q:<host> <level>             LIST  the hot list: entries, the next one first
       out:<host> <level>           LIST  outbox: entries to be spilled
       tail:<host> <level>          LIST  parts in the store, the next one first: segment offset length URLs checksum
@@ -28,7 +28,8 @@ server's clock, which the scripts keep from going back (lua/common/entries.lua).
       segments                     HASH  segment -> its parts in use
       unused                       ZSET  segment without parts -> when it was announced, or its last part was read;
                                          -1: it is being deleted
-      ready:<level>                ZSET  name -> when it may be asked; hosts with URLs in the engine and without a lease
+      ready:<level>                ZSET  name -> when it may be asked; hosts with URLs in the engine and without a lease,
+                                         by their best level, or the nearest from 0 to 7
       due:<level>                  LIST  names of such hosts that may be asked now; some may be outdated
       leases                       ZSET  host -> when its lease expires
       lease:<host>                 HASH  token, worker, next, and index -> entry for each URL handed out
@@ -76,9 +77,11 @@ grows too long it is closed, and new entries go to the outbox, which workers wri
 (webcrawl.frontier.tails). Depth-first, a queue is a stack: new entries go to the head of the hot list, its oldest
 entries move to the outbox, and the outbox comes before the parts in the store.
 
-A host with a few entries, all of one level, has them in its record. A record begins with a byte whose bits are the
-levels in whose `due` list the host is. Then follow the few entries, each after a byte with its length; or, if the
-entries are in lists, a byte with the levels that have URLs and a byte with those whose hot list is closed.
+A host with a few entries, all of one level from 0 to 7, has them in its record. A record begins with a byte whose bits
+are the levels in whose `due` list the host is. Then follow the few entries, each after a byte with its length; or, if
+the entries are in lists, a byte with the levels from 0 to 7 that have URLs, a byte with those whose hot list is
+closed, and, if the host has URLs at other levels, their number in four bytes. The hot list of such a level is closed
+while it has an outbox or parts in the store.
 
 A name is a host without "https://", and then with "/" for "www.".
 
@@ -96,8 +99,11 @@ from webcrawl.errors import ConfigurationError
 
 CRAWLS = "wc:crawls"
 
-FORMAT = 3
-"""Version of the data in these keys; increased when older data would be misread."""
+FORMAT = 4
+"""Version of the data in these keys; increased when this or an older version would misread the other's data."""
+
+READABLE_FORMATS = (3, FORMAT)
+"""The formats that this version continues. In format 3 all levels are from 0 to 7, and the levels of a host have turns."""
 
 _CRAWL_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _SUM_BUCKETS = 4096

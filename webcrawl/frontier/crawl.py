@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from webcrawl.engine.client import Engine
-from webcrawl.engine.keys import CRAWLS, FORMAT, Keys
+from webcrawl.engine.keys import CRAWLS, FORMAT, READABLE_FORMATS, Keys
 from webcrawl.engine.scripts import Call
 from webcrawl.errors import ConfigurationError
 from webcrawl.frontier.operations import BATCH
@@ -60,12 +60,17 @@ class Crawl:
                 f"crawl {self.keys.crawl!r} is only partly restored by {restoring.decode()}: wait until that is done, "
                 "or run scrapy restore again"
             )
-        if found != b"%d" % FORMAT:
+        if found not in [b"%d" % readable for readable in READABLE_FORMATS]:
             version = "another" if found else "an older"
             raise ConfigurationError(
                 f"crawl {self.keys.crawl!r} was begun by {version} version of webcrawl, with another data format: "
                 "finish it with that version, choose another CRAWL_ID, or clear it with SCHEDULER_FLUSH_ON_START=True"
             )
+        if found != b"%d" % FORMAT:
+            await self.engine.change(self.keys.own("info"), "HSET", "format", FORMAT)
+            for shard in range(self.keys.shards):
+                turns = f"{self.keys.queue(shard)[0]}turns"
+                await self.engine.change(turns, "DEL")
 
     async def restoring(self) -> bool:
         """Whether the crawl is being restored, or was restored only in part."""

@@ -1,14 +1,15 @@
 """A URL on its way through the frontier.
 
-A queue entry is four bytes and the MessagePack array [path, depth, referrer, extra]. The bytes are outside the array
-because Lua scripts change them:
+A queue entry is four bytes and the MessagePack array [path, depth, referrer, extra, level]. The bytes are outside the
+array because Lua scripts change them:
 
-- level, plus 128 if the URL was given a date
+- level, or 8 if it is not from 0 to 7, plus 128 if the URL was given a date
 - attempts: fetches that failed
 - returns: leases that expired with the URL
 - blames: returns during which the URL may have been in flight
 
-A referrer on the same host is stored as a path. `extra` is whatever else a request carries.
+A referrer on the same host is stored as a path. `extra` is whatever else a request carries. `level` is in the array only
+if it is not from 0 to 7.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ import msgpack
 DATED = 128
 
 LEVELS = 8
-"""Priority levels, 0 the highest."""
+"""Number of the levels, from 0, that fit in the first byte of an entry. A level is any integer, the lowest the best."""
+
+_MOST = 2**53
+"""Levels beyond plus or minus this count as these; Lua's numbers are doubles."""
 
 DEFAULT_LEVEL = 3
 """The level of Scrapy priority 0; each step of priority is one level."""
@@ -47,9 +51,13 @@ class Candidate:
         if referrer is not None and referrer.startswith(self.host + "/"):
             referrer = referrer[len(self.host) :]
         fields: list[object] = [self.path, self.depth, referrer, self.extra]
+        level = self.level
+        if not 0 <= level < LEVELS:
+            fields.append(min(max(level, -_MOST), _MOST))
+            level = LEVELS
         while fields[-1] is None:
             fields.pop()
-        head = bytes((min(max(self.level, 0), LEVELS - 1), 0, 0, 0))
+        head = bytes((level, 0, 0, 0))
         # the server's Lua does not know MessagePack's bin type
         return head + bytes(msgpack.packb(fields, use_bin_type=False))
 
@@ -77,11 +85,12 @@ class LeasedURL:
     def decode(cls, index: int, host: str, entry: bytes) -> LeasedURL:
         """Decodes an entry; raises ValueError if it is damaged."""
         fields = msgpack.unpackb(entry[4:], raw=True)
-        path, depth, raw_referrer, extra = (fields + [None] * 4)[:4]
+        path, depth, raw_referrer, extra, exact = (fields + [None] * 5)[:5]
         referrer = None if raw_referrer is None else raw_referrer.decode()
         if referrer is not None and referrer.startswith("/"):
             referrer = host + referrer
-        level, is_dated = entry[0] % DATED, entry[0] >= DATED
+        first, is_dated = entry[0] % DATED, entry[0] >= DATED
+        level = first if first < LEVELS else int(exact)
         return cls(
             index, host, path.decode(), level, entry[1], entry[2], depth or 0, referrer, extra, is_dated
         )
@@ -94,7 +103,7 @@ def decode_urls(host: str, flat: Sequence[Any]) -> list[LeasedURL]:
 
 def level_of_priority(priority: int) -> int:
     """Returns the level of a Scrapy priority; a higher priority is a lower level."""
-    return min(max(DEFAULT_LEVEL - priority, 0), LEVELS - 1)
+    return min(max(DEFAULT_LEVEL - priority, -_MOST), _MOST)
 
 
 def priority_of_level(level: int) -> int:

@@ -28,7 +28,7 @@ class Frontier(Operations):
     lease_seconds: float = 60.0
     max_attempts: int = 5
     low_share: float = 0.1
-    """Share of the leased hosts, and of a host's URLs, that come from levels below the best one."""
+    """Share of the leased hosts that come from levels below the best one."""
     started_together: int = 1
     """How many URLs of one host a worker may fetch at once."""
     host_limits: HostLimits = HostLimits()
@@ -71,13 +71,19 @@ class Frontier(Operations):
         return await self._leasing.regain()
 
     async def acknowledge(
-        self, lease: Lease, settled: Sequence[Settlement] = (), *, more: int = 0
+        self,
+        lease: Lease,
+        settled: Sequence[Settlement] = (),
+        *,
+        more: int = 0,
+        better_than: int | None = None,
     ) -> list[LeasedURL] | None:
         """Settles URLs and keeps the lease; returns up to `more` further URLs, or None if the lease was lost.
 
+        The further URLs are the best of the host; with `better_than`, only those of a better level than that.
         Pages and bytes count once against the host's limits: a URL that was settled before is skipped.
         """
-        report = Report(lease, settled, more=more)
+        report = Report(lease, settled, more=more, better_than=better_than)
         return _urls_of_reply(lease, await self.engine.run(self._report_call(report)))
 
     async def release(
@@ -216,7 +222,7 @@ class Frontier(Operations):
         arguments: list[str | int] = [lease.host, lease.token, milliseconds(self.lease_seconds), report.more]
         arguments += [-1 if report.pause < 0 else milliseconds(report.pause), lease.failures]
         arguments += [milliseconds(report.quiet), milliseconds(lease.gap)]
-        arguments += [self.host_limits.encoded(), self._low_thousandths()]
+        arguments += [self.host_limits.encoded(), "" if report.better_than is None else report.better_than]
         for one in report.settled:
             arguments += [one.index, one.verdict, milliseconds(one.delay), one.reason, one.pages, one.bytes]
         return Call("acknowledge", self.keys.queue(self.keys.shard(lease.host)), arguments)

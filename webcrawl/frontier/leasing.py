@@ -74,7 +74,10 @@ class Leasing:
             for shard in self._unanswered
         }
         found, failure = await self._run(calls)
-        return [lease for group in found.values() for lease in group], failure
+        leases = [lease for group in found.values() for lease in group]
+        for lease in leases:
+            lease.urls.sort(key=lambda url: (url.level, url.index))
+        return leases, failure
 
     async def _run(self, calls: Mapping[int, Call]) -> tuple[dict[int, list[Lease]], Exception | None]:
         """Returns the leases by shard, and the error of a shard without a reply, if any."""

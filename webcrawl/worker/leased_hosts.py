@@ -34,6 +34,7 @@ class LeasedHost:
     turn: HostTurn
     concurrency: int
     urls: deque[LeasedURL] = field(default_factory=deque)
+    """The best level first, then in the order of their leases."""
     in_flight: int = 0
     unsettled: int = 0
     """URLs not settled yet, including those in `urls`."""
@@ -41,6 +42,8 @@ class LeasedHost:
     """Outcomes not reported yet, in order."""
     drained: bool = False
     """The engine had no further URLs when last asked."""
+    frozen: bool = False
+    """No more URLs are leased: the engine was restarted and may not know which ones it has handed out."""
     leaving: bool = False
     """No more URLs are handed out, and the host is released when no fetch is in flight."""
 
@@ -118,7 +121,11 @@ class LeasedHosts:
         return self._turns.set_delay(lease.host, lease.delay)
 
     def add_urls(self, host: LeasedHost, urls: Sequence[LeasedURL]) -> None:
+        """Adds URLs, sorted by level, behind those of the same level."""
+        overtaken = bool(urls and host.urls and urls[0].level < host.urls[-1].level)
         host.urls.extend(urls)
+        if overtaken:
+            host.urls = deque(sorted(host.urls, key=lambda url: url.level))
         host.unsettled += len(urls)
         self._schedule(host)
 

@@ -99,7 +99,7 @@ class Loop:
         """
         self._state.discovered.resend()
         for host in self._hosts:
-            host.drained = True
+            host.frozen = True
         self._safety.leave_to_others(time.monotonic())
         await self._beat()
         self._restarts.handled()

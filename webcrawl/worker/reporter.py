@@ -75,9 +75,11 @@ class Reporter:
         if complete and idle and (host.leaving or _has_long_wait(host)):
             # the engine keeps a back-off across restarts, and another host can use the place
             return self.last_report(host)
-        more = 0 if self._state.closing else self._wanted(host)
+        more = self._wanted(host)
         if complete and host.unsettled == 0 and not more:
             return self.last_report(host)
+        if not more and (better := self._wanted_better(host)):
+            return replace(report, more=better, better_than=host.urls[-1].level)
         return replace(report, more=more)
 
     def last_report(self, host: LeasedHost) -> Report:
@@ -96,9 +98,19 @@ class Reporter:
         fast = max(host.concurrency, len(host.settled)) // _SETTLED_PER_BATCH
         ahead = min(state.config.lease_urls * (1 + fast), _MOST_AHEAD)
         low = len(host.urls) <= ahead // 2
+        return ahead - len(host.urls) if low and not host.drained and self._may_keep(host) else 0
+
+    def _wanted_better(self, host: LeasedHost) -> int:
+        """How many URLs to lease if they are better than the last one leased ahead; they are handed out first."""
+        most = min(self._state.config.lease_urls, _MOST_AHEAD - len(host.urls))
+        return most if host.urls and not host.leaving and self._may_keep(host) else 0
+
+    def _may_keep(self, host: LeasedHost) -> bool:
+        """Whether more URLs of a host may be leased."""
+        state = self._state
         room = len(self._hosts) < state.config.lease_hosts
         served = state.membership.serves(state.frontier.keys.shard(host.lease.host))
-        return ahead - len(host.urls) if low and room and served and not host.drained else 0
+        return room and served and not (host.frozen or state.closing)
 
     def _on_reply(self, report: Report, urls: list[LeasedURL] | None) -> None:
         """Applies the engine's reply to one report: further URLs, or None when the lease was lost."""
@@ -111,7 +123,8 @@ class Reporter:
         elif report.pause >= 0:
             self._hosts.drop(name)
         elif report.more:
-            host.drained = len(urls) < report.more
+            if report.better_than is None:
+                host.drained = len(urls) < report.more
             self._hosts.add_urls(host, urls)
             if not host.urls and not host.unsettled:
                 self._state.report(name)

@@ -3,13 +3,14 @@
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    host, token, lease ms, further URLs wanted, pause ms (-1 = keep the lease), failures, quiet ms,
 --         gap ms between two requests of the worker, limits of hosts without limits of their own,
---         share of lower levels in thousandths, then for each URL: index, "done" | "again" | "retry" | "dead",
---         delay ms, reason, pages, bytes. URLs that were settled before are skipped: a report whose reply was
---         lost is repeated.
+--         level ("" = none; further URLs must be of a better one), then for each URL: index,
+--         "done" | "again" | "retry" | "dead", delay ms, reason, pages, bytes. URLs that were settled before are
+--         skipped: a report whose reply was lost is repeated.
 -- reply   {} if the lease was lost (nothing changes, but a blocked host that is released becomes free), else
 --         {1, index, entry, index, entry...} with the further URLs
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local host, more, pause = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[5])
+local below = tonumber(ARGV[10])
 local LEASE_FIELDS = 3 -- fields of a lease besides its URLs: token, worker, next
 local key, N = P .. 'lease:' .. host, P .. 'n'
 
@@ -63,6 +64,13 @@ if pause >= 0 then
   return {1}
 end
 
+-- Whether only better URLs are wanted, and there are none.
+local function none_below()
+  if not below then return false end
+  local best = best_level(P, record_of(P, host))
+  return not best or best >= below
+end
+
 hold(P, H, host, ARGV[2], now + ARGV[3])
 local reply = {1}
 local record = redis.call('HMGET', H .. host, 'until', 'shares')
@@ -71,9 +79,9 @@ if record[2] then
   local _, any = who_waits(P, cmsgpack.unpack(record[2]), now)
   wanted = any
 end
-if more > 0 and not (blocked or wanted or is_parked(P, host)) then
+if more > 0 and not (blocked or wanted or none_below() or is_parked(P, host)) then
   local out = redis.call('HLEN', key) - LEASE_FIELDS
-  local entries = pop(P, host, allowance(P, host, more, out, ARGV[9]), tonumber(ARGV[10]))
+  local entries = pop(P, host, allowance(P, host, more, out, ARGV[9]), below)
   local first = redis.call('HINCRBY', key, 'next', #entries) - #entries
   for i, entry in ipairs(entries) do
     redis.call('HSET', key, first + i - 1, entry)

@@ -6,24 +6,30 @@
 -- reply   {URLs that became dead letters, 1 if there are more: call again}
 local P, now, host, reason, batch = KEYS[1], now_ms(), ARGV[1], ARGV[2], tonumber(ARGV[3])
 local record, aside = record_of(P, host), 0
-local mask = record.mask
-if mask == 0 then return {0, 0} end
+local best = best_level(P, record)
+if not best then return {0, 0} end
 
-for level = 0, LEVELS - 1 do
-  local queue = host .. ' ' .. level
-  for _, descriptor in ipairs(is_closed(mask, level) and redis.call('LPOP', P .. 'tail:' .. queue, batch) or {}) do
+for _, level in ipairs(levels_of(P, record, batch)) do
+  local queue = queue_of(host, level)
+  for _, descriptor in ipairs(is_closed(P, record, level) and redis.call('LPOP', P .. 'tail:' .. queue, batch) or {}) do
     local _, urls = part_of(descriptor)
     redis.call('RPUSH', P .. 'condemned', cmsgpack.pack({host, reason, descriptor, now}))
     if redis.call('HINCRBY', P .. 'tails', queue, -urls) <= 0 then redis.call('HDEL', P .. 'tails', queue) end
+    count_entries(P, record, level, -urls)
     aside = aside + urls
+  end
+  if not record.few and redis.call('EXISTS', P .. 'q:' .. queue, P .. 'out:' .. queue, P .. 'tail:' .. queue) == 0 then
+    redis.call('SREM', P .. 'hungry', queue)
+    open_level(record, level)
+    drop_level(P, record, level)
   end
 end
 
-local entries = pop(P, host, batch, 0)
+local entries = pop(P, host, batch)
 for _, entry in ipairs(entries) do bury(P, host, entry, reason, now) end
 redis.call('HINCRBY', P .. 'n', 'queued', -#entries - aside)
 redis.call('HINCRBY', P .. 'n', 'dead', aside)
 if is_parked(P, host) then redis.call('HINCRBY', P .. 'n', 'parked', -#entries - aside) end
-leave_ready(P, record, best_level(mask))
+leave_ready(P, record, ready_level(best))
 make_ready(P, KEYS[2], host, now)
-return {#entries + aside, record.mask ~= 0 and 1 or 0}
+return {#entries + aside, has_urls(record) and 1 or 0}

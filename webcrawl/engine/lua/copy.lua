@@ -12,26 +12,24 @@ local function all_of(key) return redis.call('LRANGE', key, 0, -1) end
 for i = 2, #ARGV do
   local host, queues, left = ARGV[i], {}, room
   local record = record_of(P, host)
-  local mask, few = record.mask, record.few and few_entries(record.few)
-  for level = 0, LEVELS - 1 do
-    if bit.band(mask, bit.lshift(1, level)) ~= 0 then
-      local queue = host .. ' ' .. level
-      local hot, out, parts = P .. 'q:' .. queue, P .. 'out:' .. queue, {}
-      local n = few and #few or redis.call('LLEN', hot)
-      if is_closed(mask, level) then
-        n = n + redis.call('LLEN', out)
-        parts = all_of(P .. 'tail:' .. queue)
-      end
-      if n <= left or few and i == 2 then
-        queues[#queues + 1] = {level, parts, few or all_of(hot), all_of(out)}
-        left = left - n
-      elseif i > 2 then
-        return reply
-      else
-        redis.call('HSET', P .. 'reading', queue, 0, 'out:' .. queue, 0)
-        redis.call('PEXPIRE', P .. 'reading', JOURNAL_MS)
-        queues[#queues + 1] = {level, parts}
-      end
+  local few = record.few and few_entries(record.few)
+  for _, level in ipairs(levels_of(P, record)) do
+    local queue = queue_of(host, level)
+    local hot, out, parts = P .. 'q:' .. queue, P .. 'out:' .. queue, {}
+    local n = few and #few or redis.call('LLEN', hot)
+    if is_closed(P, record, level) then
+      n = n + redis.call('LLEN', out)
+      parts = all_of(P .. 'tail:' .. queue)
+    end
+    if n <= left or few and i == 2 then
+      queues[#queues + 1] = {level, parts, few or all_of(hot), all_of(out)}
+      left = left - n
+    elseif i > 2 then
+      return reply
+    else
+      redis.call('HSET', P .. 'reading', queue, 0, 'out:' .. queue, 0)
+      redis.call('PEXPIRE', P .. 'reading', JOURNAL_MS)
+      queues[#queues + 1] = {level, parts}
     end
   end
   room = left

@@ -9,7 +9,8 @@ if field == 'until' then
   local due = math.max(tonumber(redis.call('HGET', H .. host, 'until')) or 0, now + value)
   redis.call('HSET', H .. host, 'until', due)
   local record = record_of(P, host)
-  if record.mask ~= 0 then redis.call('ZADD', P .. 'ready:' .. best_level(record.mask), 'XX', due, record.name) end
+  local level = ready_level(best_level(P, record))
+  if level then redis.call('ZADD', P .. 'ready:' .. level, 'XX', due, record.name) end
 elseif value < 0 then
   redis.call('HDEL', H .. host, 'delay')
 else

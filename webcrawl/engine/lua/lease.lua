@@ -40,7 +40,7 @@ local function lease(record, level)
     end
     if others then allowed = math.min(allowed, QUANTUM) end
   end
-  local entries = pop(P, host, allowed, share)
+  local entries = pop(P, host, allowed)
   if #entries == 0 then return end
   if shares then take_share(P, H, host, shares, #entries / weight, now) end
   local token = next_token(H)
@@ -73,7 +73,7 @@ local function lease_at(level, n)
   return #leases >= enough
 end
 
-local turn, levels = share > 0 and turn_of(P, '', share), 2 ^ LEVELS - 1
+local turn, levels = share > 0 and turn_of(P, share), 2 ^ LEVELS - 1
 -- the best level matters only if a lower one may have its turn
 if turn and turn_comes(turn, wanted) then
   for level = 0, LEVELS - 1 do
@@ -81,7 +81,7 @@ if turn and turn_comes(turn, wanted) then
   end
 end
 while levels ~= 0 and #leases < wanted do
-  local best, had, level, most = best_level(levels), #leases, nil, wanted - #leases
+  local best, had, level, most = lowest_of(levels), #leases, nil, wanted - #leases
   if turn then level, most = next_turn(turn, levels, most) else level = best end
   if not lease_at(level, most) then levels = bit.bxor(levels, bit.lshift(1, level)) end
   if turn then took(turn, #leases - had, level, level > best) end

@@ -4,12 +4,13 @@
 -- ARGV    host, level, descriptor, "found" or "lost", entries
 -- reply   1; 0 if this part is not the next one
 local P, now, host, level, descriptor = KEYS[1], now_ms(), ARGV[1], tonumber(ARGV[2]), ARGV[3]
-local queue, record = host .. ' ' .. level, record_of(P, host)
+local queue, record = queue_of(host, level), record_of(P, host)
 if redis.call('LINDEX', P .. 'tail:' .. queue, 0) ~= descriptor then return 0 end
 -- the hot list of a stack may have overflowed meanwhile, and its outbox is newer than its parts in the store
 if conf_of(P).newest_first and redis.call('EXISTS', P .. 'out:' .. queue) == 1 then
   redis.call('SREM', P .. 'hungry', queue)
-  feed(P, host, level, record.mask)
+  feed(P, record, level)
+  save_record(P, record)
   make_ready(P, KEYS[2], host, now)
   return 0
 end
@@ -21,18 +22,15 @@ if ARGV[4] == 'found' then
 else
   redis.call('HINCRBY', P .. 'n', 'lost_segments', 1)
   redis.call('HINCRBY', P .. 'n', 'queued', -urls)
+  count_entries(P, record, level, -urls)
   if is_parked(P, host) then redis.call('HINCRBY', P .. 'n', 'parked', -urls) end
 end
 if redis.call('HINCRBY', P .. 'tails', queue, -urls) <= 0 then redis.call('HDEL', P .. 'tails', queue) end
 part_is_done(P, descriptor, now)
 redis.call('SREM', P .. 'hungry', queue)
 
-local mask = feed(P, host, level, record.mask)
-if redis.call('EXISTS', P .. 'q:' .. queue) == 0 and not is_closed(mask, level) then
-  mask = bit.bxor(mask, bit.lshift(1, level))
-end
-if not has_several(mask) then redis.call('HDEL', P .. 'turns', host) end
-record.mask = mask
+feed(P, record, level)
+if redis.call('EXISTS', P .. 'q:' .. queue) == 0 and not is_closed(P, record, level) then drop_level(P, record, level) end
 save_record(P, record)
 make_ready(P, KEYS[2], host, now)
 return 1

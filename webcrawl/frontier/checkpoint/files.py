@@ -25,7 +25,8 @@ import msgpack
 from webcrawl.errors import NoSuchObject, StoreError
 from webcrawl.stores.objects.store import ObjectStore
 
-FORMAT = 1
+FORMAT = 2
+_READABLE = (1, FORMAT)
 MANIFEST = "manifest.json"
 
 _FILE_NAME = re.compile(r"[a-z0-9-]+\.wcf\.gz")
@@ -66,9 +67,10 @@ class Manifest:
     def decoded(cls, raw: bytes, uri: str) -> Self:
         try:
             found = json.loads(raw)
-            if found["format"] != FORMAT:
+            if found["format"] not in _READABLE:
                 raise StoreError(
-                    f"the checkpoint at {uri} has format {found['format']}, and this version of webcrawl reads {FORMAT}"
+                    f"the checkpoint at {uri} has format {found['format']}, and this version of webcrawl reads up to "
+                    f"{FORMAT}"
                 )
             return cls(**{**found, "files": tuple(CheckpointFile(**one) for one in found["files"])})
         except (ValueError, TypeError, KeyError) as error:

@@ -1,6 +1,7 @@
 -- Times, levels, and the journal of a checkpoint.
-local LEVELS = 8         -- a URL's level is the first byte of its entry, 0 the highest,
-local DATED = 128        -- plus this if the URL was given a date
+local LEVELS = 8         -- the lower a URL's level, the earlier it is fetched. Levels 0 to 7 are the first byte of an entry; an
+                         -- entry of any other level has this as its first byte, and its level after the other fields
+local DATED = 128        -- added to the first byte if the URL was given a date
 local BUCKET_LOAD = 192  -- mean fingerprints in a seen bucket; the fullest stay below set-max-intset-entries
 
 -- Returns the time in ms: the server's time, but it never goes back. If the server's clock were set back, or after a
@@ -33,16 +34,25 @@ local function bucket_value(fingerprint)
   return math.abs(tonumber(string.sub(fingerprint, -9)))
 end
 
-local function level_of(entry) return string.byte(entry, 1) % DATED end
+local function level_of(entry)
+  local first = string.byte(entry, 1) % DATED
+  return first < LEVELS and first or cmsgpack.unpack(string.sub(entry, 5))[5]
+end
 
-local function best_level(mask)
+-- Whether a level has no bit in the masks of hosts.
+local function is_other(level) return level < 0 or level >= LEVELS end
+
+-- Returns a level as text; Lua prints only 14 digits.
+local function level_text(level) return math.abs(level) < 1e14 and tostring(level) or string.format('%.0f', level) end
+
+local function queue_of(host, level) return host .. ' ' .. level_text(level) end
+
+-- Returns the lowest level of a mask; nil if it has none.
+local function lowest_of(mask)
   for level = 0, LEVELS - 1 do
     if bit.band(mask, bit.lshift(1, level)) ~= 0 then return level end
   end
 end
-
--- The second byte of a host's mask has the levels whose hot list is closed: more entries are in the outbox or the store.
-local function is_closed(mask, level) return bit.band(mask, bit.lshift(256, level)) ~= 0 end
 
 -- A checkpoint may read an entry's new place before the entry arrives, and its old place after the entry has left. So
 -- entries that leave a place during a checkpoint are written to a journal.

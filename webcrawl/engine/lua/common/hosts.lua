@@ -1,10 +1,11 @@
 -- Hosts: when they may be leased, their limits, and how crawls share them.
 
 local function queue_length(P, host)
-  local length, few = 0, record_of(P, host).few
-  if few then return #few_entries(few) end
+  local record = record_of(P, host)
+  if record.few then return #few_entries(record.few) end
+  local length = record.others
   for level = 0, LEVELS - 1 do
-    local queue = host .. ' ' .. level
+    local queue = queue_of(host, level)
     length = length + redis.call('LLEN', P .. 'q:' .. queue) + redis.call('LLEN', P .. 'out:' .. queue)
       + (redis.call('HGET', P .. 'tails', queue) or 0)
   end
@@ -13,8 +14,8 @@ end
 
 local function park(P, host, reason)
   local record = record_of(P, host)
-  if record.mask ~= 0 and not is_parked(P, host) then
-    leave_ready(P, record, best_level(record.mask))
+  if has_urls(record) and not is_parked(P, host) then
+    leave_ready(P, record, ready_level(best_level(P, record)))
     redis.call('HINCRBY', P .. 'n', 'parked', queue_length(P, host))
   end
   redis.call('HSET', P .. 'parked', host, reason)
@@ -131,7 +132,7 @@ end
 
 -- Adds to this crawl's share. It still wants the host while it has URLs left.
 local function take_share(P, H, host, shares, much, now)
-  local left = record_of(P, host).mask ~= 0
+  local left = has_urls(record_of(P, host))
   shares[P] = {share_of(P, shares, now) + much, left and now or 0}
   redis.call('HSET', H .. host, 'shares', cmsgpack.pack(shares))
 end

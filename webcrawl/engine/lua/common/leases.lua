@@ -12,7 +12,7 @@ end
 local function with_counters_reset(entry) return string.sub(entry, 1, 1) .. string.char(0, 0, 0) .. string.sub(entry, 5) end
 
 -- Marks an entry as dated.
-local function dated(entry) return string.char(level_of(entry) + DATED) .. string.sub(entry, 2) end
+local function dated(entry) return string.char(string.byte(entry, 1) % DATED + DATED) .. string.sub(entry, 2) end
 
 -- Makes a dead letter. Requests with the same URL but other methods or bodies have letters of their own.
 local function bury(P, host, entry, reason, now)
@@ -41,20 +41,6 @@ local function wake(P, H, set, now)
   end
 end
 
--- Undoes the turns of entries that came back unfetched (the last one first), so that those at the end of each lease do not
--- starve.
-local function not_taken(P, host, entries)
-  local turn = turn_of(P, host)
-  if not turn.raw then return end
-  local best = best_level(record_of(P, host).mask)
-  for _, entry in ipairs(entries) do
-    local level = level_of(entry)
-    turn.due = turn.due - turn.share
-    if level > best then turn.due, turn.last = turn.due + 1000, level - 1 end
-  end
-  save_turn(P, turn)
-end
-
 -- Ends a lease: its remaining entries return to the head of the queue in their old order.
 -- `amend(entry, place)` may change an entry, or return nil to drop it.
 local function give_back(P, host, amend)
@@ -75,10 +61,7 @@ local function give_back(P, host, amend)
   redis.call('DEL', key)
   redis.call('ZREM', P .. 'leases', host)
   moved(P, host, had)
-  if #entries > 0 then
-    push(P, host, entries, true)
-    not_taken(P, host, entries)
-  end
+  if #entries > 0 then push(P, host, entries, true) end
   redis.call('HINCRBY', P .. 'n', 'leased', -#held)
   redis.call('HINCRBY', P .. 'n', 'queued', #entries)
 end

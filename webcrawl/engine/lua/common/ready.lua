@@ -7,11 +7,10 @@ local function is_listed(record, level) return bit.band(record.listed, bit.lshif
 -- Returns the level at which a host may be leased; nil if it has no URLs in the engine, is leased or parked. If its next
 -- URLs are in the store, asks workers to read them.
 local function level_at_hand(P, record)
-  local mask = record.mask
-  if mask == 0 or redis.call('ZSCORE', P .. 'leases', record.host) or is_parked(P, record.host) then return end
-  local level = best_level(mask)
-  local queue = record.host .. ' ' .. level
-  if not is_closed(mask, level) or redis.call('EXISTS', P .. 'q:' .. queue) == 1 then return level end
+  if not has_urls(record) or redis.call('ZSCORE', P .. 'leases', record.host) or is_parked(P, record.host) then return end
+  local level = best_level(P, record)
+  local queue = queue_of(record.host, level)
+  if not is_closed(P, record, level) or redis.call('EXISTS', P .. 'q:' .. queue) == 1 then return ready_level(level) end
   redis.call('SADD', P .. 'hungry', queue)
 end
 
@@ -41,8 +40,8 @@ end
 -- Lists a host with URLs and without a lease for the time when it may be asked, unless its next URLs are in the store.
 local function make_ready(P, H, host, now)
   local record = record_of(P, host)
-  local best = best_level(record.mask)
-  if best and is_listed(record, best) and not is_closed(record.mask, best) then return end
+  local best = best_level(P, record)
+  if best and is_listed(record, ready_level(best)) and not is_closed(P, record, best) then return end
   local level = level_at_hand(P, record)
   if not level or is_listed(record, level) then return end
   if record.stored and redis.call('ZSCORE', P .. 'ready:' .. level, record.name) then return end

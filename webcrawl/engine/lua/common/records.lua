@@ -14,22 +14,24 @@ local function host_of(name)
 end
 
 -- Returns the record of a host, the same table throughout a script:
---   mask    its levels, and in the second byte those that are closed
---   few     its entries, all of one level, each after its length; nil if they are in lists
+--   mask    its levels from 0 to 7, and in the second byte those that are closed
+--   others  how many URLs it has at other levels, which are in the sorted set `levels:<host>`
+--   few     its entries, all of one level from 0 to 7, each after its length; nil if they are in lists
 --   listed  the levels in whose `due` list it is, see ready.lua
---   stored  its bytes: `listed`, then `few` or the two bytes of the mask
+--   stored  its bytes: `listed`, then `few`, or the two bytes of the mask and, if there are any, the number of others
 local records = {}
 local function record_of(P, host)
   local record = records[host]
   if record then return record end
   local name = name_of(host)
   local stored = redis.call('HGET', P .. 'queued', name)
-  record = {host = host, name = name, stored = stored, mask = 0, listed = 0}
+  record = {host = host, name = name, stored = stored, mask = 0, others = 0, listed = 0}
   if stored then
     record.listed = string.byte(stored)
-    if #stored == 3 then
+    if #stored == 3 or #stored == 7 then
       local levels, closed = string.byte(stored, 2, 3)
       record.mask = levels + 256 * closed
+      if #stored == 7 then record.others = struct.unpack('<I4', stored, 4) end
     else
       record.few = string.sub(stored, 2)
       record.mask = bit.lshift(1, string.byte(stored, 3) % DATED)
@@ -44,13 +46,70 @@ local function save_record(P, record)
   local bytes = false
   if record.few then
     bytes = string.char(record.listed) .. record.few
-  elseif record.mask ~= 0 or record.listed ~= 0 then
+  elseif record.mask ~= 0 or record.others > 0 or record.listed ~= 0 then
     bytes = string.char(record.listed, record.mask % 256, math.floor(record.mask / 256))
+    if record.others > 0 then bytes = bytes .. struct.pack('<I4', record.others) end
   end
   if bytes == record.stored then return end
   if bytes then redis.call('HSET', P .. 'queued', record.name, bytes)
   else redis.call('HDEL', P .. 'queued', record.name) end
   record.stored = bytes
+end
+
+local function has_urls(record) return record.mask ~= 0 or record.others > 0 end
+
+-- Returns a host's best level; nil if it has no URLs.
+local function best_level(P, record)
+  local lowest = lowest_of(record.mask)
+  if record.others == 0 then return lowest end
+  local other = tonumber(redis.call('ZRANGE', P .. 'levels:' .. record.host, 0, 0)[1])
+  return (other < 0 or not lowest) and other or lowest
+end
+
+-- Returns the level, from 0 to 7, by which a host with this best level is leased.
+local function ready_level(level) return level and math.max(0, math.min(level, LEVELS - 1)) end
+
+-- Returns the levels of a host, best first; with `most`, only so many of those that are not in its mask.
+local function levels_of(P, record, most)
+  local levels, i = {}, 1
+  local others = record.others > 0 and redis.call('ZRANGE', P .. 'levels:' .. record.host, 0, (most or 0) - 1) or {}
+  while others[i] and tonumber(others[i]) < 0 do levels[i], i = tonumber(others[i]), i + 1 end
+  for level = 0, LEVELS - 1 do
+    if bit.band(record.mask, bit.lshift(1, level)) ~= 0 then levels[#levels + 1] = level end
+  end
+  for j = i, #others do levels[#levels + 1] = tonumber(others[j]) end
+  return levels
+end
+
+-- Whether a hot list is closed: more entries are in its outbox or the store.
+local function is_closed(P, record, level)
+  if not is_other(level) then return bit.band(record.mask, bit.lshift(256, level)) ~= 0 end
+  local queue = queue_of(record.host, level)
+  return redis.call('EXISTS', P .. 'out:' .. queue, P .. 'tail:' .. queue) > 0
+end
+
+local function close_level(record, level)
+  if not is_other(level) then record.mask = bit.bor(record.mask, bit.lshift(256, level)) end
+end
+
+local function open_level(record, level)
+  if not is_other(level) then record.mask = bit.band(record.mask, bit.bnot(bit.lshift(256, level))) end
+end
+
+-- Records that a level got n entries, or lost them if n is negative.
+local function count_entries(P, record, level, n)
+  if is_other(level) then
+    record.others = record.others + n
+    if n > 0 then redis.call('ZADD', P .. 'levels:' .. record.host, level, level_text(level)) end
+  elseif n > 0 then
+    record.mask = bit.bor(record.mask, bit.lshift(1, level))
+  end
+end
+
+-- Removes a level without entries.
+local function drop_level(P, record, level)
+  if is_other(level) then redis.call('ZREM', P .. 'levels:' .. record.host, level_text(level))
+  else record.mask = bit.band(record.mask, bit.bnot(bit.lshift(1, level))) end
 end
 
 local function few_entries(few)
@@ -75,9 +134,10 @@ end
 -- Adds entries to the head or the end of `few`; returns false if they would be too long, more than `most`, or of several
 -- levels.
 local function add_few(record, entries, first, most)
-  if record.mask ~= 0 and not record.few then return false end
+  if has_urls(record) and not record.few then return false end
   local few = record.few or ''
   local level = few == '' and level_of(entries[1]) or string.byte(few, 2) % DATED
+  if is_other(level) then return false end
   local more = as_few(entries, level, first, FEW_BYTES - #few)
   if not more or most < FEW_BYTES and #few_entries(few) + #entries > most then return false end
   record.few, record.mask = first and more .. few or few .. more, bit.lshift(1, level)

@@ -1,0 +1,33 @@
+-- So that no level starves, a share (in thousandths) of the leased hosts comes from the levels below the best, in turn. Each
+-- one leased adds the share to `due`; at a thousand, the next one comes from a lower level, the one after `last`.
+local function turn_of(P, share)
+  local raw = redis.call('GET', P .. 'turn')
+  local due, last = string.match(raw or '0 0', '^(%S+) (%S+)$')
+  return {raw = raw, due = tonumber(due), last = tonumber(last), share = share}
+end
+
+-- Whether a lower level has its turn among the next n.
+local function turn_comes(turn, n) return turn.due + n * turn.share >= 1000 end
+
+-- Returns the level of a mask that is next, and how many of n to lease from it before another level may be next.
+local function next_turn(turn, mask, n)
+  local best = lowest_of(mask)
+  if not turn_comes(turn, 1) then return best, math.min(n, math.ceil((1000 - turn.due) / turn.share) - 1) end
+  for i = 1, LEVELS do
+    local level = (turn.last + i) % LEVELS
+    if level > best and bit.band(mask, bit.lshift(1, level)) ~= 0 then return level, 1 end
+  end
+  return best, n
+end
+
+-- Records that n were leased from a level, the best or a lower one.
+local function took(turn, n, level, lower)
+  turn.due = turn.due + n * turn.share
+  if lower and n > 0 then turn.due, turn.last = turn.due - n * 1000, level end
+end
+
+local function save_turn(P, turn)
+  -- at most one is due, however long the lower levels were empty
+  local text = string.format('%d %d', math.max(-1000, math.min(turn.due, 1000)), turn.last)
+  if text ~= turn.raw then redis.call('SET', P .. 'turn', text) end
+end

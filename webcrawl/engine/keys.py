@@ -28,8 +28,8 @@ server's clock, which the scripts keep from going back (lua/common/entries.lua).
       segments                     HASH  segment -> its parts in use
       unused                       ZSET  segment without parts -> when it was announced, or its last part was read;
                                          -1: it is being deleted
-      ready:<level>                ZSET  name -> when it may be asked; hosts with URLs in the engine and without a lease,
-                                         by their best level, or the nearest from 0 to 7
+      ready:<level>                ZSET  name -> when it may be asked; hosts with URLs in the engine and without a lease
+                                         (the level is the nearest one to that of the best URL)
       due:<level>                  LIST  names of such hosts that may be asked now; some may be outdated
       leases                       ZSET  host -> when its lease expires
       lease:<host>                 HASH  token, worker, next, and index -> entry for each URL handed out
@@ -103,7 +103,7 @@ FORMAT = 4
 """Version of the data in these keys; increased when this or an older version would misread the other's data."""
 
 READABLE_FORMATS = (3, FORMAT)
-"""The formats that this version continues. In format 3 all levels are from 0 to 7, and the levels of a host have turns."""
+"""The formats that this version continues. In format 3 all levels are from 0 to 7, and those of a host have turns."""
 
 _CRAWL_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _SUM_BUCKETS = 4096

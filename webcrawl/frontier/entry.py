@@ -8,8 +8,8 @@ array because Lua scripts change them:
 - returns: leases that expired with the URL
 - blames: returns during which the URL may have been in flight
 
-A referrer on the same host is stored as a path. `extra` is whatever else a request carries. `level` is in the array only
-if it is not from 0 to 7.
+A referrer on the same host is stored as a path. `extra` is whatever else a request carries. `level` is in the array if
+it is not from 0 to 7.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ class Settlement:
 class Report:
     """A worker's report on one lease: settled URLs, and how many `more` it wants or that it releases the host.
 
-    With `better_than`, further URLs must be of a better level than that. `pause`: seconds until the released host may be
-    asked again, or -1 to keep it. `quiet`: seconds after which the engine may forget the host's failures.
+    With `better_than`, further URLs must be of a better level. `pause`: seconds until the released host may be asked
+    again, or -1 to keep it. `quiet`: seconds after which the engine may forget the host's failures.
     """
 
     lease: Lease

@@ -97,7 +97,7 @@ GROUP = Group(
             "FRONTIER_ORDER",
             "breadth-first",
             Choice(("breadth-first", "depth-first", "random")),
-            "The order of the URLs of a host with the same priority level: oldest first, newest first, or "
+            "The order of the URLs of a host with the same priority: oldest first, newest first, or "
             "random among those that the engine has in memory. All workers of a crawl need the same value.",
             example="depth-first",
         ),
@@ -105,7 +105,7 @@ GROUP = Group(
             "FRONTIER_HOT_URLS",
             1000,
             Whole(least=LEAST_HOT_URLS, most=100_000, or_zero=True),
-            "URLs of one host and level that the engine keeps in memory; further ones are written to "
+            "URLs of one host and priority that the engine keeps in memory; further ones are written to "
             f"`FRONTIER_SPILL_URI`. At least {LEAST_HOT_URLS}, or 0 to keep all in memory. All workers of a crawl need "
             "the same value.",
             example=10_000,

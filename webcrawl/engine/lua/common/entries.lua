@@ -42,10 +42,11 @@ end
 -- Whether a level has no bit in the masks of hosts.
 local function is_other(level) return level < 0 or level >= LEVELS end
 
--- Returns a level as text; Lua prints only 14 digits.
-local function level_text(level) return math.abs(level) < 1e14 and tostring(level) or string.format('%.0f', level) end
-
-local function queue_of(host, level) return host .. ' ' .. level_text(level) end
+-- Returns the name of a queue. A number that is joined to a string would lose digits after the 14th.
+local function queue_of(host, level)
+  if is_other(level) then level = string.format('%.0f', level) end
+  return host .. ' ' .. level
+end
 
 -- Returns the lowest level of a mask; nil if it has none.
 local function lowest_of(mask)

@@ -60,8 +60,8 @@ local function has_urls(record) return record.mask ~= 0 or record.others > 0 end
 
 -- Returns a host's best level; nil if it has no URLs.
 local function best_level(P, record)
+  if record.others == 0 then return lowest_of(record.mask) end
   local lowest = lowest_of(record.mask)
-  if record.others == 0 then return lowest end
   local other = tonumber(redis.call('ZRANGE', P .. 'levels:' .. record.host, 0, 0)[1])
   return (other < 0 or not lowest) and other or lowest
 end
@@ -100,7 +100,7 @@ end
 local function count_entries(P, record, level, n)
   if is_other(level) then
     record.others = record.others + n
-    if n > 0 then redis.call('ZADD', P .. 'levels:' .. record.host, level, level_text(level)) end
+    if n > 0 then redis.call('ZADD', P .. 'levels:' .. record.host, level, string.format('%.0f', level)) end
   elseif n > 0 then
     record.mask = bit.bor(record.mask, bit.lshift(1, level))
   end
@@ -108,7 +108,7 @@ end
 
 -- Removes a level without entries.
 local function drop_level(P, record, level)
-  if is_other(level) then redis.call('ZREM', P .. 'levels:' .. record.host, level_text(level))
+  if is_other(level) then redis.call('ZREM', P .. 'levels:' .. record.host, string.format('%.0f', level))
   else record.mask = bit.band(record.mask, bit.bnot(bit.lshift(1, level))) end
 end
 

@@ -158,7 +158,9 @@ class Proxy:
         if method == b"CONNECT":
             writer.write(b"HTTP/1.1 200 Go on\r\n\r\n")
         else:
-            back.write(line.replace(b"http://" + host, b"", 1) + b"\r\n" + rest)
+            # one request a connection, since only the first one is read
+            line = line.replace(b"http://" + host, b"", 1)
+            back.write(line + b"\r\nConnection: close\r\n" + rest)
         await asyncio.gather(_copy(reader, back), _copy(there, writer))
 
 

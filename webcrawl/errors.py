@@ -31,6 +31,7 @@ CrawlError
 ├── RobotsUnreachable        (IgnoreRequest) the robots.txt of a host could not be fetched
 ├── RequestRefused           (IgnoreRequest) the address guard forbids the connection
 ├── RenderingFailed          (DownloadFailedError) the host answered, but the browser produced no page
+├── ProxyFailed              (DownloadFailedError) the proxy did not pass the request on; the host was not asked
 ├── KeptConnectionClosed     (DownloadFailedError) the server closed a reused connection before it answered
 └── MalformedAnswer          (DownloadFailedError) the answer cannot be parsed as HTTP
 """

@@ -56,7 +56,7 @@ Scrapy's settings that have no heading above work as in Scrapy, except these:
 | `REDIRECT_ENABLED`, `REDIRECT_MAX_TIMES` | each redirect goes through the frontier and gets its row |
 | `CLOSESPIDER_PAGECOUNT` and similar | count the work of one worker |
 | `FEEDS`, `-O` | pages are items too; with `scrapy workers` each worker writes its own file |
-| `HTTPPROXY_ENABLED` | the address guard lets a proxy through |
+| `HTTPPROXY_ENABLED` | proxies of the environment, if `PROXIES` is empty; the address guard lets them through |
 | `REDIS_HOST`, `REDIS_PORT`, `REDIS_DB` | as in scrapy-redis: without `REDIS_URL`, one of them names the server |
 | `AUTOTHROTTLE_*`, `RANDOMIZE_DOWNLOAD_DELAY`, `CONCURRENT_REQUESTS_PER_IP` | have no effect: see `DOWNLOAD_DELAY` |
 | `RETRY_ENABLED`, `METAREFRESH_ENABLED` | have no effect: the frontier retries, and a meta refresh is a link |

@@ -23,6 +23,10 @@ class RenderingFailed(CrawlError, DownloadFailedError):
     """The host answered, but the browser produced no page."""
 
 
+class ProxyFailed(CrawlError, DownloadFailedError):
+    """The proxy could not be reached or did not pass the request on, so the host was not asked."""
+
+
 class KeptConnectionClosed(CrawlError, DownloadFailedError):
     """The server closed a kept-alive connection when it was reused, before it began to answer."""
 

@@ -44,6 +44,7 @@ from webcrawl.worker.backpressure import Backpressure
 
 if TYPE_CHECKING:
     from webcrawl.crawler.render.render import Renderer
+    from webcrawl.hosts.proxies import ProxyPool
     from webcrawl.stores.duplicate_index import DuplicateIndex
 
 T = TypeVar("T")
@@ -82,8 +83,8 @@ class Session:
         self._settings = settings
         self.renderer = self._make_renderer() if read(settings, "RENDER") else None
         add_schemes(settings)
+        self.proxies = self._make_proxies()
         self.scope = SharedScope(self.connection, self.guard, settings)
-        self.components = Components()
 
     @classmethod
     def of(cls, crawler: Crawler) -> Self:
@@ -93,6 +94,11 @@ class Session:
             session = _sessions[crawler] = cls(crawler.settings, crawler.spidercls.name)
             crawler.signals.connect(session.close, signals.engine_stopped)
         return cast("Self", session)
+
+    @cached_property
+    def components(self) -> Components:
+        """The roles of the crawl's components."""
+        return Components()
 
     @cached_property
     def sizes(self) -> Sizes:
@@ -109,6 +115,8 @@ class Session:
 
     def need_renderer(self) -> Renderer:
         """The crawl's browser, made now if RENDER is empty; raises ConfigurationError."""
+        if self.proxies is not None:
+            raise ConfigurationError("PROXIES is set, and rendered pages are not loaded through proxies")
         if self.renderer is None:
             self.renderer = self._make_renderer()
         return self.renderer
@@ -132,6 +140,18 @@ class Session:
         if self.outlines is not None:
             await self.outlines.close()
         await self.connection.close()
+
+    def _make_proxies(self) -> ProxyPool | None:
+        """The pool of PROXIES, or None; raises ConfigurationError."""
+        if not (words := read(self._settings, "PROXIES")):
+            return None
+        if self.renderer is not None:
+            raise ConfigurationError(
+                "PROXIES and RENDER: rendered pages are not loaded through proxies; set only one of them"
+            )
+        from webcrawl.hosts.proxies import ProxyPool, read_proxies
+
+        return ProxyPool(read_proxies(words), read(self._settings, "PROXY_ROTATION"))
 
     def _make_renderer(self) -> Renderer:
         try:

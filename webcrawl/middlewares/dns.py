@@ -17,7 +17,10 @@ from webcrawl.urls.canonical import hostname, normalize, port
 
 
 class DnsMiddleware:
-    """Uses the session's resolver cache and address guard. The guard checks the address again on connection."""
+    """Uses the session's resolver cache and address guard. The guard checks the address again on connection.
+
+    A proxy resolves names by itself. Names that this machine can resolve too are checked before they are passed on.
+    """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
@@ -30,8 +33,6 @@ class DnsMiddleware:
         return cls(crawler, Session.of(crawler))
 
     async def process_request(self, request: Request) -> None:
-        if request.meta.get("proxy"):
-            return
         url = normalize(request.url)
         name, number = hostname(url), port(url)
         try:
@@ -42,6 +43,8 @@ class DnsMiddleware:
                 if not await self._session.scope.is_seed_host(name, number):
                     raise
         except NameNotResolved as error:
+            if self._session.proxies or request.meta.get("proxy"):
+                return  # a name that only the proxy knows
             tasks_of(self._crawler).count("names_not_resolved")
             if not error.permanent:
                 self._turns.fail(host_of(request))

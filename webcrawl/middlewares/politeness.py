@@ -13,7 +13,13 @@ from scrapy.http import Response
 
 from webcrawl.crawler.access import host_of, is_robots, tasks_of
 from webcrawl.crawler.components import Pacer
-from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer, Postponed, RenderingFailed
+from webcrawl.crawler.errors import (
+    KeptConnectionClosed,
+    MalformedAnswer,
+    Postponed,
+    ProxyFailed,
+    RenderingFailed,
+)
 from webcrawl.crawler.fetch import check_before_sending
 from webcrawl.crawler.responses import TIMED_OUT, length_of
 from webcrawl.crawler.session import Session
@@ -30,6 +36,7 @@ _NOT_THE_HOST = (
     StoreError,
     KeptConnectionClosed,
     MalformedAnswer,
+    ProxyFailed,
     RenderingFailed,
 )
 

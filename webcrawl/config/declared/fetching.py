@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webcrawl.config.kinds import Flag, Number, Sizes, Table, Text, Whole, Words
+from webcrawl.config.kinds import Choice, Flag, Number, Sizes, Table, Text, Whole, Words
 from webcrawl.config.setting import IN_PARTS, Group, Setting
 
 _MIB = 1024 * 1024
@@ -74,6 +74,23 @@ FETCHING = Group(
             "millions of hosts are not kept. Workers share the jars, also over restarts; see "
             "[Log in](howto/log-in.md).",
             example=True,
+        ),
+        Setting(
+            "PROXIES",
+            [],
+            Words(),
+            "HTTP proxies for all requests of http and https: URLs, or `@file` with one on each line. A proxy that "
+            "fails is left out for a while. Politeness applies to the hosts, whichever proxy asks them. See [Use "
+            "proxies](howto/use-proxies.md).",
+            example=["http://user:password@proxy.example:3128", "http://proxy2.example:3128"],
+        ),
+        Setting(
+            "PROXY_ROTATION",
+            "host",
+            Choice(("host", "request")),
+            'When the proxy changes: `"host"`: each host, and each of its `cookiejar`s, keeps its proxy while that '
+            'works; `"request"`: each request takes the next proxy.',
+            example="request",
         ),
         Setting(
             "DEFAULT_REQUEST_HEADERS",

@@ -12,7 +12,7 @@ from scrapy.exceptions import (
     UnsupportedURLSchemeError,
 )
 
-from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer, RequestRefused
+from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer, ProxyFailed, RequestRefused
 from webcrawl.errors import AddressRefused, BrokenTransfer, NameNotResolved
 
 
@@ -27,11 +27,15 @@ def protocol_failure(error: Exception, url: str, timeout: float) -> Exception | 
     return None
 
 
-def http_failure(error: Exception, url: str, timeout: float, *, over_kept: bool) -> Exception | None:
+def http_failure(
+    error: Exception, url: str, timeout: float, *, over_kept: bool, proxied: bool = False
+) -> Exception | None:
     """Returns the exception to raise for an error of aiohttp; None for one that is to be raised itself.
 
-    `over_kept`: the request was sent over a connection that had served another one.
+    `over_kept`: the request was sent over a connection that had served another one. `proxied`: through a proxy.
     """
+    if proxied and (failure := _proxy_failure(error)):
+        return failure
     if common := _common_failure(error, url, timeout):
         return common
     if isinstance(error, aiohttp.ClientSSLError):  # also a ValueError, if the certificate is wrong
@@ -43,11 +47,23 @@ def http_failure(error: Exception, url: str, timeout: float, *, over_kept: bool)
     if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError | ConnectionError):
         kind = KeptConnectionClosed if over_kept else DownloadFailedError
         return kind(f"{type(error).__name__}: {error}")
-    # any other ClientResponseError is the refusal of a proxy
     if isinstance(error, aiohttp.ClientResponseError) and isinstance(error.__cause__, HttpProcessingError):
         return MalformedAnswer(_in_one_line(error))
     if isinstance(error, aiohttp.ClientError):
         return DownloadFailedError(f"{type(error).__name__}: {error}")
+    return None
+
+
+def _proxy_failure(error: Exception) -> Exception | None:
+    """Returns ProxyFailed if a proxy did not pass a request on; the messages do not contain its credentials."""
+    if isinstance(error, aiohttp.ClientProxyConnectionError):
+        return ProxyFailed(f"cannot connect to the proxy: {error.os_error}")
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return ProxyFailed("cannot connect to the proxy: it takes too long")
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        message = f"the proxy answers {error.status} to CONNECT"
+        # with a status of 5xx it says that it cannot reach the host
+        return DownloadFailedError(message) if error.status >= 500 else ProxyFailed(message)
     return None
 
 

@@ -18,7 +18,7 @@ from scrapy.utils.ssl import _make_ssl_context
 
 from webcrawl.crawler.download import lenient_parser
 from webcrawl.crawler.download.failures import http_failure
-from webcrawl.crawler.download.proxies import proxy_of
+from webcrawl.crawler.download.proxies import Proxies
 from webcrawl.crawler.download.receiving import BodyReceiver
 from webcrawl.crawler.download.rendered_pages import RenderedPages
 from webcrawl.crawler.download.wire import (
@@ -26,6 +26,7 @@ from webcrawl.crawler.download.wire import (
     WireRequest,
     WireResponse,
     check_now,
+    check_proxied,
     exchange_over,
     over_kept,
     sent_headers,
@@ -39,6 +40,8 @@ _READ_BYTES = 64 * 1024
 _KEEPALIVE_SECONDS = 4.0
 # uvloop's TLS loses the end of a body if reading is paused when the server closes; aiohttp pauses at twice this size
 _READ_AHEAD = 4 * 1024 * 1024
+# a proxy that takes longer to connect is not waited for
+_PROXY_SECONDS = 10.0
 _LONGEST_HEADER = 64 * 1024
 _MOST_HEADERS = 1000
 
@@ -60,7 +63,7 @@ class HTTPDownloadHandler:
         settings = crawler.settings
         self._guard = session.guard
         self._timeout = session.fetch.timeout
-        self._proxy_encoding = settings.get("HTTPPROXY_AUTH_ENCODING")
+        self._proxies = Proxies(crawler, session)
         bind = settings.get("DOWNLOAD_BIND_ADDRESS")
         self._local_address = (bind, 0) if isinstance(bind, str) else bind
         self._ssl_context: ssl.SSLContext = _make_ssl_context(settings)
@@ -113,16 +116,22 @@ class HTTPDownloadHandler:
         if self._rendered.wants(request) and (page := await self._rendered.download(request, timeout)):
             return page
         check_now.set(check_of(request))
+        return await self._proxies.send(request, partial(self._download, request, timeout))
+
+    async def _download(self, request: Request, timeout: float, proxy: str | None) -> Response:
+        """Downloads a request through a proxy, or directly; raises Scrapy's exceptions instead of aiohttp's."""
         over_kept.set(False)
         try:
-            return await self._fetch(request, timeout)
+            return await self._fetch(request, timeout, proxy)
         except Exception as error:
-            failure = http_failure(error, request.url, timeout, over_kept=over_kept.get())
+            failure = http_failure(
+                error, request.url, timeout, over_kept=over_kept.get(), proxied=proxy is not None
+            )
             if failure is None:
                 raise
             raise failure from error
 
-    async def _fetch(self, request: Request, timeout: float) -> Response:
+    async def _fetch(self, request: Request, timeout: float, proxy: str | None) -> Response:
         loop = asyncio.get_running_loop()
         began = loop.time()
         url = yarl.URL(request.url, encoded=True)
@@ -132,14 +141,17 @@ class HTTPDownloadHandler:
             url,
             data=request.body or None,
             headers=sent_headers(request),
-            timeout=aiohttp.ClientTimeout(total=timeout),
+            timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=_PROXY_SECONDS if proxy else None),
             ssl=self._ssl_context,
             allow_redirects=False,
-            proxy=proxy_of(request, self._guard, self._proxy_encoding),
-        ) as received:
+            proxy=proxy,
+        ) as response:
             request.meta["download_latency"] = loop.time() - began
             over_kept.set(False)
-            return await self._response(request, cast("WireResponse", received))
+            received = cast("WireResponse", response)
+            if proxy is not None:
+                check_proxied(received)
+            return await self._response(request, received)
 
     def _check_literal(self, url: yarl.URL) -> None:
         """Checks a host that is an IP address, which aiohttp never passes to the resolver; raises AddressRefused.

@@ -15,6 +15,7 @@ import yarl
 from aiohttp.abc import AbstractResolver, ResolveResult
 from scrapy import Request
 
+from webcrawl.crawler.errors import ProxyFailed
 from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
 from webcrawl.hosts.address_guard import AddressGuard
@@ -78,6 +79,13 @@ class WireResponse(aiohttp.ClientResponse):
             tls = transport.get_extra_info("ssl_object")
             self.certificate = tls.getpeercert(binary_form=True) if tls else None
         return await super().start(connection)
+
+
+def check_proxied(received: WireResponse) -> None:
+    """Raises ProxyFailed if the response is that of a proxy. Forgets the peer, which is the proxy and not the host."""
+    if received.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+        raise ProxyFailed("it answers 407: user and password are wrong or missing")
+    received.peer = None
 
 
 def sent_headers(request: Request) -> list[tuple[str, str]]:

@@ -19,7 +19,6 @@ from cryptography.x509.oid import NameOID
 from scrapy import Request, signals
 from scrapy.exceptions import (
     CannotResolveHostError,
-    DownloadConnectionRefusedError,
     DownloadFailedError,
     UnsupportedURLSchemeError,
 )
@@ -28,7 +27,7 @@ from scrapy.http import TextResponse
 from tests.downloads import Client, names, run
 from tests.nameserver import Nameserver, Record, Trouble
 from tests.wire import Proxy, Wire, plain
-from webcrawl.crawler.errors import RequestRefused
+from webcrawl.crawler.errors import ProxyFailed, RequestRefused
 from webcrawl.crawler.fetch import exchange_of
 
 
@@ -223,7 +222,7 @@ def test_refusal_of_a_proxy_raises() -> None:
                     await client.get("http://far.test/", headers=headers, meta={"proxy": proxy.url})
             url = proxy.url
         async with Client() as client:
-            with pytest.raises(DownloadConnectionRefusedError):
+            with pytest.raises(ProxyFailed, match="cannot connect to the proxy"):
                 await client.get("http://far.test/", meta={"proxy": url})
 
     run(check())

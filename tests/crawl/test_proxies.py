@@ -1,0 +1,106 @@
+"""PROXIES: a crawl through real proxies, some of which fail."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+
+from tests.crawl.conftest import Project
+from tests.crawls import CHECKOUT, CrawlResult
+from tests.downloads import names
+from tests.ports import free_ports
+from tests.web import LocalWeb, Reply
+from tests.wire import Proxy
+
+Crawl = Callable[..., CrawlResult]
+StartWeb = Callable[..., LocalWeb]
+
+
+@contextmanager
+def running(proxy: Proxy) -> Iterator[Proxy]:
+    """Runs a proxy in a thread."""
+    loop, ready, done = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
+
+    async def serve() -> None:
+        async with proxy:
+            ready.set()
+            await done.wait()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), daemon=True)
+    thread.start()
+    assert ready.wait(5)
+    yield proxy
+    loop.call_soon_threadsafe(done.set)
+    thread.join(5)
+
+
+SITES = [f"site{number}.test" for number in range(6)]
+REFUSAL = b"HTTP/1.1 407 Who are you?\r\nContent-Length: 0\r\n\r\n"
+
+
+def test_a_crawl_goes_through_the_working_proxies_and_stays_polite(
+    project: Project, local_web: StartWeb, run_crawl: Crawl
+) -> None:
+    web = local_web(*SITES)
+    for site in SITES:
+        links = "".join(f'<a href="/{number}">x</a>' for number in range(2))
+        inner = '<a href="http://inner.test/secret">x</a><a href="http://127.0.0.1:1/secret">x</a>'
+        web.put(site, "/", Reply(f"<title>{site}</title>{links}{inner}"))
+    ways = {web.host(site).removeprefix("http://"): int(web.host(site).rpartition(":")[2]) for site in SITES}
+    with ExitStack() as stack:
+        good = [stack.enter_context(running(Proxy(ways))) for _ in range(2)]
+        closed = stack.enter_context(running(Proxy(ways, refusal=REFUSAL)))
+        shutil.copy(CHECKOUT / "examples" / "spiders" / "through_proxies.py", project.folder / "spiders")
+        file = project.folder / "proxies.txt"
+        lines = [proxy.url.replace("//", "//me:secret@") for proxy in (*good, closed)]
+        file.write_text("\n".join([*lines, f"http://me:secret@127.0.0.1:{free_ports(1)[0]}"]))
+        nameserver = stack.enter_context(names(inner_test="127.0.0.1"))
+        result = run_crawl(
+            "through_proxies",
+            [web.url(site) for site in SITES],
+            project=project.folder,
+            arguments={"scope": "web"},
+            DNS_SERVERS=nameserver,
+            ALLOWED_NETWORKS="192.0.2.0/24",
+            DOWNLOAD_DELAY=0.2,
+            timeout=40,
+        )
+    assert result.returncode == 0, result.stderr
+    for site in SITES:
+        assert sorted(web.paths(site)) == ["/", "/0", "/1", "/robots.txt"]
+        assert web.min_gap(site) >= 0.2
+    # names that only the proxies know are fetched, inner addresses that a page chose are not
+    assert result.summary["addresses_refused"] == 2
+    asked = [line for proxy in (*good, closed) for line in proxy.asked]
+    assert not any(b"secret" in line for line in asked)
+    assert min(len(proxy.asked) for proxy in good) > 6
+    assert {one for proxy in good for one in proxy.credentials} == {b"Basic bWU6c2VjcmV0"}
+    assert (result.summary["failed"], result.summary["dead_letters"]) == (0, 0)
+    assert result.stderr.count("fails and is left out for 10 seconds") == 2
+    written = [path.read_bytes() for path in result.data_dir.rglob("*") if path.is_file()]
+    written += [gzip.decompress(path.read_bytes()) for path in result.data_dir.rglob("*.warc.gz")]
+    assert any(b"GET /0 HTTP/1.1" in data for data in written)
+    assert not any(b"me:secret" in data or b"bWU6c2VjcmV0" in data for data in written)
+    assert "me:secret" not in result.stderr + result.stdout
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"PROXIES": "socks5://me:secret@proxy.test:1"}, "PROXIES, entry 1: socks5:// is not supported"),
+        ({"PROXY_ROTATION": "never"}, "PROXY_ROTATION must be"),
+    ],
+)
+def test_wrong_settings_end_the_command_without_showing_a_password(
+    settings: dict[str, Any], message: str, crawl: Crawl
+) -> None:
+    result = crawl(["http://127.0.0.1:1/"], **settings)
+    assert result.returncode == 2
+    assert message in result.stderr and "secret" not in result.stderr

@@ -1,0 +1,144 @@
+"""The pool of HTTP proxies: which one a request takes, and how long a failing one is left out."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from xxhash import xxh3_64_intdigest
+
+from webcrawl.errors import ConfigurationError
+
+logger = logging.getLogger(__name__)
+
+Rotation = Literal["host", "request"]
+
+_FIRST_PAUSE = 10.0
+_LONGEST_PAUSE = 600.0
+_MOST_DOUBTS = 5
+"""Failed requests in a row, to whatever hosts, after which a proxy counts as failing."""
+
+
+@dataclass(eq=False, slots=True)
+class Proxy:
+    """One proxy. `url` may contain credentials, so only `name` is shown."""
+
+    url: str = field(repr=False)
+    name: str
+    failures: int = 0
+    """How often in a row it was left out."""
+    doubts: int = 0
+    """Failed requests in a row."""
+    until: float = -math.inf
+    """Time before which it is not used."""
+
+
+class ProxyPool:
+    """The proxies of PROXIES. Times are those of one monotonic clock, in seconds.
+
+    With the rotation "host", a host and session keeps its proxy while that works: the proxies are ranked by a hash of
+    both (rendezvous hashing, Thaler and Ravishankar 1998), so that all workers choose alike and a failing proxy moves
+    its own hosts only. With "request", each request takes the next proxy.
+    """
+
+    def __init__(self, proxies: Sequence[Proxy], rotation: Rotation = "host") -> None:
+        self._proxies = proxies
+        self._rotation = rotation
+        self._numbers = itertools.count()
+
+    def choose(self, session: str, attempt: int, now: float) -> Proxy | None:
+        """Returns the proxy for a request; None while all are left out.
+
+        `session` is what keeps its proxy: host and cookie jar. Each `attempt` to fetch a URL takes another proxy.
+        """
+        usable = [proxy for proxy in self._proxies if proxy.until <= now]
+        if not usable:
+            return None
+        if self._rotation == "request":
+            return usable[next(self._numbers) % len(usable)]
+        if not attempt % len(usable):
+            return max(usable, key=lambda proxy: _rank(session, proxy))
+        usable.sort(key=lambda proxy: _rank(session, proxy), reverse=True)
+        return usable[attempt % len(usable)]
+
+    @property
+    def free_at(self) -> float:
+        """The time from which one of the proxies may be used."""
+        return min(proxy.until for proxy in self._proxies)
+
+    def succeed(self, proxy: Proxy) -> None:
+        """Records a response that came through a proxy."""
+        proxy.failures = proxy.doubts = 0
+
+    def doubt(self, proxy: Proxy, reason: str, now: float) -> None:
+        """Records a failed request that may be the fault of its host or of the proxy."""
+        proxy.doubts += 1
+        if proxy.doubts >= _MOST_DOUBTS:
+            self.fail(proxy, f"{proxy.doubts} requests in a row failed, the last one with: {reason}", now)
+
+    def fail(self, proxy: Proxy, reason: str, now: float) -> None:
+        """Leaves a proxy out, for twice as long as the last time."""
+        if proxy.until > now:
+            return  # other requests of the same moment failed too
+        pause = min(_FIRST_PAUSE * 2.0**proxy.failures, _LONGEST_PAUSE)
+        proxy.failures, proxy.doubts, proxy.until = proxy.failures + 1, 0, now + pause
+        level = logging.INFO if proxy.failures > 1 else logging.WARNING
+        logger.log(
+            level, "The proxy %s fails and is left out for %d seconds: %s", proxy.name, round(pause), reason
+        )
+
+
+def read_proxies(words: Sequence[str]) -> list[Proxy]:
+    """Returns the proxies of PROXIES: URLs, or `@file` with one on each line.
+
+    Raises ConfigurationError, without the URL, which may contain a password.
+    """
+    found: dict[str, Proxy] = {}
+    for place, text in _entries(words):
+        proxy = _proxy(text if "://" in text else f"http://{text}", place)
+        found.setdefault(proxy.url, proxy)
+    if words and not found:
+        raise ConfigurationError(f"PROXIES {','.join(words)}: the file names no proxy")
+    return list(found.values())
+
+
+def _entries(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The entries and where each of them is."""
+    for number, word in enumerate(words, 1):
+        if not word.startswith("@"):
+            yield f"entry {number}", word
+            continue
+        try:
+            lines = Path(word[1:]).read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"PROXIES {word!r}: {error}") from error
+        for line_number, line in enumerate(lines, 1):
+            text = line.partition(" #")[0].strip()
+            if text and not text.startswith("#"):
+                yield f"{word}, line {line_number}", text
+
+
+def _proxy(url: str, place: str) -> Proxy:
+    try:
+        parts = urlsplit(url)
+        name, number = parts.hostname, parts.port
+    except ValueError:
+        name, number = None, None
+    if not name or parts.path not in ("", "/") or parts.query or parts.fragment or " " in url:
+        raise ConfigurationError(
+            f"PROXIES, {place}: not the URL of a proxy, such as http://user:password@proxy.example:3128"
+        )
+    if parts.scheme not in ("http", "https"):
+        raise ConfigurationError(f"PROXIES, {place}: {parts.scheme}:// is not supported, only http and https")
+    shown = f"[{name}]" if ":" in name else name
+    return Proxy(url.rstrip("/"), f"{parts.scheme}://{shown}" + (f":{number}" if number else ""))
+
+
+def _rank(session: str, proxy: Proxy) -> int:
+    return xxh3_64_intdigest(f"{session}\n{proxy.url}".encode())

@@ -1,4 +1,4 @@
-"""A pipeline for a MIME type that the project does not support itself."""
+"""Pipelines for MIME types that the project does not support itself: one of binary data, one of text."""
 
 from __future__ import annotations
 
@@ -18,3 +18,16 @@ class DjvuPipeline(MimePipeline):
 
 def read(document: Document) -> Facts:
     return Facts(title=document.start(16)[12:].decode())
+
+
+class CalendarPipeline(MimePipeline):
+    """Stores the first summary of a calendar as its title."""
+
+    types = frozenset({"text/calendar"})
+    extensions = {".ics": "text/calendar"}
+    signatures = {rb"BEGIN:VCALENDAR\r?\n": "text/calendar"}
+    reader = f"{__name__}:read_calendar"
+
+
+def read_calendar(document: Document) -> Facts:
+    return Facts(title=document.text.partition("SUMMARY:")[2].partition("\n")[0].strip())

@@ -31,6 +31,7 @@ SITE = "127.0.1.1"
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 FIGURES = Figures(
     pages=1_234_567,
+    resources=0,
     responses={"200": 1_234_567, "301": 70, "404": 5, "500": 3},
     bytes=10**10,
     types={"text/html": {"pages": 9, "bytes": 9, "errors": 0}},

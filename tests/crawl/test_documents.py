@@ -151,12 +151,18 @@ def test_a_pipeline_adds_a_type_with_its_extension_and_signature(
     put(web, "/scan", b"AT&TFORM\0\0\0\1DJVM\0", "application/octet-stream")
     put(web, "/a.djvu", b"cut in half DJVU", "application/octet-stream")
     put(web, "/declared", b"cut in half DJVI", "image/vnd.djvu")
-    pipelines = {"tests.crawl.djvu.DjvuPipeline": 230}
-    result = crawl([home(web, "/scan", "/a.djvu", "/declared")], ITEM_PIPELINES=json.dumps(pipelines))
+    event = b"BEGIN:VEVENT\r\nSUMMARY:Gr\xc3\xbc\xc3\x9fe\r\n"
+    put(web, "/c.ics", event, "application/octet-stream")
+    put(web, "/feed", b"BEGIN:VCALENDAR\r\n" + event, "text/plain")
+    pipelines = {f"tests.crawl.djvu.{name}": 230 for name in ("DjvuPipeline", "CalendarPipeline")}
+    paths = ("/scan", "/a.djvu", "/declared", "/c.ics", "/feed")
+    result = crawl([home(web, *paths)], ITEM_PIPELINES=json.dumps(pipelines))
     rows = by_path(web, result)
     titles = {path: row["title"] for path, row in rows.items() if path != "/"}
-    assert titles == {"/scan": "DJVM", "/a.djvu": "DJVU", "/declared": "DJVI"}
-    assert result.summary["types"]["image/vnd.djvu"]["pages"] == 3
+    calendars = {"/c.ics": "Grüße", "/feed": "Grüße"}
+    assert titles == {"/scan": "DJVM", "/a.djvu": "DJVU", "/declared": "DJVI"} | calendars
+    types = result.summary["types"]
+    assert (types["image/vnd.djvu"]["pages"], types["text/calendar"]["pages"]) == (3, 2)
 
 
 def test_recently_changed_sitemap_entries_are_crawled_first(local_web: StartWeb, crawl: RunCrawl) -> None:

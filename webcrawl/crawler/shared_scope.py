@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import partial
+from functools import cached_property, partial
 
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
@@ -37,6 +37,11 @@ class SharedScope:
         self.filters = self._chain()
         self._admitted: set[str] = set()
         """Hosts and ports of seeds that this process has sent to the engine."""
+
+    @cached_property
+    def resource_filters(self) -> FilterChain:
+        """The filters for what pages load, which may be outside the scope."""
+        return self._chain(Scope("web"))
 
     async def set(self, scope: Scope, *, remember: bool = True) -> None:
         """Follow links within this scope, widened by what other workers added to it.
@@ -96,8 +101,8 @@ class SharedScope:
             self._guard.allow_host(name, number)
         return is_seed
 
-    def _chain(self) -> FilterChain:
-        config: Mapping[str, object] = {**self._settings, "SCOPE": self.current or Scope("web")}
+    def _chain(self, scope: Scope | None = None) -> FilterChain:
+        config: Mapping[str, object] = {**self._settings, "SCOPE": scope or self.current or Scope("web")}
         # the scope always applies: a URL_FILTERS without it must not open the whole web
         classes: list[type[URLFilter]] = [ScopeFilter, *self._filter_classes]
         return FilterChain.from_config(config, classes)

@@ -132,6 +132,7 @@ def text(now: Figures, reason: str, places: str, *, idle: bool = False) -> str:
     lines = [
         _NOTHING_LEFT if idle else f"Crawl {_REASONS.get(reason, reason)}.",
         f"  pages       {now.pages:,} from {now.hosts:,} hosts{'' if idle else speed}",
+        *([f"  resources   {now.resources:,}"] if now.resources else []),
         f"  responses   {statuses}; {size(now.bytes)}",
         *_types(now.types),
         f"  duplicates  {now.exact_duplicates:,} exact, {now.near_duplicates:,} near",

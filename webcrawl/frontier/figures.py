@@ -15,6 +15,7 @@ class Figures:
 
     `responses`: status -> responses, including redirects and retries.
     `resources_denied`: resources of rendered pages that robots.txt disallows.
+    `resources`: what pages load, fetched because of PAGE_RESOURCES; `pages` does not count it.
     `types`: MIME type -> pages, bytes, and `errors` (documents that could not be read), most pages first.
     `parked`: queued URLs of hosts that are blocked or have spent their budgets.
     `retrying`: URLs that wait for another try after a failure, included in `queued`.
@@ -23,6 +24,7 @@ class Figures:
     """
 
     pages: int
+    resources: int
     responses: dict[str, int]
     bytes: int
     types: dict[str, dict[str, int]]
@@ -58,6 +60,7 @@ class Figures:
 
 
 _COUNTERS = (
+    "resources",
     "robots_denied",
     "resources_denied",
     "addresses_refused",

@@ -15,7 +15,7 @@ from webcrawl.crawler.pages.from_response import forget_tree, outline_of
 from webcrawl.crawler.pages.item_completion import ItemCompletion
 from webcrawl.crawler.pages.outlinks import Outlinks
 from webcrawl.crawler.session import Session
-from webcrawl.documents.html.links import PageLinks
+from webcrawl.documents.html.links import PageLinks, PageResources
 from webcrawl.errors import InvalidURL
 from webcrawl.page import Page
 
@@ -53,6 +53,8 @@ class OutlinksMiddleware:
                 if self._judged and page and await self._judged.is_near_duplicate(page, response):
                     continue
                 await self._outlinks.follow_from_spider(response, one)
+            elif isinstance(one, PageResources):
+                self._outlinks.load(response, one)
             else:
                 if self._judged and isinstance(one, Page):
                     page = one

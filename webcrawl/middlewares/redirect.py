@@ -10,6 +10,7 @@ from scrapy.downloadermiddlewares.redirect import RedirectMiddleware as ScrapyRe
 from scrapy.http import Response
 
 from webcrawl.crawler.access import is_robots, tasks_of
+from webcrawl.crawler.scheduling.requests import RESOURCE
 from webcrawl.crawler.session import Session
 from webcrawl.errors import EngineUnavailable
 from webcrawl.page import Page
@@ -54,7 +55,9 @@ class RedirectMiddleware:
             tasks_of(self._crawler).postpone(request)
             return request
         if self._session.scope.current is not None:
-            allowed = self._session.scope.filters.apply(target)
+            scope = self._session.scope
+            filters = scope.resource_filters if RESOURCE in request.meta else scope.filters
+            allowed = filters.apply(target)
             if allowed is None:
                 return response
             # a site that insists on its session id would never give the page otherwise

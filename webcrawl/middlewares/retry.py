@@ -14,6 +14,7 @@ from webcrawl.crawler.access import is_robots, tasks_of
 from webcrawl.crawler.components import FailureJudge
 from webcrawl.crawler.errors import KeptConnectionClosed, Postponed, RequestRefused, RobotsUnreachable
 from webcrawl.crawler.responses import LOST, TIMED_OUT, refusal_of
+from webcrawl.crawler.scheduling.requests import RESOURCE
 from webcrawl.crawler.session import Session
 from webcrawl.errors import EngineUnavailable, NameNotResolved, StoreUnavailable
 
@@ -52,6 +53,9 @@ class RetryMiddleware(FailureJudge):
                 return again
         if response.status not in self._codes:
             page = 200 <= response.status < 300
+            if page and RESOURCE in request.meta:
+                tasks.count("resources")
+                page = False
             tasks.finish(request, page=page, reason="" if page or url.depth else _failure_of(response))
             return response
         reason = refusal_of(response)

@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from scrapy import Request, Spider
+from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 from scrapy.settings import BaseSettings
@@ -18,14 +19,18 @@ from twisted.python.failure import Failure
 from webcrawl.config import read
 from webcrawl.crawler.components import Reads
 from webcrawl.crawler.pages.from_response import (
+    answer_of,
+    document_of,
     failed_page,
     failed_request,
     followed_links,
     page_directives,
     page_of,
 )
+from webcrawl.crawler.scheduling.requests import RESOURCE
 from webcrawl.crawler.session import Session
-from webcrawl.documents.html.links import PageLinks
+from webcrawl.documents.html.facts import is_html
+from webcrawl.documents.html.links import PageLinks, PageResources
 from webcrawl.errors import ConfigurationError, CrawlError, InvalidURL
 from webcrawl.page import Page
 from webcrawl.urls.scope import Scope, ScopeKind
@@ -33,6 +38,8 @@ from webcrawl.urls.seeds import read_seeds, seed_url
 
 logger = logging.getLogger(__name__)
 
+_MOST_HOPS = 3
+"""Longest chain of resources that load each other, such as style sheets."""
 _ARGUMENTS = ("seeds", "scope")
 
 
@@ -43,6 +50,7 @@ class BroadSpider(Spider):
 
     `self.page(response)`   the page to store; yield it once for each response
     `self.links(response)`  its links, which are followed within the scope
+    `self.resources(response)`  what it loads, if PAGE_RESOURCES is set
     items                   your own, for your pipelines and feeds
     requests                Scrapy's, with your own callbacks
 
@@ -53,6 +61,13 @@ class BroadSpider(Spider):
     """The parts of HTML pages that `parse` reads beside links: `Reads.TREE` for `document_of(response).html`."""
     keeps_cookies = False
     """Whether COOKIES_ENABLED None means all requests, or only those with cookies or a cookiejar."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        if read(crawler.settings, "PAGE_RESOURCES"):
+            spider.reads |= Reads.TREE
+        return spider
 
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
@@ -93,6 +108,15 @@ class BroadSpider(Spider):
     def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
         yield self.page(response)
         yield self.links(response)
+        yield self.resources(response)
+
+    def parse_resource(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        """Stores what a page loads. An HTML page within the scope is followed like any other."""
+        if self.scope.allows(response.url) and is_html(document_of(answer_of(response)).mime_type):
+            yield from self.parse(response)
+        else:
+            yield self.page(response)
+            yield self.resources(response)
 
     @contextmanager
     def making(self, what: str) -> Iterator[None]:
@@ -124,6 +148,23 @@ class BroadSpider(Spider):
         Links in other documents than HTML are followed when a pipeline has found them.
         """
         return followed_links(response, obey=self._robots_agent)
+
+    def resources(self, response: Response) -> PageResources:
+        """What a page, frame or style sheet loads, if PAGE_RESOURCES is set.
+
+        What a frame or style sheet loads is loaded too, up to three resources away from the page.
+        """
+        hops = response.meta.get(RESOURCE, 0)
+        answer = answer_of(response)
+        if not self._loads_resources or answer.status != 200 or hops >= _MOST_HOPS:
+            return PageResources([])
+        from webcrawl.results.rewriting import loaded  # slow to import, and every command imports the spiders
+
+        return PageResources(loaded(document_of(answer), templates=True), hops + 1)
+
+    @cached_property
+    def _loads_resources(self) -> bool:
+        return bool(read(self.settings, "PAGE_RESOURCES"))
 
     @cached_property
     def _robots_agent(self) -> str | None:

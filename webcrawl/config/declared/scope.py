@@ -103,6 +103,15 @@ URLS = Group(
             example=True,
         ),
         Setting(
+            "PAGE_RESOURCES",
+            False,
+            Flag(),
+            "Whether `broad` also fetches what its pages load: style sheets and what those load, images, scripts, "
+            "fonts, media, icons and frames, from any host, so that the archive can be replayed. They are counted "
+            "as `resources`, not as pages, and their links are not followed; see [Archive](archive.md#replay).",
+            example=True,
+        ),
+        Setting(
             "FRAMES_STITCHED",
             False,
             Flag(),

@@ -12,9 +12,9 @@ from scrapy.http import Response
 
 from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.pages.from_response import pending_links_of
-from webcrawl.crawler.scheduling.requests import sitemap_extra
+from webcrawl.crawler.scheduling.requests import resource_extra, sitemap_extra
 from webcrawl.crawler.session import Session
-from webcrawl.documents.html.links import PageLinks
+from webcrawl.documents.html.links import PageLinks, PageResources
 from webcrawl.documents.mime.facts import Link, SitemapLink
 from webcrawl.errors import InvalidURL
 from webcrawl.frontier import DEFAULT_LEVEL, Candidate
@@ -49,6 +49,20 @@ class Outlinks:
             pending.wanted = True
             found, pending.found = pending.found, []
             await self._follow(found, depth, response.url)
+
+    def load(self, response: Response, resources: PageResources) -> None:
+        """Adds what a page loads, before further pages of its host; scope and depth limit do not apply to it."""
+        session, spider = self._session, self._crawler.spider
+        assert spider is not None
+        worker, allowed = tasks_of(self._crawler).worker, session.scope.resource_filters.apply
+        extra, depth = resource_extra(spider, resources.hops), response.meta.get("depth", 0) + 1
+        recent = worker.discovered.recent.links
+        for link in resources.urls:
+            if link not in recent and (url := allowed(link)) is not None:
+                host, path = split(url)
+                mark = session.canonicalizer.fingerprint(url)
+                worker.add(Candidate(host, path, mark, DEFAULT_LEVEL - 1, depth, response.url, extra))
+                recent.add(link)
 
     async def follow_from_document(self, page: Page, links: Sequence[Link]) -> None:
         """Follows links that a pipeline found in the document of a page, if the spider wants them."""

@@ -20,6 +20,9 @@ from webcrawl.urls.canonical import Canonicalizer, normalize, split
 SITEMAP = "sitemap"
 """Request.meta key of a URL that robots.txt, a sitemap index or a seed names as a sitemap."""
 
+RESOURCE = "page_resource"
+"""Request.meta key of a URL that a page loads: how many resources lead to it from the page, itself included."""
+
 _PASSING_META = frozenset({"depth", "download_latency", "download_slot", "is_start_request", "retry_times"})
 
 _EXTENSIONS: dict[int, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
@@ -102,6 +105,12 @@ def is_plain(request: Request, spider: Spider) -> bool:
 def sitemap_extra(spider: Spider) -> bytes:
     """The `extra` of the queue entry of a sitemap."""
     record: dict[str, Any] = {"meta": {SITEMAP: True}}
+    return pack(record | {"errback": "errback"} if hasattr(spider, "errback") else record)
+
+
+def resource_extra(spider: Spider, hops: int) -> bytes:
+    """The `extra` of the queue entry of a resource; `hops`: how many resources lead to it from its page."""
+    record: dict[str, Any] = {"meta": {RESOURCE: hops}, "callback": "parse_resource"}
     return pack(record | {"errback": "errback"} if hasattr(spider, "errback") else record)
 
 

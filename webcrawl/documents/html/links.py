@@ -48,6 +48,14 @@ class PageLinks:
     also_found: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class PageResources:
+    """The normalised URLs that a page or a resource loads; `hops`: how many resources lead to them from the page."""
+
+    urls: list[str]
+    hops: int = 1
+
+
 @dataclass(slots=True)
 class _Found:
     """The results of one pass over the elements. Addresses are as written, distinct, in document order."""

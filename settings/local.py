@@ -1,3 +1,3 @@
-"""One machine: the embedded engine and files in DATA_DIR. The default of scrapy.cfg."""
+"""This machine: the embedded engine and files in DATA_DIR. The default of scrapy.cfg."""
 
 from settings.base import *

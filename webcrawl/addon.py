@@ -99,8 +99,9 @@ def _register(settings: BaseSettings) -> None:
     for name, components in parts.BASES.items():
         settings[f"{name}_BASE"].update(dict(components), _PRIORITY)
     for name, components in parts.MERGED.items():
-        given = settings.getdict(name)
-        settings.set(name, {**components, **given}, settings.getpriority(name) or _PRIORITY)
+        # Scrapy fills DOWNLOAD_HANDLERS_BASE with this priority, after the add-ons
+        priority = max(settings.getpriority(name) or 0, SETTINGS_PRIORITIES["project"])
+        settings.set(name, {**components, **settings.getdict(name)}, priority)
 
 
 def check_safeguards(settings: BaseSettings) -> None:

@@ -207,6 +207,13 @@ def test_settings_of_the_project_take_precedence_over_the_addon() -> None:
     assert settings["URL_FILTERS"]["webcrawl.urls.filters.SchemeFilter"] == 100
 
 
+def test_our_handlers_precede_those_that_scrapy_adds_without_a_reactor() -> None:
+    settings = begin({})
+    for scheme in ("http", "https", "ftp"):
+        settings["DOWNLOAD_HANDLERS_BASE"][scheme] = "as.Scrapy.does"
+    assert settings.getwithbase("DOWNLOAD_HANDLERS")["http"].startswith("webcrawl.")
+
+
 def test_a_short_name_turns_a_component_off() -> None:
     settings = begin({"ITEM_PIPELINES": {"pipelines.html.HtmlPipeline": None}})
     pipelines = settings.get_component_priority_dict_with_base("ITEM_PIPELINES")

@@ -47,9 +47,9 @@ def built(command: str, folder: Path) -> zipfile.ZipFile:
     return zipfile.ZipFile(made)
 
 
-def sources() -> set[str]:
+def sources(packages: set[str]) -> set[str]:
     """Returns the files that a distribution must contain, relative to the checkout."""
-    files = {path for package in PACKAGES for path in (CHECKOUT / package).rglob("*") if path.is_file()}
+    files = {path for package in packages for path in (CHECKOUT / package).rglob("*") if path.is_file()}
     return {str(path.relative_to(CHECKOUT)) for path in files if path.name.endswith(SHIPPED)}
 
 
@@ -58,19 +58,30 @@ def test_imports_follow_the_contracts() -> None:
     run("-c", program)
 
 
-@pytest.mark.parametrize("command", ["bdist_wheel", "bdist_egg"])
-def test_a_distribution_contains_the_packages_and_nothing_else(command: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "packages"), [("bdist_wheel", {"webcrawl"}), ("bdist_egg", PACKAGES)], ids=["wheel", "egg"]
+)
+def test_a_distribution_contains_the_packages_and_nothing_else(
+    command: str, packages: set[str], tmp_path: Path
+) -> None:
     names = {name for name in built(command, tmp_path).namelist() if not name.endswith((".pyc", "/"))}
     tops = {name.partition("/")[0] for name in names}
-    meta = {f"webcrawl-{webcrawl.__version__}.dist-info", "EGG-INFO"}
-    assert tops - meta == PACKAGES
-    assert {name for name in names if name.partition("/")[0] in PACKAGES} == sources()
+    meta = {f"scrapy_webcrawl-{webcrawl.__version__}.dist-info", "EGG-INFO"}
+    assert tops - meta == packages
+    assert names - {name for name in names if name.partition("/")[0] in meta} == sources(packages)
     assert any(name.endswith(".lua") for name in names)
 
 
 def test_scrapyd_finds_the_settings_of_an_egg(tmp_path: Path) -> None:
     entry_points = built("bdist_egg", tmp_path).read("EGG-INFO/entry_points.txt").decode()
     assert re.search(r"\[scrapy]\s+settings = settings\.production\s", entry_points)
+
+
+def test_every_command_is_an_entry_point() -> None:
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    commands = {path.stem for path in (CHECKOUT / "webcrawl" / "commands").glob("[!_]*.py")}
+    expected = {name: f"webcrawl.entry:{name}" for name in commands}
+    assert project["entry-points"]["scrapy.commands"] == expected
 
 
 def test_top_level_packages_are_imported_from_the_checkout() -> None:

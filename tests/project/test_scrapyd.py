@@ -14,7 +14,7 @@ import urllib.request
 import venv
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,13 +53,15 @@ class Node:
         assert answer["status"] == "ok", answer
         return answer
 
-    def crawl(self, seed: str, **settings: object) -> None:
+    def crawl(
+        self, seed: str, *, project: str = "webcrawl", spider: str = "broad", **settings: object
+    ) -> None:
         """Schedules a crawl and waits for its end."""
-        fields = [("project", "webcrawl"), ("spider", "broad"), ("seeds", seed), ("scope", "host")]
+        fields = [("project", project), ("spider", spider), ("seeds", seed), ("scope", "host")]
         fields += [("setting", f"{name}={value}") for name, value in settings.items()]
         job = self.ask("schedule", urlencode(fields).encode())["jobid"]
         deadline = time.monotonic() + 40
-        while job not in [entry["id"] for entry in self.ask("listjobs", project="webcrawl")["finished"]]:
+        while job not in [entry["id"] for entry in self.ask("listjobs", project=project)["finished"]]:
             assert time.monotonic() < deadline, self.log()
             time.sleep(0.1)
 
@@ -89,11 +91,20 @@ def egg(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def node(tmp_path_factory: pytest.TempPathFactory, egg: Path) -> Iterator[Node]:
     """A node with the egg deployed."""
     folder = tmp_path_factory.mktemp("node")
+    with running_node(folder, bare_python(folder)) as node:
+        added = node.ask("addversion", *form(egg, project="webcrawl", version="1"))
+        assert added["spiders"] >= 1
+        yield node
+
+
+@contextmanager
+def running_node(folder: Path, python: Path) -> Iterator[Node]:
+    """A scrapyd in this folder, without a project."""
     (port,) = free_ports(1)
     (folder / "scrapyd.conf").write_text(CONFIGURATION.format(port=port))
     ours = ("REDIS_", "STORE_", "METADATA_", "SCRAPY_", "PYTHON", "DATA_DIR")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    node = Node(folder, bare_python(folder), environment, f"http://127.0.0.1:{port}")
+    node = Node(folder, python, environment, f"http://127.0.0.1:{port}")
     with (folder / "output").open("wb") as output:
         process = subprocess.Popen(
             [node.python, "-m", "scrapyd"],
@@ -108,8 +119,6 @@ def node(tmp_path_factory: pytest.TempPathFactory, egg: Path) -> Iterator[Node]:
         while not answers(port):
             assert process.poll() is None and time.monotonic() < deadline, node.log()
             time.sleep(0.05)
-        added = node.ask("addversion", *form(egg, project="webcrawl", version="1"))
-        assert added["spiders"] >= 1
         yield node
     finally:
         process.terminate()

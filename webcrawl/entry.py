@@ -1,0 +1,68 @@
+"""The commands as Scrapy finds them in every project of an environment: by the entry points `scrapy.commands`.
+
+In a project without the add-on, a command is Scrapy's own of that name, or says in one sentence what is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, ClassVar
+
+from scrapy.commands import ScrapyCommand
+from scrapy.utils.project import get_project_settings, inside_project
+
+ADDON = "webcrawl.addon.WebcrawlAddon"
+
+
+def __getattr__(name: str) -> type[Entry]:
+    if name.startswith("_") or find_spec(f"webcrawl.commands.{name}") is None:
+        raise AttributeError(name)
+    return type(name, (Entry,), {"name": name})
+
+
+class Entry:
+    """What Scrapy calls to make the command `name`."""
+
+    name: ClassVar[str]
+
+    def __new__(cls) -> Any:
+        if uses_webcrawl():
+            return import_module(f"webcrawl.commands.{cls.name}").Command()
+        if find_spec(f"scrapy.commands.{cls.name}"):
+            return import_module(f"scrapy.commands.{cls.name}").Command()
+        return Missing(cls.name)
+
+
+@cache
+def uses_webcrawl() -> bool:
+    """Whether the settings of the current project name the add-on. It is not imported here, which would take time."""
+    for key, place in get_project_settings().getdict("ADDONS").items():
+        path = key if isinstance(key, str) else f"{key.__module__}.{key.__qualname__}"
+        if path == ADDON and place is not None:
+            return True
+    return False
+
+
+class Missing(ScrapyCommand):
+    """Stands for a command of webcrawl where it cannot work."""
+
+    requires_crawler_process = False
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def short_desc(self) -> str:
+        return "(in projects with the add-on webcrawl)"
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        if inside_project():
+            reason = f'this project does not use webcrawl: add ADDONS = {{"{ADDON}": 100}} to its settings'
+        else:
+            reason = "there is no project here: change to its folder, or create one by `webcrawl new FOLDER`"
+        print(f"scrapy {self._name}: {reason}", file=sys.stderr)
+        self.exitcode = 2

@@ -1,0 +1,69 @@
+"""`webcrawl new FOLDER`: creates a project of one's own, from the files in `webcrawl/template`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from webcrawl import __version__
+from webcrawl.errors import ConfigurationError
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]*", re.IGNORECASE)
+_SUFFIX = ".tmpl"
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Runs the console script `webcrawl`; returns its exit status."""
+    parser = ArgumentParser("webcrawl", description="A polite, durable web crawler on Scrapy.")
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(required=True, metavar="new")
+    new = commands.add_parser("new", help="create a project in a new or empty folder")
+    new.add_argument("folder", type=Path)
+    try:
+        print(_next_steps(create(parser.parse_args(words).folder)))
+    except ConfigurationError as error:
+        print(f"webcrawl new: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def create(folder: Path) -> Path:
+    """Create a project named like its folder; raises ConfigurationError, and then leaves the folder as it was."""
+    name = folder.resolve().name
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"{name!r} cannot be the name of a project: use letters, digits, '-' and '_', beginning with a letter"
+        )
+    try:
+        if folder.is_dir() and any(folder.iterdir()):
+            raise ConfigurationError(f"the folder {str(folder)!r} is not empty: name a new one")
+        folder.mkdir(parents=True, exist_ok=True)
+        _copy(files("webcrawl") / "template", folder, name)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write to {str(folder)!r} ({error.strerror})") from error
+    return folder
+
+
+def _copy(source: Traversable, target: Path, name: str) -> None:
+    for one in source.iterdir():
+        if one.is_dir():
+            (target / one.name).mkdir()
+            _copy(one, target / one.name, name)
+        elif one.name.endswith(_SUFFIX):
+            text = one.read_text().replace("{{name}}", name).replace("{{version}}", __version__)
+            (target / one.name.removesuffix(_SUFFIX)).write_text(text)
+
+
+def _next_steps(folder: Path) -> str:
+    return (
+        f"Created {folder}. Next:\n"
+        f"  cd {folder}\n"
+        "  make crawl                               # a small web on this machine\n"
+        "  make test\n"
+        '  make crawl SEEDS="https://example.org/"'
+    )

@@ -363,3 +363,20 @@ async def test_a_crawl_survives_the_death_of_primaries(
     await pair.check()
     warnings = [record.message for record in caplog.records if "is unavailable" in record.message]
     assert 1 <= len(warnings) <= 4, "one warning for each worker and accident"
+
+
+async def test_any_node_that_answers_is_enough(
+    engine_at: Callable[..., Engine], frontier: Frontier, cluster: LocalCluster
+) -> None:
+    await frontier.add([page(f"{HOST}/1")])
+    dead, other = cluster.primaries[:2]
+    replica = cluster.replica_of(dead)
+    dead.kill()
+    engine = engine_at(f"redis://127.0.0.1:{dead.port},127.0.0.1:{other.port}")
+    await engine.check()
+    assert engine.is_cluster
+    await asyncio.to_thread(cluster.takes_over, replica)
+    mine = replace(frontier, engine=engine, worker="w2")
+    assert (await engine.retry_until_available(mine.counts)).queued == 1
+    with pytest.raises(EngineUnavailable, match=f"REDIS_URL .*127.0.0.1:{dead.port}.*; .*127.0.0.1:1"):
+        await engine_at(f"redis://127.0.0.1:{dead.port},127.0.0.1:1").check()

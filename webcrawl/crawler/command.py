@@ -148,6 +148,12 @@ def crawl_settings(loader: SpiderLoaderProtocol, settings: Settings, name: str) 
     spider = loader.load(name)
     settings = completed(settings, spider)
     session = Session(settings, name)
-    if issubclass(spider, RedisMixin) and session.connection.server.is_embedded:
+    server = session.connection.server
+    if issubclass(spider, RedisMixin) and server.is_embedded:
         raise ConfigurationError(f"spider {name!r} reads its start URLs from a server: set REDIS_URL")
+    if issubclass(spider, RedisMixin) and not server.suits_scrapy_redis:
+        raise ConfigurationError(
+            f"spider {name!r} reads its start URLs by scrapy-redis, whose client connects to one server: REDIS_URL "
+            "must name one, or `redis_cls` in REDIS_PARAMS a client for several"
+        )
     return settings

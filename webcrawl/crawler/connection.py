@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from webcrawl.config import EngineConfig, FrontierConfig
 from webcrawl.engine.client import UNAVAILABLE, Engine
 from webcrawl.engine.keys import Keys
+from webcrawl.engine.server_url import ServerURL
 from webcrawl.errors import EngineUnavailable
 from webcrawl.frontier import Crawl, Frontier, HostLimits
 from webcrawl.frontier.bloom import BloomSeen
@@ -47,6 +48,7 @@ class Server:
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
+        self._url = None if config.url is None else ServerURL.parse(config.url)
         self._embedded: Any = None
 
     def __str__(self) -> str:
@@ -55,6 +57,11 @@ class Server:
     @property
     def is_embedded(self) -> bool:
         return self.config.url is None
+
+    @property
+    def suits_scrapy_redis(self) -> bool:
+        """Whether scrapy-redis can connect to the server of REDIS_URL."""
+        return bool(self._url and self._url.names_one_server) or "redis_cls" in self.config.parameters
 
     @property
     def is_exclusive(self) -> bool:

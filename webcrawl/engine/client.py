@@ -1,4 +1,4 @@
-"""The client of the Valkey or Redis >= 7 server or cluster behind a crawl."""
+"""The client of the Valkey or Redis >= 7 behind a crawl: a server, a cluster, or a primary with sentinels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import redis.asyncio
-import redis.asyncio.cluster
+from redis.asyncio.cluster import ClusterNode, RedisCluster
+from redis.asyncio.connection import Connection, SSLConnection, UnixDomainSocketConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
@@ -27,9 +28,12 @@ from redis.exceptions import (
 )
 
 from webcrawl.engine.backoff import SHUTDOWN_SECONDS, Backoff
-from webcrawl.engine.cluster import Cluster, Command
+from webcrawl.engine.cluster import Cluster
 from webcrawl.engine.connections import ConnectionPool
+from webcrawl.engine.replication import Command
 from webcrawl.engine.scripts import Call, script_source
+from webcrawl.engine.sentinel import SentinelPrimary
+from webcrawl.engine.server_url import ServerURL, without_password
 from webcrawl.errors import ConfigurationError, EngineError, EngineFull, EngineUnavailable
 
 _TEMPORARY = (OutOfMemoryError, ReadOnlyError, MasterDownError, ClusterDownError, TryAgainError)
@@ -50,14 +54,16 @@ _TEMPORARY_CODES = ("LOADING", "BUSY", "MISCONF", "NOREPLICAS")
 _OLDEST_VERSION = (7, 0)
 _RETRY_SECONDS = 60.0
 _MOST_CONNECTIONS = 16
+_SCRAPY_REDIS_ONLY = frozenset({"redis_cls", "encoding", "decode_responses"})
 
 T = TypeVar("T")
 
 
 class Engine:
-    """Runs scripts and commands on a server, or on its cluster if `check` finds one.
+    """Runs scripts and commands on the servers that a URL names; see webcrawl.engine.server_url.
 
-    Use `client`, redis-py's asyncio client, for commands that only read. Replies are bytes.
+    If the server belongs to a cluster, `check` joins that. Use `client`, redis-py's asyncio client, for commands that
+    only read. Replies are bytes.
     """
 
     def __init__(
@@ -72,20 +78,43 @@ class Engine:
         self._options["decode_responses"] = False
         # redis-py must not silently repair a connection that is lost in use; see ConnectionPool
         self._options.setdefault("retry", Retry(NoBackoff(), 0))
-        self._cluster: Cluster | None = None
-        self.client: Any = self._connect(cluster=False)
+        self._servers = ServerURL.parse(url)
+        self._group: Cluster | SentinelPrimary | None = None
+        """None: one server without replicas that could take over."""
+        self.client: Any = self._connect(0)
 
     async def check(self) -> None:
-        """Raises EngineUnavailable or EngineError unless a supported server answers."""
+        """Raises EngineUnavailable or EngineError unless a supported server answers; any of several is enough."""
+        failures = []
+        for place in range(max(1, len(self._servers.addresses)) if self._group is None else 1):
+            try:
+                if place:
+                    await self.client.aclose()
+                    self.client = self._connect(place)
+                return await self._check_server(place)
+            except UNAVAILABLE as error:
+                failures.append(error)
+        raise EngineUnavailable(
+            f"no Valkey or Redis server at REDIS_URL {without_password(self.url)}: "
+            f"{'; '.join(map(str, failures))}. Start it, or leave REDIS_URL empty to use the embedded server."
+        ) from failures[-1]
+
+    async def _check_server(self, place: int) -> None:
         try:
             info = await self.client.info("server")
-            if self._cluster is None and (await self.client.info("cluster")).get("cluster_enabled"):
-                await self._join_cluster()
-        except UNAVAILABLE as error:
-            raise EngineUnavailable(
-                f"no Valkey or Redis server at REDIS_URL {without_password(self.url)}: {error}. "
-                "Start it, or leave REDIS_URL empty to use the embedded server."
-            ) from error
+            if isinstance(self._group, SentinelPrimary):
+                await self._group.check()
+            elif self._group is None:
+                if (await self.client.info("cluster")).get("cluster_enabled"):
+                    await self._join_cluster()
+                elif not self._servers.names_one_server:
+                    host, port = self._servers.addresses[place]
+                    raise ConfigurationError(
+                        f"REDIS_URL {without_password(self.url)!r} names several servers, but {host}:{port} belongs to "
+                        "no cluster: name one server, or sentinels (redis+sentinel://host,host/primary)"
+                    )
+        except UNAVAILABLE:
+            raise
         except TypeError as error:  # an unknown option shows when the first connection is made
             raise ConfigurationError(f"REDIS_PARAMS: {error}") from error
         except RedisError as error:
@@ -138,22 +167,22 @@ class Engine:
     @property
     def is_cluster(self) -> bool:
         """Whether keys are on several servers; a script can use only those of one shard."""
-        return self._cluster is not None
+        return isinstance(self._group, Cluster)
 
     @property
     def connections(self) -> int:
         """How many connections were made to one server. A new one may lead to a restarted server."""
-        return getattr(self.client.connection_pool, "made", 0) if self._cluster is None else 0
+        return getattr(self.client.connection_pool, "made", 0) if not self.is_cluster else 0
 
     async def servers(self) -> list[str]:
         """Identifies the servers that hold the data; changes after a restart, a failover or a move of slots."""
-        if self._cluster is not None:
-            return await self._cluster.servers()
+        if isinstance(self._group, Cluster):
+            return await self._group.servers()
         return [str((await self.client.info("server"))["run_id"])]
 
     async def age(self) -> float:
-        """At least how many seconds ago the server was started; infinite for a cluster, where replicas take over."""
-        if self._cluster is not None:
+        """At least how many seconds ago the server was started; infinite where replicas take over."""
+        if self._group is not None:
             return math.inf
         # the difference of two clocks of whole seconds is up to one second too long
         return max(0.0, float((await self.client.info("server"))["uptime_in_seconds"]) - 1.0)
@@ -161,8 +190,8 @@ class Engine:
     async def _send(self, commands: Sequence[Command]) -> list[Any]:
         """Returns replies in order, with an exception in the place of each that failed."""
         try:
-            if self._cluster is not None:
-                return await self._cluster.send(commands)
+            if self._group is not None:
+                return await self._group.send(commands)
             pipeline = self.client.pipeline(transaction=False)
             for command in commands:
                 pipeline.execute_command(*command.words)
@@ -173,21 +202,35 @@ class Engine:
     async def _join_cluster(self) -> None:
         """Continues with the cluster that the server belongs to."""
         one = self.client
-        self.client = self._connect(cluster=True)
-        self._cluster = Cluster(self.client)
+        nodes = [ClusterNode(host, port) for host, port in self._servers.addresses]
+        options = {**self._options, **self._servers.options, "ssl": self._servers.tls}
+        try:
+            self.client = RedisCluster(startup_nodes=nodes, **options)
+        except (ValueError, TypeError, RedisClusterException) as error:
+            raise self._wrong(error) from error
+        self._group = Cluster(self.client)
         await one.aclose()
 
-    def _connect(self, *, cluster: bool) -> Any:
+    def _connect(self, place: int) -> Any:
+        """Returns a client of the sentinels' primary, or of the server that is named at this place."""
+        servers = self._servers
+        options = {"max_connections": _MOST_CONNECTIONS, **self._options}
         try:
-            if cluster:
-                return redis.asyncio.cluster.RedisCluster.from_url(self.url, **self._options)
-            options = {"max_connections": _MOST_CONNECTIONS, **self._options}
-            pool = ConnectionPool.from_url(self.url, **options)
-            return redis.asyncio.Redis.from_pool(pool)
-        except (ValueError, TypeError, RedisClusterException) as error:
-            raise ConfigurationError(
-                f"REDIS_URL {without_password(self.url)!r} or REDIS_PARAMS: {error}"
-            ) from error
+            if servers.primary is not None:
+                self._group = SentinelPrimary(servers, options)
+                return self._group.client
+            options |= servers.options
+            if servers.addresses:
+                options["host"], options["port"] = servers.addresses[place]
+                options["connection_class"] = SSLConnection if servers.tls else Connection
+            else:
+                options["connection_class"] = UnixDomainSocketConnection
+            return redis.asyncio.Redis.from_pool(ConnectionPool(**options))
+        except (ValueError, TypeError) as error:
+            raise self._wrong(error) from error
+
+    def _wrong(self, error: Exception) -> ConfigurationError:
+        return ConfigurationError(f"REDIS_URL {without_password(self.url)!r} or REDIS_PARAMS: {error}")
 
     async def retry_until_available(
         self, work: Callable[[], Awaitable[T]], ending: asyncio.Event | None = None
@@ -211,16 +254,10 @@ class Engine:
         return _replies(["HGETALL"] * len(commands), await self._send(commands))
 
     async def close(self) -> None:
-        await self.client.aclose()
-
-
-_SCRAPY_REDIS_ONLY = frozenset({"redis_cls", "encoding", "decode_responses"})
-
-
-def without_password(url: str) -> str:
-    """Returns a URL without user and password, for messages."""
-    head, at, tail = url.rpartition("@")
-    return f"{head.partition('://')[0]}://...@{tail}" if at else url
+        if isinstance(self._group, SentinelPrimary):
+            await self._group.close()
+        else:
+            await self.client.aclose()
 
 
 def _counted(call: Call) -> Sequence[str | bytes | int | float]:

@@ -1,32 +1,19 @@
-"""Commands for a Valkey or Redis Cluster, confirmed by a replica.
-
-Replication is asynchronous: a primary that dies may lose writes that it had acknowledged. So each batch ends with a
-WAIT on the same connection, as long as the primary has a replica.
-"""
+"""Commands for a Valkey or Redis Cluster, each batch confirmed by a replica; see webcrawl.engine.replication."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from redis.asyncio.cluster import ClusterNode, RedisCluster
 from redis.exceptions import AskError, MovedError
 
+from webcrawl.engine.replication import Command, Replication
 from webcrawl.errors import EngineUnavailable
-
-_REPLICA_MS = 1000
-"""How long a replica may take to confirm. If one hangs, workers wait until its primary drops it (repl-timeout)."""
 
 _MOVES = 5
 """How often a moved slot is followed before its commands fail as unavailable."""
-
-
-class Command(NamedTuple):
-    """The words of a command, and a key that tells its server."""
-
-    key: str
-    words: Sequence[str | bytes | int | float]
 
 
 class Cluster:
@@ -34,8 +21,8 @@ class Cluster:
 
     def __init__(self, client: RedisCluster) -> None:
         self._client = client
-        self._replicated: dict[str, bool] = {}
-        """Server -> whether its last reply named a replica."""
+        self._replications: dict[str, Replication] = {}
+        """By the names of the servers."""
         self._astray = False
         """A command failed, so other servers may have the slots now."""
 
@@ -84,26 +71,22 @@ class Cluster:
 
     async def _ask(self, server: ClusterNode, commands: Sequence[Command]) -> list[Any]:
         """Makes one round trip to one server; an exception takes the place of each reply that it prevented."""
-        waits = self._replicated.get(server.name, bool(self._client.get_replicas()))
+        replication = self._replications.get(server.name)
+        if replication is None:
+            replication = Replication(replicated=bool(self._client.get_replicas()))
+            self._replications[server.name] = replication
         pipeline = self._client.pipeline()
         for command in commands:
             pipeline.execute_command(*command.words, target_nodes=server)
-        pipeline.execute_command("ROLE", target_nodes=server)
-        pipeline.execute_command("WAIT", int(waits), _REPLICA_MS, target_nodes=server)
+        for words in replication.ending():
+            pipeline.execute_command(*words, target_nodes=server)
         try:
-            *replies, role, confirmed = await pipeline.execute(raise_on_error=False, allow_redirections=False)
+            replies = list(await pipeline.execute(raise_on_error=False, allow_redirections=False))
         except Exception as error:
             return [error] * len(commands)
-        if isinstance(role, Exception) or role[0] != b"master":
-            return replies  # it has rejected them all
-        self._replicated[server.name] = bool(role[2])
-        if waits and role[2] and (isinstance(confirmed, Exception) or not confirmed):
-            return [reply if isinstance(reply, Exception) else _unconfirmed(server) for reply in replies]
-        return replies
-
-
-def _unconfirmed(server: ClusterNode) -> EngineUnavailable:
-    return EngineUnavailable(f"no replica of {server.name} has confirmed the write")
+        if not replication.is_primary(replies):
+            return replies[: len(commands)]  # it has rejected them all
+        return replication.confirmed(replies, server.name)
 
 
 def _slot_moving(error: AskError) -> EngineUnavailable:

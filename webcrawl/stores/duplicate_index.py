@@ -12,8 +12,8 @@ import xxhash
 
 from webcrawl.documents.simhash import blocks
 from webcrawl.engine.client import Engine
-from webcrawl.engine.cluster import Command
 from webcrawl.engine.keys import Keys
+from webcrawl.engine.replication import Command
 from webcrawl.engine.scripts import Call
 from webcrawl.errors import EngineFull
 from webcrawl.stores.group_commit import GroupCommit

@@ -20,8 +20,8 @@ from redis.exceptions import ResponseError
 
 from webcrawl.documents.values import plain
 from webcrawl.engine.client import UNAVAILABLE, Engine
-from webcrawl.engine.cluster import Command
 from webcrawl.engine.keys import Keys
+from webcrawl.engine.replication import Command
 from webcrawl.engine.scripts import Call
 from webcrawl.errors import EngineError, EngineFull, StoreError
 from webcrawl.stores.group_commit import GroupCommit

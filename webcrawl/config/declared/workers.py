@@ -24,8 +24,10 @@ GROUP = Group(
             None,
             Text(),
             "The Valkey or Redis server (7.0 or newer) or cluster that keeps the frontier; `None` starts an "
-            "embedded Valkey in `DATA_DIR/engine`. The server should write to disk (`appendonly yes`) and "
-            "never evict keys (`maxmemory-policy noeviction`).",
+            "embedded Valkey in `DATA_DIR/engine`. Several nodes of a cluster are separated by commas: "
+            "`redis://a:7000,b:7000`. Sentinels are followed by the name of the primary that they watch: "
+            "`redis+sentinel://a,b,c/mymaster/0`. `rediss` and `rediss+sentinel` use TLS. The server should write to "
+            "disk (`appendonly yes`) and never evict keys (`maxmemory-policy noeviction`).",
             example="redis://:password@valkey.example.com:6379/0",
         ),
         Setting(

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from webcrawl.engine.client import Engine
-from webcrawl.engine.cluster import Command
 from webcrawl.engine.keys import Keys
+from webcrawl.engine.replication import Command
 
 _CARRIED = ("added", "done", "reaped", "refused")
 """Counters of the past. The others follow from what is restored."""

@@ -1,0 +1,154 @@
+"""The frontier on a primary that sentinels watch: a failover loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+
+import pytest
+
+from tests.crawls import CHECKOUT
+from tests.frontier.consumer import Consumer, page_with
+from tests.frontier.pages import page, tree
+from tests.ports import free_ports
+from tests.sentinel import NAME, LocalSentinels
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
+from webcrawl.errors import ConfigurationError, EngineUnavailable
+from webcrawl.frontier import Crawl, Frontier
+
+HOST = "http://a.test"
+
+Frontiers = Callable[..., Awaitable[Frontier]]
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[LocalSentinels]:
+    with LocalSentinels() as sentinels:
+        yield sentinels
+
+
+@pytest.fixture
+def sentinels(started: LocalSentinels) -> LocalSentinels:
+    """An empty primary with a replica, and three sentinels that agree."""
+    started.settle()
+    started.flush()
+    return started
+
+
+@pytest.fixture
+def frontier_on(engine_at: Callable[..., Engine], sentinels: LocalSentinels) -> Frontiers:
+    async def make(worker: str = "w1", **options: float) -> Frontier:
+        engine = engine_at(sentinels.url)
+        await engine.check()
+        return Frontier(engine, Keys("crawl", 4), worker, **options)
+
+    return make
+
+
+async def test_a_crawl_survives_a_failover(frontier_on: Frontiers, sentinels: LocalSentinels) -> None:
+    urls, links = tree(hosts=100, pages=1500)
+    frontier = await frontier_on(lease_seconds=8.0)
+    consumer = Consumer(frontier, lambda url: page_with(links[url.url]))
+    consumer.start(urls[0])
+    await consumer.until(lambda: consumer.fetched.total() >= len(urls) // 3, 60.0)
+    await asyncio.to_thread(sentinels.kill_primary)
+    await consumer.until(lambda: consumer.worker.finished is not None, 60.0)
+    await consumer.stop()
+    assert set(consumer.fetched) == set(urls)
+    counts = await frontier.counts()
+    assert (counts.done, counts.open, counts.dead, counts.seen) == (len(urls), 0, 0, len(urls))
+    again = consumer.fetched.total() - len(urls)
+    assert again <= (await Crawl(frontier.engine, frontier.keys, "w1").totals()).get("settled_too_late", 0)
+
+
+async def test_a_write_that_no_replica_confirms_fails(
+    frontier_on: Frontiers, sentinels: LocalSentinels
+) -> None:
+    frontier = await frontier_on()
+    await frontier.add([page(f"{HOST}/1")])
+    replica = sentinels.replica
+    replica.process.send_signal(signal.SIGSTOP)
+    try:
+        with pytest.raises(EngineUnavailable, match="no replica of the primary has confirmed"):
+            await frontier.add([page(f"{HOST}/2")])
+    finally:
+        replica.process.send_signal(signal.SIGCONT)
+    assert await frontier.engine.retry_until_available(lambda: frontier.add([page(f"{HOST}/2")])) == [False]
+
+
+async def test_any_sentinel_that_answers_is_enough(
+    frontier_on: Frontiers, engine_at: Callable[..., Engine], sentinels: LocalSentinels
+) -> None:
+    frontier = await frontier_on()
+    await frontier.add([page(f"{HOST}/1")])
+    dead = free_ports(1)[0]
+    url = f"sentinel://127.0.0.1:{dead},127.0.0.1:{sentinels.sentinels[1].port}/{NAME}"
+    engine = engine_at(url)
+    await engine.check()
+    assert (await Frontier(engine, Keys("crawl", 4), "w2").counts()).queued == 1
+    for hosts, wrong in ((f"127.0.0.1:{dead}", f"127.0.0.1:{dead}"), ("", "watches no primary 'other'")):
+        engine = engine_at(f"sentinel://{hosts}/x" if hosts else sentinels.url.replace(NAME, "other"))
+        with pytest.raises(EngineUnavailable, match=f"REDIS_URL .*{wrong}"):
+            await engine.check()
+
+
+async def test_several_servers_without_a_cluster_are_refused(
+    engine_at: Callable[..., Engine], sentinels: LocalSentinels
+) -> None:
+    hosts = ",".join(f"127.0.0.1:{one.port}" for one in sentinels.servers)
+    with pytest.raises(ConfigurationError, match="127.0.0.1:[0-9]+ belongs to no cluster"):
+        await engine_at(f"redis://{hosts}").check()
+
+
+async def test_commands_take_the_url(frontier_on: Frontiers, sentinels: LocalSentinels) -> None:
+    frontier = await frontier_on()
+    await Crawl(frontier.engine, frontier.keys, "w1").begin()
+    await frontier.add([page(f"{HOST}/1")])
+    words = ["frontier", "--json", "crawl", "-s", f"REDIS_URL={sentinels.url}", "-s", "FRONTIER_SHARDS=4"]
+    shown = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "scrapy", *words],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert json.loads(shown.stdout)["queued"] == 1
+
+
+async def test_accepted_urls_survive_the_demotion_of_the_primary(
+    frontier_on: Frontiers, sentinels: LocalSentinels
+) -> None:
+    """A demoted primary is told so only after ten seconds, and accepts writes until then."""
+    frontier = await frontier_on()
+    accepted, over = 0, False
+
+    async def add_all() -> None:
+        nonlocal accepted
+        while not over:
+            batch = [page(f"{HOST}/{n}") for n in range(accepted, accepted + 10)]
+            await frontier.engine.retry_until_available(partial(frontier.add, batch))
+            accepted += 10
+
+    adding = asyncio.create_task(add_all())
+    async with asyncio.timeout(50):
+        while accepted < 500:
+            await asyncio.sleep(0.002)
+        before = await frontier.engine.servers()
+        await asyncio.to_thread(sentinels.demote_primary)
+        known = accepted
+        while accepted < known + 500:
+            await asyncio.sleep(0.002)
+        over = True
+        await adding
+        successor = await frontier_on("w2")
+        assert await successor.engine.servers() != before
+        assert (await successor.counts()).queued == accepted
+        assert await successor.engine.age() == float("inf")

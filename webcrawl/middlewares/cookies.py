@@ -54,17 +54,16 @@ class CookiesMiddleware:
             logger.debug("Sending cookies to %s: %r", request, request.headers.getlist("Cookie"))
 
     def process_response(self, request: Request, response: Response) -> Response | Awaitable[Response]:
-        if "Set-Cookie" not in response.headers:
-            return response
         if not self._applies(request):
-            if request.method == "POST" and not self._keeps_all:
+            if request.method == "POST" and not self._off and "Set-Cookie" in response.headers:
                 self._warn(
                     "%s: the cookies of the answer are not kept. For a login, name a jar in the requests that "
                     'belong to it, meta={"cookiejar": 1}, or set COOKIES_ENABLED to True.',
                     request,
                 )
-            return response
-        return self._keep(request, response)
+        elif "Set-Cookie" in response.headers:
+            return self._keep(request, response)
+        return response
 
     async def _keep(self, request: Request, response: Response) -> Response:
         part = self._jars.part(request.meta.get("cookiejar"), request.url)
@@ -78,14 +77,12 @@ class CookiesMiddleware:
 
     def _applies(self, request: Request) -> bool:
         """Whether a request uses a jar."""
-        asks = bool(request.cookies) or "cookiejar" in request.meta
+        if not self._keeps_all and not request.cookies and "cookiejar" not in request.meta:
+            return False
         if self._off:
-            if asks:
-                self._warn("%s: its cookies are not sent, because COOKIES_ENABLED is False.", request)
+            self._warn("%s: its cookies are not sent, because COOKIES_ENABLED is False.", request)
             return False
-        if request.meta.get("dont_merge_cookies") or is_robots(request):
-            return False
-        return asks or bool(self._keeps_all)
+        return not (request.meta.get("dont_merge_cookies") or is_robots(request))
 
     async def _part(self, request: Request) -> SiteCookies:
         part = self._jars.part(request.meta.get("cookiejar"), request.url)

@@ -25,7 +25,7 @@ from webcrawl.crawler.scheduling.requests import to_candidate, to_request
 from webcrawl.crawler.scheduling.start_urls import Feeding, is_fed
 from webcrawl.crawler.scheduling.tasks import Tasks
 from webcrawl.crawler.scheduling.timer import EarliestTimer
-from webcrawl.crawler.scheduling.unserializable import HeldRequests, ticket_of
+from webcrawl.crawler.scheduling.unserializable import LOST, HeldRequests, ticket_of
 from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import CrawlError, InvalidURL, StoreError, Unserializable
@@ -107,9 +107,8 @@ class FrontierScheduler(RedisScheduler):
             self.stats.inc_value("frontier/invalid_urls")
             return False
         except Unserializable as error:
-            logger.warning("%s cannot be stored and stays in this process: %s", request, error)
             self.stats.inc_value("frontier/unserializable")
-            candidate = self._held.hold(request, self.spider, self.session.canonicalizer)
+            candidate = self._held.hold(request, self.spider, self.session.canonicalizer, error)
         self.session.scope.starts.queued(request)
         added = self.worker.add(candidate)
         if not added:
@@ -196,6 +195,8 @@ class FrontierScheduler(RedisScheduler):
         if self._feeding:
             await self._feeding.end()
         await self.worker.close()
+        for callback, number in self._held.by_callback().items():
+            self.stats.set_value(f"{LOST}{callback}", number)
         if self._feeding:
             # if the engine is unavailable, the start URLs go back to their list, like those of a dead worker
             with suppress(*UNAVAILABLE):
@@ -219,7 +220,7 @@ class FrontierScheduler(RedisScheduler):
             if request := self._held.take_up(ticket, url):
                 return request
             if ticket.worker == this or worker.membership.is_dead(ticket.worker):
-                raise StoreError(f"the request for {url.url} was held by a worker that died")
+                raise StoreError(ticket.lost(url.url))
         except StoreError as error:
             logger.error("%s", error)
             worker.finish_fetch(url, token)

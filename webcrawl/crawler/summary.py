@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,6 +16,7 @@ from scrapy.crawler import Crawler
 from webcrawl.config import StoreConfig, read
 from webcrawl.crawler.no_pages import NoPages
 from webcrawl.crawler.progress import http_errors, size
+from webcrawl.crawler.scheduling.unserializable import LOST
 from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.frontier.figures import Figures, figures
@@ -26,6 +28,7 @@ _MOST_WRITES = 3
 _SHOWN_TYPES = 12
 _NEVER_BEGAN = ("cannot_start", "no_seeds")
 _NOTHING_LEFT = "Nothing was left to crawl. To start over, set another CRAWL_ID or DATA_DIR. Earlier runs:"
+_NONE_LOST: Mapping[str, int] = {}
 _REASONS = {
     "finished": "finished: there is nothing left to crawl",
     "shutdown": "stopped",
@@ -71,7 +74,8 @@ class Summary:
             asked = self._crawler.stats.get_value("downloader/request_count")
             idle = self._session.connection.joined.finished and not asked
             places = results(self._session.stores)
-            print("\n".join([text(now, reason, places, idle=idle), *why]), file=sys.stderr, flush=True)
+            shown = text(now, reason, places, idle=idle, lost=self._lost())
+            print("\n".join([shown, *why]), file=sys.stderr, flush=True)
         elif why:
             logger.error("%s", "\n".join(why))
 
@@ -83,6 +87,11 @@ class Summary:
         if reason == "finished" and not stats.get_value("exit_status"):
             stats.set_value("exit_status", 1)
         return self._no_pages.lines(now, await self._no_pages.reasons(now, reason))
+
+    def _lost(self) -> dict[str, int]:
+        """Callback -> requests that could not be stored and end with this process."""
+        stats = self._crawler.stats.get_stats().items()
+        return {name.removeprefix(LOST): number for name, number in stats if name.startswith(LOST)}
 
     async def _write(self, path: Path, reason: str) -> Figures:
         """Write the figures, and again if they changed meanwhile, because another worker may have ended."""
@@ -123,8 +132,13 @@ def results(stores: StoreConfig) -> str:
     return "; ".join([f"{stores.data_dir}: {', '.join(files)}", *elsewhere])
 
 
-def text(now: Figures, reason: str, places: str, *, idle: bool = False) -> str:
-    """The summary as text. `idle`: this run had nothing to do, so the figures are of earlier runs."""
+def text(
+    now: Figures, reason: str, places: str, *, idle: bool = False, lost: Mapping[str, int] = _NONE_LOST
+) -> str:
+    """The summary as text. `idle`: this run had nothing to do, so the figures are of earlier runs.
+
+    `lost`: callback -> requests that ended with this process, although their placeholders are still queued.
+    """
     statuses = ", ".join(f"{number:,} x {status}" for status, number in now.responses.items()) or "none"
     left = now.queued + now.leased
     errors = f"{http_errors(now):,} answers 4xx or 5xx, {now.failed:,} fetches failed"
@@ -141,6 +155,8 @@ def text(now: Figures, reason: str, places: str, *, idle: bool = False) -> str:
         f"  errors      {errors}, {now.retried:,} retries",
         f"  results in  {places}",
     ]
+    lines += _losses(lost)
+    left -= min(left, sum(lost.values()))
     if now.paused:
         lines.append("It is paused: `scrapy resume` continues it.")
     elif left and left == now.parked:
@@ -150,6 +166,16 @@ def text(now: Figures, reason: str, places: str, *, idle: bool = False) -> str:
     elif left:
         lines.append("Run the same command to continue.")
     return "\n".join(lines)
+
+
+def _losses(lost: Mapping[str, int]) -> list[str]:
+    if not lost:
+        return []
+    each = ", ".join(f"{number:,} for {callback}" for callback, number in lost.items())
+    return [
+        f"Lost with this process: requests that cannot be stored ({each}). The next run makes them dead letters; "
+        "the log says what they carry."
+    ]
 
 
 def _types(types: dict[str, dict[str, int]]) -> list[str]:

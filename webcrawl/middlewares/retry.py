@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Self
 
@@ -18,6 +19,8 @@ from webcrawl.crawler.scheduling.requests import RESOURCE
 from webcrawl.crawler.session import Session
 from webcrawl.errors import EngineUnavailable, NameNotResolved, StoreUnavailable
 
+logger = logging.getLogger(__name__)
+
 _THROTTLING = (429, 503)
 # A partial body is kept only on the last attempt, because a retry may bring the whole body.
 _CUT = {LOST: "the connection was lost", TIMED_OUT: "the body did not arrive in time"}
@@ -28,7 +31,8 @@ class RetryMiddleware(FailureJudge):
 
     As the judge of failures it also sees exceptions of `process_response`, which Scrapy offers to no middleware. A URL
     is tried FRONTIER_MAX_ATTEMPTS times, each time after twice the delay; then the response goes to the spider, or the
-    exception to the errback. Requests that did not come from the frontier are not retried.
+    exception to the errback. `dont_retry`, `max_retry_times` and `give_up_log_level` in Request.meta mean what they
+    mean in Scrapy. Requests that did not come from the frontier are not retried.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -60,7 +64,7 @@ class RetryMiddleware(FailureJudge):
             return response
         reason = refusal_of(response)
         again = self._again(request, reason)
-        if again is None and response.status in _THROTTLING:
+        if again is None and response.status in _THROTTLING and not request.meta.get("dont_retry"):
             tasks.bury(request, reason)
         elif again is None:
             tasks.finish(request, reason=reason)
@@ -85,7 +89,10 @@ class RetryMiddleware(FailureJudge):
             return None
         # a server that closes a kept connection has not seen the request
         soon = isinstance(exception, KeptConnectionClosed)
-        again = None if _is_hopeless(exception) else self._again(request, str(exception), soon=soon)
+        sent = not soon and not isinstance(exception, RobotsUnreachable)
+        again = (
+            None if _is_hopeless(exception) else self._again(request, str(exception), soon=soon, sent=sent)
+        )
         if again is None:
             tasks.count("failed")
             tasks.bury(request, f"{type(exception).__name__}: {exception}")
@@ -94,17 +101,21 @@ class RetryMiddleware(FailureJudge):
     def judge(self, request: Request, error: Exception) -> Request | None:
         return self.process_exception(request, error)
 
-    def _again(self, request: Request, reason: str, *, soon: bool = False) -> Request | None:
+    def _again(
+        self, request: Request, reason: str, *, soon: bool = False, sent: bool = True
+    ) -> Request | None:
         """The request, to be retried later, or None after the last attempt.
 
-        `soon`: retry as soon as the host may be asked again.
+        `soon`: retry as soon as the host may be asked again. `sent`: the server may have seen the request.
         """
         tasks = tasks_of(self._crawler)
         url = tasks.leased(request)
         if url is None:
             return None
         turn = self._session.turns.turn(url.host)
-        if tasks.is_last_attempt(request) or turn.given_up:
+        if tasks.is_last_attempt(request, sent=sent) or turn.given_up:
+            if "give_up_log_level" in request.meta and not request.meta.get("dont_retry"):
+                _log_last_attempt(request, reason)
             return None
         delay = 0.0 if soon else self._session.config.retry_delay * 2.0**url.attempts
         if turn.failures:
@@ -123,6 +134,16 @@ def _failure_of(response: Response) -> str:
     if response.status < 400 and location is not None:
         return f"status {response.status}: its redirect to {location.decode('latin-1')} was not followed"
     return refusal_of(response)
+
+
+def _log_last_attempt(request: Request, reason: str) -> None:
+    given = request.meta["give_up_log_level"]
+    level = logging.getLevelNamesMapping().get(given) if isinstance(given, str) else given
+    if not isinstance(level, int):
+        logger.error('%s: meta["give_up_log_level"] is %r, not a level of logging', request, given)
+        level = logging.ERROR
+    failed = request.meta.get("retry_times", 0) + 1
+    logger.log(level, "Gave up retrying %s (failed %d times): %s", request, failed, reason)
 
 
 def _is_hopeless(exception: Exception) -> bool:

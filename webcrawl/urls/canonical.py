@@ -246,11 +246,12 @@ class Canonicalizer:
         """The signed 64-bit xxh3 of the canonical form, which the engine's sets store in 8 bytes."""
         return _signed(xxh3_64_intdigest(self.canonical(url).encode()))
 
-    def request_fingerprint(self, method: str, url: str, body: bytes = b"") -> int:
-        """The fingerprint of a request. A GET without body has that of its URL."""
+    def request_fingerprint(self, method: str, url: str, body: bytes = b"", *, verbatim: bool = False) -> int:
+        """The fingerprint of a request; a GET without body has that of its URL. `verbatim`: compare URLs as given."""
+        canonical = url if verbatim else self.canonical(url)
         if not body and method.upper() == "GET":
-            return self.fingerprint(url)
-        head = f"{method.upper()}\n{self.canonical(url)}\n"
+            return _signed(xxh3_64_intdigest(canonical.encode()))
+        head = f"{method.upper()}\n{canonical}\n"
         return _signed(xxh3_64_intdigest(head.encode() + body))
 
 

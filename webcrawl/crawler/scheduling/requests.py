@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import inspect
 import re
 from collections.abc import Callable
 from typing import Any
 
-import msgpack
 from scrapy import Request, Spider
 
 from webcrawl.config import read
+from webcrawl.crawler.scheduling.meta import NOT_STORED
+from webcrawl.crawler.scheduling.values import pack, unpack
 from webcrawl.errors import StoreError, Unserializable
 from webcrawl.frontier import Candidate, LeasedURL, level_of_priority, priority_of_level
 from webcrawl.urls.canonical import Canonicalizer, normalize, split
@@ -23,35 +22,13 @@ SITEMAP = "sitemap"
 RESOURCE = "page_resource"
 """Request.meta key of a URL that a page loads: how many resources lead to it from the page, itself included."""
 
-_PASSING_META = frozenset({"depth", "download_latency", "download_slot", "is_start_request", "retry_times"})
+_PLAIN_META = frozenset({*NOT_STORED, "is_start_request", "referrer"})
+"""Keys of Request.meta that a plain request may have."""
 
-_EXTENSIONS: dict[int, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
-    # code: type, to something MessagePack knows, back
-    1: (tuple, list, tuple),
-    2: (set, list, set),
-    3: (frozenset, list, frozenset),
-    4: (datetime.datetime, datetime.datetime.isoformat, datetime.datetime.fromisoformat),
-    5: (datetime.date, datetime.date.isoformat, datetime.date.fromisoformat),
-    6: (decimal.Decimal, str, decimal.Decimal),
-}
+_FRAGMENT = "fragment"
+"""Key of a stored request whose URL has a fragment, which the entry's URL lacks."""
 
-_TARGET = re.compile(r"[^:]*:[/\\]*[^/\\?#]*([^#]*)(?:#.*)?", re.DOTALL)
-
-_DEEPEST = 50
-"""Levels of nested tuples and sets. The parser recurses on the C stack, which ends at about 200."""
-
-
-def pack(value: Any) -> bytes:
-    """MessagePack of plain data, tuples, sets, dates and decimals; raises Unserializable."""
-    return _pack(value, 0)
-
-
-def unpack(data: bytes) -> Any:
-    """The reverse of `pack`; raises StoreError when the data is damaged."""
-    try:
-        return _unpack(data, 0)
-    except Exception as error:
-        raise StoreError(f"a request in the frontier cannot be read: {error}") from error
+_TARGET = re.compile(r"[^:]*:[/\\]*[^/\\?#]*(.*)", re.DOTALL)
 
 
 def to_candidate(
@@ -60,10 +37,11 @@ def to_candidate(
     """The queue entry of a request; raises InvalidURL, or Unserializable when it cannot be stored."""
     url = normalize(request.url)
     host, path = split(url)
-    if verbatim := request.meta.get("verbatim_url"):
+    verbatim = bool(request.meta.get("verbatim_url"))
+    if verbatim:
         url = host + _target(request.url)
-    fingerprint = canonicalizer.request_fingerprint(request.method, url, request.body)
-    extra = None if is_plain(request, spider) and not verbatim else pack(_record(request, spider, url))
+    fingerprint = canonicalizer.request_fingerprint(request.method, url, request.body, verbatim=verbatim)
+    extra = None if is_plain(request, spider) else pack(_record(request, spider, url))
     return Candidate(
         host,
         path,
@@ -88,7 +66,12 @@ def _referrer(request: Request) -> str | None:
 
 
 def is_plain(request: Request, spider: Spider) -> bool:
-    """Whether host, path, priority, depth and referrer describe a request completely."""
+    """Whether host, path, priority, depth and referrer describe a request completely.
+
+    A plain entry of depth 0 stands for a start request, to which Scrapy gives no depth. Other requests of depth 0, from
+    `depth_reset`, are not plain.
+    """
+    meta = request.meta
     return (
         type(request) is Request
         and request.method == "GET"
@@ -97,8 +80,10 @@ def is_plain(request: Request, spider: Spider) -> bool:
         and not (request.cb_kwargs or request.dont_filter)
         and priority_of_level(level_of_priority(request.priority)) == request.priority
         and request.errback in (None, getattr(spider, "errback", None))
-        and request.meta.get("referrer") == _referrer(request)
-        and not (_own_meta(request, spider).keys() - {"referrer"})
+        and ("referrer" not in meta or meta["referrer"] == _referrer(request))
+        and "#" not in request.url
+        and meta.get("is_start_request", "depth" not in meta) is (not meta.get("depth"))
+        and (meta.keys() <= _PLAIN_META or _own_meta(request, spider).keys() <= _PLAIN_META)
     )
 
 
@@ -117,23 +102,38 @@ def resource_extra(spider: Spider, hops: int) -> bytes:
 def to_request(url: LeasedURL, spider: Spider) -> Request:
     """The request of a leased URL; raises StoreError when its entry names a method or class that does not exist."""
     meta: dict[str, Any] = {"depth": url.depth}
-    if url.attempts:
-        meta["retry_times"] = url.attempts
     if url.referrer:
         meta["referrer"] = url.referrer
     if url.extra is None:
+        if url.attempts:
+            meta["retry_times"] = url.attempts
+        if not url.depth:
+            meta["is_start_request"] = True
         errback = getattr(spider, "errback", None)
         return Request(url.url, errback=errback, meta=meta, priority=priority_of_level(url.level))
     record = unpack(url.extra)
     try:
         kind = _request_class(record["_class"]) if "_class" in record else Request
-        arguments = {"url": url.url} | {key: record[key] for key in record.keys() & set(kind.attributes)}
-        arguments["meta"] = {**record.get("meta", {}), **meta}
+        arguments = {"url": url.url + record.get(_FRAGMENT, "")}
+        arguments |= {key: record[key] for key in record.keys() & set(kind.attributes)}
+        arguments["meta"] = {**with_retries(record.get("meta", {}), url), **meta}
         for name in arguments.keys() & {"callback", "errback"}:
             arguments[name] = _method(spider, arguments[name])
         return kind(**arguments)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(f"the queued request for {url.url} cannot be restored: {error}") from error
+
+
+def with_retries(meta: dict[str, Any], url: LeasedURL) -> dict[str, Any]:
+    """The meta of a stored request, with `retry_times` increased by the failed attempts that the frontier counted.
+
+    `retry_times` counts the retries of a request since it was first scheduled, by its callback and by the frontier. A
+    URL that a date brings back begins anew.
+    """
+    if not url.attempts and not url.dated:
+        return meta
+    before = 0 if url.dated else meta.get("retry_times", 0)
+    return {**meta, "retry_times": before + url.attempts}
 
 
 def _request_class(name: str) -> type[Request]:
@@ -155,7 +155,7 @@ def _method(spider: Spider, name: str) -> Callable[..., Any]:
 
 
 def _target(url: str) -> str:
-    """Path and query of a URL, unchanged. The host is normalised, because turns are per host."""
+    """Path, query and fragment of a URL, unchanged. The host is normalised, because turns are per host."""
     match = _TARGET.fullmatch(url)
     target = match[1] if match else ""
     return target if target.startswith("/") else f"/{target}"
@@ -163,7 +163,7 @@ def _target(url: str) -> str:
 
 def _own_meta(request: Request, spider: Spider) -> dict[str, Any]:
     """The meta of a request without the keys that the entry stores elsewhere or Scrapy sets for each request."""
-    own = {key: value for key, value in request.meta.items() if key not in _PASSING_META}
+    own = {key: value for key, value in request.meta.items() if key not in NOT_STORED}
     if "download_timeout" in own:
         usual = read(spider.settings, "DOWNLOAD_TIMEOUT") if hasattr(spider, "settings") else None
         if own["download_timeout"] == usual:
@@ -176,12 +176,14 @@ def _record(request: Request, spider: Spider, url: str) -> dict[str, Any]:
     try:
         record = request.to_dict(spider=spider)
     except ValueError as error:
-        raise Unserializable(str(error)) from error
+        raise Unserializable(_not_a_method(request, spider)) from error
     record["meta"] = _own_meta(request, spider)
     # the entry has the normalised URL
     del record["url"]
     if request.meta.get("verbatim_url"):
         record["url"] = url
+    elif "#" in request.url:
+        record[_FRAGMENT] = request.url[request.url.index("#") :]
     # a subclass may have other defaults
     kept = {"url", "method", "_class", "dont_filter"} if "_class" in record else {"url"}
     slim = {key: value for key, value in record.items() if value or key in kept}
@@ -192,23 +194,10 @@ def _record(request: Request, spider: Spider, url: str) -> dict[str, Any]:
     return slim
 
 
-def _pack(value: Any, depth: int) -> bytes:
-    def encode(inner: Any) -> msgpack.ExtType:
-        for code, (kind, plain, _) in _EXTENSIONS.items():
-            if type(inner) is kind and depth < _DEEPEST:
-                return msgpack.ExtType(code, _pack(plain(inner), depth + 1))
-        raise TypeError(f"{type(inner).__name__} cannot be serialised" + " so deep" * (depth >= _DEEPEST))
-
-    try:
-        return bytes(msgpack.packb(value, default=encode, strict_types=True))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise Unserializable(str(error)) from error
-
-
-def _unpack(data: bytes, depth: int) -> Any:
-    def decode(code: int, inner: bytes) -> Any:
-        if code not in _EXTENSIONS or depth >= _DEEPEST:
-            raise ValueError(f"extension type {code} at depth {depth}")
-        return _EXTENSIONS[code][2](_unpack(inner, depth + 1))
-
-    return msgpack.unpackb(data, ext_hook=decode, strict_map_key=False)
+def _not_a_method(request: Request, spider: Spider) -> str:
+    for role, function in (("callback", request.callback), ("errback", request.errback)):
+        if function is not None and getattr(function, "__self__", None) is not spider:
+            return (
+                f"{role} is {getattr(function, '__qualname__', repr(function))}: use a method of the spider"
+            )
+    return "callback or errback is not an attribute of the spider: use a method of the spider"

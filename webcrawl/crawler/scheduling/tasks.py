@@ -108,10 +108,20 @@ class Tasks:
         task = self._tasks.get(request)
         return task is None or self.worker.token(task.url) == task.token
 
-    def is_last_attempt(self, request: Request) -> bool:
-        """Whether a failure of this request is final; always true for one that did not come from the frontier."""
+    def is_last_attempt(self, request: Request, *, sent: bool = True) -> bool:
+        """Whether a failure of this request is final; always true for one that did not come from the frontier.
+
+        `sent`: the server may have seen the request, so the limits in its own meta apply.
+        """
         task = self._tasks.get(request)
-        return task is None or task.url.attempts + 1 >= self._max_attempts
+        if task is None:
+            return True
+        if not sent:
+            return task.url.attempts + 1 >= self._max_attempts
+        retries = request.meta.get("retry_times")
+        if not isinstance(retries, int):
+            retries = task.url.attempts
+        return retries >= _most_retries(request, self._max_attempts - 1)
 
     def comes_again(self, request: Request) -> bool:
         """Whether the frontier will hand out the URL of a request again."""
@@ -217,6 +227,19 @@ class Tasks:
             self.retry(request, 0.0, str(failure.value))
         elif request is not None:
             self.bury(request, f"{type(failure.value).__name__}: {failure.value}")
+
+
+def _most_retries(request: Request, usual: int) -> int:
+    """How often a failed request is retried, by `dont_retry` and `max_retry_times` in its meta."""
+    if request.meta.get("dont_retry"):
+        return 0
+    most = request.meta.get("max_retry_times")
+    if most is None:
+        return usual
+    if isinstance(most, int):
+        return most
+    logger.error('%s: meta["max_retry_times"] is %r, not an integer; it is ignored', request, most)
+    return usual
 
 
 def _recrawl_after(request: Request) -> float | None:

@@ -6,27 +6,50 @@ holds the request dies, the placeholder becomes a dead letter.
 
 from __future__ import annotations
 
+import logging
 import uuid
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
 from scrapy import Request, Spider
 
-from webcrawl.crawler.scheduling.requests import pack, to_candidate, unpack
-from webcrawl.errors import StoreError
+from webcrawl.crawler.scheduling.requests import to_candidate, with_retries
+from webcrawl.crawler.scheduling.values import pack, unpack
+from webcrawl.errors import StoreError, Unserializable
 from webcrawl.frontier import Candidate, LeasedURL
 from webcrawl.urls.canonical import Canonicalizer
+
+logger = logging.getLogger(__name__)
+
+LOST = "frontier/lost_requests/"
+"""Prefix of statistics: the number of held requests of a callback that ended with this process."""
 
 _TICKET = "local"
 """Key of an `extra` that marks a placeholder."""
 
+_MOST_REASONS = 100
+"""Of further reasons why requests cannot be stored, none is logged."""
+
 
 class Ticket(NamedTuple):
-    """The data of a placeholder: the number of its request, and the worker that holds it."""
+    """The data of a placeholder: the number of its request, the worker that holds it, its callback, and why."""
 
     number: str
     worker: str
+    callback: str
+    reason: str
+
+    def lost(self, url: str) -> str:
+        """The reason of the dead letter that the placeholder becomes without its request."""
+        return f"the request for {url} ({self.callback}) was held by a worker that ended: {self.reason}"
+
+
+class _Held(NamedTuple):
+    request: Request
+    host: str
+    callback: str
 
 
 class HeldRequests:
@@ -35,10 +58,13 @@ class HeldRequests:
     def __init__(self, worker: str, want: Callable[[str, int], None]) -> None:
         self._worker = worker
         self._want = want
-        self._requests: dict[str, tuple[Request, str]] = {}
+        self._requests: dict[str, _Held] = {}
+        self._told: set[tuple[str, str]] = set()
 
-    def hold(self, request: Request, spider: Spider, canonicalizer: Canonicalizer) -> Candidate:
-        """Hold a request; returns the placeholder to queue. Raises InvalidURL."""
+    def hold(
+        self, request: Request, spider: Spider, canonicalizer: Canonicalizer, error: Unserializable
+    ) -> Candidate:
+        """Hold a request, and log once for each reason why; returns the placeholder to queue. Raises InvalidURL."""
         stand_in = Request(
             request.url,
             method=request.method,
@@ -48,22 +74,36 @@ class HeldRequests:
             meta={"depth": request.meta.get("depth", 0)},
         )
         candidate = to_candidate(stand_in, spider, canonicalizer)
-        number = uuid.uuid4().hex
-        self._requests[number] = request, candidate.host
+        number, callback, reason = uuid.uuid4().hex, _callback_of(request), str(error)
+        self._tell(callback, reason)
+        self._requests[number] = _Held(request, candidate.host, callback)
         self._want(candidate.host, 1)
-        return replace(candidate, extra=pack({_TICKET: number, "worker": self._worker}))
+        placeholder = {_TICKET: number, "worker": self._worker, "callback": callback, "reason": reason}
+        return replace(candidate, extra=pack(placeholder))
 
     def take_up(self, ticket: Ticket, url: LeasedURL) -> Request | None:
         """The request of a ticket, if this worker holds it; it is held until `forget`."""
-        request, _ = self._requests.get(ticket.number, (None, ""))
-        if request is not None:
-            request.meta["depth"] = url.depth
-        return request
+        held = self._requests.get(ticket.number)
+        if held is None:
+            return None
+        meta = {**with_retries(held.request.meta, url), "depth": url.depth}
+        return held.request.replace(meta=meta)
 
     def forget(self, extra: bytes | None) -> None:
         """Drop the request of a placeholder; does nothing for other entries."""
         if (ticket := ticket_of(extra)) and (held := self._requests.pop(ticket.number, None)):
-            self._want(held[1], -1)
+            self._want(held.host, -1)
+
+    def by_callback(self) -> Counter[str]:
+        """The number of held requests of each callback, most first."""
+        return Counter(dict(Counter(held.callback for held in self._requests.values()).most_common()))
+
+    def _tell(self, callback: str, reason: str) -> None:
+        if (callback, reason) not in self._told and len(self._told) < _MOST_REASONS:
+            self._told.add((callback, reason))
+            logger.warning(
+                "Requests for %s stay in this process and are lost if it ends: %s", callback, reason
+            )
 
 
 def ticket_of(extra: bytes | None) -> Ticket | None:
@@ -73,4 +113,12 @@ def ticket_of(extra: bytes | None) -> Ticket | None:
     record = unpack(extra)
     if not isinstance(record, dict):
         raise StoreError("a request in the frontier is damaged")
-    return Ticket(str(record[_TICKET]), str(record.get("worker", ""))) if _TICKET in record else None
+    if _TICKET not in record:
+        return None
+    return Ticket(*(str(record.get(name, "")) for name in (_TICKET, "worker", "callback", "reason")))
+
+
+def _callback_of(request: Request) -> str:
+    """The name of a request's callback, as in the spider's code."""
+    callback = request.callback
+    return "parse" if callback is None else getattr(callback, "__name__", type(callback).__name__)

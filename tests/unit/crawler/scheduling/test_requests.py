@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import io
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from scrapy import FormRequest, Request, Spider
 from scrapy.http import JsonRequest
 from scrapy.settings import Settings
 
-from webcrawl.crawler.scheduling.requests import pack, to_candidate, to_request
+from webcrawl.crawler.scheduling.requests import to_candidate, to_request
+from webcrawl.crawler.scheduling.values import pack
 from webcrawl.errors import InvalidURL, Unserializable
 from webcrawl.frontier import Candidate, LeasedURL
 from webcrawl.urls.canonical import Canonicalizer
@@ -58,6 +60,7 @@ def attributes_of(request: Request) -> dict[str, Any]:
     """The class and all attributes of a request."""
     facts = {name: getattr(request, name) for name in request.attributes}
     facts["meta"] = {"depth": 0, **request.meta}
+    facts["meta"].pop("is_start_request", None)
     return {"class": type(request), **facts, "headers": dict(request.headers)}
 
 
@@ -77,7 +80,7 @@ names = st.text("abcdefgh_", min_size=1, max_size=8)
 scalars = (
     st.none()
     | st.booleans()
-    | st.integers(-(2**63), 2**64 - 1)
+    | st.integers(-(2**90), 2**90)
     | st.floats(allow_nan=False)
     | st.text(max_size=20)
     | st.binary(max_size=20)
@@ -151,7 +154,7 @@ def test_verbatim_url_is_kept() -> None:
 @pytest.mark.parametrize(
     ("url", "kept"),
     [
-        ("HTTP://me:secret@EXAMPLE.org:80/%7e/../x?q='#top", "http://example.org/%7e/../x?q='"),
+        ("HTTP://me:secret@EXAMPLE.org:80/%7e/../x?q='#a b", "http://example.org/%7e/../x?q='#a b"),
         ("http://example.org?", "http://example.org/?"),
         ("http://example.org", "http://example.org/"),
         ("http://example.org\\a?\\b", "http://example.org/\\a?\\b"),
@@ -159,13 +162,70 @@ def test_verbatim_url_is_kept() -> None:
     ],
 )
 def test_host_of_a_verbatim_url_is_normalized(url: str, kept: str) -> None:
-    """Path and query are kept, but the host must equal the leased one."""
+    """Path, query and fragment are kept, but the host must equal the leased one."""
     assert round_trip(Request(url, meta={"verbatim_url": True})).url == kept
 
 
-@pytest.mark.parametrize("url", ["HTTP://me:secret@EXAMPLE.org:80/x#top", "http://example.org/y/../x"])
+@pytest.mark.parametrize("url", ["HTTP://me:secret@EXAMPLE.org:80/x", "http://example.org/y/../x"])
 def test_url_of_a_request_with_a_callback_is_normalized(url: str) -> None:
     assert round_trip(Request(url, callback=spider.parse_item)).url == "http://example.org/x"
+
+
+@pytest.mark.parametrize("options", [{}, {"callback": spider.parse_item}, {"meta": {"verbatim_url": True}}])
+def test_a_fragment_is_kept_but_does_not_change_what_is_seen(options: dict[str, Any]) -> None:
+    url = URL + "#!/part?2"
+    assert round_trip(Request(url, **options)).url == url
+    marks = {to_candidate(Request(each, **options), spider, canonicalizer).fingerprint for each in (URL, url)}
+    # Scrapy compares verbatim URLs with their fragments
+    assert len(marks) == (2 if options.get("meta") else 1)
+
+
+def test_verbatim_urls_are_compared_as_they_are() -> None:
+    def marks(*urls: str, **meta: bool) -> int:
+        made = [to_candidate(Request(url, meta=dict(meta)), spider, canonicalizer) for url in urls]
+        return len({candidate.fingerprint for candidate in made})
+
+    spellings = "http://example.org/?b=1&a=2", "http://example.org/?a=2&b=1"
+    assert marks(*spellings) == 1
+    assert marks(*spellings, verbatim_url=True) == 2
+
+
+@pytest.mark.parametrize(
+    ("meta", "starts"),
+    [
+        ({}, True),  # a start request before Scrapy's spider middlewares, which give it no depth
+        ({"is_start_request": True}, True),
+        ({"is_start_request": True, "depth": 0, "redirect_times": 1}, True),
+        ({"is_start_request": True, "depth": 2}, True),  # a start request that a callback has yielded again
+        ({"is_start_request": False}, False),
+        ({"depth": 0}, False),  # by `depth_reset`
+        ({"depth": 1}, False),
+    ],
+)
+def test_start_requests_are_known(meta: dict[str, Any], starts: bool) -> None:
+    assert bool(round_trip(Request(URL, meta=meta)).meta.get("is_start_request")) == starts
+
+
+@pytest.mark.parametrize(
+    ("asked", "failed", "dated", "retries"),
+    [
+        (0, 0, False, None),
+        (0, 2, False, 2),
+        (2, 0, False, 2),
+        (2, 1, False, 3),
+        (2, 1, True, 1),
+        (2, 0, True, 0),
+    ],
+)
+def test_retries_of_the_callback_and_of_the_frontier_add_up(
+    asked: int, failed: int, dated: bool, retries: int | None
+) -> None:
+    """`retry_times` is one count, as in Scrapy; a URL that comes again at a date begins anew."""
+    meta = {"retry_times": asked} if asked else {}
+    candidate = to_candidate(Request(URL, meta=meta, dont_filter=True), spider, canonicalizer)
+    url = LeasedURL.decode(0, candidate.host, candidate.entry())
+    leased = replace(url, attempts=failed, dated=dated)
+    assert to_request(leased, spider).meta.get("retry_times") == retries
 
 
 def test_depth_and_referrer_are_restored() -> None:
@@ -229,7 +289,6 @@ class Odd:
         {"meta": {"file": io.BytesIO()}},
         {"meta": {"deep": [{"a": (Odd(),)}]}},
         {"cb_kwargs": {"item": Odd()}},
-        {"cb_kwargs": {"number": 2**64}},
         {"meta": {"text": "\ud800"}},
         {"meta": {"class": Odd}},
         {"meta": {"sub": type("Text", (str,), {})("a")}},

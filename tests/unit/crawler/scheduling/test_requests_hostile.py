@@ -15,7 +15,8 @@ from hypothesis import example, given, strategies as st
 from scrapy import Request, Spider
 
 from tests.crawls import CHECKOUT
-from webcrawl.crawler.scheduling.requests import pack, to_request, unpack
+from webcrawl.crawler.scheduling.requests import to_request
+from webcrawl.crawler.scheduling.values import pack, unpack
 from webcrawl.errors import StoreError, Unserializable
 from webcrawl.frontier import LeasedURL
 
@@ -118,7 +119,8 @@ def test_class_name_imports_no_module(tmp_path: Path) -> None:
         from scrapy import Spider
         from webcrawl.errors import StoreError
         from webcrawl.frontier import Candidate, LeasedURL
-        from webcrawl.crawler.scheduling.requests import pack, to_request
+        from webcrawl.crawler.scheduling.requests import to_request
+        from webcrawl.crawler.scheduling.values import pack
         before = set(sys.modules)
         for name in ("trap.Trap", "turtle.Turtle", "antigravity.x", "tests.trap.Trap"):
             extra = pack({"_class": name})

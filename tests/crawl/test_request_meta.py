@@ -1,0 +1,192 @@
+"""Requests of a spider mean what they mean in Scrapy, also after a restart: retries, special meta keys, items."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.crawl.conftest import Project
+from tests.crawls import CrawlResult, items_of
+from tests.web import Hit, LocalWeb, Reply
+
+RunCrawl = Callable[..., CrawlResult]
+StartWeb = Callable[..., LocalWeb]
+
+SITE, OTHER = "127.0.1.1", "127.0.1.2"
+
+RETRIER = """
+from scrapy import Request, Spider
+from scrapy.downloadermiddlewares.retry import get_retry_request
+
+
+class Retrier(Spider):
+    name = "retrier"
+    handle_httpstatus_list = [503]
+
+    async def start(self):
+        for path, options in {
+            "/empty": {},
+            "/low": {"cb_kwargs": {"priority_adjust": -5}},
+            "/most": {"meta": {"max_retry_times": 4}},
+            "/argument": {"cb_kwargs": {"max_retry_times": 1}},
+            "/never": {"meta": {"max_retry_times": 0}},
+            "/unwell-then-empty": {},
+            "/unwell": {"meta": {"dont_retry": True}},
+            "/unwell-once": {"meta": {"max_retry_times": 1, "give_up_log_level": "INFO"}},
+            "/unwell-wrong": {"meta": {"max_retry_times": "2"}},
+        }.items():
+            yield Request(self.home + path, **options)
+
+    def parse(self, response, **options):
+        again = response.status == 200 and get_retry_request(
+            response.request, spider=self, reason="empty", **options
+        )
+        if again:
+            yield again
+        else:
+            yield {"path": response.url.removeprefix(self.home), "retries": response.meta.get("retry_times", 0)}
+"""
+ASKED = {
+    "/empty": 3,
+    "/low": 3,
+    "/most": 5,
+    "/argument": 2,
+    "/never": 1,
+    "/unwell-then-empty": 3,
+    "/unwell": 1,
+    "/unwell-once": 2,
+    "/unwell-wrong": 3,
+}
+
+
+def test_a_callback_retries_as_often_as_in_scrapy(
+    project: Project, local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
+) -> None:
+    """RETRY_TIMES + 1 requests in all, over several processes, and with the retries of the frontier in between."""
+    project.add_spider("retrier", RETRIER)
+    web = local_web(SITE)
+
+    def answer(hit: Hit) -> Reply:
+        first = web.paths(SITE).count(hit.path) == 1
+        unwell = hit.path.startswith("/unwell") and (first or "empty" not in hit.path)
+        return Reply("", status=503 if unwell else 200)
+
+    for path in ASKED:
+        web.put(SITE, path, answer)
+    items = tmp_path / "items.jsonl"
+    options: dict[str, Any] = {
+        "project": project.folder,
+        "command": ("crawl", "-o", str(items)),
+        "arguments": {"home": web.host(SITE)},
+        "DOWNLOAD_DELAY": 0,
+        "FRONTIER_MAX_ATTEMPTS": 3,
+        "FRONTIER_RETRY_DELAY": 0.05,
+        "POLITENESS_BACKOFF": 0.05,
+        "LOG_LEVEL": "INFO",
+        "timeout": 30,
+    }
+    for most in (7, 0):  # the second run is another worker
+        result = run_crawl("retrier", CRAWL_MAX_PAGES=most, **options)
+        assert result.returncode == 0, result.stderr
+    asked = Counter(web.paths(SITE))
+    del asked["/robots.txt"]
+    assert asked == ASKED
+    assert {item["path"]: item["retries"] + 1 for item in items_of(items)} == ASKED
+    assert "Gave up retrying" in result.stderr
+    assert "meta[\"max_retry_times\"] is '2', not an integer" in result.stderr
+
+
+SHOP = """
+from dataclasses import dataclass, field
+
+import attrs
+import scrapy
+from scrapy import Request, Spider
+
+
+class Offer(scrapy.Item):
+    price = scrapy.Field()
+
+
+@attrs.define
+class Seller:
+    name: str
+
+
+@dataclass
+class Product:
+    name: str
+    offers: list = field(default_factory=list)
+
+    def __post_init__(self):
+        self.label = self.name.upper()
+
+
+class Odd:
+    pass
+
+
+class Shop(Spider):
+    name = "shop"
+
+    async def start(self):
+        yield Request(self.home + "/first")
+
+    def parse(self, response):
+        product = Product("tea", [{"best": Offer(price=3)}, Seller("me")])
+        meta = {"o": Offer(price=4)}
+        yield Request(self.home + "/item", callback=self.item, cb_kwargs={"product": product}, meta=meta)
+        for number in range(3):
+            yield Request(f"{self.home}/odd{number}", callback=self.item, cb_kwargs={"product": {number: [Odd()]}})
+        for number in range(2):
+            yield Request(f"{self.home}/lambda{number}", callback=lambda response: None)
+
+    def item(self, response, product):
+        yield {"product": repr(product), "label": product.label, "offer": repr(response.meta["o"])}
+"""
+
+
+def test_items_survive_a_restart_and_other_objects_are_named(
+    project: Project, local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
+) -> None:
+    project.add_spider("shop", SHOP)
+    web = local_web(SITE)
+    for path in ("/first", "/item", "/odd0", "/odd1", "/odd2", "/lambda0", "/lambda1"):
+        web.put(SITE, path, path)
+    items = tmp_path / "items.jsonl"
+    options: dict[str, Any] = {
+        "project": project.folder,
+        "command": ("crawl", "-o", str(items)),
+        "arguments": {"home": web.host(SITE)},
+        "DOWNLOAD_DELAY": 0,
+        "timeout": 30,
+    }
+    first = run_crawl("shop", CRAWL_MAX_PAGES=1, **options)
+    assert first.returncode == 0, first.stderr
+    told = [line.partition("WARNING: ")[2] for line in first.stderr.splitlines() if "in this process" in line]
+    assert told == [
+        "Requests for item stay in this process and are lost if it ends: "
+        "cb_kwargs['product'][][] is a spiders.shop.Odd: "
+        "pass plain data, a scrapy.Item, a dataclass, or an attrs or pydantic class",
+        "Requests for <lambda> stay in this process and are lost if it ends: "
+        "callback is Shop.parse.<locals>.<lambda>: use a method of the spider",
+    ]
+    assert "requests that cannot be stored (3 for item, 2 for <lambda>)" in first.stderr
+    second = run_crawl("shop", **options)
+    assert second.returncode == 0, second.stderr
+    assert web.paths(SITE) == ["/robots.txt", "/first", "/item"]
+    assert items_of(items) == [
+        {
+            "product": "Product(name='tea', offers=[{'best': {'price': 3}}, Seller(name='me')])",
+            "label": "TEA",
+            "offer": "{'price': 4}",
+        }
+    ]
+    assert second.summary["dead_letters"] == 5
+    assert (
+        "(item) was held by a worker that ended: cb_kwargs['product'][][] is a spiders.shop.Odd"
+        in second.stderr
+    )
+    assert "cannot be stored (" not in second.stderr

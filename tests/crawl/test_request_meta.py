@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -190,3 +191,69 @@ def test_items_survive_a_restart_and_other_objects_are_named(
         in second.stderr
     )
     assert "cannot be stored (" not in second.stderr
+
+
+WANDERER = """
+from scrapy import Request, Spider
+
+
+class Wanderer(Spider):
+    name = "wanderer"
+    allowed_domains = ["127.0.1.1"]
+
+    async def start(self):
+        yield Request(self.home + "/start#!/top")
+
+    def parse(self, response):
+        yield self.seen(response)
+        for home in (self.home, self.other):
+            for number in range(3):
+                meta = {"allow_offsite": True, "download_slot": "both"}
+                yield Request(f"{home}/{number}#part", callback=self.seen, meta=meta)
+        yield Request(self.home + "/0#other", callback=self.seen)
+        yield Request(self.other + "/offsite", callback=self.seen)
+        yield Request(self.home + "/%7e?b='1'&a#x", callback=self.seen, meta={"verbatim_url": True})
+
+    def seen(self, response):
+        url = response.url.removeprefix(self.home).removeprefix(self.other)
+        asked, start = response.request.url == response.url, response.meta.get("is_start_request")
+        return {"url": url, "asked": asked, "start": start}
+"""
+
+
+def test_slots_fragments_and_offsite_requests_are_as_in_scrapy(
+    project: Project, local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
+) -> None:
+    project.add_spider("wanderer", WANDERER)
+    web = local_web(SITE, OTHER)
+    for site in (SITE, OTHER):
+        for path in ("/start", "/offsite", "/%7e?b='1'&a"):
+            web.put(site, path, "text")
+        for number in range(3):
+            web.put(site, f"/{number}", Reply("text", delay=0.15))
+    items = tmp_path / "items.jsonl"
+    result = run_crawl(
+        "wanderer",
+        project=project.folder,
+        command=("crawl", "-o", str(items)),
+        arguments={"home": web.host(SITE), "other": web.host(OTHER)},
+        DOWNLOAD_DELAY=0,
+        CONCURRENT_REQUESTS_PER_DOMAIN=3,
+        DOWNLOAD_SLOTS='{"both": {"concurrency": 1}}',
+        ROBOTSTXT_OBEY=False,
+        ALLOWED_NETWORKS="127.0.0.0/8",
+        timeout=30,
+    )
+    assert result.returncode == 0, result.stderr
+    found = items_of(items)
+    assert sorted(item["url"] for item in found) == sorted(
+        ["/start#!/top", "/%7e?b='1'&a#x", *2 * ["/0#part", "/1#part", "/2#part"]]
+    )
+    assert all(item["asked"] for item in found)
+    assert [item["url"] for item in found if item["start"]] == ["/start#!/top"]
+    assert "/offsite" not in web.paths(OTHER)
+    assert web.paths(SITE).count("/0") == 1
+    slow = sorted((hit for hit in web.log() if hit.path.strip("/").isdigit()), key=lambda hit: hit.started)
+    assert len(slow) == 6
+    assert all(after.started >= before.finished for before, after in pairwise(slow)), "one slot for two hosts"
+    assert all("#" not in row["url"] for row in result.rows())

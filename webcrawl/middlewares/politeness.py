@@ -13,6 +13,7 @@ from scrapy.http import Response
 
 from webcrawl.crawler.access import host_of, is_robots, tasks_of
 from webcrawl.crawler.components import Pacer
+from webcrawl.crawler.download.slots import SLOT, DownloadSlots
 from webcrawl.crawler.errors import (
     KeptConnectionClosed,
     MalformedAnswer,
@@ -47,6 +48,7 @@ class PolitenessMiddleware(Pacer):
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
         self._turns = session.turns
+        self._slots = DownloadSlots(session.turns)
         self._taken: dict[Request, tuple[str, HostTurn]] = {}
 
     @classmethod
@@ -64,9 +66,14 @@ class PolitenessMiddleware(Pacer):
         # a spider's own fetch belongs to a page that is being processed, which may still be finished
         own = tasks.leased(request) is None and not is_robots(request)
         try:
+            if SLOT in request.meta:
+                await self._slots.take(request, during_shutdown=own)
             turn = await self._turns.take(host, during_shutdown=own)
-        except (LeaseLost, Abandoned) as error:
-            raise Postponed(str(error)) from error
+        except BaseException as error:
+            self._slots.give(request)
+            if isinstance(error, LeaseLost | Abandoned):
+                raise Postponed(str(error)) from error
+            raise
         self._taken[request] = (host, turn)
         check_before_sending(request, partial(self._check, host, turn))
 
@@ -114,3 +121,4 @@ class PolitenessMiddleware(Pacer):
         if taken := self._taken.pop(request, None):
             host, turn = taken
             self._turns.give(host, turn, outcome)
+            self._slots.give(request)

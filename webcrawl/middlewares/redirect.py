@@ -14,7 +14,7 @@ from webcrawl.crawler.scheduling.requests import RESOURCE
 from webcrawl.crawler.session import Session
 from webcrawl.errors import EngineUnavailable
 from webcrawl.page import Page
-from webcrawl.urls.canonical import normalize
+from webcrawl.urls.canonical import normalize, without_fragment
 
 _VARIANT = "redirected_to_variant"
 """Request.meta key of a request that skips the seen test because its URL is a variant of the redirected one."""
@@ -54,8 +54,10 @@ class RedirectMiddleware:
             # an exception raised here would end the page
             tasks_of(self._crawler).postpone(request)
             return request
-        if self._session.scope.current is not None:
-            scope = self._session.scope
+        scope = self._session.scope
+        current = scope.current
+        offsite = request.meta.get("allow_offsite") and current is not None and not current.allows(target)
+        if current is not None and not offsite:
             filters = scope.resource_filters if RESOURCE in request.meta else scope.filters
             allowed = filters.apply(target)
             if allowed is None:
@@ -64,7 +66,7 @@ class RedirectMiddleware:
             if allowed not in (target, normalize(request.url)):
                 result, target = result.replace(url=allowed), allowed
         result = self._pass_seen_test(request, result)
-        result.meta["referrer"] = request.url
+        result.meta["referrer"] = without_fragment(request.url)
         await self._store(request, response, target)
         return result
 

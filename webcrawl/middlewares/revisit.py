@@ -21,6 +21,7 @@ from webcrawl.stores.archive import Archive, open_archive
 from webcrawl.stores.bodies import Bodies
 from webcrawl.stores.group_commit import Batches
 from webcrawl.stores.warc.reading import StoredRecord
+from webcrawl.urls.canonical import without_fragment
 
 if TYPE_CHECKING:
     from webcrawl.stores.metadata import Metadata
@@ -63,7 +64,7 @@ class RevisitMiddleware:
 
     async def _ask(self, request: Request, dated: bool) -> None:
         try:
-            known = await self._rows.put(request.url)
+            known = await self._rows.put(without_fragment(request.url))
         except StoreError as error:
             # an unconditional request works too; the metadata pipeline reports that the database is unavailable
             logger.info("%s is fetched unconditionally: %s", request.url, error)

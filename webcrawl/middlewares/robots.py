@@ -24,7 +24,7 @@ from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import InvalidURL, StoreError
 from webcrawl.hosts.robots import RobotsPolicy, robots_url
 from webcrawl.hosts.robots_cache import RobotsCache
-from webcrawl.urls.canonical import normalize, split
+from webcrawl.urls.canonical import normalize, split, without_fragment
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class RobotsMiddleware(ResourceRules):
             self._follow_sitemaps(host, policy)
         if self._session.turns.set_crawl_delay(host, policy.crawl_delay(self._agent)):
             tasks_of(self._crawler).delay_changed(host)
-        if not policy.allows(request.url, self._agent):
+        if not policy.allows(without_fragment(request.url), self._agent):
             tasks_of(self._crawler).count("robots_denied")
             raise IgnoreRequest("robots.txt disallows it")
 

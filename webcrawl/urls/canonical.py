@@ -124,6 +124,11 @@ def normalize(url: str, base: str | None = None) -> str:
     return href
 
 
+def without_fragment(url: str) -> str:
+    """A URL without its fragment; any string is accepted."""
+    return url.partition("#")[0]
+
+
 def split(url: str) -> tuple[str, str]:
     """Splits a normalised URL into (host key, path and query), such as ("https://example.org", "/a?b")."""
     start = url.find("/", url.find(":") + 4)  # after "://" and at least one character of a host

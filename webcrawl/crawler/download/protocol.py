@@ -28,7 +28,7 @@ from webcrawl.crawler.session import Session
 from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.mime.sniff import sniff
-from webcrawl.urls.canonical import hostname, normalize, port
+from webcrawl.urls.canonical import hostname, normalize, port, without_fragment
 
 # How long closing a connection may take after the timeout.
 _CLEANUP_SECONDS = 5.0
@@ -134,7 +134,7 @@ def _exchange(
     request: Request, url: str, answer: Answer, headers: Headers, body: Body, truncated: str | None
 ) -> Exchange:
     return Exchange(
-        url=request.url,
+        url=without_fragment(request.url),
         method="GET",
         request_head=b"",
         request_body=b"",

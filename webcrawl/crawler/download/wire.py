@@ -20,6 +20,7 @@ from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
 from webcrawl.hosts.address_guard import AddressGuard
 from webcrawl.hosts.dns import Resolver
+from webcrawl.urls.canonical import without_fragment
 
 check_now: ContextVar[Callable[[], None] | None] = ContextVar("check", default=None)
 """Called right before the request is sent; it may raise to prevent that."""
@@ -120,7 +121,7 @@ def exchange_over(request: Request, received: WireResponse, payload: Body, trunc
         *(name + b": " + value for name, value in received.raw_headers),
     ]
     return Exchange(
-        url=request.url,
+        url=without_fragment(request.url),
         method=request.method,
         request_head="\r\n".join([*request_lines, "", ""]).encode(),
         request_body=request.body,

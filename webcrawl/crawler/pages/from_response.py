@@ -36,7 +36,7 @@ from webcrawl.documents.mime.sniff import sniff
 from webcrawl.errors import InvalidURL
 from webcrawl.hosts.robots_directives import Directives, directives
 from webcrawl.page import Page, PendingLinks
-from webcrawl.urls.canonical import normalize, resolve, split
+from webcrawl.urls.canonical import normalize, resolve, split, without_fragment
 
 NO_LINKS = PageLinks(links=[], nofollow=0, canonical=None, base="", malformed=0)
 _FOUND_ONLY = replace(NO_LINKS, also_found=True)
@@ -55,8 +55,9 @@ def document_of(response: Response) -> Document:
     fetch = fetch_of(response)
     if fetch.document is None:
         body, headers = body_of(response), response.headers
-        media = sniff(content_type(headers), body, response.url, nosniff=says_nosniff(headers))
-        fetch.document = Document(body, media.mime_type, media.charset, response.url)
+        url = without_fragment(response.url)
+        media = sniff(content_type(headers), body, url, nosniff=says_nosniff(headers))
+        fetch.document = Document(body, media.mime_type, media.charset, url)
     return fetch.document
 
 
@@ -88,8 +89,8 @@ def page_of(response: Response) -> Page:
     """Returns the page of a response, for the pipelines to process."""
     document, exchange = document_of(response), exchange_of(response.request)
     page = Page(
-        url=response.request.url if response.request else response.url,
-        final_url=response.url,
+        url=without_fragment(response.request.url if response.request else response.url),
+        final_url=without_fragment(response.url),
         host=split(normalize(response.url))[0],
         status=response.status,
         fetched_at=exchange.fetched_at if exchange else datetime.now(UTC),
@@ -142,7 +143,7 @@ def failed_request(failure: Failure) -> Request:
 def failed_page(request: Request, error: BaseException | None) -> Page:
     """Returns the page of a URL without a response, with the error."""
     return Page(
-        url=request.url,
+        url=without_fragment(request.url),
         host=split(normalize(request.url))[0],
         fetched_at=datetime.now(UTC),
         depth=request.meta.get("depth", 0),
@@ -175,9 +176,9 @@ def followed_links(response: Response, *, obey: str | None) -> PageLinks:
     elif outline := outline_of(response):
         links = outline.links
     else:
-        links = page_links(document.elements, response.url)
+        links = page_links(document.elements, document.url)
     if headers := response.headers.getlist("Link"):
-        return _with_headers(links, [value.decode("latin-1") for value in headers], response.url)
+        return _with_headers(links, [value.decode("latin-1") for value in headers], document.url)
     return links
 
 
@@ -186,7 +187,7 @@ def frames_of(response: Response) -> list[str]:
     if outline := outline_of(response):
         return outline.frames
     document = document_of(response)
-    return frame_links(document.elements, response.url) if is_html(document.mime_type) else []
+    return frame_links(document.elements, document.url) if is_html(document.mime_type) else []
 
 
 def _metas(response: Response) -> list[Attributes]:

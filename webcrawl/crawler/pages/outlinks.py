@@ -19,7 +19,7 @@ from webcrawl.documents.mime.facts import Link, SitemapLink
 from webcrawl.errors import InvalidURL
 from webcrawl.frontier import DEFAULT_LEVEL, Candidate
 from webcrawl.page import Page
-from webcrawl.urls.canonical import normalize, split
+from webcrawl.urls.canonical import normalize, split, without_fragment
 
 FRESH = timedelta(days=7)
 """URLs that a sitemap or feed reports as changed more recently than this are fetched before others."""
@@ -43,12 +43,12 @@ class Outlinks:
         # the scope of another worker may have admitted this page
         await self._session.scope.update_for(normalize(response.url))
         depth = response.meta.get("depth", 0) + 1
-        self.add(links.links, depth=depth, referrer=response.url)
+        self.add(links.links, depth=depth, referrer=without_fragment(response.url))
         if links.also_found:
             pending = pending_links_of(response)
             pending.wanted = True
             found, pending.found = pending.found, []
-            await self._follow(found, depth, response.url)
+            await self._follow(found, depth, without_fragment(response.url))
 
     def load(self, response: Response, resources: PageResources) -> None:
         """Adds what a page loads, before further pages of its host; scope and depth limit do not apply to it."""

@@ -33,6 +33,7 @@ from webcrawl.documents.mime.sizes import Sizes
 from webcrawl.errors import ConfigurationError
 from webcrawl.hosts.address_guard import AddressGuard
 from webcrawl.hosts.dns import Resolver
+from webcrawl.urls.canonical import without_fragment
 
 # The first takes a sixth of the time of the others, which are complete browsers.
 _BROWSERS = (
@@ -134,7 +135,7 @@ class Renderer:
         writer.add(tree[: self._most])
         body, truncated = writer.finish(), "length" if len(tree) > self._most else None
         exchange = Exchange(
-            url=request.url,
+            url=without_fragment(request.url),
             method="GET",
             request_head=b"",
             request_body=b"",

@@ -12,6 +12,7 @@ from typing import Any
 
 from scrapy import Request, Spider
 from scrapy.core.downloader import Downloader
+from scrapy.core.downloader.handlers import DownloadHandlers
 from scrapy.core.engine import ExecutionEngine, _Slot
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.core.scraper import Scraper, Slot as ScraperSlot
@@ -207,3 +208,18 @@ def private_names() -> Iterator[str]:
 
 def test_no_other_private_name_is_used() -> None:
     assert set(private_names()) == {"_slot", "_make_ssl_context"}
+
+
+def test_the_handlers_keep_the_reason_why_one_cannot_be_used() -> None:
+    """`DownloadHandlers._get_handler`, `_notconfigured`: download/reactor.py refuses such a handler at the start."""
+    handlers = DownloadHandlers(
+        crawler(
+            TWISTED_REACTOR_ENABLED=False,
+            DOWNLOAD_HANDLERS={
+                **HANDLERS,
+                "http": "scrapy.core.downloader.handlers.http11.HTTP11DownloadHandler",
+            },
+        )
+    )
+    assert handlers._get_handler("http") is None
+    assert handlers._notconfigured["http"] == "HTTP11DownloadHandler requires a Twisted reactor."

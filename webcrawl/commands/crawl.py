@@ -88,7 +88,11 @@ class Command(ScrapyCrawl):
 
     def _report_refusal(self, task: asyncio.Future[None]) -> None:
         """Prints the error of a spider or component in one line."""
+        from webcrawl.crawler.download.reactor import reactor_is_missing, refusal
+
         error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, CrawlError) and reactor_is_missing(error):
+            error = refusal(error)
         if isinstance(error, CrawlError):
             print(f"scrapy crawl: {error}", file=sys.stderr)
             self.exitcode = 2

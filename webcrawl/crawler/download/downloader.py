@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from typing import Any
 
 from scrapy import Request, Spider, signals
@@ -14,10 +16,14 @@ from twisted.internet.defer import Deferred
 from webcrawl.config import read
 from webcrawl.crawler.components import FailureJudge
 from webcrawl.crawler.download.middleware_chain import MiddlewareChain
+from webcrawl.crawler.download.reactor import check_handlers, reactor_is_missing, refusal
+from webcrawl.crawler.errors import Postponed
 from webcrawl.crawler.pages.scraper_slot import ScraperSlot
 from webcrawl.crawler.session import Session
 from webcrawl.crawler.signals import send
 from webcrawl.documents.html.outline_process import MAX_WAITING_BYTES
+
+logger = logging.getLogger(__name__)
 
 
 class Downloader(ScrapyDownloader):
@@ -29,11 +35,15 @@ class Downloader(ScrapyDownloader):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
+        check_handlers(self.handlers, crawler)
         session = Session.of(crawler)
         self._turns = session.turns
         self._outlines = session.outlines
         judge = session.components.get(FailureJudge)
-        self._chain = MiddlewareChain(self.middleware.middlewares, crawler, judge.judge if judge else None)
+        self._chain = MiddlewareChain(
+            self.middleware.middlewares, crawler, judge.judge if judge else None, self._refuse
+        )
+        self._refusing: asyncio.Task[None] | None = None
         crawler.signals.connect(self._replace_scraper_slot, signals.spider_opened)
         crawler.signals.connect(self._watch_closing, signals.spider_opened)
 
@@ -64,6 +74,22 @@ class Downloader(ScrapyDownloader):
             return response
         finally:
             send(crawler, signals.request_left_downloader, request=request, spider=spider)
+
+    def _refuse(self, error: Exception) -> Exception:
+        """Ends the crawl if an exception says that the reactor is missing; the URL then stays in the frontier.
+
+        No other request would succeed, and the host is not to blame. Returns the exception to handle instead.
+        """
+        if isinstance(error, Postponed) or not reactor_is_missing(error):
+            return error
+        if self._refusing is None:
+            logger.critical("%s", refusal(error))
+            logger.debug("The component failed", exc_info=error)
+            closing = self.crawler.engine.close_spider_async(reason="cannot_start")
+            self._refusing = asyncio.ensure_future(closing)
+        postponed = Postponed(f"the crawl ends: {error}")
+        postponed.__cause__ = error
+        return postponed
 
     def _replace_scraper_slot(self) -> None:
         limit = read(self.settings, "SCRAPER_SLOT_MAX_ACTIVE_SIZE")

@@ -22,15 +22,22 @@ class MiddlewareChain:
 
     It differs from Scrapy's DownloaderMiddlewareManager in two ways. A method that returns at once is not wrapped in
     a coroutine. An exception that `process_response` raises is given to `judge`; Scrapy offers it to no middleware,
-    so its page would count as done.
+    so its page would count as done. `translate` returns the exception to handle instead of one that was raised.
     """
 
-    def __init__(self, middlewares: Iterable[Any], crawler: Crawler, judge: Judge | None = None) -> None:
+    def __init__(
+        self,
+        middlewares: Iterable[Any],
+        crawler: Crawler,
+        judge: Judge | None = None,
+        translate: Callable[[Exception], Exception] = lambda error: error,
+    ) -> None:
         chain = list(middlewares)
         self._requests = _methods(chain, "process_request", crawler)
         self._responses = _methods(chain[::-1], "process_response", crawler)
         self._exceptions = _methods(chain[::-1], "process_exception", crawler)
         self._judge = judge
+        self._translate = translate
 
     async def download(
         self, request: Request, fetch: Callable[[Request], Coroutine[Any, Any, Response]]
@@ -42,13 +49,14 @@ class MiddlewareChain:
         try:
             result = await self._process_request(request, fetch)
         except Exception as error:
-            result = await self._process_exception(request, error)
+            result = await self._process_exception(request, self._translate(error))
         try:
             return await self._process_response(request, result)
         except Exception as error:
+            error = self._translate(error)
             if self._judge is not None and (again := self._judge(request, error)) is not None:
                 return again
-            raise
+            raise error
 
     async def _process_request(
         self, request: Request, fetch: Callable[[Request], Coroutine[Any, Any, Response]]

@@ -1,0 +1,64 @@
+"""Refuses components that need Twisted's reactor in a crawl that runs without one."""
+
+from __future__ import annotations
+
+import traceback
+
+import scrapy
+import twisted
+from scrapy.core.downloader.handlers import DownloadHandlers
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured, NotSupported
+from scrapy.utils.python import global_object_name
+
+import webcrawl
+from webcrawl.errors import ConfigurationError
+from webcrawl.urls.canonical import DEFAULT_PORTS
+
+_ADVICE = (
+    "this crawl runs on asyncio without it: remove the component, use one that runs on asyncio (for browser "
+    "impersonation webcrawl.crawler.download.curl.CurlDownloadHandler), or set TWISTED_REACTOR_ENABLED = True"
+)
+
+_LIBRARIES = (
+    *(package.__path__[0] for package in (scrapy, twisted, webcrawl)),
+    "<frozen importlib",
+)
+"""Prefixes of the names of files that raise the exception, but do not belong to the component."""
+
+
+def reactor_is_missing(error: BaseException | None) -> bool:
+    """Returns whether an exception or one of its causes says that code needs Twisted's reactor.
+
+    Without a reactor Scrapy forbids to import it (ImportError), and its own parts raise RuntimeError, NotConfigured
+    or NotSupported. They have no class of their own, but all name the reactor.
+    """
+    while error is not None:
+        if isinstance(error, ImportError | RuntimeError | NotConfigured | NotSupported) and "reactor" in str(
+            error
+        ):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def refusal(error: BaseException) -> ConfigurationError:
+    """Returns the exception that ends a crawl in which a component needs the reactor; it names the component's code."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)]
+    where = f"{own[-1].filename}:{own[-1].lineno}" if own else str(error)
+    return ConfigurationError(f"a component needs Twisted's reactor ({where}); {_ADVICE}")
+
+
+def check_handlers(handlers: DownloadHandlers, crawler: Crawler) -> None:
+    """Loads the handlers of the schemes that crawls fetch; raises ConfigurationError for one that cannot be used.
+
+    Otherwise Scrapy would tell at the first request, and each URL would be retried.
+    """
+    for scheme, handler in crawler.settings.getwithbase("DOWNLOAD_HANDLERS").items():
+        if handler is None or scheme not in DEFAULT_PORTS or handlers._get_handler(scheme) is not None:
+            continue
+        reason = handlers._notconfigured[scheme]
+        name = handler if isinstance(handler, str) else global_object_name(handler)
+        advice = f" {_ADVICE[0].upper()}{_ADVICE[1:]}" if "reactor" in reason else ""
+        raise ConfigurationError(f"DOWNLOAD_HANDLERS {scheme!r}: {name} cannot be used: {reason}{advice}")

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
@@ -16,6 +16,7 @@ from scrapy.statscollectors import StatsCollector
 
 from tests.nameserver import Nameserver, Record
 from webcrawl.crawler.command import completed
+from webcrawl.crawler.download.curl import CurlDownloadHandler
 from webcrawl.crawler.download.ftp import FTPDownloadHandler
 from webcrawl.crawler.download.http import HTTPDownloadHandler
 from webcrawl.crawler.fetch import exchange_of
@@ -24,6 +25,7 @@ from webcrawl.documents.exchange import Exchange
 
 LOOPBACK = {"ALLOWED_NETWORKS": ["127.0.0.0/8"]}
 CLOSED = "127.0.0.1:9"
+Handler: TypeAlias = HTTPDownloadHandler | FTPDownloadHandler | CurlDownloadHandler
 
 
 def run(coroutine: Coroutine[Any, Any, None], seconds: float = 15.0) -> None:
@@ -51,8 +53,8 @@ class Client:
 
     async def __aenter__(self) -> Self:
         self.session = Session.of(self.crawler)
-        self._handler: HTTPDownloadHandler | FTPDownloadHandler = HTTPDownloadHandler.from_crawler(
-            self.crawler
+        self._handler: HTTPDownloadHandler | FTPDownloadHandler | CurlDownloadHandler = (
+            HTTPDownloadHandler.from_crawler(self.crawler)
         )
         return self
 
@@ -83,6 +85,16 @@ class FTPClient(Client):
         await super().__aenter__()
         await self._handler.close()
         self._handler = FTPDownloadHandler.from_crawler(self.crawler)
+        return self
+
+
+class CurlClient(Client):
+    """The handler for HTTP/2 and impersonation in the same kind of crawler."""
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        await self._handler.close()
+        self._handler = CurlDownloadHandler.from_crawler(self.crawler)
         return self
 
 

@@ -21,6 +21,7 @@ class Exchange:
     truncated    why the payload is incomplete: "length" (a size limit), "time" or "disconnect"
     mime_type    for protocols other than HTTP, which have no heads
     problem      what such a protocol could not make of the response
+    protocol     "h2" for HTTP/2, whose heads are given in the form of HTTP/1.1
     """
 
     url: str
@@ -35,6 +36,7 @@ class Exchange:
     truncated: str | None = None
     mime_type: str | None = None
     problem: str | None = None
+    protocol: str | None = None
 
 
 def digest(*parts: bytes | Body) -> str:

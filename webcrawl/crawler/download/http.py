@@ -13,6 +13,7 @@ import yarl
 from aiohttp.helpers import is_ip_address
 from scrapy import Request
 from scrapy.crawler import Crawler
+from scrapy.exceptions import NotSupported
 from scrapy.http import Headers, Response
 from scrapy.utils.ssl import _make_ssl_context
 
@@ -44,6 +45,11 @@ _READ_AHEAD = 4 * 1024 * 1024
 _PROXY_SECONDS = 10.0
 _LONGEST_HEADER = 64 * 1024
 _MOST_HEADERS = 1000
+
+_NO_IMPERSONATION = (
+    "Request.meta['impersonate'] needs another download handler: set DOWNLOAD_HANDLERS of http and https to "
+    "webcrawl.crawler.download.curl.CurlDownloadHandler"
+)
 
 # most pages of a host come from one address
 _ip_address = lru_cache(maxsize=1024)(ipaddress.ip_address)
@@ -115,6 +121,8 @@ class HTTPDownloadHandler:
         timeout = request.meta.get("download_timeout", self._timeout)
         if self._rendered.wants(request) and (page := await self._rendered.download(request, timeout)):
             return page
+        if request.meta.get("impersonate"):
+            raise NotSupported(_NO_IMPERSONATION)
         check_now.set(check_of(request))
         return await self._proxies.send(request, partial(self._download, request, timeout))
 

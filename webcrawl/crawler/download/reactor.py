@@ -56,9 +56,14 @@ def check_handlers(handlers: DownloadHandlers, crawler: Crawler) -> None:
     Otherwise Scrapy would tell at the first request, and each URL would be retried.
     """
     for scheme, handler in crawler.settings.getwithbase("DOWNLOAD_HANDLERS").items():
-        if handler is None or scheme not in DEFAULT_PORTS or handlers._get_handler(scheme) is not None:
+        if handler is None or scheme not in DEFAULT_PORTS:
+            continue
+        name = handler if isinstance(handler, str) else global_object_name(handler)
+        # those of the project are loaded when they are needed, to save their imports
+        if scheme not in handlers._notconfigured and (
+            name.startswith("webcrawl.") or handlers._get_handler(scheme)
+        ):
             continue
         reason = handlers._notconfigured[scheme]
-        name = handler if isinstance(handler, str) else global_object_name(handler)
         advice = f" {_ADVICE[0].upper()}{_ADVICE[1:]}" if "reactor" in reason else ""
         raise ConfigurationError(f"DOWNLOAD_HANDLERS {scheme!r}: {name} cannot be used: {reason}{advice}")

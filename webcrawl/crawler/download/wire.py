@@ -114,7 +114,7 @@ def exchange_over(request: Request, received: WireResponse, payload: Body, trunc
     # the credentials for a proxy are not archived
     request_lines += [f"{name}: {value}" for name, value in sent.items() if name != "Proxy-Authorization"]
     version = received.version or aiohttp.HttpVersion11
-    reason = received.reason or _phrase(received.status)
+    reason = received.reason or phrase(received.status)
     status_line = f"HTTP/{version.major}.{version.minor} {received.status} {reason}"
     response_lines = [
         status_line.encode("utf-8", "surrogateescape"),
@@ -134,7 +134,8 @@ def exchange_over(request: Request, received: WireResponse, payload: Body, trunc
     )
 
 
-def _phrase(status: int) -> str:
+def phrase(status: int) -> str:
+    """Returns the reason phrase of a status; empty for an unknown one."""
     try:
         return HTTPStatus(status).phrase
     except ValueError:

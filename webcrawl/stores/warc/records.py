@@ -194,6 +194,8 @@ def _fields(exchange: Exchange, warc_type: str, warcinfo_id: str) -> dict[str, s
         fields["WARC-IP-Address"] = exchange.ip_address
     if exchange.truncated:
         fields["WARC-Truncated"] = exchange.truncated
+    if exchange.protocol:
+        fields["WARC-Protocol"] = exchange.protocol
     return fields
 
 

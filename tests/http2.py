@@ -1,0 +1,124 @@
+"""An HTTP/2 server on loopback that can end its answers in every bad way, and records what it receives."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import Event, RemoteSettingsChanged, RequestReceived
+from h2.exceptions import ProtocolError
+
+Fields = list[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to one path.
+
+    `then`: "end" the stream, "reset" it, "close" the connection, "goaway" without a head, or "hang". A body that is
+    not ended by "end" is shorter than announced.
+    """
+
+    body: bytes = b""
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    then: str = "end"
+
+
+class Http2Server:
+    """Serves `pages`, by path, as an async context manager. `tls` is the context of a server certificate.
+
+    `requests` are the headers of each request, `settings` the settings that each client announced.
+    """
+
+    def __init__(self, tls: ssl.SSLContext, pages: Mapping[str, Answer]) -> None:
+        self.requests: list[Fields] = []
+        self.settings: list[dict[int, int]] = []
+        self.port = 0
+        self._pages = pages
+        self._tls = tls
+        self._tls.set_alpn_protocols(["h2"])
+
+    def url(self, path: str = "/", host: str = "127.0.0.1") -> str:
+        return f"https://{host}:{self.port}{path}"
+
+    async def __aenter__(self) -> Self:
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
+        await asyncio.sleep(0)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        connection = H2Connection(H2Configuration(client_side=False, header_encoding=None))
+        connection.initiate_connection()
+        unsent: dict[int, tuple[Answer, bytes]] = {}
+        try:
+            writer.write(connection.data_to_send())
+            while data := await reader.read(65536):
+                for event in connection.receive_data(data):
+                    self._handle(event, connection, unsent)
+                for stream in list(unsent):
+                    if not self._send(stream, connection, unsent):
+                        return
+                writer.write(connection.data_to_send())
+                await writer.drain()
+        except (ConnectionError, ProtocolError):
+            pass
+        finally:
+            writer.write(connection.data_to_send())
+            self._writers.discard(writer)
+            writer.close()
+
+    def _handle(
+        self, event: Event, connection: H2Connection, unsent: dict[int, tuple[Answer, bytes]]
+    ) -> None:
+        if isinstance(event, RemoteSettingsChanged):
+            changed = event.changed_settings.items()
+            self.settings.append({int(name): setting.new_value for name, setting in changed})
+        elif isinstance(event, RequestReceived):
+            self.requests.append([(bytes(name), bytes(value)) for name, value in event.headers])
+            path = dict(self.requests[-1])[b":path"].decode()
+            answer = self._pages[path]
+            if answer.then == "goaway":
+                connection.close_connection()
+                return
+            whole = len(answer.body) + (0 if answer.then == "end" else 100)
+            head = {":status": str(answer.status), "content-length": str(whole), **answer.headers}
+            connection.send_headers(event.stream_id, list(head.items()))
+            unsent[event.stream_id] = answer, answer.body
+
+    def _send(self, stream: int, connection: H2Connection, unsent: dict[int, tuple[Answer, bytes]]) -> bool:
+        """Sends what the window allows; False when the connection must be closed."""
+        answer, rest = unsent[stream]
+        try:
+            while rest and (window := connection.local_flow_control_window(stream)):
+                piece = rest[: min(window, connection.max_outbound_frame_size)]
+                connection.send_data(stream, piece)
+                rest = rest[len(piece) :]
+        except ProtocolError:  # the client has reset the stream
+            del unsent[stream]
+            return True
+        unsent[stream] = answer, rest
+        if rest:
+            return True
+        del unsent[stream]
+        if answer.then == "end":
+            connection.end_stream(stream)
+        elif answer.then == "reset":
+            connection.reset_stream(stream)
+        return answer.then != "close"

@@ -1,0 +1,253 @@
+"""The handler for HTTP/2 and impersonation, against real servers of HTTP/1.1 and HTTP/2.
+
+What it shares with the default handler is tested by the same tests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+from scrapy import Request
+from scrapy.exceptions import (
+    DownloadCancelledError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    NotConfigured,
+    NotSupported,
+    ResponseDataLossError,
+    UnsupportedURLSchemeError,
+)
+
+from tests.downloads import Client, CurlClient, names, run
+from tests.http2 import Answer, Http2Server
+from tests.unit.crawler.download import test_http, test_http_failures, test_http_ways
+from tests.unit.crawler.download.test_http_ways import Authority, authority
+from tests.wire import Wire, plain
+from webcrawl.crawler.download.curl import CurlDownloadHandler
+from webcrawl.crawler.errors import RequestRefused
+from webcrawl.crawler.fetch import TRUNCATE, exchange_of
+from webcrawl.crawler.session import Session
+from webcrawl.stores.warc.records import response_record
+
+__all__ = ["authority"]
+
+# libcurl reports no certificate, and sends header values that are not UTF-8 as they are
+DIFFERENT = {
+    "test_https_with_a_valid_certificate_succeeds",
+    "test_https_is_tunnelled_through_the_proxy",
+    "test_non_utf_8_header_values_are_sent_as_latin_1_text_in_utf_8",
+}
+SHARED: dict[ModuleType, list[str]] = {
+    module: [name for name in vars(module) if name.startswith("test_") and name not in DIFFERENT]
+    for module in (test_http, test_http_failures, test_http_ways)
+}
+for _module, _names in SHARED.items():
+    globals().update({name: getattr(_module, name) for name in _names})
+
+
+@pytest.fixture(autouse=True)
+def curl(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the shared tests use this handler."""
+    for module in SHARED:
+        monkeypatch.setattr(module, "Client", CurlClient)
+
+
+def over_http2(
+    authority: Authority,
+    pages: dict[str, Answer],
+    check: Callable[[Http2Server, Client], Any],
+    **settings: Any,
+) -> None:
+    """Runs `check` with an HTTP/2 server and a client that trusts it."""
+
+    async def with_server() -> None:
+        async with Http2Server(authority.context, pages) as server:
+            with names(secure_test="127.0.0.1") as nameserver:
+                async with CurlClient(DNS_SERVERS=[nameserver], **settings) as client:
+                    await check(server, client)
+
+    run(with_server())
+
+
+def test_http_2_is_negotiated_and_archived(authority: Authority) -> None:
+    body = bytes(range(256)) * 1000
+    pages = {"/a?b=%7e": Answer(body, 404, {"content-type": "text/plain", "x-odd": "1"})}
+
+    async def check(server: Http2Server, client: Client) -> None:
+        for host in ("127.0.0.1", "secure.test", "secure.test."):
+            request = Request(
+                server.url("/a?b=%7e", host), headers={"User-Agent": "robot"}, meta={"verbatim_url": True}
+            )
+            response = await client.send(request)
+            assert (response.status, response.body, response.protocol) == (404, body, "HTTP/2")
+            assert (str(response.ip_address), response.headers["X-Odd"]) == ("127.0.0.1", b"1")
+            assert dict(server.requests[-1])[b":path"] == b"/a?b=%7e"
+            assert [name for name, _ in server.requests[-1] if not name.startswith(b":")] == [b"user-agent"]
+        exchange = exchange_of(request)
+        assert exchange is not None
+        # HTTP/2 has no text: the archive has the form of HTTP/1.1
+        lines = exchange.request_head.split(b"\r\n")
+        assert lines == [
+            b"GET /a?b=%7e HTTP/1.1",
+            b"Host: secure.test.:%d" % server.port,
+            b"User-Agent: robot",
+            b"",
+            b"",
+        ]
+        assert exchange.response_head.startswith(b"HTTP/1.1 404 Not Found\r\ncontent-length: 256000\r\n")
+        assert (bytes(exchange.payload), exchange.ip_address) == (body, "127.0.0.1")
+        assert response_record(exchange, "<urn:uuid:1>").fields["WARC-Protocol"] == "h2"
+
+    over_http2(authority, pages, check)
+
+
+@pytest.mark.parametrize("then", ["reset", "close"])
+def test_an_http_2_body_that_breaks_off_is_flagged_as_dataloss(authority: Authority, then: str) -> None:
+    async def check(server: Http2Server, client: Client) -> None:
+        response = await client.get(server.url())
+        assert (response.body, response.flags) == (b"abc", ["dataloss"])
+        with pytest.raises(ResponseDataLossError):
+            await client.get(server.url(), meta={"download_fail_on_dataloss": True})
+
+    over_http2(authority, {"/": Answer(b"abc", then=then)}, check, DOWNLOAD_FAIL_ON_DATALOSS=False)
+
+
+def test_an_http_2_connection_that_ends_without_an_answer_raises(authority: Authority) -> None:
+    async def check(server: Http2Server, client: Client) -> None:
+        with pytest.raises(DownloadFailedError):
+            await client.get(server.url())
+        assert len(server.requests) == 1
+
+    over_http2(authority, {"/": Answer(then="goaway")}, check)
+
+
+def test_http_2_bodies_are_limited_in_size_and_time(authority: Authority) -> None:
+    large = b"a" * 3_000_000
+    pages = {"/large": Answer(large), "/slow": Answer(b"abc", then="hang"), "/small": Answer(b"small")}
+
+    async def check(server: Http2Server, client: Client) -> None:
+        with pytest.raises(DownloadCancelledError, match="DOWNLOAD_MAXSIZE 4000"):
+            await client.get(server.url("/large"), meta={"download_maxsize": 4000})
+        cut = await client.get(server.url("/large"), meta={TRUNCATE: 70_000})
+        assert (cut.body, cut.flags) == (large[:70_000], ["truncated"])
+        slow = await client.get(server.url("/slow"), meta={"download_timeout": 0.3})
+        assert (slow.body, slow.flags) == (b"abc", ["timeout"])
+        with pytest.raises(DownloadTimeoutError, match=r"0\.2 seconds"):
+            meta = {"download_timeout": 0.2, "download_fail_on_dataloss": True}
+            await client.get(server.url("/slow"), meta=meta)
+        # streams that were given up harm no other one
+        assert (await client.get(server.url("/large"))).body == large
+        assert (await client.get(server.url("/small"))).body == b"small"
+
+    over_http2(authority, pages, check)
+
+
+def test_a_slow_reader_stops_the_server_instead_of_filling_memory(authority: Authority) -> None:
+    async def check(server: Http2Server, client: Client) -> None:
+        handler = client._handler
+        assert isinstance(handler, CurlDownloadHandler)
+        option = handler._option
+        way = [(option.URL, server.url().encode()), (option.SSL_VERIFYPEER, 0), (option.SSL_VERIFYHOST, 0)]
+        async with handler._transfers.send(way, None) as transfer:
+            await transfer.head()
+            await asyncio.sleep(0.5)
+            assert transfer._held < 2 * 1024 * 1024
+            size = 0
+            while chunk := await transfer.read():
+                size += len(chunk)
+            assert size == 6_000_000
+
+    over_http2(authority, {"/": Answer(b"a" * 6_000_000)}, check)
+
+
+def test_a_browser_is_impersonated_in_settings_and_headers(authority: Authority) -> None:
+    async def check(server: Http2Server, client: Client) -> None:
+        defaults = {
+            **client.crawler.settings.getdict("DEFAULT_REQUEST_HEADERS"),
+            "User-Agent": client.crawler.settings["USER_AGENT"],
+        }
+        for browser in (None, "chrome", "firefox135"):
+            request = Request(server.url(), headers={**defaults, "X-Own": "1"}, meta={"impersonate": browser})
+            response = await client.send(request)
+            assert (response.body, response.protocol) == (b"hello", "HTTP/2")
+        robot, chrome, firefox = (dict(fields) for fields in server.requests)
+        assert robot[b"user-agent"].decode() == client.crawler.settings["USER_AGENT"]
+        assert b"Chrome/" in chrome[b"user-agent"] and b"sec-ch-ua" in chrome
+        assert b"Firefox/135" in firefox[b"user-agent"] and b"sec-ch-ua" not in firefox
+        assert b"br" in chrome[b"accept-encoding"]
+        assert {fields[b"x-own"] for fields in (robot, chrome, firefox)} == {b"1"}
+        announced = [tuple(sorted(settings.items())) for settings in server.settings]
+        assert len(set(announced)) == 3, "each has a fingerprint of its own"
+        # the archive has the headers that were really sent
+        exchange = exchange_of(request)
+        assert exchange is not None and b"Firefox/135" in exchange.request_head
+
+    over_http2(authority, {"/": Answer(b"hello")}, check)
+
+
+def test_an_unknown_browser_is_named() -> None:
+    async def check() -> None:
+        async with Wire([plain(b"")]) as wire, CurlClient() as client:
+            with pytest.raises(NotSupported, match="'netscape' is no browser that curl_cffi knows"):
+                await client.get(wire.url(), meta={"impersonate": "netscape"})
+            assert wire.connections == 0
+
+    run(check())
+
+
+def test_the_default_handler_refuses_to_impersonate() -> None:
+    async def check() -> None:
+        async with Wire([plain(b"")]) as wire, Client() as client:
+            with pytest.raises(NotSupported, match=r"webcrawl\.crawler\.download\.curl\.CurlDownloadHandler"):
+                await client.get(wire.url(), meta={"impersonate": "chrome"})
+            assert wire.connections == 0
+
+    run(check())
+
+
+def test_the_environment_chooses_neither_proxy_nor_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+
+    async def check() -> None:
+        async with Wire([plain(b"page")]) as wire, CurlClient() as client:
+            assert (await client.get(wire.url())).body == b"page"
+
+    run(check())
+
+
+@pytest.mark.parametrize(
+    "url", ["http://0x7f.1:{port}/", "http://user@127.0.0.1:{port}/", "http://far.test\\@127.0.0.1:{port}/"]
+)
+def test_libcurl_connects_only_to_the_checked_host(url: str) -> None:
+    async def check() -> None:
+        async with Wire([plain(b"inner")]) as wire:
+            with names(far_test="203.0.113.1") as nameserver:
+                async with CurlClient(DNS_SERVERS=[nameserver], ALLOWED_NETWORKS=[]) as client:
+                    with pytest.raises((RequestRefused, DownloadFailedError)):
+                        await client.get(url.format(port=wire.port), meta={"verbatim_url": True})
+            assert wire.connections == 0
+
+    run(check())
+
+
+def test_header_with_a_line_break_is_refused() -> None:
+    async def check() -> None:
+        async with Wire([plain(b"")]) as wire, CurlClient() as client:
+            with pytest.raises(UnsupportedURLSchemeError, match="line break"):
+                await client.get(wire.url(), headers={b"X-Odd": b"a\r\nX-Other: b"})
+            assert wire.connections == 0
+
+    run(check())
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "curl_cffi", None)
+    client = CurlClient()
+    with pytest.raises(NotConfigured, match=r"pip install 'scrapy-webcrawl\[impersonate\]'"):
+        CurlDownloadHandler(client.crawler, Session.of(client.crawler))

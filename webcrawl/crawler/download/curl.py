@@ -1,0 +1,253 @@
+"""HTTP/2, and browser impersonation, by curl_cffi, with the crawl's resolver, address guard, limits and archive."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import ssl
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured, UnsupportedURLSchemeError
+from scrapy.http import Headers, Response
+
+from webcrawl.config import read
+from webcrawl.crawler.download.failures import protocol_failure
+from webcrawl.crawler.download.proxies import proxy_of
+from webcrawl.crawler.download.receiving import BodyReceiver
+from webcrawl.crawler.download.rendered_pages import RenderedPages
+from webcrawl.crawler.download.wire import phrase
+from webcrawl.crawler.fetch import keep_exchange, run_check
+from webcrawl.crawler.responses import flags_of, make_response
+from webcrawl.crawler.session import Session
+from webcrawl.documents.body import Body
+from webcrawl.documents.exchange import Exchange
+from webcrawl.urls.canonical import hostname, is_address, normalize, port, split
+
+if TYPE_CHECKING:
+    from webcrawl.crawler.download.curl_transfer import Head, Transfer
+
+IMPERSONATE = "impersonate"
+"""Request.meta key: the browser to impersonate, as curl_cffi names it, such as "chrome" or "firefox135"."""
+_SCHEMES = ("http://", "https://")
+_WITH_BODY = ("POST", "PUT", "PATCH")
+# how long closing a connection may take after the timeout
+_CLEANUP_SECONDS = 5.0
+
+
+class CurlDownloadHandler:
+    """A Scrapy download handler for http and https that negotiates HTTP/2.
+
+    The key `impersonate` of Request.meta makes a request look like a browser's: TLS, HTTP/2 and headers. The address
+    guard, timeouts, limits, signals and exceptions are those of HTTPDownloadHandler.
+    """
+
+    lazy = False
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        try:
+            import curl_cffi  # the extras "http2" and "impersonate"
+
+            from webcrawl.crawler.download.curl_transfer import Transfers, failure_of
+        except ImportError as error:
+            raise NotConfigured(
+                f"curl_cffi is missing ({error}): pip install 'scrapy-webcrawl[impersonate]'"
+            ) from error
+        settings = crawler.settings
+        self._option = curl_cffi.CurlOpt
+        self._error = curl_cffi.CurlError
+        self._failure_of = failure_of
+        self._session = session
+        self._proxy_encoding = settings.get("HTTPPROXY_AUTH_ENCODING")
+        self._browser_sends = _defaults(crawler)
+        self._transfers = Transfers(
+            _connection_options(crawler, curl_cffi.CurlOpt), ssl.get_default_verify_paths().cafile
+        )
+        self._receiver = BodyReceiver(crawler, session, curl_cffi.CurlError)
+        self._rendered = RenderedPages(crawler, session)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler, Session.of(crawler))
+
+    async def close(self) -> None:
+        await self._transfers.close()
+
+    async def download_request(self, request: Request) -> Response:
+        """Downloads one request without following redirects; raises Scrapy's download exceptions and our own."""
+        timeout = request.meta.get("download_timeout", self._session.fetch.timeout)
+        if self._rendered.wants(request) and (page := await self._rendered.download(request, timeout)):
+            return page
+        try:
+            async with asyncio.timeout(timeout) as limit:
+                return await self._download(request, limit)
+        except self._error as error:
+            raise self._failure_of(error) from error
+        except ValueError as error:
+            raise UnsupportedURLSchemeError(str(error)) from error
+        except Exception as error:
+            failure = protocol_failure(error, request.url, timeout)
+            if failure is None:
+                raise
+            raise failure from error
+
+    async def _download(self, request: Request, limit: asyncio.Timeout) -> Response:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        options = [*self._request_options(request), *await self._way(request)]
+        run_check(request)
+        async with self._transfers.send(options, request.meta.get(IMPERSONATE)) as transfer:
+            head = await transfer.head()
+            request.meta["download_latency"] = loop.time() - began
+            return await self._response(request, head, transfer, limit)
+
+    async def _way(self, request: Request) -> list[tuple[Any, Any]]:
+        """Returns how to reach the host: the addresses that the guard allows, or the proxy.
+
+        libcurl resolves no name itself. It gets the normalised host, so that it cannot find another one in the URL.
+        Raises AddressRefused, NameNotResolved.
+        """
+        option, guard = self._option, self._session.guard
+        host = split(normalize(request.url))[0]
+        if not host.startswith(_SCHEMES):
+            raise ValueError(f"not a URL of http or https: {request.url}")
+        name, number = hostname(host), port(host)
+        target = _target(request.url)
+        way: list[tuple[Any, Any]] = [(option.URL, (host + target).encode())]
+        if is_address(name):
+            guard.check(name, hostname=name, port=number)
+        proxy = proxy_of(request, guard, self._proxy_encoding)
+        # empty strings, so that the environment chooses no proxy
+        way += [(option.PROXY, (proxy or "").encode()), (option.NOPROXY, b"")]
+        tunnelled = proxy is None or host.startswith("https:")
+        # as it is written: libcurl would change the case of escapes
+        way.append((option.REQUEST_TARGET, (target if tunnelled else host + target).encode()))
+        if proxy is not None:
+            parts = urlsplit(proxy)
+            name, number = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+        if not is_address(name):
+            found = await self._session.resolver.resolve(name)
+            for address in found.addresses:
+                guard.check(address, hostname=name, port=number)
+            addresses = ",".join(f"[{one}]" if ":" in one else one for one in found.addresses)
+            names = {name, name.rstrip(".")}
+            way.append((option.RESOLVE, [f"+{one}:{number}:{addresses}" for one in names]))
+        return way
+
+    def _request_options(self, request: Request) -> Iterator[tuple[Any, Any]]:
+        """Yields method, headers and body; raises ValueError for a header with a line break."""
+        option, method, body = self._option, request.method, request.body
+        if method == "HEAD":
+            yield option.NOBODY, 1
+        elif body or method in _WITH_BODY:
+            yield option.POSTFIELDS, body
+            yield option.POSTFIELDSIZE, len(body)
+        if method not in ("GET", "HEAD") or body:
+            yield option.CUSTOMREQUEST, method.encode()
+        yield option.HTTPHEADER, list(self._header_lines(request))
+
+    def _header_lines(self, request: Request) -> Iterator[bytes]:
+        """Yields the headers in libcurl's form.
+
+        A browser's own headers are sent instead of those that no spider set. "Name:" leaves out one that libcurl would
+        add, "Name;" sends an empty one.
+        """
+        impersonates = bool(request.meta.get(IMPERSONATE))
+        for name, values in request.headers.items():
+            if name == b"Proxy-Authorization" or (impersonates and self._browser_sends.get(name) == values):
+                continue
+            for value in values:
+                if any(byte in name + value for byte in b"\r\n\0"):
+                    raise ValueError(f"{request}: the header {name!r} contains a line break")
+                yield name + b": " + value if value else name + b";"
+        yield b"Expect:"
+        if not impersonates and "Accept" not in request.headers:
+            yield b"Accept:"
+        if request.body and "Content-Type" not in request.headers:
+            yield b"Content-Type:"
+
+    async def _response(
+        self, request: Request, head: Head, transfer: Transfer, limit: asyncio.Timeout
+    ) -> Response:
+        # from here on only reading is limited, so that what was received in time is kept
+        end = limit.when()
+        limit.reschedule(end and end + _CLEANUP_SECONDS)
+        headers = Headers(head.headers)
+        body = await self._receiver.receive(request, headers, partial(_next_chunk, transfer, end))
+        unread = "length" if body.stopped is not None and not transfer.at_end else None
+        keep_exchange(request, _exchange(request, head, body.body, body.truncated or unread))
+        response = make_response(
+            body.body,
+            request.url,
+            headers,
+            status=head.status,
+            flags=flags_of(body.truncated),
+            ip_address=ipaddress.ip_address(head.peer) if head.peer else None,
+            protocol=head.version,
+        )
+        return body.finish(response)
+
+
+def _defaults(crawler: Crawler) -> dict[bytes, list[bytes]]:
+    """Returns the headers that requests have unless a spider sets them."""
+    headers = Headers(read(crawler.settings, "DEFAULT_REQUEST_HEADERS"))
+    headers.setdefault("Accept-Encoding", "gzip, deflate")
+    headers["User-Agent"] = read(crawler.settings, "USER_AGENT")
+    return {name: headers.getlist(name) for name in headers}
+
+
+def _connection_options(crawler: Crawler, option: Any) -> Iterator[tuple[Any, Any]]:
+    """Yields the options of Scrapy's settings for connections."""
+    verify = read(crawler.settings, "DOWNLOAD_VERIFY_CERTIFICATES")
+    yield option.SSL_VERIFYPEER, int(verify)
+    yield option.SSL_VERIFYHOST, 2 if verify else 0
+    bind = crawler.settings.get("DOWNLOAD_BIND_ADDRESS")
+    if bind:
+        address, local_port = (bind, 0) if isinstance(bind, str) else bind
+        yield option.INTERFACE, f"host!{address}".encode()
+        yield option.LOCALPORT, local_port
+
+
+def _target(url: str) -> str:
+    """Returns path and query as they are written, from the first slash on."""
+    authority_and_rest = url.partition("://")[2].partition("#")[0]
+    place = next((place for place, byte in enumerate(authority_and_rest) if byte in "/?"), None)
+    rest = "" if place is None else authority_and_rest[place:]
+    return rest if rest.startswith("/") else f"/{rest}"
+
+
+async def _next_chunk(transfer: Transfer, end: float | None) -> bytes:
+    """Returns the next bytes, b"" at the end; raises TimeoutError at the time `end` of the event loop's clock."""
+    async with asyncio.timeout_at(end):
+        return await transfer.read()
+
+
+def _exchange(request: Request, head: Head, payload: Body, truncated: str | None) -> Exchange:
+    """Returns request and response in the form of HTTP/1.1, as archives store HTTP/2, which has no such text."""
+    is_text = head.version.startswith("HTTP/1")
+    version = head.version if is_text else "HTTP/1.1"
+    request_line, _, lines = head.sent.partition(b"\r\n")
+    # the credentials for a proxy are not archived
+    kept = [line for line in lines.split(b"\r\n") if not line.lower().startswith(b"proxy-")]
+    target = request_line.split(b" ")[1]
+    if b"://" in target:  # as a proxy is asked
+        target = b"/" + target.partition(b"://")[2].partition(b"/")[2]
+    status_line = head.line if is_text else f"{version} {head.status} {phrase(head.status)}".encode()
+    return Exchange(
+        url=request.url,
+        method=request.method,
+        request_head=b"\r\n".join([b"%s %s %s" % (request.method.encode(), target, version.encode()), *kept]),
+        request_body=request.body,
+        status=head.status,
+        response_head=b"\r\n".join([status_line, *(b": ".join(field) for field in head.headers), b"", b""]),
+        payload=payload,
+        ip_address=head.peer,
+        fetched_at=datetime.now(UTC),
+        truncated=truncated,
+        protocol=None if is_text else "h2",
+    )

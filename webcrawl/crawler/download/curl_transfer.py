@@ -1,0 +1,230 @@
+"""One HTTP request by libcurl and its response, streamed on the running event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from curl_cffi import AsyncCurl, Curl, CurlError, CurlHttpVersion, CurlInfo, CurlOpt
+from curl_cffi.const import CurlECode
+from curl_cffi.curl import CURL_WRITEFUNC_PAUSE, CURLINFO_HEADER_OUT, CURLINFO_TEXT, CURLPAUSE_CONT
+from curl_cffi.requests.impersonate import REAL_TARGET_MAP
+from scrapy.exceptions import (
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    NotSupported,
+    UnsupportedURLSchemeError,
+)
+
+from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer
+
+Options = Iterable[tuple[CurlOpt, Any]]
+
+_READ_AHEAD = 1024 * 1024
+"""Bytes that are received before they are read; then the server has to wait."""
+_KEEPALIVE_SECONDS = 4
+_VERSIONS = {
+    CurlHttpVersion.V1_0: "HTTP/1.0",
+    CurlHttpVersion.V1_1: "HTTP/1.1",
+    CurlHttpVersion.V2_0: "HTTP/2",
+}
+_ALWAYS: tuple[tuple[CurlOpt, Any], ...] = (
+    (CurlOpt.PROTOCOLS_STR, b"http,https"),
+    # as it was sent, for the archive
+    (CurlOpt.HTTP_CONTENT_DECODING, 0),
+    (CurlOpt.PATH_AS_IS, 1),
+    (CurlOpt.SUPPRESS_CONNECT_HEADERS, 1),
+    (CurlOpt.MAXAGE_CONN, _KEEPALIVE_SECONDS),
+    (CurlOpt.NOSIGNAL, 1),
+    # DEBUGFUNCTION is called only then
+    (CurlOpt.VERBOSE, 1),
+)
+_REFUSED = (CurlECode.COULDNT_CONNECT, CurlECode.COULDNT_RESOLVE_PROXY, CurlECode.COULDNT_RESOLVE_HOST)
+_MALFORMED = (CurlECode.WEIRD_SERVER_REPLY, CurlECode.UNSUPPORTED_PROTOCOL, CurlECode.TOO_LARGE)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The head of a response. `version` is such as "HTTP/2", `sent` the head of the request as libcurl reports it."""
+
+    line: bytes
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    version: str
+    peer: str | None
+    sent: bytes
+
+
+class Transfer:
+    """Receives one response. Callbacks of libcurl run in the event loop and only store what they are given."""
+
+    def __init__(self, curl: Curl) -> None:
+        self._curl = curl
+        self._multi: AsyncCurl | None = None
+        self._sent = b""
+        self._lines: list[bytes] = []
+        self._has_head = False
+        self._chunks: deque[bytes] = deque()
+        self._held = 0
+        self._paused = False
+        self._dropped = False
+        self._changed = asyncio.Event()
+        self._done: asyncio.Future[None] | None = None
+        curl.setopt(CurlOpt.HEADERFUNCTION, self._take_header)
+        curl.setopt(CurlOpt.WRITEFUNCTION, self._take_body)
+        curl.setopt(CurlOpt.DEBUGFUNCTION, self._take_debug)
+
+    def begin(self, multi: AsyncCurl) -> None:
+        """Sends the request."""
+        self._multi = multi
+        self._done = multi.add_handle(self._curl)
+        self._done.add_done_callback(self._end)
+
+    def abandon(self) -> None:
+        """Closes the connection if the transfer has not ended."""
+        if self._multi is not None and self._done is not None and not self._done.done():
+            self._multi.remove_handle(self._curl)
+
+    async def head(self) -> Head:
+        """Returns the head of the final response; raises CurlError, KeptConnectionClosed."""
+        while not self._has_head:
+            if not await self._more():
+                raise CurlError("the server sent no head", code=CurlECode.GOT_NOTHING)
+        peer = self._curl.getinfo(CurlInfo.PRIMARY_IP)
+        assert isinstance(peer, bytes)
+        return Head(
+            line=self._lines[0],
+            status=int(self._lines[0].split(b" ", 2)[1]),
+            headers=[_field(line) for line in self._lines[1:]],
+            version=_VERSIONS.get(self._curl.getinfo(CurlInfo.HTTP_VERSION), "HTTP/1.1"),  # type: ignore[call-overload]
+            peer=peer.decode() or None,
+            sent=self._sent,
+        )
+
+    async def read(self) -> bytes:
+        """Returns the next bytes of the body, b"" at its end; raises CurlError if it is cut off."""
+        while not self._chunks:
+            if not await self._more():
+                return b""
+        chunk = self._chunks.popleft()
+        self._held -= len(chunk)
+        if self._paused and self._held < _READ_AHEAD // 2:
+            self._paused = False
+            self._curl.pause(CURLPAUSE_CONT)
+        return chunk
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the whole body was received and read."""
+        return self._done is not None and self._done.done() and not self._chunks
+
+    async def _more(self) -> bool:
+        """Waits for something new; False if the transfer has ended. Raises CurlError, KeptConnectionClosed."""
+        assert self._done is not None
+        if self._dropped:
+            raise KeptConnectionClosed("the server closed a kept connection instead of answering")
+        if self._done.done():
+            self._done.result()
+            return False
+        self._changed.clear()
+        await self._changed.wait()
+        return True
+
+    def _end(self, done: asyncio.Future[None]) -> None:
+        if not done.cancelled():
+            # marks it as retrieved: nobody waits for a transfer that is abandoned
+            done.exception()
+        self._changed.set()
+
+    def _take_header(self, line: bytes) -> int:
+        if self._has_head:
+            # a trailer
+            return len(line)
+        if line.startswith(b"HTTP/"):
+            self._lines = []
+        if line.startswith((b" ", b"\t")) and self._lines:
+            self._lines[-1] += b" " + line.strip()
+        elif stripped := line.rstrip(b"\r\n"):
+            self._lines.append(stripped)
+        elif not self._lines[0].split(b" ", 2)[1].startswith(b"1"):
+            self._has_head = True
+            self._changed.set()
+        return len(line)
+
+    def _take_body(self, chunk: bytes) -> int:
+        if self._held > _READ_AHEAD:
+            self._paused = True
+            return CURL_WRITEFUNC_PAUSE
+        self._chunks.append(chunk)
+        self._held += len(chunk)
+        self._changed.set()
+        return len(chunk)
+
+    def _take_debug(self, kind: int, data: bytes) -> None:
+        if kind == CURLINFO_HEADER_OUT and not data.startswith(b"CONNECT "):
+            self._sent = data
+        elif kind == CURLINFO_TEXT and b"retrying a fresh connect" in data:
+            # libcurl would repeat the request at once, without a turn of its host; while it connects it can be stopped
+            asyncio.get_running_loop().call_soon(self._drop)
+
+    def _drop(self) -> None:
+        self._dropped = True
+        self.abandon()
+
+
+class Transfers:
+    """Sends requests. Connections are kept for a few seconds for the next request of their host."""
+
+    def __init__(self, options: Options, authorities: str | None) -> None:
+        self._options = tuple(options)
+        self._authorities = authorities or ""
+        self._opened: AsyncCurl | None = None
+
+    @asynccontextmanager
+    async def send(self, options: Options, browser: str | None) -> AsyncIterator[Transfer]:
+        """Sends a request; leaving the block before its end closes the connection. Raises NotSupported, CurlError.
+
+        `browser` is the one to impersonate, such as "chrome" or "firefox135".
+        """
+        if self._opened is None:
+            self._opened = AsyncCurl()
+        curl = Curl(cacert=self._authorities)
+        transfer = Transfer(curl)
+        try:
+            if browser is None:
+                curl.setopt(CurlOpt.HTTP_VERSION, CurlHttpVersion.V2TLS)
+            elif curl.impersonate(REAL_TARGET_MAP.get(browser, browser)) != 0:
+                raise NotSupported(f"impersonate: {browser!r} is no browser that curl_cffi knows")
+            for option, value in (*_ALWAYS, *self._options, *options):
+                curl.setopt(option, value)
+            transfer.begin(self._opened)
+            yield transfer
+        finally:
+            transfer.abandon()
+            curl.close()
+
+    async def close(self) -> None:
+        if self._opened is not None:
+            await self._opened.close()  # type: ignore[no-untyped-call]
+
+
+def failure_of(error: CurlError) -> Exception:
+    """Returns Scrapy's exception for an error of libcurl before the head of a response."""
+    reason = str(error).partition(". See https://")[0].removeprefix("Failed to perform, ")
+    code = error.code
+    if code in _REFUSED and "CONNECT tunnel" not in reason:
+        return DownloadConnectionRefusedError(reason)
+    if code == CurlECode.URL_MALFORMAT:
+        return UnsupportedURLSchemeError(reason)
+    if code in _MALFORMED:
+        return MalformedAnswer(reason)
+    return DownloadFailedError(reason)
+
+
+def _field(line: bytes) -> tuple[bytes, bytes]:
+    name, _, value = line.partition(b":")
+    return name.strip(), value.strip()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -122,3 +124,25 @@ class Http2Server:
         elif answer.then == "reset":
             connection.reset_stream(stream)
         return answer.then != "close"
+
+
+@contextmanager
+def serving(tls: ssl.SSLContext, pages: Mapping[str, Answer]) -> Iterator[Http2Server]:
+    """Runs a server in a thread, for crawls in other processes."""
+    server, loop, ready = Http2Server(tls, pages), asyncio.new_event_loop(), threading.Event()
+    ending = asyncio.Event()
+
+    async def serve() -> None:
+        async with server:
+            ready.set()
+            await ending.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), daemon=True)
+    thread.start()
+    try:
+        assert ready.wait(10)
+        yield server
+    finally:
+        loop.call_soon_threadsafe(ending.set)
+        thread.join(10)
+        loop.close()

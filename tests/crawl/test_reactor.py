@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 
-from settings import base
 from tests.crawls import CHECKOUT, CrawlResult
 from tests.web import LocalWeb
 
@@ -20,8 +19,13 @@ def test_a_download_handler_that_needs_the_reactor_is_refused_at_the_start(
 ) -> None:
     web = local_web(SITE)
     handler = "scrapy.core.downloader.handlers.http11.HTTP11DownloadHandler"
-    handlers = {**base.DOWNLOAD_HANDLERS, scheme: handler}
-    result = run_crawl("broad", [web.url(SITE)], DOWNLOAD_HANDLERS=json.dumps(handlers))
+    handlers = {scheme: handler}
+    result = run_crawl(
+        "broad",
+        [web.url(SITE)],
+        DOWNLOAD_HANDLERS=json.dumps(handlers),
+        CRAWL_WITHOUT="address_guard",  # otherwise it is refused for want of that
+    )
     assert result.returncode == 2
     assert result.stderr.strip().splitlines() == [
         f"scrapy crawl: DOWNLOAD_HANDLERS '{scheme}': {handler} cannot be used: HTTP11DownloadHandler requires a "
@@ -44,7 +48,7 @@ def test_a_middleware_that_needs_the_reactor_ends_the_crawl_and_no_url_is_lost(
         "broad",
         [web.url(SITE)],
         env=env,
-        DOWNLOADER_MIDDLEWARES=json.dumps({**base.DOWNLOADER_MIDDLEWARES, **mine}),
+        DOWNLOADER_MIDDLEWARES=json.dumps(mine),
         **settings,
     )
     assert refused.returncode == 1

@@ -123,7 +123,8 @@ FETCHING = Group(
             IN_PARTS,
             Table(),
             "The download handler of each URL scheme; `None` turns a scheme off. Links with other schemes are "
-            "not followed. See [Add a protocol](howto/add-a-protocol.md).",
+            "not followed. See [Add a protocol](howto/add-a-protocol.md), and [Use HTTP/2, or look like a "
+            "browser](howto/use-http-2-or-look-like-a-browser.md) for another handler of http and https.",
             example={"ftp": None},
             unset={},
         ),

@@ -27,6 +27,7 @@ from webcrawl.crawler.responses import flags_of, make_response
 from webcrawl.crawler.session import Session
 from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
+from webcrawl.errors import LibraryMissing
 from webcrawl.urls.canonical import hostname, is_address, normalize, port, split
 
 if TYPE_CHECKING:
@@ -55,9 +56,8 @@ class CurlDownloadHandler:
 
             from webcrawl.crawler.download.curl_transfer import Transfers, failure_of
         except ImportError as error:
-            raise NotConfigured(
-                f"curl_cffi is missing ({error}): pip install 'scrapy-webcrawl[impersonate]'"
-            ) from error
+            missing = LibraryMissing(type(self).__name__, "curl_cffi", "impersonate")
+            raise NotConfigured(str(missing)) from error
         settings = crawler.settings
         self._option = curl_cffi.CurlOpt
         self._error = curl_cffi.CurlError

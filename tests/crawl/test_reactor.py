@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +38,41 @@ def test_a_download_handler_that_needs_the_reactor_is_refused_at_the_start(
         "TWISTED_REACTOR_ENABLED = True"
     ]
     assert web.log() == []
+
+
+RUNNER = """
+import asyncio, sys
+from scrapy.crawler import AsyncCrawlerRunner
+from scrapy.utils.project import get_project_settings
+
+async def main():
+    crawler = AsyncCrawlerRunner(get_project_settings()).create_crawler("broad")
+    mine = {"tests.crawl.needs_reactor.WaitingMiddleware": 500}
+    for name, value in {"DATA_DIR": sys.argv[2], "DOWNLOADER_MIDDLEWARES": mine, "DOWNLOAD_DELAY": 0}.items():
+        crawler.settings.set(name, value, priority="cmdline")
+    await crawler.crawl_async(seeds=sys.argv[1], scope="host")
+    print(crawler.stats.get_value("finish_reason"))
+    import twisted.internet.reactor
+
+asyncio.run(main())
+"""
+
+
+def test_a_crawl_of_a_runner_forbids_the_reactor_until_it_ends(
+    local_web: Callable[..., LocalWeb], tmp_path: Path
+) -> None:
+    """The reactor could be imported, but would never run: the request would wait for ever."""
+    web = local_web(SITE)
+    web.put(SITE, "/", "a page")
+    done = subprocess.run(
+        [sys.executable, "-c", RUNNER, web.url(SITE), str(tmp_path / "data")],
+        cwd=CHECKOUT,
+        env={name: value for name, value in os.environ.items() if name != "REDIS_URL"},
+        capture_output=True,
+        text=True,
+        timeout=40,
+    )
+    assert (done.returncode, done.stdout) == (0, "cannot_start\n"), done.stderr
 
 
 def test_a_middleware_that_needs_the_reactor_ends_the_crawl_and_no_url_is_lost(

@@ -11,6 +11,11 @@ from scrapy.core.downloader import Downloader as ScrapyDownloader
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.reactorless import (
+    ReactorImportHook,
+    install_reactor_import_hook,
+    uninstall_reactor_import_hook,
+)
 from twisted.internet.defer import Deferred
 
 from webcrawl.config import read
@@ -44,8 +49,12 @@ class Downloader(ScrapyDownloader):
             self.middleware.middlewares, crawler, judge.judge if judge else None, self._refuse
         )
         self._refusing: asyncio.Task[None] | None = None
+        self._reactor_hook: ReactorImportHook | None = None
         crawler.signals.connect(self._replace_scraper_slot, signals.spider_opened)
         crawler.signals.connect(self._watch_closing, signals.spider_opened)
+        if not crawler.settings.getbool("TWISTED_REACTOR_ENABLED"):
+            crawler.signals.connect(self._forbid_reactor, signals.spider_opened)
+            crawler.signals.connect(self._allow_reactor, signals.engine_stopped)
 
     def fetch(self, request: Request, spider: Spider | None = None) -> Deferred[Response | Request]:
         """Passes a request through the middlewares and downloads it; Scrapy's own method queues it by host first."""
@@ -90,6 +99,17 @@ class Downloader(ScrapyDownloader):
         postponed = Postponed(f"the crawl ends: {error}")
         postponed.__cause__ = error
         return postponed
+
+    def _forbid_reactor(self) -> None:
+        """Makes the import of the reactor fail. An imported one would never run, and its users would wait for ever.
+
+        AsyncCrawlerProcess does the same, but not AsyncCrawlerRunner.
+        """
+        self._reactor_hook = install_reactor_import_hook()
+
+    def _allow_reactor(self) -> None:
+        if self._reactor_hook is not None:
+            uninstall_reactor_import_hook(self._reactor_hook)
 
     def _replace_scraper_slot(self) -> None:
         limit = read(self.settings, "SCRAPER_SLOT_MAX_ACTIVE_SIZE")

@@ -6,8 +6,10 @@ import asyncio
 import ipaddress
 import ssl
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
@@ -18,10 +20,11 @@ from scrapy.http import Headers, Response
 
 from webcrawl.config import read
 from webcrawl.crawler.download.failures import protocol_failure
-from webcrawl.crawler.download.proxies import proxy_of
+from webcrawl.crawler.download.proxies import Proxies
 from webcrawl.crawler.download.receiving import BodyReceiver
 from webcrawl.crawler.download.rendered_pages import RenderedPages
 from webcrawl.crawler.download.wire import phrase
+from webcrawl.crawler.errors import ProxyFailed
 from webcrawl.crawler.fetch import keep_exchange, run_check
 from webcrawl.crawler.responses import flags_of, make_response
 from webcrawl.crawler.session import Session
@@ -58,12 +61,11 @@ class CurlDownloadHandler:
         except ImportError as error:
             missing = LibraryMissing(type(self).__name__, "curl_cffi", "impersonate")
             raise NotConfigured(str(missing)) from error
-        settings = crawler.settings
         self._option = curl_cffi.CurlOpt
         self._error = curl_cffi.CurlError
         self._failure_of = failure_of
         self._session = session
-        self._proxy_encoding = settings.get("HTTPPROXY_AUTH_ENCODING")
+        self._proxies = Proxies(crawler, session)
         self._browser_sends = _defaults(crawler)
         self._transfers = Transfers(
             _connection_options(crawler, curl_cffi.CurlOpt), ssl.get_default_verify_paths().cafile
@@ -83,11 +85,15 @@ class CurlDownloadHandler:
         timeout = request.meta.get("download_timeout", self._session.fetch.timeout)
         if self._rendered.wants(request) and (page := await self._rendered.download(request, timeout)):
             return page
+        return await self._proxies.send(request, partial(self._fetch, request, timeout))
+
+    async def _fetch(self, request: Request, timeout: float, proxy: str | None) -> Response:
+        """Downloads a request through a proxy, or directly; raises Scrapy's exceptions instead of libcurl's."""
         try:
             async with asyncio.timeout(timeout) as limit:
-                return await self._download(request, limit)
+                return await self._download(request, proxy, limit)
         except self._error as error:
-            raise self._failure_of(error) from error
+            raise self._failure_of(error, proxied=proxy is not None) from error
         except ValueError as error:
             raise UnsupportedURLSchemeError(str(error)) from error
         except Exception as error:
@@ -96,17 +102,19 @@ class CurlDownloadHandler:
                 raise
             raise failure from error
 
-    async def _download(self, request: Request, limit: asyncio.Timeout) -> Response:
+    async def _download(self, request: Request, proxy: str | None, limit: asyncio.Timeout) -> Response:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        options = [*self._request_options(request), *await self._way(request)]
+        options = [*self._request_options(request), *await self._way(request, proxy)]
         run_check(request)
         async with self._transfers.send(options, request.meta.get(IMPERSONATE)) as transfer:
             head = await transfer.head()
             request.meta["download_latency"] = loop.time() - began
+            if proxy is not None:
+                head = _check_proxied(head)
             return await self._response(request, head, transfer, limit)
 
-    async def _way(self, request: Request) -> list[tuple[Any, Any]]:
+    async def _way(self, request: Request, proxy: str | None) -> list[tuple[Any, Any]]:
         """Returns how to reach the host: the addresses that the guard allows, or the proxy.
 
         libcurl resolves no name itself. It gets the normalised host, so that it cannot find another one in the URL.
@@ -121,7 +129,6 @@ class CurlDownloadHandler:
         way: list[tuple[Any, Any]] = [(option.URL, (host + target).encode())]
         if is_address(name):
             guard.check(name, hostname=name, port=number)
-        proxy = proxy_of(request, guard, self._proxy_encoding)
         # empty strings, so that the environment chooses no proxy
         way += [(option.PROXY, (proxy or "").encode()), (option.NOPROXY, b"")]
         tunnelled = proxy is None or host.startswith("https:")
@@ -211,6 +218,13 @@ def _connection_options(crawler: Crawler, option: Any) -> Iterator[tuple[Any, An
         address, local_port = (bind, 0) if isinstance(bind, str) else bind
         yield option.INTERFACE, f"host!{address}".encode()
         yield option.LOCALPORT, local_port
+
+
+def _check_proxied(head: Head) -> Head:
+    """Returns the head without the peer, which is the proxy and not the host; raises ProxyFailed if it is its own."""
+    if head.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+        raise ProxyFailed("it answers 407: user and password are wrong or missing")
+    return replace(head, peer=None)
 
 
 def _target(url: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -20,7 +21,7 @@ from scrapy.exceptions import (
     UnsupportedURLSchemeError,
 )
 
-from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer
+from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer, ProxyFailed
 
 Options = Iterable[tuple[CurlOpt, Any]]
 
@@ -44,6 +45,7 @@ _ALWAYS: tuple[tuple[CurlOpt, Any], ...] = (
     (CurlOpt.VERBOSE, 1),
 )
 _REFUSED = (CurlECode.COULDNT_CONNECT, CurlECode.COULDNT_RESOLVE_PROXY, CurlECode.COULDNT_RESOLVE_HOST)
+_NO_TUNNEL = re.compile(r"CONNECT tunnel failed, response (\d+)")
 _MALFORMED = (CurlECode.WEIRD_SERVER_REPLY, CurlECode.UNSUPPORTED_PROTOCOL, CurlECode.TOO_LARGE)
 
 
@@ -212,11 +214,17 @@ class Transfers:
             await self._opened.close()  # type: ignore[no-untyped-call]
 
 
-def failure_of(error: CurlError) -> Exception:
+def failure_of(error: CurlError, *, proxied: bool) -> Exception:
     """Returns Scrapy's exception for an error of libcurl before the head of a response."""
     reason = str(error).partition(". See https://")[0].removeprefix("Failed to perform, ")
     code = error.code
-    if code in _REFUSED and "CONNECT tunnel" not in reason:
+    if tunnel := _NO_TUNNEL.search(reason):
+        # with a status of 5xx the proxy says that it cannot reach the host
+        kind = DownloadFailedError if tunnel[1].startswith("5") else ProxyFailed
+        return kind(f"the proxy answers {tunnel[1]} to CONNECT")
+    if proxied and (code in _REFUSED or code == CurlECode.PROXY):
+        return ProxyFailed(f"cannot connect to the proxy: {reason}")
+    if code in _REFUSED:
         return DownloadConnectionRefusedError(reason)
     if code == CurlECode.URL_MALFORMAT:
         return UnsupportedURLSchemeError(reason)

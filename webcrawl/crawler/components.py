@@ -52,6 +52,10 @@ class Pacer(ABC):
     async def take_another_turn(self, request: Request) -> None:
         """Wait again, because the request will be sent a second time."""
 
+    def is_in_flight(self, request: Request) -> bool:
+        """Whether a request has its turn and waits for the response. Only the progress display asks."""
+        return False
+
 
 class ResourceRules(ABC):
     """Decides which resources a rendered page may load; without this role, all are allowed."""
@@ -59,6 +63,10 @@ class ResourceRules(ABC):
     @abstractmethod
     async def allows(self, url: str) -> bool:
         """Whether a URL may be loaded. Raises Postponed, EngineUnavailable when the crawl ends meanwhile."""
+
+    def is_asking(self, host: str) -> bool:
+        """Whether the rules of a host are being fetched. Only the progress display asks."""
+        return False
 
 
 class FailureJudge(ABC):

@@ -7,12 +7,14 @@ import logging
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Self
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
+from rich.text import Text
 from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
@@ -20,10 +22,14 @@ from scrapy.utils.log import get_scrapy_root_handler
 
 from webcrawl.config import read
 from webcrawl.crawler.session import Session
+from webcrawl.crawler.waiting import Waiting
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.frontier.figures import Figures, figures
 
 _LIVE_SECONDS = 0.5
+_STOPPING_SECONDS = 1.0
+_READ_SECONDS = 2.0
+"""How long a look at the engine may take before the display says that it waits for the engine."""
 _FRAME = 4
 """Columns that the border of a panel takes."""
 
@@ -31,11 +37,15 @@ _FRAME = 4
 class Progress:
     """Extension that prints the figures of the crawl; PROGRESS sets the kind, PROGRESS_INTERVAL the pace of lines."""
 
-    def __init__(self, session: Session, title: str, kind: str, interval: float) -> None:
+    def __init__(self, session: Session, waiting: Waiting, title: str, kind: str, interval: float) -> None:
         self._session = session
+        self._waiting = waiting
         self._display: _Display = _LivePanel(title) if kind == "live" else _PlainLines()
         self._interval = _LIVE_SECONDS if kind == "live" else interval
         self._task: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[tuple[Figures, list[str]]] | None = None
+        """A look at the engine that is not over."""
+        self._last: Figures | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -46,7 +56,7 @@ class Progress:
             kind = "live" if sys.stderr.isatty() else "plain"
         session = Session.of(crawler)
         interval = read(crawler.settings, "PROGRESS_INTERVAL")
-        extension = cls(session, session.connection.keys.crawl, kind, interval)
+        extension = cls(session, Waiting(crawler, session), session.connection.keys.crawl, kind, interval)
         crawler.signals.connect(extension.spider_opened, signals.spider_opened)
         crawler.signals.connect(extension.spider_closed, signals.spider_closed)
         return extension
@@ -67,23 +77,53 @@ class Progress:
             self._task = asyncio.create_task(self._show())
 
     async def spider_closed(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        tasks = [task for task in (self._task, self._reading) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
 
     async def _show(self) -> None:
         """Runs until cancelled by the end of the spider or a second Ctrl-C."""
-        connection = self._session.connection
         self._display.begin()
         try:
             while True:
-                await asyncio.sleep(self._interval)
-                try:
-                    self._display.update(await figures(connection.frontier, connection.crawl))
-                except UNAVAILABLE:
-                    continue
+                await self._pause()
+                await self._look()
         finally:
             self._display.end()
+
+    async def _pause(self) -> None:
+        """Waits for the next update; Ctrl-C ends that, and from then on there is an update each second."""
+        ending = self._session.turns.ending
+        if ending.is_set():
+            await asyncio.sleep(min(self._interval, _STOPPING_SECONDS))
+        else:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(ending.wait(), self._interval)
+
+    async def _look(self) -> None:
+        """Shows the current figures, or the last ones while the engine does not answer."""
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._read())
+        await asyncio.wait([self._reading], timeout=_READ_SECONDS)
+        error = None
+        if self._reading.done():
+            reading, self._reading = self._reading, None
+            try:
+                self._last, waits = reading.result()
+            except UNAVAILABLE as unavailable:
+                error = unavailable
+            else:
+                self._display.update(self._last, waits)
+                return
+        if self._last is not None:
+            self._display.update(self._last, self._waiting.without_engine(error))
+
+    async def _read(self) -> tuple[Figures, list[str]]:
+        connection = self._session.connection
+        now = await figures(connection.frontier, connection.crawl)
+        return now, await self._waiting.lines(now)
 
 
 class _Display:
@@ -92,7 +132,8 @@ class _Display:
     def begin(self) -> None:
         self._pages: list[tuple[float, int]] = []
 
-    def update(self, now: Figures) -> None:
+    def update(self, now: Figures, waits: Sequence[str]) -> None:
+        """Show the figures, and what the crawl waits for."""
         raise NotImplementedError
 
     def end(self) -> None:
@@ -106,8 +147,8 @@ class _Display:
 
 
 class _PlainLines(_Display):
-    def update(self, now: Figures) -> None:
-        print(plain_line(now, self._speed(now.pages)), file=sys.stderr, flush=True)
+    def update(self, now: Figures, waits: Sequence[str]) -> None:
+        print("; ".join([plain_line(now, self._speed(now.pages)), *waits]), file=sys.stderr, flush=True)
 
 
 class _LivePanel(_Display):
@@ -124,8 +165,8 @@ class _LivePanel(_Display):
         if isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler):
             self._stream = handler.setStream(sys.stderr)
 
-    def update(self, now: Figures) -> None:
-        self._live.update(panel(self._live.console, self._title, now, self._speed(now.pages)))
+    def update(self, now: Figures, waits: Sequence[str]) -> None:
+        self._live.update(panel(self._live.console, self._title, now, self._speed(now.pages), waits))
 
     def end(self) -> None:
         handler = get_scrapy_root_handler()
@@ -136,21 +177,11 @@ class _LivePanel(_Display):
 
 def plain_line(now: Figures, speed: float) -> str:
     """One line for a log."""
-    state = "paused, " if now.paused else ""
-    return f"{state}{_holding(now)}" + (
+    return (
         f"{now.pages:,} pages ({speed:.1f}/s), {size(now.bytes)}, {now.queued + now.leased:,} queued, "
-        f"{now.hosts:,} hosts, {http_errors(now):,} HTTP errors, {now.failed:,} failed, {duplicates(now):,} duplicates"
+        f"{now.hosts:,} hosts, {now.unreachable:,} unreachable, {http_errors(now):,} HTTP errors, "
+        f"{now.retried:,} retries, {now.failed:,} failed, {duplicates(now):,} duplicates"
     )
-
-
-def _holding(now: Figures) -> str:
-    """The number of workers that hold because their stores accept nothing, and the reason of one of them."""
-    if not now.holding:
-        return ""
-    holders = (
-        "holding" if len(now.holding) >= now.workers else f"{len(now.holding)} of {now.workers} workers hold"
-    )
-    return f"{holders}: {next(iter(now.holding.values()))}; "
 
 
 def http_errors(now: Figures) -> int:
@@ -172,13 +203,14 @@ def size(number_of_bytes: float) -> str:
     return f"{number_of_bytes:.1f} TB"
 
 
-def panel(console: Console, title: str, now: Figures, speed: float) -> Panel:
-    """The figures in three columns, or in as many as fit the console."""
+def panel(console: Console, title: str, now: Figures, speed: float, waits: Sequence[str] = ()) -> Panel:
+    """The figures in three columns, or in as many as fit the console, above what the crawl waits for."""
     cells = [
         ("pages", f"{now.pages:,}"),
         ("pages/s", f"{speed:.1f}"),
         ("bytes", size(now.bytes)),
         ("hosts", f"{now.hosts:,}"),
+        ("unreachable", f"{now.unreachable:,}"),
         ("duplicates", f"{duplicates(now):,}"),
         ("queued", f"{now.queued:,}"),
         ("in work", f"{now.leased:,}"),
@@ -195,13 +227,23 @@ def panel(console: Console, title: str, now: Figures, speed: float) -> Panel:
         table = _table(cells, columns)
         if (width := console.measure(table).maximum + _FRAME) <= console.width:
             break
-    subtitle = "Ctrl-C stops; the same command resumes"
-    state = " (paused)" if now.paused else " (holding: the stores take nothing)" if now.holding else ""
-    return Panel.fit(
-        table,
-        title=f"crawl {title}{state}",
-        subtitle=subtitle if len(subtitle) + _FRAME < width else "Ctrl-C stops",
+    # as wide as the terminal while there are lines, because they change
+    lines = [Text(line, style="yellow", no_wrap=True, overflow="ellipsis") for line in waits]
+    room = console.width if lines else width
+    ending = bool(waits) and waits[0].startswith("stopping")
+    subtitle = "Ctrl-C again drops what is under way" if ending else "Ctrl-C stops; the same command resumes"
+    return Panel(
+        Group(table, *lines) if lines else table,
+        title=f"crawl {title}{_state(now, ending)}",
+        subtitle=subtitle if len(subtitle) + _FRAME < room else "Ctrl-C stops",
+        expand=bool(lines),
     )
+
+
+def _state(now: Figures, ending: bool) -> str:
+    if ending:
+        return " (stopping)"
+    return " (paused)" if now.paused else " (holding)" if now.holding else ""
 
 
 def _table(cells: Sequence[tuple[str, str]], columns: int) -> Table:

@@ -68,6 +68,7 @@ server's clock, which the scripts keep from going back (lua/common/entries.lua).
       permits                      HASH  worker -> pages reserved of CRAWL_MAX_PAGES
       told:<worker>                INT   number of its last tally, expiring
       hosts                        HLL   hosts that answered
+      unreachable                  HLL   hosts that could not be reached at least once; not part of a checkpoint
       pages                        STREAM  the latest finished pages, for listeners: page (JSON)
       seeds                        SET   "hostname port" of hosts that an operator named
       scope                        SET   scope keys that seeds and redirected seeds opened

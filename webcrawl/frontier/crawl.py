@@ -127,15 +127,25 @@ class Crawl:
         raw = await self.engine.client.hgetall(self.keys.own("totals"))
         return {name.decode(): int(value) for name, value in raw.items()}
 
-    async def count_hosts(self, hosts: Iterable[str]) -> None:
-        """Counts hosts that answered, each once (a HyperLogLog, exact within 1%)."""
-        hosts = list(hosts)
-        for start in range(0, len(hosts), BATCH):
-            await self.engine.run(Call("count_hosts", [self.keys.own("hosts")], hosts[start : start + BATCH]))
+    async def count_hosts(self, answered: Iterable[str], unreachable: Iterable[str] = ()) -> None:
+        """Counts hosts that answered and those that could not be reached, each once (HyperLogLogs, exact within 1%)."""
+        for name, hosts in (("hosts", list(answered)), ("unreachable", list(unreachable))):
+            for start in range(0, len(hosts), BATCH):
+                await self.engine.run(
+                    Call("count_hosts", [self.keys.own(name)], hosts[start : start + BATCH])
+                )
 
     async def host_count(self) -> int:
         """Returns how many hosts answered."""
         return int(await self.engine.client.pfcount(self.keys.own("hosts")))
+
+    async def host_counts(self) -> tuple[int, int]:
+        """Returns how many hosts answered, and how many could not be reached and never answered."""
+        answered, failed = await self.host_count(), self.keys.own("unreachable")
+        if not await self.engine.client.pfcount(failed):
+            return answered, 0
+        both = int(await self.engine.client.pfcount(self.keys.own("hosts"), failed))
+        return answered, max(0, both - answered)
 
     async def set_scope_kind(self, kind: str) -> None:
         """Stores the kind of scope whose keys are in the set "scope"."""

@@ -18,6 +18,7 @@ class Figures:
     `resources`: what pages load, fetched because of PAGE_RESOURCES; `pages` does not count it.
     `types`: MIME type -> pages, bytes, and `errors` (documents that could not be read), most pages first.
     `parked`: queued URLs of hosts that are blocked or have spent their budgets.
+    `unreachable`: hosts that never answered, although they were asked (exact within 1%).
     `retrying`: URLs that wait for another try after a failure, included in `queued`.
     `failed_start_urls`: start URL -> why it brought no page; the first 20 of each worker and run.
     `holding`: workers that fetch nothing because their stores are full or unavailable -> reason.
@@ -29,6 +30,7 @@ class Figures:
     bytes: int
     types: dict[str, dict[str, int]]
     hosts: int
+    unreachable: int
     seconds: float
     pages_per_second: float
     robots_denied: int
@@ -81,11 +83,11 @@ FAILED_START = "start."
 
 async def figures(frontier: Frontier, crawl: Crawl) -> Figures:
     """Reads the figures from the engine."""
-    counts, totals, workers, hosts, paused, holding = await asyncio.gather(
+    counts, totals, workers, (hosts, unreachable), paused, holding = await asyncio.gather(
         frontier.counts(),
         crawl.totals(),
         crawl.workers.names(),
-        crawl.host_count(),
+        crawl.host_counts(),
         crawl.paused(),
         crawl.workers.holding(),
     )
@@ -94,6 +96,7 @@ async def figures(frontier: Frontier, crawl: Crawl) -> Figures:
         **_from_counts(counts),
         seen_urls=counts.seen + totals.get("bloom_seen", 0),
         hosts=hosts,
+        unreachable=unreachable,
         workers=len(workers),
         paused=paused,
         holding=holding,

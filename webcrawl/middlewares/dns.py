@@ -45,9 +45,11 @@ class DnsMiddleware:
         except NameNotResolved as error:
             if self._session.proxies or request.meta.get("proxy"):
                 return  # a name that only the proxy knows
-            tasks_of(self._crawler).count("names_not_resolved")
+            tasks, host = tasks_of(self._crawler), host_of(request)
+            tasks.count("names_not_resolved")
+            tasks.unreachable(host)
             if not error.permanent:
-                self._turns.fail(host_of(request))
+                self._turns.fail(host)
             raise CannotResolveHostError(str(error)) from error
         except AddressRefused as error:
             raise RequestRefused(str(error)) from error

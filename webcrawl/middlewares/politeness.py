@@ -82,6 +82,9 @@ class PolitenessMiddleware(Pacer):
             self._give(request, Ok(request.meta.get("download_latency", 0.0)))
             await self.process_request(request)
 
+    def is_in_flight(self, request: Request) -> bool:
+        return request in self._taken
+
     def _check(self, host: str, turn: HostTurn) -> None:
         if not self._turns.holds(turn):
             raise Postponed(f"the lease of {host} was lost while a request to it was under way")
@@ -99,8 +102,11 @@ class PolitenessMiddleware(Pacer):
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
-        self._give(request, self._outcome_of(request, exception))
-        tasks_of(self._crawler).finish_fetch(request)
+        outcome, tasks = self._outcome_of(request, exception), tasks_of(self._crawler)
+        if request in self._taken and isinstance(outcome, Failed):
+            tasks.unreachable(self._taken[request][0])
+        self._give(request, outcome)
+        tasks.finish_fetch(request)
 
     def _outcome_of(self, request: Request, exception: Exception) -> Outcome:
         if is_robots(request) and isinstance(exception, MalformedAnswer):

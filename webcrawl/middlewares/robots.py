@@ -73,6 +73,9 @@ class RobotsMiddleware(ResourceRules):
             tasks_of(self._crawler).count("robots_denied")
             raise IgnoreRequest("robots.txt disallows it")
 
+    def is_asking(self, host: str) -> bool:
+        return host in self._asking
+
     async def allows(self, url: str) -> bool:
         """Whether a rendered page may load a URL; raises Postponed, EngineUnavailable when the crawl ends."""
         try:

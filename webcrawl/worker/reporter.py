@@ -34,13 +34,14 @@ class Reporter:
         state.to_report.clear()
         reports = [self.report(self._hosts[name]) for name in names]
         counted, permits = state.take_counters(), state.permits.take_used()
-        answered = set(state.answered_hosts)
+        answered, unreachable = set(state.answered_hosts), set(state.unreachable_hosts)
         if not reports and not counted and not permits:
             return
         try:
             await state.crawl.workers.beat(counted=counted, permits=permits, seeding=state.seeding)
-            await state.crawl.count_hosts(answered)
+            await state.crawl.count_hosts(answered, unreachable)
             state.answered_hosts -= answered
+            state.unreachable_hosts -= unreachable
             await state.frontier.settle_all(reports, self._on_reply)
         except BaseException:
             state.to_report.update(names)

@@ -36,6 +36,8 @@ class WorkerState:
     """Increments for the crawl's totals, sent with the next report."""
     answered_hosts: set[str] = field(default_factory=set)
     """Hosts that answered and are not counted yet."""
+    unreachable_hosts: set[str] = field(default_factory=set)
+    """Hosts that could not be reached and are not counted yet."""
     to_report: set[str] = field(default_factory=set)
     """Leased hosts with something to report."""
     given_up: set[str] = field(default_factory=set)

@@ -71,6 +71,8 @@ class Worker:
         )
         self.answered_hosts = self._state.answered_hosts
         """Hosts that answered, to be counted."""
+        self.unreachable_hosts = self._state.unreachable_hosts
+        """Hosts that could not be reached, to be counted."""
         self._loop = Loop(self._state, restarts, backpressure, alone=bloom is not None)
         self._tails = tails
         self._task: asyncio.Task[None] | None = None
@@ -89,6 +91,11 @@ class Worker:
     def failure(self) -> Exception | None:
         """The exception behind "frontier_error"."""
         return self._state.failure
+
+    @property
+    def waits_for_permits(self) -> bool:
+        """Whether a URL is due, but the other workers have reserved the rest of the page limit."""
+        return self._permits.short
 
     @property
     def seeding(self) -> bool:

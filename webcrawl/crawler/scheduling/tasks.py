@@ -27,11 +27,22 @@ _STORE_RETRY_SECONDS = 10.0
 class Task:
     """A URL that was leased under a fencing token, and its outcome so far. A later outcome replaces an earlier one."""
 
-    __slots__ = ("answered", "fetch_is_over", "is_page", "postponed", "settlement", "size", "token", "url")
+    __slots__ = (
+        "answered",
+        "began",
+        "fetch_is_over",
+        "is_page",
+        "postponed",
+        "settlement",
+        "size",
+        "token",
+        "url",
+    )
 
     def __init__(self, url: LeasedURL, token: int) -> None:
         self.url = url
         self.token = token
+        self.began = time.monotonic()
         self.settlement: Settlement | None = None
         self.is_page = False
         self.answered = False
@@ -98,6 +109,10 @@ class Tasks:
         if not self._paced:
             self._turns.turn(url.host).start(time.monotonic())
 
+    def oldest(self) -> tuple[Request, Task] | None:
+        """The request that Scrapy has worked on for longest, and its task."""
+        return next(iter(self._tasks.items()), None)
+
     def leased(self, request: Request) -> LeasedURL | None:
         """The leased URL of a request, or None when the request did not come from the frontier."""
         task = self._tasks.get(request)
@@ -135,6 +150,10 @@ class Tasks:
     def delay_changed(self, host: str) -> None:
         """The delay between two requests to a host has changed, as by a Crawl-delay."""
         self.worker.delay_changed(host)
+
+    def unreachable(self, host: str) -> None:
+        """The host did not answer, or its name could not be resolved."""
+        self.worker.unreachable_hosts.add(host)
 
     def answered(self, request: Request, host: str, size: int) -> None:
         """The host answered with a body of `size` bytes."""

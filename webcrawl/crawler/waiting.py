@@ -1,0 +1,143 @@
+"""What a crawl waits for, in words, for the progress display. Each look costs the same for a crawl of any size."""
+
+from __future__ import annotations
+
+import time
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+
+from webcrawl.crawler.access import tasks_of
+from webcrawl.crawler.components import Pacer, ResourceRules
+from webcrawl.crawler.scheduling.tasks import Task, Tasks
+from webcrawl.crawler.session import Session
+from webcrawl.frontier.figures import Figures
+from webcrawl.frontier.waits import NextHost, NextRetry, next_waits
+from webcrawl.hosts.robots import robots_url
+
+_SLOW_SECONDS = 3.0
+"""A request that takes longer is shown."""
+
+
+class Waiting:
+    """Looks at one worker and at the engine of its crawl."""
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        self._crawler = crawler
+        self._session = session
+
+    @property
+    def _tasks(self) -> Tasks:
+        return tasks_of(self._crawler)
+
+    async def lines(self, now: Figures) -> list[str]:
+        """One line for each kind of thing that is waited for, the most important first; raises UNAVAILABLE."""
+        if self._session.turns.ending.is_set():
+            return [self.stopping()]
+        lines = self._obstacles(now)
+        if slow := self._oldest_request(_SLOW_SECONDS):
+            lines.append(slow)
+        if now.paused:
+            return lines
+        if now.retrying or (now.queued and not now.leased):
+            retry, host = await next_waits(self._session.connection.frontier)
+            if retry:
+                lines.append(_retry_line(now.retrying, retry))
+            if host and not now.leased and (queued := now.queued - now.retrying - now.parked) > 0:
+                lines.append(_host_line(queued, host))
+        return lines
+
+    def without_engine(self, error: BaseException | None) -> list[str]:
+        """The lines while the engine does not answer."""
+        if self._session.turns.ending.is_set():
+            return [self.stopping()]
+        why = f" ({error})" if error else ""
+        slow = self._oldest_request(_SLOW_SECONDS)
+        return [
+            f"waits for the engine, which does not answer{why}; nothing is lost",
+            *([slow] if slow else []),
+        ]
+
+    def stopping(self) -> str:
+        """What is left to do after Ctrl-C or at the end of the crawl."""
+        number = len(self._tasks)
+        if not number:
+            return "stopping: the last results are reported"
+        requests = "1 request" if number == 1 else f"{number:,} requests"
+        return f"stopping: waits for {requests}; {self._oldest_request(0.0)}"
+
+    def _obstacles(self, now: Figures) -> list[str]:
+        """What keeps the crawl from requesting anything."""
+        lines = []
+        if now.paused:
+            lines.append("paused: `scrapy resume` continues it")
+        if now.holding:
+            number, reason = len(now.holding), next(iter(now.holding.values()))
+            lines.append(f"{number} of {now.workers} workers hold, because a store accepts nothing: {reason}")
+        if self._tasks.worker.waits_for_permits:
+            lines.append("waits for page permits: other requests have reserved the rest of CRAWL_MAX_PAGES")
+        return lines
+
+    def _oldest_request(self, least: float) -> str:
+        """The request of this worker that takes longest, if it has taken `least` seconds; else ""."""
+        oldest = self._tasks.oldest()
+        if oldest is None:
+            return ""
+        request, task = oldest
+        took = time.monotonic() - task.began
+        return f"{self._stage(request, task, took)}" if took >= least else ""
+
+    def _stage(self, request: Request, task: Task, took: float) -> str:
+        components, host = self._session.components, task.url.host
+        pacer, rules = components.get(Pacer), components.get(ResourceRules)
+        if task.fetch_is_over:
+            return f"{request.url} has been in work for {duration(took)}, and is being processed or stored"
+        if pacer is None or pacer.is_in_flight(request):
+            return f"{request.url} has been requested for {duration(took)}{_time_left(request, took)}"
+        if rules is not None and rules.is_asking(host):
+            return f"{robots_url(host)} has been requested for {duration(took)}{_time_left(request, took)}"
+        wait = self._session.turns.turn(host).wait(time.monotonic())
+        if wait > 0:
+            return f"{request.url} has to wait {duration(wait)} for its host's turn"
+        return f"{request.url} has waited {duration(took)} for its host's name or turn"
+
+
+def duration(seconds: float) -> str:
+    """A duration in words: "47 s", "3 min 50 s", "2 h 5 min"."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600:,} h {whole % 3600 // 60} min"
+
+
+def _time_left(request: Request, took: float) -> str:
+    """When DOWNLOAD_TIMEOUT ends a request."""
+    limit = request.meta.get("download_timeout")
+    if not isinstance(limit, int | float) or limit <= took:
+        return ""
+    return f" (DOWNLOAD_TIMEOUT ends it in {duration(limit - took)})"
+
+
+def _retry_line(number: int, retry: NextRetry) -> str:
+    attempt = _ordinal(retry.attempt)
+    if number <= 1:
+        return f"1 URL waits {duration(retry.seconds)} for its {attempt} try ({retry.url})"
+    return (
+        f"{number:,} URLs wait for another try, the next one {duration(retry.seconds)} for its {attempt} "
+        f"({retry.url})"
+    )
+
+
+def _host_line(queued: int, host: NextHost) -> str:
+    urls = "1 queued URL waits" if queued == 1 else f"{queued:,} queued URLs wait"
+    failures = f" after {host.failures} failures in a row" if host.failures > 1 else ""
+    failures = " after a failure" if host.failures == 1 else failures
+    return f"{urls} until a host may be asked: {host.host} in {duration(host.seconds)}{failures}"
+
+
+def _ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th ..."""
+    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -17,14 +18,16 @@ import pytest
 from rich.console import Console
 from scrapy.settings import Settings
 
-from tests.crawls import CHECKOUT, NO_NAMES, CrawlResult
+from tests.crawls import CHECKOUT, NO_NAMES, Crawl, CrawlResult, until
 from tests.web import LocalWeb, Reply
 from webcrawl.config import StoreConfig
 from webcrawl.crawler.progress import panel, plain_line
 from webcrawl.crawler.summary import results, text
+from webcrawl.crawler.waiting import duration
 from webcrawl.frontier.figures import Figures
 
 RunCrawl = Callable[..., CrawlResult]
+StartCrawl = Callable[..., Crawl]
 StartWeb = Callable[..., LocalWeb]
 
 SITE = "127.0.1.1"
@@ -97,6 +100,55 @@ def test_the_panel_fits_every_width(width: int) -> None:
     assert dict(zip(words[::2], words[1::2], strict=True)) == SHOWN
 
 
+@pytest.mark.parametrize("width", [40, 100])
+def test_the_panel_says_what_the_crawl_waits_for(width: int) -> None:
+    console = Console(width=width)
+    waits = ["1 URL waits 3 min 50 s for its 4th try (https://example.org/a/long/path)"]
+    held = replace(FIGURES, paused=True, holding={"one": "the disk is full"})
+    with console.capture() as capture:
+        console.print(panel(console, "broad", held, 1.0, waits))
+    lines = capture.get().splitlines()
+    assert {len(line) for line in lines} == {width}
+    assert "crawl broad (paused)" in lines[0]
+    assert "paused: `scrapy resume`" in lines[-4]
+    assert "1 of 12 workers hold: the disk is" in lines[-3]
+    assert "1 URL waits 3 min 50 s for its" in lines[-2]
+    assert ("https://example.org/a/long/path" in lines[-2]) == (width == 100)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.2, "0 s"), (59.4, "59 s"), (230, "3 min 50 s"), (7500, "2 h 5 min")]
+)
+def test_durations_in_words(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_plain_lines_say_what_the_crawl_waits_for(local_web: StartWeb, start_crawl: StartCrawl) -> None:
+    slow, broken = "127.0.1.2", "127.0.1.3"
+    web = local_web(SITE, slow, broken)
+    dead = "".join(f"<a href=http://h{number}.test/>dead</a>" for number in range(3))
+    web.put(SITE, "/", f"<a href={web.url(slow)}>slow</a><a href={web.url(broken)}>broken</a>{dead}")
+    web.put(slow, "/", Reply("slow", delay=40))
+    web.put(broken, "/", Reply("broken", status=500))
+    crawl = start_crawl(
+        "broad",
+        [web.url(label) for label in (SITE, slow, broken)],
+        arguments={"scope": "web"},
+        PROGRESS="plain",
+        PROGRESS_INTERVAL=0.2,
+        DOWNLOAD_DELAY=0,
+        FRONTIER_RETRY_DELAY=230,
+        DNS_TIMEOUT=0.2,
+    )
+    until(lambda: "; a response takes 3 s (at most " in crawl.stderr, crawl)
+    until(lambda: "4 retries, 3 unreachable hosts; " in crawl.stderr, crawl)
+    assert re.search(
+        r"4 URLs wait for another try, the next one [0-9mins ]+ for its 2nd \(http", crawl.stderr
+    )
+    crawl.interrupt()
+    until(lambda: "; stopping: 1 request left; a response takes " in crawl.stderr, crawl)
+
+
 def test_error_responses_are_counted_apart_from_failed_fetches() -> None:
     assert "8 HTTP errors, 23 failed, 25 duplicates" in plain_line(FIGURES, 1.0)
     assert "8 answers 4xx or 5xx, 23 fetches failed, 24 retries" in text(FIGURES, "finished", "data")
@@ -150,6 +202,15 @@ def read_until(terminal: int, word: str, seconds: float) -> str:
     return written
 
 
+def countdown(terminal: int, words: str, seconds: float) -> str:
+    """Reads a terminal until two different numbers have followed `words`."""
+    deadline, written = time.monotonic() + seconds, ""
+    while len(set(re.findall(f"{words}(\\d+) s", written))) < 2:
+        assert time.monotonic() < deadline, written[-2000:]
+        written += read_until(terminal, words, 1)
+    return written
+
+
 def test_a_second_interrupt_restores_the_terminal(local_web: StartWeb, tmp_path: Path) -> None:
     web = local_web(SITE)
     web.put(SITE, "/", Reply("slow", delay=30))
@@ -172,7 +233,8 @@ def test_a_second_interrupt_restores_the_terminal(local_web: StartWeb, tmp_path:
         while "/" not in web.paths(SITE) and time.monotonic() < deadline:
             time.sleep(0.05)
         crawl.send_signal(signal.SIGINT)
-        time.sleep(1)
+        written += countdown(ours, "a response takes ", 10)
+        assert "stopping: 1 request left" in written and f"more): {web.url(SITE)}" in written
         assert crawl.poll() is None, "the first interrupt must wait for the page"
         crawl.send_signal(signal.SIGINT)
         written += read_until(ours, "no such word", 10)

@@ -52,9 +52,9 @@ class Pacer(ABC):
     async def take_another_turn(self, request: Request) -> None:
         """Wait again, because the request will be sent a second time."""
 
-    def is_in_flight(self, request: Request) -> bool:
-        """Whether a request has its turn and waits for the response. Only the progress display asks."""
-        return False
+    def sent_at(self, request: Request) -> float | None:
+        """The monotonic time at which a request without a response was sent. Only the progress display asks."""
+        return None
 
 
 class ResourceRules(ABC):

@@ -22,7 +22,7 @@ from scrapy.utils.log import get_scrapy_root_handler
 
 from webcrawl.config import read
 from webcrawl.crawler.session import Session
-from webcrawl.crawler.waiting import Waiting
+from webcrawl.crawler.waiting import STOPPING, Waiting
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.frontier.figures import Figures, figures
 
@@ -177,11 +177,22 @@ class _LivePanel(_Display):
 
 def plain_line(now: Figures, speed: float) -> str:
     """One line for a log."""
-    return (
+    state = "paused, " if now.paused else ""
+    return f"{state}{_holding(now)}" + (
         f"{now.pages:,} pages ({speed:.1f}/s), {size(now.bytes)}, {now.queued + now.leased:,} queued, "
-        f"{now.hosts:,} hosts, {now.unreachable:,} unreachable, {http_errors(now):,} HTTP errors, "
-        f"{now.retried:,} retries, {now.failed:,} failed, {duplicates(now):,} duplicates"
+        f"{now.hosts:,} hosts, {http_errors(now):,} HTTP errors, {now.failed:,} failed, "
+        f"{duplicates(now):,} duplicates, {now.retried:,} retries, {now.unreachable:,} unreachable hosts"
     )
+
+
+def _holding(now: Figures) -> str:
+    """The number of workers that hold because their stores accept nothing, and the reason of one of them."""
+    if not now.holding:
+        return ""
+    holders = (
+        "holding" if len(now.holding) >= now.workers else f"{len(now.holding)} of {now.workers} workers hold"
+    )
+    return f"{holders}: {next(iter(now.holding.values()))}; "
 
 
 def http_errors(now: Figures) -> int:
@@ -227,10 +238,14 @@ def panel(console: Console, title: str, now: Figures, speed: float, waits: Seque
         table = _table(cells, columns)
         if (width := console.measure(table).maximum + _FRAME) <= console.width:
             break
+    if now.holding:
+        waits = [_holding(now).removesuffix("; "), *waits]
+    if now.paused:
+        waits = ["paused: `scrapy resume` continues it", *waits]
     # as wide as the terminal while there are lines, because they change
     lines = [Text(line, style="yellow", no_wrap=True, overflow="ellipsis") for line in waits]
     room = console.width if lines else width
-    ending = bool(waits) and waits[0].startswith("stopping")
+    ending = any(line.startswith(STOPPING) for line in waits)
     subtitle = "Ctrl-C again drops what is under way" if ending else "Ctrl-C stops; the same command resumes"
     return Panel(
         Group(table, *lines) if lines else table,

@@ -152,7 +152,7 @@ def text(
         f"  duplicates  {now.exact_duplicates:,} exact, {now.near_duplicates:,} near",
         f"  URLs        {now.seen_urls:,} seen, {left:,} queued, {now.dead_letters:,} dead letters",
         f"  left out    {now.robots_denied:,} by robots.txt, {now.addresses_refused:,} by the address guard",
-        f"  errors      {errors}, {now.retried:,} retries",
+        f"  errors      {errors}, {now.retried:,} retries, {now.unreachable:,} unreachable hosts",
         f"  results in  {places}",
     ]
     lines += _losses(lost)

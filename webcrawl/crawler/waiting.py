@@ -15,6 +15,9 @@ from webcrawl.frontier.figures import Figures
 from webcrawl.frontier.waits import NextHost, NextRetry, next_waits
 from webcrawl.hosts.robots import robots_url
 
+STOPPING = "stopping"
+"""Begins the line of a crawl that ends."""
+
 _SLOW_SECONDS = 3.0
 """A request that takes longer is shown."""
 
@@ -33,8 +36,10 @@ class Waiting:
     async def lines(self, now: Figures) -> list[str]:
         """One line for each kind of thing that is waited for, the most important first; raises UNAVAILABLE."""
         if self._session.turns.ending.is_set():
-            return [self.stopping()]
-        lines = self._obstacles(now)
+            return self.stopping()
+        lines = []
+        if self._tasks.worker.waits_for_permits:
+            lines.append("waits for page permits: requests under way may use up CRAWL_MAX_PAGES")
         if slow := self._oldest_request(_SLOW_SECONDS):
             lines.append(slow)
         if now.paused:
@@ -50,7 +55,7 @@ class Waiting:
     def without_engine(self, error: BaseException | None) -> list[str]:
         """The lines while the engine does not answer."""
         if self._session.turns.ending.is_set():
-            return [self.stopping()]
+            return self.stopping()
         why = f" ({error})" if error else ""
         slow = self._oldest_request(_SLOW_SECONDS)
         return [
@@ -58,25 +63,13 @@ class Waiting:
             *([slow] if slow else []),
         ]
 
-    def stopping(self) -> str:
+    def stopping(self) -> list[str]:
         """What is left to do after Ctrl-C or at the end of the crawl."""
         number = len(self._tasks)
         if not number:
-            return "stopping: the last results are reported"
+            return [f"{STOPPING}: sends the last results to the engine"]
         requests = "1 request" if number == 1 else f"{number:,} requests"
-        return f"stopping: waits for {requests}; {self._oldest_request(0.0)}"
-
-    def _obstacles(self, now: Figures) -> list[str]:
-        """What keeps the crawl from requesting anything."""
-        lines = []
-        if now.paused:
-            lines.append("paused: `scrapy resume` continues it")
-        if now.holding:
-            number, reason = len(now.holding), next(iter(now.holding.values()))
-            lines.append(f"{number} of {now.workers} workers hold, because a store accepts nothing: {reason}")
-        if self._tasks.worker.waits_for_permits:
-            lines.append("waits for page permits: other requests have reserved the rest of CRAWL_MAX_PAGES")
-        return lines
+        return [f"{STOPPING}: {requests} left", self._oldest_request(0.0)]
 
     def _oldest_request(self, least: float) -> str:
         """The request of this worker that takes longest, if it has taken `least` seconds; else ""."""
@@ -85,21 +78,24 @@ class Waiting:
             return ""
         request, task = oldest
         took = time.monotonic() - task.began
-        return f"{self._stage(request, task, took)}" if took >= least else ""
+        return self._stage(request, task, took) if took >= least else ""
 
     def _stage(self, request: Request, task: Task, took: float) -> str:
         components, host = self._session.components, task.url.host
         pacer, rules = components.get(Pacer), components.get(ResourceRules)
+        # the URL comes last, because a terminal may cut it off
         if task.fetch_is_over:
-            return f"{request.url} has been in work for {duration(took)}, and is being processed or stored"
-        if pacer is None or pacer.is_in_flight(request):
-            return f"{request.url} has been requested for {duration(took)}{_time_left(request, took)}"
+            return f"a response is being processed or stored, {duration(took)} after its turn came: {request.url}"
+        sent = pacer.sent_at(request) if pacer else task.began
+        if sent is not None:
+            took = time.monotonic() - sent
+            return f"a response takes {duration(took)}{_time_left(request, took)}: {request.url}"
         if rules is not None and rules.is_asking(host):
-            return f"{robots_url(host)} has been requested for {duration(took)}{_time_left(request, took)}"
+            return f"robots.txt takes {duration(took)}: {robots_url(host)}"
         wait = self._session.turns.turn(host).wait(time.monotonic())
         if wait > 0:
-            return f"{request.url} has to wait {duration(wait)} for its host's turn"
-        return f"{request.url} has waited {duration(took)} for its host's name or turn"
+            return f"a URL waits {duration(wait)} for its host's turn: {request.url}"
+        return f"the host name of a URL takes {duration(took)}: {request.url}"
 
 
 def duration(seconds: float) -> str:
@@ -113,11 +109,11 @@ def duration(seconds: float) -> str:
 
 
 def _time_left(request: Request, took: float) -> str:
-    """When DOWNLOAD_TIMEOUT ends a request."""
+    """How long until DOWNLOAD_TIMEOUT ends a request."""
     limit = request.meta.get("download_timeout")
     if not isinstance(limit, int | float) or limit <= took:
         return ""
-    return f" (DOWNLOAD_TIMEOUT ends it in {duration(limit - took)})"
+    return f" (at most {duration(limit - took)} more)"
 
 
 def _retry_line(number: int, retry: NextRetry) -> str:

@@ -102,6 +102,11 @@ class HostTurn:
         return math.inf if self.in_flight >= self._config.concurrency else self._free_at
 
     @property
+    def started(self) -> float:
+        """When the last request was sent."""
+        return self._started
+
+    @property
     def given_up(self) -> bool:
         """Whether the host has failed too often in a row.
 

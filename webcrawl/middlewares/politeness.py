@@ -82,8 +82,9 @@ class PolitenessMiddleware(Pacer):
             self._give(request, Ok(request.meta.get("download_latency", 0.0)))
             await self.process_request(request)
 
-    def is_in_flight(self, request: Request) -> bool:
-        return request in self._taken
+    def sent_at(self, request: Request) -> float | None:
+        taken = self._taken.get(request)
+        return taken[1].started if taken else None
 
     def _check(self, host: str, turn: HostTurn) -> None:
         if not self._turns.holds(turn):

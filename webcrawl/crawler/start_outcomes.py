@@ -12,6 +12,7 @@ from scrapy.utils.url import url_is_from_any_domain
 from twisted.python.failure import Failure
 
 from webcrawl.errors import InvalidURL
+from webcrawl.frontier import Settlement
 from webcrawl.frontier.figures import FAILED_START
 from webcrawl.urls.canonical import normalize
 
@@ -70,19 +71,22 @@ class StartOutcomes:
         if self._seeding:
             self._keep(_named(url), reason)
 
-    def retried(self, url: str, reason: str) -> None:
-        """The fetch of a start URL failed and will be repeated."""
-        self._keep(url, f"{_in_words(reason)} (to be tried again)")
+    def ended(self, url: str, outcome: Settlement, totals: Counter[str], *, judged: bool) -> None:
+        """All work on a start URL is done for now, and it brought no page; counts a final failure in `totals`.
 
-    def redirected(self, url: str) -> None:
-        """A start URL redirects to another URL, which then counts as a start URL."""
-        self._keep(url, "redirected: see its target")
+        `judged`: a component set the outcome. Otherwise the response became another request, as a redirect does.
+        """
+        reason = _in_words(outcome.reason)
+        if outcome.verdict == "retry":
+            self._keep(url, f"{reason} (to be tried again)")
+        elif reason:
+            self.failed = True
+            self._keep(url, reason)
+            self._share(url, reason, totals)
+        elif not judged:
+            self._keep(url, "redirected: see its target")
 
-    def ended(self, url: str, reason: str, totals: Counter[str]) -> None:
-        """All work on a start URL is done, and it brought no page; counts that in `totals`."""
-        self.failed = True
-        reason = _in_words(reason)
-        self._keep(url, reason)
+    def _share(self, url: str, reason: str, totals: Counter[str]) -> None:
         if self._shared < _MOST_SHARED:
             self._shared += 1
             totals[f"{FAILED_START}{url[:_LONGEST]} {reason[:_LONGEST]}"] += 1

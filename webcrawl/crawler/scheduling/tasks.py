@@ -209,20 +209,11 @@ class Tasks:
         settlement = task.outcome(request, judged=self._judged)
         page = task.is_page and settlement.verdict in ("done", "again")
         if not page and task.url.depth == 0:
-            self._note_start(task, settlement)
+            self._starts.ended(
+                task.url.url, settlement, self.worker.counters, judged=task.settlement is not None
+            )
         self.worker.settle(task.url, task.token, settlement, page=page, size=task.size)
         return None if settlement.verdict == "retry" else task.url
-
-    def _note_start(self, task: Task, settlement: Settlement) -> None:
-        """Records why a start URL brought no page."""
-        url, reason = task.url.url, settlement.reason
-        if settlement.verdict == "retry":
-            self._starts.retried(url, reason)
-        elif reason:
-            self._starts.ended(url, reason, self.worker.counters)
-        elif task.settlement is None:
-            # no middleware judged the response, because it became another request
-            self._starts.redirected(url)
 
     def item_failed(self, response: Any, failure: Failure) -> None:
         """Handles `item_error`: the page was not stored, so its URL is tried again."""

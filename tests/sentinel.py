@@ -16,6 +16,7 @@ from tests.cluster import until
 from tests.ports import free_ports
 
 NAME = "mymaster"
+PASSWORD = "secret"
 DOWN_AFTER_MS = 500
 """How long a primary is silent before a sentinel counts it as dead."""
 
@@ -23,11 +24,11 @@ DOWN_AFTER_MS = 500
 class Process:
     """One valkey-server or sentinel; it keeps its port and its file across restarts."""
 
-    def __init__(self, folder: Path, words: Sequence[str], port: int) -> None:
+    def __init__(self, folder: Path, words: Sequence[str], port: int, password: str | None = None) -> None:
         self.port = port
         self._words = [str(get_binary_path()), *words, "--port", str(port), "--bind", "127.0.0.1"]
         self._words += ["--dir", str(folder), "--logfile", f"{port}.log"]
-        self.client = Redis(port=port, decode_responses=True)
+        self.client = Redis(port=port, password=password, decode_responses=True)
         self.start()
 
     def start(self, *more: str) -> None:
@@ -47,8 +48,10 @@ class LocalSentinels:
         self.folder = Path(tempfile.mkdtemp(prefix="sentinel"))
         first, second, *others = free_ports(5)
         usual = ["--save", "", "--repl-diskless-sync-delay", "0", "--repl-timeout", "5"]
-        self.servers = [Process(self.folder, usual, first)]
-        self.servers.append(Process(self.folder, [*usual, "--replicaof", f"127.0.0.1 {first}"], second))
+        usual += ["--requirepass", PASSWORD, "--masterauth", PASSWORD]
+        self.servers = [Process(self.folder, usual, first, PASSWORD)]
+        more = ["--replicaof", f"127.0.0.1 {first}"]
+        self.servers.append(Process(self.folder, [*usual, *more], second, PASSWORD))
         self.sentinels: list[Process] = []
         try:
             until(lambda: self.servers[0].client.execute_command("ROLE")[2])
@@ -64,6 +67,7 @@ class LocalSentinels:
             f"sentinel monitor {NAME} 127.0.0.1 {primary} 2\n"
             f"sentinel down-after-milliseconds {NAME} {DOWN_AFTER_MS}\n"
             f"sentinel failover-timeout {NAME} 5000\n"
+            f"sentinel auth-pass {NAME} {PASSWORD}\n"
         )
         return Process(self.folder, [str(file), "--sentinel"], port)
 
@@ -84,7 +88,7 @@ class LocalSentinels:
     @property
     def url(self) -> str:
         hosts = ",".join(f"127.0.0.1:{one.port}" for one in self.sentinels)
-        return f"redis+sentinel://{hosts}/{NAME}/0"
+        return f"redis+sentinel://:{PASSWORD}@{hosts}/{NAME}/0"
 
     @property
     def primary(self) -> Process:

@@ -38,6 +38,24 @@ def test_a_redis_spider_without_a_server_is_refused(
     assert not (result.data_dir / "engine").exists(), "an engine was started"
 
 
+@pytest.mark.parametrize(
+    ("spider", "url", "wrong"),
+    [
+        ("fed", "redis://127.0.0.1:1,127.0.0.1:2", "scrapy-redis, whose client connects to one server"),
+        ("broad", "redis://127.0.0.1:1,127.0.0.1:x", "the port 'x' of 127.0.0.1"),
+        ("broad", "redis+sentinel://:secret@127.0.0.1:1", "name the primary that the sentinels watch"),
+    ],
+)
+def test_a_url_of_servers_that_does_not_fit_is_refused(
+    project: Project, run_crawl: RunCrawl, spider: str, url: str, wrong: str
+) -> None:
+    project.add_spider("fed", FED)
+    result = run_crawl(spider, project=project.folder, timeout=20, REDIS_URL=url)
+    assert result.returncode == 2
+    assert wrong in result.stderr and "REDIS_URL" in result.stderr and "secret" not in result.stderr
+    assert len(result.stderr.splitlines()) == 1, result.stderr
+
+
 def test_a_server_in_redis_params_is_the_engine(
     local_web: StartWeb, crawl: RunCrawl, redis_url: str, valkey: object
 ) -> None:

@@ -16,7 +16,7 @@ from tests.crawls import CHECKOUT
 from tests.frontier.consumer import Consumer, page_with
 from tests.frontier.pages import page, tree
 from tests.ports import free_ports
-from tests.sentinel import NAME, LocalSentinels
+from tests.sentinel import NAME, PASSWORD, LocalSentinels
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.errors import ConfigurationError, EngineUnavailable
@@ -88,14 +88,25 @@ async def test_any_sentinel_that_answers_is_enough(
     frontier = await frontier_on()
     await frontier.add([page(f"{HOST}/1")])
     dead = free_ports(1)[0]
-    url = f"sentinel://127.0.0.1:{dead},127.0.0.1:{sentinels.sentinels[1].port}/{NAME}"
-    engine = engine_at(url)
+    alive = sentinels.sentinels[1].port
+    engine = engine_at(f"sentinel://:{PASSWORD}@127.0.0.1:{dead},127.0.0.1:{alive}/{NAME}")
     await engine.check()
     assert (await Frontier(engine, Keys("crawl", 4), "w2").counts()).queued == 1
-    for hosts, wrong in ((f"127.0.0.1:{dead}", f"127.0.0.1:{dead}"), ("", "watches no primary 'other'")):
-        engine = engine_at(f"sentinel://{hosts}/x" if hosts else sentinels.url.replace(NAME, "other"))
-        with pytest.raises(EngineUnavailable, match=f"REDIS_URL .*{wrong}"):
-            await engine.check()
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ((f"/{NAME}", "/other"), "watches no primary 'other'"),
+        ((PASSWORD, "wrong"), "invalid username-password pair"),
+    ],
+)
+async def test_a_url_that_the_sentinels_refuse_is_told(
+    engine_at: Callable[..., Engine], sentinels: LocalSentinels, change: tuple[str, str], wrong: str
+) -> None:
+    with pytest.raises(EngineUnavailable, match=f"REDIS_URL .*{wrong}") as caught:
+        await engine_at(sentinels.url.replace(*change)).check()
+    assert PASSWORD not in str(caught.value)
 
 
 async def test_several_servers_without_a_cluster_are_refused(
@@ -103,7 +114,7 @@ async def test_several_servers_without_a_cluster_are_refused(
 ) -> None:
     hosts = ",".join(f"127.0.0.1:{one.port}" for one in sentinels.servers)
     with pytest.raises(ConfigurationError, match="127.0.0.1:[0-9]+ belongs to no cluster"):
-        await engine_at(f"redis://{hosts}").check()
+        await engine_at(f"redis://:{PASSWORD}@{hosts}").check()
 
 
 async def test_commands_take_the_url(frontier_on: Frontiers, sentinels: LocalSentinels) -> None:

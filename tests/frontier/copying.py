@@ -127,7 +127,7 @@ class Crawling:
                 places = range(number // 7, number // 7 + self.together)
                 urls = [f"{hosts[(number + n) % len(hosts)]}/{place}" for n, place in enumerate(places)]
                 self.added.update(urls)
-                await self.frontier.add([page(url, level=number % 3 * 3) for url in urls])
+                await self.frontier.add([page(url, level=(3, -7, 12)[number % 3]) for url in urls])
             case "lease":
                 self.leases += await self.frontier.lease(1 + number % 3, 1 + number % 4)
             case "serve":

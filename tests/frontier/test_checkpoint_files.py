@@ -63,6 +63,14 @@ def copy(frontier_of: Frontiers, tmp_path: Path) -> Copy:
     return Copy(frontier_of(), frontier_of("copy", shards=3), tmp_path / "a" / "folder")
 
 
+async def test_a_checkpoint_of_the_first_format_is_restored(copy: Copy) -> None:
+    await copy.crawl.add([page(url, level=6) for url in URLS])
+    await copy.save()
+    copy.change_manifest(format=1)
+    await copy.load()
+    assert (await copy.copy.counts()).queued == len(URLS)
+
+
 async def test_a_checkpoint_is_restored_from_files(copy: Copy, valkey: Redis) -> None:
     await copy.crawl.add([page(url) for url in URLS])
     files = await copy.save()

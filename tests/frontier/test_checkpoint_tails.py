@@ -88,9 +88,9 @@ async def test_an_operation_between_any_two_steps_loses_nothing(
 
 
 @pytest.mark.parametrize("order", ["breadth-first", "depth-first"])
-@pytest.mark.parametrize("batch", [5, 1000])
+@pytest.mark.parametrize(("batch", "level"), [(5, 3), (5, -997), (1000, 3)])
 async def test_a_queue_with_a_tail_keeps_its_order(
-    frontier_of: Frontiers, valkey: Redis, tmp_path: Path, order: str, batch: int
+    frontier_of: Frontiers, valkey: Redis, tmp_path: Path, order: str, batch: int, level: int
 ) -> None:
     crawl, copy = frontier_of(), frontier_of("copy", shards=3)
     crawling = Crawling(crawl, root=tmp_path, order=order)
@@ -98,7 +98,7 @@ async def test_a_queue_with_a_tail_keeps_its_order(
         await crawling.configure(frontier)
     urls = [f"{HOSTS[0]}/{n}" for n in range(300)]
     for start in range(0, 300, 20):
-        await crawl.add([page(url) for url in urls[start : start + 20]])
+        await crawl.add([page(url, level=level) for url in urls[start : start + 20]])
         if start < 280:
             await serve(crawling.tails_of(crawl), 4)
     assert (await crawl.counts()).spilled > 200

@@ -236,6 +236,26 @@ def test_libcurl_connects_only_to_the_checked_host(url: str) -> None:
     run(check())
 
 
+@pytest.mark.parametrize("kind", [Client, CurlClient])
+def test_connections_are_bound_to_the_configured_address(kind: type[Client]) -> None:
+    peers = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peers.append(writer.get_extra_info("peername")[0])
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        writer.close()
+
+    async def check() -> None:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with server, kind(DOWNLOAD_BIND_ADDRESS="127.0.0.5") as client:
+            await client.get(f"http://127.0.0.1:{port}/")
+        assert peers == ["127.0.0.5"]
+
+    run(check())
+
+
 def test_header_with_a_line_break_is_refused() -> None:
     async def check() -> None:
         async with Wire([plain(b"")]) as wire, CurlClient() as client:

@@ -33,6 +33,8 @@ LOG_SECONDS = 30.0
 REPLY_SECONDS = 5.0
 _PAUSE = 0.02
 _SOCKET_PATH_LIMIT = 103
+TEMPORARY = "temporary"
+"""Name of a file in DATA_DIR/engine: the keeper deletes DATA_DIR after the last use."""
 
 
 class EmbeddedEngine:
@@ -133,6 +135,12 @@ class EmbeddedEngine:
                 env=environment,
                 pass_fds=[lock.fileno()],
             )
+
+
+def make_temporary(data_dir: Path) -> None:
+    """Lets the keeper delete this data folder after its last use, however its users end. Call it before `start`."""
+    (data_dir / "engine").mkdir()
+    (data_dir / "engine" / TEMPORARY).touch()
 
 
 def socket_path(folder: Path) -> Path:

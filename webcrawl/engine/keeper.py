@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import threading
 import time
 from pathlib import Path
 
-from webcrawl.engine.embedded import command, socket_path
+from webcrawl.engine.embedded import TEMPORARY, command, socket_path
 
 RESTARTS_A_MINUTE = 10
 END_SECONDS = 60.0
@@ -49,7 +50,10 @@ class Keeper:
         self._ending = threading.Event()
 
     def run(self) -> None:
-        """Waits until the last user is gone, then stops the server after it has written its data."""
+        """Waits until the last user is gone, then stops the server after it has written its data.
+
+        Deletes the data folder if it is temporary.
+        """
         supervisor = threading.Thread(target=self._supervise, daemon=True)
         supervisor.start()
         users = os.open(self._folder / "users", os.O_RDWR | os.O_CREAT, 0o600)
@@ -60,6 +64,8 @@ class Keeper:
             # repeated, because the server may have been restarted a moment ago and not listen yet
             command(self._socket, b"SHUTDOWN")
             supervisor.join(timeout=0.1)
+        if (self._folder / TEMPORARY).exists():
+            shutil.rmtree(self._folder.parent, ignore_errors=True)
 
     def _supervise(self) -> None:
         starts: list[float] = []

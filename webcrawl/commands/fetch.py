@@ -1,0 +1,11 @@
+"""`scrapy fetch`, on a temporary crawl."""
+
+from __future__ import annotations
+
+from scrapy.commands.fetch import Command as ScrapyFetch
+
+from webcrawl.crawler.temporary_crawl import TemporaryCrawlCommand
+
+
+class Command(TemporaryCrawlCommand, ScrapyFetch):
+    """Scrapy's command; it leaves the crawl and its results alone."""

@@ -1,0 +1,11 @@
+"""`scrapy parse`, on a temporary crawl."""
+
+from __future__ import annotations
+
+from scrapy.commands.parse import Command as ScrapyParse
+
+from webcrawl.crawler.temporary_crawl import TemporaryCrawlCommand
+
+
+class Command(TemporaryCrawlCommand, ScrapyParse):
+    """Scrapy's command; it leaves the crawl and its results alone."""

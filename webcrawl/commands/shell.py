@@ -1,0 +1,43 @@
+"""`scrapy shell`, on a temporary crawl."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any
+
+from scrapy.commands.shell import Command as ScrapyShell
+
+from webcrawl.crawler.temporary_crawl import SHELL_URL, TemporaryCrawlCommand
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+_STOP_SECONDS = 10
+
+
+class Command(TemporaryCrawlCommand, ScrapyShell):
+    """Scrapy's command; it leaves the crawl and its results alone."""
+
+    _used: Crawler | None = None
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        assert self.settings is not None
+        self.settings.set(SHELL_URL, args[0] if args else "", priority="cmdline")
+        super().run(args, opts)
+
+    def update_vars(self, vars: dict[str, Any]) -> None:
+        """Called by Scrapy after each fetch: with `-c` and no response, the code is not run."""
+        self._used = vars["crawler"]
+        if "banner" not in vars and vars["request"] and not vars["response"]:
+            sys.exit(1)
+
+    def end(self) -> None:
+        from webcrawl.temporary import TemporaryScheduler
+
+        scheduler = self._used and self._used.engine.scheduler
+        if self._used and isinstance(scheduler, TemporaryScheduler):
+            # the console is closed, but the crawl goes on in another thread
+            stopping = asyncio.run_coroutine_threadsafe(self._used.engine.stop_async(), scheduler.loop)
+            stopping.result(_STOP_SECONDS)

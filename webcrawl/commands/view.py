@@ -1,0 +1,11 @@
+"""`scrapy view`, on a temporary crawl."""
+
+from __future__ import annotations
+
+from scrapy.commands.view import Command as ScrapyView
+
+from webcrawl.crawler.temporary_crawl import TemporaryCrawlCommand
+
+
+class Command(TemporaryCrawlCommand, ScrapyView):
+    """Scrapy's command; it leaves the crawl and its results alone."""

@@ -1,0 +1,93 @@
+"""The scheduler of a temporary crawl: that of `scrapy shell`, `fetch`, `view`, `parse` and `check`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from scrapy import Request, Spider, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import IgnoreRequest
+from scrapy.spidermiddlewares.httperror import HttpError
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from webcrawl.crawler.errors import RequestRefused
+from webcrawl.crawler.scheduling.start_urls import Feeding, is_fed
+from webcrawl.crawler.session import Session
+from webcrawl.crawler.temporary_crawl import SHELL_URL
+from webcrawl.documents.values import printable
+from webcrawl.errors import InvalidURL
+from webcrawl.frontier import Candidate
+from webcrawl.scheduler import FrontierScheduler
+from webcrawl.worker.worker import Worker
+
+_EXPLAINED = "The reason was printed."
+
+
+class TemporaryScheduler(FrontierScheduler):
+    """Hands out the requests themselves instead of copies, and prints why a request had no response.
+
+    Requests of a command carry its own functions, and the shell sets callbacks after it scheduled a request.
+    """
+
+    unanswered: ClassVar[int] = 0
+    """Requests of this process that had no response."""
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        super().__init__(crawler, session)
+        self._shell_url: str | None = crawler.settings.get(SHELL_URL)
+        self.loop = asyncio.get_running_loop()
+        """The loop of the crawl. The shell's console is in another thread."""
+
+    def open(self, spider: Spider) -> Deferred[None]:
+        if is_fed(spider):
+            # it would read start URLs, and wait for more
+            self.crawler.signals.disconnect(spider.spider_idle, signals.spider_idle)  # type: ignore[attr-defined]
+        if self._shell_url:
+            # a seed of its user; other start requests pass OutlinksMiddleware
+            with suppress(InvalidURL):
+                self.session.scope.admit_seed(self._shell_url)
+        return super().open(spider)
+
+    def _feed(self, worker: Worker) -> Feeding | None:
+        return None
+
+    def _candidate(self, request: Request) -> Candidate:
+        _explain(request, is_shell=self._shell_url is not None)
+        candidate = self._held.hold(request, self.spider, self.session.canonicalizer)
+        # as in Scrapy's shell, which has no dupefilter
+        return replace(candidate, anyway=candidate.anyway or self._shell_url is not None)
+
+
+def _explain(request: Request, *, is_shell: bool) -> None:
+    """Let the errback of a request print first why there is no response."""
+    errback = request.errback
+
+    def explained(failure: Failure) -> Any:
+        error = failure.value
+        # the errback of a redirected request has been replaced twice
+        if error is not None and _EXPLAINED not in getattr(error, "__notes__", ()):
+            error.add_note(_EXPLAINED)
+            TemporaryScheduler.unanswered += 1
+            print(f"No response from {printable(request.url)}: {_reason(error)}.", file=sys.stderr)
+        if errback is not None:
+            return errback(failure)
+        if is_shell:
+            # the only exception after which the shell goes on
+            raise IgnoreRequest(str(error)) from error
+        return failure
+
+    request.errback = explained
+
+
+def _reason(error: BaseException) -> str:
+    text = printable(str(error)).rstrip(".") or type(error).__name__
+    if isinstance(error, RequestRefused):
+        return f"{text} (name its host on the command line, or its network in ALLOWED_NETWORKS, to allow it)"
+    if isinstance(error, HttpError):
+        return f"its status is {error.response.status}, which the spider does not handle"
+    return text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scrapy.commands.check import Command as ScrapyCheck
 
-from webcrawl.crawler.temporary_crawl import TemporaryCrawlCommand
+from webcrawl.temporary.command import TemporaryCrawlCommand
 
 
 class Command(TemporaryCrawlCommand, ScrapyCheck):

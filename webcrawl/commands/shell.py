@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.commands.shell import Command as ScrapyShell
 
-from webcrawl.crawler.temporary_crawl import SHELL_URL, TemporaryCrawlCommand
+from webcrawl.temporary.command import TemporaryCrawlCommand
+from webcrawl.temporary.isolation import SHELL_URL
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -34,7 +35,7 @@ class Command(TemporaryCrawlCommand, ScrapyShell):
             sys.exit(1)
 
     def end(self) -> None:
-        from webcrawl.temporary import TemporaryScheduler
+        from webcrawl.temporary.scheduler import TemporaryScheduler
 
         scheduler = self._used and self._used.engine.scheduler
         if self._used and isinstance(scheduler, TemporaryScheduler):

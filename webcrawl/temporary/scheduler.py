@@ -18,11 +18,11 @@ from twisted.python.failure import Failure
 from webcrawl.crawler.errors import RequestRefused
 from webcrawl.crawler.scheduling.start_urls import Feeding, is_fed
 from webcrawl.crawler.session import Session
-from webcrawl.crawler.temporary_crawl import SHELL_URL
 from webcrawl.documents.values import printable
 from webcrawl.errors import InvalidURL
 from webcrawl.frontier import Candidate
 from webcrawl.scheduler import FrontierScheduler
+from webcrawl.temporary.isolation import SHELL_URL
 from webcrawl.worker.worker import Worker
 
 _EXPLAINED = "The reason was printed."

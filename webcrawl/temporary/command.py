@@ -2,7 +2,7 @@
 
 They run on a temporary crawl, with a folder and an embedded engine of its own, which are deleted at the end. So they
 change nothing in DATA_DIR, in the stores or on the server of REDIS_URL, and wait for no other process.
-`webcrawl.temporary` has the scheduler of such a crawl.
+`webcrawl.temporary.scheduler` is the scheduler of such a crawl.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-import uuid
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -19,38 +18,10 @@ from scrapy.commands import ScrapyCommand
 from scrapy.settings import BaseSettings
 
 from webcrawl.errors import ConfigurationError, CrawlError
+from webcrawl.temporary.isolation import isolate
 
-SCHEDULER = "webcrawl.scheduler.FrontierScheduler"
-SHELL_URL = "SHELL_URL"
-"""Key in the settings of a shell: its URL, or an empty string. The address guard lets its host pass."""
-_ISOLATED: dict[str, object] = {
-    "SCHEDULER": "webcrawl.temporary.TemporaryScheduler",
-    "CRAWL_ID": "",
-    "JOBDIR": None,
-    "STORE_URI": "",
-    "METADATA_URI": "",
-    "FRONTIER_SPILL_URI": "",
-    "LISTENERS_MAXLEN": 0,
-    "PROGRESS": "off",
-    # one attempt: the user waits for the answer
-    "FRONTIER_MAX_ATTEMPTS": 1,
-    "FRONTIER_SHARDS": 1,
-    "SEEN_SET": "exact",
-    "CRAWL_MAX_PAGES": 0,
-    "CRAWL_MAX_BYTES": 0,
-    "HOST_MAX_PAGES": 0,
-    "HOST_MAX_BYTES": 0,
-    # otherwise a robots.txt would add pages to fetch
-    "SITEMAPS_FROM_ROBOTS": False,
-}
-_NO_SERVER: dict[str, object] = {
-    "REDIS_URL": None,
-    "REDIS_HOST": None,
-    "REDIS_PORT": None,
-    "REDIS_DB": None,
-    "REDIS_PARAMS": {},
-}
-_END_SECONDS = 10.0
+_FRONTIER = "webcrawl.scheduler.FrontierScheduler"
+_END_SECONDS = 5.0
 
 
 class TemporaryCrawlCommand(ScrapyCommand):
@@ -61,7 +32,7 @@ class TemporaryCrawlCommand(ScrapyCommand):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings is not None
-        if self.settings["SCHEDULER"] != SCHEDULER:
+        if self.settings["SCHEDULER"] != _FRONTIER:
             super().run(args, opts)  # type: ignore[safe-super]
             return
         folder = Path(mkdtemp(prefix="webcrawl-"))
@@ -81,37 +52,10 @@ class TemporaryCrawlCommand(ScrapyCommand):
         """Stop what Scrapy's command left running: nothing, except in a shell."""
 
     def _fail_if_unanswered(self) -> None:
-        from webcrawl.temporary import TemporaryScheduler
+        from webcrawl.temporary.scheduler import TemporaryScheduler
 
         if TemporaryScheduler.unanswered:
             self.exitcode = self.exitcode or 1
-
-
-def isolate(settings: BaseSettings, folder: Path) -> None:
-    """Change settings so that a crawl uses nothing but `folder`, an empty one.
-
-    On a platform without an embedded engine, the crawl has an id of its own on the server of REDIS_URL, and is deleted
-    there when it ends.
-    """
-    changes = {**_ISOLATED, "DATA_DIR": str(folder)}
-    if _has_embedded_engine(folder):
-        changes |= _NO_SERVER
-    else:
-        changes |= {"CRAWL_ID": f"temporary-{uuid.uuid4().hex[:12]}", "SCHEDULER_PERSIST": False}
-    for name, value in changes.items():
-        settings.set(name, value, priority="cmdline")
-
-
-def _has_embedded_engine(folder: Path) -> bool:
-    """Whether this platform has one; if so, it will delete the folder after its last use."""
-    try:
-        from webcrawl.engine.embedded import make_temporary, server_binary
-
-        server_binary()
-    except (ImportError, CrawlError):
-        return False
-    make_temporary(folder)
-    return True
 
 
 def _check(settings: BaseSettings) -> None:

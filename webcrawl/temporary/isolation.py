@@ -1,0 +1,67 @@
+"""The settings of a temporary crawl."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+from scrapy.settings import BaseSettings
+
+from webcrawl.errors import CrawlError
+
+SHELL_URL = "SHELL_URL"
+"""Key in the settings of a shell: its URL, or an empty string. The address guard lets its host pass."""
+_ISOLATED: dict[str, object] = {
+    "SCHEDULER": "webcrawl.temporary.scheduler.TemporaryScheduler",
+    "CRAWL_ID": "",
+    "JOBDIR": None,
+    "STORE_URI": "",
+    "METADATA_URI": "",
+    "FRONTIER_SPILL_URI": "",
+    "LISTENERS_MAXLEN": 0,
+    "PROGRESS": "off",
+    # one attempt: the user waits for the answer
+    "FRONTIER_MAX_ATTEMPTS": 1,
+    "FRONTIER_SHARDS": 1,
+    "SEEN_SET": "exact",
+    "CRAWL_MAX_PAGES": 0,
+    "CRAWL_MAX_BYTES": 0,
+    "HOST_MAX_PAGES": 0,
+    "HOST_MAX_BYTES": 0,
+    # otherwise a robots.txt would add pages to fetch
+    "SITEMAPS_FROM_ROBOTS": False,
+}
+_NO_SERVER: dict[str, object] = {
+    "REDIS_URL": None,
+    "REDIS_HOST": None,
+    "REDIS_PORT": None,
+    "REDIS_DB": None,
+    "REDIS_PARAMS": {},
+}
+
+
+def isolate(settings: BaseSettings, folder: Path) -> None:
+    """Change settings so that a crawl uses nothing but `folder`, an empty one.
+
+    On a platform without an embedded engine, the crawl has an id of its own on the server of REDIS_URL, and is deleted
+    there when it ends.
+    """
+    changes = {**_ISOLATED, "DATA_DIR": str(folder)}
+    if _has_embedded_engine(folder):
+        changes |= _NO_SERVER
+    else:
+        changes |= {"CRAWL_ID": f"temporary-{uuid.uuid4().hex[:12]}", "SCHEDULER_PERSIST": False}
+    for name, value in changes.items():
+        settings.set(name, value, priority="cmdline")
+
+
+def _has_embedded_engine(folder: Path) -> bool:
+    """Whether this platform has one; if so, it will delete the folder after its last use."""
+    try:
+        from webcrawl.engine.embedded import make_temporary, server_binary
+
+        server_binary()
+    except (ImportError, CrawlError):
+        return False
+    make_temporary(folder)
+    return True

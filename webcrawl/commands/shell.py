@@ -22,17 +22,22 @@ class Command(TemporaryCrawlCommand, ScrapyShell):
     """Scrapy's command; it leaves the crawl and its results alone."""
 
     _used: Crawler | None = None
+    _evaluates = False
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings is not None
+        self._evaluates = bool(opts.code)
         self.settings.set(SHELL_URL, args[0] if args else "", priority="cmdline")
         super().run(args, opts)
 
     def update_vars(self, vars: dict[str, Any]) -> None:
-        """Called by Scrapy after each fetch: with `-c` and no response, the code is not run."""
+        """Called by Scrapy after each fetch: without a response, the code of `-c` ends."""
         self._used = vars["crawler"]
-        if "banner" not in vars and vars["request"] and not vars["response"]:
+        if self._evaluates and vars["request"] and not vars["response"]:
             sys.exit(1)
+
+    def conclude(self) -> None:
+        """Do nothing: a URL without a response is no failure of an interactive shell."""
 
     def end(self) -> None:
         from webcrawl.temporary.scheduler import TemporaryScheduler

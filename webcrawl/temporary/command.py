@@ -15,6 +15,7 @@ from shutil import rmtree
 from tempfile import mkdtemp
 
 from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import CloseSpider
 from scrapy.settings import BaseSettings
 
 from webcrawl.errors import ConfigurationError, CrawlError
@@ -40,22 +41,26 @@ class TemporaryCrawlCommand(ScrapyCommand):
             isolate(self.settings, folder)
             _check(self.settings)
             super().run(args, opts)  # type: ignore[safe-super]
-            self._fail_if_unanswered()
+            self.conclude()
         except CrawlError as error:
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
             self.exitcode = 2 if isinstance(error, ConfigurationError) else 1
+        except CloseSpider:
+            # logged by the scheduler, whose engine does not start
+            self.exitcode = 1
         finally:
             self.end()
             _remove(folder)
 
-    def end(self) -> None:
-        """Stop what Scrapy's command left running: nothing, except in a shell."""
-
-    def _fail_if_unanswered(self) -> None:
+    def conclude(self) -> None:
+        """Exit with 1 when a request had no response."""
         from webcrawl.temporary.scheduler import TemporaryScheduler
 
         if TemporaryScheduler.unanswered:
             self.exitcode = self.exitcode or 1
+
+    def end(self) -> None:
+        """Stop what Scrapy's command left running: nothing, except in a shell."""
 
 
 def _check(settings: BaseSettings) -> None:

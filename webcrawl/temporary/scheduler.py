@@ -35,7 +35,7 @@ class TemporaryScheduler(FrontierScheduler):
     """
 
     unanswered: ClassVar[int] = 0
-    """Requests of this process that had no response."""
+    """Requests of this process that had no response, and crawls that could not start."""
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         super().__init__(crawler, session)
@@ -52,6 +52,11 @@ class TemporaryScheduler(FrontierScheduler):
             with suppress(InvalidURL):
                 self.session.scope.admit_seed(self._shell_url)
         return super().open(spider)
+
+    async def _open(self) -> None:
+        await super()._open()
+        if self._tasks is None:
+            TemporaryScheduler.unanswered += 1
 
     def _feed(self, worker: Worker) -> Feeding | None:
         return None

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import ssl
+from typing import Any
+
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
 from scrapy.exceptions import (
@@ -39,11 +43,11 @@ def http_failure(
     if common := _common_failure(error, url, timeout):
         return common
     if isinstance(error, aiohttp.ClientSSLError):  # also a ValueError, if the certificate is wrong
-        return DownloadFailedError(str(error))
+        return DownloadFailedError(_not_connected(error))
     if isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError | ValueError):
         return UnsupportedURLSchemeError(str(error))
     if isinstance(error, aiohttp.ClientConnectorError):
-        return DownloadConnectionRefusedError(str(error))
+        return DownloadConnectionRefusedError(_not_connected(error))
     if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError | ConnectionError):
         kind = KeptConnectionClosed if over_kept else DownloadFailedError
         return kind(f"{type(error).__name__}: {error}")
@@ -75,6 +79,21 @@ def _common_failure(error: Exception, url: str, timeout: float) -> Exception | N
     if isinstance(error, NameNotResolved):
         return CannotResolveHostError(str(error))
     return None
+
+
+def _not_connected(error: aiohttp.ClientError) -> str:
+    """Returns why there is no connection; aiohttp's own message contains the repr of the TLS context."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        cause: Any = error.certificate_error
+        why = getattr(cause, "verify_message", None) or str(cause)
+    elif isinstance(error, aiohttp.ClientConnectorError):
+        cause = error.os_error
+        # a TLS error has numbers of its own
+        is_system = bool(cause.errno) and not isinstance(cause, ssl.SSLError)
+        why = os.strerror(cause.errno) if is_system else str(cause)
+    else:
+        return str(error)
+    return f"cannot connect to {error.host}:{error.port}: {why}"
 
 
 def _in_one_line(error: aiohttp.ClientResponseError) -> str:

@@ -104,7 +104,7 @@ def page_of(response: Response) -> Page:
         etag=_text(response.headers.get("ETag")),
         last_modified=_text(response.headers.get("Last-Modified")),
         error=next((_FLAWS[flag] for flag in response.flags if flag in _FLAWS), None),
-        latency=response.meta.get("download_latency"),
+        latency=_latency(response),
         redirects=response.meta.get("redirect_urls"),
         truncated=(exchange.truncated if exchange else None) or truncation_of(response.flags),
         processing_error=exchange.problem if exchange else None,
@@ -117,6 +117,12 @@ def page_of(response: Response) -> Page:
     if page.unchanged or not is_html(document.mime_type):
         page.pending_links = pending_links_of(response)
     return page
+
+
+def _latency(response: Response) -> float | None:
+    """Returns the seconds to the first byte without the noise of a difference of two clock readings."""
+    latency = response.meta.get("download_latency")
+    return None if latency is None else round(latency, 6)
 
 
 def _fill_from_stored(page: Page, response: Response, known: Known) -> None:

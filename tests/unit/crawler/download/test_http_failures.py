@@ -48,6 +48,23 @@ def test_malformed_or_missing_response_raises(answer: Say) -> None:
     run(check())
 
 
+def test_failed_handshake_raises_its_reason() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 No TLS here\r\n\r\n")
+        writer.close()
+
+    async def check() -> None:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with server, Client() as client:
+            with pytest.raises(DownloadFailedError) as failed:
+                await client.get(f"https://{address}/")
+        assert str(failed.value).startswith(f"cannot connect to {address}: [SSL")
+        assert "object" not in str(failed.value)
+
+    run(check())
+
+
 def test_endless_headers_raise() -> None:
     async def check() -> None:
         flood = Say([b"HTTP/1.1 200 OK\r\n", *[b"X: y\r\n" * 10_000] * 2000])
@@ -63,8 +80,10 @@ def test_refused_connection_raises() -> None:
         async with Wire([]) as wire:
             url = wire.url()
         async with Client() as client:
-            with pytest.raises(DownloadConnectionRefusedError):
+            with pytest.raises(DownloadConnectionRefusedError) as refused:
                 await client.get(url)
+            address = url.removeprefix("http://").rstrip("/")
+            assert str(refused.value) == f"cannot connect to {address}: Connection refused"
 
     run(check())
 

@@ -1,0 +1,217 @@
+"""`scrapy shell`, `fetch`, `parse` and `check` run on a temporary crawl and leave the real one alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from tests.crawls import CHECKOUT, NO_NAMES, CrawlResult
+from tests.web import LocalWeb, Reply
+
+RunCrawl = Callable[..., CrawlResult]
+StartWeb = Callable[..., LocalWeb]
+
+SITE, OTHER = "127.0.1.1", "127.0.1.2"
+HTML = {"Content-Type": "text/html"}
+LONGEST = 60
+"""Seconds for one command; a shell that waits for the workers of another process takes over 70."""
+
+_WITHOUT_ENGINE = """
+import sys
+import webcrawl.engine.embedded as embedded
+from scrapy.cmdline import execute
+from webcrawl.errors import EngineUnavailable
+
+def server_binary():
+    raise EngineUnavailable("no embedded Valkey for this platform")
+
+embedded.server_binary = server_binary
+execute(["scrapy", *sys.argv[1:]])
+"""
+
+_SPIDER = """
+import scrapy
+
+class Checked(scrapy.Spider):
+    name = "{name}"
+
+    def parse(self, response):
+        '''
+        @url {url}
+        @returns items 1
+        '''
+        yield {{"title": response.css("title::text").get()}}
+"""
+
+
+class Commands:
+    """Runs commands with a folder for temporary files of their own."""
+
+    def __init__(self, temporary: Path, project: Path = CHECKOUT) -> None:
+        self.temporary = temporary
+        self.project = project
+
+    def popen(self, *words: str, start: tuple[str, ...] = ("-m", "scrapy")) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, *start, *words, "-s", f"DNS_SERVERS={NO_NAMES}", "-s", "DOWNLOAD_DELAY=0"],
+            cwd=self.project,
+            env={**os.environ, "TMPDIR": str(self.temporary), "SCRAPY_PYTHON_SHELL": "python"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(
+        self, *words: str, code: int = 0, typed: str = "", start: tuple[str, ...] = ("-m", "scrapy")
+    ) -> str:
+        """Runs a command, which must exit with `code` and leave no folder; returns its output."""
+        with self.popen(*words, start=start) as process:
+            try:
+                out, err = process.communicate(typed, timeout=LONGEST)
+            finally:
+                process.kill()
+        assert process.returncode == code, out + err
+        assert self.left() == []
+        return out + err
+
+    def left(self) -> list[Path]:
+        """The temporary data folders."""
+        return list(self.temporary.glob("webcrawl-*/engine"))
+
+
+@pytest.fixture
+def commands() -> Iterator[Commands]:
+    # not in pytest's folder: the path of a socket is limited to about 100 bytes
+    with tempfile.TemporaryDirectory(prefix="t") as folder:
+        yield Commands(Path(folder))
+
+
+@pytest.fixture
+def site(local_web: StartWeb) -> Iterator[LocalWeb]:
+    web = local_web(SITE, OTHER)
+    web.put(SITE, "/robots.txt", "User-agent: *\nDisallow: /private\nSitemap: /sitemap.xml\n")
+    web.put(SITE, "/", Reply("<title>Home</title>", headers=HTML))
+    web.put(SITE, "/later", Reply("<title>Later</title>", headers=HTML))
+    web.put(SITE, "/again", Reply(status=302, headers={"Location": "/later"}))
+    web.put(SITE, "/inside", Reply(status=302, headers={"Location": web.url(OTHER, "/secret")}))
+    web.put(SITE, "/slow", Reply("slow", delay=30))
+    web.put(OTHER, "/secret", "inside")
+    return web
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files of a data folder, but for those of the engine, which changes them by itself."""
+    names = [path for path in folder.rglob("*") if path.is_file() and "engine" not in path.parts]
+    return {str(path): path.read_bytes() for path in names}
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["embedded", "server"])
+def test_a_page_that_commands_fetched_is_still_crawled(
+    site: LocalWeb, crawl: RunCrawl, commands: Commands, valkey: redis.Redis, redis_url: str, shared: bool
+) -> None:
+    settings = {"REDIS_URL": redis_url} if shared else {}
+    first = crawl([site.url(SITE)], **settings)
+    assert first.returncode == 0, first.stderr
+    options = [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
+    options += ["-s", f"DATA_DIR={first.data_dir}"]
+    before, keys = contents(first.data_dir), sorted(valkey.keys())
+    later = site.url(SITE, "/later")
+    assert "<title>Later" in commands.run("fetch", site.url(SITE, "/again"), *options)
+    assert "'links': []" in commands.run("parse", later, "--spider", "broad", "--nocolour", *options)
+    assert "Later" in commands.run("shell", later, "-c", "response.css('title')", *options)
+    assert contents(first.data_dir) == before
+    assert sorted(valkey.keys()) == keys
+    asked = site.paths(SITE).count("/later")
+    second = crawl([later], data_dir=first.data_dir, **settings)
+    assert second.returncode == 0, second.stderr
+    assert site.paths(SITE).count("/later") == asked + 1
+    assert second.summary["pages"] == 2
+    assert "/sitemap.xml" not in site.paths(SITE)
+
+
+def test_a_shell_says_why_there_is_no_response(site: LocalWeb, commands: Commands) -> None:
+    private, later = site.url(SITE, "/private"), site.url(SITE, "/later")
+    guarded, slow = site.url(OTHER, "/secret"), site.url(SITE, "/slow")
+    lines = [
+        "print('first', response)",
+        f"fetch({guarded!r})",
+        f"fetch({site.url(SITE, '/inside')!r})",
+        "fetch('http://dead.invalid/')",
+        f"fetch(scrapy.Request({slow!r}, meta={{'download_timeout': 0.5}}))",
+        f"fetch(scrapy.Request({later!r}))",
+        f"fetch(scrapy.Request({later!r}))",
+        "print('last', response)",
+    ]
+    output = commands.run("shell", private, typed="\n".join(lines) + "\n")
+    assert "first None" in output
+    assert f"No response from {private}: robots.txt disallows it." in output
+    assert output.count(f"No response from {guarded}: {OTHER} is loopback") == 2, output
+    assert "No response from http://dead.invalid/: cannot resolve dead.invalid" in output
+    assert f"No response from {slow}: " in output
+    assert f"last <200 {later}>" in output
+    assert "Traceback" not in output
+    assert site.paths(SITE).count("/later") == 2
+    assert site.paths(OTHER) == []
+
+
+def test_commands_without_a_response_fail_in_one_line(site: LocalWeb, commands: Commands) -> None:
+    closed = "http://127.0.1.1:9/"
+    for words in (["fetch", closed], ["shell", closed, "-c", "response.status"]):
+        output = commands.run(*words, code=1)
+        assert output.startswith(f"No response from {closed}: ") and output.count("\n") == 1, output
+        assert "SSLContext" not in output
+    # a seed as those of a crawl: its own host is exempt from the address guard, the target of its redirect is not
+    assert "ALLOWED_NETWORKS" in commands.run("fetch", site.url(SITE, "/inside"), code=1)
+    wrong = commands.run("fetch", closed, "-s", "FRONTIER_LEASE_SECONDS=no", code=2)
+    assert "FRONTIER_LEASE_SECONDS" in wrong and wrong.count("\n") == 1
+
+
+def test_shells_on_one_server_do_not_wait_for_each_other(
+    site: LocalWeb, commands: Commands, redis_url: str
+) -> None:
+    words = ["shell", site.url(SITE), "-s", f"REDIS_URL={redis_url}"]
+    with commands.popen(*words) as first:
+        assert first.stdin and first.stderr
+        # the banner is printed when the page was fetched
+        while "shelp()" not in first.stderr.readline():
+            assert first.poll() is None
+        with commands.popen(*words, "-c", "response.status") as second:
+            assert second.communicate(timeout=LONGEST)[0] == "200\n"
+        assert len(commands.left()) == 1
+        first.kill()
+    # a closed terminal kills a shell too: the keeper of its engine deletes the folder
+    deadline = time.monotonic() + 20
+    while commands.left() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert commands.left() == []
+
+
+def test_a_command_without_an_embedded_engine_leaves_nothing_on_the_server(
+    site: LocalWeb, commands: Commands, valkey: redis.Redis, redis_url: str
+) -> None:
+    output = commands.run(
+        "fetch", site.url(SITE), "-s", f"REDIS_URL={redis_url}", start=("-c", _WITHOUT_ENGINE)
+    )
+    assert "<title>Home" in output
+    assert valkey.keys("*temporary*") == []
+
+
+def test_contracts_are_checked(site: LocalWeb, commands: Commands, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "checked").mkdir(parents=True)
+    (project / "scrapy.cfg").write_text("[settings]\ndefault = local\n")
+    (project / "local.py").write_text("from settings.base import *\nSPIDER_MODULES = ['checked']\n")
+    (project / "checked" / "good.py").write_text(_SPIDER.format(name="good", url=site.url(SITE)))
+    (project / "checked" / "bad.py").write_text(_SPIDER.format(name="bad", url=site.url(SITE, "/private")))
+    commands.project = project
+    assert "Ran 1 contract in" in commands.run("check", "good")
+    assert "robots.txt disallows it" in commands.run("check", "bad", code=1)

@@ -29,7 +29,7 @@ from webcrawl.crawler.scheduling.unserializable import LOST, HeldRequests, ticke
 from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import CrawlError, InvalidURL, StoreError, Unserializable
-from webcrawl.frontier import Candidate, LeasedURL, Settlement
+from webcrawl.frontier import LeasedURL, Settlement
 from webcrawl.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ class FrontierScheduler(RedisScheduler):
         if self.tasks.comes_again(request):
             return True
         try:
-            candidate = self._candidate(request)
+            candidate = to_candidate(request, self.spider, self.session.canonicalizer)
         except InvalidURL as error:
             logger.warning("Skipping a request: %s", error)
             self.session.scope.starts.refused(request.url, str(error))
@@ -172,10 +172,6 @@ class FrontierScheduler(RedisScheduler):
     def _feed(self, worker: Worker) -> Feeding | None:
         """Begin to read the start URLs of a fed spider."""
         return Feeding(self.crawler, self.session, worker)
-
-    def _candidate(self, request: Request) -> Candidate:
-        """The queue entry of a request; raises InvalidURL, Unserializable."""
-        return to_candidate(request, self.spider, self.session.canonicalizer)
 
     def _make_worker(self) -> Worker:
         session, connection = self.session, self.session.connection

@@ -18,6 +18,7 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import CloseSpider
 from scrapy.settings import BaseSettings
 
+from webcrawl.config import read
 from webcrawl.errors import ConfigurationError, CrawlError
 from webcrawl.temporary.isolation import isolate
 
@@ -33,7 +34,7 @@ class TemporaryCrawlCommand(ScrapyCommand):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings is not None
-        if self.settings["SCHEDULER"] != _FRONTIER:
+        if read(self.settings, "SCHEDULER") != _FRONTIER:
             super().run(args, opts)  # type: ignore[safe-super]
             return
         folder = Path(mkdtemp(prefix="webcrawl-"))

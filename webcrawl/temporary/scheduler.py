@@ -20,7 +20,6 @@ from webcrawl.crawler.scheduling.start_urls import Feeding, is_fed
 from webcrawl.crawler.session import Session
 from webcrawl.documents.values import printable
 from webcrawl.errors import InvalidURL
-from webcrawl.frontier import Candidate
 from webcrawl.scheduler import FrontierScheduler
 from webcrawl.temporary.isolation import SHELL_URL
 from webcrawl.worker.worker import Worker
@@ -43,6 +42,24 @@ class TemporaryScheduler(FrontierScheduler):
         self.loop = asyncio.get_running_loop()
         """The loop of the crawl. The shell's console is in another thread."""
 
+    def enqueue_request(self, request: Request) -> bool:
+        if self.tasks.comes_again(request):
+            return True
+        try:
+            candidate = self._held.hold(request, self.spider, self.session.canonicalizer)
+        except InvalidURL as error:
+            if self._shell_url is not None:
+                raise
+            _report(request, error)
+            return False
+        _explain(request, is_shell=self._shell_url is not None)
+        # as in Scrapy's shell, which has no dupefilter
+        candidate = replace(candidate, anyway=candidate.anyway or self._shell_url is not None)
+        added = self.worker.add(candidate)
+        if not added:
+            self._held.forget(candidate.extra)
+        return added
+
     def open(self, spider: Spider) -> Deferred[None]:
         if is_fed(spider):
             # it would read start URLs, and wait for more
@@ -61,12 +78,6 @@ class TemporaryScheduler(FrontierScheduler):
     def _feed(self, worker: Worker) -> Feeding | None:
         return None
 
-    def _candidate(self, request: Request) -> Candidate:
-        _explain(request, is_shell=self._shell_url is not None)
-        candidate = self._held.hold(request, self.spider, self.session.canonicalizer)
-        # as in Scrapy's shell, which has no dupefilter
-        return replace(candidate, anyway=candidate.anyway or self._shell_url is not None)
-
 
 def _explain(request: Request, *, is_shell: bool) -> None:
     """Let the errback of a request print first why there is no response."""
@@ -75,10 +86,9 @@ def _explain(request: Request, *, is_shell: bool) -> None:
     def explained(failure: Failure) -> Any:
         error = failure.value
         # the errback of a redirected request has been replaced twice
-        if error is not None and _EXPLAINED not in getattr(error, "__notes__", ()):
+        if isinstance(error, Exception) and _EXPLAINED not in getattr(error, "__notes__", ()):
             error.add_note(_EXPLAINED)
-            TemporaryScheduler.unanswered += 1
-            print(f"No response from {printable(request.url)}: {_reason(error)}.", file=sys.stderr)
+            _report(request, error)
         if errback is not None:
             return errback(failure)
         if is_shell:
@@ -89,7 +99,12 @@ def _explain(request: Request, *, is_shell: bool) -> None:
     request.errback = explained
 
 
-def _reason(error: BaseException) -> str:
+def _report(request: Request, error: Exception) -> None:
+    TemporaryScheduler.unanswered += 1
+    print(f"No response from {printable(request.url)}: {_reason(error)}.", file=sys.stderr)
+
+
+def _reason(error: Exception) -> str:
     text = printable(str(error)).rstrip(".") or type(error).__name__
     if isinstance(error, RequestRefused):
         return f"{text} (name its host on the command line, or its network in ALLOWED_NETWORKS, to allow it)"

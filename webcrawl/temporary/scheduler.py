@@ -18,6 +18,7 @@ from twisted.python.failure import Failure
 from webcrawl.crawler.errors import RequestRefused
 from webcrawl.crawler.scheduling.start_urls import Feeding, is_fed
 from webcrawl.crawler.session import Session
+from webcrawl.crawler.summary import Summary
 from webcrawl.documents.values import printable
 from webcrawl.errors import InvalidURL
 from webcrawl.scheduler import FrontierScheduler
@@ -64,6 +65,8 @@ class TemporaryScheduler(FrontierScheduler):
         if is_fed(spider):
             # it would read start URLs, and wait for more
             self.crawler.signals.disconnect(spider.spider_idle, signals.spider_idle)  # type: ignore[attr-defined]
+        if summary := self.crawler.get_extension(Summary):
+            self.crawler.signals.disconnect(summary.spider_closed, signals.spider_closed)
         if self._shell_url:
             # a seed of its user; other start requests pass OutlinksMiddleware
             with suppress(InvalidURL):

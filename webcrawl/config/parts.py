@@ -64,6 +64,7 @@ EXTENSIONS = {
     "scrapy.extensions.logstats.LogStats": None,
 }
 FEED_EXPORTERS = {"csv": "webcrawl.crawler.feeds.PageCsvExporter"}
+FEED_STORAGES = dict.fromkeys(("", "file"), "webcrawl.crawler.feeds.ResumedFileStorage")
 DOWNLOAD_HANDLERS = {
     "http": "webcrawl.crawler.download.http.HTTPDownloadHandler",
     "https": "webcrawl.crawler.download.http.HTTPDownloadHandler",
@@ -87,6 +88,7 @@ BASES: Mapping[str, Mapping[str, Any]] = {
     "ITEM_PIPELINES": ITEM_PIPELINES,
     "EXTENSIONS": EXTENSIONS,
     "FEED_EXPORTERS": FEED_EXPORTERS,
+    "FEED_STORAGES": FEED_STORAGES,
 }
 """They extend Scrapy's setting of this name and `_BASE`."""
 MERGED: Mapping[str, Mapping[str, Any]] = {

@@ -1,12 +1,25 @@
-"""Exports pages in Scrapy's feeds."""
+"""Exports pages in Scrapy's feeds, over the runs of a crawl."""
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
-from typing import Any
+from itertools import count
+from pathlib import Path
+from typing import IO, Any, Self
 
+from scrapy import Spider
+from scrapy.crawler import Crawler
 from scrapy.exporters import CsvItemExporter
+from scrapy.extensions.feedexport import FileFeedStorage
+
+from webcrawl.crawler.session import Session
+
+logger = logging.getLogger(__name__)
+
+_APPENDABLE = frozenset({"jsonlines", "jsonl", "jl", "pickle", "marshal"})
+"""Formats of which two files in a row are one file."""
 
 
 class PageCsvExporter(CsvItemExporter):
@@ -17,3 +30,41 @@ class PageCsvExporter(CsvItemExporter):
         if field.get("structure") and written is not None:
             return json.dumps(written, ensure_ascii=False)
         return written
+
+
+class ResumedFileStorage(FileFeedStorage):
+    """Scrapy's storage, which does not overwrite the items of earlier runs of a crawl that goes on.
+
+    With `-O` it appends to the file then. Formats that cannot be appended to, such as JSON, begin a new file, and the
+    earlier one gets another name.
+    """
+
+    def __init__(self, uri: str, session: Session, *, feed_options: dict[str, Any] | None = None) -> None:
+        super().__init__(uri, feed_options=feed_options)
+        self._session = session
+        self._format = (feed_options or {}).get("format")
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, uri: str, *, feed_options: dict[str, Any] | None = None) -> Self:
+        return cls(uri, Session.of(crawler), feed_options=feed_options)
+
+    def open(self, spider: Spider) -> IO[bytes]:
+        path = Path(self.path)
+        if self.write_mode == "wb" and self._session.connection.joined.has_urls and _has_items(path):
+            if self._format in _APPENDABLE:
+                self.write_mode = "ab"
+                kept = "its new items are appended to it"
+            else:
+                kept = f"it is now {path.rename(_free(path)).name}"
+            logger.warning("The crawl goes on, and %s has items of earlier runs: %s", path, kept)
+        return super().open(spider)
+
+
+def _has_items(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size > 0
+
+
+def _free(path: Path) -> Path:
+    """A name beside `path` that no file has: items-earlier-1.json."""
+    names = (path.with_name(f"{path.stem}-earlier-{number}{path.suffix}") for number in count(1))
+    return next(name for name in names if not name.exists())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -50,10 +52,51 @@ def test_frontier_shows_counts_and_busiest_hosts(stopped: Stopped) -> None:
     for name in ("queued", "leased", "seen_urls", "dead_letters", "pages", "responses"):
         assert report[name] == summary[name], name
     assert report["queued"] == 30
-    assert report["busiest_hosts"][0] == {"host": stopped.web.host(SITE), "queued": 30, "leased": False}
+    busiest = {"host": stopped.web.host(SITE), "queued": 30, "leased": False}
+    assert report["busiest_hosts"][0] == busiest | {"waiting": 0, "next_attempt": None}
     text = stopped.scrapy("frontier")
     assert stopped.web.host(SITE) in text
     assert "30" in text
+
+
+def test_host_shows_a_table_or_json(stopped: Stopped) -> None:
+    host = stopped.web.host(SITE)
+    state = json.loads(stopped.scrapy("host", host, "--json", "--max-pages", "40"))
+    assert (state["queued"], state["limits"]["pages"], state["parked"]) == (30, 40, None)
+    table = stopped.scrapy("host", host, "--max-pages", "-1")
+    assert host in table and "{" not in table
+    assert [line.split() for line in table.splitlines() if "queued" in line][0][3] == "30"
+
+
+def test_a_resumed_crawl_keeps_the_items_of_earlier_runs(
+    local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
+) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", "<a href=/a>a</a>")
+    web.put(SITE, "/a", "a")
+    lines, whole = tmp_path / "items.jsonl", tmp_path / "items.json"
+    options = {
+        "command": ("crawl", "-O", str(lines), "-O", str(whole)),
+        "DOWNLOAD_DELAY": 0,
+        "ROBOTSTXT_OBEY": False,
+        "data_dir": tmp_path / "data",
+    }
+    for path in (lines, whole):
+        path.write_text("of another crawl")
+    first = run_crawl("broad", [web.url(SITE)], CRAWL_MAX_PAGES=1, **options)
+    assert [json.loads(line)["url"] for line in lines.read_text().splitlines()] == [web.url(SITE)]
+    second = run_crawl("broad", [web.url(SITE)], **options)
+    assert second.summary["pages"] == 2, second.stderr
+    expected = [web.url(SITE), web.url(SITE, "/a")]
+    assert [json.loads(line)["url"] for line in lines.read_text().splitlines()] == expected
+    assert [item["url"] for item in json.loads(whole.read_text())] == expected[1:]
+    earlier = json.loads((tmp_path / "items-earlier-1.json").read_text())
+    assert [item["url"] for item in earlier] == expected[:1]
+    assert f"{lines} has items of earlier runs: its new items are appended to it" in second.stderr
+    assert "it is now items-earlier-1.json" in second.stderr
+    archive = b"".join(gzip.decompress(path.read_bytes()) for path in (first.data_dir / "warc").glob("*.gz"))
+    assert b"\r\nrobots: ignore\r\n" in archive
+    assert "pages       1 from 1 host in" in first.stderr
 
 
 def test_frontier_of_an_unknown_crawl_is_refused(stopped: Stopped) -> None:
@@ -87,15 +130,20 @@ def test_checkurl_shows_every_verdict(stopped: Stopped) -> None:
     assert report["robots"].startswith("disallowed")
     assert "SchemeFilter" in report["filters"]
     assert "ScopeFilter" in report["filters"]
+    assert report["address"] == f"allowed, because a seed has this host: {SITE}"
+    assert report["seen"] == "no"
     text = stopped.scrapy("checkurl", stopped.web.url(SITE, "/page3"))
     assert "allowed, Crawl-delay 0.05" in text
     assert "passes it" in text
+    assert "yes: crawl 'broad' has queued it before" in text
 
 
 def test_checkurl_of_an_unknown_host_shows_verdicts(stopped: Stopped) -> None:
     report = json.loads(stopped.scrapy("checkurl", "http://127.0.9.9/x", "--json", "--scope", "host"))
     assert report["filters"]["ScopeFilter"] == "drops it"
     assert "unknown" in report["robots"]
+    assert report["address"].startswith("refused: 127.0.9.9 is loopback")
+    assert report["seen"] == "no"
     output = stopped.scrapy("checkurl", "http://[", code=1)
     assert len(output.splitlines()) == 1
 

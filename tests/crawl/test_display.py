@@ -182,10 +182,10 @@ def test_a_run_without_pending_urls_is_reported(local_web: StartWeb, crawl: RunC
     web.put(SITE, "/", "one page")
     first, second = (crawl([web.url(SITE)]).stderr for _ in range(2))
     assert "Crawl finished: there is nothing left" in first
-    assert "1 from 1 hosts in " in first
+    assert "1 from 1 host in " in first
     assert "Nothing was left to crawl. To start over" in second
     assert "Crawl finished" not in second
-    assert "1 from 1 hosts\n" in second, "the time must be that of this run"
+    assert "1 from 1 host\n" in second, "the time must be that of this run"
 
 
 def read_until(terminal: int, word: str, seconds: float) -> str:

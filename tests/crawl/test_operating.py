@@ -117,7 +117,7 @@ def test_a_paused_crawl_fetches_nothing_until_it_is_resumed(
     )
     operator = Operator(running.data_dir)
     until(lambda: len(web.paths(SITE)) > 3, running)
-    assert "is paused" in operator.scrapy("pause")
+    assert "is paused; the running requests of 1 worker are" in operator.scrapy("pause")
     until(lambda: "paused, " in running.stderr, running)
     report = json.loads(operator.scrapy("frontier", "--json"))
     until(lambda: json.loads(operator.scrapy("frontier", "--json"))["leased"] == 0, running)
@@ -126,7 +126,7 @@ def test_a_paused_crawl_fetches_nothing_until_it_is_resumed(
     assert "is already paused" in operator.scrapy("pause")
     assert web.paths(SITE) == paths_when_paused, "it fetches while it is paused"
     assert len(paths_when_paused) < 42
-    assert "continues; workers: 1" in operator.scrapy("resume")
+    assert "continues with 1 worker." in operator.scrapy("resume")
     assert running.wait(30).returncode == 0
     assert len(web.paths(SITE)) == len(set(web.paths(SITE))) == 42
     assert "is not paused" in operator.scrapy("resume")

@@ -154,6 +154,18 @@ async def test_limits_are_stored_in_the_engine(frontier_of: Frontiers) -> None:
     assert (await frontier_of(worker="another").host(OTHER)).parked == "blocked"
 
 
+async def test_hosts_that_wait_for_another_attempt_are_listed(frontier: Frontier) -> None:
+    await frontier.add([page(f"{HOST}/{n}") for n in range(3)] + [page(f"{OTHER}/1")])
+    for lease in await frontier.lease(10, 2):
+        await frontier.release(lease, all_done(lease, "retry", 50.0 if lease.host == HOST else 200.0))
+    busy, idle = await frontier.hosts()
+    assert (busy.host, busy.queued, busy.waiting, busy.leased) == (HOST, 1, 2, False)
+    assert (idle.host, idle.queued, idle.waiting, idle.leased) == (OTHER, 0, 1, False)
+    assert busy.next_attempt is not None and 0 < busy.next_attempt <= 50
+    assert idle.next_attempt is not None and 50 < idle.next_attempt <= 200
+    assert [one.host for one in await frontier.hosts(1)] == [HOST]
+
+
 async def test_a_done_url_with_a_date_comes_back_once(frontier: Frontier) -> None:
     await frontier.add([page(f"{HOST}/1")])
     (lease,) = await frontier.lease(10, 10)

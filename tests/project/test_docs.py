@@ -509,7 +509,7 @@ def test_the_frontier_example_counts_by_level(
     shown = scrapy(extended, "levels", web.url("127.0.1.1"), *data)
     assert shown.returncode == 0, shown.stderr
     counts = {int(priority): int(urls) for priority, urls in map(str.split, shown.stdout.splitlines())}
-    queued = json.loads(scrapy(extended, "host", web.host("127.0.1.1"), *data).stdout)["queued"]
+    queued = json.loads(scrapy(extended, "host", web.host("127.0.1.1"), "--json", *data).stdout)["queued"]
     assert counts == {0: queued} and queued > 20
 
 

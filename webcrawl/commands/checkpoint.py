@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from webcrawl.crawler.command import DEFAULT_CRAWL, SessionCommand, check_crawl
+from webcrawl.documents.values import counted
 from webcrawl.errors import ConfigurationError, StoreError
 
 if TYPE_CHECKING:
@@ -57,8 +58,8 @@ class Command(SessionCommand):
         manifest = await save(exporter, store, force=opts.force)
         size = sum(file.bytes for file in manifest.files)
         print(
-            f"Crawl {manifest.crawl!r} is in {store.uri()}: {manifest.counts['open']:,} URLs to crawl, "
+            f"Crawl {manifest.crawl!r} is in {store.uri()}: {counted(manifest.counts['open'], 'URL')} to crawl, "
             f"{manifest.counts['seen']:,} seen, {size / 1e6:,.1f} MB."
         )
         if lost := manifest.counts["lost"]:
-            print(f"{lost:,} URLs are left out, because their segments are damaged or missing.")
+            print(f"Left out: {counted(lost, 'URL')} in damaged or missing segments.")

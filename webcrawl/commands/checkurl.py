@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from webcrawl.config import read
 from webcrawl.crawler.command import DEFAULT_CRAWL, SessionCommand
-from webcrawl.errors import StoreError
+from webcrawl.errors import AddressRefused, NameNotResolved, StoreError
 from webcrawl.hosts.robots import RobotsPolicy, robots_url
-from webcrawl.urls.canonical import normalize, split
+from webcrawl.urls.canonical import hostname, normalize, port, split
 from webcrawl.urls.scope import Scope, ScopeKind
 from webcrawl.urls.seeds import seed_url
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Command(SessionCommand):
-    """Fetches nothing: the robots.txt verdict comes from the crawl's cached copy."""
+    """Fetches nothing: the robots.txt verdict comes from the crawl's cached copy. The name of the host is resolved."""
 
     needs_crawl = False
 
@@ -27,13 +27,13 @@ class Command(SessionCommand):
         return "[options] <url>"
 
     def short_desc(self) -> str:
-        return "Show a URL's canonical form, each filter's verdict and the robots.txt verdict"
+        return "Show whether a URL would be crawled, by filters, robots.txt, address guard and seen set"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         parser.add_argument("--json", action="store_true", help="print JSON")
         parser.add_argument(
-            "--crawl", default=None, help="use the scope of this crawl (default: CRAWL_ID or broad)"
+            "--crawl", default=None, help="use the scope of this crawl; by default CRAWL_ID or broad"
         )
         parser.add_argument(
             "--scope", choices=("host", "domain", "web"), help="check a scope of this kind instead"
@@ -49,6 +49,7 @@ class Command(SessionCommand):
             raise StoreError("give one URL")
         url = normalize(args[0])
         host, path = split(url)
+        exists = await connection.adopt_shards()
         kind = await connection.crawl.scope_kind()
         if opts.scope:
             seeds = [seed_url(seed) for seed in opts.seeds.split(",") if seed]
@@ -56,7 +57,7 @@ class Command(SessionCommand):
         elif kind is not None:
             await session.scope.set(Scope.from_keys(cast("ScopeKind", kind), ()), remember=False)
         verdicts = session.scope.filters.verdicts(url)
-        report = {
+        report: dict[str, Any] = {
             "url": url,
             "canonical": session.canonicalizer.canonical(url),
             "fingerprint": session.canonicalizer.fingerprint(url),
@@ -65,6 +66,8 @@ class Command(SessionCommand):
             "shard": connection.keys.shard(host),
             "filters": {verdict.name: _word(url, verdict.url) for verdict in verdicts},
             "robots": await self._robots(session, host, url),
+            "address": await _address(session, url),
+            "seen": await _seen(session, host, url) if exists else "no: there is no such crawl",
         }
         if opts.json:
             print(json.dumps(report, indent=2))
@@ -82,6 +85,33 @@ class Command(SessionCommand):
         return ("allowed" if policy.allows(url, agent) else "disallowed") + (
             f", Crawl-delay {delay:g}" if delay else ""
         )
+
+
+async def _address(session: Session, url: str) -> str:
+    """The verdict of the address guard on what the host resolves to."""
+    name, number = hostname(url), port(url)
+    try:
+        answer = await session.resolver.resolve(name)
+    except NameNotResolved as error:
+        return f"unknown: {error}"
+    try:
+        for address in answer.addresses:
+            session.guard.check(address, hostname=name, port=number)
+    except AddressRefused as error:
+        if not await session.scope.is_seed_host(name, number):
+            return f"refused: {error}; ALLOWED_NETWORKS would allow it"
+        return f"allowed, because a seed has this host: {', '.join(answer.addresses)}"
+    return f"allowed: {', '.join(answer.addresses)}"
+
+
+async def _seen(session: Session, host: str, url: str) -> str:
+    connection = session.connection
+    if session.config.bloom:
+        return 'unknown: SEEN_SET is "bloom", which its worker holds'
+    fingerprint = session.canonicalizer.request_fingerprint("GET", url, b"")
+    if await connection.frontier.is_seen(host, fingerprint):
+        return f"yes: crawl {connection.keys.crawl!r} has queued it before, and does not queue it again"
+    return "no"
 
 
 def _word(url: str, result: str | None) -> str:

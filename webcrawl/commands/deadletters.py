@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from webcrawl.crawler.command import SessionCommand, check_crawl, host_named
-from webcrawl.documents.values import printable
+from webcrawl.documents.values import counted, printable
 from webcrawl.urls.canonical import split
 
 if TYPE_CHECKING:
@@ -48,13 +48,16 @@ class Command(SessionCommand):
         await check_crawl(session)
         if opts.requeue:
             queued = await requeue(session, host, opts.reason)
-            print(f"{_letters(queued)} queued again." + (" They need a running worker." if queued else ""))
+            print(
+                f"{counted(queued, 'dead letter')} queued again."
+                + (" They need a running worker." if queued else "")
+            )
             return
         listed = 0
         async for letter in _all(session, host, opts.reason):
             listed += 1
             print(_json(letter) if opts.json else _line(letter))
-        print(f"{_letters(listed)}.", file=sys.stderr)
+        print(f"{counted(listed, 'dead letter')}.", file=sys.stderr)
 
 
 async def requeue(session: Session, host: str | None, reason: str) -> int:
@@ -87,10 +90,6 @@ def _spilled(session: Session) -> SpilledDeadLetters:
     )
 
     return SpilledDeadLetters(session.connection.frontier, session.connection.tails)
-
-
-def _letters(number: int) -> str:
-    return f"{number:,} dead letter{'' if number == 1 else 's'}"
 
 
 def _json(letter: DeadLetter) -> str:

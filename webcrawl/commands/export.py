@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from webcrawl.crawler.command import DEFAULT_CRAWL, SessionCommand
+from webcrawl.documents.values import counted
 
 if TYPE_CHECKING:
     from webcrawl.crawler.session import Session
@@ -76,4 +77,6 @@ class Command(SessionCommand):
                 only=only,
                 force=opts.force,
             )
-        print(f"{manifest['rows']:,} pages in {len(manifest['files']):,} files are in {store.uri()}.")
+        print(
+            f"{counted(manifest['rows'], 'page')} in {counted(len(manifest['files']), 'file')}: {store.uri()}"
+        )

@@ -26,7 +26,7 @@ class Command(SessionCommand):
         super().add_options(parser)
         parser.add_argument("--json", action="store_true", help="print JSON")
         parser.add_argument(
-            "--hosts", type=int, default=10, metavar="N", help="number of hosts (default: 10)"
+            "--hosts", type=int, default=10, metavar="N", help="number of hosts, 10 by default"
         )
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
@@ -62,6 +62,15 @@ def _print(report: dict[str, Any]) -> None:
     hosts.add_column("host")
     hosts.add_column("queued", justify="right")
     hosts.add_column("in work")
+    hosts.add_column("wait for a retry", justify="right")
+    hosts.add_column("next retry", justify="right")
     for host in report["busiest_hosts"]:
-        hosts.add_row(escape(host["host"]), f"{host['queued']:,}", "yes" if host["leased"] else "")
+        due = host["next_attempt"]
+        hosts.add_row(
+            escape(host["host"]),
+            f"{host['queued']:,}",
+            "yes" if host["leased"] else "",
+            f"{host['waiting']:,}" if host["waiting"] else "",
+            "" if due is None else f"in {due:,.0f} s",
+        )
     console.print(hosts)

@@ -14,6 +14,9 @@ from webcrawl.crawler.command import SessionCommand, check_crawl, host_named
 
 if TYPE_CHECKING:
     from webcrawl.crawler.session import Session
+    from webcrawl.frontier.records import HostState
+
+_PARKED = {"blocked": "blocked by its operator", "budget": "its limit of pages or bytes is reached"}
 
 
 class Command(SessionCommand):
@@ -27,6 +30,7 @@ class Command(SessionCommand):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
+        parser.add_argument("--json", action="store_true", help="print JSON")
         one = parser.add_mutually_exclusive_group()
         one.add_argument("--block", action="store_true", help="fetch nothing of it until --unblock")
         one.add_argument("--unblock", action="store_true", help="fetch it again")
@@ -34,14 +38,14 @@ class Command(SessionCommand):
             "--delay",
             type=_seconds,
             metavar="SECONDS",
-            help="delay between two requests; -1: DOWNLOAD_DELAY again",
+            help="delay between two requests; -1 sets DOWNLOAD_DELAY again",
         )
         for name in ("pages", "bytes", "depth"):
             parser.add_argument(
                 f"--max-{name}",
                 type=_limit,
                 metavar="N",
-                help=f"limit of {name} for this host; -1: none of its own",
+                help=f"limit of {name} for this host; -1 removes it",
             )
 
     def crawl_id(self, args: list[str]) -> str:
@@ -62,7 +66,37 @@ class Command(SessionCommand):
         told = {name: getattr(opts, f"max_{name}") for name in ("pages", "bytes", "depth")}
         if changes := {name: None if most < 0 else most for name, most in told.items() if most is not None}:
             await frontier.limit(host, dataclasses.replace((await frontier.host(host)).limits, **changes))
-        print(json.dumps(dataclasses.asdict(await frontier.host(host)), indent=2))
+        state = await frontier.host(host)
+        if opts.json:
+            print(json.dumps(dataclasses.asdict(state), indent=2))
+        else:
+            _print(state)
+
+
+def _print(state: HostState) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    limits = state.limits
+    table = Table(title=escape(state.host), show_header=False)
+    for name, value in (
+        ("queued", f"{state.queued:,}"),
+        ("in work", "yes" if state.leased else "no"),
+        ("not crawled", _PARKED[state.parked] if state.parked else "no"),
+        ("pages", _of(state.pages, limits.pages)),
+        ("bytes", _of(state.bytes, limits.bytes)),
+        ("greatest depth", "no limit of its own" if limits.depth is None else f"{limits.depth:,}"),
+        ("delay", "DOWNLOAD_DELAY" if state.delay is None else f"{state.delay:g} s"),
+        ("may be asked", f"in {state.waits:,.1f} s" if state.waits else "now"),
+        ("failures in a row", f"{state.failures:,}"),
+    ):
+        table.add_row(name, value)
+    Console().print(table)
+
+
+def _of(spent: int, most: int | None) -> str:
+    return f"{spent:,}" if most is None else f"{spent:,} of {most:,}"
 
 
 def _seconds(text: str) -> float:

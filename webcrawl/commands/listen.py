@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from webcrawl.crawler.command import SessionCommand, check_crawl
-from webcrawl.documents.values import printable
+from webcrawl.documents.values import counted, printable
 
 if TYPE_CHECKING:
     from webcrawl.crawler.session import Session
@@ -35,7 +35,9 @@ class Command(SessionCommand):
             "--group",
             help="share the pages with other readers of this group, which continues where its readers stopped",
         )
-        parser.add_argument("--reader", help="unique name in the group (default: host name and process ID)")
+        parser.add_argument(
+            "--reader", help="unique name in the group; by default the host name and process ID"
+        )
         parser.add_argument(
             "--from-start", action="store_true", help="begin with the oldest page in the stream"
         )
@@ -75,4 +77,7 @@ class Command(SessionCommand):
 
 def _tell_missed(listener: Listener) -> None:
     if missed := listener.missed():
-        print(f"About {missed} pages were dropped from the stream before they were read.", file=sys.stderr)
+        print(
+            f"About {counted(missed, 'page')} dropped out of the stream before they were read.",
+            file=sys.stderr,
+        )

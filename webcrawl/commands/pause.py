@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from webcrawl.crawler.command import SessionCommand, check_crawl
+from webcrawl.documents.values import counted
 
 if TYPE_CHECKING:
     from webcrawl.crawler.session import Session
@@ -28,7 +29,7 @@ class Command(SessionCommand):
             return
         await connection.crawl.pause()
         workers = await connection.crawl.workers.count_alive()
-        rest = (
-            f": {workers} workers finish their requests and wait." if workers else "; no worker is running."
-        )
+        rest = "; no worker is running."
+        if workers:
+            rest = f"; the running requests of {counted(workers, 'worker')} are completed."
         print(f"Crawl {connection.keys.crawl!r} is paused{rest}")

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from webcrawl.crawler.command import SessionCommand, check_crawl
+from webcrawl.documents.values import counted
 
 if TYPE_CHECKING:
     from webcrawl.crawler.session import Session
@@ -30,5 +31,5 @@ class Command(SessionCommand):
         workers = await connection.crawl.workers.count_alive()
         print(
             f"Crawl {connection.keys.crawl!r} continues"
-            + (f"; workers: {workers}." if workers else ": start a worker.")
+            + (f" with {counted(workers, 'worker')}." if workers else ": start a worker.")
         )

@@ -36,7 +36,7 @@ class Command(SessionCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         parser.add_argument("-o", "--output", help="the file to write")
-        parser.add_argument("--title", help="title of the collection (default: the crawl's name)")
+        parser.add_argument("--title", help="title of the collection; by default the crawl's name")
         parser.add_argument(
             "--text", action="store_true", help="add the text of each page, for full-text search"
         )

@@ -23,6 +23,7 @@ from scrapy.utils.log import get_scrapy_root_handler
 from webcrawl.config import read
 from webcrawl.crawler.session import Session
 from webcrawl.crawler.waiting import STOPPING, Waiting
+from webcrawl.documents.values import counted
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.frontier.figures import Figures, figures
 
@@ -179,9 +180,10 @@ def plain_line(now: Figures, speed: float) -> str:
     """One line for a log."""
     state = "paused, " if now.paused else ""
     return f"{state}{_holding(now)}" + (
-        f"{now.pages:,} pages ({speed:.1f}/s), {size(now.bytes)}, {now.queued + now.leased:,} queued, "
-        f"{now.hosts:,} hosts, {http_errors(now):,} HTTP errors, {now.failed:,} failed, "
-        f"{duplicates(now):,} duplicates, {now.retried:,} retries, {now.unreachable:,} unreachable hosts"
+        f"{counted(now.pages, 'page')} ({speed:.1f}/s), {size(now.bytes)}, {now.queued + now.leased:,} queued, "
+        f"{counted(now.hosts, 'host')}, {counted(http_errors(now), 'HTTP error')}, {now.failed:,} failed, "
+        f"{counted(duplicates(now), 'duplicate')}, {counted(now.retried, 'retry', 'retries')}, "
+        f"{counted(now.unreachable, 'unreachable host')}"
     )
 
 

@@ -18,6 +18,7 @@ from webcrawl.crawler.no_pages import NoPages
 from webcrawl.crawler.progress import http_errors, size
 from webcrawl.crawler.scheduling.unserializable import LOST
 from webcrawl.crawler.session import Session
+from webcrawl.documents.values import counted
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.frontier.figures import Figures, figures
 
@@ -141,18 +142,19 @@ def text(
     """
     statuses = ", ".join(f"{number:,} x {status}" for status, number in now.responses.items()) or "none"
     left = now.queued + now.leased
-    errors = f"{http_errors(now):,} answers 4xx or 5xx, {now.failed:,} fetches failed"
+    errors = f"{counted(http_errors(now), 'answer')} 4xx or 5xx, {counted(now.failed, 'fetch', 'fetches')} failed"
     speed = f" in {now.seconds:,.1f} s ({now.pages_per_second:,.1f}/s)"
     lines = [
         _NOTHING_LEFT if idle else f"Crawl {_REASONS.get(reason, reason)}.",
-        f"  pages       {now.pages:,} from {now.hosts:,} hosts{'' if idle else speed}",
+        f"  pages       {now.pages:,} from {counted(now.hosts, 'host')}{'' if idle else speed}",
         *([f"  resources   {now.resources:,}"] if now.resources else []),
         f"  responses   {statuses}; {size(now.bytes)}",
         *_types(now.types),
         f"  duplicates  {now.exact_duplicates:,} exact, {now.near_duplicates:,} near",
-        f"  URLs        {now.seen_urls:,} seen, {left:,} queued, {now.dead_letters:,} dead letters",
+        f"  URLs        {now.seen_urls:,} seen, {left:,} queued, {counted(now.dead_letters, 'dead letter')}",
         f"  left out    {now.robots_denied:,} by robots.txt, {now.addresses_refused:,} by the address guard",
-        f"  errors      {errors}, {now.retried:,} retries, {now.unreachable:,} unreachable hosts",
+        f"  errors      {errors}, {counted(now.retried, 'retry', 'retries')}, "
+        f"{counted(now.unreachable, 'unreachable host')}",
         f"  results in  {places}",
     ]
     lines += _losses(lost)

@@ -30,6 +30,11 @@ def printable(line: str) -> str:
     return _MOVES.sub(lambda sign: f"\\u{ord(sign[0]):04x}", line)
 
 
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """A number and its noun: "1 page", "2,000 pages"; `plural` is by default the noun with an "s"."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def plain(value: Any, depth: int = DEEPEST) -> Any:
     """Returns a value of JSON types: dicts with text keys, lists, texts, numbers, booleans, None.
 

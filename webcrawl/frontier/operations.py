@@ -88,12 +88,20 @@ class Operations:
             failures=int(record.get("failures", 0)),
         )
 
+    async def is_seen(self, host: str, fingerprint: int) -> bool:
+        """Whether a URL of the host is in the exact seen set: it was queued once."""
+        prefix = self.keys.queue(self.keys.shard(host))[0]
+        return bool(await self.engine.run(Call("is_seen", [prefix], [self.keys.mark(host, fingerprint)])))
+
     async def hosts(self, most: int = 10) -> list[HostQueue]:
-        """Returns the hosts with the longest queues, among the first 20,000 with URLs."""
+        """Returns the hosts with the most URLs, among the first 20,000 with URLs.
+
+        Of URLs that wait for another attempt, the first 20,000 in time are counted.
+        """
         found: list[HostQueue] = []
         for shard in range(self.keys.shards):
             found += await self._hosts_of(shard, _SCANNED_HOSTS - len(found))
-        return sorted(found, key=lambda queue: (-queue.queued, queue.host))[:most]
+        return sorted(found, key=lambda queue: (-queue.queued - queue.waiting, queue.host))[:most]
 
     async def dead_letters(self, host: str | None = None, reason: str = "") -> AsyncIterator[DeadLetter]:
         """Yields dead letters of one host or of all, whose reason contains a text, in no particular order.
@@ -136,6 +144,8 @@ class Operations:
             if len(hosts) >= most:
                 break
             hosts.append(host_of(name).decode())
+        retries = await self._retries(shard)
+        hosts += sorted(retries.keys() - set(hosts))[: max(0, most - len(hosts))]
         found: list[HostQueue] = []
         for start in range(0, len(hosts), _HOSTS_AT_ONCE):
             some = hosts[start : start + _HOSTS_AT_ONCE]
@@ -143,7 +153,30 @@ class Operations:
             for host in some:
                 pipe.exists(f"{prefix}lease:{host}")
             rows = zip(some, await self._lengths(shard, some), await pipe.execute(), strict=True)
-            found += [HostQueue(host, urls, bool(leased)) for host, urls, leased in rows if urls]
+            found += [
+                HostQueue(host, urls, bool(leased), *retries.get(host, (0, None)))
+                for host, urls, leased in rows
+                if urls or host in retries
+            ]
+        return found
+
+    async def _retries(self, shard: int) -> dict[str, tuple[int, float]]:
+        """Returns the URLs of a shard that wait for another attempt: host -> their number, seconds until the first."""
+        prefix = self.keys.queue(shard)[0]
+        found: dict[str, tuple[int, float]] = {}
+        if not await self.engine.client.exists(f"{prefix}later"):
+            return found
+        now = await self.engine.run(Call("time", [prefix], ()))
+        for start in range(0, _SCANNED_HOSTS, BATCH):
+            rows = await self.engine.client.zrange(
+                f"{prefix}later", start, start + BATCH - 1, withscores=True
+            )
+            for member, due in rows:
+                host = member.partition(b"\n")[0].partition(b" ")[2].decode()
+                number, first = found.get(host, (0, max(0, int(due) - now) / 1000))
+                found[host] = number + 1, first
+            if len(rows) < BATCH:
+                break
         return found
 
     async def _lengths(self, shard: int, hosts: list[str]) -> list[int]:

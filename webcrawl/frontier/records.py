@@ -128,11 +128,16 @@ class HostState:
 
 @dataclass(frozen=True, slots=True)
 class HostQueue:
-    """One host of `Operations.hosts`: how many URLs are queued, and whether a worker has it."""
+    """One host of `Operations.hosts`: how many URLs are queued, and whether a worker has it.
+
+    `waiting` URLs wait for another attempt, the first of them for `next_attempt` seconds.
+    """
 
     host: str
     queued: int
     leased: bool
+    waiting: int = 0
+    next_attempt: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

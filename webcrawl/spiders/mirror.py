@@ -13,6 +13,7 @@ from scrapy.http import Response
 from webcrawl.crawler.components import Reads
 from webcrawl.crawler.pages.from_response import answer_of, document_of
 from webcrawl.crawler.session import Session
+from webcrawl.documents.values import counted
 from webcrawl.results.rewriting import loaded
 from webcrawl.spiders.base import BroadSpider
 
@@ -64,5 +65,5 @@ class Mirror(BroadSpider):
         folder = Path(self.to or session.stores.data_dir / "mirror")
         with StoredPages(session.stores, session.fetch) as stored:
             written = write_mirror(stored, folder)
-        left_out = f"; {written.missing:,} pages are not in the archive" if written.missing else ""
-        print(f"Wrote {written.files:,} files to {folder}{left_out}.", flush=True)
+        left_out = f"; not in the archive: {counted(written.missing, 'page')}" if written.missing else ""
+        print(f"Wrote {counted(written.files, 'file')} to {folder}{left_out}.", flush=True)

@@ -6,12 +6,17 @@ local function seen_set(prefix, hash)
     seen = seen, before = seen}
 end
 
--- Adds a fingerprint, the decimal text of a signed 64-bit integer; returns whether it is new.
-local function unseen(set, fingerprint)
+-- Returns the key of the bucket of a fingerprint, the decimal text of a signed 64-bit integer.
+local function seen_bucket(set, fingerprint)
   local value, whole = bucket_value(fingerprint), 2 ^ set.bits
   local bucket = value % (2 * whole)
   if bucket >= whole + set.split then bucket = value % whole end
-  local fresh = redis.call('SADD', set.prefix .. bucket, fingerprint) == 1
+  return set.prefix .. bucket
+end
+
+-- Adds a fingerprint; returns whether it is new.
+local function unseen(set, fingerprint)
+  local fresh = redis.call('SADD', seen_bucket(set, fingerprint), fingerprint) == 1
   if fresh then set.seen = set.seen + 1 end
   return fresh
 end

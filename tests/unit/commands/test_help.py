@@ -1,0 +1,45 @@
+"""The help texts of the commands."""
+
+from __future__ import annotations
+
+import argparse
+import pkgutil
+from importlib import import_module
+
+import pytest
+from scrapy.commands import ScrapyCommand
+from scrapy.settings import Settings
+
+import webcrawl.commands
+from webcrawl.documents.values import counted
+
+NAMES = [module.name for module in pkgutil.iter_modules(webcrawl.commands.__path__)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_line_of_help_looks_like_a_heading(name: str) -> None:
+    """Scrapy's formatter prints a line that ends with a colon as a heading; any word may end a line."""
+    command: ScrapyCommand = import_module(f"webcrawl.commands.{name}").Command()
+    command.settings = Settings()
+    parser = argparse.ArgumentParser(conflict_handler="resolve")
+    command.add_options(parser)
+    scrapys = argparse.ArgumentParser(conflict_handler="resolve")
+    for base in type(command).__mro__:
+        if base.__module__.startswith("scrapy.") and base is not ScrapyCommand:
+            base.add_options(command, scrapys)  # type: ignore[attr-defined]
+            break
+    else:
+        ScrapyCommand.add_options(command, scrapys)
+    known = {action.help for action in scrapys._actions}
+    own = [action.help for action in parser._actions if action.help and action.help not in known]
+    assert not [
+        text for text in [*own, command.long_desc()] if any(word.endswith(":") for word in text.split())
+    ]
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "text"),
+    [(0, ("page",), "0 pages"), (1, ("page",), "1 page"), (2000, ("fetch", "fetches"), "2,000 fetches")],
+)
+def test_counted_agrees_with_its_number(number: int, noun: tuple[str, ...], text: str) -> None:
+    assert counted(number, *noun) == text

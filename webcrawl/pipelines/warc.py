@@ -10,6 +10,7 @@ from scrapy.crawler import Crawler
 
 import webcrawl
 from webcrawl.config import read
+from webcrawl.crawler.components import ResourceRules
 from webcrawl.crawler.session import Session
 from webcrawl.documents.disk import shortage
 from webcrawl.errors import StoreError, StoreUnavailable
@@ -28,13 +29,13 @@ class WarcPipeline:
     A page leaves this pipeline when its records are written. While the disk is full, it waits and the worker pauses.
     """
 
-    def __init__(self, session: Session, user_agent: str) -> None:
+    def __init__(self, session: Session, user_agent: str, *, obeys: bool) -> None:
         # now, not when the spider opens: an unusable folder or bucket stops the crawl before it starts
         self._archive = open_archive(
             session.stores,
             prefix=session.connection.keys.crawl,
             software=f"webcrawl/{webcrawl.__version__}",
-            info={"http-header-user-agent": user_agent, "robots": "obey"},
+            info={"http-header-user-agent": user_agent, "robots": "obey" if obeys else "ignore"},
         )
         self._batches = Batches(self._write)
         self._session = session
@@ -42,7 +43,10 @@ class WarcPipeline:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(Session.of(crawler), read(crawler.settings, "USER_AGENT"))
+        session = Session.of(crawler)
+        # what the crawl does, not what ROBOTSTXT_OBEY says; middlewares are made before pipelines
+        obeys = session.components.get(ResourceRules) is not None
+        return cls(session, read(crawler.settings, "USER_AGENT"), obeys=obeys)
 
     async def open_spider(self) -> None:
         self._tending = asyncio.create_task(self._tend())

@@ -54,7 +54,7 @@ def test_feeds_and_exports_contain_the_pages(crawled: CrawlResult, tmp_path: Pat
     only = ("--crawl", "broad", "--status", "3xx", "--since", "2026-01-01", "--type", "*/*", *data)
     assert "'*/*' is not a MIME type" in HERE.scrapy("export", "-o", str(tmp_path / "some"), *only, code=1)
     output = HERE.scrapy("export", "-o", str(tmp_path / "some"), *only[:6], "--format", "jsonl", *data)
-    assert output == f"1 pages in 1 files are in {tmp_path}/some.\n"
+    assert output == f"1 page in 1 file: {tmp_path}/some\n"
     manifest = json.loads((tmp_path / "some" / "_export.json").read_text())
     assert manifest["only"] == {"crawl": "broad", "since": "2026-01-01", "status": "3xx"}
     (file,) = manifest["files"]

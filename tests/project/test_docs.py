@@ -445,7 +445,7 @@ def test_the_store_example_holds_a_whole_crawl(
         run("restore", f"{server.uri}/copy", data="restored")
         crawl("-s", "DOWNLOAD_DELAY=0", data="restored")
         assert set(paths) <= set(web.paths("127.0.1.1"))
-        assert "pages in 1 files" in run(
+        assert "pages in 1 file:" in run(
             "export", "-o", f"{server.uri}/export", "--format", "jsonl", data="restored"
         )
         assert "records of" in run("wacz", "-o", f"{server.uri}/c.wacz", data="restored")

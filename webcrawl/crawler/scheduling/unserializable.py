@@ -62,9 +62,16 @@ class HeldRequests:
         self._told: set[tuple[str, str]] = set()
 
     def hold(
-        self, request: Request, spider: Spider, canonicalizer: Canonicalizer, error: Unserializable
+        self,
+        request: Request,
+        spider: Spider,
+        canonicalizer: Canonicalizer,
+        error: Unserializable | None = None,
     ) -> Candidate:
-        """Hold a request, and log once for each reason why; returns the placeholder to queue. Raises InvalidURL."""
+        """Hold a request; returns the placeholder to queue. Raises InvalidURL.
+
+        `error` is why it cannot be stored, which is logged once; None in a crawl that stores no requests.
+        """
         stand_in = Request(
             request.url,
             method=request.method,
@@ -74,8 +81,9 @@ class HeldRequests:
             meta={"depth": request.meta.get("depth", 0)},
         )
         candidate = to_candidate(stand_in, spider, canonicalizer)
-        number, callback, reason = uuid.uuid4().hex, _callback_of(request), str(error)
-        self._tell(callback, reason)
+        number, callback, reason = uuid.uuid4().hex, _callback_of(request), str(error or "")
+        if error is not None:
+            self._tell(callback, reason)
         self._requests[number] = _Held(request, candidate.host, callback)
         self._want(candidate.host, 1)
         placeholder = {_TICKET: number, "worker": self._worker, "callback": callback, "reason": reason}

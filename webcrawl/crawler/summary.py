@@ -142,7 +142,9 @@ def text(
     """
     statuses = ", ".join(f"{number:,} x {status}" for status, number in now.responses.items()) or "none"
     left = now.queued + now.leased
-    errors = f"{counted(http_errors(now), 'answer')} 4xx or 5xx, {counted(now.failed, 'fetch', 'fetches')} failed"
+    errors = (
+        f"{counted(http_errors(now), 'answer')} 4xx or 5xx, {counted(now.failed, 'fetch', 'fetches')} failed"
+    )
     speed = f" in {now.seconds:,.1f} s ({now.pages_per_second:,.1f}/s)"
     lines = [
         _NOTHING_LEFT if idle else f"Crawl {_REASONS.get(reason, reason)}.",

@@ -35,7 +35,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test check settings format picture bench bench-micro bench-long bench-frontier bench-metadata bench-duplicates replay chaos structure clean
+.PHONY: help numbers crawl test check settings format picture pictures docs bench bench-micro bench-long bench-frontier bench-metadata bench-duplicates replay chaos structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -67,6 +67,14 @@ format: .venv/.dev ## Format the code
 
 picture: ## Draw docs/architecture.svg from docs/architecture.dot; needs graphviz
 	@dot -Tsvg docs/architecture.dot -o docs/architecture.svg
+
+pictures: .venv/.dev ## Draw the plots of the benchmarks, and the panel of a crawl of the demo
+	@$(BIN)/python docs/site/plots.py
+	@$(BIN)/python docs/site/panel.py
+
+docs: .venv/.dev ## Build the documentation as a site in build/site, and check its links
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo build/site/index.html
 
 bench: .venv/.dev ## Compare crawls of the same pages by this project and others; ARGS="--only links,scrapy"
 	@$(BIN)/python -m benchmarks.compare $(ARGS)

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,10 @@ USES = {
     "postgresql": ("psycopg", "from webcrawl.stores.database import Database; Database('postgresql://db/x')"),
     "parquet": ("pyarrow", "from webcrawl.results.exports.parts import ParquetPart; ParquetPart('x')"),
     "heif": ("pillow_heif", "from webcrawl.documents.mime.image import _heif; _heif()"),
+    "impersonate": (
+        "curl_cffi",
+        "from webcrawl.crawler.download.curl import CurlDownloadHandler as Handler; Handler(None, None)",
+    ),
     "render": (
         "scrapy_playwright",
         "from webcrawl.crawler.session import Session; Session._make_renderer(None)",
@@ -29,17 +34,19 @@ USES = {
 }
 PROGRAM = """
 import sys
+from scrapy.exceptions import NotConfigured
 from webcrawl.errors import CrawlError
 sys.modules[{module!r}] = None
 try:
     {use}
-except CrawlError as error:
+except (CrawlError, NotConfigured) as error:
     print(error)
 """
 
 
 def test_every_extra_of_users_has_a_use() -> None:
-    assert set(EXTRAS) - {"dev", "docs", "all"} == set(USES)
+    assert set(EXTRAS) - {"dev", "docs", "all"} == set(USES) | {"http2"}
+    assert EXTRAS["http2"] == EXTRAS["impersonate"]
 
 
 @pytest.mark.parametrize("extra", USES)
@@ -59,12 +66,23 @@ def test_a_missing_extra_is_one_sentence(extra: str, tmp_path: Path) -> None:
 
 def test_all_brings_every_extra_of_users() -> None:
     (every,) = EXTRAS["all"]
-    assert every.name == PROJECT["name"] and every.extras == set(USES)
+    assert every.name == PROJECT["name"]
+    assert libraries(every.extras) == libraries(USES)
 
 
 def test_the_environment_of_the_tests_has_every_extra() -> None:
-    tested = {requirement.name for requirement in EXTRAS["dev"]}
-    assert {requirement.name for extra in USES for requirement in EXTRAS[extra]} <= tested
+    assert libraries(USES) <= libraries(["dev"])
+
+
+def libraries(extras: Iterable[str]) -> set[str]:
+    return {requirement.name for extra in extras for requirement in EXTRAS[extra]}
+
+
+def test_every_extra_is_explained() -> None:
+    page = (CHECKOUT / "docs" / "installing.md").read_text()
+    table = page.partition("| extra |")[2].partition("\n\n")[0]
+    named = {name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert named == set(EXTRAS) - {"dev"}
 
 
 def test_documented_extras_exist() -> None:
@@ -80,3 +98,27 @@ def test_documented_extras_exist() -> None:
         for name in names.split(",")
     }
     assert {"postgresql", "parquet", "heif", "render"} <= named <= set(EXTRAS) | {"binary", "extra"}
+
+
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13", "3.14"])
+@pytest.mark.parametrize(
+    ("platform", "machine"),
+    [
+        ("linux", "x86_64"),
+        ("linux", "aarch64"),
+        ("darwin", "arm64"),
+        ("darwin", "x86_64"),
+        ("win32", "AMD64"),
+    ],
+)
+def test_one_language_detector_is_installed_on_each_platform(
+    python: str, platform: str, machine: str
+) -> None:
+    assert f"Programming Language :: Python :: {python}" in PROJECT["classifiers"]
+    here = {"python_version": python, "sys_platform": platform, "platform_machine": machine, "extra": ""}
+    installed = {
+        requirement.name
+        for requirement in map(Requirement, PROJECT["dependencies"])
+        if requirement.marker is None or requirement.marker.evaluate(here)
+    }
+    assert len(installed & {"pycld2", "py3langid"}) == 1

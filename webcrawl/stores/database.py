@@ -52,9 +52,9 @@ class Database:
                 raise ValueError(
                     f"{self._engine.dialect.name} is not supported, only sqlite and postgresql are"
                 )
-        except ImportError as error:
-            raise LibraryMissing("PostgreSQL", "psycopg", "postgresql") from error
-        except (SQLAlchemyError, ValueError) as error:
+        except (SQLAlchemyError, ImportError, ValueError) as error:
+            if isinstance(error, ImportError) and url.get_backend_name() == "postgresql":
+                raise LibraryMissing("PostgreSQL", "psycopg", "postgresql") from error
             told = re.sub("//[^/]*@", "//...@", uri)
             raise ConfigurationError(f"cannot use the metadata URI {told!r}: {error}") from error
         self.name = url.render_as_string(hide_password=True)

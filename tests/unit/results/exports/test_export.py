@@ -189,10 +189,10 @@ def test_files_roll_over_at_their_size_limit(tmp_path: Path, monkeypatch: pytest
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database of 300 MB in 300 rows."""
+    """A database of 200 MB in 200 rows."""
     folder = tmp_path_factory.mktemp("large")
     with Metadata(f"sqlite:///{folder}/metadata.db") as metadata:
-        rows = large_rows(300)
+        rows = large_rows(200)
         while batch := list(islice(rows, 30)):
             metadata.upsert(batch)
     return folder
@@ -203,7 +203,7 @@ def test_memory_is_bounded_for_large_rows(large: Path, tmp_path: Path, form: str
     words = ("export", "-o", str(tmp_path), "--format", form, "-s", f"DATA_DIR={large}")
     code, out, stderr, peak = scrapy_peak(*words)
     assert (code, stderr) == (0, "")
-    assert out.startswith(b"300 pages in 4 files")
+    assert out.startswith(b"200 pages in 4 files")
     assert peak < most
 
 
@@ -219,8 +219,8 @@ def test_scan_batches_are_bounded_in_bytes(large: Path, monkeypatch: pytest.Monk
 
         monkeypatch.setattr(Metadata, "_batch", watched)
         seen = [row["url"] for row in metadata.scan()]
-    assert seen == sorted(f"{HOSTS[number % 8]}/{number:05}" for number in range(300))
-    assert max(sizes) <= 17 and sum(sizes) == 300
+    assert seen == sorted(f"{HOSTS[number % 8]}/{number:05}" for number in range(200))
+    assert max(sizes) <= 17 and sum(sizes) == 200
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ from scrapy.http import JsonRequest, Response
 from scrapy.loader import ItemLoader
 from twisted.python.failure import Failure
 
+from webcrawl.crawler.pages.from_response import page_of
+
 
 class Product(Item):  # type: ignore[misc]
     """A classic item."""
@@ -160,8 +162,9 @@ class Here(Spider):
         yield Request(home + "/private", self.note, errback=self.failed)
         yield Request(home + "/private?asked", self.note, meta={"dont_obey_robotstxt": True})
         yield Request("http://127.0.1.9/", self.note, errback=self.failed)
-        yield Request("data:,text", self.note, errback=self.failed)
+        yield Request("gopher://127.0.1.1/", self.note, errback=self.failed)
         yield Request(home + "/packed", self.packed)
+        yield Request(home + "/broken", self.broken)
         yield Request(home + "/error", self.raising)
         yield Request(home + "/async", self.coroutine)
         yield Request(
@@ -170,6 +173,7 @@ class Here(Spider):
         yield Request(home + "/large", self.note, errback=self.failed, meta={"download_maxsize": 100})
         yield Request(home + "/data.json", self.json)
         yield Request(home + "/page.xml", self.xml)
+        yield page_of(response)
         loader = ItemLoader(Product(), response=response)
         loader.add_css("name", "title::text")
         loader.add_value("price", "3")
@@ -177,7 +181,6 @@ class Here(Spider):
         yield Shop("Rome")
         yield {"kind": "dict"}
         yield {"kind": "dropped"}
-        yield {"kind": "broken"}
         yield {"kind": "with a file", "file_urls": [home + "/file.bin"]}
 
     def note(self, response: Response) -> None:
@@ -188,10 +191,13 @@ class Here(Spider):
         """The server sends back what it got."""
         request = response.request
         assert request is not None
-        self.facts[response.url.rpartition("/")[2]] = {
+        self.facts[f"sent {response.url.rpartition('/')[2]}"] = {
             "echo": json.loads(response.body),
             "flags": request.flags,
         }
+
+    def broken(self, response: Response) -> Iterator[Any]:
+        yield {"kind": "broken"}
 
     def packed(self, response: Response) -> None:
         self.facts["packed"] = {"text": response.text, "coding": response.headers.get("Content-Encoding")}

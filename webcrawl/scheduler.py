@@ -21,6 +21,7 @@ from scrapy_redis.scheduler import Scheduler as RedisScheduler
 from twisted.internet.defer import Deferred
 
 from webcrawl.crawler.components import FailureJudge, Pacer, enabled_pipelines
+from webcrawl.crawler.scheduling.meta import KeyWarnings
 from webcrawl.crawler.scheduling.requests import to_candidate, to_request
 from webcrawl.crawler.scheduling.start_urls import Feeding, is_fed
 from webcrawl.crawler.scheduling.tasks import Tasks
@@ -67,6 +68,7 @@ class FrontierScheduler(RedisScheduler):
         self.stats = crawler.stats
         self._tasks: Tasks | None = None
         self._held = HeldRequests(session.connection.worker, self._want)
+        self._key_warnings = KeyWarnings()
         self._timer = EarliestTimer(self._wake_engine)
         self._ending = False
         self._feeding: Feeding | None = None
@@ -101,6 +103,8 @@ class FrontierScheduler(RedisScheduler):
             return True
         try:
             candidate = to_candidate(request, self.spider, self.session.canonicalizer)
+            if candidate.extra is not None:
+                self._key_warnings.check(request)
         except InvalidURL as error:
             logger.warning("Skipping a request: %s", error)
             self.session.scope.starts.refused(request.url, str(error))

@@ -167,6 +167,14 @@ def test_the_summary_says_how_to_continue(state: dict[str, Any], expected: str) 
     assert text(replace(FIGURES, **state), "shutdown", "data").splitlines()[-1].endswith(expected)
 
 
+@pytest.mark.parametrize(("queued", "promised"), [(5, False), (6, True)])
+def test_the_summary_promises_nothing_for_requests_that_are_lost(queued: int, promised: bool) -> None:
+    now = replace(FIGURES, queued=queued, leased=0, parked=0)
+    shown = text(now, "shutdown", "data", lost={"parse_item": 3, "<lambda>": 2})
+    assert "requests that cannot be stored (3 for parse_item, 2 for <lambda>)" in shown
+    assert ("Run the same command" in shown) == promised
+
+
 def test_the_summary_names_the_stores_without_passwords() -> None:
     def places(**settings: str) -> str:
         return results(StoreConfig.from_settings(Settings({"DATA_DIR": "data", **settings})))

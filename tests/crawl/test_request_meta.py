@@ -35,8 +35,8 @@ class Retrier(Spider):
             "/never": {"meta": {"max_retry_times": 0}},
             "/unwell-then-empty": {},
             "/unwell": {"meta": {"dont_retry": True}},
-            "/unwell-once": {"meta": {"max_retry_times": 1, "give_up_log_level": "INFO"}},
-            "/unwell-wrong": {"meta": {"max_retry_times": "2"}},
+            "/unwell-once": {"meta": {"max_retry_times": 1, "give_up_log_level": "INFO", "bindaddress": "::1"}},
+            "/unwell-wrong": {"meta": {"max_retry_times": "2", "bindaddress": "127.0.0.1"}},
         }.items():
             yield Request(self.home + path, **options)
 
@@ -88,15 +88,18 @@ def test_a_callback_retries_as_often_as_in_scrapy(
         "LOG_LEVEL": "INFO",
         "timeout": 30,
     }
+    log = ""
     for most in (7, 0):  # the second run is another worker
         result = run_crawl("retrier", CRAWL_MAX_PAGES=most, **options)
         assert result.returncode == 0, result.stderr
+        log += result.stderr
     asked = Counter(web.paths(SITE))
     del asked["/robots.txt"]
     assert asked == ASKED
     assert {item["path"]: item["retries"] + 1 for item in items_of(items)} == ASKED
-    assert "Gave up retrying" in result.stderr
-    assert "meta[\"max_retry_times\"] is '2', not an integer" in result.stderr
+    assert "Gave up retrying" in log
+    assert log.count('meta["bindaddress"]') == 2, "once in each process"
+    assert "meta[\"max_retry_times\"] is '2', not an integer" in log
 
 
 SHOP = """

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+
+from scrapy import Request
+
+logger = logging.getLogger(__name__)
+
 NOT_STORED = {
     "depth": "the entry of a URL has a field for it",
     "download_latency": "each download sets it",
@@ -20,3 +26,15 @@ WITHOUT_EFFECT = {
     "priority_adjust": "a retry of the frontier keeps its priority, because it waits for its time",
 }
 """Keys that are stored but that no component of this project reads -> reason."""
+
+
+class KeyWarnings:
+    """Logs once for each key of Request.meta that a spider uses although it has no effect."""
+
+    def __init__(self) -> None:
+        self._left = set(WITHOUT_EFFECT)
+
+    def check(self, request: Request) -> None:
+        for key in sorted(self._left & request.meta.keys()):
+            self._left.remove(key)
+            logger.warning('meta["%s"] of %s has no effect: %s', key, request, WITHOUT_EFFECT[key])

@@ -30,7 +30,7 @@ from webcrawl.crawler.responses import flags_of, make_response
 from webcrawl.crawler.session import Session
 from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
-from webcrawl.errors import LibraryMissing
+from webcrawl.errors import ConfigurationError, LibraryMissing
 from webcrawl.urls.canonical import hostname, is_address, normalize, port, split
 
 if TYPE_CHECKING:
@@ -39,6 +39,12 @@ if TYPE_CHECKING:
 IMPERSONATE = "impersonate"
 """Request.meta key: the browser to impersonate, as curl_cffi names it, such as "chrome" or "firefox135"."""
 _SCHEMES = ("http://", "https://")
+_TLS_NAMES = ("TLSv1.0", "TLSv1.1", "TLSv1.2", "TLSv1.3")
+_TLS_VERSIONS: dict[str | None, int] = {
+    None: 0,
+    **{name: number for number, name in enumerate(_TLS_NAMES, start=4)},
+}
+"""libcurl's numbers of TLS versions."""
 _WITH_BODY = ("POST", "PUT", "PATCH")
 # how long closing a connection may take after the timeout
 _CLEANUP_SECONDS = 5.0
@@ -213,6 +219,17 @@ def _connection_options(crawler: Crawler, option: Any) -> Iterator[tuple[Any, An
     verify = read(crawler.settings, "DOWNLOAD_VERIFY_CERTIFICATES")
     yield option.SSL_VERIFYPEER, int(verify)
     yield option.SSL_VERIFYHOST, 2 if verify else 0
+    least, most = (crawler.settings.get(f"DOWNLOAD_TLS_{end}_VERSION") for end in ("MIN", "MAX"))
+    if least or most:
+        try:
+            yield option.SSLVERSION, _TLS_VERSIONS[least] | _TLS_VERSIONS[most] << 16
+        except KeyError as error:
+            raise ConfigurationError(
+                f"DOWNLOAD_TLS_MIN_VERSION and DOWNLOAD_TLS_MAX_VERSION: {error} is none of {', '.join(_TLS_NAMES)}"
+            ) from None
+    ciphers = crawler.settings.get("DOWNLOADER_CLIENT_TLS_CIPHERS")
+    if ciphers and ciphers != "DEFAULT":
+        yield option.SSL_CIPHER_LIST, ciphers.encode()
     bind = crawler.settings.get("DOWNLOAD_BIND_ADDRESS")
     if bind:
         address, local_port = (bind, 0) if isinstance(bind, str) else bind

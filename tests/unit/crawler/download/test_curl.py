@@ -6,6 +6,7 @@ What it shares with the default handler is tested by the same tests.
 from __future__ import annotations
 
 import asyncio
+import ssl
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -15,6 +16,7 @@ import pytest
 from scrapy import Request
 from scrapy.exceptions import (
     DownloadCancelledError,
+    DownloadConnectionRefusedError,
     DownloadFailedError,
     DownloadTimeoutError,
     NotConfigured,
@@ -32,6 +34,7 @@ from webcrawl.crawler.download.curl import CurlDownloadHandler
 from webcrawl.crawler.errors import RequestRefused
 from webcrawl.crawler.fetch import TRUNCATE, exchange_of
 from webcrawl.crawler.session import Session
+from webcrawl.errors import ConfigurationError
 from webcrawl.stores.warc.records import response_record
 
 __all__ = ["authority"]
@@ -188,6 +191,23 @@ def test_a_browser_is_impersonated_in_settings_and_headers(authority: Authority)
         assert exchange is not None and b"Firefox/135" in exchange.request_head
 
     over_http2(authority, {"/": Answer(b"hello")}, check)
+
+
+def test_tls_versions_are_limited_as_in_the_default_handler(authority: Authority) -> None:
+    authority.context.minimum_version = ssl.TLSVersion.TLSv1_3
+
+    async def check() -> None:
+        async with Wire([plain(b"page")], authority.context) as wire:
+            for kind in (Client, CurlClient):
+                async with kind(DOWNLOAD_TLS_MIN_VERSION="TLSv1.2") as client:
+                    assert (await client.get(wire.url())).body == b"page"
+                async with kind(DOWNLOAD_TLS_MAX_VERSION="TLSv1.2") as client:
+                    with pytest.raises((DownloadFailedError, DownloadConnectionRefusedError)):
+                        await client.get(wire.url())
+
+    run(check())
+    with pytest.raises(ConfigurationError, match=r"'SSLv3' is none of TLSv1\.0, TLSv1\.1"):
+        CurlDownloadHandler.from_crawler(CurlClient(DOWNLOAD_TLS_MIN_VERSION="SSLv3").crawler)
 
 
 def test_an_unknown_browser_is_named() -> None:

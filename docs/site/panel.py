@@ -19,7 +19,7 @@ from rich.text import Text
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PICTURE = CHECKOUT / "docs" / "pictures" / "panel.svg"
-COLUMNS = 70
+COLUMNS = 86
 SECONDS = 60
 # a panel from its upper to its lower border
 _PANEL = re.compile(r"╭.*?╰[^\n]*╯", re.DOTALL)
@@ -51,8 +51,10 @@ def panels(written: str) -> list[str]:
 
 def svg(panel: str) -> str:
     """Returns a picture of a panel."""
-    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
-    console.print(Text.from_ansi(panel))
+    text = Text.from_ansi(panel)
+    width = max(line.cell_len for line in text.split())
+    console = Console(record=True, width=width, file=io.StringIO(), force_terminal=True)
+    console.print(text)
     return console.export_svg(title="make crawl", unique_id="panel")
 
 

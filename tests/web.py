@@ -187,6 +187,11 @@ class LocalWeb:
         for listener in self._listeners:
             listener.close()
         await self._server.shutdown(timeout=1)
+        # replies that still wait would be reported as destroyed, in the log of another test
+        waiting = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
 
     async def _answer(self, request: aiohttp_web.BaseRequest) -> aiohttp_web.StreamResponse:
         started = time.monotonic()

@@ -91,6 +91,10 @@ async def use_the_crawl_and_its_indexes(crawl: Crawl) -> None:
     assert await index.same_payload(b"digest00", "u2", now) == ("u1", now, "")
     assert [await index.near_text(7, url, 3) for url in ("u1", "u2")] == [None, "u1"]
     assert await Publisher(crawl.engine, crawl.keys, 10).publish({"url": "u1"})
+    assert (
+        await crawl.engine.run(Call("keep_cookies", [crawl.keys.cookies("a.test")], ("jar", b"cookies", 10)))
+        == 1
+    )
 
 
 async def use_leases(frontier: Frontier) -> list[Lease]:

@@ -209,7 +209,8 @@ def test_contracts_are_checked(site: LocalWeb, commands: Commands, tmp_path: Pat
     project = tmp_path / "project"
     (project / "checked").mkdir(parents=True)
     (project / "scrapy.cfg").write_text("[settings]\ndefault = local\n")
-    (project / "local.py").write_text("from settings.base import *\nSPIDER_MODULES = ['checked']\n")
+    addon = "ADDONS = {'webcrawl.addon.WebcrawlAddon': 100}\nCOMMANDS_MODULE = 'webcrawl.commands'\n"
+    (project / "local.py").write_text(f"{addon}SPIDER_MODULES = ['checked']\n")
     (project / "checked" / "good.py").write_text(_SPIDER.format(name="good", url=site.url(SITE)))
     (project / "checked" / "bad.py").write_text(_SPIDER.format(name="bad", url=site.url(SITE, "/private")))
     commands.project = project

@@ -103,6 +103,7 @@ async def use_leases(frontier: Frontier) -> list[Lease]:
     leases = await frontier.lease(100, 2)
     assert {lease.host for lease in leases} == set(HOSTS)
     assert await frontier.extend(leases) == set()
+    assert not await frontier.is_seen(HOST, 1)
     await frontier.settle_all([Report(lease, all_done(lease), more=1) for lease in leases[:9]])
     for lease in leases[:9]:
         assert await frontier.release(lease, [Settlement(3, "retry", delay=60.0)])

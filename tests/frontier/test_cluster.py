@@ -32,6 +32,7 @@ from webcrawl.engine.scripts import Call, script_source
 from webcrawl.errors import EngineError, EngineUnavailable
 from webcrawl.frontier import Crawl, Frontier, Lease, LeasedURL, Settlement
 from webcrawl.frontier.records import HostLimits, Report
+from webcrawl.frontier.waits import next_waits
 from webcrawl.stores.duplicate_index import DuplicateIndex
 from webcrawl.stores.listeners import Publisher
 
@@ -125,6 +126,7 @@ async def use_operator_commands(frontier: Frontier, crawl: Crawl, leases: list[L
     # also the condemned host, one URL of which waits for its next attempt
     assert len(await frontier.hosts(100)) == 40
     assert not await frontier.finished()
+    assert (await next_waits(frontier))[0] is not None
     await frontier.block(HOST)
     await frontier.unblock(HOST)
     await frontier.limit(HOST, HostLimits(pages=3))

@@ -61,6 +61,7 @@ def items(path: Path) -> list[dict[str, Any]]:
 def test_a_crawl_spider_follows_its_rules(results: Results) -> None:
     result, got = results["crawling"]
     assert result.returncode == 0, result.stderr
+    assert "cannot be stored" not in result.stderr
     assert sorted((item["kind"], item["text"], item["link"]) for item in got) == [
         ("article", "one", "first"),
         ("article", "two", "second"),

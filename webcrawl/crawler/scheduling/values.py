@@ -53,7 +53,9 @@ def unpack(data: bytes) -> Any:
 
 
 def _pack(value: Any, depth: int) -> bytes:
-    def encode(inner: Any) -> msgpack.ExtType:
+    def encode(inner: Any) -> msgpack.ExtType | str:
+        if isinstance(inner, str):  # CrawlSpider's link texts are of a subclass of lxml
+            return str.__str__(inner)
         if depth >= _DEEPEST:
             raise TypeError(f"is nested more than {_DEEPEST} levels deep")
         for code, (kind, plain, _) in _EXTENSIONS.items():

@@ -154,7 +154,8 @@ def test_a_robots_txt_redirect_to_a_private_address_is_refused(
             FRONTIER_RETRY_DELAY=0.1,
         )
     assert doorbell.rings == []
-    assert result.returncode == 0
+    # a crawl without a page
+    assert result.returncode == 1
     assert result.summary["addresses_refused"] >= 1
     assert (result.summary["queued"], result.summary["leased"]) == (0, 0)
 

@@ -88,4 +88,4 @@ def test_the_number_of_pages_that_a_group_missed_is_reported(
         check=True,
     )
     assert len(done.stdout.splitlines()) == 5
-    assert done.stderr == "About 15 pages were dropped from the stream before they were read.\n"
+    assert done.stderr == "About 15 pages dropped out of the stream before they were read.\n"

@@ -144,7 +144,9 @@ def test_a_hosts_page_limit_ends_the_crawl_and_can_be_raised(
     assert (first.returncode, first.summary["finish_reason"]) == (0, "finished")
     assert (first.summary["pages"], first.summary["parked"]) == (4, 6)
     assert "see `scrapy host`" in first.stderr
-    updated = run_crawl(web.host(SITE), command=("host", "--max-pages", "6"), data_dir=first.data_dir)
+    updated = run_crawl(
+        web.host(SITE), command=("host", "--json", "--max-pages", "6"), data_dir=first.data_dir
+    )
     assert json.loads(updated.stdout)["limits"]["pages"] == 6, updated.stderr
     second = run_crawl("broad", [web.url(SITE)], HOST_MAX_PAGES=4, data_dir=first.data_dir, **options)
     assert second.summary["pages"] == 6

@@ -232,6 +232,7 @@ def test_a_full_server_runs_scripts_that_add_no_urls() -> None:
             "time",
             "unindex_text",
             "confirm_segment",
+            "waits",
         ),
     }
 

@@ -39,8 +39,10 @@ from webcrawl.stores.warc.records import response_record
 
 __all__ = ["authority"]
 
-# libcurl reports no certificate, and sends header values that are not UTF-8 as they are
+# libcurl reports no certificate, sends header values that are not UTF-8 as they are, and words failures itself
 DIFFERENT = {
+    "test_failed_handshake_raises_its_reason",
+    "test_refused_connection_raises",
     "test_https_with_a_valid_certificate_succeeds",
     "test_https_is_tunnelled_through_the_proxy",
     "test_non_utf_8_header_values_are_sent_as_latin_1_text_in_utf_8",
@@ -272,6 +274,19 @@ def test_connections_are_bound_to_the_configured_address(kind: type[Client]) -> 
         async with server, kind(DOWNLOAD_BIND_ADDRESS="127.0.0.5") as client:
             await client.get(f"http://127.0.0.1:{port}/")
         assert peers == ["127.0.0.5"]
+
+    run(check())
+
+
+def test_refused_connection_names_the_address() -> None:
+    async def check() -> None:
+        async with Wire([]) as wire:
+            url = wire.url()
+            async with CurlClient() as client:
+                with pytest.raises(
+                    DownloadConnectionRefusedError, match=url.removeprefix("http://").rstrip("/")
+                ):
+                    await client.get(url)
 
     run(check())
 

@@ -100,7 +100,9 @@ def test_a_resumed_crawl_keeps_the_items_of_earlier_runs(
 
 
 def test_frontier_of_an_unknown_crawl_is_refused(stopped: Stopped) -> None:
-    assert "there is no crawl 'nosuch'" in stopped.scrapy("frontier", "--json", "nosuch", code=1)
+    refused = stopped.scrapy("frontier", "--json", "nosuch", code=1)
+    assert "there is no crawl 'nosuch'" in refused
+    assert refused.endswith(": name one of broad\n")
 
 
 def test_page_shows_the_stored_row_and_body(stopped: Stopped) -> None:

@@ -267,6 +267,11 @@ def test_stats_are_collected(seen: Seen) -> None:
     assert stats["log_count/ERROR"] >= 1
 
 
+def test_the_log_begins_at_warnings(seen: Seen) -> None:
+    assert " WARNING: " in seen.result.stderr
+    assert " INFO: " not in seen.result.stderr
+
+
 def test_settings_are_read_as_in_scrapy(seen: Seen) -> None:
     assert seen.facts["settings"] == {"bot": "webcrawl", "retry": 2}
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from webcrawl.stores.metadata import Metadata
 
 DEFAULT_CRAWL = "broad"
+_MOST_NAMED = 20
 
 
 class SessionCommand(ScrapyCommand):
@@ -84,10 +85,13 @@ class SessionCommand(ScrapyCommand):
 
 async def check_crawl(session: Session) -> None:
     """Use the crawl's own number of shards; raises StoreError when there is no such crawl."""
-    if not await session.connection.adopt_shards():
-        raise StoreError(
-            f"there is no crawl {session.connection.keys.crawl!r} in {session.connection.server}"
-        )
+    from webcrawl.engine.keys import CRAWLS
+
+    connection = session.connection
+    if not await connection.adopt_shards():
+        crawls = sorted(name.decode() for name in await connection.engine.client.hkeys(CRAWLS))
+        others = f": name one of {', '.join(crawls[:_MOST_NAMED])}" if crawls else ""
+        raise StoreError(f"there is no crawl {connection.keys.crawl!r} in {connection.server}{others}")
 
 
 def existing_metadata(session: Session) -> Metadata:

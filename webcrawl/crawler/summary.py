@@ -28,7 +28,7 @@ _MOST_WRITES = 3
 """Figures of a crawl that other workers continue never stop changing; the last worker to end writes last."""
 _SHOWN_TYPES = 12
 _NEVER_BEGAN = ("cannot_start", "no_seeds")
-_NOTHING_LEFT = "Nothing was left to crawl. To start over, set another CRAWL_ID or DATA_DIR. Earlier runs:"
+_NOTHING_LEFT = "Nothing was left to crawl. To start over, set SCHEDULER_FLUSH_ON_START=True. Earlier runs:"
 _NONE_LOST: Mapping[str, int] = {}
 _REASONS = {
     "finished": "finished: there is nothing left to crawl",
@@ -72,8 +72,8 @@ class Summary:
             print(f"Cannot write the summary: the engine is unavailable ({error}).", file=sys.stderr)
             return
         if self._print:
-            asked = self._crawler.stats.get_value("downloader/request_count")
-            idle = self._session.connection.joined.finished and not asked
+            received = self._crawler.stats.get_value("response_received_count")
+            idle = self._session.connection.joined.finished and not received
             places = results(self._session.stores)
             shown = text(now, reason, places, idle=idle, lost=self._lost())
             print("\n".join([shown, *why]), file=sys.stderr, flush=True)

@@ -140,16 +140,16 @@ class _Display:
     def end(self) -> None:
         """Restore the terminal."""
 
-    def _speed(self, pages: int) -> float:
-        """Pages a second over the last 20 updates."""
-        self._pages = [*self._pages[-20:], (time.monotonic(), pages)]
+    def _speed(self, now: Figures) -> float:
+        """Pages a second over the last 20 updates; at the first one, over the crawl so far."""
+        self._pages = [*self._pages[-20:], (time.monotonic(), now.pages)]
         (began, first), (ended, last) = self._pages[0], self._pages[-1]
-        return (last - first) / (ended - began) if ended > began else 0.0
+        return (last - first) / (ended - began) if ended > began else now.pages_per_second
 
 
 class _PlainLines(_Display):
     def update(self, now: Figures, waits: Sequence[str]) -> None:
-        print("; ".join([plain_line(now, self._speed(now.pages)), *waits]), file=sys.stderr, flush=True)
+        print("; ".join([plain_line(now, self._speed(now)), *waits]), file=sys.stderr, flush=True)
 
 
 class _LivePanel(_Display):
@@ -167,7 +167,7 @@ class _LivePanel(_Display):
             self._stream = handler.setStream(sys.stderr)
 
     def update(self, now: Figures, waits: Sequence[str]) -> None:
-        self._live.update(panel(self._live.console, self._title, now, self._speed(now.pages), waits))
+        self._live.update(panel(self._live.console, self._title, now, self._speed(now), waits))
 
     def end(self) -> None:
         handler = get_scrapy_root_handler()

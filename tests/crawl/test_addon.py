@@ -126,7 +126,7 @@ SOURCES = {
 
 
 def begin(changes: Mapping[str, Any], source: str = "project", **more: object) -> Settings:
-    """The settings of a crawl that begins, of which one source has changed some."""
+    """Returns the settings of a starting crawl, after `source` has made `changes`."""
     settings = Settings({"ADDONS": ADDONS})
     given = {**changes, **more}
     if source == "spider":
@@ -165,7 +165,8 @@ def test_waiving_one_safeguard_waives_no_other(name: str) -> None:
 
 
 def test_robotstxt_obey_is_enough_to_do_without_robots_txt() -> None:
-    begin(REMOVALS["robots"], ROBOTSTXT_OBEY=False)
+    for custom in (REMOVALS["robots"], {}):
+        assert begin(custom, ROBOTSTXT_OBEY=False)["CRAWL_WITHOUT"] == []
     begin({"ROBOTSTXT_OBEY": False})
 
 

@@ -117,10 +117,13 @@ class Here(Spider):
         yield {"kind": "item from start"}
 
     def parse(self, response: Response, place: str = "") -> Iterator[Any]:
-        request = response.request
-        assert request is not None
-        self.facts["first"] = {
-            "place": place,
+        self.facts["first"] = {"place": place, **self.facts_of(response)}
+        yield from self.requests(response)
+        yield from self.items(response)
+
+    def facts_of(self, response: Response) -> dict[str, Any]:
+        assert response.request is not None
+        return {
             "mine": repr(response.meta["mine"]),
             "depth": response.meta["depth"],
             "latency": response.meta.get("download_latency"),
@@ -136,8 +139,14 @@ class Here(Spider):
             "encoding": response.encoding,  # type: ignore[attr-defined]
             "class": type(response).__name__,
             "joined": response.urljoin("x"),
-            "request_url": request.url,
+            "request_url": response.request.url,
         }
+
+    def requests(self, response: Response) -> Iterator[Request]:
+        yield from self.ordinary_requests(response)
+        yield from self.unusual_requests()
+
+    def ordinary_requests(self, response: Response) -> Iterator[Request]:
         home = self.home
         yield response.follow("/followed", self.note)
         yield from response.follow_all(css="a.all", callback=self.note)
@@ -150,6 +159,14 @@ class Here(Spider):
         yield FormRequest(home + "/form", callback=self.echo, formdata={"q": "a b"})
         yield JsonRequest(home + "/json", callback=self.echo, data={"a": 1})
         yield Request.from_curl(f"curl {home}/curl -H 'X-Curl: 1'", callback=self.echo)
+        yield Request(home + "/packed", self.packed)
+        yield Request(home + "/async", self.coroutine)
+        yield Request(home + "/data.json", self.json)
+        yield Request(home + "/page.xml", self.xml)
+
+    def unusual_requests(self) -> Iterator[Request]:
+        """Requests for errors, redirects, limits and pages that are not fetched."""
+        home = self.home
         yield Request(home + "/missing", self.note)
         yield Request(home + "/gone", self.note, errback=self.failed)
         yield Request(home + "/gone?handled", self.note, meta={"handle_httpstatus_all": True})
@@ -163,16 +180,14 @@ class Here(Spider):
         yield Request(home + "/private?asked", self.note, meta={"dont_obey_robotstxt": True})
         yield Request("http://127.0.1.9/", self.note, errback=self.failed)
         yield Request("gopher://127.0.1.1/", self.note, errback=self.failed)
-        yield Request(home + "/packed", self.packed)
         yield Request(home + "/broken", self.broken)
         yield Request(home + "/error", self.raising)
-        yield Request(home + "/async", self.coroutine)
         yield Request(
             home + "/slow", self.note, errback=self.failed, meta={"download_timeout": 0.3, "dont_retry": True}
         )
         yield Request(home + "/large", self.note, errback=self.failed, meta={"download_maxsize": 100})
-        yield Request(home + "/data.json", self.json)
-        yield Request(home + "/page.xml", self.xml)
+
+    def items(self, response: Response) -> Iterator[Any]:
         yield page_of(response)
         loader = ItemLoader(Product(), response=response)
         loader.add_css("name", "title::text")
@@ -181,7 +196,7 @@ class Here(Spider):
         yield Shop("Rome")
         yield {"kind": "dict"}
         yield {"kind": "dropped"}
-        yield {"kind": "with a file", "file_urls": [home + "/file.bin"]}
+        yield {"kind": "with a file", "file_urls": [self.home + "/file.bin"]}
 
     def note(self, response: Response) -> None:
         self.facts["order"].append(response.url.removeprefix(self.home))

@@ -8,13 +8,13 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Self
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import Event, RemoteSettingsChanged, RequestReceived
 from h2.exceptions import ProtocolError
+
+from tests.listener import Listener
 
 Fields = list[tuple[bytes, bytes]]
 
@@ -33,7 +33,7 @@ class Answer:
     then: str = "end"
 
 
-class Http2Server:
+class Http2Server(Listener):
     """Serves `pages`, by path, as an async context manager. `tls` is the context of a server certificate.
 
     `requests` are the headers of each request, `settings` the settings that each client announced.
@@ -42,30 +42,12 @@ class Http2Server:
     def __init__(self, tls: ssl.SSLContext, pages: Mapping[str, Answer]) -> None:
         self.requests: list[Fields] = []
         self.settings: list[dict[int, int]] = []
-        self.port = 0
         self._pages = pages
-        self._tls = tls
-        self._tls.set_alpn_protocols(["h2"])
-
-    def url(self, path: str = "/", host: str = "127.0.0.1") -> str:
-        return f"https://{host}:{self.port}{path}"
-
-    async def __aenter__(self) -> Self:
-        self._writers: set[asyncio.StreamWriter] = set()
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.close()
-        for writer in self._writers:
-            writer.transport.abort()
-        await asyncio.sleep(0)
+        self.tls = tls
+        tls.set_alpn_protocols(["h2"])
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.add(writer)
+        self._open.add(writer)
         connection = H2Connection(H2Configuration(client_side=False, header_encoding=None))
         connection.initiate_connection()
         unsent: dict[int, tuple[Answer, bytes]] = {}
@@ -83,7 +65,7 @@ class Http2Server:
             pass
         finally:
             writer.write(connection.data_to_send())
-            self._writers.discard(writer)
+            self._open.discard(writer)
             writer.close()
 
     def _handle(

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+from tests.listener import Listener
+
 SLOWEST = 10.0
 
 
@@ -32,7 +34,7 @@ def plain(body: bytes, *lines: bytes, status: bytes = b"200 OK") -> Say:
 
 
 @dataclass
-class Wire:
+class Wire(Listener):
     """Serves on loopback as an async context manager: each answer in turn, then the last one repeatedly.
 
     `heads` and `bodies` are the raw heads and bodies of the requests; `connections` counts the connections.
@@ -43,24 +45,6 @@ class Wire:
     heads: list[bytes] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
     connections: int = 0
-    port: int = 0
-
-    def url(self, path: str = "/", host: str = "127.0.0.1") -> str:
-        return f"{'https' if self.tls else 'http'}://{host}:{self.port}{path}"
-
-    async def __aenter__(self) -> Self:
-        self._open: set[asyncio.StreamWriter] = set()
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self.tls)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.close()
-        for writer in self._open:
-            writer.transport.abort()
-        await asyncio.sleep(0)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -110,7 +94,6 @@ class Proxy:
     asked: list[bytes] = field(default_factory=list)
     credentials: list[bytes | None] = field(default_factory=list)
     refusal: bytes | None = None
-    port: int = 0
 
     @property
     def url(self) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -12,6 +14,8 @@ from typing import Self
 from tests.listener import Listener
 
 SLOWEST = 10.0
+NOT_YOU = b"HTTP/1.1 407 Who are you?\r\nContent-Length: 0\r\n\r\n"
+"""The refusal of a proxy that does not accept the credentials."""
 
 
 @dataclass(frozen=True)
@@ -151,3 +155,21 @@ async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
     while data := await source.read(65536):
         sink.write(data)
     sink.close()
+
+
+@contextmanager
+def running(proxy: Proxy) -> Iterator[Proxy]:
+    """Runs a proxy in a thread, for crawls in other processes."""
+    loop, ready, done = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
+
+    async def serve() -> None:
+        async with proxy:
+            ready.set()
+            await done.wait()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), daemon=True)
+    thread.start()
+    assert ready.wait(5)
+    yield proxy
+    loop.call_soon_threadsafe(done.set)
+    thread.join(5)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import shutil
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -17,32 +15,13 @@ from tests.crawls import CHECKOUT, CrawlResult
 from tests.downloads import names
 from tests.ports import free_ports
 from tests.web import LocalWeb, Reply
-from tests.wire import Proxy
+from tests.wire import NOT_YOU, Proxy, running
 
 Crawl = Callable[..., CrawlResult]
 StartWeb = Callable[..., LocalWeb]
 
 
-@contextmanager
-def running(proxy: Proxy) -> Iterator[Proxy]:
-    """Runs a proxy in a thread."""
-    loop, ready, done = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
-
-    async def serve() -> None:
-        async with proxy:
-            ready.set()
-            await done.wait()
-
-    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), daemon=True)
-    thread.start()
-    assert ready.wait(5)
-    yield proxy
-    loop.call_soon_threadsafe(done.set)
-    thread.join(5)
-
-
 SITES = [f"site{number}.test" for number in range(6)]
-REFUSAL = b"HTTP/1.1 407 Who are you?\r\nContent-Length: 0\r\n\r\n"
 
 
 def test_a_crawl_goes_through_the_working_proxies_and_stays_polite(
@@ -56,7 +35,7 @@ def test_a_crawl_goes_through_the_working_proxies_and_stays_polite(
     ways = {web.host(site).removeprefix("http://"): int(web.host(site).rpartition(":")[2]) for site in SITES}
     with ExitStack() as stack:
         good = [stack.enter_context(running(Proxy(ways))) for _ in range(2)]
-        closed = stack.enter_context(running(Proxy(ways, refusal=REFUSAL)))
+        closed = stack.enter_context(running(Proxy(ways, refusal=NOT_YOU)))
         shutil.copy(CHECKOUT / "examples" / "spiders" / "through_proxies.py", project.folder / "spiders")
         file = project.folder / "proxies.txt"
         lines = [proxy.url.replace("//", "//me:secret@") for proxy in (*good, closed)]

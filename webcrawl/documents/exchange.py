@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Self
 
 from webcrawl.documents.body import Body, base32
 
@@ -37,6 +38,34 @@ class Exchange:
     mime_type: str | None = None
     problem: str | None = None
     protocol: str | None = None
+
+    @classmethod
+    def without_heads(
+        cls,
+        url: str,
+        payload: Body,
+        mime_type: str,
+        *,
+        status: int = 200,
+        ip_address: str | None = None,
+        truncated: str | None = None,
+        problem: str | None = None,
+    ) -> Self:
+        """Returns what was just fetched from a server of another protocol than HTTP, or rendered by a browser."""
+        return cls(
+            url,
+            "GET",
+            request_head=b"",
+            request_body=b"",
+            status=status,
+            response_head=b"",
+            payload=payload,
+            ip_address=ip_address,
+            fetched_at=datetime.now(UTC),
+            truncated=truncated,
+            mime_type=mime_type,
+            problem=problem,
+        )
 
 
 def digest(*parts: bytes | Body) -> str:

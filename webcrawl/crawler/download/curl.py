@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import ssl
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,17 +20,16 @@ from scrapy.http import Headers, Response
 from webcrawl.config import read
 from webcrawl.crawler.download.failures import protocol_failure
 from webcrawl.crawler.download.proxies import Proxies
-from webcrawl.crawler.download.receiving import BodyReceiver
+from webcrawl.crawler.download.receiving import BodyReceiver, limit_reading
 from webcrawl.crawler.download.rendered_pages import RenderedPages
 from webcrawl.crawler.download.wire import phrase
 from webcrawl.crawler.errors import ProxyFailed
 from webcrawl.crawler.fetch import keep_exchange, run_check
-from webcrawl.crawler.responses import flags_of, make_response
 from webcrawl.crawler.session import Session
 from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
 from webcrawl.errors import ConfigurationError, LibraryMissing
-from webcrawl.urls.canonical import hostname, is_address, normalize, port, split
+from webcrawl.urls.canonical import hostname, is_address, normalize, port, split, without_fragment
 
 if TYPE_CHECKING:
     from webcrawl.crawler.download.curl_transfer import Head, Transfer
@@ -46,8 +44,6 @@ _TLS_VERSIONS: dict[str | None, int] = {
 }
 """libcurl's numbers of TLS versions."""
 _WITH_BODY = ("POST", "PUT", "PATCH")
-# how long closing a connection may take after the timeout
-_CLEANUP_SECONDS = 5.0
 
 
 class CurlDownloadHandler:
@@ -187,23 +183,12 @@ class CurlDownloadHandler:
     async def _response(
         self, request: Request, head: Head, transfer: Transfer, limit: asyncio.Timeout
     ) -> Response:
-        # from here on only reading is limited, so that what was received in time is kept
-        end = limit.when()
-        limit.reschedule(end and end + _CLEANUP_SECONDS)
         headers = Headers(head.headers)
-        body = await self._receiver.receive(request, headers, partial(_next_chunk, transfer, end))
-        unread = "length" if body.stopped is not None and not transfer.at_end else None
-        keep_exchange(request, _exchange(request, head, body.body, body.truncated or unread))
-        response = make_response(
-            body.body,
-            request.url,
-            headers,
-            status=head.status,
-            flags=flags_of(body.truncated),
-            ip_address=ipaddress.ip_address(head.peer) if head.peer else None,
-            protocol=head.version,
-        )
-        return body.finish(response)
+        next_chunk = partial(_next_chunk, transfer, limit_reading(limit))
+        body = await self._receiver.receive(request, headers, next_chunk)
+        missing = body.missing(at_end=transfer.at_end)
+        keep_exchange(request, _exchange(request, head, body.body, missing))
+        return body.response(request, headers, head.status, head.peer, protocol=head.version)
 
 
 def _defaults(crawler: Crawler) -> dict[bytes, list[bytes]]:
@@ -270,7 +255,7 @@ def _exchange(request: Request, head: Head, payload: Body, truncated: str | None
         target = b"/" + target.partition(b"://")[2].partition(b"/")[2]
     status_line = head.line if is_text else f"{version} {head.status} {phrase(head.status)}".encode()
     return Exchange(
-        url=request.url,
+        url=without_fragment(request.url),
         method=request.method,
         request_head=b"\r\n".join([b"%s %s %s" % (request.method.encode(), target, version.encode()), *kept]),
         request_body=request.body,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import ssl
-from functools import lru_cache, partial
+from functools import partial
 from typing import Self, cast
 
 import aiohttp
@@ -33,7 +32,6 @@ from webcrawl.crawler.download.wire import (
     sent_headers,
 )
 from webcrawl.crawler.fetch import check_of, keep_exchange
-from webcrawl.crawler.responses import flags_of, make_response
 from webcrawl.crawler.session import Session
 
 _READ_BYTES = 64 * 1024
@@ -50,9 +48,6 @@ _NO_IMPERSONATION = (
     "Request.meta['impersonate'] needs another download handler: set DOWNLOAD_HANDLERS of http and https to "
     "webcrawl.crawler.download.curl.CurlDownloadHandler"
 )
-
-# most pages of a host come from one address
-_ip_address = lru_cache(maxsize=1024)(ipaddress.ip_address)
 
 
 class HTTPDownloadHandler:
@@ -174,17 +169,14 @@ class HTTPDownloadHandler:
         headers = Headers(list(received.raw_headers))
         content = received.content
         body = await self._receiver.receive(request, headers, partial(content.read, _READ_BYTES))
-        unread = "length" if body.stopped is not None and not content.at_eof() else None
-        keep_exchange(request, exchange_over(request, received, body.body, body.truncated or unread))
+        missing = body.missing(at_end=content.at_eof())
+        keep_exchange(request, exchange_over(request, received, body.body, missing))
         version = received.version
-        response = make_response(
-            body.body,
-            request.url,
+        return body.response(
+            request,
             headers,
-            status=received.status,
-            flags=flags_of(body.truncated),
+            received.status,
+            received.peer,
             certificate=received.certificate,
-            ip_address=_ip_address(received.peer) if received.peer else None,
             protocol=f"HTTP/{version.major}.{version.minor}" if version else None,
         )
-        return body.finish(response)

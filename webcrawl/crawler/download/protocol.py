@@ -7,12 +7,10 @@ implements `fetch`; DOWNLOAD_HANDLERS names it for its scheme.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from typing import ClassVar, Self
 
@@ -21,17 +19,13 @@ from scrapy.crawler import Crawler
 from scrapy.http import Headers, Response
 
 from webcrawl.crawler.download.failures import protocol_failure
-from webcrawl.crawler.download.receiving import BodyReceiver
+from webcrawl.crawler.download.receiving import BodyReceiver, limit_reading
 from webcrawl.crawler.fetch import keep_exchange, run_check
-from webcrawl.crawler.responses import content_type, flags_of, make_response
+from webcrawl.crawler.responses import content_type
 from webcrawl.crawler.session import Session
-from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.mime.sniff import sniff
 from webcrawl.urls.canonical import hostname, normalize, port, without_fragment
-
-# How long closing a connection may take after the timeout.
-_CLEANUP_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,43 +104,20 @@ class Protocol(ABC):
 
     async def _response(self, request: Request, url: str, answer: Answer, limit: asyncio.Timeout) -> Response:
         headers = Headers(answer.headers)
-        # from here on only reading is limited, so that what was received in time is kept
-        end = limit.when()
-        limit.reschedule(end and end + _CLEANUP_SECONDS)
-        received = await self._receiver.receive(request, headers, partial(_next_chunk, answer.chunks, end))
-        truncated = received.truncated or answer.truncated
+        next_chunk = partial(_next_chunk, answer.chunks, limit_reading(limit))
+        body = await self._receiver.receive(request, headers, next_chunk)
+        body.truncated = body.truncated or answer.truncated
         if answer.status == 200:
-            unread = "length" if received.stopped else None
-            exchange = _exchange(request, url, answer, headers, received.body, truncated or unread)
+            exchange = Exchange.without_heads(
+                without_fragment(request.url),
+                body.body,
+                sniff(content_type(headers), body.body, url).mime_type,
+                ip_address=answer.peer,
+                truncated=body.missing(at_end=False),
+                problem=answer.problem,
+            )
             keep_exchange(request, exchange)
-        response = make_response(
-            received.body,
-            request.url,
-            headers,
-            status=answer.status,
-            flags=flags_of(truncated),
-            ip_address=ipaddress.ip_address(answer.peer) if answer.peer else None,
-        )
-        return received.finish(response)
-
-
-def _exchange(
-    request: Request, url: str, answer: Answer, headers: Headers, body: Body, truncated: str | None
-) -> Exchange:
-    return Exchange(
-        url=without_fragment(request.url),
-        method="GET",
-        request_head=b"",
-        request_body=b"",
-        status=answer.status,
-        response_head=b"",
-        payload=body,
-        ip_address=answer.peer,
-        fetched_at=datetime.now(UTC),
-        truncated=truncated,
-        problem=answer.problem,
-        mime_type=sniff(content_type(headers), body, url).mime_type,
-    )
+        return body.response(request, headers, answer.status, answer.peer)
 
 
 async def _next_chunk(chunks: AsyncIterator[bytes], end: float | None) -> bytes:

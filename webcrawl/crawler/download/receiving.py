@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from scrapy import Request, signals
@@ -16,7 +18,7 @@ from twisted.python.failure import Failure
 
 from webcrawl.config import read
 from webcrawl.crawler.fetch import TRUNCATE
-from webcrawl.crawler.responses import content_type, says_nosniff
+from webcrawl.crawler.responses import content_type, flags_of, make_response, says_nosniff
 from webcrawl.crawler.session import Session
 from webcrawl.crawler.signals import send
 from webcrawl.documents.body import Body, BodyWriter
@@ -27,6 +29,18 @@ logger = logging.getLogger(__name__)
 
 NextChunk: TypeAlias = Callable[[], Awaitable[bytes]]
 """Returns the next bytes of a body, or b"" at its end; raises TimeoutError when the time is up."""
+
+_CLEANUP_SECONDS = 5.0
+"""How long closing a connection may take after the timeout."""
+# most pages of a host come from one address
+_ip_address = lru_cache(maxsize=1024)(ipaddress.ip_address)
+
+
+def limit_reading(limit: asyncio.Timeout) -> float | None:
+    """Returns when a download times out; from now on only reading is limited, so that what came in time is kept."""
+    end = limit.when()
+    limit.reschedule(end and end + _CLEANUP_SECONDS)
+    return end
 
 
 @dataclass(slots=True)
@@ -41,8 +55,26 @@ class Received:
     truncated: str | None = None
     stopped: StopDownload | None = None
 
-    def finish(self, response: Response) -> Response:
-        """Returns the response, flagged if its download was stopped; raises StopDownload if the handler requires it."""
+    def missing(self, *, at_end: bool) -> str | None:
+        """Returns why the archived body is not whole: "length" also if a signal handler stopped it before its end."""
+        return self.truncated or ("length" if self.stopped is not None and not at_end else None)
+
+    def response(
+        self, request: Request, headers: Headers, status: int, peer: str | None, **attributes: Any
+    ) -> Response:
+        """Returns Scrapy's response, flagged if it is not whole; `peer` is the address of the host, if it is known.
+
+        Raises StopDownload if the handler requires it.
+        """
+        response = make_response(
+            self.body,
+            request.url,
+            headers,
+            status=status,
+            flags=flags_of(self.truncated),
+            ip_address=_ip_address(peer) if peer else None,
+            **attributes,
+        )
         if self.stopped is not None:
             response.flags.append("download_stopped")
             if self.stopped.fail:

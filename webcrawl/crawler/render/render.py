@@ -10,7 +10,6 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import TypeAlias
 
 from playwright.async_api import Error, TimeoutError as Late
@@ -134,19 +133,8 @@ class Renderer:
         writer = BodyWriter(self._spool, digests=True)
         writer.add(tree[: self._most])
         body, truncated = writer.finish(), "length" if len(tree) > self._most else None
-        exchange = Exchange(
-            url=without_fragment(request.url),
-            method="GET",
-            request_head=b"",
-            request_body=b"",
-            status=response.status,
-            response_head=b"",
-            payload=body,
-            ip_address=None,
-            fetched_at=datetime.now(UTC),
-            truncated=truncated,
-            mime_type="text/html",
-        )
+        url = without_fragment(request.url)
+        exchange = Exchange.without_heads(url, body, "text/html", status=response.status, truncated=truncated)
         headers = Headers({"Content-Type": "text/html; charset=utf-8"})
         for name, values in response.headers.items():
             if name.decode().lower() not in _GONE:

@@ -41,7 +41,7 @@ def test_exchange_equals_the_bytes_on_the_wire() -> None:
     async def check() -> None:
         async with Wire([answer]) as wire, Client() as client:
             headers = {"Accept": "*/*", "User-Agent": "robot", "X-Several": ["one", "two"]}
-            exchange = await client.exchange(wire.url("/a?b=c"), headers=headers)
+            exchange = await client.exchange(wire.url("/a?b=c#part"), headers=headers)
             assert wire.heads == [exchange.request_head]
             assert exchange.request_head.startswith(
                 b"GET /a?b=c HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n" % wire.port

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from scrapy import Request
 from scrapy.crawler import Crawler
 
@@ -15,11 +17,13 @@ ROBOTS = "robots_txt"
 
 def tasks_of(crawler: Crawler) -> Tasks:
     """The tasks of a running crawl; raises ConfigurationError when its scheduler is not ours."""
-    tasks = getattr(crawler.engine.scheduler, "tasks", None)
-    if not isinstance(tasks, Tasks):
+    scheduler: Any = crawler.engine.scheduler
+    try:
+        tasks: Tasks = scheduler.tasks
+    except AttributeError:
         raise ConfigurationError(
             'the middlewares and pipelines need SCHEDULER = "webcrawl.scheduler.FrontierScheduler"'
-        )
+        ) from None
     return tasks
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 T = TypeVar("T", int, str)
@@ -32,6 +33,11 @@ class RecentCache(Generic[T]):
 
     def __contains__(self, one: T) -> bool:
         return one in self._young or one in self._old
+
+    def absent(self, several: Iterable[T]) -> list[T]:
+        """Returns the elements that are not in the cache, without adding them."""
+        young, old = self._young, self._old
+        return [one for one in several if one not in young and one not in old]
 
     def clear(self) -> None:
         self._young.clear()

@@ -54,14 +54,15 @@ class HostTurn:
     __slots__ = (
         "_blocked_until",
         "_config",
+        "_crawl_delay",
+        "_delay",
         "_finished",
         "_latency",
         "_random",
         "_started",
         "_unreachable",
-        "crawl_delay",
-        "delay",
         "failures",
+        "gap",
         "in_flight",
     )
 
@@ -76,25 +77,30 @@ class HostTurn:
         random: Callable[[], float] = random.random,
     ) -> None:
         """`wait`: seconds from `now` until the host may be asked; negative if that time has passed."""
-        self.crawl_delay = crawl_delay
-        self.delay: float | None = None
-        """The minimum delay that an operator set for the host, in seconds."""
+        self.gap = 0.0
+        """Seconds between two requests while nothing fails, from the delays and the latency."""
         self.failures = failures
         self.in_flight = 0
         self._config = config
         self._random = random
+        self._crawl_delay = _valid(crawl_delay)
+        self._delay = 0.0
         self._latency = 0.0
         self._unreachable = False
         self._blocked_until = now + wait
         self._started = self._finished = -math.inf
         self._forgive(now)
+        self._update_gap()
 
-    @property
-    def gap(self) -> float:
-        """Seconds between two requests while nothing fails, from the current `crawl_delay`, `delay` and latency."""
-        crawl_delay = min(_valid(self.crawl_delay), self._config.max_crawl_delay)
-        adaptive = min(self._config.latency_factor * self._latency, self._config.max_backoff)
-        return max(self._config.delay, crawl_delay, _valid(self.delay), adaptive)
+    def set_crawl_delay(self, seconds: float | None) -> bool:
+        """Sets the delay that robots.txt asks for; returns True if the gap changes."""
+        self._crawl_delay = _valid(seconds)
+        return self._update_gap()
+
+    def set_delay(self, seconds: float | None) -> bool:
+        """Sets or removes the minimum delay of an operator; returns True if the gap changes."""
+        self._delay = _valid(seconds)
+        return self._update_gap()
 
     @property
     def ready_at(self) -> float:
@@ -138,6 +144,7 @@ class HostTurn:
         match outcome:
             case Ok(latency):
                 self._latency = _valid(latency) if math.isfinite(latency) else 0.0
+                self._update_gap()
                 if now >= self._blocked_until:
                     self.failures = 0
             case Throttled(None):
@@ -157,6 +164,13 @@ class HostTurn:
     def _free_at(self) -> float:
         last = max(self._finished, self._started if self._config.concurrency > 1 else -math.inf)
         return max(self._blocked_until, last + self.gap)
+
+    def _update_gap(self) -> bool:
+        config, before = self._config, self.gap
+        crawl_delay = min(self._crawl_delay, config.max_crawl_delay)
+        adaptive = min(config.latency_factor * self._latency, config.max_backoff)
+        self.gap = max(config.delay, crawl_delay, self._delay, adaptive)
+        return self.gap != before
 
     def _back_off(self, now: float, base: float) -> None:
         """Blocks the host for `base` seconds, doubled with each further failure, plus a random share up to `jitter`."""

@@ -62,7 +62,8 @@ class Turns:
         place = self._others.pop(host, None) or self._new_place(host, failures, valid_until)
         # keeps the requests in flight and waiting of a host that was asked without a lease
         place.turn.failures = max(place.turn.failures, failures)
-        place.turn.delay, place.valid_until = delay, valid_until
+        place.turn.set_delay(delay)
+        place.valid_until = valid_until
         self._places[host] = place
         return place.turn
 
@@ -135,15 +136,11 @@ class Turns:
 
     def set_crawl_delay(self, host: str, seconds: float | None) -> bool:
         """Sets the delay of robots.txt; returns True if the host's gap changes. An operator's longer delay stays."""
-        turn = self._place(host).turn
-        before, turn.crawl_delay = turn.gap, seconds
-        return turn.gap != before
+        return self._place(host).turn.set_crawl_delay(seconds)
 
     def set_delay(self, host: str, seconds: float | None) -> bool:
         """Sets or removes an operator's delay; returns True if the gap changes. A longer one of robots.txt stays."""
-        turn = self._place(host).turn
-        before, turn.delay = turn.gap, seconds
-        return turn.gap != before
+        return self._place(host).turn.set_delay(seconds)
 
     def fail(self, host: str) -> None:
         """Counts a failed request for a host whose name could not be resolved."""

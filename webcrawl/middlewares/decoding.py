@@ -19,6 +19,7 @@ from webcrawl.crawler.responses import (
     UNFINISHED,
     body_of,
     content_type,
+    header_values,
     length_of,
     make_response,
     says_nosniff,
@@ -56,7 +57,7 @@ class DecodingMiddleware:
     def process_response(
         self, request: Request, response: Response
     ) -> Response | Coroutine[Any, Any, Response]:
-        encodings = b",".join(response.headers.getlist("Content-Encoding"))
+        encodings = b",".join(header_values(response.headers, b"Content-Encoding"))
         if encodings and request.method != "HEAD" and length_of(response):
             return self._counted_when_decoded(request, response, codings(encodings.decode("latin-1")))
         return self._counted(request, response)

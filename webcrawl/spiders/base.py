@@ -108,7 +108,8 @@ class BroadSpider(Spider):
     def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
         yield self.page(response)
         yield self.links(response)
-        yield self.resources(response)
+        if self._loads_resources:
+            yield self.resources(response)
 
     def parse_resource(self, response: Response, **kwargs: Any) -> Iterator[Any]:
         """Stores what a page loads. An HTML page within the scope is followed like any other."""

@@ -28,6 +28,7 @@ def test_cache_is_exact_and_bounded(operations: list[int | None], capacity: int)
         added.append(number)
         remembered = {other for other in range(31) if other in cache}
         assert len(remembered) <= max(2, capacity)
+        assert cache.absent(range(31)) == [other for other in range(31) if other not in remembered]
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), unique=True, max_size=50), st.integers(2, 100))

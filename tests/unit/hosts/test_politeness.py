@@ -65,7 +65,7 @@ def test_largest_gap_applies(
 def test_crawl_delay_set_later_applies_at_once() -> None:
     turn = HostTurn(EXACT, None, now=0.0)
     assert ready_after(turn, 0.0, Ok()) == 1.0
-    turn.crawl_delay = 10.0
+    turn.set_crawl_delay(10.0)
     assert turn.ready_at == 10.0
 
 
@@ -269,6 +269,7 @@ class ImpoliteCrawler(RuleBasedStateMachine):
             delay=delay, concurrency=concurrency, latency_factor=factor, jitter=jitter, backoff=backoff
         )
         self.now = 1e6
+        self.crawl_delay = crawl_delay
         self.turn = HostTurn(self.config, crawl_delay, failures, wait, now=self.now)
         self.may_not_before = self.now + wait
         self.running = 0
@@ -307,12 +308,18 @@ class ImpoliteCrawler(RuleBasedStateMachine):
         elif isinstance(outcome, Failed) and not blocked:
             self.must_wait(self.config.connect_backoff)
 
+    @rule(seconds=st.none() | st.floats())
+    def hear_crawl_delay(self, seconds: float | None) -> None:
+        before, self.crawl_delay = self.turn.gap, seconds
+        assert self.turn.set_crawl_delay(seconds) == (self.turn.gap != before)
+        assert self.config.delay <= self.turn.gap < math.inf
+
     @rule()
     def hand_on(self) -> None:
         wait = self.turn.wait(self.now)
         assert 0 <= wait < math.inf
         if not self.running:
-            self.turn = HostTurn(self.config, self.turn.crawl_delay, self.turn.failures, wait, now=self.now)
+            self.turn = HostTurn(self.config, self.crawl_delay, self.turn.failures, wait, now=self.now)
 
     @invariant()
     def times_are_sane(self) -> None:

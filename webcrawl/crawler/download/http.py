@@ -13,7 +13,7 @@ from aiohttp.helpers import is_ip_address
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotSupported
-from scrapy.http import Headers, Response
+from scrapy.http import Response
 from scrapy.utils.ssl import _make_ssl_context
 
 from webcrawl.crawler.download import lenient_parser
@@ -32,6 +32,7 @@ from webcrawl.crawler.download.wire import (
     sent_headers,
 )
 from webcrawl.crawler.fetch import check_of, keep_exchange
+from webcrawl.crawler.responses import received_headers
 from webcrawl.crawler.session import Session
 
 _READ_BYTES = 64 * 1024
@@ -166,7 +167,7 @@ class HTTPDownloadHandler:
             self._guard.check(name, hostname=name, port=url.port or 0)
 
     async def _response(self, request: Request, received: WireResponse) -> Response:
-        headers = Headers(list(received.raw_headers))
+        headers = received_headers(received.raw_headers)
         content = received.content
         body = await self._receiver.receive(request, headers, partial(content.read, _READ_BYTES))
         missing = body.missing(at_end=content.at_eof())

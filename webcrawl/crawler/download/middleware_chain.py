@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
+from types import CoroutineType
 from typing import Any
 
 from scrapy import Request
@@ -95,7 +96,10 @@ def _methods(middlewares: list[Any], name: str, crawler: Crawler) -> list[Callab
 
 async def _answer(method: Callable[..., Any], result: Any) -> Response | Request | None:
     """Awaits what a method returned and checks it; raises TypeError for anything but a Response, Request or None."""
-    answer = await ensure_awaitable(result, method.__qualname__)
+    # most are coroutines, for which Scrapy's function would look through its cases
+    answer = (
+        await result if type(result) is CoroutineType else await ensure_awaitable(result, method.__qualname__)
+    )
     if answer is None or isinstance(answer, Response | Request):
         return answer
     raise TypeError(f"{method.__qualname__} must return a Response or a Request, not {type(answer).__name__}")

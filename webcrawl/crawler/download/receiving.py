@@ -18,7 +18,7 @@ from twisted.python.failure import Failure
 
 from webcrawl.config import read
 from webcrawl.crawler.fetch import TRUNCATE
-from webcrawl.crawler.responses import content_type, flags_of, make_response, says_nosniff
+from webcrawl.crawler.responses import content_type, flags_of, header, make_response, says_nosniff
 from webcrawl.crawler.session import Session
 from webcrawl.crawler.signals import send
 from webcrawl.documents.body import Body, BodyWriter
@@ -106,7 +106,7 @@ class BodyReceiver:
         Raises DownloadCancelledError for a body that is too large, ResponseDataLossError or TimeoutError for an
         incomplete one if that counts as a failure, and StoreError.
         """
-        announced = headers.get("Content-Length")
+        announced = header(headers, b"Content-Length")
         size = int(announced) if announced and announced.isdigit() else None
         limit = self._limit(request)
         if limit and size is not None and size > limit:
@@ -162,7 +162,7 @@ class BodyReceiver:
 
         The first bytes of an encoded body do not show its type; then the headers and the URL decide.
         """
-        if headers.get("Content-Encoding"):
+        if header(headers, b"Content-Encoding"):
             start = b""
         nosniff = says_nosniff(headers)
         return self._sizes.of_start(content_type(headers), start, request.url, nosniff=nosniff)

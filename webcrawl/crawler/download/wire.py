@@ -11,7 +11,6 @@ from typing import Any
 from weakref import WeakSet
 
 import aiohttp
-import yarl
 from aiohttp.abc import AbstractResolver, ResolveResult
 from scrapy import Request
 
@@ -108,7 +107,7 @@ def _text(value: bytes) -> str:
 
 def exchange_over(request: Request, received: WireResponse, payload: Body, truncated: str | None) -> Exchange:
     """Returns what went over the wire, as bytes."""
-    url = yarl.URL(request.url, encoded=True)
+    url = received.request_info.url
     sent: Mapping[str, str] = received.request_info.headers
     request_lines = [f"{request.method} {url.raw_path_qs or '/'} HTTP/1.1"]
     # the credentials for a proxy are not archived

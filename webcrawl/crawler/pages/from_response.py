@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import cast
+from typing import Any, cast
 
 from scrapy import Request
 from scrapy.http import Response
@@ -22,6 +22,8 @@ from webcrawl.crawler.responses import (
     UNFINISHED,
     body_of,
     content_type,
+    header,
+    header_values,
     says_nosniff,
     truncation_of,
 )
@@ -88,30 +90,31 @@ def pending_links_of(response: Response) -> PendingLinks:
 def page_of(response: Response) -> Page:
     """Returns the page of a response, for the pipelines to process."""
     document, exchange = document_of(response), exchange_of(response.request)
+    meta, headers = response.meta, response.headers
     page = Page(
         url=without_fragment(response.request.url if response.request else response.url),
         final_url=without_fragment(response.url),
         host=split(normalize(response.url))[0],
         status=response.status,
         fetched_at=exchange.fetched_at if exchange else datetime.now(UTC),
-        depth=response.meta.get("depth", 0),
-        referrer=response.meta.get("referrer"),
-        attempts=response.meta.get("retry_times", 0) + 1,
+        depth=meta.get("depth", 0),
+        referrer=meta.get("referrer"),
+        attempts=meta.get("retry_times", 0) + 1,
         mime_type=document.mime_type,
         charset=document.charset,
         length=len(document),
         digest=(exchange.payload if exchange else body_of(response)).digest,
-        etag=_text(response.headers.get("ETag")),
-        last_modified=_text(response.headers.get("Last-Modified")),
+        etag=_text(header(headers, b"Etag")),
+        last_modified=_text(header(headers, b"Last-Modified")),
         error=next((_FLAWS[flag] for flag in response.flags if flag in _FLAWS), None),
-        latency=_latency(response),
-        redirects=response.meta.get("redirect_urls"),
+        latency=_latency(meta),
+        redirects=meta.get("redirect_urls"),
         truncated=(exchange.truncated if exchange else None) or truncation_of(response.flags),
         processing_error=exchange.problem if exchange else None,
     )
     page.document, page.exchange, page.outline = document, exchange, outline_of(response)
-    page.is_sitemap = bool(response.meta.get(SITEMAP))
-    page.content_language = _one_language(response.headers.get("Content-Language"))
+    page.is_sitemap = bool(meta.get(SITEMAP))
+    page.content_language = _one_language(header(headers, b"Content-Language"))
     if (known := known_of(response)) is not None:
         _fill_from_stored(page, response, known)
     if page.unchanged or not is_html(document.mime_type):
@@ -119,9 +122,9 @@ def page_of(response: Response) -> Page:
     return page
 
 
-def _latency(response: Response) -> float | None:
+def _latency(meta: dict[str, Any]) -> float | None:
     """Returns the seconds to the first byte without the noise of a difference of two clock readings."""
-    latency = response.meta.get("download_latency")
+    latency = meta.get("download_latency")
     return None if latency is None else round(latency, 6)
 
 
@@ -161,7 +164,7 @@ def failed_page(request: Request, error: BaseException | None) -> Page:
 
 def page_directives(response: Response, user_agent: str) -> Directives:
     """Returns the directives of X-Robots-Tag headers and <meta name="robots"> for `user_agent`."""
-    tags = [value.decode("latin-1") for value in response.headers.getlist("X-Robots-Tag")]
+    tags = [value.decode("latin-1") for value in header_values(response.headers, b"X-Robots-Tag")]
     metas = robots_metas(_metas(response))
     return directives(tags, metas, user_agent) if tags or metas else Directives()
 
@@ -183,7 +186,7 @@ def followed_links(response: Response, *, obey: str | None) -> PageLinks:
         links = outline.links
     else:
         links = page_links(document.elements, document.url)
-    if headers := response.headers.getlist("Link"):
+    if headers := header_values(response.headers, b"Link"):
         return _with_headers(links, [value.decode("latin-1") for value in headers], document.url)
     return links
 

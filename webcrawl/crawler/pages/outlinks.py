@@ -113,10 +113,8 @@ class Outlinks:
         worker, allowed = tasks.worker, session.scope.filters.apply
         fingerprint, recent = session.canonicalizer.fingerprint, worker.discovered.recent.links
         filtered = 0
-        for link in links:
-            # most links of a page are on the pages around it too
-            if link in recent:
-                continue
+        # most links of a page are on the pages around it too
+        for link in recent.absent(links):
             url = allowed(link)
             if url is None:
                 filtered += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import CoroutineType
 from typing import Any
 
 from scrapy.crawler import Crawler
@@ -27,7 +28,9 @@ class ItemProcessor(ItemPipelineManager):
     async def process_item_async(self, item: Any) -> Any:
         for step in self._steps:
             result = step(item)
-            if result is not item:
+            if type(result) is CoroutineType:
+                result = await result
+            elif result is not item:
                 result = await ensure_awaitable(result, _warn=global_object_name(step))
             item = result
         return item

@@ -1,0 +1,21 @@
+"""Headers as received, and how they are looked up, compared with Scrapy's own class."""
+
+from __future__ import annotations
+
+from hypothesis import example, given, strategies as st
+from scrapy.http import Headers
+
+from webcrawl.crawler.responses import header, header_values, received_headers
+
+names = st.sampled_from([b"ETag", b"etag", b"Set-Cookie", b"X-Robots-Tag", b"LINK"]) | st.binary(max_size=8)
+
+
+@given(st.lists(st.tuples(names, st.binary(max_size=8)), max_size=8))
+@example([(b"etag", b"1"), (b"ETag", b""), (b"X-robots-TAG", b"none")])
+def test_received_headers_equal_scrapys(fields: list[tuple[bytes, bytes]]) -> None:
+    headers, scrapys = received_headers(fields), Headers(fields)
+    assert headers == scrapys
+    assert list(headers.items()) == list(scrapys.items())
+    for name in (b"Etag", b"Set-Cookie", b"X-Robots-Tag", b"Link"):
+        assert header(headers, name) == scrapys.get(name)
+        assert header_values(headers, name) == scrapys.getlist(name)

@@ -218,13 +218,20 @@ class _Budget:
         return [inner for inner in inners if inner is not None]
 
     def _take_json(self, leaf: Json) -> bool:
-        return self._take(len(_JSON.encode(leaf).encode()) + 2)
+        return self._take(_json_length(leaf) + 2)
 
     def _take(self, size: int) -> bool:
         if size > self._bytes:
             return False
         self._bytes -= size
         return True
+
+
+def _json_length(leaf: Json) -> int:
+    """Returns the bytes of a value as JSON."""
+    if isinstance(leaf, str) and leaf.isascii() and leaf.isprintable():  # as most names and texts are
+        return len(leaf) + 2 + leaf.count('"') + leaf.count("\\")
+    return len(_JSON.encode(leaf).encode())
 
 
 def _leaf(value: Any) -> Json:

@@ -10,13 +10,14 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from tempfile import TemporaryFile
+from typing import IO, Any, Self
 
-from tests import tuning
+from tests import preloaded, tuning
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 NO_NAMES = "127.0.0.1:9"
@@ -47,7 +48,9 @@ class CrawlResult:
 class Crawl:
     """A running `scrapy crawl` in its own process group, so that a test can kill all of its processes."""
 
-    def __init__(self, process: subprocess.Popen[bytes], output: Path, data_dir: Path) -> None:
+    def __init__(
+        self, process: preloaded.Process | subprocess.Popen[bytes], output: Path, data_dir: Path
+    ) -> None:
         self.process = process
         self.data_dir = data_dir
         self._output = output
@@ -80,23 +83,19 @@ class Crawl:
         if tuned:
             settings |= tuning.settings(**tuned)
             env = {"PYTHONPATH": str(CHECKOUT), **(env or {})}
-        words = [sys.executable, "-m", "scrapy", *command, spider]
+        words = [*command, spider]
         words += [word for name, value in spider_arguments.items() for word in ("-a", f"{name}={value}")]
         words += [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
         words += ["-s", f"DATA_DIR={data_dir}"]
         output = folder / f"crawl{next(_numbers)}"
         environment = {name: value for name, value in os.environ.items() if name != "REDIS_URL"}
-        with output.with_suffix(".out").open("wb") as out, output.with_suffix(".err").open("wb") as err:
+        with (
+            open(os.devnull, "rb") as null,
+            output.with_suffix(".out").open("wb") as out,
+            output.with_suffix(".err").open("wb") as err,
+        ):
             # files, not pipes: an embedded engine outlives the crawl and would keep a pipe open
-            process = subprocess.Popen(
-                words,
-                cwd=project,
-                env={**environment, **(env or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-            )
+            process = start_scrapy(words, project, {**environment, **(env or {})}, [null, out, err])
         return cls(process, output, data_dir)
 
     @property
@@ -123,6 +122,51 @@ class Crawl:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait(10)
+
+
+def start_scrapy(
+    words: Sequence[str], project: Path, env: Mapping[str, str], streams: Sequence[IO[bytes]]
+) -> preloaded.Process | subprocess.Popen[bytes]:
+    """Start a scrapy command in a session of its own; in a fork, unless the project holds another webcrawl.
+
+    `streams` are its input, output and errors.
+    """
+    if sys.platform == "linux" and (project == CHECKOUT or not (project / "webcrawl").exists()):
+        return preloaded.start(words, cwd=project, env=env, streams=streams)
+    stdin, stdout, stderr = streams
+    return subprocess.Popen(
+        [sys.executable, "-m", "scrapy", *words],
+        cwd=project,
+        env=env,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+    )
+
+
+def scrapy(
+    *words: str,
+    cwd: Path = CHECKOUT,
+    env: Mapping[str, str] | None = None,
+    typed: str = "",
+    timeout: float = 30.0,
+) -> subprocess.CompletedProcess[str]:
+    """Run a scrapy command to its end; after `timeout` seconds it is killed, and subprocess.TimeoutExpired raised."""
+    with TemporaryFile() as stdin, TemporaryFile() as out, TemporaryFile() as err:
+        stdin.write(typed.encode())
+        stdin.seek(0)
+        process = start_scrapy(words, cwd, {**os.environ, **(env or {})}, [stdin, out, err])
+        try:
+            code = process.wait(timeout)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait(10)
+        out.seek(0)
+        err.seek(0)
+        texts = (file.read().decode(errors="replace") for file in (out, err))
+        return subprocess.CompletedProcess(words, code, *texts)
 
 
 def until(condition: Callable[[], bool], crawl: Crawl, seconds: float = 20.0) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.crawls import CHECKOUT, NO_NAMES, CrawlResult
+from tests.crawls import CHECKOUT, NO_NAMES, CrawlResult, scrapy
 
 
 @pytest.fixture
@@ -37,23 +35,17 @@ class Project:
 
     def scrapy(self, *words: str, code: int = 0) -> str:
         """Runs a scrapy command, which must exit with `code`; returns its output."""
-        done = subprocess.run(
-            [sys.executable, "-m", "scrapy", *words, "-s", f"DNS_SERVERS={NO_NAMES}"],
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=30,
-        )
+        done = scrapy(*words, "-s", f"DNS_SERVERS={NO_NAMES}", cwd=self.folder)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout if code == 0 else done.stderr
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """Copies the packages and scrapy.cfg of the checkout to a temporary folder."""
+    """Copies the project's own folders and scrapy.cfg to a temporary folder; its webcrawl is the installed one."""
     folder = tmp_path / "project"
     folder.mkdir()
     shutil.copy(CHECKOUT / "scrapy.cfg", folder)
-    for name in ("webcrawl", "spiders", "middlewares", "pipelines", "settings"):
+    for name in ("spiders", "middlewares", "pipelines", "settings"):
         shutil.copytree(CHECKOUT / name, folder / name)
     return Project(folder)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -17,7 +15,7 @@ from typing import Any
 import redis
 
 from tests.crawl.archive import check, record_at
-from tests.crawls import CHECKOUT, NO_NAMES, Crawl, CrawlResult, until
+from tests.crawls import NO_NAMES, Crawl, CrawlResult, scrapy, until
 from tests.nameserver import Nameserver, Record
 from tests.web import LinkGraph, LocalWeb, Reply, generated_web
 
@@ -30,10 +28,7 @@ DELAY = 0.1
 
 def frontier(data_dir: Path) -> dict[str, Any]:
     """Returns the report of `scrapy frontier --json`."""
-    words = [sys.executable, "-m", "scrapy", "frontier", "--json", "-s", f"DATA_DIR={data_dir}"]
-    done = subprocess.run(
-        [*words, "-s", f"DNS_SERVERS={NO_NAMES}"], cwd=CHECKOUT, capture_output=True, text=True, timeout=30
-    )
+    done = scrapy("frontier", "--json", "-s", f"DATA_DIR={data_dir}", "-s", f"DNS_SERVERS={NO_NAMES}")
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))
 

@@ -17,7 +17,7 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator
 
 from tests.crawl import archive
-from tests.crawls import CHECKOUT, Crawl, until
+from tests.crawls import CHECKOUT, Crawl, scrapy, until
 from tests.s3server import Line, S3Server, weed_binary
 from tests.stores.buckets import archived, environment, files
 from tests.web import LocalWeb, Reply
@@ -144,8 +144,7 @@ def test_a_crawl_pauses_below_store_min_free_bytes(
     web.put(SITES[0], "/", "<p>hello")
     crawl = start(start_crawl, [web.url(SITES[0])], STORE_MIN_FREE_BYTES=1 << 60)
     until(lambda: is_holding(crawl), crawl)
-    words = [sys.executable, "-m", "scrapy", "frontier", "--json", "-s", f"DATA_DIR={tmp_path / 'data'}"]
-    shown = subprocess.run(words, cwd=CHECKOUT, capture_output=True, timeout=30, check=True)
+    shown = scrapy("frontier", "--json", "-s", f"DATA_DIR={tmp_path / 'data'}")
     (reason,) = json.loads(shown.stdout)["holding"].values()
     assert "less than STORE_MIN_FREE_BYTES" in reason
     crawl.interrupt()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import shutil
-import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -15,7 +13,7 @@ from typing import Any
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from tests.crawls import CHECKOUT, NO_NAMES, CrawlResult, crawl_hosts
+from tests.crawls import NO_NAMES, CrawlResult, crawl_hosts, scrapy
 from tests.web import LocalWeb, Reply
 
 SITE, OTHER = "127.0.1.1", "127.0.1.2"
@@ -137,8 +135,7 @@ def test_a_browser_misses_nothing_in_the_wacz(crawled: tuple[LocalWeb, CrawlResu
     web, result = crawled
     wacz = tmp_path / "crawl.wacz"
     words = ["-o", str(wacz), "-s", f"DATA_DIR={result.data_dir}", "-s", f"DNS_SERVERS={NO_NAMES}"]
-    command = [sys.executable, "-m", "scrapy", "wacz", *words]
-    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=60)
+    done = scrapy("wacz", *words)
     assert done.returncode == 0, done.stderr
     archived, missing, loaded = captures(wacz), set(), set()
 

@@ -7,8 +7,6 @@ import hashlib
 import io
 import json
 import re
-import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,7 +18,8 @@ import pytest
 from fastwarc.warc import ArchiveIterator as FastIterator
 from warcio.archiveiterator import ArchiveIterator
 
-from tests.crawls import CHECKOUT, NO_NAMES, CrawlResult, crawl_hosts
+from tests import crawls
+from tests.crawls import NO_NAMES, CrawlResult, crawl_hosts
 from tests.unit.warcs import NOW, exchange
 from tests.web import LocalWeb, Reply
 from webcrawl.stores.warc.cdxj import surt
@@ -64,14 +63,7 @@ def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalWeb
 
 
 def scrapy(*words: str | Path, code: int = 0, env: dict[str, str] | None = None) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "scrapy", *map(str, words), "-s", f"DNS_SERVERS={NO_NAMES}"],
-        cwd=CHECKOUT,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = crawls.scrapy(*map(str, words), "-s", f"DNS_SERVERS={NO_NAMES}", env=env, timeout=60)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 

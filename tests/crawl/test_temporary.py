@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from tests.crawls import CHECKOUT, NO_NAMES, CrawlResult
+from tests.crawls import CHECKOUT, NO_NAMES, CrawlResult, scrapy
 from tests.web import LocalWeb, Reply
 
 RunCrawl = Callable[..., CrawlResult]
@@ -21,6 +21,7 @@ StartWeb = Callable[..., LocalWeb]
 
 SITE, OTHER = "127.0.1.1", "127.0.1.2"
 HTML = {"Content-Type": "text/html"}
+OPTIONS = ("-s", f"DNS_SERVERS={NO_NAMES}", "-s", "DOWNLOAD_DELAY=0")
 LONGEST = 60
 """Seconds for one command; a shell that waits for the workers of another process takes over 70."""
 
@@ -59,29 +60,27 @@ class Commands:
         self.temporary = temporary
         self.project = project
 
-    def popen(self, *words: str, start: tuple[str, ...] = ("-m", "scrapy")) -> subprocess.Popen[str]:
+    def popen(self, *words: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, *start, *words, "-s", f"DNS_SERVERS={NO_NAMES}", "-s", "DOWNLOAD_DELAY=0"],
+            [sys.executable, "-m", "scrapy", *words, *OPTIONS],
             cwd=self.project,
-            env={**os.environ, "TMPDIR": str(self.temporary), "SCRAPY_PYTHON_SHELL": "python"},
+            env={**os.environ, **self.env},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
 
-    def run(
-        self, *words: str, code: int = 0, typed: str = "", start: tuple[str, ...] = ("-m", "scrapy")
-    ) -> str:
+    @property
+    def env(self) -> dict[str, str]:
+        return {"TMPDIR": str(self.temporary), "SCRAPY_PYTHON_SHELL": "python"}
+
+    def run(self, *words: str, code: int = 0, typed: str = "") -> str:
         """Runs a command, which must exit with `code` and leave no folder; returns its output."""
-        with self.popen(*words, start=start) as process:
-            try:
-                out, err = process.communicate(typed, timeout=LONGEST)
-            finally:
-                process.kill()
-        assert process.returncode == code, out + err
+        done = scrapy(*words, *OPTIONS, cwd=self.project, env=self.env, typed=typed, timeout=LONGEST)
+        assert done.returncode == code, done.stdout + done.stderr
         assert self.left() == []
-        return out + err
+        return done.stdout + done.stderr
 
     def left(self) -> list[Path]:
         """The temporary data folders."""
@@ -198,11 +197,18 @@ def test_shells_on_one_server_do_not_wait_for_each_other(
 def test_a_command_without_an_embedded_engine_leaves_nothing_on_the_server(
     site: LocalWeb, commands: Commands, valkey: redis.Redis, redis_url: str
 ) -> None:
-    output = commands.run(
-        "fetch", site.url(SITE), "-s", f"REDIS_URL={redis_url}", start=("-c", _WITHOUT_ENGINE)
+    words = ("fetch", site.url(SITE), "-s", f"REDIS_URL={redis_url}", *OPTIONS)
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_ENGINE, *words],
+        cwd=CHECKOUT,
+        env={**os.environ, **commands.env},
+        capture_output=True,
+        text=True,
+        timeout=LONGEST,
     )
-    assert "<title>Home" in output
-    assert valkey.keys("*temporary*") == []
+    assert done.returncode == 0, done.stderr
+    assert "<title>Home" in done.stdout
+    assert commands.left() == [] and valkey.keys("*temporary*") == []
 
 
 def test_contracts_are_checked(site: LocalWeb, commands: Commands, tmp_path: Path) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 
 import pytest
 
-from tests.crawls import CHECKOUT
+from tests.crawls import scrapy
 from tests.frontier.consumer import Consumer, page_with
 from tests.frontier.pages import page, tree
 from tests.ports import free_ports
@@ -126,14 +124,7 @@ async def test_commands_take_the_url(frontier_on: Frontiers, sentinels: LocalSen
     await Crawl(frontier.engine, frontier.keys, "w1").begin()
     await frontier.add([page(f"{HOST}/1")])
     words = ["frontier", "--json", "crawl", "-s", f"REDIS_URL={sentinels.url}", "-s", "FRONTIER_SHARDS=4"]
-    shown = await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-m", "scrapy", *words],
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    shown = await asyncio.to_thread(scrapy, *words, timeout=60)
     assert shown.returncode == 0, shown.stderr
     assert json.loads(shown.stdout)["queued"] == 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from tests.crawls import Crawl, CrawlResult
+from tests.crawls import Crawl, CrawlResult, scrapy
 from tests.web import LocalWeb, generated_web
 
 
@@ -45,3 +46,15 @@ def test_a_started_crawl_can_be_killed(
     assert crawl.process.poll() is None
     crawl.kill()
     assert crawl.wait(10).returncode == -signal.SIGKILL
+
+
+def test_a_command_gets_a_folder_an_environment_and_a_status_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = local\n")
+    (tmp_path / "local.py").write_text(
+        "import json, os, sys\nTOLD = json.dumps([os.getcwd(), os.environ.get('TOLD'), sys.stdin.read()])\n"
+    )
+    done = scrapy("settings", "--get", "TOLD", cwd=tmp_path, env={"TOLD": "yes"}, typed="typed")
+    assert (done.returncode, json.loads(done.stdout)) == (0, [str(tmp_path), "yes", "typed"]), done.stderr
+    assert json.loads(scrapy("settings", "--get", "TOLD", cwd=tmp_path).stdout) == [str(tmp_path), None, ""]
+    wrong = scrapy("nonsense", cwd=tmp_path)
+    assert wrong.returncode == 2 and "Unknown command: nonsense" in wrong.stdout

@@ -1,0 +1,159 @@
+"""Runs scrapy commands in forks of a process that has imported the crawler, as imports are half of a small crawl.
+
+`start(words, ...)` returns a process that can be waited for and killed. It is `python -m scrapy WORDS`, but for its
+imports: the fork gets an environment, folder and session of its own before Scrapy runs.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import IO, Any
+
+LATE = ("aiohttp", "numpy", "rich.console", "webcrawl.commands.crawl", "webcrawl.stores.metadata")
+"""Modules of every crawl that no component imports at its beginning."""
+MOST_BYTES = 200_000
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+class Process:
+    """A running command; the methods and their results are those of subprocess.Popen."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._replies = connection.makefile("rb")
+        self.pid = int(self._replies.readline())
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """The exit status, negative for a signal; None while it runs."""
+        if self.returncode is None and select.select([self._connection], [], [], 0)[0]:
+            self._finish()
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end; after `timeout` seconds raise subprocess.TimeoutExpired."""
+        if self.returncode is None:
+            if not select.select([self._connection], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
+            self._finish()
+        assert self.returncode is not None
+        return self.returncode
+
+    def _finish(self) -> None:
+        self.returncode = int(self._replies.readline())
+        self._replies.close()
+        self._connection.close()
+
+
+def start(
+    words: Iterable[str], *, cwd: Path, env: Mapping[str, str], streams: Sequence[IO[bytes]]
+) -> Process:
+    """Start a scrapy command in a new session; `streams` are its input, output and errors."""
+    ours, theirs = socket.socketpair()
+    asked = json.dumps({"words": list(words), "cwd": str(cwd), "env": dict(env)}).encode()
+    with theirs:
+        socket.send_fds(_server(), [asked], [one.fileno() for one in (theirs, *streams)])
+    return Process(ours)
+
+
+@cache
+def _server() -> socket.socket:
+    """A connection to the process that forks; one a process of tests, until that ends."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        server = subprocess.Popen(
+            [sys.executable, __file__],
+            cwd=CHECKOUT,
+            stdin=theirs,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_BYTES)
+
+    def end() -> None:
+        ours.close()
+        server.wait(10)
+
+    atexit.register(end)
+    return ours
+
+
+# --- the process that forks ---
+
+
+def serve() -> dict[str, Any] | None:
+    """Fork for every request; returns the request in the fork that is to run it, and None at the end."""
+    requests = socket.socket(fileno=0)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies
+    while True:
+        asked, fds, _, _ = socket.recv_fds(requests, MOST_BYTES, 4)
+        if not asked:
+            return None
+        if not os.fork():
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            requests.detach()
+            return json.loads(asked) if _fork_told(fds) else None
+        for fd in fds:
+            os.close(fd)
+
+
+def _fork_told(fds: Sequence[int]) -> bool:
+    """Fork once more: the parent reports PID and exit status, the child, where this is true, is the command."""
+    connection, *streams = fds
+    if pid := os.fork():
+        for fd in streams:
+            os.close(fd)
+        os.write(connection, b"%d\n" % pid)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        os.write(connection, b"%d\n" % status)
+        os._exit(0)
+    os.close(connection)
+    os.setsid()
+    for place, fd in enumerate(streams):
+        os.dup2(fd, place)
+        os.close(fd)
+    return True
+
+
+def run(asked: Mapping[str, Any]) -> None:
+    os.chdir(asked["cwd"])
+    os.environ.clear()
+    os.environ.update(asked["env"])
+    sys.path[0:1] = [asked["cwd"], *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    sys.argv = ["scrapy", *asked["words"]]
+    runpy.run_module("scrapy", run_name="__main__", alter_sys=True)
+
+
+def preload() -> None:
+    """Import the modules of the parts of a crawl."""
+    from webcrawl.config import parts
+
+    named = {**parts.BASES, **parts.VALUES}
+    paths = [
+        path for value in named.values() if isinstance(value, dict) for path in (*value, *value.values())
+    ]
+    paths += [value for value in named.values() if isinstance(value, str)]
+    ours = {path.rpartition(".")[0] for path in paths if str(path).startswith("webcrawl.")}
+    for name in (*sorted(ours), *LATE, "scrapy.cmdline"):
+        importlib.import_module(name)
+    gc.freeze()
+
+
+if __name__ == "__main__":
+    sys.path[0] = str(CHECKOUT)
+    preload()
+    if (one := serve()) is not None:
+        run(one)

@@ -47,7 +47,7 @@ class CompactDupeFilter(RFPDupeFilter):
                 raise
             raise ConfigurationError(
                 f"{self.key!r} holds the fingerprints of another DUPEFILTER_CLASS: finish that crawl with it, start "
-                "anew with SCHEDULER_FLUSH_ON_START, or set another SCHEDULER_DUPEFILTER_KEY"
+                "over with SCHEDULER_FLUSH_ON_START, or set another SCHEDULER_DUPEFILTER_KEY"
             ) from error
 
     def clear(self) -> None:

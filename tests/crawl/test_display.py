@@ -74,7 +74,7 @@ SHOWN = {
     "unreachable": "27",
     "duplicates": "25",
     "queued": "1,234,568",
-    "in work": "256",
+    "leased": "256",
     "seen": "12,345,678",
     "retries": "24",
     "workers": "12",

@@ -178,7 +178,7 @@ def test_a_crawl_is_packed_as_wacz(crawled: tuple[LocalWeb, CrawlResult], tmp_pa
     output = tmp_path / "crawl.wacz"
     data = ("-s", f"DATA_DIR={result.data_dir}")
     printed = scrapy("wacz", "-o", output, "--text", *data)
-    assert re.match(r"7 pages, \d+ records of 1 WARC files are in .*crawl\.wacz: 0\.0 MB\.", printed)
+    assert re.match(r"Wrote 7 pages and \d+ records of 1 WARC file to .*crawl\.wacz: 0\.0 MB\.", printed)
     pages, file = check_wacz(output)
     titles = {page["url"]: page.get("title") for page in pages}
     assert titles == {
@@ -242,7 +242,7 @@ def test_unchanged_pages_archived_by_another_crawl_are_reported(tmp_path: Path) 
             head = b"HTTP/1.1 304 Not Modified\r\n\r\n"
             unchanged = replace(one, status=304, response_head=head, fetched_at=later)
             writer.write_unmodified(unchanged, one.url, NOW, one.payload.digest)
-    for crawl, expected in (("first", ""), ("second", "1 responses are 304 (unchanged)")):
+    for crawl, expected in (("first", ""), ("second", "1 page that answered 304 (unchanged)")):
         printed = scrapy("wacz", "-o", tmp_path / f"{crawl}.wacz", crawl, "-s", f"DATA_DIR={tmp_path}")
         assert expected in printed and ("304" in printed) == bool(expected)
         pages, _ = check_wacz(tmp_path / f"{crawl}.wacz")

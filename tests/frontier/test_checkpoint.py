@@ -171,7 +171,7 @@ async def test_only_one_checkpoint_is_written_at_a_time(frontier: Frontier) -> N
     await second.begin()
     # clearing the crawl, like a minute without `renew`, voids the checkpoint
     await frontier.clear()
-    with pytest.raises(StoreError, match="begin the checkpoint anew"):
+    with pytest.raises(StoreError, match="run scrapy checkpoint again"):
         async for _ in records_of(second):
             pass
 
@@ -185,5 +185,5 @@ async def test_a_restart_of_the_engine_voids_a_checkpoint(
     await exporter.begin()
     durable_server.terminate()
     durable_server.start()
-    with pytest.raises(StoreError, match="anew"):
+    with pytest.raises(StoreError, match="run scrapy checkpoint again"):
         await frontier.engine.retry_until_available(lambda: exporter.end([0]))

@@ -93,7 +93,7 @@ async def test_a_moved_slot_or_a_dead_primary_voids_a_checkpoint(
     exporter = Disturbed(
         usual.engine, usual.keys, "first", usual.tails, accident=lambda: accident(cluster, key)
     )
-    with pytest.raises(StoreError, match="anew"):
+    with pytest.raises(StoreError, match="run scrapy checkpoint again"):
         await save(exporter, store, force=False)
     assert [*tmp_path.iterdir()] == []
 

@@ -20,7 +20,7 @@ class Command(SessionCommand):
         return "[options] [crawl id, default: CRAWL_ID or broad]"
 
     def short_desc(self) -> str:
-        return "Show the numbers of queued, active, seen and failed URLs, and the busiest hosts"
+        return "Show the numbers of queued, leased, seen and failed URLs, and the busiest hosts"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
@@ -56,13 +56,15 @@ def _print(report: dict[str, Any]) -> None:
         if isinstance(value, bool):
             counts.add_row(name, "yes" if value else "no")
         elif isinstance(value, int | float):
-            counts.add_row(name.replace("_", " "), f"{value:,}")
+            counts.add_row(name.replace("_", " ").replace("urls", "URLs"), f"{value:,}")
     console.print(counts)
+    if not report["busiest_hosts"]:
+        return
     hosts = Table(title="busiest hosts")
     hosts.add_column("host")
     hosts.add_column("queued", justify="right")
-    hosts.add_column("in work")
-    hosts.add_column("wait for a retry", justify="right")
+    hosts.add_column("leased")
+    hosts.add_column("waiting for a retry", justify="right")
     hosts.add_column("next retry", justify="right")
     for host in report["busiest_hosts"]:
         due = host["next_attempt"]

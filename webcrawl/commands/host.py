@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from webcrawl.crawler.session import Session
     from webcrawl.frontier.records import HostState
 
-_PARKED = {"blocked": "blocked by its operator", "budget": "its limit of pages or bytes is reached"}
+_PARKED = {"blocked": "no: blocked by an operator", "budget": "no: its limit of pages or bytes is reached"}
 
 
 class Command(SessionCommand):
@@ -82,13 +82,13 @@ def _print(state: HostState) -> None:
     table = Table(title=escape(state.host), show_header=False)
     for name, value in (
         ("queued", f"{state.queued:,}"),
-        ("in work", "yes" if state.leased else "no"),
-        ("not crawled", _PARKED[state.parked] if state.parked else "no"),
+        ("leased", "yes" if state.leased else "no"),
+        ("crawled", _PARKED[state.parked] if state.parked else "yes"),
         ("pages", _of(state.pages, limits.pages)),
         ("bytes", _of(state.bytes, limits.bytes)),
-        ("greatest depth", "no limit of its own" if limits.depth is None else f"{limits.depth:,}"),
+        ("depth limit", "DEPTH_LIMIT" if limits.depth is None else f"{limits.depth:,}"),
         ("delay", "DOWNLOAD_DELAY" if state.delay is None else f"{state.delay:g} s"),
-        ("may be asked", f"in {state.waits:,.1f} s" if state.waits else "now"),
+        ("next request", f"in {state.waits:,.1f} s" if state.waits else "at any time"),
         ("failures in a row", f"{state.failures:,}"),
     ):
         table.add_row(name, value)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exceptions import UsageError
 
 from webcrawl.crawler.command import DEFAULT_CRAWL, SessionCommand
+from webcrawl.documents.values import counted
 from webcrawl.errors import StoreError
 
 if TYPE_CHECKING:
@@ -28,14 +29,16 @@ class Command(SessionCommand):
     needs_engine = False
 
     def syntax(self) -> str:
-        return "[options] -o <file.wacz> [crawl id, default: CRAWL_ID or broad]"
+        return "[options] -o <file.wacz or URI> [crawl id, default: CRAWL_ID or broad]"
 
     def short_desc(self) -> str:
         return "Pack the WARC files of a crawl, their index and a list of pages into one file for replay"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
-        parser.add_argument("-o", "--output", help="the file to write")
+        parser.add_argument(
+            "-o", "--output", help="the file to write, or the URI of one, such as s3://bucket/crawl.wacz"
+        )
         parser.add_argument("--title", help="title of the collection; by default the crawl's name")
         parser.add_argument(
             "--text", action="store_true", help="add the text of each page, for full-text search"
@@ -108,13 +111,13 @@ def _pack(
 def _report(packed: Contents, store: ObjectStore, name: str) -> None:
     size = store.size(name) or 0
     print(
-        f"{packed.pages:,} pages, {packed.records:,} records of {packed.files:,} WARC files "
-        f"are in {store.uri(name)}: {size / 1e6:,.1f} MB."
+        f"Wrote {counted(packed.pages, 'page')} and {counted(packed.records, 'record')} of "
+        f"{counted(packed.files, 'WARC file')} to {store.uri(name)}: {size / 1e6:,.1f} MB."
     )
     if packed.without_body:
         print(
-            f"{packed.without_body:,} responses are 304 (unchanged), and this crawl did not archive the body. These "
-            "pages are not listed and cannot be replayed from this file alone.",
+            f"Left out of the list: {counted(packed.without_body, 'page')} that answered 304 (unchanged). This crawl "
+            "did not archive the body, so this file alone cannot replay them.",
             file=sys.stderr,
         )
 

@@ -226,7 +226,7 @@ def panel(console: Console, title: str, now: Figures, speed: float, waits: Seque
         ("unreachable", f"{now.unreachable:,}"),
         ("duplicates", f"{duplicates(now):,}"),
         ("queued", f"{now.queued:,}"),
-        ("in work", f"{now.leased:,}"),
+        ("leased", f"{now.leased:,}"),
         ("seen", f"{now.seen_urls:,}"),
         ("retries", f"{now.retried:,}"),
         ("workers", f"{now.workers}"),

@@ -71,7 +71,7 @@ class ServerURL:
             return cls((), options)
         match = _URL.fullmatch(url)
         if scheme not in _SCHEMES or match is None:
-            raise ValueError(f"the scheme {scheme!r} is none of unix, {', '.join(_SCHEMES)}")
+            raise ValueError(f"the scheme must be one of unix, {', '.join(_SCHEMES)}, not {scheme!r}")
         _, user, hosts, path, query = match.groups()
         if user and re.search("@.*,|,.*@", user):
             raise ValueError(

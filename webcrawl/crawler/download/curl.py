@@ -210,7 +210,7 @@ def _connection_options(crawler: Crawler, option: Any) -> Iterator[tuple[Any, An
             yield option.SSLVERSION, _TLS_VERSIONS[least] | _TLS_VERSIONS[most] << 16
         except KeyError as error:
             raise ConfigurationError(
-                f"DOWNLOAD_TLS_MIN_VERSION and DOWNLOAD_TLS_MAX_VERSION: {error} is none of {', '.join(_TLS_NAMES)}"
+                f"DOWNLOAD_TLS_MIN_VERSION, DOWNLOAD_TLS_MAX_VERSION: {error} is not one of {', '.join(_TLS_NAMES)}"
             ) from None
     ciphers = crawler.settings.get("DOWNLOADER_CLIENT_TLS_CIPHERS")
     if ciphers and ciphers != "DEFAULT":

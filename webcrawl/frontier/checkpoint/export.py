@@ -104,11 +104,11 @@ class Exporter:
         holders = await self._hold("end", chosen)
         if shards is not None and any(holder != self.name for holder in holders):
             raise StoreError(
-                "the checkpoint was not renewed in time, or the crawl was cleared: begin the checkpoint anew"
+                "the checkpoint was not renewed in time, or the crawl was cleared: run scrapy checkpoint again"
             )
         if await self.engine.servers() != self._servers:
             raise StoreError(
-                "a server of the engine was started or replaced meanwhile: begin the checkpoint anew"
+                "a server of the engine was started or replaced meanwhile: run scrapy checkpoint again"
             )
 
     async def crawl(self) -> AsyncIterator[Record]:

@@ -50,7 +50,9 @@ async def save(exporter: Exporter, store: ObjectStore, *, force: bool) -> Manife
             await exporter.end()
         saving.undo()
         if isinstance(error, UNAVAILABLE):
-            raise StoreError(f"the engine became unavailable ({error}): begin the checkpoint anew") from error
+            raise StoreError(
+                f"the engine became unavailable ({error}): run scrapy checkpoint again"
+            ) from error
         raise
     if old is not None:
         with suppress(StoreError):  # a damaged manifest names no files

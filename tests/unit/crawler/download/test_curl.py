@@ -209,7 +209,7 @@ def test_tls_versions_are_limited_as_in_the_default_handler(authority: Authority
                         await client.get(wire.url())
 
     run(check())
-    with pytest.raises(ConfigurationError, match=r"'SSLv3' is none of TLSv1\.0, TLSv1\.1"):
+    with pytest.raises(ConfigurationError, match=r"'SSLv3' is not one of TLSv1\.0, TLSv1\.1"):
         CurlDownloadHandler.from_crawler(CurlClient(DOWNLOAD_TLS_MIN_VERSION="SSLv3").crawler)
 
 

@@ -8,59 +8,17 @@ It registers the parts of `webcrawl.config.parts` and the defaults of docs/setti
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from scrapy.crawler import Crawler
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
-from scrapy.utils.misc import load_object
 
-from webcrawl.config import DEFAULTS, parts, read
-from webcrawl.errors import ConfigurationError
+from webcrawl.config import DEFAULTS, parts
+from webcrawl.config.without_effect import warn_without_effect
+from webcrawl.crawler.safeguards import check_safeguards
+from webcrawl.temporary.isolation import is_temporary
 
 _PRIORITY = "addon"
-_SOURCES = {
-    SETTINGS_PRIORITIES["addon"]: "another add-on",
-    SETTINGS_PRIORITIES["project"]: "the project's settings",
-    SETTINGS_PRIORITIES["spider"]: "the spider's custom_settings",
-    SETTINGS_PRIORITIES["cmdline"]: "the command line",
-}
-
-
-@dataclass(frozen=True)
-class Safeguard:
-    """A part without which no crawl starts: a component of this class, or one derived from it, in a setting."""
-
-    setting: str
-    path: str
-    loss: str
-    """What happens without it."""
-
-
-SAFEGUARDS = {
-    "robots": Safeguard(
-        "DOWNLOADER_MIDDLEWARES",
-        "webcrawl.middlewares.robots.RobotsMiddleware",
-        "robots.txt would be ignored",
-    ),
-    "politeness": Safeguard(
-        "DOWNLOADER_MIDDLEWARES",
-        "webcrawl.middlewares.politeness.PolitenessMiddleware",
-        "requests would not wait for the turn of their host",
-    ),
-    "address_guard": Safeguard(
-        "DOWNLOADER_MIDDLEWARES",
-        "webcrawl.middlewares.dns.DnsMiddleware",
-        "pages could lead to addresses that are not public",
-    ),
-    "acknowledgement": Safeguard(
-        "SCHEDULER",
-        "webcrawl.scheduler.FrontierScheduler",
-        "URLs would be lost when a worker dies",
-    ),
-}
-"""The names that CRAWL_WITHOUT allows."""
 
 
 class WebcrawlAddon:
@@ -77,7 +35,7 @@ class WebcrawlAddon:
     def update_pre_crawler_settings(cls, settings: BaseSettings) -> None:
         """Set what Scrapy reads before it has a crawler: the event loop, the log, and where spiders are.
 
-        The components are registered too, so that they stay if a spider replaces ADDONS.
+        The components are registered too, so that a spider that replaces ADDONS is refused by ours.
         """
         _register(settings)
         modules = settings.getlist("SPIDER_MODULES")
@@ -88,10 +46,16 @@ class WebcrawlAddon:
             )
 
     def update_settings(self, settings: BaseSettings) -> None:
-        """Join ours with what the spider has set; raises ConfigurationError when a crawl begins without a safeguard."""
+        """Join ours with what the spider has set.
+
+        When a crawl begins, log the settings that ask for what does not happen here, and raise ConfigurationError if a
+        safeguard is missing.
+        """
         _register(settings)
         if self._crawler.crawling:
             check_safeguards(settings)
+            if not is_temporary(settings):
+                warn_without_effect(settings)
 
 
 def _register(settings: BaseSettings) -> None:
@@ -102,57 +66,3 @@ def _register(settings: BaseSettings) -> None:
         # Scrapy fills DOWNLOAD_HANDLERS_BASE with this priority, after the add-ons
         priority = max(settings.getpriority(name) or 0, SETTINGS_PRIORITIES["project"])
         settings.set(name, {**components, **settings.getdict(name)}, priority)
-
-
-def check_safeguards(settings: BaseSettings) -> None:
-    """Raises ConfigurationError for the first safeguard that is missing and that CRAWL_WITHOUT does not name.
-
-    ROBOTSTXT_OBEY = False is enough to do without robots.txt.
-    """
-    waived = set(read(settings, "CRAWL_WITHOUT"))
-    if unknown := sorted(waived - SAFEGUARDS.keys()):
-        raise ConfigurationError(
-            f"CRAWL_WITHOUT names {unknown[0]!r}: it may have {', '.join(map(repr, SAFEGUARDS))}"
-        )
-    if not read(settings, "ROBOTSTXT_OBEY"):
-        waived.add("robots")
-    if "address_guard" not in waived:
-        _check_handlers(settings)
-    for name, safeguard in SAFEGUARDS.items():
-        if name not in waived and not _has(settings, safeguard):
-            raise ConfigurationError(
-                f"{safeguard.setting}, set by {_source(settings, safeguard.setting)}, leaves out {safeguard.path}, "
-                f"without which {safeguard.loss}: put it back, or set CRAWL_WITHOUT = [{name!r}] if you mean it"
-            )
-
-
-def _check_handlers(settings: BaseSettings) -> None:
-    """Raises ConfigurationError for a download handler that connects without asking the address guard."""
-    for scheme in ("http", "https", "ftp"):
-        path = read(settings, "DOWNLOAD_HANDLERS").get(scheme)
-        if path and not any(one.__module__.startswith("webcrawl.") for one in load_object(path).__mro__):
-            raise ConfigurationError(
-                f"DOWNLOAD_HANDLERS, set by {_source(settings, 'DOWNLOAD_HANDLERS')}, names {path} for {scheme}, which "
-                f"connects without the address guard: use {parts.DOWNLOAD_HANDLERS[scheme]} or a class derived from "
-                "it, "
-                "or set CRAWL_WITHOUT = ['address_guard'] if you mean it"
-            )
-
-
-def _has(settings: BaseSettings, safeguard: Safeguard) -> bool:
-    wanted = load_object(safeguard.path)
-    return any(issubclass(one, wanted) for one in _classes(settings, safeguard.setting))
-
-
-def _classes(settings: BaseSettings, name: str) -> Iterator[type[Any]]:
-    """The classes that a setting registers, by a table or by a single name."""
-    is_table = isinstance(settings[name], BaseSettings)
-    for path in settings.get_component_priority_dict_with_base(name) if is_table else [settings[name]]:
-        loaded = load_object(path)
-        if isinstance(loaded, type):
-            yield loaded
-
-
-def _source(settings: BaseSettings, name: str) -> str:
-    """Who set a setting."""
-    return _SOURCES.get(settings.getpriority(name) or 0, "a call")

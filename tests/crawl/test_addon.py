@@ -16,8 +16,8 @@ from scrapy.settings import Settings
 from tests.crawl.conftest import Project
 from tests.crawls import CrawlResult
 from tests.web import LocalWeb
-from webcrawl.addon import SAFEGUARDS
 from webcrawl.crawler.command import completed
+from webcrawl.crawler.safeguards import SAFEGUARDS
 from webcrawl.errors import ConfigurationError
 
 RunCrawl = Callable[..., CrawlResult]
@@ -183,6 +183,38 @@ def test_a_handler_without_the_address_guard_is_refused() -> None:
 def test_an_unknown_safeguard_is_named() -> None:
     with pytest.raises(ConfigurationError, match=r"CRAWL_WITHOUT names 'guard': it may have 'robots', "):
         begin({}, CRAWL_WITHOUT=["guard"])
+
+
+REMOVING = f"""
+class Removing:
+    def update_settings(self, settings):
+        settings.set("DOWNLOADER_MIDDLEWARES", {REMOVALS["robots"]["DOWNLOADER_MIDDLEWARES"]}, "spider")
+"""
+UNCHECKED = {
+    "no add-on": (
+        {},
+        r"ADDONS, set by the spider's custom_settings, leaves out webcrawl\.addon\.WebcrawlAddon, .*",
+    ),
+    "another add-on": (
+        {**ADDONS, "spiders.own.Removing": 500},
+        r"DOWNLOADER_MIDDLEWARES, set by .*, leaves out webcrawl.* if you mean it",
+    ),
+}
+
+
+@pytest.mark.parametrize(("addons", "refusal"), UNCHECKED.values(), ids=UNCHECKED)
+def test_a_spider_that_replaces_the_addons_is_refused_in_one_line(
+    project: Project, run_crawl: RunCrawl, addons: dict[str, int], refusal: str
+) -> None:
+    custom = {"ADDONS": addons} if addons else {"ADDONS": {}, **REMOVALS["robots"]}
+    project.add_spider(
+        "own",
+        f"import scrapy\n{REMOVING}\nclass Own(scrapy.Spider):\n    name = 'own'\n    custom_settings = {custom}",
+    )
+    result = run_crawl("own", ["http://127.0.0.1:1/"], project=project.folder, timeout=20)
+    assert result.returncode == 2
+    assert re.fullmatch(rf"scrapy crawl: {refusal}\n", result.stderr), result.stderr
+    assert not (result.data_dir / "engine").exists()
 
 
 def test_the_command_prints_the_refusal_in_one_line(

@@ -57,13 +57,10 @@ Scrapy's settings that have no heading above work as in Scrapy, except these:
 | `CLOSESPIDER_PAGECOUNT` and similar | count the work of one worker |
 | `FEEDS`, `-O` | pages are items too; with `scrapy workers` each worker writes its own file |
 | `HTTPPROXY_ENABLED` | proxies of the environment, if `PROXIES` is empty; the address guard lets them through |
-| `REDIS_HOST`, `REDIS_PORT`, `REDIS_DB` | as in scrapy-redis: without `REDIS_URL`, one of them names the server |
-| `AUTOTHROTTLE_*`, `RANDOMIZE_DOWNLOAD_DELAY`, `CONCURRENT_REQUESTS_PER_IP` | have no effect: see `DOWNLOAD_DELAY` |
-| `RETRY_ENABLED`, `METAREFRESH_ENABLED` | have no effect: the frontier retries, and a meta refresh is a link |
-| `DNS_RESOLVER`, `DNSCACHE_ENABLED`, `DNSCACHE_SIZE` | have no effect: the project has its own resolver |
 | `TELNETCONSOLE_ENABLED`, `REMOTE_CONTROL_ENABLED` | are off: nothing listens for commands |
-| `LOGSTATS_INTERVAL` | has no effect: see `PROGRESS` |
-| `JOBDIR`, `DUPEFILTER_CLASS`, `SCHEDULER_QUEUE_*`, `SCHEDULER_SERIALIZER` | have no effect: the engine has the queue |
+| `REDIS_HOST`, `REDIS_PORT`, `REDIS_DB` | as in scrapy-redis: without `REDIS_URL`, one of them names the server |
+
+Some settings have no effect; see [Settings without effect](scrapy-here.md#settings-without-effect).
 """
 
 

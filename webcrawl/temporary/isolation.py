@@ -7,12 +7,14 @@ from pathlib import Path
 
 from scrapy.settings import BaseSettings
 
+from webcrawl.config import read
 from webcrawl.errors import CrawlError
 
 SHELL_URL = "SHELL_URL"
 """Key in the settings of a shell: its URL, or an empty string. The address guard lets its host pass."""
+_SCHEDULER = "webcrawl.temporary.scheduler.TemporaryScheduler"
 _ISOLATED: dict[str, object] = {
-    "SCHEDULER": "webcrawl.temporary.scheduler.TemporaryScheduler",
+    "SCHEDULER": _SCHEDULER,
     "CRAWL_ID": "",
     "JOBDIR": None,
     "STORE_URI": "",
@@ -53,6 +55,11 @@ def isolate(settings: BaseSettings, folder: Path) -> None:
         changes |= {"CRAWL_ID": f"temporary-{uuid.uuid4().hex[:12]}", "SCHEDULER_PERSIST": False}
     for name, value in changes.items():
         settings.set(name, value, priority="cmdline")
+
+
+def is_temporary(settings: BaseSettings) -> bool:
+    """Whether `isolate` has changed these settings."""
+    return bool(read(settings, "SCHEDULER") == _SCHEDULER)
 
 
 def _has_embedded_engine(folder: Path) -> bool:

@@ -24,6 +24,7 @@ from webcrawl.crawler.download.middleware_chain import MiddlewareChain
 from webcrawl.crawler.download.reactor import check_handlers, reactor_is_missing, refusal
 from webcrawl.crawler.errors import Postponed
 from webcrawl.crawler.pages.scraper_slot import ScraperSlot
+from webcrawl.crawler.safeguards import check_crawler
 from webcrawl.crawler.session import Session
 from webcrawl.crawler.signals import send
 from webcrawl.documents.html.outline_process import MAX_WAITING_BYTES
@@ -39,6 +40,7 @@ class Downloader(ScrapyDownloader):
     """
 
     def __init__(self, crawler: Crawler) -> None:
+        check_crawler(crawler)
         super().__init__(crawler)
         check_handlers(self.handlers, crawler)
         session = Session.of(crawler)

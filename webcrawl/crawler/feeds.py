@@ -35,23 +35,28 @@ class PageCsvExporter(CsvItemExporter):
 class ResumedFileStorage(FileFeedStorage):
     """Scrapy's storage, which does not overwrite the items of earlier runs of a crawl that goes on.
 
-    With `-O` it appends to the file then. Formats that cannot be appended to, such as JSON, begin a new file, and the
-    earlier one gets another name.
+    With `-O` it appends the first item of a run to the file then. Formats that cannot be appended to, such as JSON, and
+    batches, whose size is limited, begin a new file, and the earlier one gets another name. A run without items changes
+    no file that has some.
     """
 
     def __init__(self, uri: str, session: Session, *, feed_options: dict[str, Any] | None = None) -> None:
         super().__init__(uri, feed_options=feed_options)
+        options = {} if feed_options is None else feed_options
         self._session = session
-        self._format = (feed_options or {}).get("format")
+        self._is_appendable = options.get("format") in _APPENDABLE and not options.get("batch_item_count")
+        if self._has_earlier_items():
+            # Scrapy reads this option when it has the storage, and opens the storage of a run without items only for it
+            options["store_empty"] = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, uri: str, *, feed_options: dict[str, Any] | None = None) -> Self:
         return cls(uri, Session.of(crawler), feed_options=feed_options)
 
     def open(self, spider: Spider) -> IO[bytes]:
-        path = Path(self.path)
-        if self.write_mode == "wb" and self._session.connection.joined.has_urls and _has_items(path):
-            if self._format in _APPENDABLE:
+        if self.write_mode == "wb" and self._has_earlier_items():
+            path = Path(self.path)
+            if self._is_appendable:
                 self.write_mode = "ab"
                 kept = "its new items are appended to it"
             else:
@@ -59,9 +64,10 @@ class ResumedFileStorage(FileFeedStorage):
             logger.warning("The crawl goes on, and %s has items of earlier runs: %s", path, kept)
         return super().open(spider)
 
-
-def _has_items(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size > 0
+    def _has_earlier_items(self) -> bool:
+        """Whether the crawl has URLs of earlier runs and the file exists; False before the crawl is open."""
+        path = Path(self.path)
+        return self._session.connection.joined.has_urls and path.is_file() and path.stat().st_size > 0
 
 
 def _free(path: Path) -> Path:

@@ -35,6 +35,11 @@ HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 FIGURES = Figures(
     pages=1_234_567,
     resources=0,
+    archived=1,
+    stored=1,
+    items={},
+    feeds={},
+    lost_requests={},
     responses={"200": 1_234_567, "301": 70, "404": 5, "500": 3},
     bytes=10**10,
     types={"text/html": {"pages": 9, "bytes": 9, "errors": 0}},
@@ -176,13 +181,16 @@ def test_the_summary_promises_nothing_for_requests_that_are_lost(queued: int, pr
 
 
 def test_the_summary_names_the_stores_without_passwords() -> None:
-    def places(**settings: str) -> str:
-        return results(StoreConfig.from_settings(Settings({"DATA_DIR": "data", **settings})))
+    def places(now: Figures = FIGURES, **settings: str) -> str:
+        return results(StoreConfig.from_settings(Settings({"DATA_DIR": "data", **settings})), now)
 
     assert places() == "data: summary.json, warc/, metadata.db"
     assert places(STORE_URI="s3://b/p") == "data: summary.json, metadata.db; s3://b/p"
     database = "postgresql+psycopg://me:secret@db/crawl"
     assert places(METADATA_URI=database) == "data: summary.json, warc/; postgresql+psycopg://me:***@db/crawl"
+    nothing = replace(FIGURES, archived=0, stored=0)
+    assert places(nothing) == "data: summary.json"
+    assert places(nothing, STORE_URI="s3://b/p", METADATA_URI=database) == "data: summary.json"
 
 
 def test_a_run_without_pending_urls_is_reported(local_web: StartWeb, crawl: RunCrawl) -> None:

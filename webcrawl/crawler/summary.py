@@ -1,4 +1,7 @@
-"""Writes the summary of a crawl: a text on stderr, and `DATA_DIR/summary.json` for programs."""
+"""Writes the summary of a crawl: a text on stderr, and files in DATA_DIR for programs.
+
+`summary.json` is that of the crawl that ended last, `summaries/<crawl>.json` that of each crawl in the folder.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,10 @@ from webcrawl.crawler.no_pages import NoPages
 from webcrawl.crawler.progress import http_errors, size
 from webcrawl.crawler.scheduling.unserializable import LOST
 from webcrawl.crawler.session import Session
+from webcrawl.crawler.written_feeds import WrittenFeeds
 from webcrawl.documents.values import counted
 from webcrawl.engine.client import UNAVAILABLE
-from webcrawl.frontier.figures import Figures, figures
+from webcrawl.frontier.figures import FEED, LOST_REQUESTS, Figures, figures
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +53,7 @@ class Summary:
         self._crawler = crawler
         self._session = session
         self._no_pages = NoPages(crawler, session)
+        self._feeds = WrittenFeeds(crawler)
         self._print = read(crawler.settings, "PROGRESS") != "off"
 
     @classmethod
@@ -64,9 +69,10 @@ class Summary:
     async def spider_closed(self, spider: Spider, reason: str) -> None:
         if not self._session.connection.is_open or reason in _NEVER_BEGAN:
             return
-        folder = self._session.stores.data_dir
+        await self._feeds.close()
         try:
-            now = await self._write(folder / "summary.json", reason)
+            await self._count()
+            now = await self._write(reason)
             why = await self._explain(now, reason)
         except UNAVAILABLE as error:
             print(f"Cannot write the summary: the engine is unavailable ({error}).", file=sys.stderr)
@@ -74,7 +80,7 @@ class Summary:
         if self._print:
             received = self._crawler.stats.get_value("response_received_count")
             idle = self._session.connection.joined.finished and not received
-            places = results(self._session.stores)
+            places = "\n".join([results(self._session.stores, now), *feeds(now.feeds, self._feeds.failed)])
             shown = text(now, reason, places, idle=idle, lost=self._lost())
             print("\n".join([shown, *why]), file=sys.stderr, flush=True)
         elif why:
@@ -94,15 +100,27 @@ class Summary:
         stats = self._crawler.stats.get_stats().items()
         return {name.removeprefix(LOST): number for name, number in stats if name.startswith(LOST)}
 
-    async def _write(self, path: Path, reason: str) -> Figures:
+    async def _count(self) -> None:
+        """Add to the totals what is known only now: feeds and lost requests."""
+        before = (await self._figures()).feeds
+        after = self._feeds.totals(before)
+        counted = {f"{FEED}{name}": number - before.get(name, 0) for name, number in after.items()}
+        counted |= {f"{LOST_REQUESTS}{callback}": number for callback, number in self._lost().items()}
+        if counted:
+            await self._session.connection.crawl.workers.leave(counted)
+
+    async def _figures(self) -> Figures:
+        return await figures(self._session.connection.frontier, self._session.connection.crawl)
+
+    async def _write(self, reason: str) -> Figures:
         """Write the figures, and again if they changed meanwhile, because another worker may have ended."""
-        now = await figures(self._session.connection.frontier, self._session.connection.crawl)
+        folder, crawl = self._session.stores.data_dir, self._session.connection.keys.crawl
+        now = await self._figures()
         for _ in range(_MOST_WRITES):
-            write_summary(path, {**now.as_dict(), "finish_reason": reason})
-            before, now = (
-                now,
-                await figures(self._session.connection.frontier, self._session.connection.crawl),
-            )
+            summary = {"crawl": crawl, **now.as_dict(), "finish_reason": reason}
+            for path in (folder / "summaries" / f"{crawl}.json", folder / "summary.json"):
+                write_summary(path, summary)
+            before, now = now, await self._figures()
             if now == before:
                 break
         return now
@@ -116,21 +134,28 @@ def write_summary(path: Path, summary: dict[str, Any]) -> None:
     temporary.replace(path)
 
 
-def results(stores: StoreConfig) -> str:
-    """The places of the results: files in DATA_DIR, then stores elsewhere, without passwords."""
+def results(stores: StoreConfig, now: Figures) -> str:
+    """The places with results of the crawl: files in DATA_DIR, then stores elsewhere, without passwords."""
     files, elsewhere = ["summary.json"], []
-    if stores.pages == (stores.data_dir / "warc").resolve().as_uri():
+    if now.archived and stores.pages == (stores.data_dir / "warc").resolve().as_uri():
         files.append("warc/")
-    else:
+    elif now.archived:
         elsewhere.append(stores.pages)
-    if stores.metadata == f"sqlite:///{(stores.data_dir / 'metadata.db').resolve()}":
+    if now.stored and stores.metadata == f"sqlite:///{(stores.data_dir / 'metadata.db').resolve()}":
         files.append("metadata.db")
-    else:
+    elif now.stored:
         # imported only here, because it takes 0.1 s
         from sqlalchemy.engine import make_url
 
         elsewhere.append(make_url(stores.metadata).render_as_string(hide_password=True))
     return "; ".join([f"{stores.data_dir}: {', '.join(files)}", *elsewhere])
+
+
+def feeds(feeds: Mapping[str, int], failed: int) -> list[str]:
+    """A line for each feed, and one if files of this run could not be stored."""
+    lines = [f"{name}: {counted(number, 'item')}" for name, number in feeds.items()]
+    lines += [f"{counted(failed, 'file')} could not be stored: see the log"] if failed else []
+    return [f"  {'' if number else 'feeds':<10}  {line}" for number, line in enumerate(lines)]
 
 
 def text(
@@ -150,6 +175,7 @@ def text(
         _NOTHING_LEFT if idle else f"Crawl {_REASONS.get(reason, reason)}.",
         f"  pages       {now.pages:,} from {counted(now.hosts, 'host')}{'' if idle else speed}",
         *([f"  resources   {now.resources:,}"] if now.resources else []),
+        *_items(now.items),
         f"  responses   {statuses}; {size(now.bytes)}",
         *_types(now.types),
         f"  duplicates  {now.exact_duplicates:,} exact, {now.near_duplicates:,} near",
@@ -161,15 +187,30 @@ def text(
     ]
     lines += _losses(lost)
     left -= min(left, sum(lost.values()))
-    if now.paused:
-        lines.append("It is paused: `scrapy resume` continues it.")
-    elif left and left == now.parked:
-        lines.append("All queued URLs are of hosts that are blocked or at their limit: see `scrapy host`.")
-    elif left and reason == "max_pages":
-        lines.append("Run the same command with a higher CRAWL_MAX_PAGES to continue.")
-    elif left:
-        lines.append("Run the same command to continue.")
+    lines += _how_to_continue(now, left, reason)
     return "\n".join(lines)
+
+
+def _how_to_continue(now: Figures, left: int, reason: str) -> list[str]:
+    """A line that says what becomes of the URLs that are left; none without any."""
+    if now.paused:
+        return ["It is paused: `scrapy resume` continues it."]
+    if not left:
+        return []
+    if left == now.parked:
+        return ["All queued URLs are of hosts that are blocked or at their limit: see `scrapy host`."]
+    if reason == "max_pages":
+        return ["Run the same command with a higher CRAWL_MAX_PAGES to continue."]
+    return ["Run the same command to continue."]
+
+
+def _items(items: Mapping[str, int]) -> list[str]:
+    """A line with the items of each class; none without items."""
+    if not items:
+        return []
+    each = sorted(items.items(), key=lambda pair: (-pair[1], pair[0]))
+    named = ", ".join(f"{number:,} {name}" for name, number in each[:_SHOWN_TYPES])
+    return [f"  items       {sum(items.values()):,} ({named}{', ...' if len(each) > _SHOWN_TYPES else ''})"]
 
 
 def _losses(lost: Mapping[str, int]) -> list[str]:

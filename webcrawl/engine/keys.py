@@ -60,8 +60,9 @@ server's clock, which the scripts keep from going back (lua/common/entries.lua).
       info                         HASH  format (of these keys), scope (its kind), limits, paused, tails (folder of
                                          the segments), restoring (the process that restores it, until it is done)
       restorer                     STR   the process that restores it, expiring
-      totals                       HASH  totals of all workers: pages, bytes, status.<code>, active_ms..., and
-                                         start.<URL> <reason> for start URLs that brought no page
+      totals                       HASH  totals of all workers: pages, bytes, status.<code>, active_ms...,
+                                         items.<class>, feed.<URI>, lost.<callback>, and start.<URL> <reason> for
+                                         start URLs that brought no page
       workers                      ZSET  worker -> when it counts as dead
       seeding                      SET   workers that still read their seeds
       holding                      HASH  worker that leases nothing because its stores accept no more -> reason

@@ -16,6 +16,10 @@ class Figures:
     `responses`: status -> responses, including redirects and retries.
     `resources_denied`: resources of rendered pages that robots.txt disallows.
     `resources`: what pages load, fetched because of PAGE_RESOURCES; `pages` does not count it.
+    `archived`: exchanges in the archive. `stored`: rows written to the metadata database.
+    `items`: class -> items that the spiders yielded and the pipelines kept, without pages.
+    `feeds`: URI of a feed, without password -> items in it; the batches of a feed count together.
+    `lost_requests`: callback -> requests that could not be stored and ended with their process.
     `types`: MIME type -> pages, bytes, and `errors` (documents that could not be read), most pages first.
     `parked`: queued URLs of hosts that are blocked or have spent their budgets.
     `unreachable`: hosts that never answered, although they were asked (exact within 1%).
@@ -26,6 +30,11 @@ class Figures:
 
     pages: int
     resources: int
+    archived: int
+    stored: int
+    items: dict[str, int]
+    feeds: dict[str, int]
+    lost_requests: dict[str, int]
     responses: dict[str, int]
     bytes: int
     types: dict[str, dict[str, int]]
@@ -63,6 +72,8 @@ class Figures:
 
 _COUNTERS = (
     "resources",
+    "archived",
+    "stored",
     "robots_denied",
     "resources_denied",
     "addresses_refused",
@@ -79,6 +90,9 @@ _COUNTERS = (
 
 FAILED_START = "start."
 """Begins the totals that name a failed start URL and the reason, separated by a space."""
+
+FEED, LOST_REQUESTS = "feed.", "lost."
+"""Begin the totals that count the items in a feed, and the lost requests of a callback."""
 
 
 async def figures(frontier: Frontier, crawl: Crawl) -> Figures:
@@ -106,13 +120,14 @@ async def figures(frontier: Frontier, crawl: Crawl) -> Figures:
 def _from_totals(totals: dict[str, int]) -> dict[str, Any]:
     seconds = totals.get("active_ms", 0) / 1000
     pages = totals.get("pages", 0)
-    statuses = {
-        name.partition(".")[2]: number for name, number in totals.items() if name.startswith("status.")
-    }
+    statuses = _named(totals, "status.")
     return {
         "pages": pages,
         "responses": dict(sorted((status, number) for status, number in statuses.items() if number)),
         "bytes": totals.get("bytes", 0),
+        "items": _named(totals, "items."),
+        "feeds": _named(totals, FEED),
+        "lost_requests": _named(totals, LOST_REQUESTS),
         "types": _types(totals),
         "failed_start_urls": _failed_start_urls(totals),
         "seconds": round(seconds, 3),
@@ -133,15 +148,18 @@ def _from_counts(counts: Counts) -> dict[str, Any]:
     }
 
 
+def _named(totals: dict[str, int], prefix: str) -> dict[str, int]:
+    """Name -> number, of the totals with a prefix."""
+    return {name.removeprefix(prefix): totals[name] for name in sorted(totals) if name.startswith(prefix)}
+
+
 def _failed_start_urls(totals: dict[str, int]) -> dict[str, str]:
     found = sorted(name.removeprefix(FAILED_START) for name in totals if name.startswith(FAILED_START))
     return {url: reason for url, _, reason in (one.partition(" ") for one in found)}
 
 
 def _types(totals: dict[str, int]) -> dict[str, dict[str, int]]:
-    found = {
-        name.partition(".")[2]: number for name, number in totals.items() if name.startswith("type_pages.")
-    }
+    found = _named(totals, "type_pages.")
     return {
         mime_type: {
             "pages": pages,

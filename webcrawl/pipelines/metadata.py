@@ -9,6 +9,7 @@ from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
 from webcrawl.config import read
+from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.session import Session
 from webcrawl.documents.exchange import digest_bytes
 from webcrawl.errors import ConfigurationError, EngineUnavailable, StoreError, StoreUnavailable
@@ -23,7 +24,7 @@ class MetadataPipeline:
     database refuses fails only its own page.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, crawler: Crawler, session: Session) -> None:
         # Scrapy imports pipelines that are off too, and SQLAlchemy takes 0.15 s
         from webcrawl.stores.metadata import Metadata
 
@@ -31,17 +32,19 @@ class MetadataPipeline:
         # now, not when the spider opens: an unusable database stops the crawl before it starts
         self._metadata = Metadata(session.stores.metadata, history=session.stores.history)
         self._batches = Batches(self._write)
+        self._crawler = crawler
         self._session = session
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         session = Session.of(crawler)
         _check_length(crawler.settings, session.stores.metadata)
-        return cls(session)
+        return cls(crawler, session)
 
     async def process_item(self, item: Any) -> Any:
         if isinstance(item, Page):
             await self._session.stored(lambda: self._batches.put(item))
+            tasks_of(self._crawler).count("stored")
             if item.is_first:
                 await self._tell(item)
             item.release()

@@ -10,6 +10,7 @@ from scrapy.crawler import Crawler
 
 import webcrawl
 from webcrawl.config import read
+from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.components import ResourceRules
 from webcrawl.crawler.session import Session
 from webcrawl.documents.disk import shortage
@@ -29,7 +30,7 @@ class WarcPipeline:
     A page leaves this pipeline when its records are written. While the disk is full, it waits and the worker pauses.
     """
 
-    def __init__(self, session: Session, user_agent: str, *, obeys: bool) -> None:
+    def __init__(self, crawler: Crawler, session: Session, user_agent: str, *, obeys: bool) -> None:
         # now, not when the spider opens: an unusable folder or bucket stops the crawl before it starts
         self._archive = open_archive(
             session.stores,
@@ -38,6 +39,7 @@ class WarcPipeline:
             info={"http-header-user-agent": user_agent, "robots": "obey" if obeys else "ignore"},
         )
         self._batches = Batches(self._write)
+        self._crawler = crawler
         self._session = session
         self._tending: asyncio.Task[None] | None = None
 
@@ -46,7 +48,7 @@ class WarcPipeline:
         session = Session.of(crawler)
         # what the crawl does, not what ROBOTSTXT_OBEY says; middlewares are made before pipelines
         obeys = session.components.get(ResourceRules) is not None
-        return cls(session, read(crawler.settings, "USER_AGENT"), obeys=obeys)
+        return cls(crawler, session, read(crawler.settings, "USER_AGENT"), obeys=obeys)
 
     async def open_spider(self) -> None:
         self._tending = asyncio.create_task(self._tend())
@@ -59,6 +61,7 @@ class WarcPipeline:
         if item.exchange is not None and not (item.noarchive or item.noindex):
             place = await self._session.stored(lambda: self._batches.put(item))
             item.warc_file, item.warc_offset, item.warc_length = place
+            tasks_of(self._crawler).count("archived")
         return item
 
     async def close_spider(self) -> None:

@@ -13,7 +13,7 @@ GROUP = Group(
             "data",
             Text(),
             "The folder of a crawl: the embedded engine, `warc/`, `metadata.db`, `summary.json`, logs and "
-            "temporary files. Crawls with different `CRAWL_ID` may share it.",
+            "temporary files. Crawls with different `CRAWL_ID` may share it; `summaries/` has the figures of each.",
             example="/srv/crawls/docs",
         ),
         Setting(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import CoroutineType
 from typing import Any
 
@@ -10,17 +11,22 @@ from scrapy.pipelines import ItemPipelineManager
 from scrapy.utils.defer import ensure_awaitable
 from scrapy.utils.python import global_object_name
 
+from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.spider_argument import fill_spider
+from webcrawl.errors import ConfigurationError
+from webcrawl.page import Page
 
 
 class ItemProcessor(ItemPipelineManager):
     """`ITEM_PROCESSOR = "webcrawl.crawler.pages.processor.ItemProcessor"`.
 
     Most pipelines return most pages unchanged. Scrapy makes a coroutine of each call, which takes 0.02 ms a page.
+    Items that are not pages are counted by class, for the summary.
     """
 
     def __init__(self, *pipelines: Any, crawler: Crawler) -> None:
         super().__init__(*pipelines, crawler=crawler)
+        self._crawler = crawler
         self._steps = [
             fill_spider(one.process_item, crawler) for one in pipelines if hasattr(one, "process_item")
         ]
@@ -33,4 +39,7 @@ class ItemProcessor(ItemPipelineManager):
             elif result is not item:
                 result = await ensure_awaitable(result, _warn=global_object_name(step))
             item = result
+        if not isinstance(item, Page):
+            with suppress(ConfigurationError):  # another scheduler has no totals
+                tasks_of(self._crawler).count(f"items.{type(item).__name__}")
         return item

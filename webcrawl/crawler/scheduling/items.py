@@ -34,6 +34,12 @@ def take_apart(item: Any) -> Parts:
         # raises TypeError for a class with a built-in base, such as an exception
         object.__new__(kind)
         others = {name: value for name, value in getattr(item, "__dict__", {}).items() if name not in fields}
+    elif hasattr(kind, "model_construct"):
+        others = {
+            "set": list(item.model_fields_set),
+            "extra": item.model_extra or {},
+            "private": item.__pydantic_private__ or {},
+        }
     return kind.__module__, kind.__qualname__, fields, others
 
 
@@ -64,15 +70,23 @@ def _instance(kind: type, fields: dict[str, Any], others: dict[str, Any]) -> Any
         item.update(fields)
         return item
     if PydanticAdapter.is_item_class(kind):
-        # without validation, which may refuse or convert what an earlier one has made
-        construct = getattr(kind, "model_construct", None) or kind.construct  # type: ignore[attr-defined]
-        return construct(**fields)
+        return _model(kind, fields, others)
     item = object.__new__(kind)
     for name, value in fields.items():
         object.__setattr__(item, name, value)
     if others:
         item.__dict__.update(others)
     return item
+
+
+def _model(kind: Any, fields: dict[str, Any], others: dict[str, Any]) -> Any:
+    """A pydantic model, made without validation, which may refuse or convert what an earlier one has made."""
+    if not others:  # of pydantic 1
+        return kind.construct(**fields)
+    model = kind.model_construct(set(others["set"]), **fields, **others["extra"])
+    for name, value in others["private"].items():
+        setattr(model, name, value)
+    return model
 
 
 def _is_item_class(kind: type) -> bool:

@@ -1,26 +1,32 @@
-"""Pydantic models in requests; skipped where pydantic is not installed."""
+"""Pydantic models in requests."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pydantic
 import pytest
 
 from webcrawl.crawler.scheduling.values import pack, unpack
 from webcrawl.errors import StoreError, Unserializable
 
-pydantic = pytest.importorskip("pydantic")
-
 
 class Price(pydantic.BaseModel):
     value: float
-    unit: str = "EUR"
+    currency: str = "EUR"
 
 
 class Tea(pydantic.BaseModel):
     name: str = pydantic.Field(alias="title")
     prices: list[Price] = []
     anything: Any = None
+
+
+class Note(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="allow", frozen=True)
+    text: str
+    author: str = "unknown"
+    _read: bool = False
 
 
 def test_models_are_restored_without_validation() -> None:
@@ -30,11 +36,20 @@ def test_models_are_restored_without_validation() -> None:
     assert type(back) is Tea
     assert back == tea
     assert back.anything["a"][1].value == "not a number"
+    assert back.model_fields_set == {"name", "prices", "anything"}
+
+
+def test_further_fields_and_private_attributes_are_restored() -> None:
+    note = Note(text="good", stars=5)
+    note._read = True
+    back = unpack(pack(note))
+    assert back == note
+    assert (back.model_extra, back._read, back.model_fields_set) == ({"stars": 5}, True, {"text", "stars"})
 
 
 def test_a_field_that_the_model_lacks_names_the_class() -> None:
-    data = pack(Price(value=1)).replace(b"unit", b"size")
-    with pytest.raises(StoreError, match="Price cannot be restored: the class has no field 'size'"):
+    data = pack(Price(value=1)).replace(b"currency", b"monetary")
+    with pytest.raises(StoreError, match="Price cannot be restored: the class has no field 'monetary'"):
         unpack(data)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from webcrawl.frontier import Candidate, Frontier, Settlement
+import pytest
+
+from tests.frontier.pages import page
+from webcrawl.frontier import Candidate, Frontier, Settlement, level_of_priority
 from webcrawl.frontier.waits import next_waits
 
 
@@ -20,6 +23,19 @@ async def test_the_next_retry_and_the_next_host_are_found(frontier: Frontier) ->
     assert (retry.url, retry.attempt) == ("https://www.h1.test/first", 2)
     assert 990 < retry.seconds <= 1000
     assert (host.host, host.failures) == ("https://www.h1.test", 1)
+    assert 90 < host.seconds <= 100
+
+
+@pytest.mark.parametrize("priority", [-1000, -4, 0, 4, 1000])
+async def test_hosts_with_urls_of_any_priority_are_found(frontier: Frontier, priority: int) -> None:
+    level = level_of_priority(priority)
+    await frontier.add([page(f"http://a.test/{path}", level=level) for path in range(2)])
+    (lease,) = await frontier.lease(1, 1)
+    lease.failures = 3
+    assert await frontier.release(lease, [Settlement(lease.urls[0].index, "done")], pause=100.0)
+    _, host = await next_waits(frontier)
+    assert host is not None
+    assert (host.host, host.failures) == ("http://a.test", 3)
     assert 90 < host.seconds <= 100
 
 

@@ -5,12 +5,12 @@
 -- reply   {host LF entry, ms until its retry, host, ms until it may be asked, its failures in a row};
 --         "" and 0 for what is missing
 local P, H, now = KEYS[1], KEYS[2], now_ms()
-local LEVELS = 8
 local reply = {'', 0, '', 0, 0}
 local retry = redis.call('ZRANGE', P .. 'later', 0, 0, 'WITHSCORES')
 if retry[1] then
   reply[1], reply[2] = string.match(retry[1], '^%S+ (.*)$'), math.max(0, retry[2] - now)
 end
+-- hosts whose best level is another one are ready at the nearest of these
 local earliest
 for level = 0, LEVELS - 1 do
   local first = redis.call('ZRANGE', P .. 'ready:' .. level, 0, 0, 'WITHSCORES')

@@ -6,10 +6,11 @@ import asyncio
 import ssl
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from tests.listener import Listener
 
@@ -157,19 +158,27 @@ async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
     sink.close()
 
 
+Server = TypeVar("Server", bound=AbstractAsyncContextManager[Any])
+
+
 @contextmanager
-def running(proxy: Proxy) -> Iterator[Proxy]:
-    """Runs a proxy in a thread, for crawls in other processes."""
-    loop, ready, done = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
+def running(server: Server) -> Iterator[Server]:
+    """Runs a proxy or another server in a thread, for crawls in other processes."""
+    ready = threading.Event()
+    ends: list[Callable[[], Any]] = []
 
     async def serve() -> None:
-        async with proxy:
+        done = asyncio.Event()
+        ends.append(partial(asyncio.get_running_loop().call_soon_threadsafe, done.set))
+        async with server:
             ready.set()
             await done.wait()
 
-    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), daemon=True)
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()
     assert ready.wait(5)
-    yield proxy
-    loop.call_soon_threadsafe(done.set)
-    thread.join(5)
+    try:
+        yield server
+    finally:
+        ends[0]()
+        thread.join(5)

@@ -7,6 +7,7 @@ import json
 import signal
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,8 @@ from tests.frontier.consumer import Consumer, page_with
 from tests.frontier.pages import page, tree
 from tests.ports import free_ports
 from tests.sentinel import NAME, PASSWORD, LocalSentinels
+from tests.terminator import terminating
+from tests.unit.crawler.download.test_http_ways import Authority
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.errors import ConfigurationError, EngineUnavailable
@@ -127,6 +130,32 @@ async def test_commands_take_the_url(frontier_on: Frontiers, sentinels: LocalSen
     shown = await asyncio.to_thread(scrapy, *words, timeout=60)
     assert shown.returncode == 0, shown.stderr
     assert json.loads(shown.stdout)["queued"] == 1
+
+
+async def test_sentinels_and_their_servers_are_reached_by_tls(
+    engine_at: Callable[..., Engine],
+    sentinels: LocalSentinels,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("webcrawl.engine.sentinel._FAILOVER_SECONDS", 0.5)
+    authority, primary, replica = Authority(tmp_path, "127.0.0.1"), sentinels.primary, sentinels.replica
+    ports = [one.port for one in (*sentinels.sentinels, primary, replica)]
+    with terminating(authority.context, ports, rewrite=True) as fronts:
+        hosts = ",".join(f"127.0.0.1:{fronts[one.port].port}" for one in sentinels.sentinels)
+        url = f"rediss+sentinel://:{PASSWORD}@{hosts}/{NAME}/0?ssl_ca_certs="
+        engine = engine_at(f"{url}{authority.file}")
+        await engine.check()
+        frontier = Frontier(engine, Keys("crawl", 4), "w1")
+        assert await frontier.add([page(f"{HOST}/1")]) == [True]
+        assert (fronts[primary.port].connections > 0, fronts[replica.port].connections) == (True, 0)
+        await asyncio.to_thread(sentinels.kill_primary)
+        assert (await engine.retry_until_available(frontier.counts)).queued == 1
+        assert fronts[replica.port].connections, "its successor is reached by TLS as well"
+        (tmp_path / "other").mkdir()
+        other = Authority(tmp_path / "other", "127.0.0.1").file
+        with pytest.raises(EngineUnavailable, match="certificate verify failed"):
+            await engine_at(f"{url}{other}").check()
 
 
 async def test_accepted_urls_survive_the_demotion_of_the_primary(

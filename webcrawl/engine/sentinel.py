@@ -97,7 +97,7 @@ class SentinelPrimary:
     """Runs commands on the primary, each batch confirmed by a replica."""
 
     def __init__(self, url: ServerURL, parameters: Mapping[str, Any]) -> None:
-        self._sentinels = Sentinels(url, {**url.options, **parameters})
+        self._sentinels = Sentinels(url, {**parameters, **url.options})
         self._pool = ConnectionPool(
             connection_class=_ToPrimaryByTLS if url.tls else _ToPrimary,
             find_primary=self._sentinels.primary,

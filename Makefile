@@ -49,8 +49,9 @@ crawl: numbers .venv/.runtime ## Crawl SEEDS="https://example.org/", or without 
 	@exec $(BIN)/python $(CRAWL) $(if $(SEEDS),,$(DEMO_OPTIONS)) $(OPTIONS) $(ARGS)
 
 # Most tests wait for processes, so several run at a time. The tests of a file stay together; the long ones come first.
+# They start hundreds of processes, which must not compile the code anew, even where a container says so.
 test: .venv/.dev ## Run the tests; ARGS="-k frontier" selects some
-	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder $(ARGS)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder $(ARGS)
 
 check: .venv/.dev ## Check format, lint, types and import contracts
 	@$(BIN)/ruff format --check .

@@ -26,7 +26,7 @@ hypothesis.settings.load_profile("webcrawl")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--chaos-seconds", type=float, default=40.0, help="how long workers and engine are killed and stopped"
+        "--chaos-seconds", type=float, default=25.0, help="how long workers and engine are killed and stopped"
     )
     parser.addoption(
         "--video-megabytes", type=int, default=256, help="size of the body that must not be in memory"

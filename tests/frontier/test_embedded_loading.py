@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="ne
 STEPS = 50
 STEP_COMMANDS = 1024
 """A server that is loading data answers clients once in this many commands."""
-BUSY = b"for i = 1, 2e7 do end"
+BUSY = b"for i = 1, 8e6 do end"
 
 
 def resp(*words: bytes) -> bytes:
@@ -86,7 +86,7 @@ def test_a_start_waits_for_a_server_that_is_loading(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(embedded, "START_SECONDS", 2.0)
+    monkeypatch.setattr(embedded, "START_SECONDS", 1.0)
     monkeypatch.setattr(embedded, "LOG_SECONDS", 0.1)
     with caplog.at_level(logging.WARNING), redis.Redis.from_url(engines().start()) as client:
         assert client.get("loaded") == b"%d" % much_data

@@ -197,7 +197,7 @@ def test_the_store_example_holds_a_whole_crawl(
 ) -> None:
     """The store holds WARC files, spilled queues, a checkpoint, an export and a WACZ file."""
     web = local_web("127.0.1.1")
-    paths = [f"/{number}" for number in range(100)]
+    paths = [f"/{number}" for number in range(40)]
     web.put("127.0.1.1", "/", "".join(f"<a href={path}>{path}</a>" for path in paths))
     for path in paths:
         web.put("127.0.1.1", path, f"<title>{path}</title>page {path}")

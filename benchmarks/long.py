@@ -185,7 +185,7 @@ def table(points: Sequence[Point]) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -200,7 +200,11 @@ def main() -> int:
     parser.add_argument(
         "--page", type=page_with(BEGIN), help="write the table into this Markdown page, between its marks"
     )
-    said = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    said = arguments()
     settings = {**(LINKS if said.links else {}), **dict(one.split("=", 1) for one in said.set)}
     points = []
     with tempfile.TemporaryDirectory(prefix="bench-long-") as home, generated_web(said.hosts) as ports:

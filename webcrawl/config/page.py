@@ -18,7 +18,7 @@ _BEGIN = """\
 {contents}
 | [Scrapy's settings](#scrapys-settings) | those that this project fixes, and those with another meaning here |
 
-Set one with `-s` for a single crawl, in `custom_settings` for a spider, or in
+Change a setting with `-s` for a single crawl, in `custom_settings` for a spider, or in
 [`settings/base.py`](../settings/base.py) for all crawls:
 
 ```sh
@@ -28,12 +28,12 @@ make crawl SEEDS="https://example.org/" ARGS="-s DOWNLOAD_DELAY=2 -s DEPTH_LIMIT
 
 A value that is not allowed ends `scrapy crawl` with exit status 2 and one line that names the setting.
 
-A table of components, such as `ITEM_PIPELINES`, adds to what the project registers itself; `None` leaves a part out.
-So the `custom_settings` of a spider name only what is its own.
+Tables of components, such as `ITEM_PIPELINES`, add to what the project registers; `None` leaves a part out. So the
+`custom_settings` of a spider need only its own components.
 
 Two modules build on `base.py`. `settings.local` is the default: one machine, embedded engine. `settings.production` is
 what scrapyd uses: it reads `REDIS_URL`, `STORE_URI`, `METADATA_URI`, `DATA_DIR` and `USER_AGENT` from the environment
-and logs instead of showing a panel. `SCRAPY_PROJECT=production scrapy ...` chooses it on a command line.
+and logs instead of showing a panel. `SCRAPY_PROJECT=production scrapy ...` selects it on a command line.
 
 This page is written by `make settings` from the declarations in
 [`webcrawl/config/declared`](../webcrawl/config/declared).
@@ -48,10 +48,10 @@ Scrapy's settings that have no heading above work as in Scrapy, except these:
 | `ADDONS` | names `webcrawl.addon.WebcrawlAddon`, which brings all that this page describes |
 | `BOT_NAME`, `SPIDER_MODULES`, `NEWSPIDER_MODULE`, `COMMANDS_MODULE` | name the project, its spiders and commands |
 | `DOWNLOADER`, `ITEM_PROCESSOR`, `LOG_FORMATTER` | are classes of this project that replace Scrapy's |
-| `TWISTED_REACTOR_ENABLED`, `ASYNCIO_EVENT_LOOP` | run on uvloop, or on [the reactor](howto/run-from-a-script.md) |
+| `TWISTED_REACTOR_ENABLED`, `ASYNCIO_EVENT_LOOP` | the crawl runs on uvloop, or on [the reactor](howto/run-from-a-script.md) |
 | `WARN_ON_GENERATOR_RETURN_VALUE` | is off, because it costs time for each response |
 | `ROBOTSTXT_USER_AGENT` | also applies to robots directives of pages |
-| `FTP_USER`, `FTP_PASSWORD` | the login for every server; user names in URLs are not sent |
+| `FTP_USER`, `FTP_PASSWORD` | the login for all servers; user names in URLs are not sent |
 | `RETRY_HTTP_CODES` | the statuses after which the frontier retries a URL |
 | `REDIRECT_ENABLED`, `REDIRECT_MAX_TIMES` | each redirect goes through the frontier and gets its row |
 | `CLOSESPIDER_PAGECOUNT` and similar | count the work of one worker |

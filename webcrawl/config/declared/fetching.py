@@ -69,9 +69,9 @@ FETCHING = Group(
             "COOKIES_ENABLED",
             None,
             Flag(),
-            "Whether cookies are kept and sent. `None`: for every request of a Scrapy spider, but in a broad crawl "
-            "only for requests with `cookies` or the key `cookiejar` of `Request.meta`, so that the cookies of "
-            "millions of hosts are not kept. Workers share the jars, also over restarts; see "
+            "Whether cookies are kept and sent. With `None`, a Scrapy spider keeps them for every request. A broad "
+            "crawl keeps them only for requests with `cookies` or the key `cookiejar` of `Request.meta`, because it "
+            "visits millions of hosts. Workers share the jars, and they survive a restart; see "
             "[Log in](howto/log-in.md).",
             example=True,
         ),
@@ -88,8 +88,8 @@ FETCHING = Group(
             "PROXY_ROTATION",
             "host",
             Choice(("host", "request")),
-            'When the proxy changes: `"host"`: each host, and each of its `cookiejar`s, keeps its proxy while that '
-            'works; `"request"`: each request takes the next proxy.',
+            'How a request gets its proxy: `"host"` keeps one proxy for each host and `cookiejar` while that proxy '
+            'works; `"request"` takes the next proxy for each request.',
             example="request",
         ),
         Setting(

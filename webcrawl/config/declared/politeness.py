@@ -28,9 +28,9 @@ GROUP = Group(
             "CRAWL_WITHOUT",
             [],
             Words(),
-            "Safeguards that a crawl may lack: `robots`, `politeness`, `address_guard`, `acknowledgement`. When "
-            "settings remove the component of another one, the crawl does not start. `ROBOTSTXT_OBEY = False` is "
-            "enough to ignore robots.txt.",
+            "The safeguards without which the crawl may run: `robots`, `politeness`, `address_guard`, "
+            "`acknowledgement`. If settings remove the component of any other safeguard, the crawl does not start. "
+            "To ignore robots.txt, `ROBOTSTXT_OBEY = False` is enough.",
             example=["politeness"],
         ),
         Setting(
@@ -56,14 +56,15 @@ GROUP = Group(
             1,
             Whole(least=1),
             "Simultaneous requests to one host, over all workers. A host is a scheme, a name and a port. "
-            "Above 1, `DOWNLOAD_DELAY` is the distance between two starts.",
+            "Above 1, `DOWNLOAD_DELAY` is the time from the start of one request to the start of the next.",
             example=2,
         ),
         Setting(
             "DOWNLOAD_SLOTS",
             {},
             Table(),
-            "`delay` and `concurrency` of individual hosts, by host name.",
+            "`delay` and `concurrency` by host name, or by the name of a slot that requests have as `download_slot` in "
+            "`Request.meta`.",
             example={"slow.example.org": {"delay": 10}},
         ),
         Setting(

@@ -115,8 +115,8 @@ URLS = Group(
             "FRAMES_STITCHED",
             False,
             Flag(),
-            "Fetches the frames of a frameset on the same host together with it and counts their text as the "
-            "text of the frameset. Otherwise a frame is a page like any other.",
+            "Fetches a frameset together with its frames on the same host, and counts their text as the text of "
+            "the frameset. Otherwise a frame is a page like any other.",
             example=True,
         ),
     ),

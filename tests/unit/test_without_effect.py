@@ -1,4 +1,4 @@
-"""Scrapy's settings without effect are named when they ask for one; the table has all of them."""
+"""Scrapy's settings without effect are named when they are set; the table has all of them."""
 
 from __future__ import annotations
 
@@ -108,15 +108,15 @@ def warnings(caplog: pytest.LogCaptureFixture, source: str, **given: Any) -> lis
 
 
 @pytest.mark.parametrize("source", ["project", "spider", "cmdline"])
-def test_a_setting_that_asks_in_vain_is_named_once(caplog: pytest.LogCaptureFixture, source: str) -> None:
+def test_a_setting_without_effect_is_named_once(caplog: pytest.LogCaptureFixture, source: str) -> None:
     said = warnings(caplog, source, **ASKING)
     assert [line.partition(" ")[0] for line in said] == list(WITHOUT_EFFECT)
     for line, setting in zip(said, WITHOUT_EFFECT.values(), strict=True):
-        assert " has no effect" in line and f" It asks for {setting.asks}: " in line
-        assert line.endswith(f"{setting.instead.replace('`', '')}.")
+        assert " has no effect" in line and f" it controls {setting.controls}. " in line
+        assert line.endswith(f" Here, {setting.here.replace('`', '')}.")
 
 
-def test_a_setting_that_asks_for_nothing_is_not_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_value_that_describes_what_happens_anyway_is_not_named(caplog: pytest.LogCaptureFixture) -> None:
     assert warnings(caplog, "project") == []
     usual = {name: setting.quiet for name, setting in WITHOUT_EFFECT.items() if name != "RETRY_TIMES"}
     assert warnings(caplog, "project", **usual, RETRY_TIMES=4) == []
@@ -140,11 +140,11 @@ def test_a_temporary_crawl_warns_of_nothing(caplog: pytest.LogCaptureFixture, tm
 def test_the_page_lists_the_table() -> None:
     section = PAGE.read_text().partition("## Settings without effect")[2]
     rows = re.findall(r"^\| `([A-Z0-9_]+)` \| (.+) \| (.+) \|$", section, re.MULTILINE)
-    listed = {name: (asks, instead) for name, asks, instead in rows}
+    listed = {name: (controls, here) for name, controls, here in rows}
     assert list(listed) == list(WITHOUT_EFFECT)
     for name, setting in WITHOUT_EFFECT.items():
-        besides = f" (it has one on {setting.except_on})" if setting.except_on else ""
-        assert listed[name] == (setting.asks + besides, setting.instead), name
+        besides = f" (except for {setting.except_on})" if setting.except_on else ""
+        assert listed[name] == (setting.controls + besides, setting.here), name
 
 
 def test_each_setting_of_scrapy_is_read_or_in_the_table() -> None:

@@ -48,7 +48,7 @@ Scrapy's settings that have no heading above work as in Scrapy, except these:
 | `ADDONS` | names `webcrawl.addon.WebcrawlAddon`, which brings all that this page describes |
 | `BOT_NAME`, `SPIDER_MODULES`, `NEWSPIDER_MODULE`, `COMMANDS_MODULE` | name the project, its spiders and commands |
 | `DOWNLOADER`, `ITEM_PROCESSOR`, `LOG_FORMATTER` | are classes of this project that replace Scrapy's |
-| `TWISTED_REACTOR_ENABLED`, `ASYNCIO_EVENT_LOOP` | the crawl runs on uvloop, or on [the reactor](howto/run-from-a-script.md) |
+| `TWISTED_REACTOR_ENABLED`, `ASYNCIO_EVENT_LOOP` | uvloop, or [the reactor](howto/run-from-a-script.md) |
 | `WARN_ON_GENERATOR_RETURN_VALUE` | is off, because it costs time for each response |
 | `ROBOTSTXT_USER_AGENT` | also applies to robots directives of pages |
 | `FTP_USER`, `FTP_PASSWORD` | the login for all servers; user names in URLs are not sent |

@@ -30,22 +30,22 @@ class UserSettings(Protocol):
 
 @dataclass(frozen=True)
 class WithoutEffect:
-    """What a setting asks for, and what to set instead.
+    """What a setting controls in Scrapy, and what is the case or should be set here.
 
-    `quiet` is the value that asks for nothing: what it says is so in any case. `extension` is one of Scrapy's that is
-    off; the setting has its effect if a project puts it back. `details` are settings that mean something only with this
-    one, and `except_on` is where this one has an effect.
+    `quiet` is a value without a warning, because it describes what happens in any case. `extension` is one of Scrapy's
+    that is off; with it the setting has its effect. `details` are settings that only refine this one. `except_on` is
+    where this setting does have an effect.
     """
 
-    asks: str
-    instead: str
+    controls: str
+    here: str
     quiet: Any = None
     extension: str = ""
     details: tuple[str, ...] = ()
     except_on: str = ""
 
-    def is_asked(self, name: str, settings: UserSettings) -> bool:
-        """Whether a project, a spider or the command line sets `name` to something that does not happen."""
+    def is_set(self, name: str, settings: UserSettings) -> bool:
+        """Whether a project, a spider or the command line sets `name` to a value that has no effect."""
         if (settings.getpriority(name) or 0) < _LEAST_PRIORITY:
             return False
         value = self._converted(_given(name, settings))
@@ -76,80 +76,82 @@ WITHOUT_EFFECT = {
         ),
     ),
     "CONCURRENT_REQUESTS_PER_IP": WithoutEffect(
-        "a limit for all hosts at one address", "set `CONCURRENT_REQUESTS_PER_DOMAIN`", quiet=0
+        "the limit of requests to one IP address", "set `CONCURRENT_REQUESTS_PER_DOMAIN`", quiet=0
     ),
     "DNSCACHE_ENABLED": WithoutEffect(
-        "a name to be resolved again for each request",
-        "names are cached as long as their records say",
+        "whether DNS answers are cached",
+        "answers are cached for their TTL",
         quiet=True,
     ),
     "DNSCACHE_SIZE": WithoutEffect(
-        "another size of the DNS cache", "names are cached as long as their records say", quiet=10_000
+        "the size of the DNS cache", "the size is fixed, and answers are cached for their TTL", quiet=10_000
     ),
     "DNS_RESOLVER": WithoutEffect(
-        "another resolver",
-        "set `DNS_SERVERS`; names are resolved by the address guard",
+        "the class that resolves names",
+        "the address guard resolves names; `DNS_SERVERS` sets the servers",
         quiet="scrapy.resolver.CachingThreadedResolver",
     ),
     "DOWNLOADER_CLIENTCONTEXTFACTORY": WithoutEffect(
-        "another maker of TLS contexts",
+        "the class that creates TLS contexts",
         "set `DOWNLOAD_VERIFY_CERTIFICATES`, `DOWNLOAD_TLS_MIN_VERSION` or `DOWNLOADER_CLIENT_TLS_CIPHERS`",
         quiet="SENTINEL",
     ),
     "DOWNLOADER_CLIENT_TLS_METHOD": WithoutEffect(
-        "one version of TLS", "set `DOWNLOAD_TLS_MIN_VERSION` and `DOWNLOAD_TLS_MAX_VERSION`", quiet="TLS"
+        "the version of TLS", "set `DOWNLOAD_TLS_MIN_VERSION` and `DOWNLOAD_TLS_MAX_VERSION`", quiet="TLS"
     ),
     "DOWNLOADER_CLIENT_TLS_VERBOSE_LOGGING": WithoutEffect(
         "a log of TLS connections", "`response.certificate` has the certificate", quiet=False
     ),
     "DOWNLOAD_DELAY_JITTER": WithoutEffect(
-        "delays of random length", "set `DOWNLOAD_DELAY`, the exact distance of requests", quiet=0
+        "delays of random length", "`DOWNLOAD_DELAY` is the least time between two requests", quiet=0
     ),
     "DUPEFILTER_CLASS": WithoutEffect(
-        "another test of which requests were seen",
+        "which requests count as seen",
         "set `URL_IGNORED_PARAMETERS` or `SEEN_SET`, or give requests `dont_filter`",
         quiet="scrapy.dupefilters.RFPDupeFilter",
     ),
     "DUPEFILTER_DEBUG": WithoutEffect(
-        "a log of the requests that were seen before", "ask `scrapy checkurl`", quiet=False
+        "a log of requests that were seen before", "use `scrapy checkurl`", quiet=False
     ),
-    "FTP_PASSIVE_MODE": WithoutEffect(
-        "active FTP", "data connections are always opened by the client", quiet=True
-    ),
+    "FTP_PASSIVE_MODE": WithoutEffect("passive or active FTP", "FTP is always passive", quiet=True),
     "HTTP2_MAX_FRAME_SIZE": WithoutEffect(
-        "larger frames of HTTP/2", "the library of the handler for HTTP/2 sets it", quiet=16384
+        "the size of HTTP/2 frames", "curl_cffi sets the size", quiet=16384
     ),
     "HTTPX_HTTP2_ENABLED": WithoutEffect(
-        "HTTP/2", "set `DOWNLOAD_HANDLERS` as the how-to for HTTP/2 says", quiet=False
+        "HTTP/2 in the handler for HTTPX", "see the how-to for HTTP/2", quiet=False
     ),
     "JOBDIR": WithoutEffect(
-        "a folder that keeps the queue of requests",
-        "each crawl resumes; set `CRAWL_ID` to name it, `DATA_DIR` for its folder",
+        "the folder that keeps the queue of requests",
+        "each crawl resumes; `CRAWL_ID` is its name, and `DATA_DIR` its folder",
         except_on="`spider.state`",
     ),
     "LOGSTATS_INTERVAL": WithoutEffect(
-        "a line of progress in the log",
+        "the time between two lines of figures in the log",
         'set `PROGRESS = "plain"` and `PROGRESS_INTERVAL`',
         quiet=0,
         extension="scrapy.extensions.logstats.LogStats",
         except_on="the extension `PeriodicLog`",
     ),
     "METAREFRESH_ENABLED": WithoutEffect(
-        "meta refreshes to be ignored",
-        "they are no redirects here; `broad` follows them as links, unless `URL_DENY` matches",
+        "whether meta refreshes are followed as redirects",
+        "they are links; set `URL_DENY` to exclude some",
         quiet=True,
     ),
     "METAREFRESH_IGNORE_TAGS": WithoutEffect(
-        "tags in which a meta refresh is no redirect", "a meta refresh is a link here", quiet=["noscript"]
+        "the tags in which meta refreshes are ignored",
+        "meta refreshes are links, not redirects",
+        quiet=["noscript"],
     ),
     "METAREFRESH_MAXDELAY": WithoutEffect(
-        "the delay above which a meta refresh is no redirect", "a meta refresh is a link here", quiet=100
+        "the longest delay of a meta refresh that is followed",
+        "meta refreshes are links, not redirects",
+        quiet=100,
     ),
     "RANDOMIZE_DOWNLOAD_DELAY": WithoutEffect(
-        "delays of random length", "set `DOWNLOAD_DELAY`, the exact distance of requests", quiet=False
+        "delays of random length", "`DOWNLOAD_DELAY` is the least time between two requests", quiet=False
     ),
     "REACTOR_THREADPOOL_MAXSIZE": WithoutEffect(
-        "another number of the reactor's threads",
+        "the number of the reactor's threads",
         "there is no reactor, unless `TWISTED_REACTOR_ENABLED = True`",
         quiet=10,
         except_on="connections to S3 of feeds and files",
@@ -168,63 +170,68 @@ WITHOUT_EFFECT = {
         ),
     ),
     "REQUEST_FINGERPRINTER_CLASS": WithoutEffect(
-        "another comparison of requests",
+        "how requests are compared",
         "set `URL_IGNORED_PARAMETERS`, or give requests `dont_filter`",
         quiet="scrapy.utils.request.RequestFingerprinter",
         except_on="the HTTP cache and `FilesPipeline`",
     ),
-    "RETRY_ENABLED": WithoutEffect("no retries", "set `FRONTIER_MAX_ATTEMPTS = 1`", quiet=True),
+    "RETRY_ENABLED": WithoutEffect(
+        "whether failed requests are retried",
+        "set `FRONTIER_MAX_ATTEMPTS = 1` to turn retries off",
+        quiet=True,
+    ),
     "RETRY_EXCEPTIONS": WithoutEffect(
-        "a choice of failures that are retried", 'set `meta["dont_retry"]` of the requests'
+        "the exceptions after which requests are retried",
+        "every failed request is retried; to prevent it, set `dont_retry` in its `meta`",
     ),
     "RETRY_GIVE_UP_LOG_LEVEL": WithoutEffect(
-        "another level for the log of given-up requests",
-        'set `meta["give_up_log_level"]` of the requests; `scrapy deadletters` lists them too',
+        "the log level for requests that are given up",
+        "set `give_up_log_level` in the `meta` of requests; `scrapy deadletters` lists given-up URLs",
         quiet="ERROR",
         except_on=_GET_RETRY_REQUEST,
     ),
     "RETRY_PRIORITY_ADJUST": WithoutEffect(
-        "another priority of retries",
+        "the priority of retries",
         "a retry keeps its priority, and waits for `FRONTIER_RETRY_DELAY`",
         quiet=-1,
         except_on=_GET_RETRY_REQUEST,
     ),
     "RETRY_TIMES": WithoutEffect(
-        "another number of retries",
+        "the number of retries",
         "set `FRONTIER_MAX_ATTEMPTS`, which counts the first attempt too",
         except_on=_GET_RETRY_REQUEST,
     ),
     "ROBOTSTXT_PARSER": WithoutEffect(
-        "another parser of robots.txt",
-        "robots.txt is read as RFC 9309 says",
+        "the parser of robots.txt",
+        "robots.txt is parsed as RFC 9309 says",
         quiet="scrapy.robotstxt.ProtegoRobotParser",
     ),
     "SCHEDULER_DEBUG": WithoutEffect(
-        "a log of requests that cannot be stored", "it is always written", quiet=False
+        "a log of requests that cannot be stored", "they are always logged", quiet=False
     ),
     "SCHEDULER_DISK_QUEUE": WithoutEffect(
-        "another order of requests", "set `FRONTIER_ORDER`", quiet="scrapy.squeues.PickleFifoDiskQueue"
+        "the order of requests", "set `FRONTIER_ORDER`", quiet="scrapy.squeues.PickleFifoDiskQueue"
     ),
     "SCHEDULER_MEMORY_QUEUE": WithoutEffect(
-        "another order of requests", "set `FRONTIER_ORDER`", quiet="scrapy.squeues.FifoMemoryQueue"
+        "the order of requests", "set `FRONTIER_ORDER`", quiet="scrapy.squeues.FifoMemoryQueue"
     ),
     "SCHEDULER_PRIORITY_QUEUE": WithoutEffect(
-        "another order of requests",
-        "hosts take turns; set `FRONTIER_ORDER` for the URLs of a host",
+        "the order of requests",
+        "hosts take turns; `FRONTIER_ORDER` sets the order of a host's URLs",
         quiet="scrapy.pqueues.DownloaderAwarePriorityQueue",
     ),
-    "SCHEDULER_QUEUE_CLASS": WithoutEffect("another queue of scrapy-redis", "set `FRONTIER_ORDER`"),
+    "SCHEDULER_QUEUE_CLASS": WithoutEffect("the order of requests (scrapy-redis)", "set `FRONTIER_ORDER`"),
     "SCHEDULER_SERIALIZER": WithoutEffect(
-        "another format of stored requests", "they are stored as MessagePack"
+        "the format of stored requests (scrapy-redis)", "requests are stored as MessagePack"
     ),
     "SCHEDULER_START_DISK_QUEUE": WithoutEffect(
-        "another order of start requests", "set `FRONTIER_ORDER`", quiet="scrapy.squeues.PickleFifoDiskQueue"
+        "the order of start requests", "set `FRONTIER_ORDER`", quiet="scrapy.squeues.PickleFifoDiskQueue"
     ),
     "SCHEDULER_START_MEMORY_QUEUE": WithoutEffect(
-        "another order of start requests", "set `FRONTIER_ORDER`", quiet="scrapy.squeues.FifoMemoryQueue"
+        "the order of start requests", "set `FRONTIER_ORDER`", quiet="scrapy.squeues.FifoMemoryQueue"
     ),
     "TELNETCONSOLE_ENABLED": WithoutEffect(
-        "a telnet console",
+        "the telnet console",
         "use `scrapy pause`, `resume`, `frontier` and `host`",
         quiet=False,
         extension="scrapy.extensions.telnet.TelnetConsole",
@@ -236,30 +243,30 @@ WITHOUT_EFFECT = {
         ),
     ),
     "TWISTED_DNS_RESOLVER": WithoutEffect(
-        "another resolver",
-        "set `DNS_SERVERS`; names are resolved by the address guard",
+        "the class that resolves names",
+        "the address guard resolves names; `DNS_SERVERS` sets the servers",
         quiet="scrapy.resolver.CachingThreadedResolver",
     ),
     "TWISTED_REACTOR": WithoutEffect(
-        "another reactor",
-        "set `TWISTED_REACTOR_ENABLED = True` too",
+        "the class of the reactor",
+        "there is no reactor; set `TWISTED_REACTOR_ENABLED = True` too",
         quiet="twisted.internet.asyncioreactor.AsyncioSelectorReactor",
     ),
 }
-"""Setting -> what it asks for. docs/scrapy-here.md lists the same settings."""
+"""docs/scrapy-here.md has the same table."""
 
 
 def warn_without_effect(settings: UserSettings) -> None:
-    """Log a warning for each setting of the table that a project, a spider or the command line asks something by."""
+    """Logs a warning for each setting of the table that a project, a spider or the command line sets."""
     for name, setting in WITHOUT_EFFECT.items():
-        if setting.is_asked(name, settings) and not _is_met(name, settings):
+        if setting.is_set(name, settings) and not _is_met(name, settings):
             logger.warning(
-                "%s = %r has no effect%s. It asks for %s: %s.",
+                "%s = %r has no effect%s. In Scrapy, it controls %s. Here, %s.",
                 name,
                 _given(name, settings),
-                f", except on {setting.except_on}".replace("`", "") if setting.except_on else "",
-                setting.asks,
-                setting.instead.replace("`", ""),
+                f", except for {setting.except_on}".replace("`", "") if setting.except_on else "",
+                setting.controls,
+                setting.here.replace("`", ""),
             )
 
 

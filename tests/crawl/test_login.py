@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl
 
 from tests.crawl.conftest import Project
 from tests.crawls import CHECKOUT, CrawlResult, items_of
+from tests.nameserver import Nameserver, Record
 from tests.web import Hit, LocalWeb, Reply
 
 RunCrawl = Callable[..., CrawlResult]
@@ -94,6 +95,62 @@ def test_a_login_by_form_works_unchanged_and_survives_a_restart(
     assert web.paths(SITE).count("/login") == 2
     (asked,) = [hit for hit in web.log(SITE) if hit.path == "/robots.txt"]
     assert "Cookie" not in asked.headers
+
+
+TEAM = """
+import os
+
+from scrapy import Request, Spider
+
+
+class Team(Spider):
+    name = "team"
+
+    async def start(self):
+        for jar in ("one", "two"):
+            yield Request(f"http://www.shop.example:{self.port}/in/{jar}", meta={"cookiejar": jar})
+
+    def parse(self, response):
+        for number in range(16):
+            url = f"http://s{number}.shop.example:{self.port}/as/"
+            yield Request(url + response.meta["cookiejar"], self.inside, meta=response.meta)
+
+    def inside(self, response):
+        yield {"session": response.text, "worker": os.getpid()}
+"""
+
+
+def test_two_processes_continue_each_others_sessions(
+    project: Project, local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
+) -> None:
+    names = [f"s{number}.shop.example" for number in range(16)]
+    web = local_web("www.shop.example", *names)
+    for jar in ("one", "two"):
+        cookie = {"Set-Cookie": f"session={jar}; Domain=shop.example; Path=/"}
+        web.put("www.shop.example", f"/in/{jar}", Reply("in", headers=cookie))
+        for name in names:
+            web.put(name, f"/as/{jar}", lambda hit: Reply(hit.headers.get("Cookie", "nobody"), delay=0.1))
+    project.add_spider("team", TEAM)
+    with Nameserver({"*.shop.example": [Record("A", "127.0.0.1")]}) as nameserver:
+        result = run_crawl(
+            "team",
+            project=project.folder,
+            command=("workers", "2", "-o", str(tmp_path / "items.jsonl")),
+            arguments={"port": web.host("www.shop.example").rpartition(":")[2]},
+            ALLOWED_NETWORKS="127.0.0.0/8",
+            DNS_SERVERS=nameserver.address,
+            DOWNLOAD_DELAY=0.2,
+            ROBOTSTXT_OBEY=False,
+            tuned={"lease_hosts": 2},
+            timeout=30,
+        )
+    assert result.returncode == 0, result.stderr
+    found = [item for place in range(2) for item in items_of(tmp_path / f"items-{place}.jsonl")]
+    assert len({(item["session"], item["worker"]) for item in found}) == 4, "both use both sessions"
+    assert sorted(item["session"] for item in found) == ["session=one"] * 16 + ["session=two"] * 16
+    sent = {(hit.path, hit.headers.get("Cookie")) for hit in web.log() if hit.path.startswith("/as/")}
+    assert sent == {(f"/as/{jar}", f"session={jar}") for jar in ("one", "two")}
+    assert web.paths("www.shop.example").count("/in/one") == 1
 
 
 POOL = """
@@ -193,6 +250,71 @@ def test_the_example_crawls_a_site_as_a_user_and_does_not_log_out(
     assert not {"/logout"} & set(web.paths(SITE))
     private = [hit for hit in web.log(SITE) if hit.path.startswith("/private")]
     assert len(private) == 5 and {hit.status for hit in private} == {200}
+
+
+def sessions_that_end(web: LocalWeb, uses: list[int]) -> None:
+    """Publishes a site that redirects to its login page after so many private pages in each of the first sessions."""
+    left: dict[str, int] = {}
+
+    def session(hit: Hit) -> str | None:
+        name = hit.headers.get("Cookie", "").removeprefix("session=")
+        return name if left.get(name, 0) > 0 else None
+
+    def login(hit: Hit) -> Reply:
+        if session(hit):
+            return Reply(status=302, headers={"Location": "/"})
+        if hit.method == "GET":
+            return Reply("<form method=post><input name=user><input name=password type=password></form>")
+        name = str(len(left))
+        left[name] = uses[len(left)] if len(left) < len(uses) else 99
+        return Reply(status=302, headers={"Location": "/", "Set-Cookie": f"session={name}; Path=/"})
+
+    def private(hit: Hit) -> Reply:
+        name = session(hit)
+        if name is None:
+            return Reply(status=302, headers={"Location": f"/login?next={hit.path}"})
+        left[name] -= 1
+        return Reply(f"<p>{hit.path}</p>")
+
+    web.put(SITE, "/", "<p>home</p>")
+    web.put(SITE, "/login", login)
+    for number in range(12):
+        web.put(SITE, f"/private/{number}", private)
+    links = "".join(f"<a href=/private/{number}>x</a>" for number in range(12))
+    web.put(SITE, "/start", f"{links}<a href=/login>log in</a>")
+
+
+def test_the_example_logs_in_again_when_a_session_has_ended(
+    project: Project, local_web: StartWeb, run_crawl: RunCrawl
+) -> None:
+    web = local_web(SITE)
+    sessions_that_end(web, [7, 2])
+    example(project, "members")
+    hits: list[list[Hit]] = []
+    for pages in (5, 0):
+        result = run_crawl(
+            "members",
+            [web.url(SITE, "/start")],
+            project=project.folder,
+            arguments={"scope": "host", "login": web.url(SITE, "/login"), "user": "me", "password": "secret"},
+            DOWNLOAD_DELAY=0.05,
+            CRAWL_MAX_PAGES=pages,
+            timeout=25,
+        )
+        assert result.returncode == 0, result.stderr
+        hits.append(web.log(SITE)[sum(map(len, hits)) :])
+    first, resumed = hits
+    assert [hit.method for hit in first if hit.path == "/login"] == ["GET", "POST"]
+    # the first session outlives the first run, two more begin later
+    private = [hit for hit in resumed if hit.path.startswith("/private/")]
+    assert (private[0].status, private[0].headers["Cookie"]) == (200, "session=0")
+    assert [hit.method for hit in resumed].count("POST") >= 2
+    assert 302 in {hit.status for hit in private}
+    rows = {row["url"].removeprefix(web.host(SITE)): row for row in result.rows()}
+    assert {path for path, row in rows.items() if row["status"] == 200} >= {
+        f"/private/{n}" for n in range(12)
+    }
+    assert not [path for path in web.paths(SITE) if path.startswith("/login?")]
 
 
 def test_the_example_replaces_a_session_that_the_site_has_ended(

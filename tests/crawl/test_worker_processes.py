@@ -94,6 +94,7 @@ def test_each_worker_has_its_own_feed_and_log(
     assert result.returncode == 0, result.stderr
     feeds = [tmp_path / f"items-{place}.jsonl" for place in range(2)]
     assert urls_of(*feeds) == sorted(row["url"] for row in result.rows())
+    assert result.summary["feeds"] == {str(feed): len(urls_of(feed)) for feed in feeds}
     for place in range(2):
         assert "Spider opened" in (tmp_path / f"crawl-{place}.log").read_text()
     assert not feed.exists()

@@ -27,12 +27,12 @@ class Command(SessionCommand):
     """The last argument names a crawl other than the default one."""
 
     def syntax(self) -> str:
-        return "[options] <https://host> [crawl id, default: CRAWL_ID or broad]"
+        return "[options] <https://host> [crawl id, default: CRAWL_ID, the only crawl, or broad]"
 
     def short_desc(self) -> str:
         return "Count the queued URLs of a host by priority"
 
-    def crawl_id(self, args: list[str]) -> str:
+    def crawl_id(self, args: list[str]) -> str | None:
         if not 1 <= len(args) <= 2:
             raise UsageError("name one host")
         return super().crawl_id(args[1:])

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import redis
 
 from tests.crawl.conftest import Project
 from tests.crawls import CHECKOUT, CrawlResult, crawl_hosts
@@ -42,7 +43,9 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
         head = "<meta charset=utf-8><title>Home</title><meta name=description content='a\x9b2J'>"
         web.put(SITE, "/", Reply(head + links, headers={"ETag": '"abc"', "X-Shown": "yes"}))
         web.put(OTHER, "/", "<title>Other</title>")
-        yield Stopped(web, crawl_hosts([web.url(OTHER), web.url(SITE)], folder, CRAWL_MAX_PAGES=2))
+        yield Stopped(
+            web, crawl_hosts([web.url(OTHER), web.url(SITE)], folder, CRAWL_MAX_PAGES=2, CRAWL_ID="only")
+        )
 
 
 def test_frontier_shows_counts_and_busiest_hosts(stopped: Stopped) -> None:
@@ -102,7 +105,27 @@ def test_a_resumed_crawl_keeps_the_items_of_earlier_runs(
 def test_frontier_of_an_unknown_crawl_is_refused(stopped: Stopped) -> None:
     refused = stopped.scrapy("frontier", "--json", "nosuch", code=1)
     assert "there is no crawl 'nosuch'" in refused
-    assert refused.endswith(": name one of broad\n")
+    assert refused.endswith(": name one of only\n")
+
+
+def test_commands_take_the_only_crawl_and_name_several(
+    stopped: Stopped, valkey: redis.Redis, redis_url: str, tmp_path: Path
+) -> None:
+    assert json.loads(stopped.scrapy("frontier", "--json"))["crawl"] == "only"
+    assert stopped.scrapy("deadletters") == ""
+    assert "Crawl 'only' is paused" in stopped.scrapy("pause")
+    assert "Crawl 'only' continues" in stopped.scrapy("resume")
+    assert "only" in stopped.scrapy("checkpoint", str(tmp_path / "checkpoint"))
+    stopped.scrapy("wacz", "-o", str(tmp_path / "only.wacz"))
+    assert (tmp_path / "only.wacz").exists()
+    assert "there is no crawl 'other'" in stopped.scrapy("frontier", "-s", "CRAWL_ID=other", code=1)
+    assert "there is no crawl 'broad'" in stopped.scrapy("frontier", "broad", code=1)
+    valkey.hset("wc:crawls", mapping={"first": 16, "second": 16})
+    several = stopped.scrapy("frontier", "-s", f"REDIS_URL={redis_url}", code=1)
+    assert several.endswith(": name one of first, second\n")
+    valkey.hset("wc:crawls", "broad", 16)
+    words = ("frontier", "--json", "-s", f"REDIS_URL={redis_url}")
+    assert json.loads(stopped.scrapy(*words))["crawl"] == "broad"
 
 
 def test_page_shows_the_stored_row_and_body(stopped: Stopped) -> None:
@@ -137,7 +160,7 @@ def test_checkurl_shows_every_verdict(stopped: Stopped) -> None:
     text = stopped.scrapy("checkurl", stopped.web.url(SITE, "/page3"))
     assert "allowed, Crawl-delay 0.05" in text
     assert "passes it" in text
-    assert "yes: crawl 'broad' has queued it before" in text
+    assert "yes: crawl 'only' has queued it before" in text
 
 
 def test_checkurl_of_an_unknown_host_shows_verdicts(stopped: Stopped) -> None:

@@ -6,20 +6,26 @@ from collections.abc import Callable
 
 from tests.crawl.conftest import Project
 from tests.crawls import CrawlResult
-from tests.web import LocalWeb
+from tests.web import LocalWeb, Reply
 
 RunCrawl = Callable[..., CrawlResult]
 StartWeb = Callable[..., LocalWeb]
 
 SITE = "127.0.1.1"
+MOVED, AFTER_REDIRECT, AFTER_RETRY = 900, 2, -1
 PRIORITIES = [0, 5, 7, -100, 1000, 6, -4, -5, 4, 3, 2**40]
 
 RANKED = f"""
 from scrapy import Request, Spider
+from scrapy.downloadermiddlewares.retry import get_retry_request
 
 
 class Ranked(Spider):
     name = "ranked"
+    custom_settings = {{
+        "REDIRECT_PRIORITY_ADJUST": {AFTER_REDIRECT - MOVED},
+        "RETRY_PRIORITY_ADJUST": {AFTER_RETRY - 6},
+    }}
 
     async def start(self):
         yield Request(self.home + "/")
@@ -27,10 +33,13 @@ class Ranked(Spider):
     def parse(self, response):
         for priority in {PRIORITIES}:
             yield Request(self.home + f"/{{priority}}", priority=priority, callback=self.leaf)
+        yield Request(self.home + "/moved", priority={MOVED}, callback=self.leaf)
 
     def leaf(self, response):
         if response.url.endswith("/7"):
             yield Request(self.home + "/late", priority=8, callback=self.leaf)
+        if response.url.endswith("/6"):
+            yield get_retry_request(response.request, spider=self, reason="empty", max_retry_times=1)
 """
 
 
@@ -41,11 +50,17 @@ def test_requests_to_a_host_are_sent_by_priority(
     web = local_web(SITE)
     for path in ("/", "/late", *(f"/{priority}" for priority in PRIORITIES)):
         web.put(SITE, path, path)
+    web.put(SITE, "/moved", Reply(status=302, headers={"Location": f"/{AFTER_REDIRECT}"}))
+    web.put(SITE, f"/{AFTER_REDIRECT}", "the target")
     options = {"project": project.folder, "arguments": {"home": web.host(SITE)}, "timeout": 30}
     result = run_crawl("ranked", DOWNLOAD_DELAY=0.3, **options)
     assert result.returncode == 0, result.stderr
     order = web.paths(SITE)[2:]
     late = order.index("/late")
     del order[late]
-    assert order == [f"/{priority}" for priority in sorted(PRIORITIES, reverse=True)]
+    order[order.index("/moved")] = f"/{MOVED}"
+    assert order.count("/6") == 2
+    order[len(order) - 1 - order[::-1].index("/6")] = f"/{AFTER_RETRY}"
+    expected = sorted([*PRIORITIES, MOVED, AFTER_REDIRECT, AFTER_RETRY], reverse=True)
+    assert order == [f"/{priority}" for priority in expected]
     assert order.index("/7") < late <= order.index("/7") + 3, "it waits for requests that started before"

@@ -215,6 +215,8 @@ class Wanderer(Spider):
                 yield Request(f"{home}/{number}#part", callback=self.seen, meta=meta)
         yield Request(self.home + "/0#other", callback=self.seen)
         yield Request(self.other + "/offsite", callback=self.seen)
+        yield Request(self.home + "/stays", callback=self.seen)
+        yield Request(self.home + "/leaves", callback=self.seen, meta={"allow_offsite": True})
         yield Request(self.home + "/%7e?b='1'&a#x", callback=self.seen, meta={"verbatim_url": True})
 
     def seen(self, response):
@@ -234,6 +236,13 @@ def test_slots_fragments_and_offsite_requests_are_as_in_scrapy(
             web.put(site, path, "text")
         for number in range(3):
             web.put(site, f"/{number}", Reply("text", delay=0.15))
+    for site, path, target in (
+        (SITE, "/stays", web.url(OTHER, "/offsite")),
+        (SITE, "/leaves", web.url(OTHER, "/hop")),
+        (OTHER, "/hop", "/arrived"),
+    ):
+        web.put(site, path, Reply(status=302, headers={"Location": target}))
+    web.put(OTHER, "/arrived", "text")
     items = tmp_path / "items.jsonl"
     result = run_crawl(
         "wanderer",
@@ -250,11 +259,12 @@ def test_slots_fragments_and_offsite_requests_are_as_in_scrapy(
     assert result.returncode == 0, result.stderr
     found = items_of(items)
     assert sorted(item["url"] for item in found) == sorted(
-        ["/start#!/top", "/%7e?b='1'&a#x", *2 * ["/0#part", "/1#part", "/2#part"]]
+        ["/start#!/top", "/%7e?b='1'&a#x", "/arrived", *2 * ["/0#part", "/1#part", "/2#part"]]
     )
     assert all(item["asked"] for item in found)
     assert [item["url"] for item in found if item["start"]] == ["/start#!/top"]
     assert "/offsite" not in web.paths(OTHER)
+    assert web.paths(SITE).count("/stays") == 1
     assert web.paths(SITE).count("/0") == 1
     slow = sorted((hit for hit in web.log() if hit.path.strip("/").isdigit()), key=lambda hit: hit.started)
     assert len(slow) == 6

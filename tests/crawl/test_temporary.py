@@ -41,6 +41,14 @@ execute(["scrapy", *sys.argv[1:]])
 _SPIDER = """
 import scrapy
 
+class Opened:
+    def open_spider(self):
+        open("opened", "w").close()
+
+    def process_item(self, item):
+        return item
+
+
 class Checked(scrapy.Spider):
     name = "{name}"
 
@@ -50,6 +58,8 @@ class Checked(scrapy.Spider):
         @returns items 1
         '''
         yield {{"title": response.css("title::text").get()}}
+        for link in response.css("a::attr(href)").getall():
+            yield scrapy.Request(link)
 """
 
 
@@ -174,6 +184,27 @@ def test_commands_without_a_response_fail_in_one_line(site: LocalWeb, commands: 
     assert "FRONTIER_LEASE_SECONDS" in wrong and wrong.count("\n") == 1
 
 
+def test_a_local_file_is_opened_if_the_command_line_names_it(
+    site: LocalWeb, commands: Commands, tmp_path: Path
+) -> None:
+    named, other = tmp_path / "named.html", tmp_path / "other.html"
+    named.write_text(f"<title>Named</title><a href='{other.as_uri()}'>other</a>")
+    other.write_text("<title>Other</title>")
+    commands.project = site_project(tmp_path / "project", site.url(SITE))
+    assert commands.run("fetch", named.as_uri()).startswith("<title>Named</title>")
+    assert "Named" in commands.run("shell", str(named), "-c", "response.css('title::text').get()")
+    # a page, a redirect and code in the shell lead to no file
+    parsed = commands.run("parse", named.as_uri(), "--spider", "good", "-d", "2", "--nocolour", code=1)
+    assert "{'title': 'Named'}" in parsed and "'Other'" not in parsed
+    assert f"No response from {other.as_uri()}: not a URL of http, https, ftp" in parsed
+    site.put(SITE, "/file", Reply(status=302, headers={"Location": named.as_uri()}))
+    assert "Named" not in commands.run("fetch", site.url(SITE, "/file"), code=1)
+    fetched = commands.run("shell", named.as_uri(), typed=f"fetch({other.as_uri()!r})\nprint(response)\n")
+    assert "<title>Other" not in fetched and "not a URL of http" in fetched
+    missing = commands.run("fetch", (tmp_path / "none.html").as_uri(), code=1)
+    assert missing.startswith("No response from file:///") and "No such file or directory" in missing
+
+
 def test_shells_on_one_server_do_not_wait_for_each_other(
     site: LocalWeb, commands: Commands, redis_url: str
 ) -> None:
@@ -211,15 +242,36 @@ def test_a_command_without_an_embedded_engine_leaves_nothing_on_the_server(
     assert commands.left() == [] and valkey.keys("*temporary*") == []
 
 
-def test_contracts_are_checked(site: LocalWeb, commands: Commands, tmp_path: Path) -> None:
-    project = tmp_path / "project"
+def site_project(project: Path, url: str) -> Path:
+    """A project outside of the checkout with the spider `good`, whose contract fetches a URL, and a pipeline."""
     (project / "checked").mkdir(parents=True)
     (project / "scrapy.cfg").write_text("[settings]\ndefault = local\n")
-    addon = "ADDONS = {'webcrawl.addon.WebcrawlAddon': 100}\nCOMMANDS_MODULE = 'webcrawl.commands'\n"
-    (project / "local.py").write_text(f"{addon}SPIDER_MODULES = ['checked']\n")
-    (project / "checked" / "good.py").write_text(_SPIDER.format(name="good", url=site.url(SITE)))
+    (project / "local.py").write_text(
+        "ADDONS = {'webcrawl.addon.WebcrawlAddon': 100}\nCOMMANDS_MODULE = 'webcrawl.commands'\n"
+        "SPIDER_MODULES = ['checked']\nITEM_PIPELINES = {'checked.good.Opened': 1}\n"
+        "FEEDS = {'items.jsonl': {'format': 'jsonlines'}}\n"
+    )
+    (project / "checked" / "good.py").write_text(_SPIDER.format(name="good", url=url))
+    return project
+
+
+def test_contracts_are_checked(site: LocalWeb, commands: Commands, tmp_path: Path) -> None:
+    project = site_project(tmp_path / "project", site.url(SITE))
     (project / "checked" / "bad.py").write_text(_SPIDER.format(name="bad", url=site.url(SITE, "/private")))
     commands.project = project
     output = commands.run("check", code=1)  # both spiders at once
     assert "Ran 1 contract in" in output and "FAILED (errors=1)" in output
     assert output.startswith(f"No response from {site.url(SITE, '/private')}: robots.txt disallows it.")
+
+
+def test_a_check_opens_no_pipeline_and_leaves_nothing(
+    site: LocalWeb, commands: Commands, tmp_path: Path
+) -> None:
+    commands.project = project = site_project(tmp_path / "project", site.url(SITE))
+    before = set(project.rglob("*"))
+    output = commands.run("check", "-s", "LOG_ENABLED=1", "-L", "INFO")
+    assert "Enabled item pipelines:\n[]\n" in output and output.rstrip().endswith("OK")
+    assert {path for path in project.rglob("*") if "__pycache__" not in path.parts} == before
+    # as in Scrapy, the command line puts one back
+    commands.run("check", "-s", 'ITEM_PIPELINES={"checked.good.Opened": 1}')
+    assert (project / "opened").exists()

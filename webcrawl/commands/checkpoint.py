@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import DEFAULT_CRAWL, SessionCommand, check_crawl
+from webcrawl.crawler.command import SessionCommand, check_crawl
 from webcrawl.documents.values import counted
 from webcrawl.errors import ConfigurationError, StoreError
 
@@ -19,7 +19,7 @@ class Command(SessionCommand):
     """Reads the engine and keeps the crawl's journal meanwhile; workers continue."""
 
     def syntax(self) -> str:
-        return "[options] <folder or URI> [crawl id, default: CRAWL_ID or broad]"
+        return "[options] <folder or URI> [crawl id, default: CRAWL_ID, the only crawl, or broad]"
 
     def short_desc(self) -> str:
         return "Copy the queued, seen and failed URLs of a crawl to a folder or an object store, also while it runs"
@@ -32,8 +32,8 @@ class Command(SessionCommand):
             help="replace an existing checkpoint, once the new one is complete",
         )
 
-    def crawl_id(self, args: list[str]) -> str:
-        return args[1] if len(args) > 1 else DEFAULT_CRAWL
+    def crawl_id(self, args: list[str]) -> str | None:
+        return args[1] if len(args) > 1 else None
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.frontier.checkpoint.export import Exporter

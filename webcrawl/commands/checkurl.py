@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any, cast
 
 from webcrawl.config import read
-from webcrawl.crawler.command import DEFAULT_CRAWL, SessionCommand
+from webcrawl.crawler.command import SessionCommand
 from webcrawl.errors import AddressRefused, NameNotResolved, StoreError
 from webcrawl.hosts.robots import RobotsPolicy, robots_url
 from webcrawl.urls.canonical import hostname, normalize, port, split
@@ -33,15 +33,17 @@ class Command(SessionCommand):
         super().add_options(parser)
         parser.add_argument("--json", action="store_true", help="print JSON")
         parser.add_argument(
-            "--crawl", default=None, help="use the scope of this crawl; by default CRAWL_ID or broad"
+            "--crawl",
+            default=None,
+            help="use the scope of this crawl; by default that of CRAWL_ID, the only crawl, or broad",
         )
         parser.add_argument(
             "--scope", choices=("host", "domain", "web"), help="check a scope of this kind instead"
         )
         parser.add_argument("--seeds", default="", help="seeds of that scope, separated by commas")
 
-    def crawl_id(self, args: list[str]) -> str:
-        return DEFAULT_CRAWL
+    def crawl_id(self, args: list[str]) -> str | None:
+        return None
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         connection = session.connection

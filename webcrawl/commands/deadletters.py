@@ -26,7 +26,7 @@ class Command(SessionCommand):
     """Prints each dead letter as it is read, so that memory stays flat; the total goes to stderr."""
 
     def syntax(self) -> str:
-        return "[options] [crawl id, default: CRAWL_ID or broad]"
+        return "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
 
     def short_desc(self) -> str:
         return "List the dead letters of a crawl, or queue them again"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import DEFAULT_CRAWL, SessionCommand
+from webcrawl.crawler.command import SessionCommand
 from webcrawl.documents.values import counted
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ class Command(SessionCommand):
         parser.add_argument("--type", help="only these MIME types, such as text/html or image/*,text/css")
         parser.add_argument("--force", action="store_true", help="replace an existing export")
 
-    def crawl_id(self, args: list[str]) -> str:
-        return DEFAULT_CRAWL
+    def crawl_id(self, args: list[str]) -> str | None:
+        return None
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.crawler.command import existing_metadata, host_named

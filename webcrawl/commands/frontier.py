@@ -17,7 +17,7 @@ class Command(SessionCommand):
     """Reads the engine, whether the crawl is running or not."""
 
     def syntax(self) -> str:
-        return "[options] [crawl id, default: CRAWL_ID or broad]"
+        return "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
 
     def short_desc(self) -> str:
         return "Show the numbers of queued, leased, seen and failed URLs, and the busiest hosts"

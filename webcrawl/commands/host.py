@@ -23,7 +23,7 @@ class Command(SessionCommand):
     """A host is scheme, name and port, as in https://example.org. A delay applies to all crawls, the rest to one."""
 
     def syntax(self) -> str:
-        return "[options] <https://host> [crawl id, default: CRAWL_ID or broad]"
+        return "[options] <https://host> [crawl id, default: CRAWL_ID, the only crawl, or broad]"
 
     def short_desc(self) -> str:
         return "Show one host of the frontier; block, slow down or limit it"
@@ -48,7 +48,7 @@ class Command(SessionCommand):
                 help=f"limit of {name} for this host; -1 removes it",
             )
 
-    def crawl_id(self, args: list[str]) -> str:
+    def crawl_id(self, args: list[str]) -> str | None:
         if not 1 <= len(args) <= 2:
             raise UsageError("give one host")
         return super().crawl_id(args[1:])

@@ -24,7 +24,7 @@ class Command(SessionCommand):
     """Reads the engine, so workers may run on any machine."""
 
     def syntax(self) -> str:
-        return "[options] [crawl id, default: CRAWL_ID or broad]"
+        return "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
 
     def short_desc(self) -> str:
         return "Print each page of a crawl as a JSON line when it is finished"

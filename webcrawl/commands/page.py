@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from webcrawl.crawler.command import DEFAULT_CRAWL, SessionCommand
+from webcrawl.crawler.command import SessionCommand
 from webcrawl.documents.values import printable
 from webcrawl.errors import StoreError
 from webcrawl.urls.seeds import seed_url
@@ -41,8 +41,8 @@ class Command(SessionCommand):
         )
         parser.add_argument("--body", action="store_true", help="print only the archived body")
 
-    def crawl_id(self, args: list[str]) -> str:
-        return DEFAULT_CRAWL
+    def crawl_id(self, args: list[str]) -> str | None:
+        return None
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.crawler.command import existing_metadata

@@ -16,7 +16,7 @@ class Command(SessionCommand):
     """Stored with the crawl: workers that start later are paused too."""
 
     def syntax(self) -> str:
-        return "[options] [crawl id, default: CRAWL_ID or broad]"
+        return "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
 
     def short_desc(self) -> str:
         return "Pause the workers of a crawl until scrapy resume"

@@ -16,7 +16,7 @@ class Command(SessionCommand):
     """The reverse of `scrapy pause`. To continue a crawl whose workers were stopped, use `scrapy crawl`."""
 
     def syntax(self) -> str:
-        return "[options] [crawl id, default: CRAWL_ID or broad]"
+        return "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
 
     def short_desc(self) -> str:
         return "Continue a crawl that was paused with scrapy pause"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
+from webcrawl.config import read
 from webcrawl.crawler.command import DEFAULT_CRAWL, SessionCommand
 from webcrawl.documents.values import counted
 from webcrawl.errors import StoreError
@@ -29,7 +30,7 @@ class Command(SessionCommand):
     needs_engine = False
 
     def syntax(self) -> str:
-        return "[options] -o <file.wacz or URI> [crawl id, default: CRAWL_ID or broad]"
+        return "[options] -o <file.wacz or URI> [crawl id, default: CRAWL_ID, the only crawl, or broad]"
 
     def short_desc(self) -> str:
         return "Pack the WARC files of a crawl, their index and a list of pages into one file for replay"
@@ -45,8 +46,8 @@ class Command(SessionCommand):
         )
         parser.add_argument("--force", action="store_true", help="replace an existing file")
 
-    def crawl_id(self, args: list[str]) -> str:
-        return args[0] if args else DEFAULT_CRAWL
+    def crawl_id(self, args: list[str]) -> str | None:
+        return args[0] if args else None
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.crawler.command import metadata_if_any
@@ -70,11 +71,11 @@ class Command(SessionCommand):
         if metadata is None:
             print("There is no metadata database: the list of pages has no titles.", file=sys.stderr)
         try:
-            warcs = _of_crawl(archive, session)
+            assert self.settings is not None
+            named = read(self.settings, "CRAWL_ID")
+            crawl, warcs = _of_crawl(archive, named, str(session.stores.pages))
             describe = _Describe(Bodies(archive, session.fetch), metadata, opts.text)
-            packed = _pack(
-                store, name, warcs, describe, opts.title or f"Crawl {session.connection.keys.crawl}"
-            )
+            packed = _pack(store, name, warcs, describe, opts.title or f"Crawl {crawl}")
         finally:
             if metadata is not None:
                 metadata.close()
@@ -122,27 +123,28 @@ def _report(packed: Contents, store: ObjectStore, name: str) -> None:
         )
 
 
-def _of_crawl(archive: Archive, session: Session) -> list[tuple[StoredFile, StoredFile]]:
-    """The finished WARC files of the crawl, each with its index; raises StoreError when there are none."""
+def _of_crawl(
+    archive: Archive, named: str | None, place: str
+) -> tuple[str, list[tuple[StoredFile, StoredFile]]]:
+    """The crawl that was named, or the only one, and its finished WARC files, each with its index.
+
+    Raises StoreError when there are none in `place`.
+    """
     from webcrawl.stores.warc.files import WARC, crawl_of, index_name, prefix_of
 
     files = {file.name: file for file in archive.files()}
-    crawls = {crawl_of(name) for name in files if name.endswith(WARC)}
+    crawls = {crawl for name in files if name.endswith(WARC) and (crawl := crawl_of(name))}
+    crawl = named or (next(iter(crawls)) if len(crawls) == 1 else DEFAULT_CRAWL)
     chosen = [
         (files[name], files[index_name(name)])
         for name in sorted(files)
         # skip a file whose index is still being uploaded
-        if name.endswith(WARC)
-        and crawl_of(name) == prefix_of(session.connection.keys.crawl)
-        and index_name(name) in files
+        if name.endswith(WARC) and crawl_of(name) == prefix_of(crawl) and index_name(name) in files
     ]
     if not chosen:
-        others = ", ".join(sorted(crawl for crawl in crawls if crawl)) or "none"
-        raise StoreError(
-            f"no finished WARC file of crawl {session.connection.keys.crawl!r} is in {session.stores.pages}; "
-            f"crawls there: {others}"
-        )
-    return chosen
+        others = ", ".join(sorted(crawls)) or "none"
+        raise StoreError(f"no finished WARC file of crawl {crawl!r} is in {place}; crawls there: {others}")
+    return crawl, chosen
 
 
 class _Describe:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from webcrawl.config import read
 from webcrawl.errors import ConfigurationError, CrawlError, InvalidURL, StoreError
 
 if TYPE_CHECKING:
@@ -57,11 +58,11 @@ class SessionCommand(ScrapyCommand):
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         """Do the command's work; CrawlError, RedisError and OSError are printed."""
 
-    def crawl_id(self, args: list[str]) -> str:
-        """The CRAWL_ID: by default the only argument."""
+    def crawl_id(self, args: list[str]) -> str | None:
+        """The crawl that the arguments name, by default the only argument; None if they name none."""
         if len(args) > 1:
             raise UsageError("too many arguments: name one crawl")
-        return args[0] if args else DEFAULT_CRAWL
+        return args[0] if args else None
 
     async def _run(self, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.crawler.session import Session
@@ -69,15 +70,19 @@ class SessionCommand(ScrapyCommand):
         assert self.settings is not None
         self.settings = completed(self.settings)
         name = getattr(opts, "crawl", None) or self.crawl_id(args)
-        if name != DEFAULT_CRAWL:
+        if name is not None:
             self.settings.set("CRAWL_ID", name, priority="cmdline")
-        session = Session(self.settings, name)
+        session = Session(self.settings, DEFAULT_CRAWL)
         try:
             if self.needs_engine:
                 embedded = session.connection.server.is_embedded
                 if self.needs_crawl and embedded and not (session.stores.data_dir / "engine").exists():
                     raise StoreError(f"no crawl was run in {session.connection.server}")
                 await session.connection.connect()
+                if not read(self.settings, "CRAWL_ID"):
+                    crawls = await session.connection.crawls()
+                    if len(crawls) == 1:
+                        session.connection.use(crawls[0])
             await self.work(session, args, opts)
         finally:
             await session.close()
@@ -85,11 +90,9 @@ class SessionCommand(ScrapyCommand):
 
 async def check_crawl(session: Session) -> None:
     """Use the crawl's own number of shards; raises StoreError when there is no such crawl."""
-    from webcrawl.engine.keys import CRAWLS
-
     connection = session.connection
     if not await connection.adopt_shards():
-        crawls = sorted(name.decode() for name in await connection.engine.client.hkeys(CRAWLS))
+        crawls = await connection.crawls()
         others = f": name one of {', '.join(crawls[:_MOST_NAMED])}" if crawls else ""
         raise StoreError(f"there is no crawl {connection.keys.crawl!r} in {connection.server}{others}")
 

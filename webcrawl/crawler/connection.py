@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from webcrawl.config import EngineConfig, FrontierConfig
 from webcrawl.engine.client import UNAVAILABLE, Engine
-from webcrawl.engine.keys import Keys
+from webcrawl.engine.keys import CRAWLS, Keys
 from webcrawl.engine.server_url import ServerURL
 from webcrawl.errors import EngineUnavailable
 from webcrawl.frontier import Crawl, Frontier, HostLimits
@@ -148,8 +148,7 @@ class Connection:
         )
         self.crawl = Crawl(self.engine, self.keys, self.worker, min(config.lease_seconds, _WORKER_SECONDS))
         self.tails = Tails(self.engine, self.keys, self.crawl, self._spill_uri, self._object_stores)
-        if config.bloom:
-            self.bloom = BloomSeen(server.config.data_dir / "seen" / f"{self.keys.crawl}.bloom")
+        self.bloom = self._make_bloom()
         self.is_open = True
 
     async def adopt_shards(self) -> bool:
@@ -161,11 +160,28 @@ class Connection:
         if shards is None:
             return False
         if shards != self.keys.shards:
-            self.keys = replace(self.keys, shards=shards)
-            self.frontier = replace(self.frontier, keys=self.keys)
-            self.crawl = replace(self.crawl, keys=self.keys)
-            self.tails = Tails(self.engine, self.keys, self.crawl, self._spill_uri, self._object_stores)
+            self._use(replace(self.keys, shards=shards))
         return True
+
+    async def crawls(self) -> list[str]:
+        """The names of all crawls in the engine."""
+        return sorted(name.decode() for name in await self.engine.client.hkeys(CRAWLS))
+
+    def use(self, crawl: str) -> None:
+        """Work on another crawl of the engine."""
+        self._use(replace(self.keys, crawl=crawl))
+
+    def _use(self, keys: Keys) -> None:
+        self.keys = keys
+        self.frontier = replace(self.frontier, keys=keys)
+        self.crawl = replace(self.crawl, keys=keys)
+        self.tails = Tails(self.engine, keys, self.crawl, self._spill_uri, self._object_stores)
+        self.bloom = self._make_bloom()
+
+    def _make_bloom(self) -> BloomSeen | None:
+        if not self._frontier_config.bloom:
+            return None
+        return BloomSeen(self.server.config.data_dir / "seen" / f"{self.keys.crawl}.bloom")
 
     async def open(self) -> None:
         """Connect, and begin the crawl or resume it.

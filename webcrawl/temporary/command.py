@@ -1,8 +1,8 @@
 """The base class of the commands that fetch URLs for their user: `shell`, `fetch`, `view`, `parse` and `check`.
 
 They run on a temporary crawl, with a folder and an embedded engine of its own, which are deleted at the end. So they
-change nothing in DATA_DIR, in the stores or on the server of REDIS_URL, and wait for no other process.
-`webcrawl.temporary.scheduler` is the scheduler of such a crawl.
+change nothing in DATA_DIR, in the stores or on the server of REDIS_URL, and wait for no other process. They also open
+the local file that the command line names. `webcrawl.temporary.scheduler` is the scheduler of such a crawl.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from tempfile import mkdtemp
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import CloseSpider
 from scrapy.settings import BaseSettings
+from scrapy.utils.url import guess_scheme
+from w3lib.url import any_to_uri
 
 from webcrawl.config import read
 from webcrawl.errors import ConfigurationError, CrawlError
-from webcrawl.temporary.isolation import isolate
+from webcrawl.temporary.isolation import isolate, name_file
 
 _FRONTIER = "webcrawl.scheduler.FrontierScheduler"
 _END_SECONDS = 5.0
@@ -40,6 +42,8 @@ class TemporaryCrawlCommand(ScrapyCommand):
         folder = Path(mkdtemp(prefix="webcrawl-"))
         try:
             isolate(self.settings, folder)
+            if args and (url := any_to_uri(guess_scheme(args[0]))).startswith("file:"):
+                name_file(self.settings, url)
             _check(self.settings)
             super().run(args, opts)  # type: ignore[safe-super]
             self.conclude()

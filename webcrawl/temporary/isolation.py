@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
+from scrapy import Request
 from scrapy.settings import BaseSettings
 
 from webcrawl.config import read
@@ -12,6 +13,8 @@ from webcrawl.errors import CrawlError
 
 SHELL_URL = "SHELL_URL"
 """Key in the settings of a shell: its URL, or an empty string. The address guard lets its host pass."""
+NAMED_FILE = "NAMED_FILE"
+"""Key in the settings of a command: the file: URL that its user named, the only one that is read."""
 _SCHEDULER = "webcrawl.temporary.scheduler.TemporaryScheduler"
 _ISOLATED: dict[str, object] = {
     "SCHEDULER": _SCHEDULER,
@@ -55,6 +58,15 @@ def isolate(settings: BaseSettings, folder: Path) -> None:
         changes |= {"CRAWL_ID": f"temporary-{uuid.uuid4().hex[:12]}", "SCHEDULER_PERSIST": False}
     for name, value in changes.items():
         settings.set(name, value, priority="cmdline")
+
+
+def name_file(settings: BaseSettings, url: str) -> None:
+    """Let a crawl read the local file with this URL."""
+    settings.set(NAMED_FILE, Request(url).url, priority="cmdline")
+    # before all that ask something of a host
+    settings["DOWNLOADER_MIDDLEWARES_BASE"].set(
+        "webcrawl.temporary.local_file.LocalFileMiddleware", 0, "cmdline"
+    )
 
 
 def is_temporary(settings: BaseSettings) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import deque
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -22,7 +23,7 @@ from webcrawl.crawler.summary import Summary
 from webcrawl.documents.values import printable
 from webcrawl.errors import InvalidURL
 from webcrawl.scheduler import FrontierScheduler
-from webcrawl.temporary.isolation import SHELL_URL
+from webcrawl.temporary.isolation import NAMED_FILE, SHELL_URL
 from webcrawl.worker.worker import Worker
 
 _EXPLAINED = "The reason was printed."
@@ -40,11 +41,19 @@ class TemporaryScheduler(FrontierScheduler):
     def __init__(self, crawler: Crawler, session: Session) -> None:
         super().__init__(crawler, session)
         self._shell_url: str | None = crawler.settings.get(SHELL_URL)
+        self._named_file: str | None = crawler.settings.get(NAMED_FILE)
+        self._file_requests: deque[Request] = deque()
+        """Requests for the local file; the frontier has hosts only."""
         self.loop = asyncio.get_running_loop()
         """The loop of the crawl. The shell's console is in another thread."""
 
     def enqueue_request(self, request: Request) -> bool:
         if self.tasks.comes_again(request):
+            return True
+        if request.url == self._named_file:
+            _explain(request, is_shell=self._shell_url is not None)
+            self._file_requests.append(request)
+            self._wake_engine()
             return True
         try:
             candidate = self._held.hold(request, self.spider, self.session.canonicalizer)
@@ -60,6 +69,12 @@ class TemporaryScheduler(FrontierScheduler):
         if not added:
             self._held.forget(candidate.extra)
         return added
+
+    def next_request(self) -> Request | None:
+        return self._file_requests.popleft() if self._file_requests else super().next_request()
+
+    def has_pending_requests(self) -> bool:
+        return super().has_pending_requests() or bool(self._file_requests)
 
     def open(self, spider: Spider) -> Deferred[None]:
         if is_fed(spider):

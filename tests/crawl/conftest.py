@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,3 +50,29 @@ def project(tmp_path: Path) -> Project:
     for name in ("spiders", "middlewares", "pipelines", "settings"):
         shutil.copytree(CHECKOUT / name, folder / name)
     return Project(folder)
+
+
+@pytest.fixture
+def run_spider(
+    project: Project, run_crawl: Callable[..., CrawlResult], tmp_path: Path
+) -> Callable[..., CrawlResult]:
+    """Runs a new spider on the site `home`: `run_spider(TEXT, home, DOWNLOAD_DELAY=1)`.
+
+    Its items are added to the feed `items.jsonl` in the test's folder.
+    """
+
+    def run(
+        text: str, home: str, *, arguments: Mapping[str, object] | None = None, **options: Any
+    ) -> CrawlResult:
+        found = re.search(r'^    name = "(.+)"$', text, re.MULTILINE)
+        assert found
+        project.add_spider(found[1], text)
+        return run_crawl(
+            found[1],
+            project=project.folder,
+            command=("crawl", "-o", str(tmp_path / "items.jsonl")),
+            arguments={"home": home, **(arguments or {})},
+            **{"timeout": 30.0, "DOWNLOAD_DELAY": 0, **options},
+        )
+
+    return run

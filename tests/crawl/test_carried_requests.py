@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from tests.crawl.conftest import Project
 from tests.crawls import CrawlResult, items_of
 from tests.web import LocalWeb
 
@@ -68,24 +66,15 @@ class Carrier(Spider):
 
 
 def test_all_fields_of_a_request_survive_the_process(
-    project: Project, local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
+    local_web: StartWeb, run_spider: RunCrawl, tmp_path: Path
 ) -> None:
-    project.add_spider("carrier", CARRIER)
     web = local_web(SITE)
     for path in ("/first", "/post", "/json", "/again", "/once", "/low", "/high"):
         web.put(SITE, path, path)
-    items = tmp_path / "items.jsonl"
-    options: dict[str, Any] = {
-        "project": project.folder,
-        "command": ("crawl", "-o", str(items)),
-        "arguments": {"home": web.host(SITE)},
-        "DOWNLOAD_DELAY": 0,
-        "timeout": 20,
-    }
-    first = run_crawl("carrier", CRAWL_MAX_PAGES=1, **options)
+    first = run_spider(CARRIER, web.host(SITE), CRAWL_MAX_PAGES=1)
     assert first.returncode == 0, first.stderr
     assert web.paths(SITE) == ["/robots.txt", "/first"]
-    second = run_crawl("carrier", **options)
+    second = run_spider(CARRIER, web.host(SITE))
     assert second.returncode == 0, second.stderr
     asked = web.paths(SITE)
     assert sorted(asked[2:]) == sorted(
@@ -98,7 +87,8 @@ def test_all_fields_of_a_request_survive_the_process(
     assert [value for name, value in post.headers.items() if name == "X-Mark"] == ["one", "two"]
     asked_json = next(hit for hit in web.log(SITE) if hit.path == "/json")
     assert (asked_json.method, json.loads(asked_json.body)) == ("POST", {"question": 42})
-    found = {item.get("path", "failed"): item for item in items_of(items)}
+    items = items_of(tmp_path / "items.jsonl")
+    found = {item.get("path", "failed"): item for item in items}
     assert found["/post"] == {
         "path": "/post",
         "number": 7,
@@ -112,7 +102,7 @@ def test_all_fields_of_a_request_survive_the_process(
     assert found["/json"]["kind"] == "JsonRequest"
     assert (found["/high"]["priority"], found["/low"]["priority"]) == (2, -2)
     assert found["failed"] == {"failed": "/missing", "why": "HttpError"}
-    assert len(items_of(items)) == 8
+    assert len(items) == 8
 
 
 LAMBDA = """
@@ -137,24 +127,16 @@ class Nameless(Spider):
 
 
 def test_requests_that_cannot_be_serialized_are_crawled_and_logged(
-    project: Project, local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
+    local_web: StartWeb, run_spider: RunCrawl, tmp_path: Path
 ) -> None:
-    project.add_spider("nameless", LAMBDA)
     web = local_web(SITE)
     for path in ("/start", "/a", "/b"):
         web.put(SITE, path, path)
-    items = tmp_path / "items.jsonl"
-    result = run_crawl(
-        "nameless",
-        project=project.folder,
-        command=("crawl", "-o", str(items)),
-        arguments={"home": web.host(SITE)},
-        DOWNLOAD_DELAY=0.2,
-        timeout=20,
-    )
+    result = run_spider(LAMBDA, web.host(SITE), DOWNLOAD_DELAY=0.2)
     assert result.returncode == 0, result.stderr
-    assert sorted(item["path"] for item in items_of(items)) == ["a", "b", "start"]
-    assert [item["depth"] for item in items_of(items) if "depth" in item] == [1, 1]
+    items = items_of(tmp_path / "items.jsonl")
+    assert sorted(item["path"] for item in items) == ["a", "b", "start"]
+    assert [item["depth"] for item in items if "depth" in item] == [1, 1]
     assert result.stderr.count("stay in this process") == 2, "once for each function"
     assert web.min_gap(SITE) >= 0.2
     assert (result.summary["queued"], result.summary["dead_letters"]) == (0, 0)

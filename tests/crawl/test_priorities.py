@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.crawl.conftest import Project
 from tests.crawls import CrawlResult
 from tests.web import LocalWeb, Reply
 
@@ -43,17 +42,13 @@ class Ranked(Spider):
 """
 
 
-def test_requests_to_a_host_are_sent_by_priority(
-    project: Project, local_web: StartWeb, run_crawl: RunCrawl
-) -> None:
-    project.add_spider("ranked", RANKED)
+def test_requests_to_a_host_are_sent_by_priority(local_web: StartWeb, run_spider: RunCrawl) -> None:
     web = local_web(SITE)
     for path in ("/", "/late", *(f"/{priority}" for priority in PRIORITIES)):
         web.put(SITE, path, path)
     web.put(SITE, "/moved", Reply(status=302, headers={"Location": f"/{AFTER_REDIRECT}"}))
     web.put(SITE, f"/{AFTER_REDIRECT}", "the target")
-    options = {"project": project.folder, "arguments": {"home": web.host(SITE)}, "timeout": 30}
-    result = run_crawl("ranked", DOWNLOAD_DELAY=0.3, **options)
+    result = run_spider(RANKED, web.host(SITE), DOWNLOAD_DELAY=0.3)
     assert result.returncode == 0, result.stderr
     order = web.paths(SITE)[2:]
     late = order.index("/late")

@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-from tests.crawl.conftest import Project
 from tests.crawls import CrawlResult, items_of
 from tests.web import Hit, LocalWeb, Reply
 
@@ -63,10 +61,9 @@ ASKED = {
 
 
 def test_a_callback_retries_as_often_as_in_scrapy(
-    project: Project, local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
+    local_web: StartWeb, run_spider: RunCrawl, tmp_path: Path
 ) -> None:
     """RETRY_TIMES + 1 requests in all, over several processes, and with the retries of the frontier in between."""
-    project.add_spider("retrier", RETRIER)
     web = local_web(SITE)
 
     def answer(hit: Hit) -> Reply:
@@ -76,27 +73,21 @@ def test_a_callback_retries_as_often_as_in_scrapy(
 
     for path in ASKED:
         web.put(SITE, path, answer)
-    items = tmp_path / "items.jsonl"
-    options: dict[str, Any] = {
-        "project": project.folder,
-        "command": ("crawl", "-o", str(items)),
-        "arguments": {"home": web.host(SITE)},
-        "DOWNLOAD_DELAY": 0,
+    options = {
         "FRONTIER_MAX_ATTEMPTS": 3,
         "FRONTIER_RETRY_DELAY": 0.05,
         "POLITENESS_BACKOFF": 0.05,
         "LOG_LEVEL": "INFO",
-        "timeout": 30,
     }
     log = ""
     for most in (7, 0):  # the second run is another worker
-        result = run_crawl("retrier", CRAWL_MAX_PAGES=most, **options)
+        result = run_spider(RETRIER, web.host(SITE), CRAWL_MAX_PAGES=most, **options)
         assert result.returncode == 0, result.stderr
         log += result.stderr
     asked = Counter(web.paths(SITE))
     del asked["/robots.txt"]
     assert asked == ASKED
-    assert {item["path"]: item["retries"] + 1 for item in items_of(items)} == ASKED
+    assert {item["path"]: item["retries"] + 1 for item in items_of(tmp_path / "items.jsonl")} == ASKED
     assert "Gave up retrying" in log
     assert log.count('meta["bindaddress"]') == 2, "once in each process"
     assert "meta[\"max_retry_times\"] is '2', not an integer" in log
@@ -153,21 +144,12 @@ class Shop(Spider):
 
 
 def test_items_survive_a_restart_and_other_objects_are_named(
-    project: Project, local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
+    local_web: StartWeb, run_spider: RunCrawl, tmp_path: Path
 ) -> None:
-    project.add_spider("shop", SHOP)
     web = local_web(SITE)
     for path in ("/first", "/item", "/odd0", "/odd1", "/odd2", "/lambda0", "/lambda1"):
         web.put(SITE, path, path)
-    items = tmp_path / "items.jsonl"
-    options: dict[str, Any] = {
-        "project": project.folder,
-        "command": ("crawl", "-o", str(items)),
-        "arguments": {"home": web.host(SITE)},
-        "DOWNLOAD_DELAY": 0,
-        "timeout": 30,
-    }
-    first = run_crawl("shop", CRAWL_MAX_PAGES=1, **options)
+    first = run_spider(SHOP, web.host(SITE), CRAWL_MAX_PAGES=1)
     assert first.returncode == 0, first.stderr
     told = [line.partition("WARNING: ")[2] for line in first.stderr.splitlines() if "in this process" in line]
     assert told == [
@@ -178,10 +160,10 @@ def test_items_survive_a_restart_and_other_objects_are_named(
         "callback is Shop.parse.<locals>.<lambda>: use a method of the spider",
     ]
     assert "requests that cannot be stored (3 for item, 2 for <lambda>)" in first.stderr
-    second = run_crawl("shop", **options)
+    second = run_spider(SHOP, web.host(SITE))
     assert second.returncode == 0, second.stderr
     assert web.paths(SITE) == ["/robots.txt", "/first", "/item"]
-    assert items_of(items) == [
+    assert items_of(tmp_path / "items.jsonl") == [
         {
             "product": "Product(name='tea', offers=[{'best': {'price': 3}}, Seller(name='me')])",
             "label": "TEA",
@@ -227,9 +209,8 @@ class Wanderer(Spider):
 
 
 def test_slots_fragments_and_offsite_requests_are_as_in_scrapy(
-    project: Project, local_web: StartWeb, run_crawl: RunCrawl, tmp_path: Path
+    local_web: StartWeb, run_spider: RunCrawl, tmp_path: Path
 ) -> None:
-    project.add_spider("wanderer", WANDERER)
     web = local_web(SITE, OTHER)
     for site in (SITE, OTHER):
         for path in ("/start", "/offsite", "/%7e?b='1'&a"):
@@ -243,21 +224,17 @@ def test_slots_fragments_and_offsite_requests_are_as_in_scrapy(
     ):
         web.put(site, path, Reply(status=302, headers={"Location": target}))
     web.put(OTHER, "/arrived", "text")
-    items = tmp_path / "items.jsonl"
-    result = run_crawl(
-        "wanderer",
-        project=project.folder,
-        command=("crawl", "-o", str(items)),
-        arguments={"home": web.host(SITE), "other": web.host(OTHER)},
-        DOWNLOAD_DELAY=0,
+    result = run_spider(
+        WANDERER,
+        web.host(SITE),
+        arguments={"other": web.host(OTHER)},
         CONCURRENT_REQUESTS_PER_DOMAIN=3,
         DOWNLOAD_SLOTS='{"both": {"concurrency": 1}}',
         ROBOTSTXT_OBEY=False,
         ALLOWED_NETWORKS="127.0.0.0/8",
-        timeout=30,
     )
     assert result.returncode == 0, result.stderr
-    found = items_of(items)
+    found = items_of(tmp_path / "items.jsonl")
     assert sorted(item["url"] for item in found) == sorted(
         ["/start#!/top", "/%7e?b='1'&a#x", "/arrived", *2 * ["/0#part", "/1#part", "/2#part"]]
     )

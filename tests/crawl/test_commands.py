@@ -105,7 +105,7 @@ def test_a_resumed_crawl_keeps_the_items_of_earlier_runs(
 def test_frontier_of_an_unknown_crawl_is_refused(stopped: Stopped) -> None:
     refused = stopped.scrapy("frontier", "--json", "nosuch", code=1)
     assert "there is no crawl 'nosuch'" in refused
-    assert refused.endswith(": name one of only\n")
+    assert refused.endswith("; existing crawls: only\n")
 
 
 def test_commands_take_the_only_crawl_and_name_several(

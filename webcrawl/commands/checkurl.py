@@ -109,7 +109,7 @@ async def _address(session: Session, url: str) -> str:
 async def _seen(session: Session, host: str, url: str) -> str:
     connection = session.connection
     if session.config.bloom:
-        return 'unknown: SEEN_SET is "bloom", which its worker holds'
+        return 'unknown: with SEEN_SET = "bloom", only the worker knows it'
     fingerprint = session.canonicalizer.request_fingerprint("GET", url, b"")
     if await connection.frontier.is_seen(host, fingerprint):
         return f"yes: crawl {connection.keys.crawl!r} has queued it before, and does not queue it again"

@@ -93,7 +93,7 @@ async def check_crawl(session: Session) -> None:
     connection = session.connection
     if not await connection.adopt_shards():
         crawls = await connection.crawls()
-        others = f": name one of {', '.join(crawls[:_MOST_NAMED])}" if crawls else ""
+        others = f"; existing crawls: {', '.join(crawls[:_MOST_NAMED])}" if crawls else ""
         raise StoreError(f"there is no crawl {connection.keys.crawl!r} in {connection.server}{others}")
 
 

@@ -61,7 +61,7 @@ class ResumedFileStorage(FileFeedStorage):
                 kept = "its new items are appended to it"
             else:
                 kept = f"it is now {path.rename(_free(path)).name}"
-            logger.warning("The crawl goes on, and %s has items of earlier runs: %s", path, kept)
+            logger.warning("The crawl is resumed, and %s has items of earlier runs: %s", path, kept)
         return super().open(spider)
 
     def _has_earlier_items(self) -> bool:

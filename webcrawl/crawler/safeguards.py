@@ -66,8 +66,8 @@ def check_crawler(crawler: Crawler) -> None:
     kinds = (kind for addon in crawler.addons.addons for kind in type(addon).__mro__)
     if not any(f"{kind.__module__}.{kind.__qualname__}" == _ADDON for kind in kinds):
         raise ConfigurationError(
-            f"ADDONS, set by {_source(crawler.settings, 'ADDONS')}, leaves out {_ADDON}, which joins the parts of a "
-            f"crawl and checks its safeguards: add {_ADDON!r}: 100 to it"
+            f"ADDONS, set by {_source(crawler.settings, 'ADDONS')}, leaves out {_ADDON}, which registers the parts "
+            f"of a crawl and checks its safeguards: add {_ADDON!r}: 100 to it"
         )
     if crawler.crawling:
         check_safeguards(crawler.settings)

@@ -200,7 +200,7 @@ class Transfers:
             if browser is None:
                 curl.setopt(CurlOpt.HTTP_VERSION, CurlHttpVersion.V2TLS)
             elif curl.impersonate(REAL_TARGET_MAP.get(browser, browser)) != 0:
-                raise NotSupported(f"impersonate: {browser!r} is no browser that curl_cffi knows")
+                raise NotSupported(f"impersonate: {browser!r} is not a browser that curl_cffi supports")
             for option, value in (*_ALWAYS, *self._options, *options):
                 curl.setopt(option, value)
             transfer.begin(self._opened)

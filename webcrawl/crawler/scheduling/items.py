@@ -27,7 +27,7 @@ def take_apart(item: Any) -> Parts:
     if not _is_item_class(kind):
         raise TypeError(f"{named}: {_ADVICE}")
     if _loaded(kind.__module__, kind.__qualname__) is not kind:
-        raise TypeError(f"{named}, a class that is not at the top of a module: move it there")
+        raise TypeError(f"{named}, a class that is not defined at the top level of a module: move it there")
     fields = dict(ItemAdapter(item))
     others: dict[str, Any] = {}
     if not _has_constructor_of_its_own(kind):

@@ -216,7 +216,7 @@ def test_tls_versions_are_limited_as_in_the_default_handler(authority: Authority
 def test_an_unknown_browser_is_named() -> None:
     async def check() -> None:
         async with Wire([plain(b"")]) as wire, CurlClient() as client:
-            with pytest.raises(NotSupported, match="'netscape' is no browser that curl_cffi knows"):
+            with pytest.raises(NotSupported, match="'netscape' is not a browser that curl_cffi supports"):
                 await client.get(wire.url(), meta={"impersonate": "netscape"})
             assert wire.connections == 0
 

@@ -143,7 +143,7 @@ def local_item() -> Any:
         ({"meta": {"d": OldDict(a=1)}}, f"meta['d'] is a {HERE}.OldDict: pass plain data"),
         (
             {"meta": {"l": local_item()}},
-            "local_item.<locals>.Local, a class that is not at the top of a module",
+            "local_item.<locals>.Local, a class that is not defined at the top level of a module",
         ),
         ({"meta": {"e": OddError(1)}}, "object.__new__(OddError) is not safe"),
         ({"meta": {"c": Offer}}, "meta['c'] is a scrapy.item.ItemMeta: "),

@@ -122,7 +122,7 @@ def test_commands_take_the_only_crawl_and_name_several(
     assert "there is no crawl 'broad'" in stopped.scrapy("frontier", "broad", code=1)
     valkey.hset("wc:crawls", mapping={"first": 16, "second": 16})
     several = stopped.scrapy("frontier", "-s", f"REDIS_URL={redis_url}", code=1)
-    assert several.endswith(": name one of first, second\n")
+    assert several.endswith("; existing crawls: first, second\n")
     valkey.hset("wc:crawls", "broad", 16)
     words = ("frontier", "--json", "-s", f"REDIS_URL={redis_url}")
     assert json.loads(stopped.scrapy(*words))["crawl"] == "broad"

@@ -33,7 +33,7 @@ LIMIT_SECONDS = 300
 # the default contenders of each web: TLS handshakes concern only fetching
 DEFAULT = {
     "http": list(CONTENDERS),
-    "https": ["links", "full", "scrapy"],
+    "https": ["links", "links-curl", "full", "scrapy"],
     "many": ["links", "full", "scrapy"],
 }
 

@@ -36,6 +36,9 @@ REDIS: dict[str, object] = {
 # `full` has the default settings: links, text, duplicates, WARC with gzip, metadata. `links` stores nothing.
 FULL: dict[str, object] = {}
 LINKS: dict[str, object] = {"ITEM_PIPELINES": dict.fromkeys(parts.ITEM_PIPELINES)}
+CURL = "webcrawl.crawler.download.curl.CurlDownloadHandler"
+# fetched by curl_cffi: HTTP/1.1 on the web of HTTP, HTTP/2 on those of HTTPS
+LINKS_CURL: dict[str, object] = {**LINKS, "DOWNLOAD_HANDLERS": {"http": CURL, "https": CURL}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +161,7 @@ CONTENDERS = {
     contender.name: contender
     for contender in [
         Contender("links", "webcrawl, links", ours(LINKS)),
+        Contender("links-curl", "webcrawl, links, curl handler", ours(LINKS_CURL)),
         Contender("full", "webcrawl, full", ours(FULL)),
         Contender("links-2", "webcrawl, links, two workers", ours(LINKS, workers=2)),
         Contender("scrapy", "Scrapy, LinkExtractor", scrapy("scrapy", {}), "scrapy"),

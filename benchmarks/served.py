@@ -156,7 +156,7 @@ class Web:
     def _secure(self, address: str) -> str:
         if self.authority is None:
             return ";"
-        return f" ssl; ssl_certificate {self._home}/{address}.pem; ssl_certificate_key {self._home}/key.pem;"
+        return f" ssl http2; ssl_certificate {self._home}/{address}.pem; ssl_certificate_key {self._home}/key.pem;"
 
 
 def free_port(address: str, kind: socket.SocketKind = socket.SOCK_STREAM) -> int:

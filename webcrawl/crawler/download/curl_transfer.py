@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from curl_cffi import AsyncCurl, Curl, CurlError, CurlHttpVersion, CurlInfo, CurlOpt
+from curl_cffi import AsyncCurl, Curl, CurlError, CurlHttpVersion, CurlInfo, CurlMOpt, CurlOpt, ffi, lib
 from curl_cffi.const import CurlECode
 from curl_cffi.curl import CURL_WRITEFUNC_PAUSE, CURLINFO_HEADER_OUT, CURLINFO_TEXT, CURLPAUSE_CONT
 from curl_cffi.requests.impersonate import REAL_TARGET_MAP
@@ -28,6 +28,8 @@ Options = Iterable[tuple[CurlOpt, Any]]
 _READ_AHEAD = 1024 * 1024
 """Bytes that are received before they are read; then the server has to wait."""
 _KEEPALIVE_SECONDS = 4
+_MOST_KEPT = 1024
+"""Connections that are kept at most."""
 _VERSIONS = {
     CurlHttpVersion.V1_0: "HTTP/1.0",
     CurlHttpVersion.V1_1: "HTTP/1.1",
@@ -193,7 +195,7 @@ class Transfers:
         `browser` is the one to impersonate, such as "chrome" or "firefox135".
         """
         if self._opened is None:
-            self._opened = AsyncCurl()
+            self._opened = _opened()
         curl = Curl(cacert=self._authorities)
         transfer = Transfer(curl)
         try:
@@ -212,6 +214,17 @@ class Transfers:
     async def close(self) -> None:
         if self._opened is not None:
             await self._opened.close()  # type: ignore[no-untyped-call]
+
+
+def _opened() -> AsyncCurl:
+    """Returns a client that keeps connections longer than libcurl does.
+
+    libcurl keeps four times as many as there are transfers at the moment, and would connect anew after each lull.
+    """
+    multi = AsyncCurl()
+    # curl_cffi's own method passes the address of the number
+    lib.curl_multi_setopt(multi._curlm, CurlMOpt.MAXCONNECTS, ffi.cast("void *", _MOST_KEPT))
+    return multi
 
 
 def failure_of(error: CurlError, *, proxied: bool) -> Exception:

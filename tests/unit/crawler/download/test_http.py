@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import zlib
 
@@ -189,6 +190,16 @@ def test_failed_request_is_not_repeated_by_the_client() -> None:
                 await client.get(wire.url())
             assert len(wire.heads) == 2
             assert (await client.get(wire.url())).body == b"third"
+
+    run(check())
+
+
+def test_connections_are_kept_after_a_burst_of_requests() -> None:
+    async def check() -> None:
+        async with Wire([plain(b"page")]) as wire, Client() as client:
+            for together in (12, 1, 1, 12):
+                await asyncio.gather(*(client.get(wire.url()) for _ in range(together)))
+            assert (len(wire.heads), wire.connections) == (26, 12)
 
     run(check())
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from benchmarks.frontier_bench import BATCH, Bench, candidates, finished
-from webcrawl.frontier import Candidate, Lease
+from webcrawl.frontier import Candidate, Lease, level_of_priority
 
 HOSTS = 500
 ROUNDS = 20
+PRIORITIES = range(-20, 21)
 
 
 def batches() -> Iterator[list[Candidate]]:
@@ -33,6 +35,21 @@ def test_add_new(benchmark: BenchmarkFixture, bench: Bench, runner: asyncio.Runn
     benchmark.pedantic(once, setup=lambda: ((next(NEW),), {}), rounds=ROUNDS)
 
 
+def with_priorities(batch: list[Candidate]) -> list[Candidate]:
+    """The same URLs, of 41 priorities; only eight of them have a level of their own in an entry's first byte."""
+    levels = [level_of_priority(priority) for priority in PRIORITIES]
+    return [replace(one, level=levels[n % len(levels)]) for n, one in enumerate(batch)]
+
+
+def test_add_priorities(benchmark: BenchmarkFixture, bench: Bench, runner: asyncio.Runner) -> None:
+    """2,000 new URLs of 500 hosts and 41 priorities."""
+
+    def once(batch: list[Candidate]) -> None:
+        runner.run(bench.frontier.add(batch))
+
+    benchmark.pedantic(once, setup=lambda: ((with_priorities(next(NEW)),), {}), rounds=ROUNDS)
+
+
 def test_add_known(benchmark: BenchmarkFixture, bench: Bench, runner: asyncio.Runner) -> None:
     """2,000 URLs that the frontier knows."""
     batch = next(NEW)
@@ -48,20 +65,22 @@ def lease(bench: Bench, runner: asyncio.Runner) -> list[Lease]:
     return runner.run(bench.frontier.lease(256, 20))
 
 
-def fill(bench: Bench, runner: asyncio.Runner) -> None:
+def fill(bench: Bench, runner: asyncio.Runner, *, priorities: bool = False) -> None:
     """20 URLs for each host."""
     runner.run(bench.drain())
     for _ in range(20 * HOSTS // BATCH):
-        runner.run(bench.frontier.add(next(NEW)))
+        batch = next(NEW)
+        runner.run(bench.frontier.add(with_priorities(batch) if priorities else batch))
 
 
-def test_lease(benchmark: BenchmarkFixture, bench: Bench, runner: asyncio.Runner) -> None:
-    """256 hosts with 20 URLs each."""
+def measure_lease(
+    benchmark: BenchmarkFixture, bench: Bench, runner: asyncio.Runner, *, priorities: bool
+) -> None:
     leases: list[Lease] = []
 
     def ready() -> None:
         settle(bench, runner, leases)
-        fill(bench, runner)
+        fill(bench, runner, priorities=priorities)
 
     def once() -> None:
         leases[:] = lease(bench, runner)
@@ -69,6 +88,16 @@ def test_lease(benchmark: BenchmarkFixture, bench: Bench, runner: asyncio.Runner
     benchmark.pedantic(once, setup=ready, rounds=ROUNDS // 2)
     assert len(leases) == 256
     settle(bench, runner, leases)
+
+
+def test_lease(benchmark: BenchmarkFixture, bench: Bench, runner: asyncio.Runner) -> None:
+    """256 hosts with 20 URLs each."""
+    measure_lease(benchmark, bench, runner, priorities=False)
+
+
+def test_lease_priorities(benchmark: BenchmarkFixture, bench: Bench, runner: asyncio.Runner) -> None:
+    """256 hosts with 20 URLs each, most of them of different priorities."""
+    measure_lease(benchmark, bench, runner, priorities=True)
 
 
 def test_settle(benchmark: BenchmarkFixture, bench: Bench, runner: asyncio.Runner) -> None:

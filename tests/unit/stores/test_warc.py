@@ -365,5 +365,6 @@ def test_memory_and_descriptors_stay_flat_over_a_thousand_files(tmp_path: Path) 
     run = subprocess.run(words, cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=True)
     descriptors, memory, closed = map(int, run.stdout.split())
     assert (descriptors, closed) == (0, 1_100)
-    assert memory < 100_000
+    # Python 3.12 never frees interned strings, such as the names in a Path: half a kilobyte a file
+    assert memory < (1_000_000 if sys.version_info[:2] == (3, 12) else 100_000)
     assert len(warcs(tmp_path)) == 1_100

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from scrapy import Spider
+from scrapy.addons import AddonManager
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 
@@ -17,6 +18,7 @@ from tests.crawl.conftest import Project
 from tests.crawls import CrawlResult
 from tests.web import LocalWeb
 from webcrawl.crawler.command import completed
+from webcrawl.crawler.download.downloader import Downloader
 from webcrawl.crawler.safeguards import SAFEGUARDS
 from webcrawl.errors import ConfigurationError
 
@@ -206,7 +208,9 @@ UNCHECKED = {
 def test_a_spider_that_replaces_the_addons_is_refused_in_one_line(
     project: Project, run_crawl: RunCrawl, addons: dict[str, int], refusal: str
 ) -> None:
-    custom = {"ADDONS": addons} if addons else {"ADDONS": {}, **REMOVALS["robots"]}
+    # without the add-on, with none of our classes that could refuse it
+    bare = {"SCHEDULER": "scrapy.core.scheduler.Scheduler", "DOWNLOADER": "scrapy.core.downloader.Downloader"}
+    custom = {"ADDONS": addons} if addons else {"ADDONS": {}, **REMOVALS["robots"], **bare}
     project.add_spider(
         "own",
         f"import scrapy\n{REMOVING}\nclass Own(scrapy.Spider):\n    name = 'own'\n    custom_settings = {custom}",
@@ -215,6 +219,26 @@ def test_a_spider_that_replaces_the_addons_is_refused_in_one_line(
     assert result.returncode == 2
     assert re.fullmatch(rf"scrapy crawl: {refusal}\n", result.stderr), result.stderr
     assert not (result.data_dir / "engine").exists()
+
+
+class Removing:
+    """An add-on that comes after ours."""
+
+    def update_settings(self, settings: Settings) -> None:
+        settings.set("DOWNLOADER_MIDDLEWARES", REMOVALS["robots"]["DOWNLOADER_MIDDLEWARES"], "spider")
+
+
+@pytest.mark.parametrize("addons", [{}, {**ADDONS, Removing: 500}], ids=UNCHECKED)
+def test_a_program_that_crawls_with_such_a_spider_is_refused(addons: dict[Any, int]) -> None:
+    settings = Settings({"ADDONS": ADDONS})
+    AddonManager.load_pre_crawler_settings(settings)
+    kind = type("Changed", (Spider,), {"name": "changed", "custom_settings": {"ADDONS": addons}})
+    crawler = Crawler(kind, settings)
+    crawler.crawling = True
+    crawler.addons.load_settings(crawler.settings)
+    assert crawler.settings["DOWNLOADER"] == "webcrawl.crawler.download.downloader.Downloader"
+    with pytest.raises(ConfigurationError, match="leaves out webcrawl"):
+        Downloader(crawler)
 
 
 def test_the_command_prints_the_refusal_in_one_line(

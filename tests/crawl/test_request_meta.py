@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
+from tests.crawl.conftest import Project
 from tests.crawls import CrawlResult, items_of
 from tests.web import Hit, LocalWeb, Reply
 
@@ -247,3 +248,49 @@ def test_slots_fragments_and_offsite_requests_are_as_in_scrapy(
     assert len(slow) == 6
     assert all(after.started >= before.finished for before, after in pairwise(slow)), "one slot for two hosts"
     assert all("#" not in row["url"] for row in result.rows())
+
+
+ROAMER = """
+from scrapy import Request
+from webcrawl.spiders.base import BroadSpider
+
+
+class Roamer(BroadSpider):
+    name = "roamer"
+
+    def parse(self, response):
+        yield from super().parse(response)
+        for path in ("/stays", "/leaves"):
+            meta = {"allow_offsite": True} if path == "/leaves" else {}
+            yield Request(response.urljoin(path), callback=self.arrived, meta=meta)
+
+    def arrived(self, response):
+        print("arrived", response.url)
+"""
+
+
+def test_a_redirect_leaves_the_scope_of_a_broad_spider_only_with_allow_offsite(
+    project: Project, local_web: StartWeb, run_crawl: RunCrawl
+) -> None:
+    project.add_spider("roamer", ROAMER)
+    web = local_web(SITE, OTHER)
+    web.put(SITE, "/", "<title>Home</title>")
+    for site, path, target in (
+        (SITE, "/stays", web.url(OTHER, "/offsite")),
+        (SITE, "/leaves", web.url(OTHER, "/hop")),
+        (OTHER, "/hop", "/arrived"),
+    ):
+        web.put(site, path, Reply(status=302, headers={"Location": target}))
+    web.put(OTHER, "/arrived", "text")
+    result = run_crawl(
+        "roamer",
+        [web.url(SITE)],
+        project=project.folder,
+        arguments={"scope": "host"},
+        DOWNLOAD_DELAY=0,
+        ALLOWED_NETWORKS="127.0.0.0/8",
+        timeout=30,
+    )
+    assert result.returncode == 0, result.stderr
+    assert f"arrived {web.url(OTHER, '/arrived')}" in result.stdout
+    assert "/offsite" not in web.paths(OTHER) and "/hop" in web.paths(OTHER)

@@ -102,6 +102,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
             HTTPAUTH_DOMAIN=web.host(SITE).removeprefix("http://"),
             FILES_STORE=folder / "files",
             SPIDER_MODULES="tests.here.here_spider",
+            AUTOTHROTTLE_ENABLED=True,
         ).wait()
         assert (folder / "facts.json").exists(), result.stderr
         yield Seen(json.loads((folder / "facts.json").read_text()), web, result, folder)
@@ -274,6 +275,7 @@ def test_the_log_begins_at_warnings(seen: Seen) -> None:
 
 def test_settings_are_read_as_in_scrapy(seen: Seen) -> None:
     assert seen.facts["settings"] == {"bot": "webcrawl", "retry": 2}
+    assert seen.result.stderr.count("AUTOTHROTTLE_ENABLED = 'True' has no effect") == 1
 
 
 def test_content_codings_are_undone(seen: Seen) -> None:

@@ -21,6 +21,7 @@ from webcrawl.errors import ConfigurationError, CrawlError, InvalidURL, StoreErr
 
 if TYPE_CHECKING:
     from scrapy import Spider
+    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings, Settings
     from scrapy.spiderloader import SpiderLoaderProtocol
 
@@ -131,6 +132,10 @@ def host_named(text: str) -> str:
 
 def completed(settings: Settings, spider: type[Spider] | None = None) -> Settings:
     """The settings that a crawl with this spider has: those given, with what the spider and the add-ons set."""
+    return _crawler(settings, spider).settings
+
+
+def _crawler(settings: Settings, spider: type[Spider] | None) -> Crawler:
     from scrapy import Spider
     from scrapy.addons import AddonManager
     from scrapy.crawler import Crawler
@@ -138,22 +143,26 @@ def completed(settings: Settings, spider: type[Spider] | None = None) -> Setting
     AddonManager.load_pre_crawler_settings(settings)
     crawler = Crawler(spider or Spider, settings)
     crawler.addons.load_settings(crawler.settings)
-    return crawler.settings
+    return crawler
 
 
 def crawl_settings(loader: SpiderLoaderProtocol, settings: Settings, name: str) -> BaseSettings:
     """The settings of a crawl with this spider, checked before anything starts.
 
-    Raises ConfigurationError when there is no such spider or a setting is wrong.
+    Raises ConfigurationError when there is no such spider, a setting is wrong, or a safeguard is missing.
     """
     from scrapy_redis.spiders import RedisMixin
 
+    from webcrawl.crawler.safeguards import check_addon, check_safeguards
     from webcrawl.crawler.session import Session
 
     if name not in loader.list():
         raise ConfigurationError(f"there is no spider {name!r}: `scrapy list` shows the spiders")
     spider = loader.load(name)
-    settings = completed(settings, spider)
+    crawler = _crawler(settings, spider)
+    check_addon(crawler)
+    check_safeguards(crawler.settings)
+    settings = crawler.settings
     session = Session(settings, name)
     server = session.connection.server
     if issubclass(spider, RedisMixin) and server.is_embedded:

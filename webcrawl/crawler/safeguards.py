@@ -1,7 +1,7 @@
 """The parts without which no crawl starts.
 
-The add-on checks them when it has joined our parts with a spider's own. The downloader checks them again when the
-settings are final, because an add-on after ours may change them, and a spider may replace ADDONS.
+The add-on checks them when it has joined our parts with a spider's own. An add-on after ours may change them, and a
+spider may replace ADDONS. So `scrapy crawl` and, in a program, the downloader check them again when settings are final.
 """
 
 from __future__ import annotations
@@ -61,16 +61,14 @@ SAFEGUARDS = {
 """The names that CRAWL_WITHOUT allows."""
 
 
-def check_crawler(crawler: Crawler) -> None:
-    """Raises ConfigurationError when a crawl lacks the add-on or a safeguard. Its settings must be final."""
+def check_addon(crawler: Crawler) -> None:
+    """Raises ConfigurationError when a crawler has not loaded the add-on."""
     kinds = (kind for addon in crawler.addons.addons for kind in type(addon).__mro__)
     if not any(f"{kind.__module__}.{kind.__qualname__}" == _ADDON for kind in kinds):
         raise ConfigurationError(
             f"ADDONS, set by {_source(crawler.settings, 'ADDONS')}, leaves out {_ADDON}, which registers the parts "
             f"of a crawl and checks its safeguards: add {_ADDON!r}: 100 to it"
         )
-    if crawler.crawling:
-        check_safeguards(crawler.settings)
 
 
 def check_safeguards(settings: BaseSettings) -> None:

@@ -24,7 +24,7 @@ from webcrawl.crawler.download.middleware_chain import MiddlewareChain
 from webcrawl.crawler.download.reactor import check_handlers, reactor_is_missing, refusal
 from webcrawl.crawler.errors import Postponed
 from webcrawl.crawler.pages.scraper_slot import ScraperSlot
-from webcrawl.crawler.safeguards import check_crawler
+from webcrawl.crawler.safeguards import check_addon, check_safeguards
 from webcrawl.crawler.session import Session
 from webcrawl.crawler.signals import send
 from webcrawl.documents.html.outline_process import MAX_WAITING_BYTES
@@ -40,7 +40,9 @@ class Downloader(ScrapyDownloader):
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        check_crawler(crawler)
+        check_addon(crawler)
+        if crawler.crawling:
+            check_safeguards(crawler.settings)
         super().__init__(crawler)
         check_handlers(self.handlers, crawler)
         session = Session.of(crawler)

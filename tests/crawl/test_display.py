@@ -23,8 +23,9 @@ from tests.web import LocalWeb, Reply
 from webcrawl.config import StoreConfig
 from webcrawl.crawler.progress import panel, plain_line
 from webcrawl.crawler.summary import results, text
-from webcrawl.crawler.waiting import duration
+from webcrawl.crawler.waiting import duration, host_line, retry_line
 from webcrawl.frontier.figures import Figures
+from webcrawl.frontier.waits import NextHost, NextRetry
 
 RunCrawl = Callable[..., CrawlResult]
 StartCrawl = Callable[..., Crawl]
@@ -126,6 +127,34 @@ def test_the_panel_says_what_the_crawl_waits_for(width: int) -> None:
 )
 def test_durations_in_words(seconds: float, words: str) -> None:
     assert duration(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("number", "seconds", "line"),
+    [
+        (1, 230, "1 URL waits 3 min 50 s for its 4th try (http://h/)"),
+        (1, 0.2, "1 URL is due for its 4th try (http://h/)"),
+        (4488, 5, "4,488 URLs wait for another try, the next one 5 s for its 4th (http://h/)"),
+        (4488, 0, "4,488 URLs wait for another try, the next one is due for its 4th (http://h/)"),
+    ],
+)
+def test_urls_that_wait_for_a_retry_or_are_due(number: int, seconds: float, line: str) -> None:
+    assert retry_line(number, NextRetry("http://h/", 4, seconds)) == line
+
+
+@pytest.mark.parametrize(
+    ("queued", "host", "line"),
+    [
+        (
+            1,
+            NextHost("http://h", 1, 40),
+            "1 queued URL waits until a host may be asked: http://h in 40 s after a failure",
+        ),
+        (12, NextHost("http://h", 0, 0.3), "12 queued URLs wait until a host may be asked: http://h now"),
+    ],
+)
+def test_urls_that_wait_for_a_host(queued: int, host: NextHost, line: str) -> None:
+    assert host_line(queued, host) == line
 
 
 def test_plain_lines_say_what_the_crawl_waits_for(local_web: StartWeb, start_crawl: StartCrawl) -> None:

@@ -47,9 +47,9 @@ class Waiting:
         if now.retrying or (now.queued and not now.leased):
             retry, host = await next_waits(self._session.connection.frontier)
             if retry:
-                lines.append(_retry_line(now.retrying, retry))
+                lines.append(retry_line(now.retrying, retry))
             if host and not now.leased and (queued := now.queued - now.retrying - now.parked) > 0:
-                lines.append(_host_line(queued, host))
+                lines.append(host_line(queued, host))
         return lines
 
     def without_engine(self, error: BaseException | None) -> list[str]:
@@ -85,7 +85,9 @@ class Waiting:
         pacer, rules = components.get(Pacer), components.get(ResourceRules)
         # the URL comes last, because a terminal may cut it off
         if task.fetch_is_over:
-            return f"a response is being processed or stored, {duration(took)} after its turn came: {request.url}"
+            return (
+                f"a result is being processed or stored, {duration(took)} after its turn came: {request.url}"
+            )
         sent = pacer.sent_at(request) if pacer else task.began
         if sent is not None:
             took = time.monotonic() - sent
@@ -116,21 +118,24 @@ def _time_left(request: Request, took: float) -> str:
     return f" (at most {duration(limit - took)} more)"
 
 
-def _retry_line(number: int, retry: NextRetry) -> str:
-    attempt = _ordinal(retry.attempt)
+def retry_line(number: int, retry: NextRetry) -> str:
+    """What `number` URLs wait for, the next of which is `retry`; one whose delay is over only waits for a worker."""
+    is_due = round(retry.seconds) <= 0
+    attempt = f"for its {_ordinal(retry.attempt)}"
     if number <= 1:
-        return f"1 URL waits {duration(retry.seconds)} for its {attempt} try ({retry.url})"
-    return (
-        f"{number:,} URLs wait for another try, the next one {duration(retry.seconds)} for its {attempt} "
-        f"({retry.url})"
-    )
+        waits = "is due" if is_due else f"waits {duration(retry.seconds)}"
+        return f"1 URL {waits} {attempt} try ({retry.url})"
+    waits = "is due" if is_due else duration(retry.seconds)
+    return f"{number:,} URLs wait for another try, the next one {waits} {attempt} ({retry.url})"
 
 
-def _host_line(queued: int, host: NextHost) -> str:
+def host_line(queued: int, host: NextHost) -> str:
+    """What `queued` URLs wait for, if `host` is the next that may be asked."""
     urls = "1 queued URL waits" if queued == 1 else f"{queued:,} queued URLs wait"
     failures = f" after {host.failures} failures in a row" if host.failures > 1 else ""
     failures = " after a failure" if host.failures == 1 else failures
-    return f"{urls} until a host may be asked: {host.host} in {duration(host.seconds)}{failures}"
+    when = f"in {duration(host.seconds)}" if round(host.seconds) > 0 else "now"
+    return f"{urls} until a host may be asked: {host.host} {when}{failures}"
 
 
 def _ordinal(number: int) -> str:

@@ -29,14 +29,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--chaos-seconds", type=float, default=25.0, help="how long workers and engine are killed and stopped"
     )
     parser.addoption(
-        "--video-megabytes", type=int, default=256, help="size of the body that must not be in memory"
+        "--video-megabytes", type=int, default=128, help="size of the body that must not be in memory"
     )
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Number of workers for --numprocesses=auto; most tests spend half of their time waiting for processes."""
-    return max(2, (os.cpu_count() or 1) * 3 // 2)
+    return max(2, 2 * (os.cpu_count() or 1))
 
 
 @pytest.fixture(scope="session")

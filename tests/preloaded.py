@@ -111,17 +111,17 @@ def serve() -> dict[str, Any] | None:
 
 
 def _fork_told(fds: Sequence[int]) -> bool:
-    """Fork once more: the parent reports PID and exit status, the child, where this is true, is the command."""
+    """Fork once more: the parent reports the exit status, the child, where this is true, is the command."""
     connection, *streams = fds
     if pid := os.fork():
         for fd in streams:
             os.close(fd)
-        os.write(connection, b"%d\n" % pid)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         os.write(connection, b"%d\n" % status)
         os._exit(0)
-    os.close(connection)
     os.setsid()
+    os.write(connection, b"%d\n" % os.getpid())  # from now on its process group can be killed
+    os.close(connection)
     for place, fd in enumerate(streams):
         os.dup2(fd, place)
         os.close(fd)

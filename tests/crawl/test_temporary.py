@@ -172,7 +172,9 @@ def test_a_shell_says_why_there_is_no_response(site: LocalWeb, commands: Command
     assert site.paths(OTHER) == []
 
 
-def test_commands_without_a_response_fail_in_one_line(site: LocalWeb, commands: Commands) -> None:
+def test_commands_without_a_response_fail_in_one_line(
+    site: LocalWeb, commands: Commands, tmp_path: Path
+) -> None:
     closed = "http://127.0.1.1:9/"
     for words in (["fetch", closed], ["shell", closed, "-c", "response.status"]):
         output = commands.run(*words, code=1)
@@ -180,6 +182,12 @@ def test_commands_without_a_response_fail_in_one_line(site: LocalWeb, commands: 
         assert "SSLContext" not in output
     # a seed as those of a crawl: its own host is exempt from the address guard, the target of its redirect is not
     assert "ALLOWED_NETWORKS" in commands.run("fetch", site.url(SITE, "/inside"), code=1)
+    commands.project = site_project(tmp_path / "project", closed)
+    with (commands.project / "checked" / "good.py").open("a") as spiders:
+        spiders.write("\nclass Bare(Checked):\n    name = 'bare'\n    custom_settings = {'ADDONS': {}}\n")
+    refused = commands.run("fetch", "--spider", "bare", closed, code=2)
+    assert refused.startswith("ConfigurationError: ADDONS, set by") and refused.count("\n") == 1
+    commands.project = CHECKOUT
     wrong = commands.run("fetch", closed, "-s", "FRONTIER_LEASE_SECONDS=no", code=2)
     assert "FRONTIER_LEASE_SECONDS" in wrong and wrong.count("\n") == 1
 

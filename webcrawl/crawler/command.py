@@ -132,10 +132,11 @@ def host_named(text: str) -> str:
 
 def completed(settings: Settings, spider: type[Spider] | None = None) -> Settings:
     """The settings that a crawl with this spider has: those given, with what the spider and the add-ons set."""
-    return _crawler(settings, spider).settings
+    return crawler_of(settings, spider).settings
 
 
-def _crawler(settings: Settings, spider: type[Spider] | None) -> Crawler:
+def crawler_of(settings: Settings, spider: type[Spider] | None) -> Crawler:
+    """A crawler that does not run, with its add-ons loaded."""
     from scrapy import Spider
     from scrapy.addons import AddonManager
     from scrapy.crawler import Crawler
@@ -159,7 +160,7 @@ def crawl_settings(loader: SpiderLoaderProtocol, settings: Settings, name: str) 
     if name not in loader.list():
         raise ConfigurationError(f"there is no spider {name!r}: `scrapy list` shows the spiders")
     spider = loader.load(name)
-    crawler = _crawler(settings, spider)
+    crawler = crawler_of(settings, spider)
     check_addon(crawler)
     check_safeguards(crawler.settings)
     settings = crawler.settings

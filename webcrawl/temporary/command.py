@@ -45,6 +45,7 @@ class TemporaryCrawlCommand(ScrapyCommand):
             if args and (url := any_to_uri(guess_scheme(args[0]))).startswith("file:"):
                 name_file(self.settings, url)
             _check(self.settings)
+            self._check_spider(getattr(opts, "spider", None))
             super().run(args, opts)  # type: ignore[safe-super]
             self.conclude()
         except CrawlError as error:
@@ -56,6 +57,18 @@ class TemporaryCrawlCommand(ScrapyCommand):
         finally:
             self.end()
             _remove(folder)
+
+    def _check_spider(self, name: str | None) -> None:
+        """Raises ConfigurationError when the spider of `--spider` lacks the add-on or a safeguard."""
+        from webcrawl.crawler.command import crawler_of
+        from webcrawl.crawler.safeguards import check_addon, check_safeguards
+
+        assert self.crawler_process is not None and self.settings is not None
+        loader = self.crawler_process.spider_loader
+        if name in loader.list():
+            crawler = crawler_of(self.settings, loader.load(name))
+            check_addon(crawler)
+            check_safeguards(crawler.settings)
 
     def conclude(self) -> None:
         """Exit with 1 when a request had no response."""

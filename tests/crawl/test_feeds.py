@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import marshal
 import pickle
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.crawl.conftest import Project
 from tests.crawls import CrawlResult, items_of
+from tests.ports import free_ports
 from tests.web import LocalWeb
 
 RunCrawl = Callable[..., CrawlResult]
@@ -61,7 +63,8 @@ def feeds(folder: Path) -> dict[str, dict[str, Any]]:
     kept |= {"batch-%(batch_id)d.jl": batches, "batch-%(batch_id)d.json": {**batches, "format": "json"}}
     none = {"format": "json", "item_classes": ["spiders.quotes.Never"]}
     kept |= {"none.json": none, "absent.json": {**none, "store_empty": False}}
-    return {str(folder / name): {"overwrite": True, **options} for name, options in kept.items()}
+    named = {str(folder / name): {"overwrite": True, **options} for name, options in kept.items()}
+    return {f"ftp://me:secret@127.0.0.1:{free_ports(1)[0]}/away.json": {"format": "json"}, **named}
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -130,6 +133,8 @@ def check_summaries(first: CrawlResult, last: CrawlResult, folder: Path) -> None
     assert f"              {folder}/whole.json: 3 items\n" in first.stderr
     assert f"              {folder}/none.json: 0 items\n" in first.stderr
     assert "absent.json" not in first.stderr
+    assert re.search(r"\n {14}ftp://\.\.\.@127\.0\.0\.1:\d+/away\.json: 3 items\n", first.stderr)
+    assert "\n              1 file could not be stored: see the log\n" in first.stderr
     assert "  items       3 (2 Quote, 1 dict)\n" in first.stderr
     assert "Lost with this process: requests that cannot be stored (1 for <lambda>)" in first.stderr
 

@@ -30,6 +30,18 @@ from tests.wire import Proxy, Wire, plain
 from webcrawl.crawler.errors import ProxyFailed, RequestRefused
 from webcrawl.crawler.fetch import exchange_of
 
+SIGNS = x509.KeyUsage(
+    digital_signature=True,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+
 
 class Authority:
     """A test certificate authority, and a server certificate signed by it."""
@@ -50,8 +62,13 @@ class Authority:
                 alternatives.append(x509.DNSName(name))
         authority = basic.subject_name(issuer).public_key(key.public_key())
         authority = authority.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        # Python 3.13 verifies strictly, as RFC 5280 has it
+        issuing = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+        authority = authority.add_extension(issuing, critical=False).add_extension(SIGNS, critical=True)
         server = basic.subject_name(subject).public_key(server_key.public_key())
         server = server.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+        issued = x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
+        server = server.add_extension(issued, critical=False)
         self.file.write_bytes(authority.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
         self.certificate = server.sign(key, hashes.SHA256())
         (folder / "server.pem").write_bytes(

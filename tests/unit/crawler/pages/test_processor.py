@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -42,6 +43,7 @@ def drop(item: Any) -> Any:
 def processed(manager: type[ItemPipelineManager], *pipelines: Any) -> Any:
     crawler = get_crawler()
     crawler.spider = crawler._create_spider("mine")
+    crawler.engine = SimpleNamespace(scheduler=None)  # another scheduler: there are no totals
 
     async def process() -> Any:
         return await manager(*pipelines, crawler=crawler).process_item_async(["item"])

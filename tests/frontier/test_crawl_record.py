@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 
@@ -171,13 +172,47 @@ async def test_counters_count_once_despite_lost_replies(redis_url: str, crawl_of
 
 async def test_a_permit_freed_during_a_reservation_is_not_lost(crawl_of: Crawls) -> None:
     """With a lost permit, a crawl would never reach its page limit."""
-    permits = Permits(crawl_of("w1"), 10)
+    permits = Permits(crawl_of("w1"), 3)
     assert await permits.reserve(1) and permits.take()
     asked = asyncio.create_task(permits.reserve(1))
     await asyncio.sleep(0)
     permits.settle(page=False)
     await asked
-    assert [permits.take() for _ in range(3)] == [True, True, False]
+    assert [permits.take() for _ in range(4)] == [True, True, True, False]
+
+
+async def test_permits_are_reserved_before_the_last_one_is_taken(crawl_of: Crawls) -> None:
+    """A worker that stops for each reservation takes seven times as long."""
+    permits, pages, reserved = Permits(crawl_of("w1"), 3_000), 0, 0
+    assert not permits.take() and permits.low
+    assert await permits.reserve(32)
+    while pages < 2_900:
+        for _ in range(16):
+            assert permits.take()
+            permits.settle(page=True)
+        pages += 16
+        if permits.low:
+            assert await permits.reserve(32)
+            reserved += 1
+    assert reserved < pages / 16
+    while permits.take() or await permits.reserve(0) and permits.take():
+        pages += 1
+    assert pages == 3_000
+
+
+async def test_permits_that_are_not_needed_go_back(crawl_of: Crawls, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("webcrawl.worker.permits.time.monotonic", lambda: now)
+    permits = Permits(crawl_of("w1"), 100)
+    await permits.reserve(40)
+    permits.give_back_unneeded(due=2)
+    assert permits.take_used() == 0, "too early to say"
+    now = 1.0
+    permits.give_back_unneeded(due=2)
+    assert permits.take_used() == 38
+    now = 2.0
+    permits.give_back_unneeded(due=0)
+    assert permits.take_used() == 2 and not permits.take()
 
 
 async def test_permits_of_a_lost_reply_are_granted_again(redis_url: str, crawl_of: Crawls) -> None:
@@ -236,8 +271,10 @@ async def test_permits_are_granted_up_to_the_limit(crawl_of: Crawls) -> None:
     assert [
         await one.workers.reserve_pages(6, 10),
         await two.workers.reserve_pages(6, 10),
+        await two.workers.reserve_pages(6, 10),
         await one.workers.reserve_pages(6, 10),
-    ] == [6, 4, 0]
+        await one.workers.reserve_pages(6, 10),
+    ] == [5, 3, 1, 1, 0], "each gets half of what is left"
     assert await crawl_of("w1", "another").workers.reserve_pages(3, 10) == 3, "each crawl has its own limit"
 
 
@@ -245,11 +282,14 @@ async def test_pages_and_permits_change_together(crawl_of: Crawls) -> None:
     one, two = crawl_of("w1"), crawl_of("w2")
     for crawl in (one, two):
         await crawl.workers.beat()
-    assert await one.workers.reserve_pages(6, 10) == 6
+    assert await one.workers.reserve_pages(6, 20) == 6
     await one.engine.run(one.workers.tally({"pages": 4}, permits=4))
-    assert await two.workers.reserve_pages(10, 10) == 4, "four pages are counted, two are reserved"
+    assert await two.workers.reserve_pages(20, 20) == 7, (
+        "four pages are counted, two are reserved: half of 14"
+    )
     await one.engine.run(one.workers.tally({}, permits=2))
-    assert await two.workers.reserve_pages(10, 10) == 2, "two permits were returned unused"
+    await one.workers.leave()
+    assert await two.workers.reserve_pages(20, 20) == 9, "two permits were returned unused"
 
 
 @pytest.mark.parametrize("how", ["silent", "left"])
@@ -297,15 +337,19 @@ def test_reserved_and_fetched_never_exceed_the_limit(
     run = runner.run
     valkey.flushall()
     crawls, free, pages = {name: crawl_of(name) for name in "abc"}, dict.fromkeys("abc", 0), 0
+    alive: set[str] = set()
     for name, what, amount, times in steps:
         crawl, amount = crawls[name], min(amount, free[name] if what != "ask" else amount)
         run(crawl.workers.beat())
+        alive.add(name)
         if what == "ask":
             granted = run(crawl.workers.reserve_pages(amount, limit))
-            assert granted == min(amount, limit - pages - sum(free.values()))
+            left = limit - pages - sum(free.values())
+            assert granted == min(amount, math.ceil(left / len(alive)))
             free[name] += granted
         elif what == "leave":
             run(crawl.workers.leave())
+            alive.remove(name)
             free[name] = 0
         else:
             done = amount if what == "page" else 0

@@ -170,6 +170,15 @@ class LeasedHosts:
         """Returns the monotonic time at which `next` may have a URL; infinite when nothing is scheduled."""
         return self._due[0][0] if self._due else math.inf
 
+    def due(self, seconds: float) -> int:
+        """Returns how many URLs may be handed out within so many seconds, before any fetch ends."""
+        until = time.monotonic() + seconds
+        return sum(
+            min(len(host.urls), host.concurrency - host.in_flight)
+            for host in self
+            if host.urls and not host.leaving and host.turn.ready_at <= until
+        )
+
     def finish_fetch(self, host: LeasedHost) -> None:
         """Ends a fetch, successful or not."""
         host.in_flight -= 1

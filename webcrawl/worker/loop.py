@@ -14,6 +14,7 @@ from webcrawl.worker.backpressure import Backpressure
 from webcrawl.worker.engine_restarts import EngineRestarts
 from webcrawl.worker.heartbeat import Heartbeat
 from webcrawl.worker.lease_safety import LeaseSafety
+from webcrawl.worker.permits import AHEAD_SECONDS
 from webcrawl.worker.reporter import Reporter
 from webcrawl.worker.state import WorkerState
 
@@ -135,8 +136,7 @@ class Loop:
         if heartbeat.paused or heartbeat.holds:
             self._release_all()
         else:
-            if state.permits.short:
-                await self._reserve_permits()
+            await self._update_permits()
             await self._lease()
         if heartbeat.paused:
             return
@@ -191,10 +191,15 @@ class Loop:
                 host.leaving = True
                 self._state.report(host.lease.host)
 
-    async def _reserve_permits(self) -> None:
+    async def _update_permits(self) -> None:
         permits = self._state.permits
-        if await permits.reserve(len(self._hosts)):
-            self._state.wake()
+        permits.give_back_unneeded(self._hosts.due(AHEAD_SECONDS))
+        if not permits.low:
+            return
+        was_short = permits.short
+        if await permits.reserve(self._hosts.due(AHEAD_SECONDS)):
+            if was_short:
+                self._state.wake()
         elif all(host.unsettled == len(host.urls) for host in self._hosts) and await permits.exhausted():
             self._state.finish("max_pages")
 

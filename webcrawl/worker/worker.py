@@ -124,7 +124,7 @@ class Worker:
     def next(self) -> LeasedURL | None:
         """Returns a URL whose host may be asked now, or None. Call `finish_fetch` and `settle` for it."""
         url = self._hosts.next(time.monotonic(), self._permits.take)
-        if self._permits.short:
+        if self._permits.low:
             self._state.changed.set()
         return url
 

@@ -1,5 +1,7 @@
 #!lua flags=allow-oom
 -- Reserves pages of the crawl's page limit for one worker. Reservations of dead workers are free again.
+-- A worker gets at most its share of what is left, so that none waits long for what another reserved (guided
+-- self-scheduling, Polychronopoulos and Kuck 1987).
 -- KEYS[1] the crawl's own prefix
 -- ARGV    worker, pages wanted, the crawl's limit, pages that the worker has reserved, without those whose reply was lost
 -- reply   pages granted
@@ -13,7 +15,8 @@ for i = 1, #permits, 2 do
     else redis.call('HDEL', C .. 'permits', permits[i]) end
   end
 end
-local granted = math.max(0, math.min(free, ARGV[2]))
+local alive = math.max(1, redis.call('ZCOUNT', C .. 'workers', '(' .. now, '+inf'))
+local granted = math.max(0, math.min(math.ceil(free / alive), ARGV[2]))
 local reserved = ARGV[4] + granted
 if reserved > 0 then redis.call('HSET', C .. 'permits', ARGV[1], reserved)
 else redis.call('HDEL', C .. 'permits', ARGV[1]) end

@@ -18,11 +18,12 @@ from webcrawl.crawler.components import ResourceRules
 from webcrawl.crawler.errors import Postponed, RobotsUnreachable
 from webcrawl.crawler.fetch import TRUNCATE
 from webcrawl.crawler.pages.outlinks import Outlinks
-from webcrawl.crawler.responses import TIMED_OUT, refusal_of
+from webcrawl.crawler.responses import TIMED_OUT, length_of, refusal_of
 from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import InvalidURL, StoreError
-from webcrawl.hosts.robots import RobotsPolicy, robots_url
+from webcrawl.hosts.duty_cycle import DutyCycle
+from webcrawl.hosts.robots import LARGE, RobotsPolicy, robots_url
 from webcrawl.hosts.robots_cache import RobotsCache
 from webcrawl.urls.canonical import normalize, split, without_fragment
 
@@ -32,6 +33,8 @@ _MOST_BYTES = 500 * 1024 + 1
 _MOST_REDIRECTS = 5
 _MOST_SITEMAPS = 1_000
 _RESOURCE_SECONDS = 10.0
+_LARGE_SHARE = 0.2
+"""The share of the time in which large robots.txt are read; hosts with such a file wait for each other."""
 
 
 class RobotsMiddleware(ResourceRules):
@@ -45,6 +48,7 @@ class RobotsMiddleware(ResourceRules):
         self._cache = RobotsCache()
         self._unreachable = RobotsCache()
         self._asking: dict[str, asyncio.Future[RobotsPolicy]] = {}
+        self._large = DutyCycle(_LARGE_SHARE)
         self._follows_sitemaps = read(crawler.settings, "SITEMAPS_FROM_ROBOTS")
         self._unfollowed: set[str] = set()
 
@@ -119,7 +123,7 @@ class RobotsMiddleware(ResourceRules):
         engine, key = connection.engine, connection.keys.robots(host)
         if known := await connection.retry_until_available(lambda: engine.client.get(key)):
             try:
-                policy = RobotsPolicy.from_bytes(known)
+                policy = await self._prepared(RobotsPolicy.from_bytes(known))
                 ttl = await connection.retry_until_available(lambda: engine.client.ttl(key))
                 self._cache.put(host, policy, ttl)
                 return self._note_sitemaps(host, policy)
@@ -161,13 +165,28 @@ class RobotsMiddleware(ResourceRules):
                 raise _unreachable(url, "it did not arrive in time")
             target = _redirect(response)
             if target is None:
-                policy = RobotsPolicy.from_response(response.status, response.body, url=url)
+                policy = await self._read(response, url)
                 if policy.verdict == "disallow-all":
                     raise _unreachable(url, refusal_of(response))
                 return policy
             url = target
         # RFC 9309, 2.3.1.2: after five redirects it may count as unavailable
         return RobotsPolicy.from_response(404, b"", url=url)
+
+    async def _read(self, response: Response, url: str) -> RobotsPolicy:
+        if length_of(response) <= LARGE:
+            return RobotsPolicy.from_response(response.status, response.body, url=url)
+        async with self._large.turn():
+            policy = await asyncio.to_thread(
+                RobotsPolicy.from_response, response.status, response.body, url=url
+            )
+        return await self._prepared(policy)
+
+    async def _prepared(self, policy: RobotsPolicy) -> RobotsPolicy:
+        if not policy.is_large:
+            return policy
+        async with self._large.turn():
+            return await asyncio.to_thread(policy.prepare, self._agent)
 
     @staticmethod
     def _request(url: str) -> Request:

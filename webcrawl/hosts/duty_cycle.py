@@ -1,0 +1,29 @@
+"""Limits the share of the time that costly work for a few hosts may take from all others."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class DutyCycle:
+    """Lets one piece of work run at a time, and after each a pause, so that it takes `share` of the time."""
+
+    def __init__(self, share: float) -> None:
+        self._pause = (1 - share) / share
+        self._lock = asyncio.Lock()
+        self._free_at = 0.0
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Waits until the work in its context may run."""
+        async with self._lock:
+            await asyncio.sleep(max(0.0, self._free_at - time.monotonic()))
+            began = time.monotonic()
+            try:
+                yield
+            finally:
+                ended = time.monotonic()
+                self._free_at = ended + self._pause * (ended - began)

@@ -141,7 +141,7 @@ def test_two_processes_continue_each_others_sessions(
             DNS_SERVERS=nameserver.address,
             DOWNLOAD_DELAY=0.2,
             ROBOTSTXT_OBEY=False,
-            tuned={"lease_hosts": 2},
+            tuned={"lease_hosts": 2, "most_lease_hosts": 0},
             timeout=30,
         )
     assert result.returncode == 0, result.stderr

@@ -88,7 +88,7 @@ def test_each_worker_has_its_own_feed_and_log(
         command=("workers", "2", *options),
         arguments={"scope": "host"},
         DOWNLOAD_DELAY=0.02,
-        tuned={"lease_hosts": 1},
+        tuned={"lease_hosts": 1, "most_lease_hosts": 0},
         timeout=30,
     )
     assert result.returncode == 0, result.stderr
@@ -162,7 +162,11 @@ def test_workers_stop_gracefully_when_the_command_is_killed(
 ) -> None:
     web = local_web(*SITES)
     seeds = put_sites(web, pages=1000)
-    options = {"arguments": {"scope": "host"}, "DOWNLOAD_DELAY": 0.1, "tuned": {"lease_hosts": 1}}
+    options = {
+        "arguments": {"scope": "host"},
+        "DOWNLOAD_DELAY": 0.1,
+        "tuned": {"lease_hosts": 1, "most_lease_hosts": 0},
+    }
     crawl = start_crawl("broad", seeds, command=("workers", "3"), **options)
     workers: list[int] = []
     try:

@@ -34,7 +34,7 @@ def test_workers_share_the_work(local_web: StartWeb, run_crawl: RunCrawl) -> Non
         command=("workers", "3"),
         arguments={"scope": "host"},
         DOWNLOAD_DELAY=0.05,
-        tuned={"lease_hosts": 2},
+        tuned={"lease_hosts": 2, "most_lease_hosts": 0},
         timeout=25,
     )
     assert result.returncode == 0, result.stderr
@@ -50,7 +50,11 @@ def test_seeds_and_scope_of_one_worker_apply_to_all(start_crawl: StartCrawl, loc
     web = local_web(*SITES)
     for label in SITES:
         put_site(web, label)
-    options = {"arguments": {"scope": "host"}, "DOWNLOAD_DELAY": 0.05, "tuned": {"lease_hosts": 1}}
+    options = {
+        "arguments": {"scope": "host"},
+        "DOWNLOAD_DELAY": 0.05,
+        "tuned": {"lease_hosts": 1, "most_lease_hosts": 0},
+    }
     first = start_crawl("broad", [web.url(SITES[0])], **options)
     deadline = time.monotonic() + 10
     while not web.hits and time.monotonic() < deadline:
@@ -75,7 +79,7 @@ def test_all_workers_follow_a_redirected_seed(local_web: StartWeb, run_crawl: Ru
         command=("workers", "2"),
         arguments={"scope": "host"},
         DOWNLOAD_DELAY=0.05,
-        tuned={"lease_hosts": 1},
+        tuned={"lease_hosts": 1, "most_lease_hosts": 0},
         ALLOWED_NETWORKS="127.0.0.0/8",
         timeout=25,
     )
@@ -121,7 +125,7 @@ def test_a_request_held_by_one_worker_is_crawled_while_others_lease_its_host(
         arguments={"homes": " ".join(web.host(label) for label in SITES)},
         DOWNLOAD_DELAY=0.05,
         ALLOWED_NETWORKS="127.0.0.0/8",
-        tuned={"lease_hosts": 2},
+        tuned={"lease_hosts": 2, "most_lease_hosts": 0},
         timeout=40,
     )
     assert result.returncode == 0, result.stderr

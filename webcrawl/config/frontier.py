@@ -10,6 +10,7 @@ from webcrawl.config.setting import Settings
 
 _LEASED_URLS = 20
 _LEASED_HOSTS = 256
+_MOST_LEASED_HOSTS = 5_000  # a host takes 20 to 40 KB
 _HOSTS_PER_REQUEST = 4
 _LONGEST_DELAY = 10
 
@@ -25,6 +26,8 @@ class FrontierConfig:
     """URLs of one host that a worker leases ahead."""
     lease_hosts: int = _LEASED_HOSTS
     """Hosts that a worker holds at once."""
+    most_lease_hosts: int = 0
+    """Hosts that it may hold while its connections are not busy; no more than `lease_hosts` if this is less."""
     max_attempts: int = from_setting("FRONTIER_MAX_ATTEMPTS")
     low_share: float = 0.1
     """Share of leased hosts whose best URL is of a lower priority than that of others, so that no host starves."""
@@ -50,6 +53,7 @@ class FrontierConfig:
         return cls(
             crawl_id=read(settings, "CRAWL_ID") or spider,
             lease_hosts=lease_hosts,
+            most_lease_hosts=_MOST_LEASED_HOSTS,
             lease_urls=lease_urls,
             bloom=read(settings, "SEEN_SET") == "bloom",
             **setting_values(cls, settings),

@@ -88,6 +88,11 @@ class Turns:
         finally:
             self.waiting -= 1
 
+    @property
+    def has_room(self) -> bool:
+        """Whether fewer turns are taken than `total`."""
+        return not self._free.locked()
+
     @asynccontextmanager
     async def disconnected(self) -> AsyncIterator[None]:
         """Lets a request with a turn wait `aside`, and gives its place among the `total` to others meanwhile."""

@@ -155,11 +155,14 @@ class Loop:
 
     async def _lease(self) -> None:
         state = self._state
-        room = state.config.lease_hosts - len(self._hosts)
         asked = time.monotonic()
+        state.window.update(
+            held=len(self._hosts), due=self._hosts.next_at() <= asked, connections=state.turns.has_room
+        )
+        room = state.window.size - len(self._hosts)
         if room <= 0 or asked < self._lease_at or not self._safety.may_lease(asked):
             return
-        leases = await state.frontier.lease(room, state.config.lease_urls, state.membership.served())
+        leases = await state.frontier.lease(room, state.window.urls, state.membership.served())
         self._lease_at = 0.0 if leases else asked + _IDLE_SECONDS
         self._open(leases, asked)
 

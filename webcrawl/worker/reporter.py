@@ -97,19 +97,19 @@ class Reporter:
         """
         state = self._state
         fast = max(host.concurrency, len(host.settled)) // _SETTLED_PER_BATCH
-        ahead = min(state.config.lease_urls * (1 + fast), _MOST_AHEAD)
+        ahead = min(state.window.urls * (1 + fast), _MOST_AHEAD)
         low = len(host.urls) <= ahead // 2
         return ahead - len(host.urls) if low and not host.drained and self._may_keep(host) else 0
 
     def _wanted_better(self, host: LeasedHost) -> int:
         """How many URLs to lease if they are better than the last one leased ahead; they are handed out first."""
-        most = min(self._state.config.lease_urls, _MOST_AHEAD - len(host.urls))
+        most = min(self._state.window.urls, _MOST_AHEAD - len(host.urls))
         return most if host.urls and not host.leaving and self._may_keep(host) else 0
 
     def _may_keep(self, host: LeasedHost) -> bool:
         """Whether more URLs of a host may be leased."""
         state = self._state
-        room = len(self._hosts) < state.config.lease_hosts
+        room = len(self._hosts) < state.window.size
         served = state.membership.serves(state.frontier.keys.shard(host.lease.host))
         return room and served and not (host.frozen or state.closing)
 

@@ -11,6 +11,7 @@ from webcrawl.config import FrontierConfig
 from webcrawl.frontier import Crawl, Frontier
 from webcrawl.hosts.turns import Turns
 from webcrawl.worker.discovered import Discovered
+from webcrawl.worker.lease_window import LeaseWindow
 from webcrawl.worker.leased_hosts import LeasedHosts
 from webcrawl.worker.membership import Membership
 from webcrawl.worker.permits import Permits
@@ -29,6 +30,7 @@ class WorkerState:
     config: FrontierConfig
     wake: Callable[[], None]
     hosts: LeasedHosts
+    window: LeaseWindow
     permits: Permits
     membership: Membership
     discovered: Discovered

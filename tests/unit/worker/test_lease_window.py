@@ -1,0 +1,39 @@
+"""The window of leased hosts: it grows while connections are free, and stays within its bounds."""
+
+from __future__ import annotations
+
+from hypothesis import given, strategies as st
+
+from webcrawl.worker.lease_window import LeaseWindow
+
+states = st.tuples(st.booleans(), st.booleans(), st.booleans())
+
+
+def test_it_grows_until_the_connections_are_busy() -> None:
+    window = LeaseWindow(256, 5_000, 20)
+    for _ in range(100):
+        # a host is due a second after it was asked; 1,000 requests a second keep the connections busy
+        busy = window.size >= 1_000
+        window.update(held=window.size, due=busy, connections=not busy)
+    assert 1_000 <= window.size <= 1_300
+    assert window.urls == 20 * 256 // window.size
+
+
+def test_it_does_not_grow_without_hosts_to_lease() -> None:
+    window = LeaseWindow(256, 5_000, 20)
+    window.update(held=255, due=False, connections=True)
+    assert (window.size, window.urls) == (256, 20)
+
+
+@given(st.integers(1, 300), st.integers(0, 6_000), st.integers(1, 20), st.lists(states, max_size=60))
+def test_it_stays_within_its_bounds(
+    least: int, most: int, urls: int, steps: list[tuple[bool, bool, bool]]
+) -> None:
+    window = LeaseWindow(least, most, urls)
+    for full, due, connections in steps:
+        before = window.size
+        window.update(held=before if full else 0, due=due, connections=connections)
+        assert least <= window.size <= max(least, most)
+        assert window.size <= before or (full and not due and connections)
+        assert min(urls, 2) <= window.urls <= max(2, urls)
+        assert window.urls == urls or window.size > least

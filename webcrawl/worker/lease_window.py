@@ -1,0 +1,42 @@
+"""How many hosts a worker leases: as many as it needs to keep its connections busy."""
+
+from __future__ import annotations
+
+_GROWTH = 1.25
+_DECLINE = 0.98
+
+
+class LeaseWindow:
+    """The number of hosts that a worker holds at once, between `least` and `most`.
+
+    A host may be asked once in its delay, so `size` hosts allow `size / delay` requests a second. The window grows
+    while all its hosts are leased, none is due and connections are free; it shrinks while hosts are due that no
+    connection is free for, so that other workers can serve them. The larger it is, the fewer URLs of each host are
+    leased ahead, because these take memory.
+    """
+
+    def __init__(self, least: int, most: int, urls: int) -> None:
+        self._least = least
+        self._most = max(least, most)
+        self._urls = urls
+        self._size = float(least)
+
+    @property
+    def size(self) -> int:
+        """Hosts."""
+        return int(self._size)
+
+    @property
+    def urls(self) -> int:
+        """URLs of a host that are leased ahead."""
+        return max(2, int(self._urls * self._least / self._size)) if self._size > self._least else self._urls
+
+    def update(self, *, held: int, due: bool, connections: bool) -> None:
+        """Adapts the size; call it before each lease.
+
+        `held`: hosts that are leased. `due`: one of them may be asked now. `connections`: some are free.
+        """
+        if connections and not due and held >= self.size:
+            self._size = min(self._size * _GROWTH + 1, self._most)
+        elif due and not connections:
+            self._size = max(self._size * _DECLINE, self._least)

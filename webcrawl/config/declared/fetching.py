@@ -15,8 +15,8 @@ FETCHING = Group(
             64,
             Whole(),
             "Simultaneous requests of one worker; 0 means no limit. Requests that wait for their host do not "
-            "count. A worker leases four times as many hosts, at least 256, and more with a `DOWNLOAD_DELAY` "
-            "above 1.",
+            "count. A worker leases four times as many hosts, at least 256; more with a `DOWNLOAD_DELAY` above 1, "
+            "and up to 5,000 while connections are free.",
             example=128,
         ),
         Setting(

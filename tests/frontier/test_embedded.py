@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -107,6 +108,22 @@ def test_the_engine_stops_after_its_last_user_is_killed(users: Callable[[], User
     server = process_of(tmp_path / "engine")
     user.kill()
     assert until(lambda: is_gone(server))
+
+
+def test_a_folder_that_is_deleted_and_made_again_keeps_its_new_engine(
+    engine: EmbeddedEngine, tmp_path: Path
+) -> None:
+    """The keeper of the deleted folder finds the socket of another server where its own one was."""
+    first = process_of(engine.folder)
+    shutil.rmtree(engine.folder)
+    again = EmbeddedEngine(tmp_path)
+    again.start()
+    second = process_of(again.folder)
+    engine.stop()
+    assert until(lambda: is_gone(first))
+    assert process_of(again.folder) == second != first
+    again.stop()
+    assert until(lambda: is_gone(second))
 
 
 def test_a_killed_server_is_restarted_with_its_data(engine: EmbeddedEngine) -> None:

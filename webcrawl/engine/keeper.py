@@ -48,6 +48,7 @@ class Keeper:
         self._arguments = server_arguments(folder, binary)
         self._socket = socket_path(folder)
         self._ending = threading.Event()
+        self._server: subprocess.Popen[bytes] | None = None
 
     def run(self) -> None:
         """Waits until the last user is gone, then stops the server after it has written its data.
@@ -61,11 +62,26 @@ class Keeper:
         self._ending.set()
         deadline = time.monotonic() + END_SECONDS
         while supervisor.is_alive() and time.monotonic() < deadline:
-            # repeated, because the server may have been restarted a moment ago and not listen yet
-            command(self._socket, b"SHUTDOWN")
+            self._stop_server(users)
             supervisor.join(timeout=0.1)
-        if (self._folder / TEMPORARY).exists():
+        if self._is_folder_of(users) and (self._folder / TEMPORARY).exists():
             shutil.rmtree(self._folder.parent, ignore_errors=True)
+
+    def _stop_server(self, users: int) -> None:
+        """Asks the server to end; repeat it, because the server may have been restarted a moment ago."""
+        if self._is_folder_of(users):
+            # not by signal: it may be the server of another keeper that was killed
+            command(self._socket, b"SHUTDOWN")
+        elif self._server is not None:
+            # the folder was deleted; a server that ends by itself would delete the socket, which may be another's
+            self._server.kill()
+
+    def _is_folder_of(self, users: int) -> bool:
+        """Whether the folder is still the one of an open file; it may have been deleted and made again."""
+        try:
+            return os.path.samestat(os.fstat(users), (self._folder / "users").stat())
+        except FileNotFoundError:
+            return False
 
     def _supervise(self) -> None:
         starts: list[float] = []
@@ -86,8 +102,12 @@ class Keeper:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if self._ending.is_set():
                 return 0
-            server = subprocess.Popen(self._arguments, stdin=subprocess.DEVNULL, pass_fds=[lock.fileno()])
-        return server.wait()
+            self._server = subprocess.Popen(
+                self._arguments, stdin=subprocess.DEVNULL, pass_fds=[lock.fileno()]
+            )
+        code = self._server.wait()
+        self._server = None
+        return code
 
 
 def main() -> None:

@@ -30,7 +30,6 @@ class WorkerState:
     config: FrontierConfig
     wake: Callable[[], None]
     hosts: LeasedHosts
-    window: LeaseWindow
     permits: Permits
     membership: Membership
     discovered: Discovered
@@ -51,6 +50,11 @@ class WorkerState:
     finished: str | None = None
     """Why the crawl is over: "finished", "max_pages", "max_bytes" or "frontier_error"; None until then."""
     failure: Exception | None = None
+    window: LeaseWindow = field(init=False)
+
+    def __post_init__(self) -> None:
+        config = self.config
+        self.window = LeaseWindow(config.lease_hosts, config.most_lease_hosts, config.lease_urls)
 
     def report(self, host: str) -> None:
         """Includes a host in the next report."""

@@ -22,7 +22,6 @@ from webcrawl.hosts.turns import Turns
 from webcrawl.worker.backpressure import Backpressure
 from webcrawl.worker.discovered import Discovered
 from webcrawl.worker.engine_restarts import EngineRestarts
-from webcrawl.worker.lease_window import LeaseWindow
 from webcrawl.worker.leased_hosts import LeasedHosts, Settled
 from webcrawl.worker.loop import Loop
 from webcrawl.worker.membership import Membership
@@ -65,7 +64,6 @@ class Worker:
             config=config,
             wake=wake,
             hosts=self._hosts,
-            window=LeaseWindow(config.lease_hosts, config.most_lease_hosts, config.lease_urls),
             permits=self._permits,
             membership=self.membership,
             discovered=self.discovered,

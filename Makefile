@@ -35,7 +35,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test check settings format picture pictures docs bench bench-micro bench-long bench-frontier bench-metadata bench-duplicates replay chaos structure clean
+.PHONY: help numbers crawl test check settings format picture pictures docs bench bench-micro bench-long bench-frontier bench-metadata bench-duplicates bench-hostile replay chaos structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -85,6 +85,9 @@ bench-micro: .venv/.dev ## Measure each step of processing a page; ARGS="-k link
 
 bench-long: .venv/.dev ## Check memory and pace in a crawl of 100,000 generated pages; ARGS="--pages 20000"
 	@$(BIN)/python -m benchmarks.long $(ARGS)
+
+bench-hostile: .venv/.dev ## Measure what attacks cost honest hosts; ARGS="--only robots,links"
+	@$(BIN)/python -m benchmarks.hostile $(ARGS)
 
 bench-frontier: .venv/.dev ## Measure the frontier on one Valkey process; ARGS="--scale 0.1" shortens it
 	@$(BIN)/python -m benchmarks.frontier $(ARGS)

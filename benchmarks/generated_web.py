@@ -16,6 +16,7 @@ import random
 import socket
 import struct
 from collections import Counter
+from collections.abc import Callable
 from typing import cast
 
 import uvloop
@@ -70,6 +71,14 @@ class World:
             f"<p>{' '.join(dice.choices(words, k=PARAGRAPH_WORDS))}</p>\n" for _ in range(PARAGRAPHS)
         ]
         self._kinds = [kind for kind, number in TROUBLES.items() for _ in range(number)]
+
+    def address(self, name: str) -> bytes | None:
+        """The IPv4 address of a host by its name; None if it does not resolve."""
+        label = name.partition(".")[0][1:]
+        if not label.isdigit() or self.trouble(int(label)) == "unresolved":
+            return None
+        number = int(label)
+        return bytes([127, 16 + (number >> 16) % 200, number >> 8 & 255, number & 255])
 
     def url(self, host: int, page: int = 0) -> str:
         return f"http://h{host}.{ZONE}:{self._port}/p{page}"
@@ -180,27 +189,38 @@ class Connection(asyncio.Protocol):
 
 
 class Names(asyncio.DatagramProtocol):
-    """Answers every question for an IPv4 address of a host, and no other."""
+    """Answers every question for an IPv4 address of a host, and no other.
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    `find` returns the four bytes of a name's address; None if the name does not exist, b"" for no answer at all.
+    """
+
+    def __init__(self, find: Callable[[str], bytes | None]) -> None:
+        self._find = find
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.DatagramTransport, transport)
 
     def datagram_received(self, data: bytes, addr: tuple[str | int, int]) -> None:
         end = data.index(b"\0", 12) + 5
-        name = data[13 : 13 + data[12]].decode("latin-1")
+        address = self._find(_name(data[12 : end - 5]))
+        if address == b"":
+            return
         kind = struct.unpack("!H", data[end - 4 : end - 2])[0]
-        known = name[1:].isdigit() and self._world.trouble(int(name[1:])) != "unresolved"
-        there = known and kind == 1
-        flags = 0x8180 if known else 0x8183
+        there = address is not None and kind == 1
+        flags = 0x8183 if address is None else 0x8180
         reply = data[:2] + struct.pack("!HHHHH", flags, 1, int(there), 0, 0) + data[12:end]
-        if there:
-            number = int(name[1:])
-            address = bytes([127, 16 + (number >> 16) % 200, number >> 8 & 255, number & 255])
+        if address and there:
             reply += b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 3600, 4) + address
         self._transport.sendto(reply, addr)
+
+
+def _name(labels: bytes) -> str:
+    """A name from the labels of a question, without the root."""
+    parts, place = [], 0
+    while place < len(labels):
+        parts.append(labels[place + 1 : place + 1 + labels[place]].decode("latin-1"))
+        place += 1 + labels[place]
+    return ".".join(parts)
 
 
 def listening(port: int) -> socket.socket:
@@ -216,7 +236,7 @@ def listening(port: int) -> socket.socket:
 async def serve(world: World, port: int, dns: int) -> None:
     loop, counts = asyncio.get_running_loop(), Counts()
     server = await loop.create_server(lambda: Connection(world, counts), sock=listening(port))
-    await loop.create_datagram_endpoint(lambda: Names(world), local_addr=("127.0.0.1", dns))
+    await loop.create_datagram_endpoint(lambda: Names(world.address), local_addr=("127.0.0.1", dns))
     print("ready", flush=True)
     await server.serve_forever()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import re
@@ -11,10 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import changed_texts, documentation, long, main_parts, near_index, report, shards
+from benchmarks import (
+    changed_texts,
+    documentation,
+    hostile,
+    hostile_servers,
+    long,
+    main_parts,
+    near_index,
+    report,
+    shards,
+)
 from benchmarks.compare import in_turn
 from benchmarks.contender import CONTENDERS
-from benchmarks.generated_web import TROUBLES, World
+from benchmarks.generated_web import TROUBLES, World, listening
 from benchmarks.long import Point
 from benchmarks.report import Run
 from benchmarks.served import Got
@@ -176,3 +187,50 @@ def test_index_lookups_are_measured_with_one_and_two_clients(
     assert written.endswith("\nafter\n")
     assert "| near | 2 |" in written
     assert "old" not in written
+
+
+def outcome(seconds: float | None = 13.0, gap: float = 0.3, worker: float = 200.0) -> hostile.Outcome:
+    return hostile.Outcome("robots", 400, 400, seconds, gap, worker, 10.0, 50)
+
+
+def test_an_attack_is_judged_by_time_gap_and_memory() -> None:
+    assert outcome().missed() == []
+    assert outcome(seconds=None).missed() == outcome(seconds=17.0).missed() == ["time"]
+    assert outcome(gap=1.5, worker=600.0).missed() == ["gap", "memory"]
+    assert "| 13.0 | 1.50 | 200 | 10 | 50 | **gap** |" in hostile.table([outcome(gap=1.5)])
+
+
+def test_requests_to_honest_hosts_are_read_from_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(
+        "1.0 honest0.test:80 /robots.txt\n1.5 honest0.test:80 /0\n3.0 honest1.test:80 /0\n3.2 honest1"
+    )
+    asked = hostile.requests(log)
+    assert [moment for moment, _ in asked] == [1.0, 1.5, 3.0]
+    assert hostile.pages(asked) == 2
+    assert hostile.longest_gap(asked, until=3.1) == 1.5
+    assert hostile.longest_gap(asked, until=9.0) == 6.0
+
+
+def test_names_of_attacks_resolve_fail_or_stay_unanswered() -> None:
+    found = [hostile_servers.address(name) for name in ("honest3.test", "bad300.test", "nowhere1.test")]
+    assert found == [bytes([127, 20, 0, 3]), bytes([127, 21, 1, 44]), None]
+    assert hostile_servers.address("n1.silent.test") == hostile_servers.address("silent1.test") == b""
+
+
+@pytest.mark.parametrize("name", hostile_servers.ATTACKS)
+def test_each_attack_answers_and_logs_its_first_request(name: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+
+    async def ask() -> bytes:
+        web = listening(0)
+        attack = asyncio.create_task(hostile_servers.serve(hostile_servers.ATTACKS[name], web, 0, log))
+        reader, writer = await asyncio.open_connection("127.0.0.1", web.getsockname()[1])
+        writer.write(b"GET / HTTP/1.1\r\nHost: bad0.test\r\n\r\n")
+        start = await reader.readexactly(9)
+        writer.close()
+        attack.cancel()
+        return start
+
+    assert asyncio.run(ask()) == b"HTTP/1.1 "
+    assert hostile.requests(log)[0][1] == "bad0.test /"

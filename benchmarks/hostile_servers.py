@@ -1,0 +1,243 @@
+"""The servers of the benchmark of attacks: honest hosts with the nameserver, and the hosts of each attack.
+
+    python -m benchmarks.hostile_servers honest --port 18480 --names 18482 --log FILE
+    python -m benchmarks.hostile_servers robots --port 18481 --log FILE
+
+A new attack is a function of a request and one entry in ATTACKS. The hosts are honest0.test, honest1.test and so on,
+and bad0.test, bad1.test and so on; each is a registered domain of its own. Names that begin with "silent" or end with
+".silent.test" are never answered; others do not exist. A line of a log is a request: time (monotonic), host and path.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import re
+import socket
+import string
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+
+import uvloop
+
+from benchmarks.generated_web import Names, answer, listening
+
+HOSTS, PAGES = 10, 40
+MOST_HEAD = 65_536
+HTML, XML = "text/html; charset=utf-8", "application/xml"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request to a hostile host: the number of the host, its authority and the path; the stream of the answer."""
+
+    host: int
+    authority: str
+    path: str
+    stream: asyncio.StreamWriter
+
+    async def say(self, body: bytes, kind: str = HTML, status: str = "200 OK") -> None:
+        """Sends a complete answer."""
+        await self.send(answer(status, body, kind))
+
+    async def send(self, data: bytes) -> None:
+        """Sends bytes as they are."""
+        self.stream.write(data)
+        await self.stream.drain()
+
+    async def link(self, urls: Iterable[str]) -> None:
+        """Sends a page with these links."""
+        await self.say("".join(f'<a href="{url}">a</a>\n' for url in urls).encode())
+
+
+def no_rules() -> bytes:
+    return b"User-agent: *\nDisallow: /never\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """What the hostile hosts do: a sentence about it, the answers but robots.txt, the number of hosts, robots.txt.
+
+    The crawl begins with the page / of each host.
+    """
+
+    sentence: str
+    answer: Callable[[Asked], Awaitable[None]]
+    hosts: int = 1
+    robots: Callable[[], bytes] = no_rules
+
+
+@cache
+def many_rules() -> bytes:
+    dice = random.Random(1)
+    words = ["".join(dice.choices(string.ascii_lowercase, k=2)) for _ in range(68_000)]
+    verbs = ["Disallow", *["Allow"] * 9]
+    rules = (
+        f"{verbs[number % 10]}:/*{words[2 * number]}*{words[2 * number + 1]}\n" for number in range(34_000)
+    )
+    return ("User-agent: *\n" + "".join(rules)).encode()
+
+
+async def own_pages(asked: Asked) -> None:
+    await asked.link(f"/{number}/{asked.path.count('/')}-article-about-something" for number in range(100))
+
+
+async def silent_names(asked: Asked) -> None:
+    await asked.link(f"http://n{number}.silent.test/" for number in range(3_000))
+
+
+async def silent_domains(asked: Asked) -> None:
+    await asked.link(f"http://silent{number}.test/" for number in range(3_000))
+
+
+async def no_such_names(asked: Asked) -> None:
+    """The first page links to twenty others, because a longer one would be cut."""
+    if asked.path == "/":
+        await asked.link(f"/{number}" for number in range(20))
+    else:
+        first = int(asked.path[1:]) * 10_000
+        await asked.link(f"http://nowhere{number}.test/" for number in range(first, first + 10_000))
+
+
+@cache
+def slow_feed() -> bytes:
+    items = b"<item><a/><b/></item>" * 400_000
+    return b'<?xml version="1.0"?><rss version="2.0"><channel>' + items + b"</channel></rss>"
+
+
+async def slow_feeds(asked: Asked) -> None:
+    if asked.path == "/":
+        await asked.link(f"/{number}.rss" for number in range(20))
+    else:
+        await asked.say(slow_feed(), "application/rss+xml")
+
+
+async def endless_heads(asked: Asked) -> None:
+    while True:
+        await asked.send(b"HTTP/1.1 100 Continue\r\n\r\n" * 4_000)
+
+
+async def endless_chunks(asked: Asked) -> None:
+    await asked.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n")
+    while True:
+        await asked.send(b"1\r\na\r\n" * 16_000)
+
+
+async def nested_anchors(asked: Asked) -> None:
+    await asked.say(b"<a>" * 2_700_000)
+
+
+@cache
+def looping_index(authority: str) -> bytes:
+    entries = "".join(
+        f"<sitemap><loc>http://{authority}/{number}.xml</loc></sitemap>" for number in range(20_000)
+    )
+    head = '<?xml version="1.0"?><sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
+    return f"{head}{entries}</sitemapindex>".encode()
+
+
+async def looping_sitemaps(asked: Asked) -> None:
+    await asked.say(looping_index(asked.authority), XML)
+
+
+async def many_links(asked: Asked) -> None:
+    if asked.path == "/":
+        await asked.link(f"/{number}" for number in range(200_000))
+    else:
+        await asked.say(b"<title>A page</title>")
+
+
+ATTACKS = {
+    "none": Attack("The honest hosts alone", own_pages, hosts=0),
+    "robots": Attack("50 hosts with a robots.txt of 34,000 patterns", own_pages, hosts=50, robots=many_rules),
+    "unanswered": Attack("3,000 links to names of a domain whose nameserver never answers", silent_names),
+    "domains": Attack("3,000 links to domains whose nameservers never answer", silent_domains),
+    "nonexistent": Attack("200,000 links to names that do not exist", no_such_names),
+    "xml": Attack("20 feeds of 8 MB that each keep a reader busy until its time limit", slow_feeds),
+    "continue": Attack("Endless responses 100 Continue at full speed", endless_heads),
+    "chunks": Attack("An endless body in chunks of one byte at full speed", endless_chunks),
+    "anchors": Attack("40 hosts with a page of 8 MB of <a>", nested_anchors, hosts=40),
+    "sitemaps": Attack("10 hosts with a sitemap index that lists itself", looping_sitemaps, hosts=10),
+    "links": Attack("A page with 200,000 links to its own host", many_links),
+}
+"""The attacks by name. Each takes one entry."""
+
+
+def address(name: str) -> bytes | None:
+    """The IPv4 address of a name; None if there is no such name, b"" if its nameserver does not answer."""
+    if name.startswith("silent") or name.endswith(".silent.test"):
+        return b""
+    if not (found := re.fullmatch(r"(honest|bad)(\d+)\.test", name)):
+        return None
+    return bytes([127, 20 if found[1] == "honest" else 21, int(found[2]) >> 8, int(found[2]) & 255])
+
+
+def honest_page(path: str) -> bytes:
+    """Page /0 links to all others."""
+    links = "".join(f'<a href="/{number}">{number}</a>\n' for number in range(1, PAGES) if path == "/0")
+    words = f"A paragraph of page {path} with some text in it. " * 60
+    return f"<!doctype html><html lang=en><title>Page {path}</title>{links}<p>{words}</html>".encode()
+
+
+async def honest(asked: Asked) -> None:
+    await asked.say(honest_page(asked.path))
+
+
+async def converse(
+    attack: Attack,
+    log: Callable[[str, str], None],
+    reader: asyncio.StreamReader,
+    stream: asyncio.StreamWriter,
+) -> None:
+    """Answers the requests of one connection."""
+    with suppress(OSError, asyncio.IncompleteReadError):
+        while head := await reader.readuntil(b"\r\n\r\n"):
+            path = head.split(b" ", 2)[1].decode("latin-1")
+            authority = re.search(rb"\r\nHost: ([^\r]*)", head, re.IGNORECASE)
+            name = authority[1].decode("latin-1") if authority else ""
+            number = int("0" + re.sub(r"\D", "", name.partition(".")[0]))
+            log(name, path)
+            asked = Asked(number, name, path, stream)
+            if path == "/robots.txt":
+                await asked.say(attack.robots(), "text/plain")
+            else:
+                await attack.answer(asked)
+    stream.close()
+
+
+async def serve(attack: Attack, web: socket.socket, names: int, file: Path) -> None:
+    loop = asyncio.get_running_loop()
+    with file.open("w", buffering=1) as lines:
+
+        def log(host: str, path: str) -> None:
+            lines.write(f"{loop.time()} {host} {path}\n")
+
+        server = await asyncio.start_server(partial(converse, attack, log), sock=web, limit=MOST_HEAD)
+        if names:
+            await loop.create_datagram_endpoint(lambda: Names(address), local_addr=("127.0.0.1", names))
+        attack.robots()
+        print("ready", flush=True)
+        await server.serve_forever()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("attack", choices=["honest", *ATTACKS])
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument(
+        "--names", type=int, default=0, help="the port of the nameserver, if there is to be one"
+    )
+    parser.add_argument("--log", type=Path, required=True)
+    said = parser.parse_args()
+    chosen = ATTACKS.get(said.attack) or Attack("Small pages", honest, hosts=HOSTS)
+    uvloop.run(serve(chosen, listening(said.port), said.names, said.log))
+
+
+if __name__ == "__main__":
+    main()

@@ -24,7 +24,9 @@ from scrapy.utils.reactor import CallLaterOnce
 from scrapy.utils.ssl import _make_ssl_context
 from scrapy.utils.test import get_crawler
 
+from webcrawl.config import ReaderConfig
 from webcrawl.crawler.pages.scraper_slot import ScraperSlot as OurScraperSlot
+from webcrawl.documents.mime.reader_processes import Readers
 
 ROOT = Path(__file__).parents[2]
 URL = "http://example.com/"
@@ -107,7 +109,9 @@ def test_the_scraper_counts_bodies_in_its_slot() -> None:
         scraper = Scraper(made)
         await scraper.open_spider_async()
         assert type(scraper.slot) is ScraperSlot
-        scraper.slot = OurScraperSlot(1_000_000)
+        scraper.slot = OurScraperSlot(
+            1_000_000, Readers(ReaderConfig(processes=1, seconds=20, memory=1 << 29))
+        )
         made.engine = engine_of(made)
         request = Request(URL, callback=lambda response: [{"found": response.url}])
         response = Response(URL, body=b"\1" * 5_000, request=request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from functools import partial
 from typing import Self
@@ -48,6 +49,7 @@ class PolitenessMiddleware(Pacer):
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
         self._turns = session.turns
+        self._places = session.readers.places
         self._slots = DownloadSlots(session.turns)
         self._taken: dict[Request, tuple[str, HostTurn]] = {}
 
@@ -65,6 +67,8 @@ class PolitenessMiddleware(Pacer):
             raise Postponed(f"the lease of {host} was lost")
         # a spider's own fetch belongs to a page that is being processed, which may still be finished
         own = tasks.leased(request) is None and not is_robots(request)
+        if not self._places.has_room(host) and tasks.leased(request) is not None:
+            await self._room(host)
         try:
             if SLOT in request.meta:
                 await self._slots.take(request, during_shutdown=own)
@@ -76,6 +80,18 @@ class PolitenessMiddleware(Pacer):
             raise
         self._taken[request] = (host, turn)
         check_before_sending(request, partial(self._check, host, turn))
+
+    async def _room(self, host: str) -> None:
+        """Waits while the reader processes have enough documents of the host's site, or until the crawl ends."""
+        ending = asyncio.ensure_future(self._turns.ending.wait())
+        try:
+            with self._turns.aside():
+                while not (ending.done() or self._places.has_room(host)):
+                    left = asyncio.ensure_future(self._places.left())
+                    await asyncio.wait([left, ending], return_when=asyncio.FIRST_COMPLETED)
+                    left.cancel()
+        finally:
+            ending.cancel()
 
     async def take_another_turn(self, request: Request) -> None:
         if request in self._taken:

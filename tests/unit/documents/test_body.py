@@ -19,13 +19,15 @@ from scrapy import Request
 from scrapy.http import Headers, HtmlResponse, Response, TextResponse
 
 from tests.unit.warcs import NOW, check, one_file, replay
-from webcrawl.config import Spool
+from webcrawl.config import ReaderConfig, Spool
+from webcrawl.crawler.pages.from_response import document_of
 from webcrawl.crawler.pages.scraper_slot import ScraperSlot
 from webcrawl.crawler.responses import SpooledResponse, body_of, length_of, make_response
 from webcrawl.documents.body import CHUNK, Body, BodyWriter
 from webcrawl.documents.content_coding import codings, pieces, zstd
 from webcrawl.documents.document import Document
 from webcrawl.documents.exchange import Exchange, digest
+from webcrawl.documents.mime.reader_processes import Readers
 from webcrawl.documents.mime.sizes import Sizes
 from webcrawl.errors import BadCoding, StoreError
 from webcrawl.stores.warc.files import read_record
@@ -213,11 +215,18 @@ def test_scraper_slot_counts_memory_of_spooled_responses(
     tmp_path: Path, content_type: str, length: int, counted: int
 ) -> None:
     """Otherwise many megabyte pages would be parsed at once, each taking 15 to 30 times its size."""
-    slot, request = ScraperSlot(10_000), Request(URL)
+    readers = Readers(ReaderConfig(processes=1, seconds=20, memory=1 << 29))
+    slot, request = ScraperSlot(10_000, readers), Request(URL)
     body = written(Spool(tmp_path), b"\1" * length)
     slot.add_response_request(make_response(body, URL, Headers({"Content-Type": content_type})), request)
     assert (slot.active_size, slot.needs_backout()) == (counted, counted > 10_000)
     response, *_ = slot.next_response_request_deferred()
+    assert isinstance(response, Response)
+    # while another process reads it, others may be fetched
+    readers.documents.add(document_of(response))
+    assert not slot.needs_backout()
+    readers.documents.clear()
+    assert slot.needs_backout() == (counted > 10_000)
     slot.finish_response(response, request)
     assert slot.active_size == 0
 

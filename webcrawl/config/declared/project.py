@@ -70,7 +70,8 @@ GROUP = Group(
             2_000_000,
             Whole(least=1),
             "Bytes of downloaded bodies that may wait for the spider and the pipelines; while there are more, "
-            "nothing is fetched. A parsed page takes 15 to 30 times its size.",
+            "nothing is fetched. A parsed page takes 15 to 30 times its size. Documents in a reader process, or "
+            "waiting for one, do not count: see [What a host may cost](fairness.md).",
             example=1_000_000,
         ),
     ),

@@ -48,6 +48,7 @@ class Downloader(ScrapyDownloader):
         session = Session.of(crawler)
         self._turns = session.turns
         self._outlines = session.outlines
+        self._readers = session.readers
         judge = session.components.get(FailureJudge)
         self._chain = MiddlewareChain(
             self.middleware.middlewares, crawler, judge.judge if judge else None, self._refuse
@@ -117,7 +118,7 @@ class Downloader(ScrapyDownloader):
 
     def _replace_scraper_slot(self) -> None:
         limit = read(self.settings, "SCRAPER_SLOT_MAX_ACTIVE_SIZE")
-        self.crawler.engine.scraper.slot = ScraperSlot(limit)
+        self.crawler.engine.scraper.slot = ScraperSlot(limit, self._readers)
 
     def _watch_closing(self) -> None:
         """Abandons waiting requests when the spider begins to close; Scrapy sends no signal then."""

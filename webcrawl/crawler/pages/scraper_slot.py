@@ -8,21 +8,45 @@ from scrapy.http import Response, TextResponse
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from webcrawl.crawler.pages.from_response import document_of
 from webcrawl.crawler.responses import SpooledResponse, length_of
+from webcrawl.documents.document import Document
+from webcrawl.documents.mime.reader_processes import Readers
 
 
 class ScraperSlot(Slot):
-    """Counts the bytes of a response that will be in memory; Scrapy's own reads the whole file to learn its length."""
+    """Counts the bytes of a response that will be in memory; Scrapy's own reads the whole file to learn its length.
+
+    A document in a reader process, or waiting for one, does not keep others from being fetched: its body is in a file
+    or small, and what it may take has limits of its own.
+    """
+
+    def __init__(self, max_active_size: int, readers: Readers) -> None:
+        super().__init__(max_active_size)
+        self._readers = readers
+        self._sizes: dict[Document, int] = {}
+
+    def needs_backout(self) -> bool:
+        return super().needs_backout() and self.active_size - self._elsewhere() > self.max_active_size
 
     def add_response_request(self, result: Response | Failure, request: Request) -> Deferred[None]:
         done: Deferred[None] = Deferred()
         self.queue.append((result, request, done))
-        self.active_size += self._size(result)
+        size = self._size(result)
+        self.active_size += size
+        if isinstance(result, Response) and size > self.MIN_RESPONSE_SIZE:
+            self._sizes[document_of(result)] = size
         return done
 
     def finish_response(self, result: Response | Failure, request: Request) -> None:
         self.active.remove(request)
         self.active_size -= self._size(result)
+        if self._sizes and isinstance(result, Response):
+            self._sizes.pop(document_of(result), None)
+
+    def _elsewhere(self) -> int:
+        """The bytes of `active_size` that belong to documents in reader processes, or waiting for one."""
+        return sum(self._sizes.get(document, 0) for document in self._readers.documents)
 
     def _size(self, result: Response | Failure) -> int:
         # text is in memory while it is parsed, wherever its body is; a video is not

@@ -2,15 +2,16 @@
 
 A process starts when it is needed, reads one document at a time, and is replaced when it takes too long, ends, or has
 read many. A document with which a used process ends is read once more in a new one, because earlier documents may have
-damaged the old one.
+damaged the old one. Documents wait for a process by site; see `webcrawl.documents.mime.reader_places`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import msgpack
 
@@ -19,9 +20,12 @@ from webcrawl.documents import child_process
 from webcrawl.documents.child_process import ChildProcess
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import Facts, unpack
+from webcrawl.documents.mime.reader_places import ReaderPlaces
 from webcrawl.errors import ReaderEnded, ResourcesExhausted, UnreadableDocument
 
 CHILD = "webcrawl.documents.mime.reader_child"
+T = TypeVar("T")
+
 MAX_DOCUMENTS = 1_000
 """A process is replaced after so many: libraries leak memory."""
 
@@ -44,7 +48,9 @@ class _Reader:
         reader.process = await ChildProcess.start(CHILD, memory, reader._receive)
         return reader
 
-    async def read(self, function: str, document: Document, limits: ReaderConfig) -> Facts:
+    async def read(
+        self, function: str, document: Document, limits: ReaderConfig, unpacked: Callable[[bytes], T]
+    ) -> T:
         """Raises UnreadableDocument, TimeoutError."""
         self.documents += 1
         self.is_idle = False
@@ -60,7 +66,7 @@ class _Reader:
             raise ReaderEnded(why)
         self.is_idle = True
         try:
-            return unpack(self._answer.result())
+            return unpacked(self._answer.result())
         except ResourcesExhausted:
             self.is_idle = False
             raise
@@ -94,21 +100,36 @@ class Readers:
 
     def __init__(self, limits: ReaderConfig) -> None:
         self.limits = limits
-        self._places = asyncio.Semaphore(limits.processes)
+        self.places = ReaderPlaces(limits.processes)
+        self.documents: set[Document] = set()
+        """Those that are read or wait for a process. Their bytes are not in this process if they are in a file."""
         self._idle: list[_Reader] = []
 
     async def read(self, function: str, document: Document) -> Facts:
         """Returns what a function ("module:name") finds in a document; raises UnreadableDocument."""
-        async with self._places:
-            if self._idle:
-                with suppress(ReaderEnded, ResourcesExhausted):
-                    return await self._read_in(self._idle.pop(), function, document)
-            return await self._read_in(await self._start(), function, document)
+        return await self.ask(function, document, unpack)
 
-    async def _read_in(self, reader: _Reader, function: str, document: Document) -> Facts:
+    async def ask(self, function: str, document: Document, unpacked: Callable[[bytes], T]) -> T:
+        """Returns what `unpacked` makes of a function's answer; it raises ValueError for one that is not valid.
+
+        Raises UnreadableDocument.
+        """
+        self.documents.add(document)
+        try:
+            async with self.places.place(document.url):
+                if self._idle:
+                    with suppress(ReaderEnded, ResourcesExhausted):
+                        return await self._read_in(self._idle.pop(), function, document, unpacked)
+                return await self._read_in(await self._start(), function, document, unpacked)
+        finally:
+            self.documents.discard(document)
+
+    async def _read_in(
+        self, reader: _Reader, function: str, document: Document, unpacked: Callable[[bytes], T]
+    ) -> T:
         """Raises UnreadableDocument."""
         try:
-            return await reader.read(function, document, self.limits)
+            return await reader.read(function, document, self.limits, unpacked)
         except TimeoutError:
             raise UnreadableDocument(f"takes longer than {self.limits.seconds:g} s") from None
         finally:

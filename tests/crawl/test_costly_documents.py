@@ -1,0 +1,49 @@
+"""Documents that keep the reader processes busy delay their own site, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.crawls import CrawlResult
+from tests.web import Hit, LocalWeb, Reply
+
+RunCrawl = Callable[..., CrawlResult]
+StartWeb = Callable[..., LocalWeb]
+
+HONEST, HOSTILE = "127.0.1.1", "127.0.1.2"
+PAGES = 12
+
+
+def test_a_document_in_a_reader_holds_its_own_site_and_no_other(
+    local_web: StartWeb, crawl: RunCrawl, tmp_path: Path
+) -> None:
+    """The document is read only once the honest site's last page was asked; otherwise it exceeds the time limit."""
+    web, file = local_web(HONEST, HOSTILE), tmp_path / "asked"
+
+    def page(hit: Hit) -> Reply:
+        if len(set(web.paths(HONEST)) - {"/robots.txt"}) > PAGES:
+            file.touch()
+        return Reply(f"<title>{hit.path}</title>", headers={"Content-Type": "text/html"})
+
+    links = "".join(f'<a href="/{number}">{number}</a>' for number in range(PAGES))
+    seeds = [web.put(HONEST, "/", links)]
+    web.sites[HONEST]["*"] = page
+    # more than SCRAPER_SLOT_MAX_ACTIVE_SIZE
+    text, kind = f"{file}\n" + " " * 3_000_000, {"Content-Type": "text/x-waiting"}
+    documents = "".join(f'<a href="/{number}.waiting">{number}</a>' for number in range(6))
+    seeds.append(web.put(HOSTILE, "/", documents))
+    for number in range(6):
+        web.put(HOSTILE, f"/{number}.waiting", Reply(f"{text}{number}", headers=kind))
+    result = crawl(
+        seeds,
+        MIME_TIMEOUT="8",
+        ITEM_PIPELINES='{"tests.crawl.waiting.WaitingPipeline": 240}',
+    )
+    rows = {row["url"]: row for row in result.rows()}
+    assert {row["processing_error"] for row in rows.values()} == {None}
+    assert sum(row["title"] == "read" for row in rows.values()) == 6
+    assert len(rows) == PAGES + 6 + 2
+    last = max(hit.started for hit in web.log(HONEST))
+    early = [hit for hit in web.log(HOSTILE) if ".waiting" in hit.path and hit.started < last]
+    assert len(early) == 2, "its third document waits until one of the first two has been read"

@@ -1,0 +1,55 @@
+"""The places of reader processes are shared out by site."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from webcrawl.documents.mime.reader_places import ReaderPlaces, site_of
+
+COSTLY, OTHER = "http://a.costly.example/{}", "http://other.example/{}"
+
+
+async def test_a_free_place_goes_to_the_site_that_has_used_them_least() -> None:
+    places, order, leave = ReaderPlaces(1), list[str](), asyncio.Event()
+
+    async def read(url: str) -> None:
+        async with places.place(url):
+            order.append(url)
+            await leave.wait()
+
+    first = asyncio.create_task(read(COSTLY.format(1)))
+    await asyncio.sleep(0.05)
+    names = [COSTLY.format(2), "http://b.costly.example/3", OTHER.format(1), OTHER.format(2)]
+    rest = [asyncio.create_task(read(name)) for name in names]
+    await asyncio.sleep(0)
+    # a site is a registered domain, and no other site waits for its documents to be fetched
+    room = [places.has_room(url) for url in ("http://c.costly.example", "http://third.example")]
+    assert room == [False, True]
+    leave.set()
+    await asyncio.gather(first, *rest)
+    assert order == [COSTLY.format(1), OTHER.format(1), OTHER.format(2), *names[:2]]
+    assert places.has_room("http://c.costly.example")
+
+
+@pytest.mark.parametrize("granted", [False, True])
+async def test_a_cancelled_document_leaves_its_place_to_others(granted: bool) -> None:
+    places = ReaderPlaces(1)
+    async with places.place(COSTLY):
+        waiting = asyncio.create_task(places.place(COSTLY).__aenter__())
+        await asyncio.sleep(0)
+        if not granted:
+            waiting.cancel()
+            await asyncio.wait([waiting])
+    # a place that is granted and not yet taken
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    async with asyncio.timeout(5), places.place(OTHER):
+        assert places.has_room(COSTLY)
+
+
+def test_a_site_is_the_registered_domain_of_a_url() -> None:
+    assert site_of("HTTP://Www.Example.co.uk:80/a") == "example.co.uk"
+    assert site_of("http://127.0.0.1:8080/") == "127.0.0.1"
+    assert site_of("no url") == "no url"

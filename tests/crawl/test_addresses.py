@@ -5,9 +5,10 @@ from __future__ import annotations
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -25,11 +26,11 @@ LOOPBACK = [Record("A", "127.0.0.1")]
 class Doorbell:
     """Listens on one port of several local addresses and records each connection; tests expect none."""
 
-    def __init__(self, *addresses: str) -> None:
+    def __init__(self, *addresses: str, port: int = 0) -> None:
         self.rings: list[str] = []
         self.addresses: list[str] = []
         self._sockets: list[socket.socket] = []
-        self.port = 0
+        self.port = port
         for address in addresses:
             with suppress(OSError):  # without IPv6 there is no IPv6 address to protect
                 self._listen(address)
@@ -203,6 +204,62 @@ def test_names_that_are_rebound_to_a_private_address_are_refused(
     for url in fickle:
         assert "no connection for" in rows[url]["error"], url
     assert result.summary["addresses_refused"] == len(fickle)
+
+
+class Moving(dict[str, Any]):
+    """A zone in which "moving.example" is at 127.0.0.1 until its start page was served, and then at 127.0.0.2."""
+
+    def __init__(self, zone: Mapping[str, Any], web: LocalWeb) -> None:
+        super().__init__(zone)
+        self._web = web
+
+    def __getitem__(self, name: str) -> Sequence[Record] | Trouble:
+        moved = name == "moving.example" and "/" in self._web.paths(name)
+        return [Record("A", "127.0.0.2" if moved else "127.0.0.1", ttl=0)]
+
+
+def test_a_seed_that_is_rebound_to_another_inner_address_is_refused(
+    local_web: StartWeb, crawl: RunCrawl
+) -> None:
+    web = local_web("moving.example", "second.example")
+    moving = web.url("moving.example")
+    # no connection is kept, so each request looks up the name
+    start = Reply(links_to("/secret", "/secret2"), headers={"Connection": "close"})
+    web.put("moving.example", "/", start)
+    web.put("second.example", "/", "a page")
+    with (
+        Nameserver(Moving({"moving.example": LOOPBACK, "second.example": LOOPBACK}, web)) as nameserver,
+        Doorbell("127.0.0.2", port=urlsplit(moving).port or 0) as bell,
+    ):
+        result = crawl(
+            [moving, web.url("second.example")],
+            DNS_SERVERS=nameserver.address,
+            FRONTIER_RETRY_DELAY=0.1,
+        )
+    assert bell.rings == []
+    rows = rows_of(result)
+    assert (rows[moving]["status"], rows[web.url("second.example")]["status"]) == (200, 200)
+    for path in ("secret", "secret2"):
+        assert "127.0.0.2 is loopback: no connection for" in rows[moving + path]["error"]
+    assert result.summary["addresses_refused"] == 2
+
+
+def test_a_public_seed_that_is_rebound_to_an_inner_address_is_refused(
+    crawl: RunCrawl, doorbell: Doorbell
+) -> None:
+    fickle = [f"http://fickle{patience}.example:{doorbell.port}/" for patience in (2, 4)]
+    with Nameserver(Rebinding("127.0.9.9")) as nameserver:
+        result = crawl(
+            fickle,
+            DNS_SERVERS=nameserver.address,
+            # stands for a public address; no server listens there
+            ALLOWED_NETWORKS="127.0.9.9/32",
+            POLITENESS_BACKOFF=0.6,
+            FRONTIER_RETRY_DELAY=0.1,
+        )
+    assert doorbell.rings == []
+    rows = rows_of(result)
+    assert all("127.0.0.1 is loopback: no connection for" in rows[url]["error"] for url in fickle)
 
 
 def test_allowed_networks_are_crawled(local_web: StartWeb, crawl: RunCrawl) -> None:

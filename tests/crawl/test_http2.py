@@ -111,7 +111,12 @@ def test_a_browser_crawls_through_the_working_proxies_behind_the_guard(
             SPIDER_MODULES="prices",
             PROXIES=",".join(url.replace("//", "//me:secret@") for url in urls),
             PROXY_ROTATION="request",
-            DNS_SERVERS=stack.enter_context(names(inner_test="127.0.0.1")),
+            DNS_SERVERS=stack.enter_context(
+                names(
+                    inner_test="127.0.0.1",
+                    **{name.replace(".", "_"): "192.0.2.1" for name in (*shops, "plain.test")},
+                )
+            ),
             ALLOWED_NETWORKS="192.0.2.0/24",
             DOWNLOAD_DELAY=0,
         )

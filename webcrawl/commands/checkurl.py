@@ -96,14 +96,16 @@ async def _address(session: Session, url: str) -> str:
         answer = await session.resolver.resolve(name)
     except NameNotResolved as error:
         return f"unknown: {error}"
+    by_seed = ""
+    if session.guard.inner(answer.addresses) and await session.scope.settle_seed(
+        name, number, answer.addresses, remember=False
+    ):
+        by_seed = ", because a seed has this host"
     try:
-        for address in answer.addresses:
-            session.guard.check(address, hostname=name, port=number)
+        session.guard.check_all(answer.addresses, hostname=name, port=number)
     except AddressRefused as error:
-        if not await session.scope.is_seed_host(name, number):
-            return f"refused: {error}; ALLOWED_NETWORKS would allow it"
-        return f"allowed, because a seed has this host: {', '.join(answer.addresses)}"
-    return f"allowed: {', '.join(answer.addresses)}"
+        return f"refused: {error}; ALLOWED_NETWORKS would allow it"
+    return f"allowed{by_seed}: {', '.join(answer.addresses)}"
 
 
 async def _seen(session: Session, host: str, url: str) -> str:

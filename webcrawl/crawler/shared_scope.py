@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 
 from scrapy.settings import BaseSettings
@@ -13,7 +13,7 @@ from webcrawl.crawler.connection import Connection
 from webcrawl.crawler.start_outcomes import StartOutcomes
 from webcrawl.errors import ConfigurationError
 from webcrawl.hosts.address_guard import AddressGuard
-from webcrawl.urls.canonical import hostname, normalize, port
+from webcrawl.urls.canonical import hostname, is_address, normalize, port
 from webcrawl.urls.filters import FilterChain, ScopeFilter, URLFilter
 from webcrawl.urls.scope import Scope
 
@@ -37,6 +37,8 @@ class SharedScope:
         self.filters = self._chain()
         self._admitted: set[str] = set()
         """Hosts and ports of seeds that this process has sent to the engine."""
+        self._settled: dict[tuple[str, int], bool] = {}
+        """Host name and port of a seed that was named or met here -> whether its first addresses are known."""
 
     @cached_property
     def resource_filters(self) -> FilterChain:
@@ -76,7 +78,10 @@ class SharedScope:
                 scope.admit_key(key)
 
     async def admit_seeds(self, urls: Iterable[str]) -> None:
-        """Let the address guard pass the hosts of these URLs, in all workers: the operator named them."""
+        """Let the address guard pass the hosts of these URLs, in all workers: the operator named them.
+
+        A host given by name passes at the addresses of its first answer; see `settle_seed`.
+        """
         seeds = sorted({self.admit_seed(url) for url in urls} - self._admitted)
         for start in range(0, len(seeds), _SEEDS_AT_ONCE):
             batch = seeds[start : start + _SEEDS_AT_ONCE]
@@ -88,18 +93,37 @@ class SharedScope:
     def admit_seed(self, url: str) -> str:
         """Let the address guard pass the host of one URL, in this process alone; returns host name and port."""
         url = normalize(url)
-        self._guard.allow_host(hostname(url), port(url))
-        return f"{hostname(url)} {port(url)}"
-
-    async def is_seed_host(self, name: str, number: int) -> bool:
-        """Whether a seed of any worker has this host name and port. The guard lets it pass from then on."""
-        seed = f"{name} {number}"
-        is_seed = await self._connection.retry_until_available(
-            lambda: self._connection.crawl.sets.contains("seeds", seed)
-        )
-        if is_seed:
+        name, number = hostname(url), port(url)
+        if is_address(name):
             self._guard.allow_host(name, number)
-        return is_seed
+        else:
+            self._settled.setdefault((name, number), False)
+        return f"{name} {number}"
+
+    def is_unsettled_seed(self, name: str, number: int) -> bool:
+        """Whether a seed named in this process has this host name and port, and was not settled yet."""
+        return self._settled.get((name, number)) is False
+
+    async def settle_seed(
+        self, name: str, number: int, addresses: Sequence[str], *, remember: bool = True
+    ) -> bool:
+        """Let the address guard pass the host of a seed at the addresses of its first answer, and at no later ones.
+
+        Otherwise the owner of a name could lead the crawl to an inner address by changing its answer. `addresses` are
+        those of an answer; they count if no worker had one before and `remember` is set. Returns False if no seed of
+        any worker has this host.
+        """
+        seed, sets = f"{name} {number}", self._connection.crawl.sets
+        retry_until_available = self._connection.retry_until_available
+        if (name, number) not in self._settled and not await retry_until_available(
+            lambda: sets.contains("seeds", seed)
+        ):
+            return False
+        inner = self._guard.inner(addresses)
+        first = await retry_until_available(lambda: sets.first_addresses(seed, inner, remember=remember))
+        self._guard.allow_host(name, number, first)
+        self._settled[name, number] = True
+        return True
 
     def _chain(self, scope: Scope | None = None) -> FilterChain:
         config: Mapping[str, object] = {**self._settings, "SCOPE": scope or self.current or Scope("web")}

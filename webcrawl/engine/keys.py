@@ -72,6 +72,7 @@ server's clock, which the scripts keep from going back (lua/common/entries.lua).
       unreachable                  HLL   hosts that could not be reached at least once; not part of a checkpoint
       pages                        STREAM  the latest finished pages, for listeners: page (JSON)
       seeds                        SET   "hostname port" of hosts that an operator named
+      seed_addresses               HASH  the same -> the inner addresses in its first answer, separated by spaces
       scope                        SET   scope keys that seeds and redirected seeds opened
 
 A short queue is its hot list. A long one is its hot list, then its parts in the store, then its outbox. When a hot list

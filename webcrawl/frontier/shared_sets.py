@@ -1,8 +1,8 @@
-"""Sets of strings that all workers of a crawl share."""
+"""Sets of strings that all workers of a crawl share, and the first addresses of its seeds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from webcrawl.engine.client import Engine
@@ -25,3 +25,16 @@ class SharedSets:
 
     async def members(self, name: str) -> set[str]:
         return {member.decode() for member in await self.engine.client.smembers(self.keys.own(name))}
+
+    async def first_addresses(
+        self, seed: str, addresses: Sequence[str], *, remember: bool = True
+    ) -> Sequence[str]:
+        """Returns the inner addresses of a seed's host in its first answer: `addresses`, if none is known yet.
+
+        `seed`: "hostname port". `remember`: `addresses` count as the first answer from now on, for all workers.
+        """
+        key = self.keys.own("seed_addresses")
+        if remember and await self.engine.change(key, "HSETNX", seed, " ".join(addresses)):
+            return addresses
+        known = await self.engine.client.hget(key, seed)
+        return addresses if known is None else known.decode().split()

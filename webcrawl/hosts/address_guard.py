@@ -54,28 +54,36 @@ class AddressGuard:
     """Refuses addresses that are not global unicast, unless the operator allowed the network or named the host.
 
     `allowed_networks`: "10.1.0.0/16", "::1", ... (raises ConfigurationError for others).
-    `allowed_hosts`: (hostname, port) of the seeds, which may have any address.
     """
 
-    def __init__(
-        self, allowed_networks: Iterable[str] = (), allowed_hosts: Iterable[tuple[str, int]] = ()
-    ) -> None:
+    def __init__(self, allowed_networks: Iterable[str] = ()) -> None:
         self._networks = tuple(_network(text) for text in allowed_networks)
-        self._hosts = {(_plain(hostname), port) for hostname, port in allowed_hosts}
+        self._hosts: dict[tuple[str, int], frozenset[str] | None] = {}
+        """Host name and port -> the addresses that it may have; None: any."""
         # cached, because a host named by its address is checked at each request
         self._refusal_of = lru_cache(maxsize=1024)(self._refusal)
 
-    def allow_host(self, hostname: str, port: int) -> None:
-        """Allows a host that the operator named, whatever it resolves to."""
-        self._hosts.add((_plain(hostname), port))
+    def allow_host(self, hostname: str, port: int, addresses: Iterable[str] | None = None) -> None:
+        """Allows a host that the operator named: at these addresses, or at any if its name cannot be rebound."""
+        self._hosts[_plain(hostname), port] = None if addresses is None else frozenset(addresses)
+
+    def inner(self, addresses: Iterable[str]) -> list[str]:
+        """Returns those addresses that only a host named by the operator may have."""
+        return [address for address in addresses if self._refusal_of(address)]
 
     def check(self, address: str, *, hostname: str, port: int) -> None:
         """Raises AddressRefused unless a connection to `address` for `hostname`:`port` is allowed."""
-        if (_plain(hostname), port) in self._hosts:
-            return
         reason = self._refusal_of(address)
-        if reason:
+        if reason is None:
+            return
+        allowed = self._hosts.get((_plain(hostname), port), frozenset())
+        if allowed is not None and address not in allowed:
             raise AddressRefused(f"{address} is {reason}: no connection for {hostname}:{port}")
+
+    def check_all(self, addresses: Iterable[str], *, hostname: str, port: int) -> None:
+        """Raises AddressRefused unless a connection to each of these addresses is allowed."""
+        for address in addresses:
+            self.check(address, hostname=hostname, port=port)
 
     def _refusal(self, address: str) -> str | None:
         """Returns why an address is refused, or None."""

@@ -8,18 +8,25 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CannotResolveHostError
 
+from webcrawl.config import read
 from webcrawl.crawler.access import host_of, tasks_of
+from webcrawl.crawler.download.proxies import has_own_proxy
 from webcrawl.crawler.errors import RequestRefused
 from webcrawl.crawler.session import Session
 from webcrawl.errors import AddressRefused, NameNotResolved
 from webcrawl.hosts.dns import Answer
-from webcrawl.urls.canonical import hostname, normalize, port
+from webcrawl.urls.canonical import hostname, is_address, normalize, port
+
+_PROXY_HINT = (
+    ", and PROXY_GUARDS_ADDRESSES is off: turn it on if the proxy knows the name and refuses inner addresses"
+)
 
 
 class DnsMiddleware:
     """Uses the session's resolver cache and address guard. The guard checks the address again on connection.
 
-    A proxy resolves names by itself. Names that this machine can resolve too are checked before they are passed on.
+    A proxy resolves names by itself, so names are checked before they are passed on, unless the operator says that the
+    proxy refuses inner addresses (PROXY_GUARDS_ADDRESSES).
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -27,6 +34,7 @@ class DnsMiddleware:
         self._resolver = session.resolver
         self._session = session
         self._turns = session.turns
+        self._proxy_guards = read(crawler.settings, "PROXY_GUARDS_ADDRESSES")
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -35,25 +43,35 @@ class DnsMiddleware:
     async def process_request(self, request: Request) -> None:
         url = normalize(request.url)
         name, number = hostname(url), port(url)
+        proxied = self._is_proxied(request)
+        if proxied and self._proxy_guards and not is_address(name):
+            return
         try:
-            answer = await self._resolver.resolve(name)
-            try:
-                self._check(answer, name, number)
-            except AddressRefused:
-                if not await self._session.scope.is_seed_host(name, number):
-                    raise
+            await self._check(await self._resolver.resolve(name), name, number)
         except NameNotResolved as error:
-            if self._session.proxies or request.meta.get("proxy"):
-                return  # a name that only the proxy knows
             tasks, host = tasks_of(self._crawler), host_of(request)
             tasks.count("names_not_resolved")
             tasks.unreachable(host)
             if not error.permanent:
                 self._turns.fail(host)
-            raise CannotResolveHostError(str(error)) from error
+            hint = _PROXY_HINT if proxied else ""
+            raise CannotResolveHostError(f"{error}{hint}") from error
         except AddressRefused as error:
             raise RequestRefused(str(error)) from error
 
-    def _check(self, answer: Answer, name: str, number: int) -> None:
-        for address in answer.addresses:
-            self._session.guard.check(address, hostname=name, port=number)
+    def _is_proxied(self, request: Request) -> bool:
+        in_pool = self._session.proxies is not None and not has_own_proxy(request)
+        return in_pool or bool(request.meta.get("proxy"))
+
+    async def _check(self, answer: Answer, name: str, number: int) -> None:
+        """Raises AddressRefused unless a host may have all these addresses."""
+        scope, guard = self._session.scope, self._session.guard
+        if scope.is_unsettled_seed(name, number):
+            await scope.settle_seed(name, number, answer.addresses)
+        try:
+            guard.check_all(answer.addresses, hostname=name, port=number)
+        except AddressRefused:
+            # another worker may have named the host
+            if not await scope.settle_seed(name, number, answer.addresses):
+                raise
+            guard.check_all(answer.addresses, hostname=name, port=number)

@@ -145,10 +145,14 @@ def test_invalid_network_names_the_setting(network: str) -> None:
 
 
 def test_allowed_host_is_allowed_at_its_port_only() -> None:
-    guard = AddressGuard(allowed_hosts=[("Intranet.example.", 8080)])
+    guard = AddressGuard()
+    guard.allow_host("Intranet.example.", 8080)
     assert allows("10.0.0.1", guard, "intranet.example", 8080)
     assert not allows("10.0.0.1", guard, "intranet.example", 80)
     assert not allows("10.0.0.1", guard, "other.intranet.example", 8080)
     guard.allow_host("[::1]", 80)
     assert allows("::1", guard, "::1", 80)
+    guard.allow_host("held.example", 80, ["10.0.0.1"])
+    assert allows("10.0.0.1", guard, "held.example") and allows("8.8.8.8", guard, "held.example")
+    assert not allows("10.0.0.2", guard, "held.example")
     assert not allows("::1", guard, "example.org", 80)

@@ -93,6 +93,15 @@ FETCHING = Group(
             example="request",
         ),
         Setting(
+            "PROXY_GUARDS_ADDRESSES",
+            False,
+            Flag(),
+            "Whether proxies refuse loopback, private and other inner addresses themselves. If so, names are sent to "
+            "a proxy without being resolved here; names that only the proxy knows need this. Otherwise, each name "
+            "is resolved and checked first.",
+            example=True,
+        ),
+        Setting(
             "DEFAULT_REQUEST_HEADERS",
             {
                 "Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",

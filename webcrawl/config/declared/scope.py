@@ -85,7 +85,8 @@ URLS = Group(
             [],
             Words(),
             "Networks that may be crawled although they are not public. Other loopback, private, link-local "
-            "and metadata addresses are refused when connecting, except those of seeds.",
+            "and metadata addresses are refused when connecting, except those that a seed's host had when it was first "
+            "resolved in the crawl.",
             example=["10.1.0.0/16"],
         ),
         Setting(

@@ -141,8 +141,7 @@ class CurlDownloadHandler:
             name, number = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
         if not is_address(name):
             found = await self._session.resolver.resolve(name)
-            for address in found.addresses:
-                guard.check(address, hostname=name, port=number)
+            guard.check_all(found.addresses, hostname=name, port=number)
             addresses = ",".join(f"[{one}]" if ":" in one else one for one in found.addresses)
             names = {name, name.rstrip(".")}
             way.append((option.RESOLVE, [f"+{one}:{number}:{addresses}" for one in names]))

@@ -98,8 +98,7 @@ class Protocol(ABC):
     async def _addresses(self, name: str, number: int) -> list[str]:
         """Returns the addresses of a host; raises AddressRefused if the guard forbids one of them."""
         found = await self._session.resolver.resolve(name)
-        for address in found.addresses:
-            self._session.guard.check(address, hostname=name, port=number)
+        self._session.guard.check_all(found.addresses, hostname=name, port=number)
         return list(found.addresses)
 
     async def _response(self, request: Request, url: str, answer: Answer, limit: asyncio.Timeout) -> Response:

@@ -106,8 +106,7 @@ class GuardedProxy:
         """Connects to the first address of a host that accepts; raises AddressRefused if any is forbidden."""
         name = host.decode("ascii").strip("[]")
         answer = await self._resolver.resolve(name)
-        for address in answer.addresses:
-            self._guard.check(address, hostname=name, port=port)
+        self._guard.check_all(answer.addresses, hostname=name, port=port)
         for address in answer.addresses[:-1]:
             with suppress(OSError, TimeoutError):
                 return await asyncio.wait_for(asyncio.open_connection(address, port), _CONNECT_SECONDS)

@@ -36,6 +36,9 @@ class CrawlRecords:
     async def put_totals(self, totals: dict[bytes, bytes]) -> None:
         await self._set_fields("totals", totals)
 
+    async def put_seed_addresses(self, addresses: dict[bytes, bytes]) -> None:
+        await self._set_fields("seed_addresses", addresses)
+
     async def _set_fields(self, name: str, fields: dict[bytes, bytes]) -> None:
         if fields:
             await self._engine.change(self._keys.own(name), "HSET", *flat(fields))

@@ -115,6 +115,7 @@ class Exporter:
         """The records of the crawl as a whole, of hosts and of duplicates:
 
         ["counters", {name: number}], ["info" | "totals", {name: value}], ["set", "seeds" | "scope", [member, ...]],
+        ["seed_addresses", {seed: addresses}],
         ["met", HyperLogLog], ["hosts", [[host, {field: value}], ...]], ["sums", [[checksum, value], ...]],
         ["texts", [[id of a URL, its SimHash and the URL], ...]], ["like", [[block in hexadecimal, its texts], ...]]
         """
@@ -125,6 +126,8 @@ class Exporter:
         for name in ("seeds", "scope"):
             async for members in self._scan(client.sscan, self.keys.own(name)):
                 yield ["set", name, members]
+        async for addresses in self._scan(client.hscan, self.keys.own("seed_addresses")):
+            yield ["seed_addresses", addresses]
         yield ["met", await client.get(self.keys.own("hosts")) or b""]
         async for names, hashes in self._hashes("wc:{s*}:host:*"):
             yield ["hosts", [self._host_record(name, one) for name, one in zip(names, hashes, strict=True)]]

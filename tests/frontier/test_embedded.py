@@ -172,15 +172,63 @@ def test_a_killed_keeper_is_replaced_by_the_next_user(users: Callable[[], User],
     user.started()
     folder = tmp_path / "engine"
     server = process_of(folder)
-    keeper = int(Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()[1])
-    os.kill(keeper, signal.SIGKILL)
-    assert until(lambda: is_gone(keeper))
+    kill_keeper(server)
     second = users()
     second.started()
     assert process_of(folder) == server
     for one in (user, second):
         one.stop()
     assert until(lambda: is_gone(server)), "no keeper stopped the server"
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to find the keeper's pid")
+def test_a_killed_keeper_leaves_no_server_after_the_last_user(tmp_path: Path) -> None:
+    engine = EmbeddedEngine(tmp_path)
+    engine.start()
+    server = process_of(engine.folder)
+    kill_keeper(server)
+    engine.stop()
+    assert until(lambda: is_gone(server)), "no keeper stopped the server"
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to find the keeper's pid")
+def test_a_user_replaces_keeper_and_server_that_were_killed(engine: EmbeddedEngine) -> None:
+    with redis.Redis.from_url(engine.url) as client:
+        client.set("kept", "yes")
+    server = process_of(engine.folder)
+    kill_keeper(server)
+    os.kill(server, signal.SIGKILL)
+    assert until(lambda: is_gone(server))
+    engine.keep()
+    assert until(lambda: answers(socket_path(engine.folder)))
+    with redis.Redis.from_url(engine.url) as client:
+        assert client.get("kept") == b"yes"
+
+
+def kill_keeper(server: int) -> None:
+    keeper = int(Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(keeper, signal.SIGKILL)
+    assert until(lambda: is_gone(keeper))
+
+
+def test_no_other_user_of_the_machine_can_lock_the_files_of_an_engine(tmp_path: Path) -> None:
+    folder = tmp_path / "engine"
+    folder.mkdir()
+    (folder / "keeper").touch(0o644)  # by an earlier version
+    before = os.umask(0o022)
+    try:
+        engine = EmbeddedEngine(tmp_path)
+        engine.start()
+        other = EmbeddedEngine(tmp_path / "new")
+        other.start()
+    finally:
+        os.umask(before)
+    locks = [folder / name for name in ("starting", "users", "keeper", "server")]
+    assert [oct(lock.stat().st_mode & 0o777) for lock in locks] == ["0o600"] * 4
+    assert oct(other.folder.stat().st_mode & 0o777) == "0o700"
+    for one in (engine, other):
+        one.stop()
+    assert until(lambda: not answers(socket_path(folder)))
 
 
 def test_ctrl_c_does_not_reach_the_server(users: Callable[[], User], tmp_path: Path) -> None:

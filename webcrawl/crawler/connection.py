@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 _WORKER_SECONDS = 12.0
 """Seconds without a heartbeat after which a worker counts as dead. It sends one every two seconds."""
+_KEEPER_SECONDS = 5.0
+"""How often the keeper of an embedded server is looked after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class Server:
         self.config = config
         self._url = None if config.url is None else ServerURL.parse(config.url)
         self._embedded: Any = None
+        self._next_look: asyncio.TimerHandle | None = None
 
     def __str__(self) -> str:
         return "the server of REDIS_URL" if self.config.url else f"DATA_DIR {str(self.config.data_dir)!r}"
@@ -84,6 +87,7 @@ class Server:
         self._embedded = EmbeddedEngine(self.config.data_dir)
         for pause in self._embedded.starting(clears_up=to_crawl):
             await asyncio.sleep(pause)
+        self._look_after_keeper()
         return str(self._embedded.url)
 
     def admit_others(self) -> None:
@@ -92,8 +96,16 @@ class Server:
 
     def stop(self) -> None:
         """Leave an embedded server; the last process to leave stops it."""
+        if self._next_look is not None:
+            self._next_look.cancel()
         if self._embedded is not None:
             self._embedded.stop()
+
+    def _look_after_keeper(self) -> None:
+        """Replace a keeper that was killed: nobody else would start its server again, or stop it."""
+        self._embedded.keep()
+        loop = asyncio.get_running_loop()
+        self._next_look = loop.call_later(_KEEPER_SECONDS, self._look_after_keeper)
 
 
 class Connection:

@@ -4,6 +4,9 @@ Each user, a crawl or a command, holds a shared lock on `DATA_DIR/engine/users`.
 (webcrawl.engine.keeper) waits for the exclusive lock, which it gets when the last user has ended or was killed, and
 then shuts the server down.
 So several workers share one server, a killed worker leaves none behind, and Ctrl-C in a terminal does not reach it.
+A user starts another keeper when the last one was killed: see `EmbeddedEngine.keep`.
+
+Only the user who owns the folder can open the files that are locked: another one could keep a crawl from starting.
 """
 
 from __future__ import annotations
@@ -13,11 +16,13 @@ import hashlib
 import logging
 import os
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -33,6 +38,7 @@ LOG_SECONDS = 30.0
 REPLY_SECONDS = 5.0
 _PAUSE = 0.02
 _SOCKET_PATH_LIMIT = 103
+_OWN = 0o600
 TEMPORARY = "temporary"
 """Name of a file in DATA_DIR/engine: the keeper deletes DATA_DIR after the last use."""
 
@@ -84,19 +90,33 @@ class EmbeddedEngine:
             os.close(self._starting)
             self._starting = None
 
+    def keep(self) -> None:
+        """Starts another keeper if the last one was killed. Call it every few seconds while the engine is used."""
+        with suppress(OSError):  # the next call tries again; a deleted folder needs no keeper
+            if self._start_keeper() is not None:
+                logger.warning("The keeper of the engine in %s was gone: started another.", self.folder)
+
     def stop(self) -> None:
         """Ends this use; after the last one the keeper shuts the server down."""
         self.admit_others()
         if self._lock is not None:
+            if self._has_server():
+                self.keep()
             os.close(self._lock)
             self._lock = None
 
+    def _has_server(self) -> bool:
+        """Whether a server runs, also one whose keeper was killed."""
+        with suppress(OSError), _opened(self.folder / "server") as lock:
+            return not _locks(lock, fcntl.LOCK_EX)
+        return False
+
     def _use(self) -> Generator[float]:
         """Takes the locks of a user; waits for a process that is starting, or for a keeper that is shutting down."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._starting = os.open(self.folder / "starting", os.O_RDWR | os.O_CREAT, 0o600)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._starting = open_lock(self.folder / "starting")
         yield from _locking(self._starting, fcntl.LOCK_EX)
-        self._lock = os.open(self.folder / "users", os.O_RDWR | os.O_CREAT, 0o600)
+        self._lock = open_lock(self.folder / "users")
         self.first = yield from _is_unused(self._lock)
         yield from _locking(self._lock, fcntl.LOCK_SH)
 
@@ -121,10 +141,8 @@ class EmbeddedEngine:
     def _start_keeper(self) -> subprocess.Popen[bytes] | None:
         """Starts a keeper unless one runs. It inherits a locked file, so it holds that lock until it ends."""
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
-        with (self.folder / "keeper").open("ab") as lock, (self.folder / "keeper.log").open("ab") as output:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+        with _opened(self.folder / "keeper") as lock, (self.folder / "keeper.log").open("ab") as output:
+            if not _locks(lock, fcntl.LOCK_EX):
                 return None
             return subprocess.Popen(
                 [sys.executable, "-m", "webcrawl.engine.keeper", str(self.folder), str(server_binary())],
@@ -133,8 +151,25 @@ class EmbeddedEngine:
                 stderr=output,
                 start_new_session=True,
                 env=environment,
-                pass_fds=[lock.fileno()],
+                pass_fds=[lock],
             )
+
+
+def open_lock(path: Path) -> int:
+    """Opens a file that is locked, and makes it if it is missing; whoever may read a file can lock it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _OWN)
+    if stat.S_IMODE(os.fstat(descriptor).st_mode) != _OWN:  # made by an earlier version
+        os.fchmod(descriptor, _OWN)
+    return descriptor
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    descriptor = open_lock(path)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def make_temporary(data_dir: Path) -> None:

@@ -20,7 +20,7 @@ import threading
 import time
 from pathlib import Path
 
-from webcrawl.engine.embedded import TEMPORARY, command, socket_path
+from webcrawl.engine.embedded import TEMPORARY, command, open_lock, socket_path
 
 RESTARTS_A_MINUTE = 10
 END_SECONDS = 60.0
@@ -57,7 +57,7 @@ class Keeper:
         """
         supervisor = threading.Thread(target=self._supervise, daemon=True)
         supervisor.start()
-        users = os.open(self._folder / "users", os.O_RDWR | os.O_CREAT, 0o600)
+        users = open_lock(self._folder / "users")
         fcntl.flock(users, fcntl.LOCK_EX)
         self._ending.set()
         deadline = time.monotonic() + END_SECONDS
@@ -97,14 +97,15 @@ class Keeper:
 
     def _serve(self) -> int:
         """Runs the server until it ends; returns its exit code."""
-        with (self._folder / "server").open("ab") as lock:
+        lock = open_lock(self._folder / "server")
+        try:
             # waits for the server of another keeper that was killed
             fcntl.flock(lock, fcntl.LOCK_EX)
             if self._ending.is_set():
                 return 0
-            self._server = subprocess.Popen(
-                self._arguments, stdin=subprocess.DEVNULL, pass_fds=[lock.fileno()]
-            )
+            self._server = subprocess.Popen(self._arguments, stdin=subprocess.DEVNULL, pass_fds=[lock])
+        finally:
+            os.close(lock)
         code = self._server.wait()
         self._server = None
         return code

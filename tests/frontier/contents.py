@@ -63,7 +63,7 @@ class Contents:
         pipe = valkey.pipeline(transaction=False)
         for name in names:
             key = prefix + name
-            if name.startswith((b"q:", b"out:", b"tail:", b"due:")) or name == b"condemned":
+            if name.startswith((b"q:", b"out:", b"tail:", b"due:", b"new:")) or name == b"condemned":
                 pipe.lrange(key, 0, -1)
             elif name.startswith(b"lease:") or name in HASHES:
                 pipe.hgetall(key)
@@ -191,7 +191,7 @@ class Contents:
             and keys.shard(host) == shard
         }
         to_come = hosts_at(values, b"ready:%d")
-        listed = hosts_at(values, b"due:%d")
+        listed = hosts_at(values, b"due:%d") + hosts_at(values, b"new:%d")
         assert len(listed) == len(set(listed)), "a host is twice in a list"
         known = {(host, level) for host, levels in self.listed.items() for level in levels}
         assert {one for one in known if keys.shard(one[0]) == shard} == set(listed)

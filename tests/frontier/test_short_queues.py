@@ -90,10 +90,10 @@ async def test_a_host_is_ordered_by_its_current_best_level(frontier_of: Frontier
         found = Contents.read(valkey, frontier.keys)
         # one stale entry stays in the list of level 6, which no lease call has reached
         assert not found.queues
-        assert valkey.llen(frontier.keys.queue(0)[0] + "due:6") == 1
+        assert valkey.llen(frontier.keys.queue(0)[0] + "new:6") == 1
     assert await frontier.hosts() == []
     assert await frontier.lease(1, 1) == []
-    assert not valkey.exists(frontier.keys.queue(0)[0] + "queued", frontier.keys.queue(0)[0] + "due:6")
+    assert not valkey.exists(frontier.keys.queue(0)[0] + "queued", frontier.keys.queue(0)[0] + "new:6")
 
 
 async def test_hosts_with_similar_names_are_kept_apart(frontier: Frontier) -> None:

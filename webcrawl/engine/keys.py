@@ -9,7 +9,8 @@ server's clock, which the scripts keep from going back (lua/common/entries.lua).
                                          host were not blocked), holder (of that lease), failures (in a row),
                                          forgiven (when failures are forgotten), delay (ms, set by an operator),
                                          gap (ms between requests of the last worker), shares (of crawls that
-                                         wait for it), kept (set by an operator: the record does not expire)
+                                         wait for it), kept (set by an operator: the record does not expire),
+                                         answered (it has answered, and this record has not expired since)
     wc:{s<shard>}:robots:<host>    STR   robots.txt policy, expiring
     wc:{s<shard>}:token            INT   the last fencing token
     wc:{s<shard>}:clock            STR   the last recorded time, ms by which it is ahead of the server's clock
@@ -30,7 +31,9 @@ server's clock, which the scripts keep from going back (lua/common/entries.lua).
                                          -1: it is being deleted
       ready:<level>                ZSET  name -> when it may be asked; hosts with URLs in the engine and without a lease
                                          (the level is the nearest one to that of the best URL)
-      due:<level>                  LIST  names of such hosts that may be asked now; some may be outdated
+      due:<level>                  LIST  names of such hosts that have answered and may be asked now; some may be
+                                         outdated
+      new:<level>                  LIST  the same for hosts that never answered
       leases                       ZSET  host -> when its lease expires
       lease:<host>                 HASH  token, worker, next, and index -> entry for each URL handed out
       given:<caller>               STR   number of a worker's last lease call, its hosts and tokens; expiring
@@ -81,10 +84,10 @@ grows too long it is closed, and new entries go to the outbox, which workers wri
 entries move to the outbox, and the outbox comes before the parts in the store.
 
 A host with a few entries, all of one level from 0 to 7, has them in its record. A record begins with a byte whose bits
-are the levels in whose `due` list the host is. Then follow the few entries, each after a byte with its length; or, if
-the entries are in lists, a byte with the levels from 0 to 7 that have URLs, a byte with those whose hot list is
-closed, and, if the host has URLs at other levels, their number in four bytes. The hot list of such a level is closed
-while it has an outbox or parts in the store.
+are the levels in whose `due` or `new` list the host is. Then follow the few entries, each after a byte with its
+length; or, if the entries are in lists, a byte with the levels from 0 to 7 that have URLs, a byte with those whose hot
+list is closed, and, if the host has URLs at other levels, their number in four bytes. The hot list of such a level is
+closed while it has an outbox or parts in the store.
 
 A name is a host without "https://", and then with "/" for "www.".
 
@@ -102,11 +105,14 @@ from webcrawl.errors import ConfigurationError
 
 CRAWLS = "wc:crawls"
 
-FORMAT = 4
+FORMAT = 5
 """Version of the data in these keys; increased when this or an older version would misread the other's data."""
 
-READABLE_FORMATS = (3, FORMAT)
-"""The formats that this version continues. In format 3 all levels are from 0 to 7, and those of a host have turns."""
+READABLE_FORMATS = (3, 4, FORMAT)
+"""The formats that this version continues.
+
+In format 3 all levels are from 0 to 7, and those of a host have turns. Before format 5, `due` has all due hosts.
+"""
 
 _CRAWL_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _SUM_BUCKETS = 4096

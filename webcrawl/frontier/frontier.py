@@ -58,13 +58,17 @@ class Frontier(Operations):
                 verdicts[place] = verdict == "1"
         return verdicts
 
-    async def lease(self, hosts: int, urls: int, shards: Sequence[int] | None = None) -> list[Lease]:
+    async def lease(
+        self, hosts: int, urls: int, shards: Sequence[int] | None = None, *, new: int | None = None
+    ) -> list[Lease]:
         """Leases up to `hosts` hosts that may be asked now, with up to `urls` URLs each; [] when none is ready.
 
-        `shards` restricts the search. Leases whose reply was lost come first (see `regain`), so there may be more
-        than `hosts`.
+        Hosts that have answered come first. With `new`, hosts that never answered are not counted in `hosts`, and up
+        to `new` of them are leased besides. `shards` restricts the search. Leases whose reply was lost come first (see
+        `regain`), so there may be more.
         """
-        return await self._leasing.lease(hosts, urls, range(self.keys.shards) if shards is None else shards)
+        served = range(self.keys.shards) if shards is None else shards
+        return await self._leasing.lease(hosts, new, urls, served)
 
     async def regain(self) -> list[Lease]:
         """Returns leases whose reply was lost, if they are still valid; they last from now."""
@@ -223,6 +227,7 @@ class Frontier(Operations):
         arguments += [-1 if report.pause < 0 else milliseconds(report.pause), lease.failures]
         arguments += [milliseconds(report.quiet), milliseconds(lease.gap)]
         arguments += [self.host_limits.encoded(), "" if report.better_than is None else report.better_than]
+        arguments.append(int(lease.answered))
         for one in report.settled:
             arguments += [one.index, one.verdict, milliseconds(one.delay), one.reason, one.pages, one.bytes]
         return Call("acknowledge", self.keys.queue(self.keys.shard(lease.host)), arguments)

@@ -17,6 +17,36 @@ from webcrawl.engine.scripts import Call
 from webcrawl.frontier.records import Lease
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How many hosts to lease: `hosts` that have answered, and `new` that never did; None: `hosts` of both kinds."""
+
+    hosts: int
+    new: int | None
+
+    @property
+    def any(self) -> bool:
+        return bool(self.hosts or self.new)
+
+    def without(self, leases: Sequence[Lease]) -> Wanted:
+        """Returns what is left to be leased after these."""
+        new = 0 if self.new is None else sum(not lease.answered for lease in leases)
+        hosts = max(0, self.hosts - len(leases) + new)
+        return Wanted(hosts, None if self.new is None else max(0, self.new - new))
+
+    def split(self, parts: int) -> list[Wanted]:
+        """Divides them as evenly as possible."""
+        return [
+            Wanted((self.hosts + n) // parts, None if self.new is None else (self.new + n) // parts)
+            for n in reversed(range(parts))
+        ]
+
+    def is_met_by(self, leases: Sequence[Lease]) -> bool:
+        """Whether all hosts of one kind were leased, so that there may be more."""
+        left = self.without(leases)
+        return bool(self.hosts and not left.hosts) or bool(self.new and not left.new)
+
+
 @dataclass(slots=True)
 class Leasing:
     """The lease calls of one worker."""
@@ -37,24 +67,26 @@ class Leasing:
     _unanswered: set[int] = field(default_factory=set, init=False)
     """Shards whose last lease call has no reply."""
 
-    async def lease(self, hosts: int, urls: int, shards: Sequence[int]) -> list[Lease]:
+    async def lease(self, hosts: int, new: int | None, urls: int, shards: Sequence[int]) -> list[Lease]:
         """See Frontier.lease."""
         leases, failure = await self._regain()
         order = list(shards)
         self._turn += 1
         order = order[self._turn % max(1, len(order)) :] + order[: self._turn % max(1, len(order))]
         order = [shard for shard in order if shard not in self._unanswered]
-        while order and len(leases) < hosts:
-            each, some = divmod(hosts - len(leases), len(order))
-            wanted = {shard: each + (place < some) for place, shard in enumerate(order)}
-            calls = {shard: self._lease_call(shard, n, urls) for shard, n in wanted.items() if n}
+        wanted = Wanted(hosts, new)
+        while order and (left := wanted.without(leases)).any:
+            parts = dict(zip(order, left.split(len(order)), strict=True))
+            calls = {shard: self._lease_call(shard, part, urls) for shard, part in parts.items() if part.any}
             found, error = await self._run(calls)
             leases, failure = (
                 leases + [lease for group in found.values() for lease in group],
                 failure or error,
             )
             # a shard that gave as many as it was asked for may have more
-            order = [shard for shard, n in wanted.items() if not n or len(found.get(shard, ())) == n]
+            order = [
+                shard for shard, part in parts.items() if not part.any or part.is_met_by(found.get(shard, ()))
+            ]
         if failure and not leases:  # raising it would lose the leases of other shards
             raise failure
         return leases
@@ -94,7 +126,8 @@ class Leasing:
             found[shard] = [Lease.decode(raw) for raw in reply]
         return found, failure
 
-    def _lease_call(self, shard: int, hosts: int, urls: int) -> Call:
-        arguments = (self.worker, hosts, urls, self.lease_ms, self.low_thousandths, self.limits, self.weight)
+    def _lease_call(self, shard: int, wanted: Wanted, urls: int) -> Call:
+        hosts = (wanted.hosts, -1 if wanted.new is None else wanted.new)
+        about = (urls, self.lease_ms, self.low_thousandths, self.limits, self.weight)
         number = self._answered[shard] + 1
-        return Call("lease", self.keys.queue(shard), (*arguments, self._caller, number))
+        return Call("lease", self.keys.queue(shard), (self.worker, *hosts, *about, self._caller, number))

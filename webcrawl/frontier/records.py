@@ -19,6 +19,8 @@ class Lease:
     delay: float | None
     """Seconds between two requests that an operator set for the host, as of the last heartbeat."""
     urls: list[LeasedURL]
+    answered: bool = False
+    """The host has answered a worker, now or within the last hour."""
     gap: float = 0.0
     """Seconds that the worker keeps between two requests; the engine keeps them too if the worker dies."""
 
@@ -26,7 +28,7 @@ class Lease:
     def decode(cls, raw: list[Any]) -> Lease:
         """Decodes a lease from a script's reply."""
         host = raw[0].decode()
-        return cls(host, int(raw[1]), raw[2], decode_delay(raw[3]), decode_urls(host, raw[4]))
+        return cls(host, int(raw[1]), raw[2], decode_delay(raw[3]), decode_urls(host, raw[4]), bool(raw[5]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
+from typing import TypeVar
 
 import aiodns
 import pycares
 
 from webcrawl.errors import ConfigurationError, NameNotResolved
+from webcrawl.hosts.questions import Questions
+from webcrawl.hosts.silent_domains import SilentDomains
+from webcrawl.urls.canonical import registered_domain
 
 FAILURE_TTL = 5.0
 """How long a temporary failure is cached, in seconds: spares a server repeated queries without losing a host."""
@@ -51,13 +55,17 @@ class _Failure:
     expires: float
 
 
+_Outcome = TypeVar("_Outcome", Answer, _Failure)
+
+
 class Resolver:
     """Resolves names for one event loop, with one query at a time for each name.
 
     `servers`: "ip", "ip:port" or "[ipv6]:port"; without any, this machine's configuration. /etc/hosts is used first in
     either case. An answer is cached for the smallest TTL of its chain of aliases, between `min_ttl` and `max_ttl`; with
     TTL 0 it is used only by callers already waiting. `timeout` applies to a query that was sent; at most
-    `max_questions` are in flight, others wait. Durations are in seconds.
+    `max_questions` are in flight, others wait (see Questions). A name that does not exist is remembered for
+    `negative_ttl` (RFC 2308). Durations are in seconds.
     """
 
     def __init__(
@@ -78,11 +86,14 @@ class Resolver:
         self._negative_ttl = negative_ttl
         self._max_names = max_names
         self._clock = clock
-        self._known: OrderedDict[str, Answer | _Failure] = OrderedDict()
+        # apart, so that no number of names without an answer drives out those with one
+        self._answers: OrderedDict[str, Answer] = OrderedDict()
+        self._failures: OrderedDict[str, _Failure] = OrderedDict()
+        self._silent = SilentDomains(clock)
         self._asking: dict[str, asyncio.Task[Answer | _Failure]] = {}
         self._channel: _Channel | None = None
         self._flush_at = 0.0
-        self._slots = asyncio.Semaphore(max_questions)
+        self._questions = Questions(max_questions)
         self._closed = False
 
     async def resolve(self, hostname: str) -> Answer:
@@ -110,14 +121,13 @@ class Resolver:
             await asyncio.wait(self._asking.values())
 
     def _cached(self, name: str) -> Answer | _Failure | None:
-        outcome = self._known.get(name)
-        if outcome is None:
-            return None
-        if self._clock() >= outcome.expires:
-            del self._known[name]
-            return None
-        self._known.move_to_end(name)
-        return outcome
+        now = self._clock()
+        answer = self._answers.get(name)
+        if answer is not None and now < answer.expires:
+            self._answers.move_to_end(name)
+            return answer
+        failure = self._failures.get(name)
+        return failure if failure is not None and now < failure.expires else None
 
     def _question(self, name: str) -> asyncio.Task[Answer | _Failure]:
         """Returns the query in flight for a name, or a new one."""
@@ -131,10 +141,14 @@ class Resolver:
         """Queries the servers and caches the outcome. Never raises, because all callers may have been cancelled."""
         if not _NAME.fullmatch(name):
             return self._failure("not a name that the DNS can hold", True)
-        async with self._slots:
+        domain, known = registered_domain(name), name in self._answers
+        async with self._questions.turn(domain, known=known):
             if self._closed:
                 return self._failure("the resolver is closed", False)
+            if not known and (until := self._silent.until(domain)):
+                return _Failure(f"the nameservers of {domain} do not answer", False, until)
             outcome = await self._look_up(name)
+        self._silent.note(domain, answered=isinstance(outcome, Answer) or outcome.permanent)
         self._remember(name, outcome)
         return outcome
 
@@ -173,11 +187,13 @@ class Resolver:
         return _Failure(reason, permanent, self._clock() + ttl)
 
     def _remember(self, name: str, outcome: Answer | _Failure) -> None:
-        if outcome.expires > self._clock() and not self._closed:
-            self._known[name] = outcome
-            self._known.move_to_end(name)
-            if len(self._known) > self._max_names:
-                self._known.popitem(last=False)
+        if outcome.expires <= self._clock() or self._closed:
+            return
+        if isinstance(outcome, Answer):
+            self._failures.pop(name, None)
+            _put(self._answers, name, outcome, self._max_names)
+        else:
+            _put(self._failures, name, outcome, self._max_names)
 
 
 class _Channel(aiodns.DNSResolver):
@@ -185,6 +201,13 @@ class _Channel(aiodns.DNSResolver):
 
     def flush(self) -> None:
         self._channel.reinit()
+
+
+def _put(cache: OrderedDict[str, _Outcome], name: str, outcome: _Outcome, most: int) -> None:
+    cache[name] = outcome
+    cache.move_to_end(name)
+    if len(cache) > most:
+        cache.popitem(last=False)
 
 
 def _tries(timeout: float) -> int:

@@ -61,6 +61,7 @@ class HostTurn:
         "_random",
         "_started",
         "_unreachable",
+        "answered",
         "failures",
         "gap",
         "in_flight",
@@ -79,6 +80,8 @@ class HostTurn:
         """`wait`: seconds from `now` until the host may be asked; negative if that time has passed."""
         self.gap = 0.0
         """Seconds between two requests while nothing fails, from the delays and the latency."""
+        self.answered = False
+        """The host has answered a request, of this worker or another one."""
         self.failures = failures
         self.in_flight = 0
         self._config = config

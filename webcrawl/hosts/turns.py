@@ -41,6 +41,8 @@ class Turns:
     """Host name -> politeness of a host with settings of its own."""
     total: int = 0
     """The maximum of turns taken at once at all hosts; 0 means no limit."""
+    answered: int = field(default=0, init=False)
+    """Number of open hosts that have answered."""
     waiting: int = 0
     """Number of requests that wait, for their turn or `aside`, without a connection."""
     ending: asyncio.Event = field(default_factory=asyncio.Event)
@@ -57,15 +59,30 @@ class Turns:
         """Returns the politeness of a host."""
         return self.overrides.get(hostname(host), self.config)
 
-    def open(self, host: str, *, failures: int, delay: float | None, valid_until: float) -> HostTurn:
-        """Opens a leased host. `delay` was set by an operator; the lease is valid until `valid_until` (monotonic)."""
+    def open(
+        self, host: str, *, failures: int, delay: float | None, valid_until: float, answered: bool = False
+    ) -> HostTurn:
+        """Opens a leased host. `delay` was set by an operator; the lease is valid until `valid_until` (monotonic).
+
+        `answered`: the host has answered a worker before.
+        """
         place = self._others.pop(host, None) or self._new_place(host, failures, valid_until)
         # keeps the requests in flight and waiting of a host that was asked without a lease
         place.turn.failures = max(place.turn.failures, failures)
         place.turn.set_delay(delay)
         place.valid_until = valid_until
+        place.turn.answered = place.turn.answered or answered
+        before = self._places.get(host)
         self._places[host] = place
+        self.answered += place.turn.answered - (before is not None and before.turn.answered)
         return place.turn
+
+    def has_answered(self, host: str) -> None:
+        """Records that a host has answered a request."""
+        turn = self._place(host).turn
+        if not turn.answered:
+            turn.answered = True
+            self.answered += host in self._places
 
     def extend(self, host: str, valid_until: float) -> None:
         if place := self._places.get(host):
@@ -75,6 +92,7 @@ class Turns:
         """Closes a host that is no longer leased: requests waiting for a turn get LeaseLost."""
         if place := self._places.pop(host, None):
             place.valid_until = -math.inf
+            self.answered -= place.turn.answered
 
     def turn(self, host: str) -> HostTurn:
         return self._place(host).turn

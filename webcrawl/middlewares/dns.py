@@ -47,7 +47,9 @@ class DnsMiddleware:
         if proxied and self._proxy_guards and not is_address(name):
             return
         try:
-            await self._check(await self._resolver.resolve(name), name, number)
+            with self._turns.aside():
+                answer = await self._resolver.resolve(name)
+            await self._check(answer, name, number)
         except NameNotResolved as error:
             tasks, host = tasks_of(self._crawler), host_of(request)
             tasks.count("names_not_resolved")

@@ -109,6 +109,7 @@ class PolitenessMiddleware(Pacer):
     def process_response(self, request: Request, response: Response) -> Response:
         tasks = tasks_of(self._crawler)
         if request in self._taken:
+            self._turns.has_answered(self._taken[request][0])
             if not is_robots(request):
                 tasks.count(f"status.{response.status}")
                 size = length_of(response)

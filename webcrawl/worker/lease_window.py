@@ -13,6 +13,9 @@ class LeaseWindow:
     while all its hosts are leased, none is due and connections are free; it shrinks while hosts are due that no
     connection is free for, so that other workers can serve them. The larger it is, the fewer URLs of each host are
     leased ahead, because these take memory.
+
+    New hosts, which never answered, may be leased for long without a request, as while no nameserver answers. So they
+    take the places that hosts which answered leave, at least a quarter, and these never wait for a place of theirs.
     """
 
     def __init__(self, least: int, most: int, urls: int) -> None:
@@ -31,12 +34,22 @@ class LeaseWindow:
         """URLs of a host that are leased ahead."""
         return max(2, int(self._urls * self._least / self._size)) if self._size > self._least else self._urls
 
-    def update(self, *, held: int, due: bool, connections: bool) -> None:
+    @property
+    def _least_new(self) -> int:
+        return self.size // 4
+
+    def room(self, *, answered: int, new: int) -> tuple[int, int]:
+        """Returns how many hosts that answered, and how many new ones, to lease besides those that are leased."""
+        left = max(0, self.size - answered)
+        return left, max(0, max(left, self._least_new) - new)
+
+    def update(self, *, answered: int, new: int, due: bool, connections: bool) -> None:
         """Adapts the size; call it before each lease.
 
-        `held`: hosts that are leased. `due`: one of them may be asked now. `connections`: some are free.
+        `answered`, `new`: hosts of each kind that are leased. `due`: one may be asked now. `connections`: some are
+        free.
         """
-        if connections and not due and held >= self.size:
+        if connections and not due and answered + min(new, self._least_new) >= self.size:
             self._size = min(self._size * _GROWTH + 1, self._most)
         elif due and not connections:
             self._size = max(self._size * _DECLINE, self._least)

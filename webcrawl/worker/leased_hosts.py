@@ -110,7 +110,13 @@ class LeasedHosts:
 
     def open(self, lease: Lease, until: float) -> None:
         """Adds a leased host with its URLs; the lease lasts until the monotonic time `until`."""
-        turn = self._turns.open(lease.host, failures=lease.failures, delay=lease.delay, valid_until=until)
+        turn = self._turns.open(
+            lease.host,
+            failures=lease.failures,
+            delay=lease.delay,
+            valid_until=until,
+            answered=lease.answered,
+        )
         host = LeasedHost(lease, turn, self._turns.config_of(lease.host).concurrency)
         self._hosts[lease.host] = host
         self.add_urls(host, lease.urls)

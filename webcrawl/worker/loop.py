@@ -156,13 +156,18 @@ class Loop:
     async def _lease(self) -> None:
         state = self._state
         asked = time.monotonic()
+        answered = state.turns.answered
+        new = len(self._hosts) - answered
         state.window.update(
-            held=len(self._hosts), due=self._hosts.next_at() <= asked, connections=state.turns.has_room
+            answered=answered,
+            new=new,
+            due=self._hosts.next_at() <= asked,
+            connections=state.turns.has_room,
         )
-        room = state.window.size - len(self._hosts)
-        if room <= 0 or asked < self._lease_at or not self._safety.may_lease(asked):
+        hosts, new = state.window.room(answered=answered, new=new)
+        if not (hosts or new) or asked < self._lease_at or not self._safety.may_lease(asked):
             return
-        leases = await state.frontier.lease(room, state.window.urls, state.membership.served())
+        leases = await state.frontier.lease(hosts, state.window.urls, state.membership.served(), new=new)
         self._lease_at = 0.0 if leases else asked + _IDLE_SECONDS
         self._open(leases, asked)
 

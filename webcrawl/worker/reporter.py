@@ -69,7 +69,7 @@ class Reporter:
 
     def report(self, host: LeasedHost) -> Report:
         """The current report of a host. It may release the host when no fetch is in flight."""
-        host.lease.gap = host.turn.gap
+        host.lease.gap, host.lease.answered = host.turn.gap, host.turn.answered
         report = host.report(self._state.discovered.sent)
         complete = len(report.settled) == len(host.settled)
         idle = host.unsettled == len(host.urls)
@@ -109,7 +109,8 @@ class Reporter:
     def _may_keep(self, host: LeasedHost) -> bool:
         """Whether more URLs of a host may be leased."""
         state = self._state
-        room = len(self._hosts) < state.window.size
+        others = state.turns.answered if host.turn.answered else len(self._hosts)
+        room = others < state.window.size
         served = state.membership.serves(state.frontier.keys.shard(host.lease.host))
         return room and served and not (host.frozen or state.closing)
 

@@ -14,14 +14,14 @@ def test_it_grows_until_the_connections_are_busy() -> None:
     for _ in range(100):
         # a host is due a second after it was asked; 1,000 requests a second keep the connections busy
         busy = window.size >= 1_000
-        window.update(held=window.size, due=busy, connections=not busy)
+        window.update(answered=window.size, new=0, due=busy, connections=not busy)
     assert 1_000 <= window.size <= 1_300
     assert window.urls == 20 * 256 // window.size
 
 
 def test_it_does_not_grow_without_hosts_to_lease() -> None:
     window = LeaseWindow(256, 5_000, 20)
-    window.update(held=255, due=False, connections=True)
+    window.update(answered=192, new=63, due=False, connections=True)
     assert (window.size, window.urls) == (256, 20)
 
 
@@ -32,7 +32,7 @@ def test_it_stays_within_its_bounds(
     window = LeaseWindow(least, most, urls)
     for full, due, connections in steps:
         before = window.size
-        window.update(held=before if full else 0, due=due, connections=connections)
+        window.update(answered=before if full else 0, new=0, due=due, connections=connections)
         assert least <= window.size <= max(least, most)
         assert window.size <= before or (full and not due and connections)
         assert min(urls, 2) <= window.urls <= max(2, urls)

@@ -3,9 +3,9 @@
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    host, token, lease ms, further URLs wanted, pause ms (-1 = keep the lease), failures, quiet ms,
 --         gap ms between two requests of the worker, limits of hosts without limits of their own,
---         level ("" = none; further URLs must be of a better one), then for each URL: index,
---         "done" | "again" | "retry" | "dead", delay ms, reason, pages, bytes. URLs that were settled before are
---         skipped: a report whose reply was lost is repeated.
+--         level ("" = none; further URLs must be of a better one), 1 if the host has answered, then for each URL:
+--         index, "done" | "again" | "retry" | "dead", delay ms, reason, pages, bytes. URLs that were settled before
+--         are skipped: a report whose reply was lost is repeated.
 -- reply   {} if the lease was lost (nothing changes, but a blocked host that is released becomes free), else
 --         {1, index, entry, index, entry...} with the further URLs
 local P, H, now = KEYS[1], KEYS[2], now_ms()
@@ -27,7 +27,7 @@ if not holds(P, H, host, ARGV[2]) then
 end
 
 local settled, pages, bytes = 0, 0, 0
-for i = 11, #ARGV, 6 do
+for i = 12, #ARGV, 6 do
   local index, verdict = ARGV[i], ARGV[i + 1]
   local entry = redis.call('HGET', key, index)
   if entry then
@@ -53,6 +53,7 @@ for i = 11, #ARGV, 6 do
 end
 redis.call('HINCRBY', N, 'leased', -settled)
 redis.call('HSET', H .. host, 'gap', ARGV[8])
+if ARGV[11] == '1' then redis.call('HSET', H .. host, 'answered', 1) end
 spend(P, host, pages, bytes)
 
 if pause >= 0 then

@@ -1,18 +1,19 @@
 #!lua flags=allow-oom
 -- Leases ready hosts, each with its first URLs, to one worker.
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
--- ARGV    worker, hosts wanted, URLs for each host, lease ms, share of lower levels in thousandths,
---         limits of hosts without limits of their own: "pages bytes depth" ("-" = none), the crawl's weight,
---         caller, number of the call, which grows with each call of this caller in this shard
--- reply   {host, token, failures, delay ms or -1, {index, entry, index, entry...}} for each host
+-- ARGV    worker, hosts wanted that have answered, hosts that never answered (-1 = the rest of the former), URLs for each
+--         host, lease ms, share of lower levels in thousandths, limits of hosts without limits of their own:
+--         "pages bytes depth" ("-" = none), the crawl's weight, caller, number of the call, which grows with each call
+--         of this caller in this shard
+-- reply   {host, token, failures, delay ms or -1, {index, entry, index, entry...}, 1 if it has answered} for each host
 local P, H, now = KEYS[1], KEYS[2], now_ms()
-local wanted, urls, lease_ms = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local share, limits, weight = tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
+local urls, lease_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
+local share, limits, weight = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8])
 local LOOK_AGAIN, QUANTUM, MOST_PASSED_OVER = 200, 5, 1000
 local leases, given, passed_over = {}, {}, 0
 
 -- a delayed call, whose caller no longer waits for the reply
-if tonumber(ARGV[9]) <= last_given(P, ARGV[8]) then return leases end
+if tonumber(ARGV[10]) <= last_given(P, ARGV[9]) then return leases end
 
 wake(P, H, 'later', now)
 wake(P, H, 'scheduled', now)
@@ -58,11 +59,11 @@ local function lease(record, level)
   given[#given + 1] = token
 end
 
--- Leases up to n hosts of a level; returns whether there were n. Hosts that are passed over are not tried again.
-local function lease_at(level, n)
+-- Leases up to n hosts of a list; returns whether there were n. Hosts that are passed over are not tried again.
+local function lease_at(list, level, n)
   local enough = #leases + n
   while #leases < enough and passed_over < MOST_PASSED_OVER do
-    local found, had = take_due(P, level, enough - #leases, now), #leases
+    local found, had = take_due(P, H, list, level, enough - #leases, now), #leases
     if #found == 0 then return false end
     for _, record in ipairs(found) do
       if level_at_hand(P, record) == level then lease(record, level) end
@@ -73,19 +74,27 @@ local function lease_at(level, n)
   return #leases >= enough
 end
 
-local turn, levels = share > 0 and turn_of(P, share), 2 ^ LEVELS - 1
--- the best level matters only if a lower one may have its turn
-if turn and turn_comes(turn, wanted) then
-  for level = 0, LEVELS - 1 do
-    if not any_due(P, level, now) then levels = bit.bxor(levels, bit.lshift(1, level)) end
+local turn = share > 0 and turn_of(P, share)
+
+local function lease_from(list, wanted)
+  local enough, levels = #leases + wanted, 2 ^ LEVELS - 1
+  -- the best level matters only if a lower one may have its turn
+  if turn and turn_comes(turn, wanted) then
+    for level = 0, LEVELS - 1 do
+      if not any_due(P, H, list, level, now) then levels = bit.bxor(levels, bit.lshift(1, level)) end
+    end
+  end
+  while levels ~= 0 and #leases < enough do
+    local best, had, level, most = lowest_of(levels), #leases, nil, enough - #leases
+    if turn then level, most = next_turn(turn, levels, most) else level = best end
+    if not lease_at(list, level, most) then levels = bit.bxor(levels, bit.lshift(1, level)) end
+    if turn then took(turn, #leases - had, level, level > best) end
   end
 end
-while levels ~= 0 and #leases < wanted do
-  local best, had, level, most = lowest_of(levels), #leases, nil, wanted - #leases
-  if turn then level, most = next_turn(turn, levels, most) else level = best end
-  if not lease_at(level, most) then levels = bit.bxor(levels, bit.lshift(1, level)) end
-  if turn then took(turn, #leases - had, level, level > best) end
-end
+
+local wanted, new = tonumber(ARGV[2]), tonumber(ARGV[3])
+lease_from(DUE, wanted)
+lease_from(NEW, new < 0 and wanted - #leases or new)
 if turn and #leases > 0 then save_turn(P, turn) end
-if #leases > 0 then remember_given(P, ARGV[8], ARGV[9], given, lease_ms) end
+if #leases > 0 then remember_given(P, ARGV[9], ARGV[10], given, lease_ms) end
 return leases

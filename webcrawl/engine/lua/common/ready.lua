@@ -1,6 +1,8 @@
 -- Hosts that may be leased, by their best level: `ready:<level>` has those that may be asked later, `due:<level>` those that
--- may be asked now, in the order of their times. A host is not removed from the middle of a `due` list, so its record tells
--- in which of these lists it is.
+-- may be asked now, in the order of their times. `new:<level>` is the list of due hosts that never answered, so that any
+-- number of them does not delay the others. A host is not removed from the middle of a list of due hosts, so its record
+-- tells of which levels it is in such a list.
+local DUE, NEW = 'due:', 'new:'
 
 local function is_listed(record, level) return bit.band(record.listed, bit.lshift(1, level)) ~= 0 end
 
@@ -14,27 +16,25 @@ local function level_at_hand(P, record)
   redis.call('SADD', P .. 'hungry', queue)
 end
 
-local function put_at_end(P, level, found)
-  local names = {}
-  for i, record in ipairs(found) do
-    names[i] = record.name
-    record.listed = bit.bor(record.listed, bit.lshift(1, level))
-    save_record(P, record)
-  end
-  redis.call('RPUSH', P .. 'due:' .. level, unpack(names))
+local function put_at_end(P, level, record, answered)
+  record.listed = bit.bor(record.listed, bit.lshift(1, level))
+  save_record(P, record)
+  redis.call('RPUSH', P .. (answered and DUE or NEW) .. level, record.name)
 end
 
--- Moves hosts whose time has come to the end of the `due` list, at most a thousand in a call.
+-- Moves hosts whose time has come to the end of their lists, at most a thousand in a call.
 local all_came = {}
-local function let_come(P, level, now)
+local function let_come(P, H, level, now)
   if all_came[level] then return end
-  local key, found = P .. 'ready:' .. level, {}
+  local key = P .. 'ready:' .. level
   local names = redis.call('ZRANGEBYSCORE', key, '-inf', now, 'LIMIT', 0, 1000)
   all_came[level] = #names < 1000
   if #names == 0 then return end
-  for i, name in ipairs(names) do found[i] = record_of(P, host_of(name)) end
   redis.call('ZREM', key, unpack(names))
-  put_at_end(P, level, found)
+  for _, name in ipairs(names) do
+    local host = host_of(name)
+    put_at_end(P, level, record_of(P, host), redis.call('HEXISTS', H .. host, 'answered') == 1)
+  end
 end
 
 -- Lists a host with URLs and without a lease for the time when it may be asked, unless its next URLs are in the store.
@@ -45,12 +45,13 @@ local function make_ready(P, H, host, now)
   local level = level_at_hand(P, record)
   if not level or is_listed(record, level) then return end
   if record.stored and redis.call('ZSCORE', P .. 'ready:' .. level, record.name) then return end
-  local due = tonumber(redis.call('HGET', H .. host, 'until')) or 0
+  local known = redis.call('HMGET', H .. host, 'until', 'answered')
+  local due = tonumber(known[1]) or 0
   if due > now then
     redis.call('ZADD', P .. 'ready:' .. level, due, record.name)
   else
-    let_come(P, level, now)
-    put_at_end(P, level, {record})
+    let_come(P, H, level, now)
+    put_at_end(P, level, record, known[2])
   end
 end
 
@@ -59,17 +60,17 @@ local function leave_ready(P, record, level)
   redis.call('ZREM', P .. 'ready:' .. level, record.name)
 end
 
-local function any_due(P, level, now)
-  let_come(P, level, now)
-  return redis.call('EXISTS', P .. 'due:' .. level) == 1
+local function any_due(P, H, list, level, now)
+  let_come(P, H, level, now)
+  return redis.call('EXISTS', P .. list .. level) == 1
 end
 
--- Takes up to n due hosts from a level, the earliest first. The caller saves their records, and checks whether they may
--- still be leased.
-local function take_due(P, level, n, now)
-  let_come(P, level, now)
+-- Takes up to n due hosts of a level from its list DUE or NEW, the earliest first. The caller saves their records, and checks
+-- whether they may still be leased.
+local function take_due(P, H, list, level, n, now)
+  let_come(P, H, level, now)
   local found = {}
-  for i, name in ipairs(redis.call('LPOP', P .. 'due:' .. level, math.min(n, 1000)) or {}) do
+  for i, name in ipairs(redis.call('LPOP', P .. list .. level, math.min(n, 1000)) or {}) do
     found[i] = record_of(P, host_of(name))
     found[i].listed = bit.band(found[i].listed, bit.bnot(bit.lshift(1, level)))
   end

@@ -17,7 +17,7 @@ end
 --   mask    its levels from 0 to 7, and in the second byte those that are closed
 --   others  how many URLs it has at other levels, which are in the sorted set `levels:<host>`
 --   few     its entries, all of one level from 0 to 7, each after its length; nil if they are in lists
---   listed  the levels in whose `due` list it is, see ready.lua
+--   listed  the levels in whose `due` or `new` list it is, see ready.lua
 --   stored  its bytes: `listed`, then `few`, or the two bytes of the mask and, if there are any, the number of others
 local records = {}
 local function record_of(P, host)

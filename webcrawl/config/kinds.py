@@ -8,6 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 _TYPES = re.compile(r"[\w.+-]+/(?:[\w.+-]+|\*)|\*/\*")
@@ -142,10 +143,16 @@ class Patterns(Kind):
         patterns = [value] if isinstance(value, str) else list(value)
         for pattern in patterns:
             try:
-                re.compile(pattern)
+                expression(pattern)
             except re.error as error:
                 raise ValueError(pattern) from error
         return patterns
+
+
+@lru_cache(maxsize=100_000)
+def expression(pattern: str) -> re.Pattern[str]:
+    """A compiled expression. A list of thousands is read several times at the start; `re` itself remembers 512."""
+    return re.compile(pattern)
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,14 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import ClassVar, NamedTuple, Self, cast
 
 from webcrawl.config import DEFAULTS, read
+from webcrawl.config.kinds import expression
 from webcrawl.errors import ConfigurationError
 from webcrawl.urls.canonical import DEFAULT_PORTS
+from webcrawl.urls.patterns import Patterns
 from webcrawl.urls.scope import Scope
 
 _LONGEST_RUN = 16
@@ -82,17 +85,15 @@ class PatternFilter(URLFilter):
     why = "The operator's expressions in URL_ALLOW and URL_DENY exclude it."
 
     def __init__(self, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> None:
-        self._allow = [_expression("PatternFilter: allow", text) for text in allow]
-        self._deny = [_expression("PatternFilter: deny", text) for text in deny]
+        self._allow = _patterns("PatternFilter: allow", tuple(allow))
+        self._deny = _patterns("PatternFilter: deny", tuple(deny))
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> Self:
         return cls(read(config, "URL_ALLOW"), read(config, "URL_DENY"))
 
     def apply(self, url: str) -> str | None:
-        if any(expression.search(url) for expression in self._deny):
-            return None
-        if self._allow and not any(expression.search(url) for expression in self._allow):
+        if self._deny.match(url) or (self._allow and not self._allow.match(url)):
             return None
         return url
 
@@ -241,8 +242,14 @@ def _not_negative(name: str, number: int) -> int:
     return number
 
 
+@lru_cache(maxsize=8)
+def _patterns(name: str, texts: tuple[str, ...]) -> Patterns:
+    """The expressions of a list, which a crawl makes several chains of."""
+    return Patterns(_expression(name, text) for text in texts)
+
+
 def _expression(name: str, text: str) -> re.Pattern[str]:
     try:
-        return re.compile(text)
+        return expression(text)
     except re.error as error:
         raise ConfigurationError(f"{name}: {text!r} is not a regular expression: {error}") from None

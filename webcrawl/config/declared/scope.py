@@ -20,7 +20,8 @@ URLS = Group(
             [],
             Patterns(),
             "Regular expressions, searched anywhere in a URL. If the list is not empty, a link must match one of "
-            "them.",
+            "them. A list may have thousands: a link is searched only for those that share four literal characters "
+            "with it. Expressions with `|` outside of parentheses or with `(?i)` are searched for in every link.",
             example=["^https://example.org/docs/"],
         ),
         Setting(

@@ -41,9 +41,9 @@ DEFAULT = {
 def crawl(contender: Contender, web: Web, seeds: list[str], pages: int) -> Run:
     """Runs one crawl in an empty folder; prints the end of its output if it fails."""
     home = Path(tempfile.mkdtemp(prefix="bench-"))
-    web.forget()
     command = [sys.executable, str(ROOT / "benchmarks" / "measured.py"), *contender.server(home), "--"]
     command += contender.command(Task(seeds, pages, web.per_host, home))
+    web.forget()
     with (home / "output").open("wb") as output:
         process = subprocess.Popen(
             command,

@@ -1,0 +1,87 @@
+"""The options of the benchmark of options, one line each, and what each is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from benchmarks.contender import CURL
+
+DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A crawl of a web with some settings.
+
+    settings   in texts of which {home}, {s3}, {postgres} and {proxy} are replaced
+    beside     the option that it is compared with; "" for those that are only compared with
+    needs      the server that is started for it: s3 or postgres
+    web        http: all sites; two: the two largest, each with 16 connections; https: all sites, by TLS
+    words      further words of the command
+    workers    processes
+    is_again   whether the metadata database has all pages of an earlier crawl
+    """
+
+    name: str
+    settings: Mapping[str, object] = field(default_factory=dict)
+    beside: str = DEFAULT
+    needs: str = ""
+    web: str = "http"
+    words: tuple[str, ...] = ()
+    spider: str = "broad"
+    workers: int = 1
+    is_again: bool = False
+
+
+HOSTS = [f"^https?://site-{number}\\.example\\.org/docs/" for number in range(10_000)]
+WORDS = [f"/chapter-{number}/" for number in range(10_000)]
+PAGES = r"^http://127\.0\.1\."
+"""Matches all pages of the webs. It comes last, so that the patterns before it are tried."""
+MANY = 10**9
+"""A limit that is never reached, so that the same pages are crawled."""
+ORDERS = ("depth-first", "random")
+CURL_HANDLERS = {"http": CURL, "https": CURL}
+AGAIN = "a second crawl"
+
+OPTIONS = {
+    option.name: option
+    for option in [
+        Option(DEFAULT, beside=""),
+        Option("two hosts", web="two", beside=""),
+        Option("HTTPS", web="https", beside=""),
+        Option(AGAIN, is_again=True, beside=""),
+        Option("no option", {}),  # how much two runs differ by chance
+        Option("CRAWL_MAX_PAGES", {"CRAWL_MAX_PAGES": MANY}),
+        Option("CRAWL_MAX_PAGES, two hosts", {"CRAWL_MAX_PAGES": MANY}, beside="two hosts", web="two"),
+        Option("CRAWL_MAX_BYTES", {"CRAWL_MAX_BYTES": MANY**2}),
+        Option("HOST_MAX_PAGES", {"HOST_MAX_PAGES": MANY}),
+        Option("HOST_MAX_PAGES, two hosts", {"HOST_MAX_PAGES": MANY}, beside="two hosts", web="two"),
+        Option("CLOSESPIDER_PAGECOUNT", {"CLOSESPIDER_PAGECOUNT": MANY}),
+        Option("DEPTH_LIMIT", {"DEPTH_LIMIT": 1_000}),
+        Option("URL_ALLOW, 1 pattern", {"URL_ALLOW": [PAGES]}),
+        Option("URL_ALLOW, 100 patterns", {"URL_ALLOW": [*HOSTS[:99], PAGES]}),
+        Option("URL_ALLOW, 10,000 patterns", {"URL_ALLOW": [*HOSTS[:9_999], PAGES]}),
+        Option("URL_DENY, 10,000 words", {"URL_DENY": WORDS}),
+        Option("scope of 100,000 hosts", {"SPIDER_MODULES": ["benchmarks.wide_scope"]}, spider="wide_scope"),
+        Option("COOKIES_ENABLED", {"COOKIES_ENABLED": True}),
+        Option("PROXIES", {"PROXIES": ["{proxy}"]}),
+        Option("LOG_LEVEL = INFO", {"LOG_LEVEL": "INFO"}),
+        Option("LOG_LEVEL = DEBUG", {"LOG_LEVEL": "DEBUG"}),
+        Option("feed of JSON lines", words=("-o", "{home}/pages.jl")),
+        Option("feed of CSV", words=("-o", "{home}/pages.csv")),
+        Option("LISTENERS_MAXLEN", {"LISTENERS_MAXLEN": 100_000}),
+        Option("STORE_URI in S3", {"STORE_URI": "s3://first/{home}"}, needs="s3"),
+        Option("METADATA_URI in PostgreSQL", {"METADATA_URI": "{postgres}"}, needs="postgres"),
+        Option("SEEN_SET = bloom", {"SEEN_SET": "bloom"}),
+        *(Option(f"FRONTIER_ORDER = {order}", {"FRONTIER_ORDER": order}) for order in ORDERS),
+        Option("NEAR_DUPLICATES = drop", {"NEAR_DUPLICATES": "drop"}),
+        Option("NEAR_DUPLICATES_FOLLOW = False", {"NEAR_DUPLICATES_FOLLOW": False}),
+        Option("HTML_PROCESS = False", {"HTML_PROCESS": False}),
+        Option("PAGE_RESOURCES", {"PAGE_RESOURCES": True}),
+        Option("REVISIT", {"REVISIT": True}, beside=AGAIN, is_again=True),
+        Option("METADATA_HISTORY = 0", {"METADATA_HISTORY": 0}, beside=AGAIN, is_again=True),
+        Option("two workers", workers=2),
+        Option("HTTP/2 (curl handler)", {"DOWNLOAD_HANDLERS": CURL_HANDLERS}, beside="HTTPS", web="https"),
+    ]
+}

@@ -1,0 +1,126 @@
+"""The web servers, stores and commands of the benchmark of options; each starts when the first option needs it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from benchmarks.contender import ROOT, Task
+from benchmarks.option_table import Option
+from benchmarks.served import Web
+from benchmarks.sites import available
+from tests.postgres import PostgresServer, postgres_folder
+from tests.s3server import S3Server, client_arguments, weed_binary
+
+PREVIOUS_SECONDS = 300
+
+
+class Servers:
+    """Servers below the folder `home`, ended by the stack."""
+
+    def __init__(self, home: Path, stack: ExitStack) -> None:
+        self._home = home
+        self._stack = stack
+        self._sites = available()
+        self._webs: dict[str, Web] = {}
+        self._previous: Path | None = None
+
+    def has(self, option: Option) -> bool:
+        """Whether the option's server is installed; prints if it is not."""
+        missing = {"s3": not weed_binary(), "postgres": not postgres_folder()}
+        if missing.get(option.needs):
+            print(f"{option.name} is left out: {option.needs} is not installed")
+        return not missing.get(option.needs)
+
+    def web(self, option: Option) -> Web:
+        """The web that the option is measured on."""
+        if option.web not in self._webs:
+            home = self._home / option.web
+            home.mkdir()
+            self._home.chmod(0o755)  # nginx reads files as the user nobody
+            sites = self._sites[:2] if option.web == "two" else self._sites
+            web = Web("https" if option.web == "https" else "http", sites, home)
+            self._stack.enter_context(web.served())
+            self._webs[option.web] = web
+        return self._webs[option.web]
+
+    def command(self, option: Option, task: Task) -> list[str]:
+        """The command of one crawl. Its settings are a module, because some are too long for a command line."""
+        if option.is_again:
+            shutil.copytree(self._stored_before(option), task.home / "data")
+        return self._command(option, task, {"CRAWL_ID": "second"} if option.is_again else {})
+
+    def _command(self, option: Option, task: Task, own: dict[str, object]) -> list[str]:
+        settings: dict[str, object] = {
+            **task.scrapy,
+            "DATA_DIR": str(task.home / "data"),
+            # links to loopback addresses are refused by default
+            "ALLOWED_NETWORKS": "127.0.0.0/8",
+            **own,
+            **option.settings,
+        }
+        said = {name: self._filled(value, option, task) for name, value in settings.items()}
+        lines = ["from settings.local import *", *(f"{name} = {value!r}" for name, value in said.items())]
+        (task.home / "option_settings.py").write_text("\n".join(lines) + "\n")
+        verb = ["workers", str(option.workers)] if option.workers > 1 else ["crawl"]
+        return [
+            *("env", f"PYTHONPATH={task.home}", "SCRAPY_SETTINGS_MODULE=option_settings"),
+            *(self._login if option.needs == "s3" else []),
+            *(sys.executable, "-m", "scrapy", *verb, option.spider),
+            *("-a", f"seeds={','.join(task.seeds)}", "-a", "scope=host"),
+            *(str(self._filled(word, option, task)) for word in option.words),
+        ]
+
+    def _filled(self, value: Any, option: Option, task: Task) -> Any:
+        """A value of a setting with the addresses of servers."""
+        if isinstance(value, list):
+            # most entries are patterns, which may have braces
+            return [self._filled(one, option, task) if one == "{proxy}" else one for one in value]
+        if not isinstance(value, str) or "{" not in value:
+            return value
+        if value == "{proxy}":
+            return self.web(option).proxy
+        if value == "{postgres}":
+            return self._postgres.new_database()
+        return value.replace("{home}", str(task.home))
+
+    def _stored_before(self, option: Option) -> Path:
+        """A DATA_DIR without its engine, with what a crawl of all pages has stored."""
+        if self._previous is None:
+            home = self._home / "previous"
+            home.mkdir()
+            web = self.web(option)
+            command = self._command(replace(option, settings={}), Task(web.seeds, 0, web.per_host, home), {})
+            subprocess.run(command, cwd=ROOT, check=True, timeout=PREVIOUS_SECONDS, stderr=subprocess.DEVNULL)
+            shutil.rmtree(home / "data" / "engine", ignore_errors=True)
+            self._previous = home / "data"
+        return self._previous
+
+    @cached_property
+    def _postgres(self) -> PostgresServer:
+        folder = postgres_folder()
+        assert folder is not None
+        return self._stack.enter_context(PostgresServer(folder))
+
+    @cached_property
+    def _login(self) -> list[str]:
+        """The address and keys of an S3 server, as variables of the environment."""
+        folder = self._home / "s3"
+        folder.mkdir()
+        server = self._stack.enter_context(S3Server(folder))
+        said = client_arguments(server.port)
+        return [
+            f"AWS_ENDPOINT_URL={said['endpoint_url']}",
+            f"AWS_ACCESS_KEY_ID={said['aws_access_key_id']}",
+            f"AWS_SECRET_ACCESS_KEY={said['aws_secret_access_key']}",
+            f"AWS_DEFAULT_REGION={said['region_name']}",
+            *(f"{name}={os.devnull}" for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")),
+            "AWS_EC2_METADATA_DISABLED=true",
+        ]

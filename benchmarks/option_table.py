@@ -53,10 +53,8 @@ OPTIONS = {
         Option(AGAIN, is_again=True, beside=""),
         Option("no option", {}),  # how much two runs differ by chance
         Option("CRAWL_MAX_PAGES", {"CRAWL_MAX_PAGES": MANY}),
-        Option("CRAWL_MAX_PAGES, two hosts", {"CRAWL_MAX_PAGES": MANY}, beside="two hosts", web="two"),
         Option("CRAWL_MAX_BYTES", {"CRAWL_MAX_BYTES": MANY**2}),
         Option("HOST_MAX_PAGES", {"HOST_MAX_PAGES": MANY}),
-        Option("HOST_MAX_PAGES, two hosts", {"HOST_MAX_PAGES": MANY}, beside="two hosts", web="two"),
         Option("CLOSESPIDER_PAGECOUNT", {"CLOSESPIDER_PAGECOUNT": MANY}),
         Option("DEPTH_LIMIT", {"DEPTH_LIMIT": 1_000}),
         Option("URL_ALLOW, 1 pattern", {"URL_ALLOW": [PAGES]}),
@@ -79,9 +77,11 @@ OPTIONS = {
         Option("NEAR_DUPLICATES_FOLLOW = False", {"NEAR_DUPLICATES_FOLLOW": False}),
         Option("HTML_PROCESS = False", {"HTML_PROCESS": False}),
         Option("PAGE_RESOURCES", {"PAGE_RESOURCES": True}),
+        Option("two workers", workers=2),
         Option("REVISIT", {"REVISIT": True}, beside=AGAIN, is_again=True),
         Option("METADATA_HISTORY = 0", {"METADATA_HISTORY": 0}, beside=AGAIN, is_again=True),
-        Option("two workers", workers=2),
+        Option("CRAWL_MAX_PAGES, two hosts", {"CRAWL_MAX_PAGES": MANY}, beside="two hosts", web="two"),
+        Option("HOST_MAX_PAGES, two hosts", {"HOST_MAX_PAGES": MANY}, beside="two hosts", web="two"),
         Option("HTTP/2 (curl handler)", {"DOWNLOAD_HANDLERS": CURL_HANDLERS}, beside="HTTPS", web="https"),
     ]
 }

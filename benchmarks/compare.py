@@ -35,6 +35,7 @@ DEFAULT = {
     "http": list(CONTENDERS),
     "https": ["links", "links-curl", "full", "scrapy"],
     "many": ["links", "full", "scrapy"],
+    "polite": ["links", "scrapy"],
 }
 
 
@@ -42,7 +43,7 @@ def crawl(contender: Contender, web: Web, seeds: list[str], pages: int) -> Run:
     """Runs one crawl in an empty folder; prints the end of its output if it fails."""
     home = Path(tempfile.mkdtemp(prefix="bench-"))
     command = [sys.executable, str(ROOT / "benchmarks" / "measured.py"), *contender.server(home), "--"]
-    command += contender.command(Task(seeds, pages, web.per_host, home))
+    command += contender.command(Task(seeds, pages, web.per_host, web.delay, home))
     web.forget()
     with (home / "output").open("wb") as output:
         process = subprocess.Popen(

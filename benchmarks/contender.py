@@ -27,6 +27,14 @@ SCRAPY = {"CONCURRENT_REQUESTS": AT_ONCE, "DOWNLOAD_DELAY": 0, "ROBOTSTXT_OBEY":
 # By default Scrapy logs each page, which is unusual for large crawls.
 QUIET = {"LOG_LEVEL": "INFO", "TELNETCONSOLE_ENABLED": False}
 
+# What Scrapy's documentation of broad crawls advises. Requests that wait for their host count as concurrent ones.
+POLITE: dict[str, object] = {
+    "CONCURRENT_REQUESTS": 1_000,
+    "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.DownloaderAwarePriorityQueue",
+    "REACTOR_THREADPOOL_MAXSIZE": 20,
+    "COOKIES_ENABLED": False,
+}
+
 # The settings that scrapy-redis documents. The queue is in a Valkey that writes nothing to disk.
 REDIS: dict[str, object] = {
     "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
@@ -45,17 +53,22 @@ LINKS_CURL: dict[str, object] = {**LINKS, "DOWNLOAD_HANDLERS": {"http": CURL, "h
 class Task:
     """One crawl from `seeds`, ended after `pages` unless that is 0.
 
-    At most `per_host` requests run at a time to one host. `home` is an empty folder of the task.
+    At most `per_host` requests run at a time to one host, `delay` seconds apart. `home` is an empty folder of the task.
     """
 
     seeds: list[str]
     pages: int
     per_host: int
+    delay: float
     home: Path
 
     @property
     def scrapy(self) -> dict[str, object]:
-        return {**SCRAPY, "CONCURRENT_REQUESTS_PER_DOMAIN": self.per_host}
+        return {
+            **SCRAPY,
+            "CONCURRENT_REQUESTS_PER_DOMAIN": self.per_host,
+            "DOWNLOAD_DELAY": self.delay,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +156,7 @@ def scrapy(venv: str, settings: dict[str, object]) -> Callable[[Task], list[str]
             *(str(VENVS / venv / "bin" / "python"), "-m", "scrapy", "runspider"),
             str(ROOT / "benchmarks" / "contenders" / "scrapy_links.py"),
             *("-a", f"seeds={','.join(task.seeds)}", "-a", f"allow={SCOPE}"),
-            *options({**task.scrapy, **QUIET, **settings, **own}),
+            *options({**task.scrapy, **QUIET, **settings, **own, **(POLITE if task.delay else {})}),
         ]
 
     return command

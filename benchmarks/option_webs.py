@@ -99,7 +99,9 @@ class Servers:
             home = self._home / "previous"
             home.mkdir()
             web = self.web(option)
-            command = self._command(replace(option, settings={}), Task(web.seeds, 0, web.per_host, home), {})
+            command = self._command(
+                replace(option, settings={}), Task(web.seeds, 0, web.per_host, web.delay, home), {}
+            )
             subprocess.run(command, cwd=ROOT, check=True, timeout=PREVIOUS_SECONDS, stderr=subprocess.DEVNULL)
             shutil.rmtree(home / "data" / "engine", ignore_errors=True)
             self._previous = home / "data"

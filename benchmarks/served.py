@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from selectolax.lexbor import LexborHTMLParser
 
 from benchmarks import certificates, shards
-from benchmarks.sites import MANY, Site
+from benchmarks.sites import MANY, THOUSANDS, Site
 
 START_ADDRESS = "127.0.2.11"
 """A site of one page without links; crawling it costs as much as starting and ending all processes."""
@@ -28,6 +28,7 @@ WEBS = {
     "http": "HTTP, a host for each site",
     "https": "HTTPS, a host for each site",
     "many": f"HTTPS, {len(MANY)} hosts, a handshake every four pages",
+    "polite": f"HTTP, {len(THOUSANDS):,} hosts of {shards.A_HOST} pages, a second between requests to a host",
 }
 
 
@@ -65,16 +66,18 @@ class Web:
     cache, so that only the crawler's side of it costs time.
 
     `per_host` is the number of concurrent requests to a host: one if there are many hosts, as is usual on the real web.
+    `delay` is the number of seconds between two of them.
     """
 
     def __init__(self, kind: str, sites: list[Site], home: Path) -> None:
         self._home = home
         self._port = free_port(START_ADDRESS)
-        self.per_host = 1 if kind == "many" else 16
+        self.per_host = 1 if kind in ("many", "polite") else 16
+        self.delay = 1.0 if kind == "polite" else 0.0
         self._keepalive = 4 if kind == "many" else 100_000
         self._folders = {START_ADDRESS: home / "start"}
-        self.authority = None if kind == "http" else home / "ca.pem"
-        base = f"{'http' if kind == 'http' else 'https'}://{{}}:{self._port}"
+        self.authority = None if kind in ("http", "polite") else home / "ca.pem"
+        base = f"{'https' if self.authority else 'http'}://{{}}:{self._port}"
         self.start = base.format(START_ADDRESS) + "/index.html"
         self.proxy = f"http://{PROXY_ADDRESS}:{self._port}"
         home.chmod(0o755)  # nginx reads files as the user nobody
@@ -84,6 +87,9 @@ class Web:
         if kind == "many":
             self.seeds = shards.deal(sites, MANY, base, home / "shards")
             self._folders |= {address: home / "shards" / address for address in MANY}
+        elif kind == "polite":
+            self.seeds = shards.repeat(sites, THOUSANDS, base, home / "shards")
+            self._folders |= {one: home / "shards" / one.rpartition(".")[2] for one in THOUSANDS}
         else:
             self.seeds = [base.format(site.address) + "/index.html" for site in sites]
             self._folders |= {site.address: site.folder for site in sites}
@@ -151,22 +157,35 @@ class Web:
             time.sleep(0.1)
 
     def _configuration(self) -> str:
-        servers = "".join(
-            f"server {{ listen {address}:{self._port}{self._secure(address)} root {folder}; index index.html; "
-            "add_header Set-Cookie $session; }\n"
-            for address, folder in self._folders.items()
+        servers = self._one_server() if self.delay else self._servers()
+        folders = (
+            "" if self.delay else "".join(f"{address} {folder};" for address, folder in self._folders.items())
         )
-        folders = "".join(f"{address} {folder};" for address, folder in self._folders.items())
         line = "'$msec $status $body_bytes_sent $sent_http_content_type {} $connection $uri';\n"
         return (
             f"daemon off; worker_processes 1; pid {self._home}/nginx.pid; error_log {self._home}/error.log;\n"
-            "events { worker_connections 1024; }\n"
+            "events { worker_connections 8192; }\n"
             f"http {{ include /etc/nginx/mime.types; keepalive_requests {self._keepalive};\n"
             f"map $http_cookie $session {{ '' 'session=1; Path=/'; default ''; }} map $host $folder {{ {folders} }}\n"
             f"log_format one {line.format('$server_addr')}log_format proxied {line.format('$host')}"
             f"server {{ listen {PROXY_ADDRESS}:{self._port}; root $folder; index index.html; "
             f"access_log {self._home}/access.log proxied; }}\n"
             f"access_log {self._home}/access.log one;\n{servers}}}\n"
+        )
+
+    def _servers(self) -> str:
+        return "".join(
+            f"server {{ listen {address}:{self._port}{self._secure(address)} root {folder}; index index.html; "
+            "add_header Set-Cookie $session; }\n"
+            for address, folder in self._folders.items()
+        )
+
+    def _one_server(self) -> str:
+        """Hosts that share the last byte of their address share a folder; thousands of servers would start slowly."""
+        return (
+            "map $server_addr $last { ~\\.(?<byte>\\d+)$ $byte; }\n"
+            f"server {{ listen {START_ADDRESS}:{self._port}; root {self._home}/start; index index.html; }}\n"
+            f"server {{ listen 0.0.0.0:{self._port}; root {self._home}/shards/$last; }}\n"
         )
 
     def _secure(self, address: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
@@ -12,6 +13,9 @@ from selectolax.lexbor import LexborHTMLParser
 from benchmarks.sites import Site
 
 SEED = b"1"
+A_HOST = 7
+"""Pages of a host in a web of thousands of hosts."""
+STRANGERS = 5
 _HREF = re.compile(r"""(<(?:a|area|link)\b[^>]*?\bhref=)(["'])([^"'#]*)""", re.IGNORECASE)
 
 
@@ -48,6 +52,29 @@ def deal(sites: list[Site], addresses: list[str], base: str, folder: Path) -> li
             target.write_text(_led(text, page, urls), encoding="utf-8", errors="surrogateescape")
             seeds.setdefault(homes[page], urls[page])
     return list(dict.fromkeys([*indexes, *seeds.values()]))
+
+
+def repeat(sites: list[Site], addresses: list[str], base: str, folder: Path) -> list[str]:
+    """Writes `A_HOST` pages for each last byte of the addresses: hosts that share it have the same pages.
+
+    The links of a page lead to the other pages of its host, and every `STRANGERS`th to another host. Returns a page of
+    each address.
+    """
+    pages = [site.folder / page for site in sites for page in sorted(reachable(site.folder))]
+    url = base.format
+    for number, last in enumerate(dict.fromkeys(address.rpartition(".")[2] for address in addresses)):
+        (folder / last).mkdir(parents=True)
+        for place in range(A_HOST):
+            text = pages[(number * A_HOST + place) % len(pages)].read_text("utf-8", "surrogateescape")
+            links = iter(range(place + 1, 1_000_000))
+
+            def new(found: re.Match[str], links: Iterator[int] = links, number: int = number) -> str:
+                link = next(links)
+                host = "" if link % STRANGERS else url(addresses[(number * 7 + link * 11) % len(addresses)])
+                return f"{found[1]}{found[2]}{host}/{link % A_HOST}.html"
+
+            (folder / last / f"{place}.html").write_text(_HREF.sub(new, text), "utf-8", "surrogateescape")
+    return [url(address) + "/0.html" for address in addresses]
 
 
 def _home(number: int, page: str, addresses: list[str]) -> str:

@@ -39,7 +39,9 @@ SITES = [
 ]
 MANY = [f"127.0.3.{number}" for number in range(1, 251)]
 """Addresses that the same pages are dealt out to for a web of many hosts."""
-SCOPE = r"^https?://127\.0\.[13]\."
+THOUSANDS = [f"127.0.{third}.{fourth}" for third in range(16, 28) for fourth in range(1, 251)]
+"""Addresses of a web of 3,000 hosts with a few pages each."""
+SCOPE = r"^https?://127\.0\.(?:[13]|1[6-9]|2[0-7])\."
 """What a link to one of the pages looks like."""
 
 

@@ -19,7 +19,7 @@ RunCrawl = Callable[..., CrawlResult]
 StartCrawl = Callable[..., Crawl]
 StartWeb = Callable[..., LocalWeb]
 
-SITE, OTHER, THIRD = "127.0.1.1", "127.0.1.2", "127.0.1.3"
+SITE, OTHER, THIRD, FOURTH = "127.0.1.1", "127.0.1.2", "127.0.1.3", "127.0.1.4"
 
 
 def put_pages(web: LocalWeb, label: str, number: int, robots: str = "", delay: float = 0.0) -> str:
@@ -97,7 +97,7 @@ def test_an_unavailable_robots_txt_blocks_its_host(local_web: StartWeb, crawl: R
 
 
 def test_redirected_and_huge_robots_txt_are_obeyed(local_web: StartWeb, crawl: RunCrawl) -> None:
-    web = local_web(SITE, OTHER, THIRD)
+    web = local_web(SITE, OTHER, THIRD, FOURTH)
     home = put_pages(web, SITE, 3)
     web.put(SITE, "/robots.txt", Reply(status=301, headers={"Location": "/r"}))
     web.put(SITE, "/r", Reply(status=302, headers={"Location": "/rules.txt"}))
@@ -106,18 +106,22 @@ def test_redirected_and_huge_robots_txt_are_obeyed(local_web: StartWeb, crawl: R
     second = put_pages(web, OTHER, 3, huge)
     third = put_pages(web, THIRD, 3)
     web.put(THIRD, "/robots.txt", lambda hit: Reply(status=302, headers={"Location": "/robots.txt?again"}))
+    patterns = "".join(f"Disallow: /*{number}*x\n" for number in range(23_000))
+    fourth = put_pages(web, FOURTH, 3, f"User-agent: *\nCrawl-delay: 0.3\n{patterns}Disallow: /*age1$\n")
     agent = "ourbot/2.0 (+https://example.org/)"
-    result = crawl([home, second, third], DOWNLOAD_DELAY=0.05, USER_AGENT=agent)
+    result = crawl([home, second, third, fourth], DOWNLOAD_DELAY=0.05, USER_AGENT=agent)
     assert {hit.headers["User-Agent"] for hit in web.log()} == {agent}
     assert web.paths(SITE)[:3] == ["/robots.txt", "/r", "/rules.txt"]
     assert {hit.path for hit in pages_of(web, SITE)} == {"/r", "/rules.txt", "/", "/page0", "/page2"}
     assert {hit.path for hit in pages_of(web, OTHER)} == {"/", "/page0", "/page2"}
     assert {"/", "/page0", "/page1", "/page2"} <= set(web.paths(THIRD))
     assert len([path for path in web.paths(THIRD) if path.startswith("/robots.txt")]) <= 6
+    assert {hit.path for hit in pages_of(web, FOURTH)} == {"/", "/page0", "/page2"}
+    assert web.min_gap(FOURTH) >= 0.3
     for label in (SITE, OTHER, THIRD):
         assert web.min_gap(label) >= 0.05
         assert web.max_concurrency(label) == 1
-    assert result.summary["robots_denied"] == 2
+    assert result.summary["robots_denied"] == 3
 
 
 def test_429_with_retry_after_blocks_only_that_host(local_web: StartWeb, crawl: RunCrawl) -> None:

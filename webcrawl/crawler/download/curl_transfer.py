@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -21,12 +20,16 @@ from scrapy.exceptions import (
     UnsupportedURLSchemeError,
 )
 
+from webcrawl.crawler.download.lenient_parser import LONGEST_HEAD, MOST_INTERIM
+from webcrawl.crawler.download.paced_connection import CHUNKS_PER_SECOND, MOST_CHUNKS, SMALL
 from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer, ProxyFailed
 
 Options = Iterable[tuple[CurlOpt, Any]]
 
 _READ_AHEAD = 1024 * 1024
 """Bytes that are received before they are read; then the server has to wait."""
+_LEAST_HELD = 512
+"""Bytes of memory that a chunk takes at least."""
 _KEEPALIVE_SECONDS = 4
 _MOST_KEPT = 1024
 """Connections that are kept at most."""
@@ -72,8 +75,12 @@ class Transfer:
         self._sent = b""
         self._lines: list[bytes] = []
         self._has_head = False
-        self._chunks: deque[bytes] = deque()
+        self._head_size = 0
+        self._interim = 0
+        self._chunks: list[bytes] = []
         self._held = 0
+        self._small_chunks = 0
+        self._refused = ""
         self._paused = False
         self._dropped = False
         self._changed = asyncio.Event()
@@ -114,12 +121,15 @@ class Transfer:
         while not self._chunks:
             if not await self._more():
                 return b""
-        chunk = self._chunks.popleft()
-        self._held -= len(chunk)
-        if self._paused and self._held < _READ_AHEAD // 2:
+        data, small = b"".join(self._chunks), self._held // _LEAST_HELD
+        self._chunks.clear()
+        self._held = 0
+        if self._paused:
+            # libcurl delivers what it has at once, and never ends if the server is fast
+            await asyncio.sleep(small / CHUNKS_PER_SECOND if len(data) < small * SMALL else 0)
             self._paused = False
             self._curl.pause(CURLPAUSE_CONT)
-        return chunk
+        return data
 
     @property
     def at_end(self) -> bool:
@@ -131,6 +141,8 @@ class Transfer:
         assert self._done is not None
         if self._dropped:
             raise KeptConnectionClosed("the server closed a kept connection instead of answering")
+        if self._refused:
+            raise CurlError(self._refused, code=CurlECode.WEIRD_SERVER_REPLY)
         if self._done.done():
             self._done.result()
             return False
@@ -145,8 +157,12 @@ class Transfer:
         self._changed.set()
 
     def _take_header(self, line: bytes) -> int:
-        if self._has_head:
+        if self._has_head or self._refused:
             # a trailer
+            return len(line)
+        self._head_size += len(line)
+        if self._head_size > LONGEST_HEAD:
+            self._refuse(f"a head of more than {LONGEST_HEAD} bytes")
             return len(line)
         if line.startswith(b"HTTP/"):
             self._lines = []
@@ -157,14 +173,30 @@ class Transfer:
         elif not self._lines[0].split(b" ", 2)[1].startswith(b"1"):
             self._has_head = True
             self._changed.set()
+        else:
+            self._interim += 1
+            if self._interim > MOST_INTERIM:
+                self._refuse(f"more than {MOST_INTERIM} responses with a status of 1xx")
         return len(line)
+
+    def _refuse(self, why: str) -> None:
+        """Ends the transfer, which fails with this reason."""
+        if not self._refused:
+            self._refused = why
+            self._changed.set()
+            # not within a callback of libcurl
+            asyncio.get_running_loop().call_soon(self.abandon)
 
     def _take_body(self, chunk: bytes) -> int:
         if self._held > _READ_AHEAD:
             self._paused = True
             return CURL_WRITEFUNC_PAUSE
+        self._small_chunks += len(chunk) < SMALL
+        if self._small_chunks > MOST_CHUNKS:
+            self._refuse(f"the body has more than {MOST_CHUNKS} chunks of less than {SMALL} bytes")
+            return len(chunk)
         self._chunks.append(chunk)
-        self._held += len(chunk)
+        self._held += max(len(chunk), _LEAST_HELD)
         self._changed.set()
         return len(chunk)
 

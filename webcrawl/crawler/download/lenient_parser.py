@@ -7,19 +7,26 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, cast
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
-from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError
 from aiohttp.streams import StreamReader
 
-_LONGEST = 128 * 1024
+from webcrawl.crawler.download.paced_connection import PacedConnection, Rate, break_body
+
+LONGEST_HEAD = 128 * 1024
+"""Bytes of the head of a response, and of the responses with a status of 1xx before it."""
+MOST_INTERIM = 10
+"""Responses with a status of 1xx before the final one; Go's client accepts five."""
 _HEAD = re.compile(rb"HTTP/\d\.\d ([2-5]\d\d)\b.*?\n\r?\n", re.DOTALL)
+_INTERIM = re.compile(rb"\A(?:HTTP/\d\.\d 1\d\d\b.*?\n\r?\n)+", re.DOTALL)
 _FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:(.*)", re.DOTALL)
 _SPACED = bytes.maketrans(b"\0\r", b"  ")
+_NOT_FRAMED = "the body is not framed as its head says"
 _NO_BODY = (b"204", b"304")
 _NOTHING_YET: tuple[tuple[()], bool, bytes] = ((), False, b"")
 
@@ -27,14 +34,15 @@ _NOTHING_YET: tuple[tuple[()], bool, bytes] = ((), False, b"")
 def connector(**options: Any) -> aiohttp.TCPConnector:
     """Returns a connector of aiohttp whose connections parse responses leniently."""
     made = aiohttp.TCPConnector(**options)
-    made._factory = cast("Any", partial(_LenientConnection, loop=asyncio.get_running_loop()))
+    made._factory = cast("Any", partial(_LenientConnection, asyncio.get_running_loop(), Rate()))
     return made
 
 
-class _LenientConnection(ResponseHandler):
+class _LenientConnection(PacedConnection):
     """A connection of aiohttp, with a parser that repairs heads."""
 
     def set_response_params(self, **params: Any) -> None:
+        self.begin_response()
         super().set_response_params(**params)
         if not self._buffer:
             self._parser = cast("Any", _HeadParser(self, self._parser, params))
@@ -44,12 +52,7 @@ class _LenientConnection(ResponseHandler):
         payload = self._payload
         super().set_exception(exc, *cause)
         if isinstance(exc, HttpProcessingError) and isinstance(payload, StreamReader):
-            _break(payload, *cause)
-
-
-def _break(payload: StreamReader, *cause: BaseException) -> None:
-    if not payload.is_eof() and payload.exception() is None:
-        payload.set_exception(aiohttp.ClientPayloadError("the body is not framed as its head says"), *cause)
+            break_body(payload, _NOT_FRAMED, *cause)
 
 
 class _HeadParser:
@@ -60,6 +63,8 @@ class _HeadParser:
         self._parser = parser
         self._params = params
         self._data = bytearray()
+        self._size = 0
+        self._interim = 0
         self._error: HttpProcessingError | None = None
 
     def pause_reading(self) -> None:
@@ -74,24 +79,42 @@ class _HeadParser:
     def feed_data(self, data: bytes) -> tuple[Any, bool, bytes]:
         """Returns as aiohttp's parser: messages with payloads, whether the protocol is upgraded, and the rest."""
         self._data += data
+        self._size += len(data)
         if self._error is None:
             try:
                 found: tuple[Any, bool, bytes] = self._parser.feed_data(data)
             except HttpProcessingError as error:
                 self._error = error
             else:
-                if found[0] or len(self._data) > _LONGEST:
-                    self._connection._parser = self._parser
+                self._check(found[0])
                 return found
         end = self._data[-len(data) - 3 :]
         if b"\n\n" in end or b"\n\r\n" in end:
             return self._repaired(self._error)
-        if len(self._data) > _LONGEST or not self._data.startswith(b"HTTP/"):
+        if len(self._data) > LONGEST_HEAD or not self._data.startswith(b"HTTP/"):
             raise self._error
         return _NOTHING_YET
 
+    def _check(self, found: Sequence[tuple[Any, Any]]) -> None:
+        """Ends with the final head; raises BadHttpMessage if too much comes before it."""
+        interim = sum(message.code < 200 and message.code != 101 for message, _ in found)
+        if interim < len(found):
+            self._leave()
+            return
+        self._interim += interim
+        if self._interim > MOST_INTERIM:
+            raise BadHttpMessage(f"more than {MOST_INTERIM} responses with a status of 1xx")
+        if self._size > LONGEST_HEAD:
+            raise BadHttpMessage(f"a head of more than {LONGEST_HEAD} bytes")
+        if interim:
+            del self._data[: self._data.rfind(b"\r\n\r\n") + 4]
+
+    def _leave(self) -> None:
+        self._connection._parser = self._parser
+        self._connection.awaits_head = False
+
     def _repaired(self, error: HttpProcessingError) -> tuple[Any, bool, bytes]:
-        parts = mend(bytes(self._data))
+        parts = mend(_INTERIM.sub(b"", self._data))
         if parts is None:
             raise error
         head, body = parts
@@ -101,11 +124,12 @@ class _HeadParser:
         messages = list(parser.feed_data(head)[0])
         if not messages:
             raise error
+        connection.awaits_head = False
         connection.force_close()  # other software may see this response end elsewhere
         try:
             parser.feed_data(body)
         except HttpProcessingError as broken:
-            _break(messages[0][1], broken)
+            break_body(messages[0][1], _NOT_FRAMED, broken)
         return messages, False, b""
 
 

@@ -1,0 +1,157 @@
+"""A connection of aiohttp that bounds what a server may cost by heads and chunks of a few bytes.
+
+The parser calls Python for each head and each chunk, 3 to 10 microseconds: 250 KB of chunks of one byte, which arrive
+at once, would hold the event loop for 0.2 s. So bytes are parsed piece by piece. Small chunks beyond `FREE_CHUNKS` wait
+for a rate that all connections share, and beyond `MOST_CHUNKS` the body is broken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.streams import StreamReader
+
+PIECE = 8 * 1024
+"""Bytes that are parsed at a time while a head or small chunks arrive."""
+_LARGE_PIECE = 256 * 1024
+SMALL = 128
+"""Bytes of a chunk with its framing, on average, under which chunks count as small."""
+FREE_CHUNKS = 2_000
+MOST_CHUNKS = 200_000
+CHUNKS_PER_SECOND = 50_000
+"""The rate of small chunks of all connections: about a fifth of the processor."""
+_MOST_WAITING = 512 * 1024
+
+
+class Rate:
+    """The time at which the next small chunks may be parsed, for the connections of one client."""
+
+    def __init__(self) -> None:
+        self._free_at = 0.0
+
+    def take(self, chunks: int, now: float) -> float:
+        """Returns the seconds to wait after parsing so many chunks."""
+        self._free_at = max(self._free_at, now) + chunks / CHUNKS_PER_SECOND
+        return self._free_at - now
+
+
+class PacedConnection(ResponseHandler):
+    """`awaits_head`: the head of the final response is not complete."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, rate: Rate) -> None:
+        super().__init__(loop)
+        self.awaits_head = True
+        self._rate = rate
+        self._small_chunks = 0
+        self._waiting = bytearray()
+        self._delayed: asyncio.TimerHandle | None = None
+
+    def begin_response(self) -> None:
+        """Notes that a request is sent."""
+        self.awaits_head = True
+        self._small_chunks = 0
+
+    def data_received(self, data: bytes) -> None:
+        if self._delayed is None and data:
+            self._parse(data)
+        elif data:
+            self._waiting += data
+            # not at once: uvloop's TLS loses the end of a body if reading is paused when the server closes
+            if len(self._waiting) > _MOST_WAITING and not self._buffer_paused:
+                self._pause_reading_for_buffer()
+        else:  # goes on with what the parser has, after its reader was slow
+            super().data_received(data)
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        # aiohttp calls it for each chunk that is read, paused or not
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        if self._delayed is not None:
+            self._stop_waiting()
+            super().data_received(bytes(self._waiting))
+        self._waiting.clear()
+        super().connection_lost(exc)
+
+    def _parse(self, data: bytes) -> None:
+        if not self._upgraded and self._is_answered():
+            self._refuse_more()
+            return
+        position, size = 0, PIECE
+        while True:
+            piece = data[position:] if self._is_plain() else data[position : position + size]
+            before = self._chunks()
+            super().data_received(piece)
+            position += len(piece)
+            if self.transport is None or self.transport.is_closing():
+                return
+            small = self._chunks() - before - len(piece) // SMALL
+            if small > 0 and self._defer(small, data[position:]):
+                return
+            if position >= len(data):
+                return
+            if self._is_answered():
+                self._refuse_more()
+                return
+            size = PIECE if self.awaits_head or small > 0 else _LARGE_PIECE
+
+    def _is_answered(self) -> bool:
+        """Whether the response has ended, and no other request was sent."""
+        return not self.awaits_head and self._payload is not None and self._payload.is_eof()
+
+    def _refuse_more(self) -> None:
+        """Closes a connection whose server sends more than it was asked for."""
+        self.force_close()
+        if self.transport is not None:
+            self.transport.close()
+
+    def _is_plain(self) -> bool:
+        """Whether the rest of the response is a body without chunks."""
+        return not self.awaits_head and getattr(self._payload, "_http_chunk_splits", None) is None
+
+    def _chunks(self) -> int:
+        return len(getattr(self._payload, "_http_chunk_splits", None) or ())
+
+    def _defer(self, small: int, rest: bytes) -> bool:
+        """Counts small chunks; returns True if what follows them must wait, or is refused."""
+        self._small_chunks += small
+        if self._small_chunks > MOST_CHUNKS:
+            self._break()
+            return True
+        if self._small_chunks <= FREE_CHUNKS:
+            return False
+        self._waiting += rest
+        self._delayed = self._loop.call_later(self._rate.take(small, self._loop.time()), self._go_on)
+        return True
+
+    def _go_on(self) -> None:
+        """Parses what has waited."""
+        self._delayed = None
+        data = bytes(self._waiting)
+        self._waiting.clear()
+        if self.transport is None:
+            return
+        if data:
+            self._parse(data)
+        if self._buffer_paused and len(self._waiting) <= _MOST_WAITING // 2:
+            self._resume_reading_for_buffer()
+
+    def _break(self) -> None:
+        payload = self._payload
+        if isinstance(payload, StreamReader):
+            break_body(payload, f"the body has more than {MOST_CHUNKS} chunks of less than {SMALL} bytes")
+        self._refuse_more()
+
+    def _stop_waiting(self) -> None:
+        if self._delayed is not None:
+            self._delayed.cancel()
+            self._delayed = None
+
+
+def break_body(payload: StreamReader, why: str, *cause: BaseException) -> None:
+    """Makes the reader of a body fail, unless it has ended or failed."""
+    if not payload.is_eof() and payload.exception() is None:
+        payload.set_exception(aiohttp.ClientPayloadError(why), *cause)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import gzip
 import json
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -144,6 +149,55 @@ def test_page_refuses_an_unknown_url_in_one_line(stopped: Stopped) -> None:
     output = stopped.scrapy("page", url, code=1)
     assert url in output
     assert len(output.splitlines()) == 1
+
+
+READ_ONLY = """
+import json, sys
+from scrapy.cmdline import execute
+for words in json.loads(sys.argv[1]):
+    try:
+        execute(["scrapy", *words])
+    except SystemExit as end:
+        print("exit", end.code, flush=True)
+"""
+WITHOUT_WRITING = 24, 1
+"""prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE): permissions count for root too."""
+
+
+@pytest.mark.skipif(sys.platform != "linux" and os.geteuid() == 0, reason="root may write everywhere")
+def test_stored_pages_are_read_where_nothing_may_be_written(stopped: Stopped, tmp_path: Path) -> None:
+    data, home = tmp_path / "data", stopped.web.url(SITE)
+    shutil.copytree(stopped.result.data_dir, data, ignore=shutil.ignore_patterns("*.sock"))
+    files = set(data.rglob("*"))
+    for path in (*files, data):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    commands = [
+        ["page", home, "--body"],
+        ["export", "-o", f"{tmp_path}/export"],
+        ["wacz", "-o", f"{tmp_path}/only.wacz"],
+    ]
+    root = os.geteuid() == 0
+    try:
+        done = subprocess.run(
+            [
+                *(sys.executable, "-c", READ_ONLY),
+                json.dumps([[*words, "-s", f"DATA_DIR={data}"] for words in commands]),
+            ],
+            cwd=CHECKOUT,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            preexec_fn=(lambda: ctypes.CDLL(None).prctl(*WITHOUT_WRITING, 0, 0, 0)) if root else None,
+        )
+        assert set(data.rglob("*")) == files
+    finally:
+        for path in (data, *files):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+    assert done.stdout.count("exit 0") == 3, done.stdout + done.stderr
+    assert "<title>Home</title>" in done.stdout
+    assert "2 pages in 1 file" in done.stdout
+    assert "Wrote 2 pages" in done.stdout
 
 
 def test_checkurl_shows_every_verdict(stopped: Stopped) -> None:

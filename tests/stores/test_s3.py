@@ -21,6 +21,8 @@ from tests.web import LocalWeb, generated_web
 from webcrawl.config import StoreConfig
 from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.stores.archive import open_archive
+from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.spooled_archive import SpooledReader
 from webcrawl.stores.warc.files import WarcPlace
 
 pytestmark = pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")
@@ -36,7 +38,12 @@ def test_pages_are_uploaded_and_read_from_the_bucket(
     assert store.read(place).payload == b"<p>body"  # from the spool: nothing is uploaded yet
     member = b"".join(store.chunks(place))
     assert bucket() == {}
+    away = SpooledReader(open_store("s3://pages/crawl/1", "STORE_URI", check=False), tmp_path / "nothing")
+    assert list(away.files()) == []
     store.close()
+    assert away.read(place).payload == b"<p>body"
+    assert place.file in {file.name for file in away.files()}
+    assert not (tmp_path / "nothing").exists()
     assert files(tmp_path) == []
     objects = bucket()
     assert list(objects) == [f"crawl/1/{place.file.removesuffix('.warc.gz')}.cdxj", f"crawl/1/{place.file}"]

@@ -94,10 +94,10 @@ def _print_body(session: Session, row: Row, metadata: Metadata) -> None:
 
 
 def _bodies(session: Session) -> Bodies:
-    from webcrawl.stores.archive import open_archive
+    from webcrawl.stores.archive import archive_to_read
     from webcrawl.stores.bodies import Bodies
 
-    return Bodies(open_archive(session.stores), session.fetch)
+    return Bodies(archive_to_read(session.stores), session.fetch)
 
 
 def _archived(row: Row, place: WarcPlace | None) -> WarcPlace:

@@ -16,7 +16,7 @@ from webcrawl.errors import StoreError
 
 if TYPE_CHECKING:
     from webcrawl.crawler.session import Session
-    from webcrawl.stores.archive import Archive
+    from webcrawl.stores.archive import Records
     from webcrawl.stores.bodies import Bodies
     from webcrawl.stores.metadata import Metadata
     from webcrawl.stores.objects.store import ObjectStore
@@ -51,7 +51,7 @@ class Command(SessionCommand):
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.crawler.command import metadata_if_any
-        from webcrawl.stores.archive import open_archive
+        from webcrawl.stores.archive import archive_to_read
         from webcrawl.stores.bodies import Bodies
         from webcrawl.stores.objects.registry import object_location, open_store
 
@@ -66,7 +66,7 @@ class Command(SessionCommand):
         if store.size(name) is not None and not opts.force:
             raise StoreError(f"{store.uri(name)} exists: --force replaces it")
         _check_archive(session)
-        archive = open_archive(session.stores)
+        archive = archive_to_read(session.stores)
         metadata = metadata_if_any(session)
         if metadata is None:
             print("There is no metadata database: the list of pages has no titles.", file=sys.stderr)
@@ -124,7 +124,7 @@ def _report(packed: Contents, store: ObjectStore, name: str) -> None:
 
 
 def _of_crawl(
-    archive: Archive, named: str | None, place: str
+    archive: Records, named: str | None, place: str
 ) -> tuple[str, list[tuple[StoredFile, StoredFile]]]:
     """The crawl that was named, or the only one, and its finished WARC files, each with its index.
 

@@ -117,7 +117,7 @@ def metadata_if_any(session: Session) -> Metadata | None:
     url = make_url(session.stores.metadata)
     if url.get_backend_name() == "sqlite" and not (url.database and Path(url.database).exists()):
         return None
-    return Metadata(session.stores.metadata, history=session.stores.history)
+    return Metadata.to_read(session.stores.metadata, history=session.stores.history)
 
 
 def host_named(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -9,27 +10,34 @@ from urllib.parse import urlsplit
 
 from webcrawl.config import StoreConfig
 from webcrawl.page import Page
-from webcrawl.stores.folder_archive import FolderArchive
+from webcrawl.stores.folder_archive import FolderArchive, FolderReader
 from webcrawl.stores.objects.registry import open_store
-from webcrawl.stores.spooled_archive import SpooledArchive
+from webcrawl.stores.spooled_archive import SpooledArchive, SpooledReader
 from webcrawl.stores.warc.files import StoredFile, WarcPlace
 from webcrawl.stores.warc.reading import StoredRecord
 
 
-class Archive(Protocol):
+class Records(Protocol):
+    """Stored exchanges. `files` lists the finished WARC files and their indexes.
+
+    `read` reads a record into memory, `chunks` the gzip member of a record in chunks.
+    """
+
+    def files(self) -> Iterator[StoredFile]: ...
+    def read(self, place: WarcPlace) -> StoredRecord: ...
+    def chunks(self, place: WarcPlace) -> Iterator[bytes]: ...
+
+
+class Archive(Records, Protocol):
     """Stores exchanges in WARC files; one thread at a time.
 
     A page survives a crash of the process once `write` has returned. `write` raises StoreUnavailable when there is no
     room. Call `tend` about every second, also when nothing is written: it returns why nothing more should be written
-    now, or "". `files` lists the finished WARC files and their indexes. `read` reads a record into memory, `chunks`
-    the gzip member of a record in chunks.
+    now, or "".
     """
 
     def write(self, page: Page) -> WarcPlace: ...
     def tend(self) -> str: ...
-    def files(self) -> Iterator[StoredFile]: ...
-    def read(self, place: WarcPlace) -> StoredRecord: ...
-    def chunks(self, place: WarcPlace) -> Iterator[bytes]: ...
     def close(self) -> None: ...
 
 
@@ -49,6 +57,24 @@ def open_archive(
     if store.folder is not None:
         return FolderArchive(store.folder, **files)
     return SpooledArchive(store, spool_of(config), spool_max=config.spool_max, **files)
+
+
+def archive_to_read(config: StoreConfig) -> Records:
+    """The archive at STORE_URI for reading alone, also where this process may not write.
+
+    Where it may, files that dead processes left open are finished first. Raises StoreError when it cannot be used.
+    """
+    store = open_store(config.pages, "STORE_URI", config.object_stores, check=False)
+    written = spool_of(config) if store.folder is None else store.folder
+    if _may_write(written):
+        return open_archive(config)
+    return SpooledReader(store, written) if store.folder is None else FolderReader(written)
+
+
+def _may_write(folder: Path) -> bool:
+    """Whether files can be made in a folder, or in the nearest one above it that exists."""
+    existing = next(one for one in (folder, *folder.parents) if one.exists())
+    return os.access(existing, os.W_OK | os.X_OK)
 
 
 def spool_of(config: StoreConfig) -> Path:

@@ -14,7 +14,7 @@ from webcrawl.documents.content_coding import codings, pieces
 from webcrawl.documents.mime.sizes import Sizes
 from webcrawl.documents.mime.sniff import SNIFF_BYTES
 from webcrawl.errors import BadCoding, StoreError, StoreUnavailable
-from webcrawl.stores.archive import Archive
+from webcrawl.stores.archive import Records
 from webcrawl.stores.warc.files import WarcPlace
 from webcrawl.stores.warc.reading import StoredRecord, begun, http_fields
 
@@ -22,7 +22,7 @@ from webcrawl.stores.warc.reading import StoredRecord, begun, http_fields
 class Bodies:
     """The bodies in an archive, with the limits of a fetch: a coded payload may expand to any size."""
 
-    def __init__(self, archive: Archive, fetch: FetchConfig) -> None:
+    def __init__(self, archive: Records, fetch: FetchConfig) -> None:
         self._archive = archive
         self._spool = fetch.spool
         self._sizes = Sizes(fetch.sizes)

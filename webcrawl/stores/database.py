@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import threading
@@ -44,10 +45,10 @@ class Database:
     is unreachable, locked or full, or lacks a table or privilege. They raise StoreError for all other failures.
     """
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, *, read_only: bool = False) -> None:
         try:
             url = make_url(uri)
-            self._engine = _engine(url)
+            self._engine = _reading_engine(url) if read_only else _engine(url)
             if self._engine.dialect.name not in ("sqlite", "postgresql"):
                 raise ValueError(
                     f"{self._engine.dialect.name} is not supported, only sqlite and postgresql are"
@@ -177,6 +178,26 @@ def _engine(url: URL) -> Engine:
         connection.execute("PRAGMA wal_autocheckpoint = 4096")
 
     return engine
+
+
+def is_read_only(uri: str) -> bool:
+    """Whether this process cannot write to a SQLite file: another user's, or one on a read-only disk."""
+    url = make_url(uri)
+    if url.get_backend_name() != "sqlite" or not url.database or not (file := Path(url.database)).exists():
+        return False
+    # SQLite makes files beside the database, also to read
+    return not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK | os.X_OK))
+
+
+def _reading_engine(url: URL) -> Engine:
+    """A SQLite file that is read as it is; its folder may be read-only."""
+    assert url.database
+    query = {"mode": "ro", "uri": "true"}
+    if not Path(f"{url.database}-wal").exists():
+        # no process writes, and all is in the file: without this SQLite would make a log beside it
+        query["immutable"] = "1"
+    file = Path(url.database).absolute().as_uri()
+    return create_engine(url.set(database=file, query=query), connect_args={"timeout": LOCK_TIMEOUT})
 
 
 def _server(url: URL) -> Engine:

@@ -19,7 +19,26 @@ from webcrawl.stores.warc.writer import WarcWriter
 _REPAIR_SECONDS = 60.0
 
 
-class FolderArchive:
+class FolderReader:
+    """Reads WARC files in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def read(self, place: WarcPlace) -> StoredRecord:
+        """A record; raises StoreError when it is missing or damaged."""
+        return read_record(self.folder / place.file, place.offset, place.length)
+
+    def chunks(self, place: WarcPlace) -> Iterator[bytes]:
+        """The gzip member of a record in chunks; raises StoreError when it is missing."""
+        return read_member(self.folder / place.file, place.offset, place.length)
+
+    def files(self) -> Iterator[StoredFile]:
+        """The finished WARC files and their indexes."""
+        return stored_files(self.folder) if self.folder.is_dir() else iter(())
+
+
+class FolderArchive(FolderReader):
     """WARC files in a folder. Repairs files that dead processes left open, at the start and once a minute.
 
     Asks to pause while the disk has less than `min_free` bytes.
@@ -36,7 +55,7 @@ class FolderArchive:
         min_free: int = 0,
         info: Mapping[str, str] | None = None,
     ) -> None:
-        self.folder = folder
+        super().__init__(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -71,14 +90,6 @@ class FolderArchive:
                 return self._writer.write_revisit(exchange, page.duplicate_of, fetched_at, facts)
         return self._writer.write(exchange, facts)
 
-    def read(self, place: WarcPlace) -> StoredRecord:
-        """A record; raises StoreError when it is missing or damaged."""
-        return read_record(self.folder / place.file, place.offset, place.length)
-
-    def chunks(self, place: WarcPlace) -> Iterator[bytes]:
-        """The gzip member of a record in chunks; raises StoreError when it is missing."""
-        return read_member(self.folder / place.file, place.offset, place.length)
-
     def tend(self) -> str:
         """Finish old files and repair abandoned ones. Returns why nothing more should be written now, or ""."""
         short = shortage(self.folder, self._min_free)
@@ -92,10 +103,6 @@ class FolderArchive:
             self._left_open = True
             return str(error)
         return short
-
-    def files(self) -> Iterator[StoredFile]:
-        """The finished WARC files and their indexes."""
-        return stored_files(self.folder)
 
     @property
     def closed(self) -> int:

@@ -36,9 +36,9 @@ from sqlalchemy.sql import bindparam
 from webcrawl.documents.values import clean, memory_bytes
 from webcrawl.stores.columns import fetches, pages
 from webcrawl.stores.compiled import Reading, Writing
-from webcrawl.stores.database import Database
+from webcrawl.stores.database import Database, is_read_only
 from webcrawl.stores.history import PAST_COLUMNS, UNCHANGED, described, follow
-from webcrawl.stores.schema import prepare
+from webcrawl.stores.schema import check, prepare
 
 SCAN_BATCH = 1_000
 SCAN_BYTES = 16_000_000
@@ -77,8 +77,8 @@ class Metadata:
     name of the database, StoreUnavailable when retrying may succeed.
     """
 
-    def __init__(self, uri: str, *, history: int = 30) -> None:
-        self._database = database = Database(uri)
+    def __init__(self, uri: str, *, history: int = 30, read_only: bool = False) -> None:
+        self._database = database = Database(uri, read_only=read_only)
         self.name = database.name
         self._history = history
         dialect = database.dialect
@@ -91,7 +91,16 @@ class Metadata:
         self._remember = Writing(
             _insert(dialect, fetches).on_conflict_do_nothing(), dict(fetches.columns), dialect
         )
-        database.write(lambda connection: prepare(connection, self.name), at_leisure=True)
+        if read_only:
+            with database.reading() as connection:
+                check(connection, self.name)
+        else:
+            database.write(lambda connection: prepare(connection, self.name), at_leisure=True)
+
+    @classmethod
+    def to_read(cls, uri: str, *, history: int = 30) -> Self:
+        """The tables for reading alone, also in a SQLite file that this process may not write."""
+        return cls(uri, history=history, read_only=is_read_only(uri))
 
     def __enter__(self) -> Self:
         return self

@@ -89,10 +89,7 @@ def prepare(connection: Connection, name: str) -> None:
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(_SCHEMA_LOCK)))
     schema_version.create(connection, checkfirst=True)
-    found = connection.execute(select(func.max(schema_version.c.version))).scalar()
-    if found is not None and found > SCHEMA_VERSION:
-        newer = f"its schema is {found}, this version supports {SCHEMA_VERSION}"
-        raise StoreError(f"{name} was written by a newer webcrawl: {newer}. Upgrade webcrawl.")
+    found = _version(connection, name)
     if found is not None and found < SCHEMA_VERSION:
         _migrate(connection, found)
         logger.info("%s: migrated the tables from schema %d to %d", name, found, SCHEMA_VERSION)
@@ -101,6 +98,24 @@ def prepare(connection: Connection, name: str) -> None:
         table.create(connection, checkfirst=True)
     if found is None:
         connection.execute(schema_version.insert().values(version=SCHEMA_VERSION))
+
+
+def check(connection: Connection, name: str) -> None:
+    """Raises StoreError unless this version can read the tables as they are."""
+    if (found := _version(connection, name)) != SCHEMA_VERSION:
+        raise StoreError(
+            f"{name} was written by an older webcrawl (schema {found}, now {SCHEMA_VERSION}) and is read-only here. "
+            "Run the command once as a user who may write to it: that migrates it"
+        )
+
+
+def _version(connection: Connection, name: str) -> int | None:
+    """The version of the tables, None for those of no version; raises StoreError if it is newer than this one."""
+    found = connection.execute(select(func.max(schema_version.c.version))).scalar()
+    if found is not None and found > SCHEMA_VERSION:
+        newer = f"its schema is {found}, this version supports {SCHEMA_VERSION}"
+        raise StoreError(f"{name} was written by a newer webcrawl: {newer}. Upgrade webcrawl.")
+    return found
 
 
 def _migrate(connection: Connection, found: int) -> None:

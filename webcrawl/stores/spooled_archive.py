@@ -10,7 +10,7 @@ from pathlib import Path
 from webcrawl.documents.disk import occupied
 from webcrawl.errors import NoSuchObject, StoreError, StoreUnavailable
 from webcrawl.page import Page
-from webcrawl.stores.folder_archive import FolderArchive
+from webcrawl.stores.folder_archive import FolderArchive, FolderReader
 from webcrawl.stores.objects.store import ObjectStore
 from webcrawl.stores.uploads import Uploads
 from webcrawl.stores.warc.files import FINISHED, OPEN, StoredFile, WarcPlace, read_member, read_record
@@ -22,55 +22,13 @@ CLOSE_SECONDS = 60.0
 _CHUNK = 8 * 1024 * 1024
 
 
-class SpooledArchive:
-    """WARC files in an object store, by way of the folder `spool`, which belongs to this store alone.
+class SpooledReader:
+    """Reads WARC files in an object store, and those that still wait in the folder `spool` of this machine."""
 
-    A page is on the local disk when `write` returns. A thread uploads each finished file and its index, retries while
-    the store is unreachable, and deletes them from the spool once the store has verified them: nothing is lost when a
-    process or the store dies. The first `write`, or `close`, also uploads what earlier runs left; a process that only
-    reads uploads nothing. When `spool_max` bytes wait in the spool, files of other processes included, the current file
-    is finished and `write` raises StoreUnavailable until the spool has room.
-    """
-
-    def __init__(
-        self,
-        store: ObjectStore,
-        spool: Path,
-        *,
-        prefix: str = "",
-        software: str = "",
-        roll_bytes: int = 1_000_000_000,
-        roll_seconds: float = 0,
-        min_free: int = 0,
-        spool_max: int = 0,
-        info: Mapping[str, str] | None = None,
-        close_seconds: float = CLOSE_SECONDS,
-    ) -> None:
+    def __init__(self, store: ObjectStore, spool: Path) -> None:
         self._store = store
         self.folder = spool
-        self._local = FolderArchive(
-            spool,
-            prefix=prefix,
-            software=software,
-            roll_bytes=roll_bytes,
-            roll_seconds=roll_seconds,
-            min_free=min_free,
-            info=info,
-        )
-        self._spool_max = spool_max
-        self._left = 0
-        self._closed = -1
-        self._uploads = Uploads(store, spool)
-        self._close_seconds = close_seconds
-
-    def write(self, page: Page) -> WarcPlace:
-        """Append the exchange of a page to the current file of the spool; StoreUnavailable when the spool is full."""
-        if self._spool_max and self._left <= 0 and (reason := self._excess()):
-            raise StoreUnavailable(reason)
-        place = self._local.write(page)
-        self._left -= place.length
-        self._send_closed()
-        return place
+        self._spooled = FolderReader(spool)
 
     def read(self, place: WarcPlace) -> StoredRecord:
         """A record from the spool or the store; StoreError when neither has it, or when it is damaged."""
@@ -98,7 +56,7 @@ class SpooledArchive:
 
     def files(self) -> Iterator[StoredFile]:
         """The finished WARC files and their indexes, in the store or still in the spool of this machine."""
-        local = {file.name: file for file in self._local.files()}
+        local = {file.name: file for file in self._spooled.files()}
         for name, size in self._store.objects():
             if name.endswith(FINISHED) and "/" not in name:
                 local.pop(name, None)
@@ -124,6 +82,56 @@ class SpooledArchive:
             return file.read(offset, length)
         except StoreError:
             return self._store.read(file.name, offset, length)
+
+
+class SpooledArchive(SpooledReader):
+    """WARC files in an object store, by way of the folder `spool`, which belongs to this store alone.
+
+    A page is on the local disk when `write` returns. A thread uploads each finished file and its index, retries while
+    the store is unreachable, and deletes them from the spool once the store has verified them: nothing is lost when a
+    process or the store dies. The first `write`, or `close`, also uploads what earlier runs left; a process that only
+    reads uploads nothing. When `spool_max` bytes wait in the spool, files of other processes included, the current file
+    is finished and `write` raises StoreUnavailable until the spool has room.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        spool: Path,
+        *,
+        prefix: str = "",
+        software: str = "",
+        roll_bytes: int = 1_000_000_000,
+        roll_seconds: float = 0,
+        min_free: int = 0,
+        spool_max: int = 0,
+        info: Mapping[str, str] | None = None,
+        close_seconds: float = CLOSE_SECONDS,
+    ) -> None:
+        super().__init__(store, spool)
+        self._local = FolderArchive(
+            spool,
+            prefix=prefix,
+            software=software,
+            roll_bytes=roll_bytes,
+            roll_seconds=roll_seconds,
+            min_free=min_free,
+            info=info,
+        )
+        self._spool_max = spool_max
+        self._left = 0
+        self._closed = -1
+        self._uploads = Uploads(store, spool)
+        self._close_seconds = close_seconds
+
+    def write(self, page: Page) -> WarcPlace:
+        """Append the exchange of a page to the current file of the spool; StoreUnavailable when the spool is full."""
+        if self._spool_max and self._left <= 0 and (reason := self._excess()):
+            raise StoreUnavailable(reason)
+        place = self._local.write(page)
+        self._left -= place.length
+        self._send_closed()
+        return place
 
     def tend(self) -> str:
         """Do the regular work, see Archive. Returns why nothing more should be written now, or ""."""

@@ -321,3 +321,18 @@ def test_rows_persist_after_reopening(metadata: Metadata, uri: str) -> None:
     assert metadata.get("https://example.org/") is not None
     with Metadata(uri) as again:
         assert again.count() == 1
+
+
+def test_a_file_is_read_as_it_is_also_beside_its_writer(tmp_path: Path) -> None:
+    path = tmp_path / "a & b?.db"
+    uri = f"sqlite:///{path}".replace("?", "%3F")
+    with Metadata(uri) as writer:
+        writer.upsert([row(title="while it is written")])
+        with Metadata(uri, read_only=True) as reader:
+            assert [one["title"] for one in reader.scan()] == ["while it is written"]
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+    with Metadata(uri, read_only=True) as reader:
+        assert reader.count() == 1
+        with pytest.raises(StoreError, match="readonly"):
+            reader.upsert([row(title="new")])
+        assert [one.name for one in tmp_path.iterdir()] == [path.name]

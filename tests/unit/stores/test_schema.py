@@ -206,3 +206,11 @@ def test_worker_of_an_older_version_can_write_after_the_upgrade(new_uri: Callabl
     engine.dispose()
     with Metadata(uri) as metadata:
         assert metadata.count() == 2
+
+
+def test_an_older_file_that_may_only_be_read_is_refused(tmp_path: Path) -> None:
+    uri = make_old(f"sqlite:///{tmp_path}/old.db")
+    with pytest.raises(
+        StoreError, match=r"old\.db was written by an older webcrawl \(schema 1, .* may write to it"
+    ):
+        Metadata(uri, read_only=True)

@@ -192,8 +192,14 @@ def is_read_only(uri: str) -> bool:
 def _reading_engine(url: URL) -> Engine:
     """A SQLite file that is read as it is; its folder may be read-only."""
     assert url.database
+    log, index = (Path(f"{url.database}-{end}") for end in ("wal", "shm"))
     query = {"mode": "ro", "uri": "true"}
-    if not Path(f"{url.database}-wal").exists():
+    if not (log.exists() and index.exists()):
+        if log.exists() and log.stat().st_size:
+            raise StoreError(
+                f"{url.database} cannot be read without the rows in {log}, and that takes a folder that can be written "
+                "to: copy both files into one, and set METADATA_URI to the copy"
+            )
         # no process writes, and all is in the file: without this SQLite would make a log beside it
         query["immutable"] = "1"
     file = Path(url.database).absolute().as_uri()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from datetime import timedelta, timezone
 from functools import cache
@@ -330,6 +331,13 @@ def test_a_file_is_read_as_it_is_also_beside_its_writer(tmp_path: Path) -> None:
         writer.upsert([row(title="while it is written")])
         with Metadata(uri, read_only=True) as reader:
             assert [one["title"] for one in reader.scan()] == ["while it is written"]
+        copy = tmp_path / "copy.db"
+        for end in ("", "-wal"):
+            shutil.copy(f"{path}{end}", f"{copy}{end}")
+        with pytest.raises(StoreError, match=r"without the rows in .*/copy\.db-wal, .* copy both files"):
+            Metadata(f"sqlite:///{copy}", read_only=True)
+        for end in ("", "-wal"):
+            Path(f"{copy}{end}").unlink()
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
     with Metadata(uri, read_only=True) as reader:
         assert reader.count() == 1

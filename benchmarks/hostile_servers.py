@@ -151,6 +151,13 @@ async def many_links(asked: Asked) -> None:
         await asked.say(b"<title>A page</title>")
 
 
+async def long_status_lines(asked: Asked) -> None:
+    if asked.path == "/":
+        await asked.link(f"/{number}" for number in range(2_000))
+    else:
+        await asked.send(b"HTTP/1.1 999 " + b"No " * 40_000 + b"\r\nContent-Length: 0\r\n\r\n")
+
+
 ATTACKS = {
     "none": Attack("The honest hosts alone", own_pages, hosts=0),
     "robots": Attack("50 hosts with a robots.txt of 34,000 patterns", own_pages, hosts=50, robots=many_rules),
@@ -162,6 +169,7 @@ ATTACKS = {
     "chunks": Attack("An endless body in chunks of one byte at full speed", endless_chunks),
     "anchors": Attack("40 hosts with a page of 8 MB of <a>", nested_anchors, hosts=40),
     "sitemaps": Attack("10 hosts with a sitemap index that lists itself", looping_sitemaps, hosts=10),
+    "status": Attack("10 hosts with 2,000 status lines of 120 KB each", long_status_lines, hosts=10),
     "links": Attack("A page with 200,000 links to its own host", many_links),
 }
 """The attacks by name. Each takes one entry."""

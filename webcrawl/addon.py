@@ -8,12 +8,14 @@ It registers the parts of `webcrawl.config.parts` and the defaults of docs/setti
 
 from __future__ import annotations
 
+import logging
 from typing import Self
 
 from scrapy.crawler import Crawler
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from webcrawl.config import DEFAULTS, parts
+from webcrawl.config.passwords import hide_in_log
 from webcrawl.config.without_effect import warn_without_effect
 from webcrawl.crawler.safeguards import check_safeguards
 from webcrawl.temporary.isolation import is_temporary
@@ -52,6 +54,8 @@ class WebcrawlAddon:
         safeguard is missing.
         """
         _register(settings)
+        # Scrapy logs the settings there, next
+        logging.getLogger("scrapy.crawler").addFilter(hide_in_log)
         if self._crawler.crawling:
             check_safeguards(settings)
             if not is_temporary(settings):

@@ -34,9 +34,28 @@ CrawlError
 ├── ProxyFailed              (DownloadFailedError) the proxy did not pass the request on; the host was not asked
 ├── KeptConnectionClosed     (DownloadFailedError) the server closed a reused connection before it answered
 └── MalformedAnswer          (DownloadFailedError) the answer cannot be parsed as HTTP
+    └── OverlongHead         its head is too long, which counts as a failure of the host
 """
 
 from __future__ import annotations
+
+import re
+
+_LONGEST = 500
+# controls, separators of lines, marks that change the direction of text, and halves of surrogate pairs
+_UNPRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+"
+)
+
+
+def brief(message: object) -> str:
+    """A message as one line of at most 500 characters, without those that change how a terminal shows the others.
+
+    Messages about answers may quote what a server sent.
+    """
+    text = str(message)
+    cut = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return _UNPRINTABLE.sub(" ", cut)
 
 
 class CrawlError(Exception):

@@ -6,10 +6,12 @@ import gzip
 import json
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 from tests.crawl.archive import check, record_at, records
 from tests.crawls import CrawlResult
 from tests.web import LocalWeb, Reply
+from tests.wire import Say, Wire, plain, running
 
 RunCrawl = Callable[..., CrawlResult]
 StartWeb = Callable[..., LocalWeb]
@@ -50,6 +52,26 @@ def test_errors_have_rows_and_server_errors_are_retried(local_web: StartWeb, cra
     summary = result.summary
     assert (summary["pages"], summary["queued"], summary["retried"], summary["dead_letters"]) == (3, 0, 5, 0)
     assert result.returncode == 0
+
+
+def test_overlong_heads_count_against_the_host_and_are_not_kept(crawl: RunCrawl) -> None:
+    def answer(head: bytes) -> Say:
+        path = head.split(b" ")[1]
+        if path == b"/robots.txt":
+            return plain(b"", status=b"404 none")
+        if path == b"/":
+            links = b"".join(b"<a href=/%d>x</a>" % number for number in range(20))
+            return plain(links, b"Content-Type: text/html", b"ETag: " + b"e" * 60_000, b"Last-Modified: now")
+        return Say([b"HTTP/1.1 200 \x1b]0;" + b"o" * 120_000 + b"\r\n\r\n"], then="close")
+
+    with running(Wire([answer])) as wire:
+        result = crawl([wire.url("/")], POLITENESS_MAX_FAILURES=4, FRONTIER_MAX_ATTEMPTS=2, **QUICK)
+    rows = {urlsplit(row["url"]).path: row for row in result.rows()}
+    assert (rows["/"]["status"], rows["/"]["etag"], rows["/"]["last_modified"]) == (200, None, "now")
+    assert result.summary["dead_letters"] == 20
+    assert 4 <= len(wire.heads) - 2 < 20, "the host is given up"
+    errors = {row["error"] for path, row in rows.items() if path != "/"}
+    assert errors == {"OverlongHead: a line of the head is longer than 64 KiB"}
 
 
 def test_redirect_to_a_variant_of_the_same_canonical_url_is_followed(

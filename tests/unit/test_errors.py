@@ -8,7 +8,7 @@ from importlib import import_module
 
 import webcrawl.errors
 from tests.crawls import CHECKOUT
-from webcrawl.errors import CrawlError
+from webcrawl.errors import CrawlError, brief
 
 PACKAGES = ("webcrawl", "middlewares", "pipelines", "spiders")
 _ENTRY = re.compile(r"^((?:│   |    )*)[├└]── (\w+)(?: +\((\w+)\)| [^\n]*\(also a (\w+)\))?", re.MULTILINE)
@@ -45,3 +45,9 @@ def test_every_exception_is_in_the_tree_and_in_its_drawing() -> None:
     tree = {kind.__name__: tuple(base.__name__ for base in kind.__bases__) for kind in kinds}
     assert tree.pop("CrawlError") == ("Exception",)
     assert drawing() == tree
+
+
+def test_a_brief_message_is_short_and_printable() -> None:
+    assert brief("no é change 中") == "no é change 中"
+    assert brief("a\x1b[2J\r\nb\0\x9bc\u202ed\udcff") == "a [2J b c d "
+    assert len(brief("x" * 100_000)) == 500

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from webcrawl.config.declared import DEFAULTS
+from webcrawl.config.passwords import without_password
 from webcrawl.config.records import read
 from webcrawl.config.setting import Settings
 from webcrawl.errors import ConfigurationError
@@ -32,6 +33,8 @@ def check_store_uri(name: str, uri: str, classes: Mapping[str, str]) -> None:
     scheme = urlsplit(uri).scheme
     if scheme not in classes:
         known = ", ".join(f"{one}://" for one in classes)
-        raise ConfigurationError(f"{name} must begin with one of {known} (see OBJECT_STORES), not {uri!r}")
+        raise ConfigurationError(
+            f"{name} must begin with one of {known} (see OBJECT_STORES), not {without_password(uri)!r}"
+        )
     if scheme in _URIS and not _URIS[scheme][0].match(uri):
-        raise ConfigurationError(f"{name} must be {_URIS[scheme][1]}, not {uri!r}")
+        raise ConfigurationError(f"{name} must be {_URIS[scheme][1]}, not {without_password(uri)!r}")

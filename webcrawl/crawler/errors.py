@@ -33,3 +33,7 @@ class KeptConnectionClosed(CrawlError, DownloadFailedError):
 
 class MalformedAnswer(CrawlError, DownloadFailedError):
     """The server's answer cannot be parsed as HTTP; the message says why."""
+
+
+class OverlongHead(MalformedAnswer):
+    """The head of the server's answer has a line that is too long, or too many lines. The host has failed."""

@@ -17,6 +17,7 @@ from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 
 from webcrawl.config import StoreConfig, read
+from webcrawl.config.passwords import without_password, without_secret_options
 from webcrawl.crawler.no_pages import NoPages
 from webcrawl.crawler.progress import http_errors, size
 from webcrawl.crawler.scheduling.unserializable import LOST
@@ -140,14 +141,15 @@ def results(stores: StoreConfig, now: Figures) -> str:
     if now.archived and stores.pages == (stores.data_dir / "warc").resolve().as_uri():
         files.append("warc/")
     elif now.archived:
-        elsewhere.append(stores.pages)
+        elsewhere.append(without_password(stores.pages))
     if now.stored and stores.metadata == f"sqlite:///{(stores.data_dir / 'metadata.db').resolve()}":
         files.append("metadata.db")
     elif now.stored:
         # imported only here, because it takes 0.1 s
         from sqlalchemy.engine import make_url
 
-        elsewhere.append(make_url(stores.metadata).render_as_string(hide_password=True))
+        shown = make_url(stores.metadata).render_as_string(hide_password=True)
+        elsewhere.append(without_secret_options(shown))
     return "; ".join([f"{stores.data_dir}: {', '.join(files)}", *elsewhere])
 
 

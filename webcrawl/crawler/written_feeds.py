@@ -9,7 +9,7 @@ from typing import Any
 from scrapy import signals
 from scrapy.crawler import Crawler
 
-from webcrawl.engine.server_url import without_password
+from webcrawl.config.passwords import without_password
 
 
 class WrittenFeeds:

@@ -27,13 +27,14 @@ from redis.exceptions import (
     TryAgainError,
 )
 
+from webcrawl.config.passwords import without_password
 from webcrawl.engine.backoff import SHUTDOWN_SECONDS, Backoff
 from webcrawl.engine.cluster import Cluster
 from webcrawl.engine.connections import ConnectionPool
 from webcrawl.engine.replication import Command
 from webcrawl.engine.scripts import Call, script_source
 from webcrawl.engine.sentinel import SentinelPrimary
-from webcrawl.engine.server_url import ServerURL, without_password
+from webcrawl.engine.server_url import ServerURL
 from webcrawl.errors import ConfigurationError, EngineError, EngineFull, EngineUnavailable
 
 _TEMPORARY = (OutOfMemoryError, ReadOnlyError, MasterDownError, ClusterDownError, TryAgainError)

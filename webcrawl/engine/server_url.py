@@ -19,6 +19,7 @@ from urllib.parse import unquote
 
 from redis.asyncio.connection import SSLConnection, parse_url
 
+from webcrawl.config.passwords import without_password
 from webcrawl.errors import ConfigurationError
 
 _SCHEMES = {
@@ -33,7 +34,7 @@ _PORT, _SENTINEL_PORT = 6379, 26379
 _MOST_PORT = 65535
 _URL = re.compile(r"([^:/?#]+)://(?:([^/?#]*)@)?([^@/?#]*)(?:/([^?#]*))?(\?[^#]*)?", re.DOTALL)
 _ADDRESS = re.compile(r"(\[[^\]]*\]|[^\[\]:]*)(?::(.*))?", re.DOTALL)
-_SECRET = re.compile(r"([?&](?:sentinel_)?password=)[^&#]*")
+_UNESCAPED = "write /, ? and # in user and password as %2F, %3F and %23"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,11 @@ class ServerURL:
         try:
             return cls._parse(url)
         except ValueError as error:
-            raise ConfigurationError(f"REDIS_URL {without_password(url)!r}: {error}") from error
+            authority, *rest = re.split("[/?#]", url.partition("://")[2], maxsplit=1)
+            # otherwise the message would quote what looks like a port or a database
+            is_cut = "@" in "".join(rest) and "@" not in authority
+            told = _UNESCAPED if is_cut else error
+            raise ConfigurationError(f"REDIS_URL {without_password(url)!r}: {told}") from None
 
     @classmethod
     def _parse(cls, url: str) -> Self:
@@ -71,7 +76,8 @@ class ServerURL:
             return cls((), options)
         match = _URL.fullmatch(url)
         if scheme not in _SCHEMES or match is None:
-            raise ValueError(f"the scheme must be one of unix, {', '.join(_SCHEMES)}, not {scheme!r}")
+            found = f", not {scheme!r}" if "@" not in scheme else ""
+            raise ValueError(f"the scheme must be one of unix, {', '.join(_SCHEMES)}{found}")
         _, user, hosts, path, query = match.groups()
         if user and re.search("@.*,|,.*@", user):
             raise ValueError(
@@ -107,9 +113,3 @@ def _address(text: str, port: int) -> tuple[str, int]:
     if number is not None and not (number.isdecimal() and 0 < int(number) <= _MOST_PORT):
         raise ValueError(f"the port {number!r} of {host} is not a number from 1 to {_MOST_PORT}")
     return unquote(host.strip("[]")), int(number or port)
-
-
-def without_password(url: str) -> str:
-    """Returns a URL without user and passwords, for messages."""
-    head, at, tail = url.rpartition("@")
-    return _SECRET.sub(r"\1...", f"{head.partition('://')[0]}://...@{tail}" if at else url)

@@ -18,6 +18,7 @@ from webcrawl.crawler.download.slots import SLOT, DownloadSlots
 from webcrawl.crawler.errors import (
     KeptConnectionClosed,
     MalformedAnswer,
+    OverlongHead,
     Postponed,
     ProxyFailed,
     RenderingFailed,
@@ -129,6 +130,8 @@ class PolitenessMiddleware(Pacer):
     def _outcome_of(self, request: Request, exception: Exception) -> Outcome:
         if is_robots(request) and isinstance(exception, MalformedAnswer):
             return Throttled()
+        if isinstance(exception, OverlongHead):
+            return Failed()
         return Ok() if isinstance(exception, _NOT_THE_HOST) else Failed()
 
     def outcome(self, request: Request, response: Response) -> Outcome:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +15,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
+from webcrawl.config.passwords import without_password, without_secret_options
 from webcrawl.errors import ConfigurationError, LibraryMissing, StoreError, StoreUnavailable
 
 # SQLite lets one process write at a time; how long to wait for the lock, in seconds.
@@ -46,8 +46,10 @@ class Database:
     """
 
     def __init__(self, uri: str, *, read_only: bool = False) -> None:
+        parsed = False
         try:
             url = make_url(uri)
+            parsed = True
             self._engine = _reading_engine(url) if read_only else _engine(url)
             if self._engine.dialect.name not in ("sqlite", "postgresql"):
                 raise ValueError(
@@ -56,9 +58,12 @@ class Database:
         except (SQLAlchemyError, ImportError, ValueError) as error:
             if isinstance(error, ImportError) and url.get_backend_name() == "postgresql":
                 raise LibraryMissing("PostgreSQL", "psycopg", "postgresql") from error
-            told = re.sub("//[^/]*@", "//...@", uri)
-            raise ConfigurationError(f"cannot use the metadata URI {told!r}: {error}") from error
-        self.name = url.render_as_string(hide_password=True)
+            # SQLAlchemy's message for a URI that it cannot parse may quote the password
+            told = error if parsed else "write /, ?, # and @ in user and password as %2F, %3F, %23 and %40"
+            raise ConfigurationError(f"cannot use the metadata URI {without_password(uri)!r}: {told}") from (
+                error if parsed else None
+            )
+        self.name = without_secret_options(url.render_as_string(hide_password=True))
         self.dialect = self._engine.dialect
         self._reader: Connection | None = None
         self._cursor: Any = None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import pprint
 import re
 
 import pytest
 
-from webcrawl.engine.server_url import ServerURL, without_password
+from webcrawl.config.passwords import hide_in_log, without_password
+from webcrawl.engine.server_url import ServerURL
 from webcrawl.errors import ConfigurationError
 
 
@@ -76,6 +79,40 @@ def test_messages_have_no_passwords() -> None:
         without_password(url)
         == "redis+sentinel://...@a,b/m?sentinel_username=x&sentinel_password=...&password=..."
     )
-    with pytest.raises(ConfigurationError) as caught:
-        ServerURL.parse(url.replace("/m", ""))
-    assert "secret" not in str(caught.value)
+    wrong = [
+        url.replace("/m", ""),
+        "redis://:se/secret@a",
+        "redis://:secret?secret@a:1",
+        "redis://:secret#secret@a",
+        ":secret@a:1",
+        "redis://a:b?password=secret&p%61ssword=secret&ssl_password=secret",
+    ]
+    for one in wrong:
+        with pytest.raises(ConfigurationError) as caught:
+            ServerURL.parse(one)
+        assert "secret" not in str(caught.value) and "REDIS_URL" in str(caught.value)
+
+
+def test_logged_settings_have_no_passwords() -> None:
+    settings = {
+        "REDIS_URL": "redis://:hidden@a/0?password=hidden",
+        "METADATA_URI": "postgresql://u@db/x?sslpassword=hidden",
+        "PROXIES": ["http://me:hidden@proxy.test:1", "http://other.test:2"],
+        "REDIS_PARAMS": {"password": "hid'den", "db": 1},
+        "FTP_PASSWORD": 'hid"den',
+        "USER_AGENT": "bot (+https://example.org/bot)",
+    }
+    text = "Overridden settings:\n%(settings)s"
+    arguments = ({"settings": pprint.pformat(settings)},)
+    record = logging.LogRecord("scrapy.crawler", logging.INFO, "", 1, text, arguments, None)
+    assert hide_in_log(record)
+    shown = record.getMessage()
+    assert "hid" not in shown
+    for kept in (
+        "redis://...@a/0",
+        "db/x",
+        "proxy.test:1",
+        "http://other.test:2",
+        "+https://example.org/bot",
+    ):
+        assert kept in shown

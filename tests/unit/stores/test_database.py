@@ -115,6 +115,18 @@ def test_invalid_uri_is_named_in_the_error(uri: str) -> None:
         Metadata(uri)
 
 
+def test_messages_name_the_database_without_passwords() -> None:
+    for uri in (
+        "postgresql://me:secret@db:port/x?password=secret",
+        "mysql://me:se/secret@db/x?sslpassword=secret",
+    ):
+        with pytest.raises(ConfigurationError, match="cannot use the metadata URI") as caught:
+            Metadata(uri)
+        assert "secret" not in str(caught.value)
+    database = Database("postgresql://me:secret@db/x?sslpassword=secret&p%61ssword=secret")
+    assert "secret" not in database.name and "me:***@db/x" in database.name
+
+
 def test_stopped_server_raises_unavailable_and_a_rejected_row_does_not(postgres: PostgresServer) -> None:
     uri = postgres.new_database()
     with Metadata(uri) as metadata:

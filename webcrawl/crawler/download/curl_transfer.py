@@ -22,7 +22,8 @@ from scrapy.exceptions import (
 
 from webcrawl.crawler.download.lenient_parser import LONGEST_HEAD, MOST_INTERIM
 from webcrawl.crawler.download.paced_connection import CHUNKS_PER_SECOND, MOST_CHUNKS, SMALL
-from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer, ProxyFailed
+from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer, OverlongHead, ProxyFailed
+from webcrawl.errors import brief
 
 Options = Iterable[tuple[CurlOpt, Any]]
 
@@ -51,7 +52,7 @@ _ALWAYS: tuple[tuple[CurlOpt, Any], ...] = (
 )
 _REFUSED = (CurlECode.COULDNT_CONNECT, CurlECode.COULDNT_RESOLVE_PROXY, CurlECode.COULDNT_RESOLVE_HOST)
 _NO_TUNNEL = re.compile(r"CONNECT tunnel failed, response (\d+)")
-_MALFORMED = (CurlECode.WEIRD_SERVER_REPLY, CurlECode.UNSUPPORTED_PROTOCOL, CurlECode.TOO_LARGE)
+_MALFORMED = (CurlECode.WEIRD_SERVER_REPLY, CurlECode.UNSUPPORTED_PROTOCOL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,9 +274,11 @@ def failure_of(error: CurlError, *, proxied: bool) -> Exception:
         return DownloadConnectionRefusedError(reason)
     if code == CurlECode.URL_MALFORMAT:
         return UnsupportedURLSchemeError(reason)
+    if code == CurlECode.TOO_LARGE:
+        return OverlongHead(brief(reason))
     if code in _MALFORMED:
-        return MalformedAnswer(reason)
-    return DownloadFailedError(reason)
+        return MalformedAnswer(brief(reason))
+    return DownloadFailedError(brief(reason))
 
 
 def _field(line: bytes) -> tuple[bytes, bytes]:

@@ -7,7 +7,7 @@ import ssl
 from typing import Any
 
 import aiohttp
-from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 from scrapy.exceptions import (
     CannotResolveHostError,
     DownloadConnectionRefusedError,
@@ -16,8 +16,17 @@ from scrapy.exceptions import (
     UnsupportedURLSchemeError,
 )
 
-from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer, ProxyFailed, RequestRefused
-from webcrawl.errors import AddressRefused, BrokenTransfer, NameNotResolved
+from webcrawl.crawler.errors import (
+    KeptConnectionClosed,
+    MalformedAnswer,
+    OverlongHead,
+    ProxyFailed,
+    RequestRefused,
+)
+from webcrawl.errors import AddressRefused, BrokenTransfer, NameNotResolved, brief
+
+_TOO_MANY = "Too many headers received"
+"""The message of aiohttp's parser for it, which has no class of its own."""
 
 
 def protocol_failure(error: Exception, url: str, timeout: float) -> Exception | None:
@@ -27,7 +36,7 @@ def protocol_failure(error: Exception, url: str, timeout: float) -> Exception | 
     if isinstance(error, ConnectionRefusedError):
         return DownloadConnectionRefusedError(str(error))
     if isinstance(error, OSError | EOFError | BrokenTransfer):
-        return DownloadFailedError(f"{type(error).__name__}: {error}")
+        return DownloadFailedError(brief(f"{type(error).__name__}: {error}"))
     return None
 
 
@@ -50,11 +59,11 @@ def http_failure(
         return DownloadConnectionRefusedError(_not_connected(error))
     if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError | ConnectionError):
         kind = KeptConnectionClosed if over_kept else DownloadFailedError
-        return kind(f"{type(error).__name__}: {error}")
+        return kind(brief(f"{type(error).__name__}: {error}"))
     if isinstance(error, aiohttp.ClientResponseError) and isinstance(error.__cause__, HttpProcessingError):
-        return MalformedAnswer(_in_one_line(error))
+        return _malformed(error)
     if isinstance(error, aiohttp.ClientError):
-        return DownloadFailedError(f"{type(error).__name__}: {error}")
+        return DownloadFailedError(brief(f"{type(error).__name__}: {error}"))
     return None
 
 
@@ -94,6 +103,14 @@ def _not_connected(error: aiohttp.ClientError) -> str:
     else:
         return str(error)
     return f"cannot connect to {error.host}:{error.port}: {why}"
+
+
+def _malformed(error: aiohttp.ClientResponseError) -> MalformedAnswer:
+    """Returns the exception for an error of aiohttp's parser, whose own message may quote a long line."""
+    if isinstance(error.__cause__ and error.__cause__.__cause__, LineTooLong):
+        return OverlongHead("a line of the head is longer than 64 KiB")
+    message = _in_one_line(error)
+    return OverlongHead(message) if message == _TOO_MANY else MalformedAnswer(brief(message))
 
 
 def _in_one_line(error: aiohttp.ClientResponseError) -> str:

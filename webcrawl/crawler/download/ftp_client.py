@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
@@ -12,7 +13,7 @@ from typing import Any, Literal
 import aioftp
 
 from webcrawl.crawler.download.ftp_listing import Listing
-from webcrawl.errors import BrokenTransfer
+from webcrawl.errors import BrokenTransfer, brief
 
 ENCODING = "latin-1"
 """Carries bytes through the strings of aioftp unchanged."""
@@ -31,6 +32,15 @@ _MAX_LISTING_BYTES = 8 * 1024 * 1024
 _STALE_SECONDS = 5.0
 """How long a kept session may take to answer."""
 _QUOTED = re.compile(r'"(/(?:[^"]|"")*)"')
+
+
+def _in_brief(record: logging.LogRecord) -> bool:
+    """Makes a line of aioftp's log printable: it has a server's reply, or a command with a path from a page."""
+    record.msg, record.args = brief(record.getMessage()), ()
+    return True
+
+
+logging.getLogger("aioftp.client").addFilter(_in_brief)
 
 
 class FTPClient(aioftp.Client):

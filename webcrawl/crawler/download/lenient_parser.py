@@ -16,6 +16,7 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError
 from aiohttp.streams import StreamReader
 
+from webcrawl.crawler.download.line_feed_chunks import FirstSizeLine
 from webcrawl.crawler.download.paced_connection import PacedConnection, Rate, break_body
 
 LONGEST_HEAD = 128 * 1024
@@ -27,6 +28,8 @@ _INTERIM = re.compile(rb"\A(?:HTTP/\d\.\d 1\d\d\b.*?\n\r?\n)+", re.DOTALL)
 _FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:(.*)", re.DOTALL)
 _SPACED = bytes.maketrans(b"\0\r", b"  ")
 _NOT_FRAMED = "the body is not framed as its head says"
+_BLANK_LINE = re.compile(rb"\n\r?\n")
+_CHUNKED = re.compile(rb"^transfer-encoding[ \t]*:[^\n]*chunked", re.IGNORECASE | re.MULTILINE)
 _NO_BODY = (b"204", b"304")
 _NOTHING_YET: tuple[tuple[()], bool, bytes] = ((), False, b"")
 
@@ -82,12 +85,9 @@ class _HeadParser:
         self._size += len(data)
         if self._error is None:
             try:
-                found: tuple[Any, bool, bytes] = self._parser.feed_data(data)
+                return self._feed(data)
             except HttpProcessingError as error:
                 self._error = error
-            else:
-                self._check(found[0])
-                return found
         end = self._data[-len(data) - 3 :]
         if b"\n\n" in end or b"\n\r\n" in end:
             return self._repaired(self._error)
@@ -99,7 +99,7 @@ class _HeadParser:
         """Ends with the final head; raises BadHttpMessage if too much comes before it."""
         interim = sum(message.code < 200 and message.code != 101 for message, _ in found)
         if interim < len(found):
-            self._leave()
+            self._leave(_body_parser(self._connection, self._parser, found))
             return
         self._interim += interim
         if self._interim > MOST_INTERIM:
@@ -109,9 +109,24 @@ class _HeadParser:
         if interim:
             del self._data[: self._data.rfind(b"\r\n\r\n") + 4]
 
-    def _leave(self) -> None:
-        self._connection._parser = self._parser
+    def _leave(self, parser: Any) -> None:
+        self._connection._parser = parser
         self._connection.awaits_head = False
+
+    def _feed(self, data: bytes) -> tuple[Any, bool, bytes]:
+        """Passes data on to aiohttp's parser; the body of a chunked response to the parser for its kind of lines."""
+        head = _BLANK_LINE.search(self._data, max(0, len(self._data) - len(data) - 3))
+        body = b""
+        if head is not None and _CHUNKED.search(self._data, 0, head.end()):
+            place = len(data) - (len(self._data) - head.end())
+            data, body = data[:place], data[place:]
+        found: tuple[Any, bool, bytes] = self._parser.feed_data(data)
+        self._check(found[0])
+        if body:
+            parser: Any = self._connection._parser if found[0] else self._parser
+            rest: tuple[Any, bool, bytes] = parser.feed_data(body)
+            return [*found[0], *rest[0]], rest[1], rest[2]
+        return found
 
     def _repaired(self, error: HttpProcessingError) -> tuple[Any, bool, bytes]:
         parts = mend(_INTERIM.sub(b"", self._data))
@@ -126,11 +141,19 @@ class _HeadParser:
             raise error
         connection.awaits_head = False
         connection.force_close()  # other software may see this response end elsewhere
+        connection._parser = parser = _body_parser(connection, parser, messages)
         try:
             parser.feed_data(body)
         except HttpProcessingError as broken:
             break_body(messages[0][1], _NOT_FRAMED, broken)
         return messages, False, b""
+
+
+def _body_parser(connection: _LenientConnection, parser: Any, messages: Sequence[tuple[Any, Any]]) -> Any:
+    """Returns the parser for the body of the last of these messages; aiohttp's parser unless it is chunked."""
+    if messages and messages[-1][0].chunked and isinstance(messages[-1][1], StreamReader):
+        return FirstSizeLine(connection, parser, messages[-1][1])
+    return parser
 
 
 def mend(data: bytes) -> tuple[bytes, bytes] | None:

@@ -35,12 +35,13 @@ from webcrawl.documents.html.links import PageLinks, frame_links, page_links
 from webcrawl.documents.html.outline import Outline
 from webcrawl.documents.mime.facts import language
 from webcrawl.documents.mime.sniff import sniff
-from webcrawl.errors import InvalidURL
+from webcrawl.errors import InvalidURL, brief
 from webcrawl.hosts.robots_directives import Directives, directives
 from webcrawl.page import Page, PendingLinks
 from webcrawl.urls.canonical import normalize, resolve, split, without_fragment
 
 NO_LINKS = PageLinks(links=[], nofollow=0, canonical=None, base="", malformed=0)
+_LONGEST_VALIDATOR = 1024
 _FOUND_ONLY = replace(NO_LINKS, also_found=True)
 
 _FLAWS = {
@@ -104,8 +105,8 @@ def page_of(response: Response) -> Page:
         charset=document.charset,
         length=len(document),
         digest=(exchange.payload if exchange else body_of(response)).digest,
-        etag=_text(header(headers, b"Etag")),
-        last_modified=_text(header(headers, b"Last-Modified")),
+        etag=_validator(header(headers, b"Etag")),
+        last_modified=_validator(header(headers, b"Last-Modified")),
         error=next((_FLAWS[flag] for flag in response.flags if flag in _FLAWS), None),
         latency=_latency(meta),
         redirects=meta.get("redirect_urls"),
@@ -158,7 +159,7 @@ def failed_page(request: Request, error: BaseException | None) -> Page:
         depth=request.meta.get("depth", 0),
         referrer=request.meta.get("referrer"),
         attempts=request.meta.get("retry_times", 0) + 1,
-        error=f"{type(error).__name__}: {error}"[:1000],
+        error=brief(f"{type(error).__name__}: {error}"),
     )
 
 
@@ -220,6 +221,11 @@ def _with_headers(links: PageLinks, headers: list[str], url: str) -> PageLinks:
 def _one_language(value: bytes | None) -> str | None:
     """Returns the language of the header Content-Language, unless it names several."""
     return None if value is None or b"," in value else language(_text(value))
+
+
+def _validator(value: bytes | None) -> str | None:
+    """Returns an ETag or a date; None if it is too long to be stored with every page and sent back."""
+    return None if value is None or len(value) > _LONGEST_VALIDATOR else _text(value)
 
 
 def _text(value: bytes | None) -> str | None:

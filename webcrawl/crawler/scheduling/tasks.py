@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 
 from webcrawl.crawler.errors import Postponed
 from webcrawl.crawler.start_outcomes import StartOutcomes
-from webcrawl.errors import EngineUnavailable, StoreUnavailable
+from webcrawl.errors import EngineUnavailable, StoreUnavailable, brief
 from webcrawl.frontier import LeasedURL, Settlement
 from webcrawl.hosts.politeness import Ok
 from webcrawl.hosts.turns import Turns
@@ -59,7 +59,7 @@ class Task:
 
     def settle(self, verdict: Literal["done", "retry", "dead"], delay: float = 0.0, reason: str = "") -> None:
         """Set the outcome that is reported when all work on the URL is done."""
-        self.settlement = Settlement(self.url.index, verdict, delay, reason)
+        self.settlement = Settlement(self.url.index, verdict, delay, reason and brief(reason))
 
     def outcome(self, request: Request, *, judged: bool) -> Settlement:
         """The outcome to report. `judged`: a component sets an outcome for every request."""

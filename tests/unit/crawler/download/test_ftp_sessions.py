@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,18 @@ def test_session_is_reused_for_the_next_url() -> None:
             await wait_for_quit(server)
 
     run(check())
+
+
+def test_log_shows_no_bytes_of_a_server_raw(caplog: pytest.LogCaptureFixture) -> None:
+    async def check() -> None:
+        answers = KEPT | {"RETR none": "550 \x1b[2J\x9b" + "long" * 1000}
+        async with Script(answers, b"data") as server, FTPClient() as client:
+            await client.get(server.url("/none"))
+
+    with caplog.at_level(logging.DEBUG):
+        run(check())
+    refusals = [line for line in caplog.messages if line.startswith("550")]
+    assert refusals and all(line.isprintable() and len(line) <= 500 for line in refusals)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from scrapy.exceptions import DownloadFailedError, ResponseDataLossError
 from tests.downloads import Client, run
 from tests.wire import Say, Wire, plain
 from webcrawl.crawler.download.lenient_parser import mend
-from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer
+from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer, OverlongHead
 from webcrawl.crawler.fetch import exchange_of
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -25,6 +25,10 @@ READABLE = {
     "line feeds alone": b"HTTP/1.1 200 OK\nX N: ab\nContent-Length: 4\n\nbody",
     "two lengths": CHUNKED + b"Content-Length: 99\r\n\r\n4\r\nbody\r\n0\r\n\r\n",
     "two lengths, the other way": OK + b"Content-Length: 4\r\nTransfer-Encoding: identity\r\n\r\nbody",
+    "chunks ended by line feeds": CHUNKED + b"\r\n2\nbo\n2\ndy\n0\n\n",
+    "head and chunks ended by line feeds": CHUNKED.replace(b"\r", b"") + b"\n4\nbody\n0\n\n",
+    "chunks ended by both": CHUNKED + b"\r\n2 ;a=b\nbo\r\n002\r\ndy\n0\nX: y\r\n\n",
+    "a repaired head, chunks ended by line feeds": CHUNKED + b"X N: ab\r\n\r\n4\nbody\n0\n\n",
     "too much of a body": OK + b"Content-Length: 4\r\n\r\nbody and more",
 }
 
@@ -69,6 +73,24 @@ def test_unreadable_response_names_the_problem(reason: str, answer: bytes) -> No
     run(check())
 
 
+LONG = b"\x1b]0;owned\x07" * 12_000
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"HTTP/1.1 200 " + LONG, OK + b"Server: " + LONG, OK + b"A: b\r\n" * 3000],
+    ids=["status line", "header", "many headers"],
+)
+def test_overlong_head_is_not_quoted(answer: bytes) -> None:
+    async def check() -> None:
+        async with Wire([Say([answer + b"\r\n\r\n"], then="close")]) as wire, Client() as client:
+            with pytest.raises(OverlongHead) as caught:
+                await client.get(wire.url())
+            assert len(str(caught.value)) < 100 and str(caught.value).isprintable()
+
+    run(check())
+
+
 def test_missing_response_is_not_a_malformed_one() -> None:
     async def check() -> None:
         for answer in (b"", OK + b"Content-Le"):
@@ -90,6 +112,19 @@ def test_broken_chunk_ends_the_body_with_dataloss() -> None:
                 await client.get(wire.url(), meta={"download_fail_on_dataloss": True})
         async with Wire([Say([b"".join(answer.pieces)])]) as wire, Client() as client:
             assert (await client.get(wire.url())).flags == ["dataloss"]
+
+    run(check())
+
+
+@pytest.mark.parametrize("rest", [b"ZZ\n", b"3\nab", b"0\n", b"1\nabc\n", b"0\n" + b"X: y\n" * 20_000])
+def test_broken_chunks_ended_by_line_feeds_are_dataloss(rest: bytes) -> None:
+    async def check() -> None:
+        pieces = [CHUNKED + b"\r\n4\nbody\n", rest]
+        async with Wire([Say(pieces, then="close", pause=0.05)]) as wire, Client() as client:
+            response = await client.get(wire.url())
+            assert (response.body[:4], response.flags) == (b"body", ["dataloss"])
+            with pytest.raises(ResponseDataLossError):
+                await client.get(wire.url(), meta={"download_fail_on_dataloss": True})
 
     run(check())
 

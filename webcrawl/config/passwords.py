@@ -1,0 +1,39 @@
+"""URLs and logged settings without their passwords."""
+
+from __future__ import annotations
+
+import logging
+import re
+from urllib.parse import unquote
+
+_OPTION = re.compile(r"([?&;])([^=&;#?]*)=([^&;#]*)")
+_SECRET = re.compile(r"pass|secret|token|credential", re.IGNORECASE)
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")
+_ITEM = re.compile(
+    r"(['\"][^'\"\n]*(?:pass|secret|token|credential)[^'\"\n]*['\"]: )(?:'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")",
+    re.IGNORECASE,
+)
+
+
+def without_password(url: str) -> str:
+    """Returns a URL without user and passwords, for messages; what precedes its last @ is left out."""
+    head, at, tail = url.rpartition("@")
+    scheme = head.partition("://")[0] + "://" if "://" in head else ""
+    return without_secret_options(f"{scheme}...@{tail}" if at else url)
+
+
+def without_secret_options(url: str) -> str:
+    """Returns a URL without the values of options such as ?password= and &sslpassword=."""
+    return _OPTION.sub(_shown, url)
+
+
+def hide_in_log(record: logging.LogRecord) -> bool:
+    """Leaves the passwords out of a record with settings, such as Scrapy's "Overridden settings"."""
+    text = _ITEM.sub(r"\1'...'", record.getMessage())
+    record.msg, record.args = _URL.sub(lambda url: without_password(url[0]), text), ()
+    return True
+
+
+def _shown(option: re.Match[str]) -> str:
+    mark, name, value = option.groups()
+    return f"{mark}{name}={'...' if _SECRET.search(unquote(name)) else value}"

@@ -20,6 +20,7 @@ from benchmarks import (
     long,
     main_parts,
     near_index,
+    options,
     report,
     shards,
 )
@@ -27,9 +28,11 @@ from benchmarks.compare import in_turn
 from benchmarks.contender import CONTENDERS
 from benchmarks.generated_web import TROUBLES, World, listening
 from benchmarks.long import Point
+from benchmarks.option_table import DEFAULT, OPTIONS, Option
 from benchmarks.report import Run
 from benchmarks.served import Got
 from benchmarks.sites import Site
+from webcrawl.config import DECLARED
 
 
 def run(pages: int, seconds: float, crawler_cpu: float, engine_cpu: float = 0.0) -> Run:
@@ -72,6 +75,47 @@ def test_the_tables_are_written_between_the_markers_of_a_page(tmp_path: Path) ->
     text = page.read_text()
     assert text.startswith(f"before\n{report.BEGIN}\n") and text.endswith(f"{report.END}\nafter\n")
     assert "| ours | 9 |" in text and "old" not in text
+
+
+def test_options_are_compared_with_the_run_before_them() -> None:
+    start = run(1, 0.1, 1.0, 0.2)
+    without = options.figures(run(100, 1.0, 1.5, 0.3), start)
+    assert without == pytest.approx((100.0, 6.0, 110.0))
+    # the machine was half as fast in the second round, for both
+    pairs = [
+        options.Pair(options.Figures(80.0, 6.6, 121.0), without),
+        options.Pair(options.Figures(42.0, 13.0, 121.0), options.Figures(50.0, 12.0, 110.0)),
+    ]
+    measured = options.summed_up(OPTIONS["COOKIES_ENABLED"], 1.25, pairs)
+    assert (measured.speed_ratio, measured.cpu_ratio, measured.memory_ratio) == (0.82, 1.092, 1.1)
+    table = options.table([measured])
+    assert "| COOKIES_ENABLED | default | **0.82** | 1.09 | 1.10 | 61 | 9.80 | 121 | 1.25 | 2 |" in table
+
+
+def test_every_option_is_known_and_beside_another_one_of_its_web() -> None:
+    documented = {*DECLARED, "CLOSESPIDER_PAGECOUNT", "SPIDER_MODULES"}
+    for one in OPTIONS.values():
+        assert set(one.settings) <= documented
+        if one.beside:
+            other = OPTIONS[one.beside]
+            assert (other.web, other.is_again, other.beside) == (one.web, one.is_again, "")
+    assert [one.name for one in options.chosen(["csv", "cookies"])] == ["COOKIES_ENABLED", "feed of CSV"]
+    with pytest.raises(SystemExit, match="no option nonsense"):
+        options.chosen(["nonsense"])
+
+
+def test_a_few_options_share_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    def figures(turns: options.Turns, option: Option) -> options.Figures:
+        ran.append(option.name)
+        return options.Figures(100.0, 5.0, 300.0)
+
+    monkeypatch.setattr(options.Turns, "_figures", figures)
+    chosen = [Option(name) for name in "abcd"] + [Option("e", beside="HTTPS")]
+    pairs = list(options.Turns(None).pairs(chosen))  # type: ignore[arg-type]
+    assert [name for name, _ in pairs] == list("abcde")
+    assert ran == [DEFAULT, "a", "b", "c", DEFAULT, "d", "HTTPS", "e"]
 
 
 def test_pages_distributed_to_many_hosts_still_link_to_each_other(tmp_path: Path) -> None:

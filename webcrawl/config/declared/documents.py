@@ -16,8 +16,8 @@ READING = Group(
             True,
             Flag(),
             "Parses HTML pages of 4 to 512 KiB in a separate process, so that no other page is lost when one "
-            "hangs or crashes the parser. `False` may be faster with as many workers as cores; see "
-            "[Performance](performance.md).",
+            "hangs or crashes the parser. `False` may be faster with as many workers as cores, and "
+            "slower with fewer; it takes up to 1.3 times the memory. See [Performance](performance.md).",
             example=False,
         ),
         Setting(

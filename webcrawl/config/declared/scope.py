@@ -110,7 +110,8 @@ URLS = Group(
             Flag(),
             "Whether `broad` also fetches what its pages load: style sheets and what those load, images, scripts, "
             "fonts, media, icons and frames, from any host, so that the archive can be replayed. They are counted "
-            "as `resources`, not as pages, and their links are not followed; see [Archive](archive.md#replay).",
+            "as `resources`, not as pages, and their links are not followed; see [Archive](archive.md#replay). A "
+            "worker takes about 1.4 times the memory, because it needs the trees of pages.",
             example=True,
         ),
         Setting(

@@ -27,7 +27,8 @@ GROUP = Group(
             "LOG_LEVEL",
             "WARNING",
             Text(),
-            "`INFO` adds failed downloads, `DEBUG` every page.",
+            "`INFO` adds failed downloads, `DEBUG` every page, which takes up to a fifth more CPU; see "
+            "[Benchmarks](benchmarks.md#the-options).",
             example="INFO",
         ),
         Setting(

@@ -15,7 +15,7 @@ import pytest
 import redis
 
 from tests.frontier.processes import User, is_gone, process_of, until
-from webcrawl.engine.embedded import EmbeddedEngine, answers, server_binary, socket_path
+from webcrawl.engine.embedded import GAVE_UP, EmbeddedEngine, answers, server_binary, socket_path
 from webcrawl.errors import EngineUnavailable
 
 
@@ -203,6 +203,29 @@ def test_a_user_replaces_keeper_and_server_that_were_killed(engine: EmbeddedEngi
     assert until(lambda: answers(socket_path(engine.folder)))
     with redis.Redis.from_url(engine.url) as client:
         assert client.get("kept") == b"yes"
+
+
+def test_a_keeper_that_gave_up_is_not_replaced_at_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = EmbeddedEngine(tmp_path)
+    engine.start()
+    files = engine.folder / "appendonlydir"
+    files.rename(tmp_path / "away")
+    files.write_text("a file where the server wants a folder")
+    os.kill(process_of(engine.folder), signal.SIGKILL)
+    assert until(lambda: "keeps dying" in (engine.folder / "keeper.log").read_text())
+    assert until(lambda: engine._keeper is not None and engine._keeper.poll() == GAVE_UP)
+    files.unlink()
+    (tmp_path / "away").rename(files)
+    engine.keep()
+    assert caplog.text == ""
+    monkeypatch.setattr("webcrawl.engine.embedded.RETRY_SECONDS", 0.0)
+    engine.keep()
+    assert "gave up" in caplog.text
+    assert until(lambda: answers(socket_path(engine.folder)))
+    engine.stop()
+    assert until(lambda: not answers(socket_path(engine.folder)))
 
 
 def kill_keeper(server: int) -> None:

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 _WORKER_SECONDS = 12.0
 """Seconds without a heartbeat after which a worker counts as dead. It sends one every two seconds."""
-_KEEPER_SECONDS = 5.0
+_KEEPER_SECONDS = 2.0
 """How often the keeper of an embedded server is looked after."""
 
 

@@ -36,6 +36,10 @@ START_SECONDS = 60.0
 LOG_SECONDS = 30.0
 """How often the progress of loading is logged."""
 REPLY_SECONDS = 5.0
+RETRY_SECONDS = 60.0
+"""When to try again after a keeper gave up, for example because the disk was full."""
+GAVE_UP = 1
+"""The exit status of a keeper whose server kept dying."""
 _PAUSE = 0.02
 _SOCKET_PATH_LIMIT = 103
 _OWN = 0o600
@@ -50,6 +54,8 @@ class EmbeddedEngine:
         self.folder = data_dir.resolve() / "engine"
         self._lock: int | None = None
         self._starting: int | None = None
+        self._keeper: subprocess.Popen[bytes] | None = None
+        self._kept_at = 0.0
         self.first = False
         """Whether nothing else used the engine at `start`; any leases are then those of dead workers."""
 
@@ -91,10 +97,17 @@ class EmbeddedEngine:
             self._starting = None
 
     def keep(self) -> None:
-        """Starts another keeper if the last one was killed. Call it every few seconds while the engine is used."""
+        """Starts another keeper if the last one was killed, or gave up a server that kept dying a minute ago.
+
+        Call it every few seconds while the engine is used.
+        """
+        given_up = self._keeper is not None and self._keeper.poll() == GAVE_UP
+        if given_up and time.monotonic() < self._kept_at + RETRY_SECONDS:
+            return
         with suppress(OSError):  # the next call tries again; a deleted folder needs no keeper
             if self._start_keeper() is not None:
-                logger.warning("The keeper of the engine in %s was gone: started another.", self.folder)
+                why = f"gave up ({_last_lines(self.folder)})" if given_up else "was killed"
+                logger.warning("The keeper of the engine in %s %s: started another.", self.folder, why)
 
     def stop(self) -> None:
         """Ends this use; after the last one the keeper shuts the server down."""
@@ -140,19 +153,20 @@ class EmbeddedEngine:
 
     def _start_keeper(self) -> subprocess.Popen[bytes] | None:
         """Starts a keeper unless one runs. It inherits a locked file, so it holds that lock until it ends."""
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
         with _opened(self.folder / "keeper") as lock, (self.folder / "keeper.log").open("ab") as output:
             if not _locks(lock, fcntl.LOCK_EX):
                 return None
-            return subprocess.Popen(
+            self._kept_at = time.monotonic()
+            self._keeper = subprocess.Popen(
                 [sys.executable, "-m", "webcrawl.engine.keeper", str(self.folder), str(server_binary())],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
-                env=environment,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
                 pass_fds=[lock],
             )
+            return self._keeper
 
 
 def open_lock(path: Path) -> int:

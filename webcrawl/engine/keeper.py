@@ -20,7 +20,7 @@ import threading
 import time
 from pathlib import Path
 
-from webcrawl.engine.embedded import TEMPORARY, command, open_lock, socket_path
+from webcrawl.engine.embedded import GAVE_UP, TEMPORARY, command, open_lock, socket_path
 
 RESTARTS_A_MINUTE = 10
 END_SECONDS = 60.0
@@ -89,7 +89,7 @@ class Keeper:
             starts = [start for start in starts if start > time.monotonic() - 60] + [time.monotonic()]
             if len(starts) > RESTARTS_A_MINUTE:
                 print("valkey-server keeps dying: see valkey.log", file=sys.stderr, flush=True)
-                os._exit(1)
+                os._exit(GAVE_UP)
             code = self._serve()
             if not self._ending.is_set():
                 print(f"valkey-server ended with {code}: restarting it", file=sys.stderr, flush=True)

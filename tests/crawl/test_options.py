@@ -48,6 +48,25 @@ def test_seeds_are_read_from_a_file(local_web: StartWeb, crawl: RunCrawl, tmp_pa
     assert len(lines_with(result.stderr, "nonsense")) == 1
 
 
+def test_a_list_of_ten_thousand_patterns_decides_what_is_followed(
+    local_web: StartWeb, crawl: RunCrawl, tmp_path: Path
+) -> None:
+    web = local_web(SITE)
+    allowed, others = ["/section-77/a", "/section-9999/b"], ["/section-10000/a", "/old-7/section-77/a", "/n/"]
+    web.put(SITE, "/", "".join(f"<a href={path}>x</a>" for path in (*allowed, *others)))
+    for path in (*allowed, *others):
+        web.put(SITE, path, "a page")
+    (tmp_path / "long_lists.py").write_text(
+        "from settings.local import *\n"
+        "URL_ALLOW = [rf'^https?://[^/]+/.*\\bsection-{number}/' for number in range(10_000)]\n"
+        "URL_DENY = [f'/old-{number}/' for number in range(100)]\n"
+    )
+    env = {"SCRAPY_SETTINGS_MODULE": "long_lists", "PYTHONPATH": str(tmp_path)}
+    result = crawl([web.url(SITE)], env=env)
+    assert result.returncode == 0
+    assert {row["url"] for row in result.rows()} == {web.url(SITE, path) for path in ("/", *allowed)}
+
+
 def test_a_crawl_without_a_valid_seed_fails(crawl: RunCrawl) -> None:
     result = crawl("nonsense")
     assert result.returncode not in (0, None)

@@ -12,7 +12,7 @@ RunCrawl = Callable[..., CrawlResult]
 StartWeb = Callable[..., LocalWeb]
 
 HONEST, HOSTILE = "127.0.1.1", "127.0.1.2"
-PAGES = 12
+PAGES, DOCUMENTS = 12, 12
 
 
 def test_a_document_in_a_reader_holds_its_own_site_and_no_other(
@@ -31,19 +31,21 @@ def test_a_document_in_a_reader_holds_its_own_site_and_no_other(
     web.sites[HONEST]["*"] = page
     # more than SCRAPER_SLOT_MAX_ACTIVE_SIZE
     text, kind = f"{file}\n" + " " * 3_000_000, {"Content-Type": "text/x-waiting"}
-    documents = "".join(f'<a href="/{number}.waiting">{number}</a>' for number in range(6))
+    documents = "".join(f'<a href="/{number}.waiting">{number}</a>' for number in range(DOCUMENTS))
     seeds.append(web.put(HOSTILE, "/", documents))
-    for number in range(6):
+    for number in range(DOCUMENTS):
         web.put(HOSTILE, f"/{number}.waiting", Reply(f"{text}{number}", headers=kind))
     result = crawl(
         seeds,
-        MIME_TIMEOUT="8",
+        DOWNLOAD_DELAY=0.2,
+        MIME_TIMEOUT="15",
         ITEM_PIPELINES='{"tests.crawl.waiting.WaitingPipeline": 240}',
     )
     rows = {row["url"]: row for row in result.rows()}
     assert {row["processing_error"] for row in rows.values()} == {None}
-    assert sum(row["title"] == "read" for row in rows.values()) == 6
-    assert len(rows) == PAGES + 6 + 2
+    assert sum(row["title"] == "read" for row in rows.values()) == DOCUMENTS
+    assert len(rows) == PAGES + DOCUMENTS + 2
     last = max(hit.started for hit in web.log(HONEST))
     early = [hit for hit in web.log(HOSTILE) if ".waiting" in hit.path and hit.started < last]
-    assert len(early) == 2, "its third document waits until one of the first two has been read"
+    # two in the reader or waiting for it, and those that were under way to it
+    assert 2 <= len(early) < DOCUMENTS - 4

@@ -80,7 +80,9 @@ class Session:
         ignored = read(settings, "URL_IGNORED_PARAMETERS")
         self.canonicalizer = Canonicalizer(TRACKING_PARAMETERS if ignored is None else tuple(ignored))
         self.readers = Readers(ReaderConfig.from_settings(settings))
-        self.outlines = Outlines(self.readers.limits) if read(settings, "HTML_PROCESS") else None
+        self.outlines = (
+            Outlines(self.readers.limits, self.readers) if read(settings, "HTML_PROCESS") else None
+        )
         self._settings = settings
         self.renderer = self._make_renderer() if read(settings, "RENDER") else None
         add_schemes(settings)

@@ -28,7 +28,7 @@ MAX_REPEATED = 1_000_000
 """How many bold, italic... elements paragraphs may reopen; in pages that could exceed it they become spans."""
 MAX_PER_NAME = {"option": 1_000, "optgroup": 1_000, "html": 16, "body": 16}
 """Start tags of a page, by name. Further html and body tags add their attributes to the first one."""
-MAX_ELEMENTS = 500_000
+MAX_ELEMENTS = 200_000
 """Elements and comments of a page; all after them becomes text."""
 
 _TAG = re.compile(r"<(?:(/?)([a-zA-Z][a-zA-Z0-9:-]*)|[!?/])")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from contextlib import nullcontext
 from typing import Self
 
 from scrapy import Request
@@ -18,7 +19,7 @@ from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.html.outline_process import Outlines
-from webcrawl.documents.html.timed_parse import BYTES
+from webcrawl.documents.html.timed_parse import is_large
 from webcrawl.errors import UnreadableDocument
 from webcrawl.frontier import RecentCache
 
@@ -48,7 +49,7 @@ class HtmlProcessMiddleware:
 
     def process_response(self, request: Request, response: Response) -> Response | Awaitable[Response]:
         answer = answer_of(response)
-        if not LEAST_BYTES <= length_of(answer) <= BYTES or 300 <= answer.status < 400 or is_robots(request):
+        if length_of(answer) < LEAST_BYTES or 300 <= answer.status < 400 or is_robots(request):
             return response
         if self._session.components.read_tree:
             return response
@@ -63,9 +64,11 @@ class HtmlProcessMiddleware:
         components, exchange = self._session.components, exchange_of(request)
         is_new = exchange is None or answer.status != 200 or self._recent.add(exchange.payload.digest)
         try:
-            outline = await self._outlines.read(
-                document, facts=components.read_facts and is_new, simhash=components.read_simhash
-            )
+            # a large page may wait for long, and needs no connection meanwhile
+            with self._session.turns.aside() if is_large(document) else nullcontext():
+                outline = await self._outlines.read(
+                    document, facts=components.read_facts and is_new, simhash=components.read_simhash
+                )
         except UnreadableDocument as error:
             document.refused = str(error)
         else:

@@ -1,4 +1,4 @@
-"""Parses large HTML in a thread before the spider gets the response."""
+"""Parses large HTML in a thread before the spider gets the response, if a component reads its tree."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ class LargeHtmlMiddleware:
     """A document that cannot be parsed in time is `refused`; see `webcrawl.documents.html.timed_parse`."""
 
     def __init__(self, session: Session) -> None:
+        self._session = session
         self._parser = TimedParser(session.readers)
 
     @classmethod
@@ -31,6 +32,8 @@ class LargeHtmlMiddleware:
         answer = answer_of(response)
         if length_of(answer) <= BYTES or is_robots(request):
             return response
+        if self._session.outlines is not None and not self._session.components.read_tree:
+            return response  # read in another process
         document = document_of(answer)
         return self._parsed(document, response) if is_large(document) else response
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -25,6 +26,8 @@ class Discovered:
         counters: Counter[str],
     ) -> None:
         self.recent = Recent()
+        self.turn = asyncio.Lock()
+        """Held by the page that adds a batch of many links."""
         self.sent = 0
         """Number of discovered URLs that the engine has."""
         self._frontier = frontier

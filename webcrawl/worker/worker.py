@@ -28,6 +28,10 @@ from webcrawl.worker.membership import Membership
 from webcrawl.worker.permits import Permits
 from webcrawl.worker.state import WorkerState
 
+MOST_DISCOVERED = 10_000
+"""Discovered URLs that may wait in memory before pages with many links wait; each takes about 500 bytes."""
+_LOOK_AGAIN_SECONDS = 0.02
+
 
 class Worker:
     """The scheduler's side of a worker.
@@ -120,6 +124,11 @@ class Worker:
         state.finished = None
         state.changed.set()
         return True
+
+    async def room(self) -> None:
+        """Waits while many discovered URLs have not been sent to the engine, unless they no longer are."""
+        while len(self.discovered) > MOST_DISCOVERED and self._task is not None and not self._task.done():
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
     def next(self) -> LeasedURL | None:
         """Returns a URL whose host may be asked now, or None. Call `finish_fetch` and `settle` for it."""

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from webcrawl.documents.mime.facts import Facts, pack, unpack
-from webcrawl.documents.mime.reader import call
+from webcrawl.documents.mime.facts import Facts, unpack
+from webcrawl.documents.mime.reader import answer
 from webcrawl.errors import UnreadableDocument
 from webcrawl.page import Page
 
@@ -81,7 +81,7 @@ class MimePipeline:
     async def _facts(self, document: Document) -> Facts:
         if len(document) <= self.inline_bytes:
             # packed and unpacked, so that the same limits apply as to another process
-            return unpack(pack(call(self.reader, document)))
+            return unpack(answer(self.reader, document))
         return await self._readers.read(self.reader, document)
 
     async def _read(self, page: Page) -> Page:

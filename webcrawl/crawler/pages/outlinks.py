@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TypeVar
 
 from scrapy.crawler import Crawler
 from scrapy.http import Response
@@ -20,6 +22,8 @@ from webcrawl.errors import InvalidURL
 from webcrawl.frontier import DEFAULT_LEVEL, Candidate
 from webcrawl.page import Page
 from webcrawl.urls.canonical import normalize, split, without_fragment
+
+T = TypeVar("T")
 
 FRESH = timedelta(days=7)
 """URLs that a sitemap or feed reports as changed more recently than this are fetched before others."""
@@ -43,12 +47,13 @@ class Outlinks:
         # the scope of another worker may have admitted this page
         await self._session.scope.update_for(normalize(response.url))
         depth = response.meta.get("depth", 0) + 1
-        self.add(links.links, depth=depth, referrer=without_fragment(response.url))
+        referrer = without_fragment(response.url)
+        await self._in_batches(links.links, partial(self.add, depth=depth, referrer=referrer))
         if links.also_found:
             pending = pending_links_of(response)
             pending.wanted = True
             found, pending.found = pending.found, []
-            await self._follow(found, depth, without_fragment(response.url))
+            await self._follow(found, depth, referrer)
 
     def load(self, response: Response, resources: PageResources) -> None:
         """Adds what a page loads, before further pages of its host; scope and depth limit do not apply to it."""
@@ -76,20 +81,36 @@ class Outlinks:
             pending.found.extend(links)
 
     async def _follow(self, links: Sequence[Link], depth: int, referrer: str) -> None:
-        """Adds links, most recently changed first, in batches that let other tasks run: a sitemap has up to 50,000."""
+        """Adds links, most recently changed first, in batches: a sitemap has up to 50,000."""
         now = datetime.now(UTC)
         if any(link.modified for link in links):
             links = sorted(links, key=lambda link: link.modified or _LONG_AGO, reverse=True)
+        await self._in_batches(links, partial(self._add_found, now=now, depth=depth, referrer=referrer))
+
+    def _add_found(self, links: Sequence[Link], *, now: datetime, depth: int, referrer: str) -> None:
+        urls: dict[tuple[int, bool], list[str]] = {}
+        for link in links:
+            fresh = link.modified is not None and timedelta() <= now - link.modified <= FRESH
+            with suppress(InvalidURL):
+                url = normalize(link.url)
+                urls.setdefault((DEFAULT_LEVEL - fresh, isinstance(link, SitemapLink)), []).append(url)
+        for (level, sitemaps), alike in sorted(urls.items()):
+            self.add(alike, depth=depth, referrer=referrer, level=level, sitemaps=sitemaps)
+
+    async def _in_batches(self, links: Sequence[T], add: Callable[[Sequence[T]], None]) -> None:
+        """Adds links in batches; pages with more than one take turns, and other tasks run in between.
+
+        Waits while many links have not been sent to the engine, because they would fill the memory.
+        """
+        if len(links) <= _BATCH:
+            add(links)
+            return
+        worker = tasks_of(self._crawler).worker
         for start in range(0, len(links), _BATCH):
-            urls: dict[tuple[int, bool], list[str]] = {}
-            for link in links[start : start + _BATCH]:
-                fresh = link.modified is not None and timedelta() <= now - link.modified <= FRESH
-                with suppress(InvalidURL):
-                    url = normalize(link.url)
-                    urls.setdefault((DEFAULT_LEVEL - fresh, isinstance(link, SitemapLink)), []).append(url)
-            for (level, sitemaps), alike in sorted(urls.items()):
-                self.add(alike, depth=depth, referrer=referrer, level=level, sitemaps=sitemaps)
-            await asyncio.sleep(0)
+            async with worker.discovered.turn:
+                await worker.room()
+                add(links[start : start + _BATCH])
+                await asyncio.sleep(0)
 
     def add(
         self,

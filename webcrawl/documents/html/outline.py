@@ -13,7 +13,7 @@ from webcrawl.documents.document import Attributes, Document
 from webcrawl.documents.html.facts import MAX_AUTHOR, MAX_DESCRIPTION, MAX_TITLE, MAX_URL, HTMLFacts, describe
 from webcrawl.documents.html.links import PageLinks, frame_links, page_links
 from webcrawl.documents.mime.facts import MAX_ERROR, MAX_TEXT, trimmed
-from webcrawl.errors import UnreadableDocument
+from webcrawl.errors import ResourcesExhausted, UnreadableDocument
 
 _MAX_VALUES = 500_000
 OptionalText: TypeAlias = str | None
@@ -41,7 +41,7 @@ class Outline:
     links    the links of the page
     frames   the addresses of the frames of a frameset, in document order, each once
     facts    the result of `describe`, on request
-    text     the whole text, if facts were requested and there is no main part
+    text     the whole text, if facts were requested and there is no main part, or the page is large
     simhash  of the main part, or of the whole text; on request, and if there are enough words
     """
 
@@ -53,8 +53,11 @@ class Outline:
     simhash: int | None = None
 
 
-def make_outline(document: Document, *, facts: bool, simhash: bool) -> Outline:
-    """Returns the outline of an HTML document. HtmlPipeline needs `facts`, NearDuplicatesPipeline also `simhash`."""
+def make_outline(document: Document, *, facts: bool, simhash: bool, whole_text: bool = False) -> Outline:
+    """Returns the outline of an HTML document. HtmlPipeline needs `facts`, NearDuplicatesPipeline also `simhash`.
+
+    `whole_text`: the text is included although there is a main part.
+    """
     elements = document.elements
     links, frames = _bounded(page_links(elements, document.url)), frame_links(elements, document.url)
     if not facts:
@@ -66,7 +69,8 @@ def make_outline(document: Document, *, facts: bool, simhash: bool) -> Outline:
         from webcrawl.documents.simhash import simhash64  # NumPy is slow to import
 
         number = simhash64(text)
-    return Outline(document.metas, links, frames, found, None if found.main_text else text, number)
+    whole = text if not found.main_text else found.text if whole_text else None
+    return Outline(document.metas, links, frames, found, whole, number)
 
 
 def _bounded(links: PageLinks) -> PageLinks:
@@ -104,8 +108,11 @@ def unpack(data: bytes, document: Document) -> Outline:
         plain = msgpack.unpackb(data, timestamp=3, max_array_len=_MAX_VALUES, max_map_len=_MAX_VALUES)
     except Exception as error:
         raise ValueError(f"not an outline: {error}") from error
-    if isinstance(plain, str):
-        raise UnreadableDocument(plain[:MAX_ERROR])
+    match plain:
+        case str(why):
+            raise UnreadableDocument(why[:MAX_ERROR])
+        case [str(why)]:
+            raise ResourcesExhausted(why[:MAX_ERROR])
     try:
         metas, links, frames, facts, text, simhash = plain
         addresses, nofollow, canonical, base, malformed = links

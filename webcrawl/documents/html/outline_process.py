@@ -13,6 +13,7 @@ import logging
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgpack
 
@@ -20,7 +21,10 @@ from webcrawl.config import ReaderConfig
 from webcrawl.documents import child_process
 from webcrawl.documents.child_process import ChildProcess
 from webcrawl.documents.document import Document
+from webcrawl.documents.html import large_outline
 from webcrawl.documents.html.outline import Outline, unpack
+from webcrawl.documents.html.timed_parse import BYTES
+from webcrawl.documents.mime.reader_processes import Readers
 from webcrawl.errors import UnreadableDocument
 
 logger = logging.getLogger(__name__)
@@ -61,8 +65,10 @@ class _Question:
 class Outlines:
     """The process of one worker and the pages that wait for it; its methods are called in one event loop."""
 
-    def __init__(self, limits: ReaderConfig) -> None:
+    def __init__(self, limits: ReaderConfig, readers: Readers | None = None) -> None:
+        """`readers`: make the outlines of large pages, so that no other page waits for them."""
         self._limits = limits
+        self._readers = readers
         self._waiting: deque[_Question] = deque()
         self._process: ChildProcess | None = None
         self._serving: asyncio.Task[None] | None = None
@@ -76,6 +82,9 @@ class Outlines:
 
         Raises UnreadableDocument, and OSError when the body cannot be read.
         """
+        if self._readers is not None and len(document) > BYTES:
+            reader = large_outline.reader(facts=facts, simhash=simhash)
+            return await self._readers.ask(reader, document, partial(unpack, document=document))
         if self._has_given_up:
             return None
         answer: asyncio.Future[Outline | None] = asyncio.get_running_loop().create_future()

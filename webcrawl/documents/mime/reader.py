@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeAlias, cast
 
 from webcrawl.documents.document import Document
-from webcrawl.documents.mime.facts import Facts
+from webcrawl.documents.mime.facts import Facts, pack
 from webcrawl.errors import ResourcesExhausted, UnreadableDocument
 
 Reader: TypeAlias = Callable[[Document], Facts]
@@ -34,3 +34,9 @@ def call(reader: str, document: Document) -> Facts:
         raise UnreadableDocument("is nested too deep") from error
     except Exception as error:
         raise UnreadableDocument(f"{type(error).__name__}: {error}"[:500]) from error
+
+
+def answer(reader: str, document: Document) -> bytes:
+    """Returns the packed facts of a document, or the bytes that the reader returns; raises only UnreadableDocument."""
+    found = cast("Facts | bytes", call(reader, document))
+    return found if isinstance(found, bytes) else pack(found)

@@ -1,7 +1,7 @@
 """The process that reads documents other than HTML: `python -m webcrawl.documents.mime.reader_child MEMORY`.
 
 A question is [reader, seconds, mime_type, charset, url, path]. The body follows the question, or is in the file `path`.
-The answer is what `webcrawl.documents.mime.facts.pack` makes of the document's facts.
+The answer is what `webcrawl.documents.mime.reader.answer` returns.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 
 from webcrawl.documents.body import Body
 from webcrawl.documents.document import Document
-from webcrawl.documents.mime.facts import pack, pack_error
-from webcrawl.documents.mime.reader import call
+from webcrawl.documents.mime.facts import pack_error
+from webcrawl.documents.mime.reader import answer
 from webcrawl.documents.sandbox import Sandbox, bound_cpu_seconds
 from webcrawl.errors import ResourcesExhausted, UnreadableDocument
 
@@ -26,7 +26,7 @@ def _answer(question: Any, body: bytes) -> bytes:
     bound_cpu_seconds(seconds)
     try:
         document = Document(body if path is None else Body.at(path), mime_type, charset, url)
-        return pack(call(reader, document))
+        return answer(reader, document)
     except UnreadableDocument as error:
         return pack_error(str(error), exhausted=isinstance(error, ResourcesExhausted))
     except OSError as error:

@@ -38,10 +38,10 @@ class RecordingReaders(Readers):
 
     def __init__(self) -> None:
         super().__init__(ReaderConfig(processes=1, seconds=20, memory=1 << 30))
-        self.documents: list[Document] = []
+        self.recorded: list[Document] = []
 
     async def read(self, reader: str, document: Document) -> Facts:
-        self.documents.append(document)
+        self.recorded.append(document)
         return await super().read(reader, document)
 
 
@@ -51,7 +51,7 @@ async def test_page_is_parsed_once_in_another_thread() -> None:
     assert document.refused is None and describe(document).title == "t"
     assert ("a", {"href": "/found"}) in document.elements
     assert len(document.threads) == 1 and document.threads[0] != threading.get_ident()
-    assert not readers.documents
+    assert not readers.recorded
 
 
 async def test_other_pages_are_tried_by_a_reader_during_a_slow_parse() -> None:
@@ -66,7 +66,7 @@ async def test_other_pages_are_tried_by_a_reader_during_a_slow_parse() -> None:
     assert second.refused == LATE and not second.threads
     for one in (waiting, good):
         assert one.refused is None and describe(one).title == "t" and len(one.threads) == 1
-    assert readers.documents == [waiting, second, good]
+    assert readers.recorded == [waiting, second, good]
 
 
 def test_blocking_parser_continues_after_a_slow_page(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ def crawled(
     web = local_web(SITE)
     web.put(SITE, "/", "<title>Grüße, &quot;home&quot;</title><a href=/old>old</a> <a href=/gone>gone</a>")
     web.put(SITE, "/old", Reply("", status=301, headers={"Location": "/new"}))
-    web.put(SITE, "/new", "<title>new</title>")
+    web.put(SITE, "/new", "<title>=cmd|' /C calc'!A0</title>")
     forms = {"jsonl": "jsonlines", "csv": "csv"}
     feeds = {str(tmp_path / f"pages.{name}"): {"format": form} for name, form in forms.items()}
     return crawl([web.url(SITE)], FEEDS=json.dumps(feeds))
@@ -47,6 +47,10 @@ def test_feeds_and_exports_contain_the_pages(crawled: CrawlResult, tmp_path: Pat
     assert (home["title"], home["status"], home["redirects"]) == ('Grüße, "home"', "200", "")
     assert home["fetched_at"] == pages[""]["fetched_at"]
     assert json.loads(new["redirects"]) == [pages["old"]["url"]]
+    assert pages["new"]["title"] == "=cmd|' /C calc'!A0" == new["title"].removeprefix("'") != new["title"]
+    written = [crawled.data_dir, *crawled.data_dir.rglob("*")]
+    assert {"metadata.db", "summary.json", "warc", "engine"} <= {path.name for path in written}
+    assert [path for path in written if path.stat().st_mode & 0o077] == [], "readable by others"
 
     data = ("-s", f"DATA_DIR={crawled.data_dir}")
     output = HERE.scrapy("export", "-o", str(tmp_path / "export"), *data)

@@ -20,6 +20,7 @@ from scrapy.spiderloader import get_spider_loader
 from scrapy.utils.python import global_object_name
 
 from webcrawl.config import data_dir, read
+from webcrawl.config.private_files import given_umask
 from webcrawl.crawler.command import crawl_settings
 from webcrawl.errors import ConfigurationError, CrawlError
 
@@ -121,10 +122,12 @@ async def _run(commands: Sequence[Sequence[str]], logs: Path) -> int:
 async def _start(command: Sequence[str], place: int, lifeline: int, logs: Path) -> asyncio.subprocess.Process:
     # in their own process groups: Ctrl-C in a terminal must reach them once, through this process
     if place == 0:
-        return await asyncio.create_subprocess_exec(*command, stdin=lifeline, process_group=0)
+        return await asyncio.create_subprocess_exec(
+            *command, stdin=lifeline, process_group=0, umask=given_umask()
+        )
     with (logs / f"worker-{place}.log").open("ab") as log:
         return await asyncio.create_subprocess_exec(
-            *command, stdin=lifeline, stdout=log, stderr=log, process_group=0
+            *command, stdin=lifeline, stdout=log, stderr=log, process_group=0, umask=given_umask()
         )
 
 

@@ -14,7 +14,9 @@ from scrapy.crawler import Crawler
 from scrapy.exporters import CsvItemExporter
 from scrapy.extensions.feedexport import FileFeedStorage
 
+from webcrawl.config.private_files import readable_outside
 from webcrawl.crawler.session import Session
+from webcrawl.documents.spreadsheet import harmless
 
 logger = logging.getLogger(__name__)
 
@@ -23,13 +25,16 @@ _APPENDABLE = frozenset({"jsonlines", "jsonl", "jl", "pickle", "marshal"})
 
 
 class PageCsvExporter(CsvItemExporter):
-    """Scrapy's exporter, with dicts and lists as JSON; Scrapy joins lists with commas, which URLs may contain."""
+    """Scrapy's exporter, with dicts and lists as JSON; Scrapy joins lists with commas, which URLs may contain.
+
+    A text that a spreadsheet would run as a formula gets an apostrophe in front.
+    """
 
     def serialize_field(self, field: Mapping[str, Any], name: str, value: Any) -> Any:
         written = super().serialize_field(field, name, value)
         if field.get("structure") and written is not None:
             return json.dumps(written, ensure_ascii=False)
-        return written
+        return harmless(written)
 
 
 class ResumedFileStorage(FileFeedStorage):
@@ -62,7 +67,8 @@ class ResumedFileStorage(FileFeedStorage):
             else:
                 kept = f"it is now {path.rename(_free(path)).name}"
             logger.warning("The crawl is resumed, and %s has items of earlier runs: %s", path, kept)
-        return super().open(spider)
+        with readable_outside(self._session.stores.data_dir, Path(self.path)):
+            return super().open(spider)
 
     def _has_earlier_items(self) -> bool:
         """Whether the crawl has URLs of earlier runs and the file exists; False before the crawl is open."""

@@ -25,11 +25,13 @@ from webcrawl.config import (
     ReaderConfig,
     StoreConfig,
     check,
+    data_dir,
     politeness,
     politeness_overrides,
     read,
     spill_uri,
 )
+from webcrawl.config.private_files import keep_private
 from webcrawl.crawler.components import Components
 from webcrawl.crawler.connection import Connection
 from webcrawl.crawler.shared_scope import SharedScope
@@ -58,6 +60,7 @@ class Session:
 
     def __init__(self, settings: BaseSettings, spider_name: str) -> None:
         check(settings)
+        keep_private(data_dir(settings))
         self.config = FrontierConfig.from_settings(settings, spider_name)
         self.fetch = FetchConfig.from_settings(settings)
         self.stores = StoreConfig.from_settings(settings)

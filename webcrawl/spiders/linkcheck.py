@@ -11,6 +11,7 @@ from urllib.parse import urljoin
 from scrapy import Request
 from scrapy.http import Response
 
+from webcrawl.config.private_files import readable_outside
 from webcrawl.crawler.components import Reads
 from webcrawl.crawler.fetch import TRUNCATE
 from webcrawl.crawler.pages.from_response import answer_of, document_of
@@ -82,7 +83,8 @@ class LinkCheck(BroadSpider):
             inside, seeds, crawl = self.scope.allows, self._good_seeds(), session.connection.keys.crawl
             found = list(problems(stored, inside, session.canonicalizer, seeds, lost, crawl))
         unfinished = path.with_name(f".{path.name}.unfinished")
-        unfinished.write_text("".join(line + "\n" for line in write(found)), encoding="utf-8")
+        with readable_outside(session.stores.data_dir, path):
+            unfinished.write_text("".join(line + "\n" for line in write(found)), encoding="utf-8")
         unfinished.replace(path)
         print(table(found), flush=True)
         return any(problem.problem in BROKEN for problem in found)

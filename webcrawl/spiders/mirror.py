@@ -10,6 +10,7 @@ from typing import Any
 from scrapy import Request
 from scrapy.http import Response
 
+from webcrawl.config.private_files import readable_outside
 from webcrawl.crawler.components import Reads
 from webcrawl.crawler.pages.from_response import answer_of, document_of
 from webcrawl.crawler.session import Session
@@ -63,7 +64,10 @@ class Mirror(BroadSpider):
 
         session = Session.of(self.crawler)
         folder = Path(self.to or session.stores.data_dir / "mirror")
-        with StoredPages(session.stores, session.fetch) as stored:
+        with (
+            StoredPages(session.stores, session.fetch) as stored,
+            readable_outside(session.stores.data_dir, folder),
+        ):
             written = write_mirror(stored, folder)
         left_out = f"; not in the archive: {counted(written.missing, 'page')}" if written.missing else ""
         print(f"Wrote {counted(written.files, 'file')} to {folder}{left_out}.", flush=True)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from webcrawl.config.private_files import readable_outside
 from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import ConfigurationError
@@ -95,6 +96,8 @@ class Monitor(BroadSpider):
         path = Path(self.report or self._folder / "monitor.jsonl")
         counts = Report()
         unfinished = path.with_name(f".{path.name}.unfinished")
+        with readable_outside(self._folder, path):
+            unfinished.touch()
         differing = self._differing(past.told)
         run = Run(self.began, self.scope.allows, past.finished, past.watched, lost, cut, differing)
         with Versions(session.stores, session.fetch) as stored, unfinished.open("w") as file:

@@ -13,7 +13,9 @@ GROUP = Group(
             "data",
             Text(),
             "The folder of a crawl: the embedded engine, `warc/`, `metadata.db`, `summary.json`, logs and "
-            "temporary files. Crawls with different `CRAWL_ID` may share it; `summaries/` has the figures of each.",
+            "temporary files. Crawls with different `CRAWL_ID` may share it; `summaries/` has the figures of each. "
+            "It is for its owner alone. To share it with a group, create it before the crawl: `mkdir -m 2750 data`; "
+            "files then have the rights that the folder gives its group. Others have none.",
             example="/srv/crawls/docs",
         ),
         Setting(

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from webcrawl.documents.spreadsheet import harmless
 from webcrawl.documents.values import plain
 from webcrawl.errors import LibraryMissing
 from webcrawl.results.exports.fields import FIELDS
@@ -83,7 +84,7 @@ class JsonLinesPart(Part):
 
 
 class CsvPart(Part):
-    """RFC 4180 with a header line. A field may contain JSON; null is empty."""
+    """RFC 4180 with a header line. A field may contain JSON; null is empty; see `harmless` for formulas."""
 
     suffix = ".csv"
 
@@ -95,7 +96,7 @@ class CsvPart(Part):
     def write(self, rows: Sequence[Row]) -> None:
         for row in rows:
             flat = _flat(row)
-            self._writer.writerow([plain(flat[name]) for name in FIELDS])
+            self._writer.writerow([harmless(plain(flat[name])) for name in FIELDS])
 
     def close(self) -> None:
         self._file.close()

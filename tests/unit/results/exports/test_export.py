@@ -106,6 +106,19 @@ def expected(row: dict[str, Any], form: str) -> dict[str, Any]:
     return found if form == "parquet" else {name: "" if v is None else str(v) for name, v in found.items()}
 
 
+def test_formulas_in_csv_are_text(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+    titles = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "a=1", "'=1", ""]
+    few = [{**row, "title": title, "simhash": 7} for row, title in zip(rows, titles, strict=False)]
+    for form in ("csv", "jsonl"):
+        exported(few, tmp_path / form, form, "none")
+    shown = {row["url"]: row["title"] for row in read(tmp_path / "csv", "csv")}
+    assert shown == {
+        row["url"]: f"'{row['title']}" if place < 6 else row["title"] for place, row in enumerate(few)
+    }
+    unchanged = {row["url"]: row["title"] for row in read(tmp_path / "jsonl", "jsonl")}
+    assert unchanged == {row["url"]: row["title"] for row in few}
+
+
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize(("partition", "folders"), [("date", 3), ("host", 8), ("none", 1)])
 def test_every_row_is_exported_once_and_unchanged(

@@ -1,0 +1,15 @@
+"""Text for CSV files, which spreadsheets open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def harmless(value: Any) -> Any:
+    """Returns a value of a cell; text that a spreadsheet would run as a formula gets an apostrophe in front.
+
+    Source: OWASP, CSV Injection. Numbers stay as they are.
+    """
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

@@ -187,12 +187,13 @@ class Resolver:
         return _Failure(reason, permanent, self._clock() + ttl)
 
     def _remember(self, name: str, outcome: Answer | _Failure) -> None:
-        if outcome.expires <= self._clock() or self._closed:
+        if self._closed:
             return
         if isinstance(outcome, Answer):
+            # also one that has expired: its name had an answer
             self._failures.pop(name, None)
             _put(self._answers, name, outcome, self._max_names)
-        else:
+        elif outcome.expires > self._clock():
             _put(self._failures, name, outcome, self._max_names)
 
 

@@ -7,7 +7,7 @@ import math
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -45,6 +45,8 @@ class Turns:
     """Number of open hosts that have answered."""
     waiting: int = 0
     """Number of requests that wait, for their turn or `aside`, without a connection."""
+    on_aside: Callable[[], None] = lambda: None
+    """Called when a request begins to wait, so that another one can take its place."""
     ending: asyncio.Event = field(default_factory=asyncio.Event)
     """Set by `abandon`."""
     _places: dict[str, _Place] = field(default_factory=dict)
@@ -101,6 +103,7 @@ class Turns:
     def aside(self) -> Iterator[None]:
         """Counts a request as waiting, without a connection."""
         self.waiting += 1
+        self.on_aside()
         try:
             yield
         finally:

@@ -110,6 +110,10 @@ class Worker:
     def seeding(self, seeding: bool) -> None:
         self._state.seeding = seeding
 
+    def wake(self) -> None:
+        """Lets Scrapy's engine ask for a URL."""
+        self._state.wake()
+
     def start(self) -> None:
         """Starts the loop."""
         self._task = asyncio.create_task(self._loop.run())

@@ -25,6 +25,16 @@ def test_it_does_not_grow_without_hosts_to_lease() -> None:
     assert (window.size, window.urls) == (256, 20)
 
 
+def test_new_hosts_take_the_places_that_others_leave_and_at_least_a_quarter() -> None:
+    window = LeaseWindow(256, 5_000, 20)
+    assert window.room(answered=0, new=0) == (256, 256)
+    assert window.room(answered=10, new=246) == (246, 0), "hosts that answered never wait for new ones"
+    assert window.room(answered=250, new=10) == (6, 54)
+    assert window.room(answered=256, new=246) == (0, 0)
+    window.update(answered=10, new=246, due=False, connections=True)
+    assert window.size == 256, "new hosts are no reason to lease more"
+
+
 @given(st.integers(1, 300), st.integers(0, 6_000), st.integers(1, 20), st.lists(states, max_size=60))
 def test_it_stays_within_its_bounds(
     least: int, most: int, urls: int, steps: list[tuple[bool, bool, bool]]

@@ -19,6 +19,7 @@ from scrapy.utils.reactorless import (
 from twisted.internet.defer import Deferred
 
 from webcrawl.config import read
+from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.components import FailureJudge
 from webcrawl.crawler.download.middleware_chain import MiddlewareChain
 from webcrawl.crawler.download.reactor import check_handlers, reactor_is_missing, refusal
@@ -47,6 +48,8 @@ class Downloader(ScrapyDownloader):
         check_handlers(self.handlers, crawler)
         session = Session.of(crawler)
         self._turns = session.turns
+        self._turns.on_aside = self._go_on
+        self._is_busy = False
         self._outlines = session.outlines
         self._readers = session.readers
         judge = session.components.get(FailureJudge)
@@ -72,7 +75,14 @@ class Downloader(ScrapyDownloader):
     def needs_backout(self) -> bool:
         if self._outlines is not None and self._outlines.bytes > MAX_WAITING_BYTES:
             return True
-        return 0 < self.total_concurrency <= len(self.active) - self._turns.waiting
+        self._is_busy = 0 < self.total_concurrency <= len(self.active) - self._turns.waiting
+        return self._is_busy
+
+    def _go_on(self) -> None:
+        """Wakes the engine, which was refused a request, when one begins to wait; else only the end of one wakes it."""
+        if self._is_busy:
+            self._is_busy = False
+            tasks_of(self.crawler).worker.wake()
 
     def _leave(self, result: Any, request: Request) -> Any:
         self.active.remove(request)

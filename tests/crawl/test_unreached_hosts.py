@@ -1,0 +1,77 @@
+"""Pages with many links to hosts that are never reached, beside honest hosts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.crawls import Crawl, CrawlResult, scrapy, until
+from tests.nameserver import Nameserver, Record, Trouble
+from tests.web import LocalWeb
+
+StartCrawl = Callable[..., Crawl]
+HONEST = ("one.honest.example", "two.honest.example")
+BAD = "bad.example"
+PAGES = 12
+OPTIONS = {
+    "arguments": {"scope": "web"},
+    "ALLOWED_NETWORKS": "127.0.0.0/8",
+    "DOWNLOAD_DELAY": 0.05,
+    "CONCURRENT_REQUESTS": 8,
+}
+
+
+@pytest.fixture
+def web(local_web: Callable[..., LocalWeb]) -> LocalWeb:
+    """Hosts whose pages form a chain, so that they are leased again and again."""
+    web = local_web(*HONEST, BAD)
+    for host in HONEST:
+        for number in range(PAGES):
+            web.put(host, f"/{number}", f'<a href="/{number + 1}">next</a>')
+        web.put(host, f"/{PAGES}", "the end")
+    return web
+
+
+@pytest.fixture
+def nameserver() -> Iterator[Nameserver]:
+    zone: dict[str, list[Record] | Trouble] = {
+        name: [Record("A", "127.0.0.1", 600)] for name in (*HONEST, BAD)
+    }
+    zone["*.silent.example"] = Trouble.SILENCE
+    with Nameserver(zone) as server:
+        yield server
+
+
+def seeds(web: LocalWeb) -> list[str]:
+    return [web.url(BAD), *(web.url(host, "/0") for host in HONEST)]
+
+
+def honest_pages(web: LocalWeb) -> int:
+    return sum(path != "/robots.txt" for host in HONEST for path in web.paths(host))
+
+
+def test_names_that_nobody_answers_hold_no_other_host_up(
+    web: LocalWeb, nameserver: Nameserver, start_crawl: StartCrawl
+) -> None:
+    links = "".join(f'<a href="http://n{number}.silent.example/">x</a>' for number in range(600))
+    web.put(BAD, "/", links)
+    crawl = start_crawl("broad", seeds(web), DNS_SERVERS=nameserver.address, DNS_TIMEOUT=60, **OPTIONS)
+    until(lambda: honest_pages(web) == len(HONEST) * (PAGES + 1), crawl)
+    asked = {name for name, _ in nameserver.queries if name.endswith("silent.example")}
+    assert 0 < len(asked) <= 25, "one domain has a quarter of the questions"
+
+
+def test_names_that_do_not_exist_become_dead_letters(
+    web: LocalWeb, nameserver: Nameserver, run_crawl: Callable[..., CrawlResult]
+) -> None:
+    hosts = [f"nowhere{number}.example" for number in range(550)]
+    links = "".join(f'<a href="http://{host}/{page}">x</a>' for host in hosts for page in range(2))
+    web.put(BAD, "/", links)
+    result = run_crawl("broad", seeds(web), DNS_SERVERS=nameserver.address, **OPTIONS)
+    assert result.summary["pages"] == len(HONEST) * (PAGES + 1) + 1
+    done = scrapy("deadletters", "--json", "-s", f"DATA_DIR={result.data_dir}")
+    letters = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {letter["url"] for letter in letters} == {f"http://{host}/{n}" for host in hosts for n in range(2)}
+    assert all("Domain name not found" in letter["reason"] for letter in letters)

@@ -2,9 +2,9 @@
 
     make bench-options [ARGS="--only feed --rounds 3 --json FILE --page FILE"]
 
-Needs what the side-by-side benchmark needs; an option whose server is not installed is left out. An option is
-compared with a run that is at most three runs older, and each ratio is the median over the rounds, so that a
-disturbance of the machine affects both. Figures are for each request that was answered: a page, robots.txt, or what a
+Needs what the side-by-side benchmark needs; an option whose server is not installed is left out. Each run of an
+option follows one of what it is compared with, and each ratio is the median over the rounds, so that a disturbance of
+the machine affects both. Figures are for each request that was answered: a page, robots.txt, or what a
 page loads.
 """
 
@@ -16,10 +16,8 @@ import datetime
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,8 +28,6 @@ from benchmarks.option_webs import Servers
 from benchmarks.report import Run, measured_on, page_with, put_between, put_figures
 
 BEGIN, END = "<!-- bench-options writes from here -->", "<!-- bench-options writes to here -->"
-SHARED_BY = 3
-"""Options that are compared with the same run, the last before them; a round takes a third less time."""
 BAR = 0.85
 """The least speed of an option, as a part of that of what it is compared with, unless its documentation says why."""
 
@@ -98,19 +94,15 @@ class Turns:
         self._starts: dict[str, Run] = {}
         self.failures = 0
 
-    def pairs(self, options: list[Option]) -> Iterator[tuple[str, Pair]]:
-        """One run of each option, and before each few of them one of what they are compared with."""
-        for beside, alike in groupby(options, key=lambda one: one.beside):
-            for number, option in enumerate(alike):
-                if number % SHARED_BY == 0:
-                    without = self._figures(OPTIONS[beside])
-                own = self._figures(option)
-                print(
-                    f"{option.name}: {own.speed:.0f} pages/s, {own.cpu:.2f} ms, {own.memory:.0f} MB "
-                    f"beside {without.speed:.0f}, {without.cpu:.2f}, {without.memory:.0f}",
-                    flush=True,
-                )
-                yield option.name, Pair(own, without)
+    def pair(self, option: Option) -> Pair:
+        """A run of what the option is compared with, and one of the option right after it."""
+        without, own = self._figures(OPTIONS[option.beside]), self._figures(option)
+        print(
+            f"{option.name}: {own.speed:.0f} pages/s, {own.cpu:.2f} ms, {own.memory:.0f} MB "
+            f"beside {without.speed:.0f}, {without.cpu:.2f}, {without.memory:.0f}",
+            flush=True,
+        )
+        return Pair(own, without)
 
     def start(self, option: Option) -> Run:
         """A crawl of one page, which costs as much as starting and ending all processes."""
@@ -182,8 +174,8 @@ def main() -> int:
         pairs: dict[str, list[Pair]] = {one.name: [] for one in options}
         for number in range(said.rounds):
             print(f"Round {number + 1} of {said.rounds}:", flush=True)
-            for name, pair in turns.pairs(options):
-                pairs[name].append(pair)
+            for one in options:
+                pairs[one.name].append(turns.pair(one))
         starts = {one.name: turns.start(one) for one in options}
     measured = [
         summed_up(one, starts[one.name].crawler_cpu + starts[one.name].engine_cpu, pairs[one.name])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -10,9 +10,13 @@ from dataclasses import replace
 from webcrawl.frontier import Candidate, Frontier
 from webcrawl.frontier.bloom import BloomSeen
 from webcrawl.frontier.recent import Recent
+from webcrawl.hosts.duty_cycle import DutyCycle
 from webcrawl.worker.engine_restarts import EngineRestarts
 
-_FLUSH_AT = 2000
+_BATCH = 1000
+_MOST_SECONDS = 0.1
+_LINKS_SHARE = 0.2
+"""The share of the time in which links of pages with many of them are added."""
 
 
 class Discovered:
@@ -26,7 +30,7 @@ class Discovered:
         counters: Counter[str],
     ) -> None:
         self.recent = Recent()
-        self.turn = asyncio.Lock()
+        self.turn = DutyCycle(_LINKS_SHARE).turn
         """Held by the page that adds a batch of many links."""
         self.sent = 0
         """Number of discovered URLs that the engine has."""
@@ -62,12 +66,12 @@ class Discovered:
     async def send(self, between: Callable[[], Awaitable[None]]) -> bool:
         """Sends the URLs discovered so far; returns True if any was new to the engine.
 
-        URLs discovered meanwhile wait for the next call, so that a busy worker gets to report. `between` is awaited
-        after each batch.
+        URLs discovered meanwhile wait for the next call, as do the rest after _MOST_SECONDS, so that a busy worker gets
+        to report. `between` is awaited after each batch.
         """
-        end, new = self.total, 0
+        end, new, until = self.total, 0, time.monotonic() + _MOST_SECONDS
         while self.sent < end:
-            batch = self._waiting[: min(_FLUSH_AT, end - self.sent)]
+            batch = self._waiting[: min(_BATCH, end - self.sent)]
             verdicts = await self._frontier.add(batch)
             del self._waiting[: len(batch)]
             self._restarts.record(batch)
@@ -76,6 +80,8 @@ class Discovered:
             self._counters["discovered"] += sum(verdicts)
             self._counters["known"] += len(verdicts) - sum(verdicts)
             await between()
+            if time.monotonic() > until:
+                break
         if self._bloom is not None and not self._waiting:
             await self._bloom.checkpoint()
         return bool(new)

@@ -8,6 +8,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -46,6 +47,14 @@ class LeasedHost:
     """No more URLs are leased: the engine was restarted and may not know which ones it has handed out."""
     leaving: bool = False
     """No more URLs are handed out, and the host is released when no fetch is in flight."""
+    adding: int = 0
+    """Pages whose many links are being added; no URLs are handed out meanwhile."""
+
+    @property
+    def may_start(self) -> bool:
+        """Whether a URL may be handed out, apart from the host's turn."""
+        busy = self.in_flight >= self.concurrency or self.adding
+        return bool(self.urls) and not (busy or self.leaving)
 
     def settle(self, settled: Settled) -> None:
         """Records the outcome of a URL."""
@@ -158,7 +167,7 @@ class LeasedHosts:
         while self._due and self._due[0][0] <= now:
             _, _, name = heapq.heappop(self._due)
             host = self._hosts.get(name)
-            if host is None or not host.urls or host.in_flight >= host.concurrency or host.leaving:
+            if host is None or not host.may_start:
                 continue
             if not host.turn.may_start(now):
                 self._schedule(host)
@@ -190,13 +199,27 @@ class LeasedHosts:
         host.in_flight -= 1
         self._schedule(host)
 
+    @contextmanager
+    def adding_links(self, name: str) -> Iterator[None]:
+        """Hands out no URL of a host, if it is leased, while many links of one of its pages are added."""
+        host = self._hosts.get(name)
+        if host is None:
+            yield
+            return
+        host.adding += 1
+        try:
+            yield
+        finally:
+            host.adding -= 1
+            self.reschedule(name)
+
     def reschedule(self, name: str) -> None:
         """Updates when a host is due, if it is leased."""
         if host := self._hosts.get(name):
             self._schedule(host)
 
     def _schedule(self, host: LeasedHost) -> None:
-        if host.urls and host.in_flight < host.concurrency and not host.leaving:
+        if host.may_start:
             due = host.turn.ready_at
             if math.isinf(due):
                 # another request to the host is in flight, such as its robots.txt, and its end is not announced

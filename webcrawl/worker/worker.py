@@ -12,6 +12,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from webcrawl.config import FrontierConfig
@@ -133,6 +134,10 @@ class Worker:
         """Waits while many discovered URLs have not been sent to the engine, unless they no longer are."""
         while len(self.discovered) > MOST_DISCOVERED and self._task is not None and not self._task.done():
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+    def adding_links(self, host: str) -> AbstractContextManager[None]:
+        """Keeps a host from being asked while many links of one of its pages are added."""
+        return self._hosts.adding_links(host)
 
     def next(self) -> LeasedURL | None:
         """Returns a URL whose host may be asked now, or None. Call `finish_fetch` and `settle` for it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -48,7 +47,7 @@ class Outlinks:
         await self._session.scope.update_for(normalize(response.url))
         depth = response.meta.get("depth", 0) + 1
         referrer = without_fragment(response.url)
-        await self._in_batches(links.links, partial(self.add, depth=depth, referrer=referrer))
+        await self._in_batches(links.links, referrer, partial(self.add, depth=depth, referrer=referrer))
         if links.also_found:
             pending = pending_links_of(response)
             pending.wanted = True
@@ -85,7 +84,9 @@ class Outlinks:
         now = datetime.now(UTC)
         if any(link.modified for link in links):
             links = sorted(links, key=lambda link: link.modified or _LONG_AGO, reverse=True)
-        await self._in_batches(links, partial(self._add_found, now=now, depth=depth, referrer=referrer))
+        await self._in_batches(
+            links, referrer, partial(self._add_found, now=now, depth=depth, referrer=referrer)
+        )
 
     def _add_found(self, links: Sequence[Link], *, now: datetime, depth: int, referrer: str) -> None:
         urls: dict[tuple[int, bool], list[str]] = {}
@@ -97,20 +98,25 @@ class Outlinks:
         for (level, sitemaps), alike in sorted(urls.items()):
             self.add(alike, depth=depth, referrer=referrer, level=level, sitemaps=sitemaps)
 
-    async def _in_batches(self, links: Sequence[T], add: Callable[[Sequence[T]], None]) -> None:
+    async def _in_batches(
+        self, links: Sequence[T], referrer: str, add: Callable[[Sequence[T]], None]
+    ) -> None:
         """Adds links in batches; pages with more than one take turns, and other tasks run in between.
 
-        Waits while many links have not been sent to the engine, because they would fill the memory.
+        Waits while many links have not been sent to the engine, because they would fill the memory. The page's host is
+        not asked meanwhile: bodies of pages that wait here would keep others from being processed.
         """
         if len(links) <= _BATCH:
             add(links)
             return
         worker = tasks_of(self._crawler).worker
-        for start in range(0, len(links), _BATCH):
-            async with worker.discovered.turn:
+        with worker.adding_links(split(normalize(referrer))[0]):
+            for start in range(0, len(links), _BATCH):
+                if self._session.turns.ending.is_set():  # a crawl that ends waits for this page
+                    return add(links[start:])
                 await worker.room()
-                add(links[start : start + _BATCH])
-                await asyncio.sleep(0)
+                async with worker.discovered.turn():
+                    add(links[start : start + _BATCH])
 
     def add(
         self,

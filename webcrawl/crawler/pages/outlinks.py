@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TypeVar
@@ -12,9 +12,10 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 
 from webcrawl.crawler.access import tasks_of
-from webcrawl.crawler.pages.from_response import pending_links_of
+from webcrawl.crawler.pages.from_response import answer_of, document_of, outline_of, pending_links_of
 from webcrawl.crawler.scheduling.requests import resource_extra, sitemap_extra
 from webcrawl.crawler.session import Session
+from webcrawl.documents.document import Document
 from webcrawl.documents.html.links import PageLinks, PageResources
 from webcrawl.documents.mime.facts import Link, SitemapLink
 from webcrawl.errors import InvalidURL
@@ -47,12 +48,15 @@ class Outlinks:
         await self._session.scope.update_for(normalize(response.url))
         depth = response.meta.get("depth", 0) + 1
         referrer = without_fragment(response.url)
-        await self._in_batches(links.links, referrer, partial(self.add, depth=depth, referrer=referrer))
+        # a page that was parsed in this process is in its memory until its links are added
+        document = document_of(response) if outline_of(response) is not None else None
+        add = partial(self.add, depth=depth, referrer=referrer)
+        await self._in_batches(links.links, referrer, add, document)
         if links.also_found:
             pending = pending_links_of(response)
             pending.wanted = True
             found, pending.found = pending.found, []
-            await self._follow(found, depth, referrer)
+            await self._follow(found, depth, referrer, document_of(answer_of(response)))
 
     def load(self, response: Response, resources: PageResources) -> None:
         """Adds what a page loads, before further pages of its host; scope and depth limit do not apply to it."""
@@ -75,18 +79,19 @@ class Outlinks:
             return
         if pending.wanted:
             await self._session.scope.update_for(normalize(page.final_url))
-            await self._follow(links, page.depth + 1, page.final_url)
+            await self._follow(links, page.depth + 1, page.final_url, page.document)
         else:
             pending.found.extend(links)
 
-    async def _follow(self, links: Sequence[Link], depth: int, referrer: str) -> None:
+    async def _follow(
+        self, links: Sequence[Link], depth: int, referrer: str, document: Document | None
+    ) -> None:
         """Adds links, most recently changed first, in batches: a sitemap has up to 50,000."""
         now = datetime.now(UTC)
         if any(link.modified for link in links):
             links = sorted(links, key=lambda link: link.modified or _LONG_AGO, reverse=True)
-        await self._in_batches(
-            links, referrer, partial(self._add_found, now=now, depth=depth, referrer=referrer)
-        )
+        add = partial(self._add_found, now=now, depth=depth, referrer=referrer)
+        await self._in_batches(links, referrer, add, document)
 
     def _add_found(self, links: Sequence[Link], *, now: datetime, depth: int, referrer: str) -> None:
         urls: dict[tuple[int, bool], list[str]] = {}
@@ -99,18 +104,24 @@ class Outlinks:
             self.add(alike, depth=depth, referrer=referrer, level=level, sitemaps=sitemaps)
 
     async def _in_batches(
-        self, links: Sequence[T], referrer: str, add: Callable[[Sequence[T]], None]
+        self,
+        links: Sequence[T],
+        referrer: str,
+        add: Callable[[Sequence[T]], None],
+        document: Document | None,
     ) -> None:
         """Adds links in batches; pages with more than one take turns, and other tasks run in between.
 
         Waits while many links have not been sent to the engine, because they would fill the memory. The page's host is
-        not asked meanwhile: bodies of pages that wait here would keep others from being processed.
+        not asked meanwhile: bodies of pages that wait here would keep others from being processed. The body of
+        `document` does not, because it is not in use.
         """
         if len(links) <= _BATCH:
             add(links)
             return
         worker = tasks_of(self._crawler).worker
-        with worker.adding_links(split(normalize(referrer))[0]):
+        aside = self._session.readers.aside(document) if document is not None else nullcontext()
+        with worker.adding_links(split(normalize(referrer))[0]), aside:
             for start in range(0, len(links), _BATCH):
                 if self._session.turns.ending.is_set():  # a crawl that ends waits for this page
                     return add(links[start:])

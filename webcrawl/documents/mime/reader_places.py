@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from webcrawl.errors import InvalidURL
 from webcrawl.urls.canonical import hostname, normalize, registered_domain, split
@@ -42,8 +42,7 @@ class ReaderPlaces:
     async def place(self, url: str) -> AsyncIterator[None]:
         """Waits for a place for the document at `url`, and keeps it for as long as the block runs."""
         site = site_of(url)
-        self._held[site] += 1
-        try:
+        with self.hold(url):
             await self._take(site)
             began = time.monotonic()
             try:
@@ -52,6 +51,14 @@ class ReaderPlaces:
                 self._charge(site, time.monotonic() - began)
                 self._free += 1
                 self._grant()
+
+    @contextmanager
+    def hold(self, url: str) -> Iterator[None]:
+        """Counts a document against the room of its site."""
+        site = site_of(url)
+        self._held[site] += 1
+        try:
+            yield
         finally:
             self._held[site] -= 1
             if not self._held[site]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Self, TypeVar
 
 import msgpack
@@ -121,6 +121,16 @@ class Readers:
                     with suppress(ReaderEnded, ResourcesExhausted):
                         return await self._read_in(self._idle.pop(), function, document, unpacked)
                 return await self._read_in(await self._start(), function, document, unpacked)
+        finally:
+            self.documents.discard(document)
+
+    @contextmanager
+    def aside(self, document: Document) -> Iterator[None]:
+        """Counts a document as one that another process reads: it is not in use here, only what was found in it."""
+        self.documents.add(document)
+        try:
+            with self.places.hold(document.url):
+                yield
         finally:
             self.documents.discard(document)
 

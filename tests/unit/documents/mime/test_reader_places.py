@@ -6,7 +6,10 @@ import asyncio
 
 import pytest
 
+from webcrawl.config import ReaderConfig
+from webcrawl.documents.document import Document
 from webcrawl.documents.mime.reader_places import ReaderPlaces, site_of
+from webcrawl.documents.mime.reader_processes import Readers
 
 COSTLY, OTHER = "http://a.costly.example/{}", "http://other.example/{}"
 
@@ -47,6 +50,18 @@ async def test_a_cancelled_document_leaves_its_place_to_others(granted: bool) ->
     await asyncio.wait([waiting])
     async with asyncio.timeout(5), places.place(OTHER):
         assert places.has_room(COSTLY)
+
+
+def test_a_document_whose_links_are_being_added_counts_against_the_room_of_its_site() -> None:
+    """Scrapy's limit of bytes that wait leaves out `documents`, so that other sites do not wait."""
+    readers = Readers(ReaderConfig(processes=1, seconds=20, memory=1 << 29))
+    first, second = [Document(b"", "text/html", None, COSTLY.format(number)) for number in (1, 2)]
+    with readers.aside(first):
+        assert readers.places.has_room(COSTLY)
+        with readers.aside(second):
+            assert readers.documents == {first, second}
+            assert not readers.places.has_room(COSTLY) and readers.places.has_room(OTHER)
+    assert not readers.documents and readers.places.has_room(COSTLY)
 
 
 def test_a_site_is_the_registered_domain_of_a_url() -> None:

@@ -218,7 +218,7 @@ def test_the_summary_names_the_stores_without_passwords() -> None:
     database = "postgresql+psycopg://me:secret@db/crawl"
     assert places(METADATA_URI=database) == "data: summary.json, warc/; postgresql+psycopg://me:***@db/crawl"
     hidden = "postgresql://db/crawl?user=me&password=secret"
-    assert places(METADATA_URI=hidden).endswith("postgresql://db/crawl?user=me&password=...")
+    assert places(METADATA_URI=hidden).endswith("; postgresql://db/crawl?password=...&user=me")
     nothing = replace(FIGURES, archived=0, stored=0)
     assert places(nothing) == "data: summary.json"
     assert places(nothing, STORE_URI="s3://b/p", METADATA_URI=database) == "data: summary.json"

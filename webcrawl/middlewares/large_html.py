@@ -32,8 +32,10 @@ class LargeHtmlMiddleware:
         answer = answer_of(response)
         if length_of(answer) <= BYTES or is_robots(request):
             return response
-        if self._session.outlines is not None and not self._session.components.read_tree:
-            return response  # read in another process
+        elsewhere = self._session.outlines is not None and not self._session.components.read_tree
+        # the middleware that asks another process leaves redirects out
+        if elsewhere and not 300 <= answer.status < 400:
+            return response
         document = document_of(answer)
         return self._parsed(document, response) if is_large(document) else response
 

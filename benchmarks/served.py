@@ -55,7 +55,7 @@ class Got:
 
     @property
     def answers(self) -> int:
-        """All requests, of which those for robots.txt, what pages load, and revisits answered with 304 are no pages."""
+        """All requests: also those for robots.txt and for what pages load, and revisits that are answered with 304."""
         return self.pages + self.again + self.other
 
 

@@ -9,6 +9,7 @@ import socket
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TypeVar
@@ -96,9 +97,12 @@ class Resolver:
         self._questions = Questions(max_questions)
         self._closed = False
 
-    async def resolve(self, hostname: str) -> Answer:
+    async def resolve(
+        self, hostname: str, waiting: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> Answer:
         """Returns the addresses of a host name (as in a normalized URL) or of an IP address.
 
+        `waiting` makes a context for the time of a query; a cached name needs none.
         Raises NameNotResolved: permanent if the name has no address, temporary if no server answered.
         """
         if literal := _literal(hostname):
@@ -107,7 +111,8 @@ class Resolver:
         outcome = self._cached(name)
         if outcome is None:
             # shielded, so that cancelling one caller does not cancel the query for others
-            outcome = await asyncio.shield(self._question(name))
+            with waiting():
+                outcome = await asyncio.shield(self._question(name))
         if isinstance(outcome, _Failure):
             raise NameNotResolved(hostname, outcome.reason, permanent=outcome.permanent)
         return outcome

@@ -35,7 +35,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test check settings format picture pictures docs bench bench-options bench-micro bench-long bench-frontier bench-metadata bench-duplicates bench-hostile replay chaos structure clean
+.PHONY: help numbers crawl test check settings constraints format picture pictures docs bench bench-options bench-micro bench-long bench-frontier bench-metadata bench-duplicates bench-hostile bench-importance replay chaos structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -61,6 +61,16 @@ check: .venv/.dev ## Check format, lint, types and import contracts
 
 settings: .venv/.dev ## Write docs/settings.md from the declarations in webcrawl/config
 	@$(BIN)/python -m webcrawl.config.page > docs/settings.md
+
+# The files of requirements/ build on each other, so each leaves out what those before it pin for every platform.
+constraints: ## Pin versions and hashes of all requirements; ARGS="--upgrade" takes the newest versions
+	@"$(PYTHON)" -m venv build/uv
+	@build/uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV)
+	@$(pin) $(ARGS) --extra dev pyproject.toml --output-file constraints.txt
+	@$(call lock,build,,-)
+	@$(call lock,crawler,build,pyproject.toml)
+	@$(call lock,stores,build crawler,--extra postgresql --extra parquet pyproject.toml)
+	@$(call lock,tests,build crawler stores,--extra dev pyproject.toml)
 
 format: .venv/.dev ## Format the code
 	@$(BIN)/ruff check --fix .
@@ -92,6 +102,9 @@ bench-long: .venv/.dev ## Check memory and pace in a crawl of 100,000 generated 
 bench-hostile: .venv/.dev ## Measure what attacks cost honest hosts; ARGS="--only robots,links"
 	@$(BIN)/python -m benchmarks.hostile $(ARGS)
 
+bench-importance: .venv/.dev ## Measure the importance of pages on a generated web of a million; ARGS="--pages 1e5"
+	@$(BIN)/python -m benchmarks.importance $(ARGS)
+
 bench-frontier: .venv/.dev ## Measure the frontier on one Valkey process; ARGS="--scale 0.1" shortens it
 	@$(BIN)/python -m benchmarks.frontier $(ARGS)
 
@@ -114,19 +127,36 @@ clean: ## Remove build and installation files; keep crawled data
 	@rm -rf .venv .bench build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.venv/.runtime: pyproject.toml constraints.txt
-	@$(call install,.)
+.venv/.runtime: pyproject.toml requirements/build.txt requirements/crawler.txt
+	@$(call install,crawler)
 	@touch $@
 
-.venv/.dev: pyproject.toml constraints.txt
-	@$(call install,.[dev])
+.venv/.dev: pyproject.toml $(wildcard requirements/*.txt)
+	@$(call install,tests)
 	@touch .venv/.runtime $@
 
-# Creates .venv again if its Python is gone, for example after an upgrade.
+# Creates .venv again if its Python is gone, for example after an upgrade. What builds packages is installed first,
+# because pip would fetch it without a hash otherwise. setuptools warns of editable installations.
 define install
 	$(BIN)/python -c '' >/dev/null 2>&1 || { $(new_venv) ; } && \
-	echo 'Installing what $(if $(findstring dev,$(1)),the tests need,the crawler needs) into .venv ...' && \
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '$(1)'
+	echo 'Installing what the $(1) need$(if $(filter crawler,$(1)),s) into .venv ...' && \
+	$(PIP) --require-hashes -r requirements/build.txt && \
+	$(PIP) --require-hashes --no-build-isolation -r requirements/$(1).txt && \
+	PYTHONWARNINGS=ignore $(PIP) --no-deps --no-build-isolation -e .
+endef
+
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# For all platforms and Pythons. What builds the documentation needs 3.11.5.
+UV := 0.13.9
+pin = build/uv/bin/uv pip compile --quiet --universal --python-version 3.11.5 --no-annotate \
+	--custom-compile-command "make constraints"
+
+# $(call lock,FILE,EARLIER FILES,OPTIONS AND SOURCES) writes the hashes of the versions in constraints.txt.
+define lock
+	{ $(if $(2),echo '-r $(lastword $(2)).txt' && )echo setuptools | $(pin) --generate-hashes -c constraints.txt \
+	$(3) $$(cat /dev/null $(patsubst %,requirements/%.txt,$(2)) \
+	| sed -En 's/^([^ ]+)==[^;]*$$/--no-emit-package \1/p') ; } > build/$(1).txt && mv build/$(1).txt requirements/$(1).txt
 endef
 
 define new_venv

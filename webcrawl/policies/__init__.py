@@ -1,0 +1,1 @@
+"""What a URL is worth: pure arithmetic, without clock, network or disk."""

@@ -1,0 +1,137 @@
+"""The priority of a URL: its weight is a sum of terms, and its level in the frontier follows from the weight.
+
+    weight = the sum of the terms of PRIORITIZERS, 0 for a usual page, more for a better one
+    level  = 0 to 7, the lowest is the best: 3 - weight, rounded; a half counts as worse
+
+URL_LEVELS may set or shift the level. docs/priorities.md has the table. A term answers for one property of a URL, in
+steps of a level. To add one, subclass Term, describe it in `why`, and add the class to PRIORITIZERS.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Self
+
+from webcrawl.policies.url_levels import UrlLevels
+
+USUAL = 3
+"""The level of weight 0, and of a Request without a priority."""
+LOWEST = 7
+
+_BOUNDS = tuple(USUAL - 0.5 - level for level in reversed(range(LOWEST)))
+"""The weights that separate the levels, from the lowest up."""
+
+
+@dataclass(slots=True)
+class Prospect:
+    """What is known about a URL that was found. One record serves all links of a page in turn: do not keep it.
+
+    url        normalised
+    path       its path and query
+    depth      the number of links between a seed and it; 0 if it is a seed
+    found_on   the normalised URL of the page that links to it; empty if there is none
+    now        the current time, like all times here in seconds since 1970
+    text       the text of the link, on one line; empty unless a term of the chain `needs_text`
+    modified   the time of its last change, by a sitemap or feed, or None
+    period     the seconds between two of its changes, by the `changefreq` of a sitemap, or None
+    rank       the `priority` of a sitemap, from 0 to 1, or None
+    worth      of the credit that has reached it (webcrawl.policies.importance), or None
+    """
+
+    url: str
+    path: str
+    depth: int = 1
+    found_on: str = ""
+    now: float = 0.0
+    text: str = ""
+    modified: float | None = None
+    period: float | None = None
+    rank: float | None = None
+    worth: int | None = None
+
+
+class Term(ABC):
+    """Weighs one property of URLs."""
+
+    why: ClassVar[str]
+    """What the term prefers, and why; `scrapy checkurl` prints it."""
+    needs_text: ClassVar[bool] = False
+    """Whether it reads `Prospect.text`, which costs time to extract from pages."""
+    of_requests: ClassVar[bool] = True
+    """Whether it also weighs the requests of a spider that have no priority of their own."""
+
+    @abstractmethod
+    def weight(self, prospect: Prospect) -> float:
+        """Returns how many levels better a URL is than usual; negative if it is worse."""
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, object]) -> Self | None:
+        """Creates the term from settings, or None if they give it nothing to do.
+
+        Raises ConfigurationError, which names a key with a wrong value.
+        """
+        return cls()
+
+
+class Part(NamedTuple):
+    """One term of a weight."""
+
+    name: str
+    weight: float
+    why: str
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """The weight of a URL with its terms, and its level. `matched`: the expressions of URL_LEVELS that it matches."""
+
+    parts: tuple[Part, ...]
+    weight: float
+    level: int
+    matched: tuple[str, ...] = ()
+
+
+class Prioritizer:
+    """Adds up the terms of a chain."""
+
+    def __init__(self, terms: Iterable[Term], levels: UrlLevels | None = None) -> None:
+        self._terms = tuple(terms)
+        self._levels = levels
+        self._weights = tuple(term.weight for term in self._terms)
+        self._of_requests = tuple(term.weight for term in self._terms if term.of_requests)
+        self.needs_text = any(term.needs_text for term in self._terms)
+        self.weighs_requests = bool(self._of_requests or levels)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, object], terms: Iterable[type[Term]]) -> Self:
+        """Creates a chain of these classes from one configuration."""
+        made = (term.from_config(config) for term in terms)
+        return cls((term for term in made if term is not None), UrlLevels.from_config(config))
+
+    def level(self, prospect: Prospect) -> int:
+        """Returns the level of a link."""
+        weight = 0.0
+        for weigh in self._weights:
+            weight += weigh(prospect)
+        level = LOWEST - bisect_left(_BOUNDS, weight)
+        return level if self._levels is None else self._levels.change(prospect.url, level)
+
+    def level_of_request(self, prospect: Prospect) -> int:
+        """Returns the level of a spider's request that has no priority of its own."""
+        level = level_of_weight(sum(weigh(prospect) for weigh in self._of_requests))
+        return level if self._levels is None else self._levels.change(prospect.url, level)
+
+    def weighed(self, prospect: Prospect) -> Weighed:
+        """Returns the level of a link, and what it is made of."""
+        parts = tuple(Part(type(term).__name__, term.weight(prospect), term.why) for term in self._terms)
+        weight = sum(part.weight for part in parts)
+        matched = () if self._levels is None else self._levels.matching(prospect.url)
+        return Weighed(parts, weight, self.level(prospect), matched)
+
+
+def level_of_weight(weight: float) -> int:
+    """Returns the level of a weight: 3 - weight, rounded and from 0 to 7. The lowest for NaN."""
+    return LOWEST - bisect_left(_BOUNDS, weight)

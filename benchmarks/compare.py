@@ -1,6 +1,6 @@
 """Crawls the same real pages with this project and with others, side by side.
 
-    make bench [ARGS="--only links,scrapy --webs http,many --repeat 5 --pages 500 --json FILE"]
+    make bench [ARGS="--only links,scrapy --webs http,many --repeat 5 --pages 500 --json FILE --page PAGE"]
 
 Needs Linux, nginx, and Debian's packages python3-doc, postgresql-doc-15 and rust-doc; missing packages are left
 out. The contenders take turns, and each figure is the median of its runs. In each turn every other contender runs once,
@@ -16,12 +16,13 @@ import compileall
 import datetime
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from benchmarks.contender import CONTENDERS, ROOT, Contender, Task
@@ -29,7 +30,9 @@ from benchmarks.report import BEGIN, Result, Run, bars, page_with, result, table
 from benchmarks.served import WEBS, Web
 from benchmarks.sites import Site, available
 
-LIMIT_SECONDS = 300
+LIMIT_SECONDS = 600
+OPEN_FILES = 20_000
+"""So many connections to thousands of hosts may be open in one process; many accounts have 1,024."""
 # the default contenders of each web: TLS handshakes concern only fetching
 DEFAULT = {
     "http": list(CONTENDERS),
@@ -39,11 +42,13 @@ DEFAULT = {
 }
 
 
-def crawl(contender: Contender, web: Web, seeds: list[str], pages: int) -> Run:
+def crawl(
+    contender: Contender, web: Web, seeds: list[str], pages: int, settings: Mapping[str, str] | None = None
+) -> Run:
     """Runs one crawl in an empty folder; prints the end of its output if it fails."""
     home = Path(tempfile.mkdtemp(prefix="bench-"))
     command = [sys.executable, str(ROOT / "benchmarks" / "measured.py"), *contender.server(home), "--"]
-    command += contender.command(Task(seeds, pages, web.per_host, web.delay, home))
+    command += contender.command(Task(seeds, pages, web.per_host, web.delay, home, settings or {}))
     web.forget()
     with (home / "output").open("wb") as output:
         process = subprocess.Popen(
@@ -84,14 +89,16 @@ def in_turn(chosen: list[Contender]) -> list[Contender]:
     return [one for other in others for one in (*own, other)] or own
 
 
-def take_turns(chosen: list[Contender], web: Web, repeat: int, pages: int) -> list[Result]:
+def take_turns(
+    chosen: list[Contender], web: Web, repeat: int, pages: int, settings: Mapping[str, str]
+) -> list[Result]:
     """Runs turn after turn, so that a disturbance of the machine affects all contenders."""
     starts: dict[str, list[Run]] = {contender.name: [] for contender in chosen}
     runs: dict[str, list[Run]] = {contender.name: [] for contender in chosen}
     for turn in range(repeat):
         for contender in in_turn(chosen):
             starts[contender.name].append(crawl(contender, web, [web.start], 0))
-            run = crawl(contender, web, web.seeds, pages)
+            run = crawl(contender, web, web.seeds, pages, settings)
             runs[contender.name].append(run)
             got, cpu = run.got, run.crawler_cpu + run.engine_cpu
             print(
@@ -102,12 +109,12 @@ def take_turns(chosen: list[Contender], web: Web, repeat: int, pages: int) -> li
     return [result(one.name, one.title, starts[one.name], runs[one.name]) for one in chosen]
 
 
-def measure(kind: str, sites: list[Site], chosen: list[Contender], repeat: int, pages: int) -> list[Result]:
+def measure(kind: str, sites: list[Site], chosen: list[Contender], said: argparse.Namespace) -> list[Result]:
     with tempfile.TemporaryDirectory(prefix="bench-web-") as home:
         print(f"{WEBS[kind]}:", flush=True)
         web = Web(kind, sites, Path(home))
         with web.served():
-            results = take_turns(chosen, web, repeat, pages)
+            results = take_turns(chosen, web, said.repeat, said.pages, dict(said.set))
     print(table(results), flush=True)
     return results
 
@@ -120,11 +127,32 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--webs", type=names(WEBS), default=list(WEBS), help="webs: " + ",".join(WEBS))
     parser.add_argument("--repeat", type=int, default=3, help="turns, in each of which all run")
     parser.add_argument("--pages", type=int, default=0, help="end each crawl after about so many (0: all)")
+    parser.add_argument(
+        "--set",
+        type=setting,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of the other contenders that are built on Scrapy; may be repeated",
+    )
     parser.add_argument("--json", type=Path, help="write everything into this file")
     parser.add_argument(
         "--page", type=page_with(BEGIN), help="write the tables into this Markdown page, between its marks"
     )
-    return parser.parse_args()
+    said = parser.parse_args()
+    if said.page and not said.json and set(said.webs) != set(WEBS):
+        parser.error(
+            "--page with only some of the webs needs --json FILE, which has the figures of the others"
+        )
+    return said
+
+
+def setting(said: str) -> tuple[str, str]:
+    """A type of argument: NAME=VALUE."""
+    name, equals, value = said.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{said} is not NAME=VALUE")
+    return name, value
 
 
 def names(known: Collection[str]) -> Callable[[str], list[str]]:
@@ -140,15 +168,29 @@ def names(known: Collection[str]) -> Callable[[str], list[str]]:
     return parse
 
 
+def allow_open_files() -> None:
+    """Raises the limit of open files, which all processes inherit; raises SystemExit if this account may not."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard not in (-1, resource.RLIM_INFINITY) and hard < OPEN_FILES:
+        raise SystemExit(
+            f"A web of thousands of hosts needs {OPEN_FILES} open files, and this account may have {hard}. "
+            f"Run `ulimit -Hn {OPEN_FILES}` as root in this shell first, or leave the web polite out (--webs)."
+        )
+    if soft not in (-1, resource.RLIM_INFINITY) and soft < OPEN_FILES:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, hard))
+
+
 def main() -> int:
     said = arguments()
+    if "polite" in said.webs:
+        allow_open_files()
     # as an installation does; with PYTHONDONTWRITEBYTECODE each crawl would compile all modules again
     compileall.compile_dir(ROOT / "webcrawl", quiet=1)
     sites = available()
     chosen = {web: [CONTENDERS[name] for name in said.only or DEFAULT[web]] for web in said.webs}
     for contender in {one.name: one for contenders in chosen.values() for one in contenders}.values():
         contender.prepare()
-    webs = {web: measure(web, sites, chosen[web], said.repeat, said.pages) for web in said.webs}
+    webs = {web: measure(web, sites, chosen[web], said) for web in said.webs}
     print(bars(webs))
     write(webs, datetime.date.today().isoformat(), said.json, said.page)
     return max(run.exit_code for results in webs.values() for one in results for run in one.runs)

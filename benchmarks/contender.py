@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.sites import SCOPE
@@ -33,7 +33,12 @@ POLITE: dict[str, object] = {
     "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.DownloaderAwarePriorityQueue",
     "REACTOR_THREADPOOL_MAXSIZE": 20,
     "COOKIES_ENABLED": False,
+    "RETRY_ENABLED": False,
+    "REDIRECT_ENABLED": False,
+    "DOWNLOAD_TIMEOUT": 15,
 }
+SCRAPY_SECONDS = 240
+"""Scrapy ends a crawl that takes longer. Its figures are those of the pages until then."""
 
 # The settings that scrapy-redis documents. The queue is in a Valkey that writes nothing to disk.
 REDIS: dict[str, object] = {
@@ -54,6 +59,7 @@ class Task:
     """One crawl from `seeds`, ended after `pages` unless that is 0.
 
     At most `per_host` requests run at a time to one host, `delay` seconds apart. `home` is an empty folder of the task.
+    `settings` are further ones of the other contenders that are built on Scrapy.
     """
 
     seeds: list[str]
@@ -61,6 +67,7 @@ class Task:
     per_host: int
     delay: float
     home: Path
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def scrapy(self) -> dict[str, object]:
@@ -149,14 +156,19 @@ def ours(settings: dict[str, object], workers: int = 1) -> Callable[[Task], list
 
 def scrapy(venv: str, settings: dict[str, object]) -> Callable[[Task], list[str]]:
     def command(task: Task) -> list[str]:
-        own: dict[str, object] = {"CLOSESPIDER_PAGECOUNT": task.pages}
+        own: dict[str, object] = {
+            "CLOSESPIDER_PAGECOUNT": task.pages,
+            "CLOSESPIDER_TIMEOUT": SCRAPY_SECONDS,
+            **(POLITE if task.delay else {}),
+            **task.settings,
+        }
         if venv == "scrapy-redis":
             own["REDIS_URL"] = f"unix://{task.home}/valkey.sock"
         return [
             *(str(VENVS / venv / "bin" / "python"), "-m", "scrapy", "runspider"),
             str(ROOT / "benchmarks" / "contenders" / "scrapy_links.py"),
             *("-a", f"seeds={','.join(task.seeds)}", "-a", f"allow={SCOPE}"),
-            *options({**task.scrapy, **QUIET, **settings, **own, **(POLITE if task.delay else {})}),
+            *options({**task.scrapy, **QUIET, **settings, **own}),
         ]
 
     return command

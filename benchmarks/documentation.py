@@ -203,6 +203,7 @@ def report(home: Path, folders: list[Path], expected: set[str], leased: int) -> 
     print(f"fetched again          {again} (leased at the kills: {leased})")
     print(f"WARC files             {len(warcs)}, {'broken' if broken else 'all whole'}")
     print(f"pages a second         {summary['pages_per_second']}")
+    print(f"known from the cache   {summary['cache_hit_ratio']:.1%} of {summary['looked_up']:,} found URLs")
     return set(stored) == expected and again <= leased and not broken
 
 

@@ -1,6 +1,6 @@
 """Measures the frontier on one Valkey process: the embedded binary with the embedded engine's settings.
 
-    make bench-frontier [ARGS="--scale 0.01 --only add --no-aof --json FILE"]
+    make bench-frontier [ARGS="--scale 0.01 --only add --importance --no-aof --json FILE"]
 
 One client process uses only the public verbs, over a unix socket. At full scale it takes a quarter of an hour, 3 GB of
 memory and 5 GB of disk. Speeds are medians of five runs. Each bar is a target of the frontier; the exit status is 1 if
@@ -67,7 +67,7 @@ class Figure:
 async def add(bench: Bench) -> list[Figure]:
     """Batches like those of the links of pages, with 20 URLs a host, and batches with 2 URLs a host."""
     return [
-        await _add(bench, 10, "add, 50% known, 20 URLs a host", 100_000),
+        await _add(bench, 10, "add, 50% known, 20 URLs a host", 60_000 if bench.frontier.purse else 100_000),
         await _add(bench, 1, "add, 50% known, 2 URLs a host", 0),
     ]
 
@@ -219,10 +219,10 @@ MEASURES: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
 }
 
 
-async def measure(names: Sequence[str], scale: float, *, aof: bool) -> list[Figure]:
+async def measure(names: Sequence[str], scale: float, *, aof: bool, importance: bool) -> list[Figure]:
     figures = []
     for name in names:
-        async with fresh_bench(scale, aof=aof) as bench:
+        async with fresh_bench(scale, aof=aof, importance=importance) as bench:
             for figure in await MEASURES[name](bench):
                 figures.append(figure)
                 print(row(figure), flush=True)
@@ -264,11 +264,15 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=1.0, help="of all counts; 0.01 takes some seconds")
     parser.add_argument("--only", choices=MEASURES, action="append", help="may be given several times")
     parser.add_argument("--no-aof", dest="aof", action="store_false", help="nothing is written to disk")
+    parser.add_argument("--importance", action="store_true", help="URLs have credit, as in a crawl")
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     place = machine(arguments.scale, aof=arguments.aof)
     print(", ".join(f"{name.replace('_', ' ')} {value}" for name, value in place.items()))
-    figures = uvloop.run(measure(arguments.only or list(MEASURES), arguments.scale, aof=arguments.aof))
+    work = measure(
+        arguments.only or list(MEASURES), arguments.scale, aof=arguments.aof, importance=arguments.importance
+    )
+    figures = uvloop.run(work)
     if arguments.json:
         report = {"machine": place, "figures": [asdict(figure) for figure in figures]}
         arguments.json.write_text(json.dumps(report, indent=2) + "\n")

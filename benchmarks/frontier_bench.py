@@ -56,9 +56,12 @@ class Bench:
         return drained
 
 
+_LINKS = ("https://www.site-0000000.example/",)
+
+
 def finished(lease: Lease) -> Report:
     """A report that all URLs of a lease are done and the host may be asked again at once."""
-    return Report(lease, [Settlement(url.index) for url in lease.urls], pause=0.0)
+    return Report(lease, [Settlement(url.index, links=_LINKS) for url in lease.urls], pause=0.0)
 
 
 def host_of(number: int) -> str:
@@ -77,7 +80,7 @@ def candidates(numbers: Iterable[int], hosts: int, together: int = 1) -> list[Ca
         # a bijection of 64-bit numbers that looks like a hash, to avoid the cost of computing one
         fingerprint = (number + 1) * 0x9E3779B97F4A7C15 % 2**64
         fingerprint = (fingerprint ^ fingerprint >> 29) * 0xBF58476D1CE4E5B9 % 2**64 - 2**63
-        made.append(Candidate(host, path.ljust(URL_LENGTH - len(host), "x"), fingerprint, depth=3))
+        made.append(Candidate(host, path.ljust(URL_LENGTH - len(host), "x"), fingerprint, depth=3, rise=0))
     return made
 
 
@@ -120,8 +123,8 @@ def _cpu_clock(pid: int) -> int:
 
 
 @asynccontextmanager
-async def fresh_bench(scale: float, *, aof: bool) -> AsyncIterator[Bench]:
-    """Starts an empty server with a frontier on it, and ends it afterwards."""
+async def fresh_bench(scale: float, *, aof: bool, importance: bool = False) -> AsyncIterator[Bench]:
+    """Starts an empty server with a frontier on it, and ends it afterwards. `importance`: URLs have credit."""
     with tempfile.TemporaryDirectory(prefix="bench") as name:
         folder = Path(name)
         arguments = [*server_arguments(folder, server_binary()), "--appendonly", "yes" if aof else "no"]
@@ -133,8 +136,10 @@ async def fresh_bench(scale: float, *, aof: bool) -> AsyncIterator[Bench]:
                 await asyncio.sleep(0.01)
             keys = Keys("bench", SHARDS)
             crawl = Crawl(engine, keys, "bench")
-            await crawl.configure(DEFAULTS["FRONTIER_HOT_URLS"], DEFAULTS["FRONTIER_ORDER"])
-            yield Bench(engine, Frontier(engine, keys, "bench"), crawl, server.pid, scale)
+            hot, order = DEFAULTS["FRONTIER_HOT_URLS"], DEFAULTS["FRONTIER_ORDER"]
+            await crawl.configure(hot, order, importance=importance)
+            frontier = Frontier(engine, keys, "bench", purse="bench" if importance else "")
+            yield Bench(engine, frontier, crawl, server.pid, scale)
         finally:
             await engine.close()
             server.kill()

@@ -76,6 +76,7 @@ OPTIONS = {
         Option("METADATA_URI in PostgreSQL", {"METADATA_URI": "{postgres}"}, needs="postgres"),
         Option("SEEN_SET = bloom", {"SEEN_SET": "bloom"}),
         *(Option(f"FRONTIER_ORDER = {order}", {"FRONTIER_ORDER": order}) for order in ORDERS),
+        Option("IMPORTANCE = off", {"IMPORTANCE": "off"}),
         Option("FRONTIER_SHARDS = 64", {"FRONTIER_SHARDS": 64}),
         Option("FRONTIER_HOT_URLS = 50", {"FRONTIER_HOT_URLS": 50}),
         Option("SIMHASH_DISTANCE = 5", {"SIMHASH_DISTANCE": 5}),

@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.served import WEBS, Got
 
@@ -86,10 +87,19 @@ def table(results: list[Result]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
-    """The target of `ours` on a web: at least a ratio of pages/s to another's, or at most an amount of CPU.
+class Measured:
+    """The results of one web, and when and where they were measured."""
 
-    CPU is in ms a page, or, with `other`, a ratio to the other's.
+    date: str
+    machine: dict[str, str | int]
+    results: list[Result]
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """The target of `ours` on a web: at least a ratio of pages/s to another's, or at most an amount of CPU or memory.
+
+    CPU is in ms a page, or, with `other`, a ratio to the other's. Memory is in MB, of the crawler and its Valkey.
     """
 
     web: str
@@ -103,20 +113,22 @@ class Bar:
         ours, other = measured.get((self.web, self.ours)), measured.get((self.web, self.other))
         if ours is None or (self.other and other is None):
             return None
-        cpu = ours.total_ms / (other.total_ms if other else 1)
-        if self.figure == "CPU":
-            value, good, unit = cpu, cpu <= self.limit, "x" if other else "ms"
-            limit = f"at most {self.limit:g} {unit}"
-            beside = ""
-        else:
+        cpu, beside = ours.total_ms / (other.total_ms if other else 1), ""
+        if self.figure == "pages/s":
             assert other is not None
-            value, unit = ours.pages_per_second / max(other.pages_per_second, 1e-3), "x"
-            good, limit = value >= self.limit, f"at least {self.limit:g} x"
+            ratio = ours.pages_per_second / max(other.pages_per_second, 1e-3)
+            good, limit, told = ratio >= self.limit, f"at least {self.limit:g} x", f"{ratio:.2f} x"
             beside = f"{1 / cpu:.1f} x"
+        elif self.figure == "CPU":
+            unit = "x" if other else "ms"
+            good, limit, told = cpu <= self.limit, f"at most {self.limit:g} {unit}", f"{cpu:.2f} {unit}"
+        else:
+            memory = ours.crawler_peak + ours.engine_peak
+            good, limit, told = memory <= self.limit, f"at most {self.limit:g} MB", f"{memory:.0f} MB"
         against = f" against {other.title}" if other else ""
-        what = "CPU a page" if self.figure == "CPU" else "pages/s"
+        what = {"CPU": "CPU a page"}.get(self.figure, self.figure)
         name = f"{ours.title}{against}, {what}" + ("" if self.web == "http" else f" ({WEBS[self.web]})")
-        return [name, limit, f"{value:.2f} {unit}", beside, "yes" if good else "**no**"]
+        return [name, limit, told, beside, "yes" if good else "**no**"]
 
 
 BARS = [
@@ -126,6 +138,9 @@ BARS = [
     Bar("http", "links", "", "CPU", 3.0),
     Bar("many", "links", "scrapy", "pages/s", 4),
     Bar("http", "links-2", "links", "CPU", 1.1),
+    Bar("polite", "links", "scrapy", "pages/s", 2.5),
+    Bar("polite", "links", "", "CPU", 2.0),
+    Bar("polite", "links", "", "memory", 400),
 ]
 
 
@@ -155,15 +170,15 @@ def machine() -> dict[str, str | int]:
     }
 
 
-def named_machine() -> str:
-    """The same in words."""
-    on = machine()
+def named_machine(on: Mapping[str, str | int] | None = None) -> str:
+    """The same in words, of this machine unless that of an earlier run is given."""
+    on = on or machine()
     return f"{on['cpu']}, {on['cores']} cores, {on['memory_gb']} GB, {on['system']}, Python {on['python']}"
 
 
-def measured_on(date: str) -> str:
+def measured_on(date: str, on: Mapping[str, str | int] | None = None) -> str:
     """When and where the figures were measured, as a sentence for a page."""
-    return f"Measured on {date}: {named_machine()}"
+    return f"Measured on {date}: {named_machine(on)}"
 
 
 def put_figures(file: Path, date: str, **figures: object) -> None:
@@ -190,20 +205,50 @@ def put_between(page: Path, begin: str, end: str, text: str) -> None:
     page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}")
 
 
-def markdown(webs: Mapping[str, list[Result]], date: str) -> str:
+def markdown(webs: Mapping[str, Measured]) -> str:
     """All tables, for docs/benchmarks.md."""
-    parts = [f"{measured_on(date)}; medians of the runs. The web server shares these cores."]
-    for web, results in webs.items():
-        parts += [f"### {WEBS[web]}", table(results)]
-    if reached := bars(webs):
+    parts = ["The figures are medians of the runs. The web server shares the cores."]
+    for web, measured in webs.items():
+        parts += [
+            f"### {WEBS[web]}",
+            f"{measured_on(measured.date, measured.machine)}.",
+            table(measured.results),
+        ]
+    if reached := bars({web: measured.results for web, measured in webs.items()}):
         parts += ["### What it is meant to reach", reached]
     return "\n\n".join(parts)
 
 
+def kept(file: Path | None) -> dict[str, Measured]:
+    """The webs of an earlier benchmark, from its file of figures; {} without one."""
+    if file is None or not file.exists():
+        return {}
+    known = json.loads(file.read_text())
+    found = {}
+    for web, results in known["webs"].items():
+        if web in WEBS:
+            when = known.get("when", {}).get(web, known)
+            found[web] = Measured(when["date"], when["machine"], [_result_of(one) for one in results])
+    return found
+
+
+def _result_of(one: dict[str, Any]) -> Result:
+    runs = [
+        Run(Got(**run["got"]), **{name: run[name] for name in run if name != "got"}) for run in one["runs"]
+    ]
+    return Result(**{**one, "runs": runs})
+
+
 def write(webs: Mapping[str, list[Result]], date: str, file: Path | None, page: Path | None) -> None:
-    """Writes figures as JSON to a file, and tables between the two marks of a page."""
+    """Writes figures as JSON to a file, and tables between the two marks of a page.
+
+    Webs in the file that were not measured now are kept, in both.
+    """
+    found = kept(file) | {web: Measured(date, machine(), results) for web, results in webs.items()}
+    found = {web: found[web] for web in WEBS if web in found}
     if file:
-        told = {web: [asdict(one) for one in results] for web, results in webs.items()}
-        put_figures(file, date, webs=told)
+        when = {web: {"date": one.date, "machine": one.machine} for web, one in found.items()}
+        told = {web: [asdict(result) for result in one.results] for web, one in found.items()}
+        put_figures(file, date, when=when, webs=told)
     if page:
-        put_between(page, BEGIN, END, markdown(webs, date))
+        put_between(page, BEGIN, END, markdown(found))

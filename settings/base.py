@@ -17,5 +17,6 @@ ADDONS = {"webcrawl.addon.WebcrawlAddon": 100}
 DOWNLOADER_MIDDLEWARES: dict[str, int | None] = {}
 ITEM_PIPELINES: dict[str, int | None] = {}
 URL_FILTERS: dict[str, int | None] = {}
+PRIORITIZERS: dict[str, int | None] = {}
 DOWNLOAD_HANDLERS: dict[str, str | None] = {}
 OBJECT_STORES: dict[str, str] = {}

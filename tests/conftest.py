@@ -41,6 +41,7 @@ def umask_of_its_own() -> Iterator[None]:
     yield
     os.umask(given)
     private_files._given = None
+    private_files._owners.clear()
 
 
 @pytest.hookimpl(optionalhook=True)

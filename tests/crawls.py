@@ -22,6 +22,8 @@ from tests import preloaded, tuning
 CHECKOUT = Path(__file__).resolve().parent.parent
 NO_NAMES = "127.0.0.1:9"
 """The address of a DNS server that does not exist, so that no test sends queries outside."""
+OF_MAKE = ("MAKE", "MFLAGS", "SEEDS", "SCOPE", "DATA", "MAX_PAGES", "WORKERS", "ARGS")
+"""Beginnings of the variables with which a make that runs the tests would change a make that a test runs."""
 _numbers = itertools.count(1)
 
 

@@ -2,7 +2,8 @@
 
 CrawlError
 ├── ConfigurationError       a setting or an argument is missing, wrong or contradictory
-│   └── LibraryMissing          an optional library is not installed
+│   ├── LibraryMissing          an optional library is not installed
+│   └── WrongEntry              an entry of a setting's value is wrong; the message says which one and why
 ├── InvalidURL               not a URL that can be crawled (also a ValueError)
 ├── EngineError              the Valkey or Redis server behind the crawl failed
 │   └── EngineUnavailable       the server cannot be started or reached, or accepts nothing now
@@ -71,6 +72,10 @@ class LibraryMissing(ConfigurationError):
 
     def __init__(self, purpose: str, library: str, extra: str) -> None:
         super().__init__(f"{purpose} needs {library}: pip install 'scrapy-webcrawl[{extra}]'")
+
+
+class WrongEntry(ConfigurationError):
+    """One entry of a setting's value is wrong; the message says which one and why, the setting adds its name."""
 
 
 class InvalidURL(CrawlError, ValueError):

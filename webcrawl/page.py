@@ -45,10 +45,12 @@ _STRUCTURE = {"serializer": plain, "structure": True}
 class PendingLinks:
     """Joins the spider, which may want the links in a document, and the pipeline, which finds them, in any order.
 
+    hops     how many links in a row led to the page outside the scope
     wanted   whether the spider wants them
     found    what the pipeline found before
     """
 
+    hops: int = 0
     wanted: bool = False
     found: list[Link] = field(default_factory=list)
 
@@ -164,6 +166,8 @@ class Page(TransientFields):
                        "coding" if the content coding is truncated
     processing_error   why the body could not be read
     details            further facts: lists, dicts and plain values
+    importance         what links to the page are worth when it is fetched, as a multiple of the mean; the row gets the
+                       value at the end of the crawl
     """
 
     url: str
@@ -200,6 +204,7 @@ class Page(TransientFields):
     processing_error: str | None = None
     details: dict[str, Any] | None = field(default=None, metadata=_STRUCTURE)
     language_source: str | None = None
+    importance: float | None = None
 
     def __post_init__(self) -> None:
         self.final_url = self.final_url or self.url

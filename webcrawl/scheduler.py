@@ -22,7 +22,7 @@ from twisted.internet.defer import Deferred
 
 from webcrawl.crawler.components import FailureJudge, Pacer, enabled_pipelines
 from webcrawl.crawler.scheduling.meta import KeyWarnings
-from webcrawl.crawler.scheduling.requests import to_candidate, to_request
+from webcrawl.crawler.scheduling.requests import level_of, to_candidate, to_request
 from webcrawl.crawler.scheduling.start_urls import Feeding, is_fed
 from webcrawl.crawler.scheduling.tasks import Tasks
 from webcrawl.crawler.scheduling.timer import EarliestTimer
@@ -31,6 +31,7 @@ from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import CrawlError, InvalidURL, StoreError, Unserializable
 from webcrawl.frontier import LeasedURL, Settlement
+from webcrawl.worker.importance import Importance
 from webcrawl.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -102,7 +103,8 @@ class FrontierScheduler(RedisScheduler):
         if self.tasks.comes_again(request):
             return True
         try:
-            candidate = to_candidate(request, self.spider, self.session.canonicalizer)
+            level = level_of(request, self.session.scope.prioritizer)
+            candidate = to_candidate(request, self.spider, self.session.canonicalizer, level)
             if candidate.extra is not None:
                 self._key_warnings.check(request)
         except InvalidURL as error:
@@ -112,7 +114,7 @@ class FrontierScheduler(RedisScheduler):
             return False
         except Unserializable as error:
             self.stats.inc_value("frontier/unserializable")
-            candidate = self._held.hold(request, self.spider, self.session.canonicalizer, error)
+            candidate = self._held.hold(request, self.spider, self.session.canonicalizer, error, level)
         self.session.scope.starts.queued(request)
         added = self.worker.add(candidate)
         if not added:
@@ -149,6 +151,7 @@ class FrontierScheduler(RedisScheduler):
         session = self.session
         try:
             session.components.collect_reads(self.spider, enabled_pipelines(self.crawler))
+            session.components.read_link_texts = session.scope.prioritizer.needs_text
             await session.open()
         except CrawlError as error:
             logger.critical("%s", error)
@@ -188,6 +191,8 @@ class FrontierScheduler(RedisScheduler):
             bloom=connection.bloom,
             tails=connection.tails,
             backpressure=session.backpressure,
+            costs=session.costs,
+            importance=_importance(session),
         )
 
     @property
@@ -259,3 +264,11 @@ class FrontierScheduler(RedisScheduler):
 
 def _refuse() -> None:
     raise CloseSpider("cannot_start")
+
+
+def _importance(session: Session) -> Importance | None:
+    config, weigh = session.config, session.scope.prioritizer.level
+    if config.importance == "off":
+        return None
+    # other orders than breadth-first say themselves which URL of a host comes next
+    return Importance(session.connection.frontier, weigh if config.order == "breadth-first" else None)

@@ -13,6 +13,7 @@ RESULTS = CHECKOUT / "benchmarks" / "results"
 PICTURES = CHECKOUT / "docs" / "pictures"
 
 OURS, OTHERS, SECOND = "#00897b", "#9aa5ac", "#c7742c"
+FURTHER = ("#8250df", "#9aa5ac", "#0969da", "#bf3989")
 WIDTH, LEFT, RIGHT = 760, 215, 70
 _STYLE = (
     "text{font:13px sans-serif;fill:#24292f}.t{font-size:15px;font-weight:600}.s{fill:#57606a;font-size:12px}"
@@ -26,17 +27,18 @@ def plots() -> dict[str, str]:
     """Returns name of the file -> SVG, for all plots."""
     side = _results("side-by-side")
     long = _results("long")
-    http = side["webs"]["http"]
+    http, http_on = side["webs"]["http"], side.get("when", {}).get("http", side)
+    importance = _results("importance")
     points = long["points"]
     return {
         "pages-a-second.svg": bars(
             "Pages a second, HTTP, a host for each site",
-            _machine(side),
+            _machine(http_on),
             [(one["title"], one["pages_per_second"]) for one in http],
         ),
         "cpu-a-page.svg": bars(
             "CPU of crawler and Valkey a page, in milliseconds",
-            _machine(side),
+            _machine(http_on),
             [(one["title"], round(one["crawler_ms"] + one["engine_ms"], 1)) for one in http],
         ),
         "memory-of-a-long-crawl.svg": lines(
@@ -51,6 +53,17 @@ def plots() -> dict[str, str]:
             "Pages a second during a crawl of 100,000 pages",
             _machine(long),
             {"pages a second": [(point["pages"], point["pages_per_second"]) for point in points]},
+        ),
+        "pagerank-fetched.svg": lines(
+            f"Part of the PageRank that was fetched, of {importance['pages']:,} pages",
+            _machine(importance),
+            {
+                name: [
+                    (round(importance["pages"] * (place + 1) / len(curve)), part)
+                    for place, part in enumerate(curve[: len(curve) // 2])
+                ]
+                for name, curve in importance["curves"].items()
+            },
         ),
     }
 
@@ -97,12 +110,21 @@ def lines(title: str, note: str, series: dict[str, Series]) -> str:
     parts.append(
         f'<text class="s" x="{(left + right) / 2}" y="{bottom + 40}" text-anchor="middle">pages</text>'
     )
-    for (name, points), colour in zip(series.items(), (OURS, SECOND), strict=False):
+    ends = _apart({name: at(*points[-1])[1] for name, points in series.items()})
+    for (name, points), colour in zip(series.items(), (OURS, SECOND, *FURTHER), strict=False):
         path = " ".join(f"{x},{y}" for x, y in (at(*point) for point in points))
-        x, y = at(*points[-1])
+        x, _ = at(*points[-1])
         parts.append(f'<polyline class="l" stroke="{colour}" points="{path}"/>')
-        parts.append(f'<text x="{x + 8}" y="{y + 4}">{escape(name)}</text>')
+        parts.append(f'<text x="{x + 8}" y="{ends[name] + 4}">{escape(name)}</text>')
     return _svg(title, note, bottom + 55, parts)
+
+
+def _apart(places: dict[str, float]) -> dict[str, float]:
+    """Moves labels down that would touch the one above."""
+    lowest = float("-inf")
+    for name in sorted(places, key=places.__getitem__):
+        lowest = places[name] = max(places[name], lowest + 15)
+    return places
 
 
 def _steps() -> Iterator[float]:

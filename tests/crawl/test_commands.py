@@ -217,6 +217,28 @@ def test_checkurl_shows_every_verdict(stopped: Stopped) -> None:
     assert "yes: crawl 'only' has queued it before" in text
 
 
+def test_checkurl_shows_the_weight_and_the_level(stopped: Stopped) -> None:
+    page, url = stopped.web.url(SITE), stopped.web.url(SITE, "/a/b/c/d/e?x=1")
+    options = ["--from", page, "--depth", "5", "--text", "Next page"]
+    for setting in (
+        'ANCHOR_WORDS={"next": 1}',
+        'URL_LEVELS=[["/e", "+1"], ["zz", 0]]',
+        'LINK_RULES=[["/$", "d$"]]',
+    ):
+        options += ["-s", setting]
+    report = json.loads(stopped.scrapy("checkurl", url, "--json", *options))
+    weights = {name: term["weight"] for name, term in report["terms"].items()}
+    assert weights == {
+        **{"LinkDepth": -0.375, "PathDepth": -0.25, "Length": 0.0, "Parameters": -0.375, "DateInUrl": 0.0},
+        **{"AnchorWords": 1.0, "Freshness": 0.0},
+    }
+    assert (report["weight"], report["URL_LEVELS"], report["level"]) == (0.0, '("/e", "+1")', 4)
+    assert report["LINK_RULES"] == 'does not follow it: ("/$", "d$") match the page'
+    text = stopped.scrapy("checkurl", url)
+    assert "-0.3750  Parameters sort, filter" in text
+    assert "LINK_RULES" not in text
+
+
 def test_checkurl_of_an_unknown_host_shows_verdicts(stopped: Stopped) -> None:
     report = json.loads(stopped.scrapy("checkurl", "http://127.0.9.9/x", "--json", "--scope", "host"))
     assert report["filters"]["ScopeFilter"] == "drops it"

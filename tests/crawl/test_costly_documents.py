@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.crawls import CrawlResult
 from tests.web import Hit, LocalWeb, Reply
 
@@ -49,3 +51,29 @@ def test_a_document_in_a_reader_holds_its_own_site_and_no_other(
     early = [hit for hit in web.log(HOSTILE) if ".waiting" in hit.path and hit.started < last]
     # two in the reader or waiting for it, and those that were under way to it
     assert 2 <= len(early) < DOCUMENTS - 4
+
+
+@pytest.mark.slow
+def test_a_page_with_200_000_links_holds_its_own_host_and_no_other(
+    local_web: StartWeb, crawl: RunCrawl
+) -> None:
+    """The links are added in a part of the time, and the page's host is not asked before all of them are."""
+    web, links = local_web(HONEST, HOSTILE), 200_000
+    for number in range(PAGES):
+        web.put(HONEST, f"/{number}", f'<a href="/{number + 1}">next</a>')
+    web.put(HOSTILE, "/", "".join(f"<a href=/{number}>a</a>" for number in range(links)))
+    web.sites[HOSTILE]["*"] = lambda hit: Reply(f"<title>{hit.path}</title>")
+    result = crawl(
+        [web.url(HOSTILE), web.url(HONEST, "/0")],
+        HOST_MAX_PAGES=PAGES + 1,
+        DOWNLOAD_DELAY=0.05,
+        timeout=100,
+    )
+    summary = result.summary
+    # tags after 200,000 elements of a page are text, and the page has a few others
+    assert links - 100 < summary["seen_urls"] - PAGES - 2 <= links
+    assert summary["parked"] > links - 200
+    asked = [hit for hit in web.log(HOSTILE) if hit.path not in ("/", "/robots.txt")]
+    assert len(asked) == PAGES
+    assert len(web.paths(HONEST)) == PAGES + 2
+    assert max(hit.started for hit in web.log(HONEST)) < min(hit.started for hit in asked)

@@ -60,6 +60,8 @@ FIGURES = Figures(
     fetched_again=0,
     unchanged=0,
     failed_start_urls={},
+    looked_up=123_456_789,
+    cache_hit_ratio=0.7575,
     seen_urls=12_345_678,
     queued=1_234_568,
     retrying=0,
@@ -89,6 +91,7 @@ SHOWN = {
     "dead letters": "26",
     "robots.txt": "21",
     "refused": "22",
+    "cache hits": "75.8%",
 }
 
 

@@ -21,7 +21,7 @@ EXAMPLES = CHECKOUT / "examples" / "scripts"
 SITES = ("127.0.1.1", "127.0.1.2")
 
 RUNNER = """
-import asyncio, json, sys
+import asyncio, json, os, sys
 from scrapy.crawler import AsyncCrawlerRunner
 from scrapy.utils.project import get_project_settings
 
@@ -37,6 +37,8 @@ async def main():
         crawls = [crawl(runner, settings) for settings in group]
         await asyncio.gather(*(task for _, task in crawls))
         found.append([crawler.stats.get_value("finish_reason") for crawler, _ in crawls])
+        os.umask(umask := os.umask(0))
+        assert umask == int(sys.argv[3]), oct(umask)
     print(json.dumps(found))
 
 asyncio.run(main())
@@ -116,7 +118,8 @@ def test_crawls_of_one_program_share_folders_and_servers_in_any_order(
         # one server; two of the crawls are workers of the same one
         [{"REDIS_URL": redis_url, "DATA_DIR": name, "CRAWL_ID": name[0]} for name in ("x1", "x2", "y1")],
     ]
-    found = json.loads(run(folder, "-c", RUNNER, web.url(SITES[0]), json.dumps(groups)))
+    os.umask(umask := os.umask(0))
+    found = json.loads(run(folder, "-c", RUNNER, web.url(SITES[0]), json.dumps(groups), str(umask)))
     assert found == [["finished"] * len(group) for group in groups]
     url = web.url(SITES[0])
     for name in ("data", "one", "two", "y1"):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -80,3 +82,27 @@ def test_names_that_do_not_exist_become_dead_letters(
     letters = [json.loads(line) for line in done.stdout.splitlines()]
     assert {letter["url"] for letter in letters} == {f"http://{host}/{n}" for host in hosts for n in range(2)}
     assert all("Domain name not found" in letter["reason"] for letter in letters)
+
+
+def test_hosts_that_accept_no_connection_hold_no_other_host_up(
+    web: LocalWeb, nameserver: Nameserver, start_crawl: StartCrawl
+) -> None:
+    """The kernel completes their connections, and nobody answers for longer than the honest hosts take."""
+    with ExitStack() as sockets:
+        hosts = []
+        for number in range(60):
+            listening = sockets.enter_context(socket.socket())
+            listening.bind((f"127.0.9.{number}", 0))
+            listening.listen()
+            hosts.append("http://{}:{}/".format(*listening.getsockname()))
+        web.put(BAD, "/", "".join(f'<a href="{host}">x</a>' for host in hosts))
+        crawl = start_crawl(
+            "broad",
+            seeds(web),
+            DNS_SERVERS=nameserver.address,
+            DOWNLOAD_TIMEOUT=100,
+            FRONTIER_LEASE_HOSTS=100,
+            **OPTIONS,
+        )
+        until(lambda: honest_pages(web) == len(HONEST) * (PAGES + 1), crawl)
+        assert crawl.process.poll() is None

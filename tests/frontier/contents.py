@@ -59,7 +59,7 @@ class Contents:
     def _read_shard(self, valkey: Redis, keys: Keys, shard: int) -> None:
         prefix = keys.queue(shard)[0].encode()
         names = [name.removeprefix(prefix) for name in valkey.keys(glob(prefix) + b"*")]
-        names = [name for name in names if name != b"turn" and not name.startswith(b"given:")]
+        names = [name for name in names if not name.startswith((b"turn", b"given:", b"credit"))]
         pipe = valkey.pipeline(transaction=False)
         for name in names:
             key = prefix + name

@@ -15,6 +15,7 @@ from tests.frontier.pages import all_done, hash_of, page
 from webcrawl.frontier import Crawl, Frontier, Lease, Settlement
 from webcrawl.frontier.checkpoint.export import Exporter, Record
 from webcrawl.frontier.checkpoint.restore import Importer
+from webcrawl.frontier.credit import queue_again
 from webcrawl.frontier.tails import Tails
 
 Frontiers = Callable[..., Frontier]
@@ -107,6 +108,8 @@ class Crawling:
     root: Path | None = None
     """The folder of the store for tails, if any."""
     order: str = "breadth-first"
+    importance: bool = False
+    """URLs have credit, and the verb "better" queues some of them again at better levels."""
 
     def tails_of(self, frontier: Frontier) -> Tails | None:
         if self.root is None:
@@ -117,7 +120,9 @@ class Crawling:
     async def configure(self, frontier: Frontier) -> None:
         """Limit the engine to 8 URLs of a host and level if there is a store."""
         hot = 8 if self.root else 0
-        await Crawl(frontier.engine, frontier.keys, "w1").configure(hot, self.order)
+        await Crawl(frontier.engine, frontier.keys, "w1").configure(
+            hot, self.order, importance=self.importance
+        )
 
     async def do(self, verb: str, number: int) -> None:
         hosts = self.hosts
@@ -127,7 +132,12 @@ class Crawling:
                 places = range(number // 7, number // 7 + self.together)
                 urls = [f"{hosts[(number + n) % len(hosts)]}/{place}" for n, place in enumerate(places)]
                 self.added.update(urls)
-                await self.frontier.add([page(url, level=(3, -7, 12)[number % 3]) for url in urls])
+                level, rise = (3, -7, 12)[number % 3], -2 if self.importance else None
+                await self.frontier.add([page(url, level=level, rise=rise) for url in urls])
+            case "better":
+                url = sorted(self.added)[number % len(self.added)]
+                again = page(url, level=number % 3, seen_test=False, rise=0)
+                await queue_again(self.frontier.engine, self.frontier.keys, [again])
             case "lease":
                 self.leases += await self.frontier.lease(1 + number % 3, 1 + number % 4)
             case "serve":

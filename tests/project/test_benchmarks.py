@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import re
+import resource
 import sqlite3
 from collections import Counter
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from benchmarks import (
     changed_texts,
+    compare,
     documentation,
     hostile,
     hostile_servers,
@@ -25,7 +27,7 @@ from benchmarks import (
     shards,
 )
 from benchmarks.compare import in_turn
-from benchmarks.contender import CONTENDERS
+from benchmarks.contender import CONTENDERS, Task
 from benchmarks.generated_web import TROUBLES, World, listening
 from benchmarks.long import Point
 from benchmarks.option_table import DEFAULT, OPTIONS, Option
@@ -75,6 +77,69 @@ def test_the_tables_are_written_between_the_markers_of_a_page(tmp_path: Path) ->
     text = page.read_text()
     assert text.startswith(f"before\n{report.BEGIN}\n") and text.endswith(f"{report.END}\nafter\n")
     assert "| ours | 9 |" in text and "old" not in text
+
+
+def test_webs_that_are_not_measured_keep_their_tables(tmp_path: Path) -> None:
+    page, file = tmp_path / "page.md", tmp_path / "figures.json"
+    page.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
+    start = [run(1, 1, 0.0)]
+    ours = report.result("links", "ours", start, [run(1000, 1.0, 2.9)])
+    theirs = report.result("scrapy", "Scrapy", start, [run(1000, 10.0, 20.0)])
+    report.write({"polite": [ours]}, "2026-01-01", file, page)
+    report.write({"http": [ours, theirs]}, "2026-01-02", file, page)
+    report.write({"polite": [ours, theirs]}, "2026-01-03", file, page)
+    text = page.read_text()
+    assert re.findall(r"^### (\w+)|^Measured on (\S+):", text, re.MULTILINE) == [
+        *(("HTTP", ""), ("", "2026-01-02"), ("HTTP", ""), ("", "2026-01-03"), ("What", ""))
+    ]
+    assert "old" not in text and text.count("| Scrapy |") == 2
+    assert report.kept(file)["http"].results == [ours, theirs]
+    assert report.kept(tmp_path / "none.json") == {}
+    known = json.loads(file.read_text())
+    del known["when"]  # as earlier versions wrote it
+    file.write_text(json.dumps(known))
+    assert report.kept(file)["http"].date == "2026-01-03"
+
+
+def test_broad_crawls_have_targets_of_speed_cpu_and_memory() -> None:
+    ours = report.result("links", "ours", [run(1, 1, 0.0)], [run(1000, 1.0, 1.9)])
+    theirs = report.result("scrapy", "Scrapy", [run(1, 1, 0.0)], [run(1000, 2.0, 19.0)])
+    reported = report.bars({"polite": [ours, theirs]})
+    assert "| at least 2.5 x | 2.00 x | 10.0 x | **no** |" in reported
+    assert "| at most 2 ms | 1.90 ms |  | yes |" in reported
+    assert "| at most 400 MB | 110 MB |  | yes |" in reported
+
+
+@pytest.mark.parametrize("said", [["--webs", "http", "--page"], ["--set", "=5"], ["--set", "DELAY"]])
+def test_arguments_that_would_lose_tables_or_mean_nothing_are_refused(
+    said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(report.BEGIN)
+    monkeypatch.setattr("sys.argv", ["compare", *said, *([str(page)] if said[-1] == "--page" else [])])
+    with pytest.raises(SystemExit, match="2"):
+        compare.arguments()
+
+
+def test_the_limit_of_open_files_is_raised_or_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = []
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, limit: limits.append(limit))
+    for known in [(1024, 50_000), (30_000, 50_000), (1024, resource.RLIM_INFINITY)]:
+        monkeypatch.setattr(resource, "getrlimit", lambda kind, known=known: known)
+        compare.allow_open_files()
+    assert limits == [(20_000, 50_000), (20_000, resource.RLIM_INFINITY)]
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (1024, 4096))
+    with pytest.raises(SystemExit, match="may have 4096. Run `ulimit -Hn 20000` as root"):
+        compare.allow_open_files()
+
+
+def test_further_settings_are_those_of_others_built_on_scrapy(tmp_path: Path) -> None:
+    task = Task(["http://a.test/"], 0, 1, 1.0, tmp_path, {"CONCURRENT_REQUESTS": "300"})
+    said = {name: CONTENDERS[name].command(task) for name in ("links", "scrapy")}
+    assert [one for one in said["scrapy"] if one.startswith("CONCURRENT_REQUESTS=")] == [
+        "CONCURRENT_REQUESTS=300"
+    ]
+    assert "CONCURRENT_REQUESTS=300" not in said["links"]
 
 
 def test_options_are_compared_with_the_run_before_them() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crawls import CHECKOUT, NO_NAMES
+from tests.crawls import CHECKOUT, NO_NAMES, OF_MAKE
 from tests.project.test_scrapyd import bare_python, form, running_node
 from tests.web import LocalWeb
 
@@ -62,7 +62,7 @@ def project(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(*words: str | Path, folder: Path, code: int = 0) -> str:
     """Runs a program outside the checkout, which must exit with `code`; returns stdout, or stderr of a failure."""
-    ours = ("REDIS_", "STORE_", "METADATA_", "SCRAPY_", "PYTHON", "DATA_DIR")
+    ours = (*OF_MAKE, "REDIS_", "STORE_", "METADATA_", "SCRAPY_", "PYTHON")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=100)
     assert done.returncode == code, done.stdout + done.stderr

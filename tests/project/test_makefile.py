@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crawls import CHECKOUT
+from tests.crawls import CHECKOUT, OF_MAKE
 
 # stands for .venv/bin/python: prints its arguments, one a line
 ECHO = '#!/bin/sh\nfor word; do printf "%s\\n" "$word"; done\n'
@@ -25,8 +25,9 @@ def script(path: Path, text: str) -> Path:
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A copy of the Makefile and the files it reads, with nothing installed."""
-    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+    for name in ("Makefile", "pyproject.toml"):
         shutil.copy(CHECKOUT / name, tmp_path)
+    shutil.copytree(CHECKOUT / "requirements", tmp_path / "requirements")
     return tmp_path
 
 
@@ -40,9 +41,9 @@ def installed(checkout: Path) -> Path:
 
 
 def make(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    # without the variables of a make that runs these tests
-    ours = ("MAKE", "MFLAGS", "SEEDS", "SCOPE", "DATA", "MAX_PAGES", "WORKERS", "ARGS", "PYTHON")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith((*OF_MAKE, "PYTHON"))
+    }
     command = ["make", "--no-print-directory", *words]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
 
@@ -127,21 +128,17 @@ def test_a_wrong_number_is_refused_before_anything_is_installed(checkout: Path, 
 
 def test_changed_requirements_are_installed_again(installed: Path) -> None:
     stamp = (installed / ".venv/.runtime").stat().st_mtime_ns
-    os.utime(installed / "constraints.txt", ns=(stamp + 10**9, stamp + 10**9))
+    os.utime(installed / "requirements/crawler.txt", ns=(stamp + 10**9, stamp + 10**9))
     done = make(installed, "crawl")
     installing, *words = done.stdout.splitlines()
     assert installing == "Installing what the crawler needs into .venv ..."
-    assert words[:8] == [
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "-c",
-        "constraints.txt",
-        "-e",
+    pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    assert words == [
+        *(*pip, "--require-hashes", "-r", "requirements/build.txt"),
+        *(*pip, "--require-hashes", "--no-build-isolation", "-r", "requirements/crawler.txt"),
+        *(*pip, "--no-deps", "--no-build-isolation", "-e", "."),
+        *("-m", "webcrawl.demo"),
     ]
-    assert words[8:] == [".", "-m", "webcrawl.demo"]
 
 
 def test_an_old_python_is_refused(checkout: Path) -> None:

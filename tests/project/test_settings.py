@@ -114,12 +114,20 @@ def test_a_wrong_number_is_named(name: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("ALLOWED_DOMAINS", ["https://example.org"]),
+        ("ALLOWED_DOMAINS", "@/no/such/file"),
         ("ALLOWED_NETWORKS", ["10.0.0.0/99"]),
+        ("ANCHOR_WORDS", {"(": 1}),
         ("CRAWL_ID", "a/b"),
+        ("DENIED_DOMAINS", ["example.org/a"]),
         ("DNS_SERVERS", ["resolver.example"]),
         ("DOWNLOAD_SLOTS", {"example.org": {"delay": -1}}),
+        ("LINK_RULES", [("a", "(")]),
         ("METADATA_URI", "mysql://server/database"),
         ("NEAR_DUPLICATES", "forget"),
+        ("PRIORITIZERS", {"webcrawl.policies.terms.NoTerm": 1}),
+        ("PRIORITIZERS", {"webcrawl.policies.terms.Length": "first"}),
+        ("PRIORITIZERS", {"webcrawl.urls.scope.Scope": 1}),
         ("PROGRESS", "loud"),
         ("SEEN_SET", "some"),
         ("STORE_URI", "ftp://server/folder"),
@@ -127,6 +135,7 @@ def test_a_wrong_number_is_named(name: str, value: object) -> None:
         ("URL_DENY", [")"]),
         ("URL_FILTERS", {"webcrawl.urls.filters.NoFilter": 1}),
         ("URL_FILTERS", {"webcrawl.urls.scope.Scope": 1}),
+        ("URL_LEVELS", [("a", 9)]),
     ],
 )
 def test_a_wrong_value_is_named(name: str, value: object) -> None:

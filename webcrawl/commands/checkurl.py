@@ -1,15 +1,17 @@
-"""`scrapy checkurl URL`: shows whether a URL would be crawled, and why."""
+"""`scrapy checkurl URL`: shows whether and how early a URL would be crawled, and why."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING, Any, cast
+import time
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from webcrawl.config import read
 from webcrawl.crawler.command import SessionCommand
 from webcrawl.errors import AddressRefused, NameNotResolved, StoreError
 from webcrawl.hosts.robots import RobotsPolicy, robots_url
+from webcrawl.policies.priorities import Prospect
 from webcrawl.urls.canonical import hostname, normalize, port, split
 from webcrawl.urls.scope import Scope, ScopeKind
 from webcrawl.urls.seeds import seed_url
@@ -27,7 +29,7 @@ class Command(SessionCommand):
         return "[options] <url>"
 
     def short_desc(self) -> str:
-        return "Show whether a URL would be crawled, by filters, robots.txt, address guard and seen set"
+        return "Show whether a URL would be crawled, and how early, by filters, robots.txt, address, seen set and level"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
@@ -37,10 +39,22 @@ class Command(SessionCommand):
             default=None,
             help="use the scope of this crawl; by default that of CRAWL_ID, the only crawl, or broad",
         )
-        parser.add_argument(
-            "--scope", choices=("host", "domain", "web"), help="check a scope of this kind instead"
-        )
+        parser.add_argument("--scope", choices=get_args(ScopeKind), help="check a scope of this kind instead")
         parser.add_argument("--seeds", default="", help="seeds of that scope, separated by commas")
+        parser.add_argument(
+            "--from",
+            dest="page",
+            metavar="PAGE",
+            default="",
+            help="the URL of the page with the link, for LINK_RULES",
+        )
+        parser.add_argument(
+            "--depth",
+            type=int,
+            default=1,
+            help="the number of links between a seed and the URL, by default 1",
+        )
+        parser.add_argument("--text", default="", help="the text of the link, for ANCHOR_WORDS")
 
     def crawl_id(self, args: list[str]) -> str | None:
         return None
@@ -67,9 +81,11 @@ class Command(SessionCommand):
             "path": path,
             "shard": connection.keys.shard(host),
             "filters": {verdict.name: _word(url, verdict.url) for verdict in verdicts},
+            **_link(session, url, opts),
             "robots": await self._robots(session, host, url),
             "address": await _address(session, url),
             "seen": await _seen(session, host, url) if exists else "no: there is no such crawl",
+            **_priority(session, url, opts),
         }
         if opts.json:
             print(json.dumps(report, indent=2))
@@ -87,6 +103,38 @@ class Command(SessionCommand):
         return ("allowed" if policy.allows(url, agent) else "disallowed") + (
             f", Crawl-delay {delay:g}" if delay else ""
         )
+
+
+def _link(session: Session, url: str, opts: argparse.Namespace) -> dict[str, str]:
+    """The verdicts of OFFSITE_HOPS and LINK_RULES, where they have a say."""
+    scope, found = session.scope, {}
+    if scope.offsite(url, 1) is not None:
+        found["OFFSITE_HOPS"] = "follows it from pages within the scope"
+    if opts.page:
+        page = normalize(opts.page)
+        rules = [f'("{rule.page}", {_quoted(rule.links)})' for rule in scope.link_rules.matching(page)]
+        links = scope.link_rules.on(page)
+        verdict = "follows" if links is None or links.match(url) else "does not follow"
+        why = f"{', '.join(rules)} match the page" if rules else "no rule matches the page"
+        found["LINK_RULES"] = f"{verdict} it: {why}"
+    return found
+
+
+def _priority(session: Session, url: str, opts: argparse.Namespace) -> dict[str, Any]:
+    """The weight of a link with its terms, and its level."""
+    page = normalize(opts.page) if opts.page else ""
+    prospect = Prospect(url, split(url)[1], max(opts.depth, 0), page, time.time(), opts.text)
+    weighed = session.scope.prioritizer.weighed(prospect)
+    return {
+        "terms": {part.name: {"weight": part.weight, "why": part.why} for part in weighed.parts},
+        "weight": weighed.weight,
+        **({"URL_LEVELS": ", ".join(weighed.matched)} if weighed.matched else {}),
+        "level": weighed.level,
+    }
+
+
+def _quoted(pattern: str | None) -> str:
+    return "None" if pattern is None else f'"{pattern}"'
 
 
 async def _address(session: Session, url: str) -> str:
@@ -129,6 +177,12 @@ def _print(report: dict[str, Any]) -> None:
         if isinstance(value, dict):
             print(f"{name}:")
             for inner, verdict in value.items():
-                print(f"  {inner:<24} {verdict}")
+                print(f"  {inner:<24} {_shown(verdict)}")
         else:
-            print(f"{name + ':':<13} {value}")
+            print(f"{name + ':':<13} {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):  # a term
+        return f"{value['weight']:+.4f}  {value['why']}"
+    return f"{value:+g}" if isinstance(value, float) else str(value)

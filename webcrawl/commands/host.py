@@ -1,4 +1,4 @@
-"""`scrapy host`: shows one host of the frontier, and changes how it is treated."""
+"""`scrapy host`: shows one host of the frontier and what it costs, and changes how it is treated."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import argparse
 import dataclasses
 import json
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
 from webcrawl.crawler.command import SessionCommand, check_crawl, host_named
+from webcrawl.documents.values import size
+from webcrawl.hosts.costs import ALL, Cost, Load
+from webcrawl.urls.canonical import hostname, registered_domain
 
 if TYPE_CHECKING:
     from webcrawl.crawler.session import Session
+    from webcrawl.frontier import Crawl
     from webcrawl.frontier.records import HostState
 
 _PARKED = {"blocked": "no: blocked by an operator", "budget": "no: its limit of pages or bytes is reached"}
@@ -66,14 +71,37 @@ class Command(SessionCommand):
         told = {name: getattr(opts, f"max_{name}") for name in ("pages", "bytes", "depth")}
         if changes := {name: None if most < 0 else most for name, most in told.items() if most is not None}:
             await frontier.limit(host, dataclasses.replace((await frontier.host(host)).limits, **changes))
-        state = await frontier.host(host)
+        state, shares = await frontier.host(host), await _shares(session.connection.crawl, host)
         if opts.json:
-            print(json.dumps(dataclasses.asdict(state), indent=2))
+            costs = {kind: dataclasses.asdict(share) for kind, share in shares.items()}
+            print(json.dumps({**dataclasses.asdict(state), "costs": costs}, indent=2))
         else:
-            _print(state)
+            _print(state, shares)
 
 
-def _print(state: HostState) -> None:
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Share:
+    """What a host, a registered domain or all hosts have cost, and what they use now."""
+
+    name: str
+    cost: Cost
+    load: Load
+
+
+async def _shares(crawl: Crawl, host: str) -> dict[str, _Share]:
+    names = {"host": host, "domain": registered_domain(hostname(host)), "all": ALL}
+    loads = await crawl.costs.loads(await crawl.workers.names())
+    costs = await crawl.costs.of(*names.values())
+    loads[ALL] = Load()
+    for load in [load for name, load in loads.items() if "://" in name]:
+        loads[ALL].add(load)
+    return {
+        kind: _Share(name, cost, loads.get(name, Load()))
+        for (kind, name), cost in zip(names.items(), costs, strict=True)
+    }
+
+
+def _print(state: HostState, shares: Mapping[str, _Share]) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -92,7 +120,19 @@ def _print(state: HostState) -> None:
         ("failures in a row", f"{state.failures:,}"),
     ):
         table.add_row(name, value)
-    Console().print(table)
+    costs = Table("cost", "of the host", f"of {escape(shares['domain'].name)}", "of all hosts")
+    for name, row in (
+        ("seconds of processor", [f"{one.cost.seconds:,.1f}" for one in shares.values()]),
+        ("received", [size(one.cost.bytes) for one in shares.values()]),
+        ("names asked", [f"{one.cost.questions:,}" for one in shares.values()]),
+        ("waits for its share", [f"{one.cost.waits:,}" for one in shares.values()]),
+        ("connections now", [f"{one.load.connections:,}" for one in shares.values()]),
+        ("pages in processing", [f"{one.load.places:,}" for one in shares.values()]),
+    ):
+        costs.add_row(name, *row)
+    console = Console()
+    console.print(table)
+    console.print(costs)
 
 
 def _of(spent: int, most: int | None) -> str:

@@ -44,6 +44,7 @@ class FrontierConfig:
     """The seen set is a Bloom filter in this process, not an exact set in the engine."""
     hot_urls: int = from_setting("FRONTIER_HOT_URLS")
     order: str = from_setting("FRONTIER_ORDER")
+    importance: str = from_setting("IMPORTANCE")
 
     @classmethod
     def from_settings(cls, settings: Settings, spider: str) -> Self:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
+from webcrawl.errors import WrongEntry
+
 _TYPES = re.compile(r"[\w.+-]+/(?:[\w.+-]+|\*)|\*/\*")
 
 
@@ -27,7 +29,7 @@ class Kind(ABC):
 
     @abstractmethod
     def parse(self, value: Any) -> Any:
-        """Converts a value, which may be text; raises ValueError, TypeError or OverflowError."""
+        """Converts a value, which may be text; raises WrongEntry, ValueError, TypeError or OverflowError."""
 
 
 @dataclass(frozen=True)
@@ -141,11 +143,13 @@ class Patterns(Kind):
 
     def parse(self, value: Any) -> Any:
         patterns = [value] if isinstance(value, str) else list(value)
-        for pattern in patterns:
+        for number, pattern in enumerate(patterns, 1):
             try:
                 expression(pattern)
-            except re.error as error:
-                raise ValueError(pattern) from error
+            except (re.error, TypeError) as error:
+                raise WrongEntry(
+                    f"entry {number}: {pattern!r} is not a regular expression: {error}"
+                ) from None
         return patterns
 
 

@@ -114,6 +114,8 @@ def _literal(value: Any) -> str:
             return json.dumps(value, ensure_ascii=False)
         case list():
             return f"[{', '.join(map(_literal, value))}]"
+        case tuple():
+            return f"({', '.join(map(_literal, value))})"
     pairs = [f"{_literal(key)}: {_literal(each)}" for key, each in value.items()]
     line = f"{{{', '.join(pairs)}}}"
     return line if len(line) < _WIDTH - 30 else "{\n" + "".join(f"    {pair},\n" for pair in pairs) + "}"

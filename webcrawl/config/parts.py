@@ -80,6 +80,17 @@ URL_FILTERS = {
     "webcrawl.urls.filters.RepeatedSegmentsFilter": 400,
     "webcrawl.urls.filters.ExtensionFilter": 500,
     "webcrawl.urls.filters.PatternFilter": 600,
+    "webcrawl.urls.domains.DomainFilter": 700,
+}
+PRIORITIZERS = {
+    "webcrawl.policies.terms.LinkDepth": 100,
+    "webcrawl.policies.terms.PathDepth": 200,
+    "webcrawl.policies.terms.Length": 300,
+    "webcrawl.policies.terms.Parameters": 400,
+    "webcrawl.policies.terms.DateInUrl": 500,
+    "webcrawl.policies.terms.AnchorWords": 600,
+    "webcrawl.policies.terms.Freshness": 700,
+    "webcrawl.policies.terms.Importance": 800,
 }
 
 BASES: Mapping[str, Mapping[str, Any]] = {
@@ -94,10 +105,12 @@ BASES: Mapping[str, Mapping[str, Any]] = {
 MERGED: Mapping[str, Mapping[str, Any]] = {
     "DOWNLOAD_HANDLERS": DOWNLOAD_HANDLERS,
     "URL_FILTERS": URL_FILTERS,
+    "PRIORITIZERS": PRIORITIZERS,
 }
 """Entries that the setting itself receives unless it has them.
 
-URL_FILTERS has no `_BASE`, and Scrapy writes handlers of its own into DOWNLOAD_HANDLERS_BASE after the add-ons.
+URL_FILTERS and PRIORITIZERS have no `_BASE`, and Scrapy writes handlers of its own into DOWNLOAD_HANDLERS_BASE after
+the add-ons.
 """
 VALUES: Mapping[str, Any] = {
     # 1.2 ms a fetch on asyncio alone, against 1.7 ms on Twisted's reactor

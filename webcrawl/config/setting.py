@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from webcrawl.config.kinds import Kind
-from webcrawl.errors import ConfigurationError
+from webcrawl.errors import ConfigurationError, WrongEntry
 
 IN_PARTS: Final = object()
 """The default of a setting that names the project's own classes: `webcrawl.config.parts` has its value."""
@@ -46,6 +46,8 @@ class Setting:
             return None
         try:
             return self.kind.parse(value)
+        except WrongEntry as error:
+            raise ConfigurationError(f"{self.name}, {error}") from None
         except (TypeError, ValueError, OverflowError):
             raise ConfigurationError(f"{self.name} must be {self.kind.allowed}, not {value!r}") from None
 

@@ -86,6 +86,8 @@ class Components:
     def __init__(self) -> None:
         self.read_tree = self.read_facts = self.read_simhash = False
         """Whether any component reads this part of a page."""
+        self.read_link_texts = False
+        """Whether the levels of links depend on their texts."""
         self.keep_trees = False
         """Whether a pipeline reads the tree, or facts made of it: the tree is kept until the page has passed them."""
         self._by_role: dict[type, object] = {}

@@ -215,7 +215,8 @@ class Connection:
         if self._spill_uri is None and self._frontier_config.hot_urls:
             logger.info("FRONTIER_SPILL_URI is not set: the engine keeps queues of any length in memory.")
         hot_urls = self._frontier_config.hot_urls if self._spill_uri else 0
-        await self.crawl.configure(hot_urls, self._frontier_config.order)
+        config = self._frontier_config
+        await self.crawl.configure(hot_urls, config.order, importance=config.importance != "off")
 
     async def clear(self) -> None:
         """Delete the crawl from the engine, whatever number of shards it has."""

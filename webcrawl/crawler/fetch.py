@@ -34,6 +34,7 @@ class Fetch:
     For a request:
       check          is called right before the request is sent
       exchange       the bytes sent and received
+      received       the bytes received for it, with heads and framing; 0 if the download handler does not count them
       known          the stored response whose validators made the request conditional
     For a response:
       document       its document
@@ -52,11 +53,13 @@ class Fetch:
         "pending_links",
         "outline",
         "processed",
+        "received",
     )
 
     def __init__(self) -> None:
         self.check: Callable[[], None] | None = None
         self.exchange: Exchange | None = None
+        self.received = 0
         self.known: Known | None = None
         self.document: Document | None = None
         self.outline: Outline | None = None

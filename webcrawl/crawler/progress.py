@@ -23,7 +23,7 @@ from scrapy.utils.log import get_scrapy_root_handler
 from webcrawl.config import read
 from webcrawl.crawler.session import Session
 from webcrawl.crawler.waiting import STOPPING, Waiting
-from webcrawl.documents.values import counted
+from webcrawl.documents.values import counted, size
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.frontier.figures import Figures, figures
 
@@ -207,15 +207,6 @@ def duplicates(now: Figures) -> int:
     return now.exact_duplicates + now.near_duplicates
 
 
-def size(number_of_bytes: float) -> str:
-    """A number of bytes with its unit."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if number_of_bytes < 1000:
-            return f"{number_of_bytes:.0f} {unit}" if unit == "B" else f"{number_of_bytes:.1f} {unit}"
-        number_of_bytes /= 1000
-    return f"{number_of_bytes:.1f} TB"
-
-
 def panel(console: Console, title: str, now: Figures, speed: float, waits: Sequence[str] = ()) -> Panel:
     """The figures in three columns, or in as many as fit the console, above what the crawl waits for."""
     cells = [
@@ -235,6 +226,7 @@ def panel(console: Console, title: str, now: Figures, speed: float, waits: Seque
         ("dead letters", f"{now.dead_letters:,}"),
         ("robots.txt", f"{now.robots_denied:,}"),
         ("refused", f"{now.addresses_refused:,}"),
+        ("cache hits", f"{now.cache_hit_ratio:.1%}"),
     ]
     for columns in (3, 2, 1):
         table = _table(cells, columns)

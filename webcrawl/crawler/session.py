@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Self, TypeVar, cast
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize
 
 from scrapy import signals
 from scrapy.crawler import Crawler
@@ -31,7 +31,7 @@ from webcrawl.config import (
     read,
     spill_uri,
 )
-from webcrawl.config.private_files import keep_private
+from webcrawl.config.private_files import end_privacy, keep_private
 from webcrawl.crawler.components import Components
 from webcrawl.crawler.connection import Connection
 from webcrawl.crawler.shared_scope import SharedScope
@@ -40,6 +40,7 @@ from webcrawl.documents.mime.reader_processes import Readers
 from webcrawl.documents.mime.sizes import Sizes
 from webcrawl.errors import ConfigurationError, LibraryMissing
 from webcrawl.hosts.address_guard import AddressGuard
+from webcrawl.hosts.costs import Costs
 from webcrawl.hosts.dns import Resolver
 from webcrawl.hosts.turns import Turns
 from webcrawl.urls.canonical import DEFAULT_PORTS, TRACKING_PARAMETERS, Canonicalizer, add_scheme
@@ -60,7 +61,6 @@ class Session:
 
     def __init__(self, settings: BaseSettings, spider_name: str) -> None:
         check(settings)
-        keep_private(data_dir(settings))
         self.config = FrontierConfig.from_settings(settings, spider_name)
         self.fetch = FetchConfig.from_settings(settings)
         self.stores = StoreConfig.from_settings(settings)
@@ -71,7 +71,9 @@ class Session:
         )
         self.backpressure = Backpressure()
         self.guard = AddressGuard(read(settings, "ALLOWED_NETWORKS"))
-        self.resolver = Resolver(read(settings, "DNS_SERVERS"), timeout=read(settings, "DNS_TIMEOUT"))
+        self.resolver = Resolver(
+            read(settings, "DNS_SERVERS"), timeout=read(settings, "DNS_TIMEOUT"), costs=self.costs
+        )
         engine = EngineConfig.from_settings(settings)
         self.connection = Connection(
             engine,
@@ -82,15 +84,19 @@ class Session:
         )
         ignored = read(settings, "URL_IGNORED_PARAMETERS")
         self.canonicalizer = Canonicalizer(TRACKING_PARAMETERS if ignored is None else tuple(ignored))
-        self.readers = Readers(ReaderConfig.from_settings(settings))
+        self.readers = Readers(ReaderConfig.from_settings(settings), self.costs.charge)
         self.outlines = (
-            Outlines(self.readers.limits, self.readers) if read(settings, "HTML_PROCESS") else None
+            Outlines(self.readers.limits, self.readers, text_links=read(settings, "TEXT_LINKS"))
+            if read(settings, "HTML_PROCESS")
+            else None
         )
         self._settings = settings
         self.renderer = self._make_renderer() if read(settings, "RENDER") else None
         add_schemes(settings)
         self.proxies = self._make_proxies()
         self.scope = SharedScope(self.connection, self.guard, settings)
+        # last, so that wrong settings leave the umask as it was
+        keep_private(data_dir(settings), self)
 
     @classmethod
     def of(cls, crawler: Crawler) -> Self:
@@ -99,12 +105,19 @@ class Session:
         if session is None:
             session = _sessions[crawler] = cls(crawler.settings, crawler.spidercls.name)
             crawler.signals.connect(session.close, signals.engine_stopped)
+            # a crawl that could not start has no such signal
+            finalize(session, end_privacy)
         return cast("Self", session)
 
     @cached_property
     def components(self) -> Components:
         """The roles of the crawl's components."""
         return Components()
+
+    @cached_property
+    def costs(self) -> Costs:
+        """What hosts cost this process."""
+        return Costs()
 
     @cached_property
     def sizes(self) -> Sizes:
@@ -139,14 +152,17 @@ class Session:
         return await self.backpressure.retry_until_available(work, self.turns.ending)
 
     async def close(self) -> None:
-        """Close the browser, the child processes and the connection."""
-        if self.renderer is not None:
-            await self.renderer.close()
-        await self.resolver.close()
-        await self.readers.close()
-        if self.outlines is not None:
-            await self.outlines.close()
-        await self.connection.close()
+        """Close the browser, the child processes and the connection, and give the process its umask back."""
+        try:
+            if self.renderer is not None:
+                await self.renderer.close()
+            await self.resolver.close()
+            await self.readers.close()
+            if self.outlines is not None:
+                await self.outlines.close()
+            await self.connection.close()
+        finally:
+            end_privacy(self)
 
     def _make_proxies(self) -> ProxyPool | None:
         """The pool of PROXIES, or None; raises ConfigurationError."""

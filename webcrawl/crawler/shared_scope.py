@@ -1,4 +1,4 @@
-"""The URLs that a crawl follows, as its workers share them: seeds, scope and URL filters."""
+"""The URLs that a crawl follows, as its workers share them: seeds, scope, URL filters, and the levels of links."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 
 from scrapy.settings import BaseSettings
-from scrapy.utils.misc import load_object
 
 from webcrawl.config import read
+from webcrawl.crawler.chains import chain_classes
 from webcrawl.crawler.connection import Connection
 from webcrawl.crawler.start_outcomes import StartOutcomes
-from webcrawl.errors import ConfigurationError
 from webcrawl.hosts.address_guard import AddressGuard
+from webcrawl.policies.priorities import Prioritizer, Term
 from webcrawl.urls.canonical import hostname, is_address, normalize, port
 from webcrawl.urls.filters import FilterChain, ScopeFilter, URLFilter
+from webcrawl.urls.link_rules import LinkRules
 from webcrawl.urls.scope import Scope
 
 _SEEDS_AT_ONCE = 1000
@@ -33,7 +34,10 @@ class SharedScope:
         self._connection = connection
         self._guard = guard
         self._settings = settings
-        self._filter_classes = filter_classes(settings)
+        self._filter_classes = chain_classes(settings, "URL_FILTERS", URLFilter)
+        self.link_rules = LinkRules.from_config(settings)
+        self.prioritizer = Prioritizer.from_config(settings, chain_classes(settings, "PRIORITIZERS", Term))
+        self._most_hops: int = read(settings, "OFFSITE_HOPS")
         self.filters = self._chain()
         self._admitted: set[str] = set()
         """Hosts and ports of seeds that this process has sent to the engine."""
@@ -42,8 +46,20 @@ class SharedScope:
 
     @cached_property
     def resource_filters(self) -> FilterChain:
-        """The filters for what pages load, which may be outside the scope."""
+        """The filters for what pages load, which may be outside the scope and ALLOWED_DOMAINS."""
+        return self._chain(Scope("web"), {"ALLOWED_DOMAINS": []})
+
+    @cached_property
+    def _offsite_filters(self) -> FilterChain:
+        """The filters for links that OFFSITE_HOPS allows outside the scope."""
         return self._chain(Scope("web"))
+
+    def offsite(self, url: str, hops: int) -> str | None:
+        """The URL to crawl for a normalised one outside the scope, or None. `hops`: its links in a row outside."""
+        current = self.current
+        if hops > self._most_hops or current is None or current.allows(url):
+            return None
+        return self._offsite_filters.apply(url)
 
     async def set(self, scope: Scope, *, remember: bool = True) -> None:
         """Follow links within this scope, widened by what other workers added to it.
@@ -61,8 +77,7 @@ class SharedScope:
 
     async def widen(self, url: str) -> None:
         """Add the target of a redirected seed to the scope, for all workers."""
-        if self.current is not None:
-            key = self.current.add(url)
+        if self.current is not None and (key := self.current.widen(url)):
             await self._connection.retry_until_available(
                 lambda: self._connection.crawl.sets.add("scope", [key])
             )
@@ -70,12 +85,14 @@ class SharedScope:
     async def update_for(self, url: str) -> None:
         """Learn from the engine whether another worker widened the scope to this normalised URL."""
         scope = self.current
-        if scope is not None and not scope.allows(url):
-            key = scope.key(url)
+        if scope is None or scope.allows(url):
+            return
+        for key in scope.keys_of(url):
             if await self._connection.retry_until_available(
-                lambda: self._connection.crawl.sets.contains("scope", key)
+                partial(self._connection.crawl.sets.contains, "scope", key)
             ):
                 scope.admit_key(key)
+                return
 
     async def admit_seeds(self, urls: Iterable[str]) -> None:
         """Let the address guard pass the hosts of these URLs, in all workers: the operator named them.
@@ -125,24 +142,10 @@ class SharedScope:
         self._settled[name, number] = True
         return True
 
-    def _chain(self, scope: Scope | None = None) -> FilterChain:
-        config: Mapping[str, object] = {**self._settings, "SCOPE": scope or self.current or Scope("web")}
+    def _chain(self, scope: Scope | None = None, others: Mapping[str, object] | None = None) -> FilterChain:
+        """The filters with the settings, a scope, and other values of some settings."""
+        scope = scope or self.current or Scope("web")
+        config: Mapping[str, object] = {**self._settings, **(others or {}), "SCOPE": scope}
         # the scope always applies: a URL_FILTERS without it must not open the whole web
         classes: list[type[URLFilter]] = [ScopeFilter, *self._filter_classes]
         return FilterChain.from_config(config, classes)
-
-
-def filter_classes(settings: BaseSettings) -> list[type[URLFilter]]:
-    """The classes of URL_FILTERS in order; raises ConfigurationError for one that cannot be loaded."""
-    found: list[tuple[int, type[URLFilter]]] = []
-    for path, order in read(settings, "URL_FILTERS").items():
-        if order is None:
-            continue
-        try:
-            filter_class = load_object(path)
-            if not issubclass(filter_class, URLFilter):
-                raise TypeError("not a subclass of URLFilter")
-        except (ImportError, NameError, TypeError, ValueError) as error:
-            raise ConfigurationError(f"URL_FILTERS {path!r}: {error}") from error
-        found.append((int(order), filter_class))
-    return [filter_class for _, filter_class in sorted(found, key=lambda pair: pair[0])]

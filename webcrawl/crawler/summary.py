@@ -19,11 +19,11 @@ from scrapy.crawler import Crawler
 from webcrawl.config import StoreConfig, read
 from webcrawl.config.passwords import without_password, without_secret_options
 from webcrawl.crawler.no_pages import NoPages
-from webcrawl.crawler.progress import http_errors, size
+from webcrawl.crawler.progress import http_errors
 from webcrawl.crawler.scheduling.unserializable import LOST
 from webcrawl.crawler.session import Session
 from webcrawl.crawler.written_feeds import WrittenFeeds
-from webcrawl.documents.values import counted
+from webcrawl.documents.values import counted, size
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.frontier.figures import FEED, LOST_REQUESTS, Figures, figures
 
@@ -182,6 +182,11 @@ def text(
         *_types(now.types),
         f"  duplicates  {now.exact_duplicates:,} exact, {now.near_duplicates:,} near",
         f"  URLs        {now.seen_urls:,} seen, {left:,} queued, {counted(now.dead_letters, 'dead letter')}",
+        *(
+            [f"  lookups     {now.looked_up:,}, {now.cache_hit_ratio:.1%} in the cache"]
+            if now.looked_up
+            else []
+        ),
         f"  left out    {now.robots_denied:,} by robots.txt, {now.addresses_refused:,} by the address guard",
         f"  errors      {errors}, {counted(now.retried, 'retry', 'retries')}, "
         f"{counted(now.unreachable, 'unreachable host')}",

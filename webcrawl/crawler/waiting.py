@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -11,8 +12,10 @@ from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.components import Pacer, ResourceRules
 from webcrawl.crawler.scheduling.tasks import Task, Tasks
 from webcrawl.crawler.session import Session
+from webcrawl.documents.values import size
 from webcrawl.frontier.figures import Figures
 from webcrawl.frontier.waits import NextHost, NextRetry, next_waits
+from webcrawl.hosts.costs import Cost
 from webcrawl.hosts.robots import robots_url
 
 STOPPING = "stopping"
@@ -20,6 +23,7 @@ STOPPING = "stopping"
 
 _SLOW_SECONDS = 3.0
 """A request that takes longer is shown."""
+_MOST_SHOWN = 3
 
 
 class Waiting:
@@ -42,6 +46,7 @@ class Waiting:
             lines.append("waits for page permits: requests under way may use up CRAWL_MAX_PAGES")
         if slow := self._oldest_request(_SLOW_SECONDS):
             lines.append(slow)
+        lines += await self._over_their_share()
         if now.paused:
             return lines
         if now.retrying or (now.queued and not now.leased):
@@ -51,6 +56,15 @@ class Waiting:
             if host and not now.leased and (queued := now.queued - now.retrying - now.parked) > 0:
                 lines.append(host_line(queued, host))
         return lines
+
+    async def _over_their_share(self) -> list[str]:
+        """A line about the costliest domains that wait for their share of the workers, if there are any."""
+        crawl = self._session.connection.crawl
+        loads = await crawl.costs.loads(await crawl.workers.names())
+        waiting = [name for name, load in loads.items() if load.waits]
+        costs = dict(zip(waiting, await crawl.costs.of(*waiting), strict=True))
+        costliest = sorted(waiting, key=lambda name: -costs[name].weight)[:_MOST_SHOWN]
+        return [share_line({name: costs[name] for name in costliest})] if costliest else []
 
     def without_engine(self, error: BaseException | None) -> list[str]:
         """The lines while the engine does not answer."""
@@ -98,6 +112,14 @@ class Waiting:
         if wait > 0:
             return f"a URL waits {duration(wait)} for its host's turn: {request.url}"
         return f"the host name of a URL takes {duration(took)}: {request.url}"
+
+
+def share_line(costs: Mapping[str, Cost]) -> str:
+    """The domains that wait for their share, and what they have cost so far."""
+    return "over their share, so they wait: " + ", ".join(
+        f"{name} ({cost.seconds:,.1f} s of processor, {size(cost.bytes)}, {cost.questions:,} names asked)"
+        for name, cost in costs.items()
+    )
 
 
 def duration(seconds: float) -> str:

@@ -16,6 +16,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Self, cast
@@ -33,6 +34,7 @@ START_SECONDS = 60.0
 """How long a child may take to start, which includes imports on a busy machine."""
 _SOCKET_BUFFER = 1024 * 1024
 _MAX_ANSWER = 32 * 1024 * 1024
+_MOST_SECONDS = 86_400.0
 
 
 class ChildProcess(asyncio.Protocol):
@@ -41,6 +43,7 @@ class ChildProcess(asyncio.Protocol):
     receive   is called with each answer and returns whether it is valid; an invalid one ends the process
     ended     is done when the process has closed its end of the socket
     answers   counts valid answers
+    seconds   of processor that the last answer took
     """
 
     def __init__(self, receive: Callable[[bytes], bool]) -> None:
@@ -54,6 +57,7 @@ class ChildProcess(asyncio.Protocol):
         self._may_write.set()
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.answers = 0
+        self.seconds = 0.0
         self.opens_files = False
 
     @classmethod
@@ -92,6 +96,13 @@ class ChildProcess(asyncio.Protocol):
                 stderr=asyncio.subprocess.DEVNULL,
                 env=_environment(),
             )
+
+    def cpu_seconds(self) -> float:
+        """Returns the processor time of the process so far; only Linux tells it, other systems count all time."""
+        if sys.platform == "linux" and self._process is not None:
+            with suppress(OSError):  # it has ended
+                return time.clock_gettime(~self._process.pid << 3 | 2)  # as clock_getcpuclockid(3) makes it
+        return time.monotonic()
 
     @property
     def exit_code(self) -> int | None:
@@ -159,13 +170,15 @@ class ChildProcess(asyncio.Protocol):
         buffer, position = self._buffer, 0
         buffer += data
         while len(buffer) >= (start := position + ANSWER_HEAD.size):
-            (length,) = ANSWER_HEAD.unpack_from(buffer, position)
+            length, seconds = ANSWER_HEAD.unpack_from(buffer, position)
             if length > _MAX_ANSWER:
                 self.kill("made its reader process send an oversized answer")
                 return
             if len(buffer) < start + length:
                 break
             position = start + length
+            # a child that a document has taken over may send anything, also NaN
+            self.seconds = seconds if 0 <= seconds <= _MOST_SECONDS else 0.0
             if not self._accept(bytes(buffer[start:position])):
                 self.kill("made its reader process send an invalid answer")
                 return

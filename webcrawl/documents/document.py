@@ -32,6 +32,15 @@ _LINK_ATTRIBUTES = {
     "meta": "content",
 }
 
+
+def _by_number(attributes: dict[str, str]) -> dict[int, tuple[str, str]]:
+    """Returns names of elements and attributes by Lexbor's numbers for the elements, which cost less than names."""
+    tree = LexborHTMLParser("")
+    return {tree.create_node(name).tag_id: (name, attribute) for name, attribute in attributes.items()}
+
+
+_LINK_ELEMENTS = _by_number(_LINK_ATTRIBUTES)
+
 # Pages and tags of up to so many bytes are cheap to parse whatever they contain; see webcrawl.documents.markup_bounds.
 _TRUSTED_PAGE = 6_000
 _TRUSTED_TAG = 32_768
@@ -194,10 +203,9 @@ def elements(tree: LexborHTMLParser) -> list[Element]:
     """Returns the elements of `Document.elements`."""
     found: list[Element] = []
     for node in tree.css(_SELECTOR):
-        tag = node.tag or ""
-        attribute = _LINK_ATTRIBUTES.get(tag)
-        if attribute is not None and attribute in (attributes := node.attributes):
-            found.append((tag, attributes))
+        known = _LINK_ELEMENTS.get(node.tag_id)
+        if known is not None and known[1] in (attributes := node.attributes):
+            found.append((known[0], attributes))
     return found
 
 

@@ -11,6 +11,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, BinaryIO
@@ -60,12 +61,14 @@ class Sandbox:
             length, size = QUESTION_HEAD.unpack(head)
             try:
                 packed, body = read(length), read(size)
-                self._send(answer(msgpack.unpackb(packed), body))
+                began = time.process_time()
+                answered = answer(msgpack.unpackb(packed), body)
+                self._send(answered, time.process_time() - began)
             except MemoryError:
                 sys.exit(OUT_OF_MEMORY_STATUS)
 
-    def _send(self, answer: bytes) -> None:
-        self._sink.write(ANSWER_HEAD.pack(len(answer)) + answer)
+    def _send(self, answer: bytes, seconds: float = 0.0) -> None:
+        self._sink.write(ANSWER_HEAD.pack(len(answer), seconds) + answer)
         self._sink.flush()
 
 

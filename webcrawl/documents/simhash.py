@@ -28,19 +28,20 @@ Numbers = npt.NDArray[np.uint64]
 # Chinese and Japanese do not separate words: each character counts as a word.
 _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 _IDEOGRAPH = re.compile(f"([{_IDEOGRAPHS}])")
-# For UTF-8: bytes that begin no ideograph; bytes with separators as spaces and letters in lower case.
+# For UTF-8: bytes that begin no ideograph; bytes with separators as zeros and letters in lower case.
 _NO_IDEOGRAPH = bytes(byte for byte in range(256) if not 0xE3 <= byte <= 0xE9)
 # Bytes that begin no capital letter outside ASCII, except rare ones (Kelvin, circled A).
 _NO_CAPITAL = bytes(
     byte for byte in range(256) if not (0xC3 <= byte <= 0xD6 or byte in (0xE1, 0xEA, 0xEF, 0xF0))
 )
-_SPACED = bytes(
-    byte if byte > 127 or chr(byte).isalnum() or byte == 95 else 32 for byte in range(256)
+_SEPARATED = bytes(
+    byte if byte > 127 or chr(byte).isalnum() or byte == 95 else 0 for byte in range(256)
 ).lower()
-# The bits of every byte, the highest first.
-_BITS_OF_BYTE = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float64)
-# Where the counts of the bytes at each place begin.
-_PLACES = np.arange(0, 8 * 256, 256, dtype=np.int64)
+# Every eighth bit, the lowest of each byte; and by how many places a number is shifted for each of them.
+_LOWEST_BITS = np.uint64(0x0101010101010101)
+_SHIFTS = np.arange(7, -1, -1, dtype=np.uint64)[:, None]
+# So many ones fit into a byte.
+_MOST_ONES = 255
 _PLACE = np.uint64(1023)
 # Odd, so that it has an inverse modulo 2**64.
 _BASE = 0x9E3779B97F4A7C15
@@ -68,21 +69,23 @@ class Hashes(Simhash):  # type: ignore[misc]
         super().__init__(features, f=BITS, hashfunc=xxhash.xxh3_64_digest)
 
     def build_by_features(self, features: Numbers) -> None:
-        octets = features.astype(">u8").view(np.uint8).reshape(-1, 8)
-        # counting the bytes at each place gives the counts of bits, without a matrix of all bits
-        counts = np.bincount((octets + _PLACES).ravel(), minlength=8 * 256)
-        sums = counts.reshape(8, 256) @ _BITS_OF_BYTE
-        self.value = int.from_bytes(np.packbits(sums.ravel() > len(features) / 2).tobytes(), "big")
+        # counts eight bits of a hash at once, one in each byte of a number
+        bits = features >> _SHIFTS
+        bits &= _LOWEST_BITS
+        sums = np.add.reduceat(bits, np.arange(0, len(features), _MOST_ONES), axis=1)
+        counts = sums.astype(">u8").view(np.uint8).reshape(8, -1, 8).sum(axis=1, dtype=np.int64)
+        ones = counts.T.ravel() > len(features) / 2
+        self.value = int.from_bytes(np.packbits(ones).tobytes(), "big")
 
 
 def limited(hashes: Numbers) -> Numbers:
     """Returns each hash as often as it occurs, at most `MAX_WEIGHT` times, in any order."""
     # equal hashes share a place: counting a thousand places is cheaper than counting each hash
     places = (hashes & _PLACE).view(np.int64)
-    crowded = np.bincount(places, minlength=int(_PLACE) + 1) > MAX_WEIGHT
-    if not crowded.any():
+    counts = np.bincount(places, minlength=int(_PLACE) + 1)
+    if counts.max() <= MAX_WEIGHT:
         return hashes
-    suspected = crowded[places]
+    suspected = (counts > MAX_WEIGHT)[places]
     alike, counts = np.unique(hashes[suspected], return_counts=True)
     return np.concatenate((hashes[~suspected], np.repeat(alike, np.minimum(counts, MAX_WEIGHT))))
 
@@ -90,22 +93,24 @@ def limited(hashes: Numbers) -> Numbers:
 def _word_hashes(text: str) -> Numbers:
     """Returns a 64-bit hash of each word, in order. Punctuation outside ASCII belongs to the word that it touches.
 
-    Uses polynomial hashes from prefix sums over the text (Karp and Rabin 1987), so that no word becomes an object.
+    Computes polynomial hashes over the whole text (Karp and Rabin 1987), so that no word becomes an object.
     """
     text = text[:MAX_CHARS]
     raw = text.encode("utf-8", "surrogatepass")
-    if len(raw) > len(text) and raw.translate(None, _NO_CAPITAL):
-        text = text.lower()
-        raw = text.encode("utf-8", "surrogatepass")
-    if len(raw) > len(text) and raw.translate(None, _NO_IDEOGRAPH):
-        raw = _IDEOGRAPH.sub(r" \1 ", text).encode("utf-8", "surrogatepass")
-    octets = np.frombuffer(b" " + raw.translate(_SPACED)[: 2 * MAX_CHARS] + b" ", np.uint8)
-    edges = np.flatnonzero(np.diff(octets != 32)) + 1
-    starts, ends = edges[::2], edges[1::2]
+    if len(raw) > len(text):
+        if raw.translate(None, _NO_CAPITAL):
+            text = text.lower()
+            raw = text.encode("utf-8", "surrogatepass")
+        if raw.translate(None, _NO_IDEOGRAPH):
+            raw = _IDEOGRAPH.sub(r" \1 ", text).encode("utf-8", "surrogatepass")
+    octets = np.frombuffer(b"\0" + raw.translate(_SEPARATED)[: 2 * MAX_CHARS], np.uint8)
+    are_letters = octets.astype(np.bool_)
+    before = np.flatnonzero(are_letters[1:] > are_letters[:-1])
     powers, inverses = _powers(2 * MAX_CHARS + 2)
-    sums = np.zeros(len(octets) + 1, np.uint64)
-    np.cumsum(octets * powers[: len(octets)], out=sums[1:])
-    return (sums[ends] - sums[starts]) * inverses[starts]
+    # separators are zeros, so a sum grows from one word to the next by the terms of that word alone
+    sums: Numbers = np.cumsum(octets * powers[: len(octets)])[np.append(before, len(octets) - 1)]
+    words: Numbers = (sums[1:] - sums[:-1]) * inverses[before + 1]
+    return words
 
 
 @cache
@@ -124,11 +129,13 @@ def _shingles(words: Numbers) -> Numbers:
 
     A polynomial keeps the order of the words; the finalizer of MurmurHash3 spreads the result over all bits.
     """
-    base = np.uint64(_BASE)
-    mixed = words[:-1] * base + words[1:]
+    mixed = words[:-1] * np.uint64(_BASE)
+    mixed += words[1:]
     for factor in (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)):
-        mixed = (mixed ^ (mixed >> np.uint64(33))) * factor
-    return mixed ^ (mixed >> np.uint64(33))
+        mixed ^= mixed >> np.uint64(33)
+        mixed *= factor
+    mixed ^= mixed >> np.uint64(33)
+    return mixed
 
 
 def distance(a: int, b: int) -> int:

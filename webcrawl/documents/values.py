@@ -70,3 +70,12 @@ def memory_bytes(value: Any) -> int:
         # a row of a table may have forty values, and there may be millions of rows
         return 50 * len(value) + sum([memory_bytes(one) for one in value.values() if type(one) in _LARGE])
     return 50 * len(value) + sum(map(memory_bytes, value)) if kind is list else 0
+
+
+def size(number_of_bytes: float) -> str:
+    """A number of bytes with its unit."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if number_of_bytes < 1000:
+            return f"{number_of_bytes:.0f} {unit}" if unit == "B" else f"{number_of_bytes:.1f} {unit}"
+        number_of_bytes /= 1000
+    return f"{number_of_bytes:.1f} TB"

@@ -193,12 +193,20 @@ class Engine:
         try:
             if self._group is not None:
                 return await self._group.send(commands)
-            pipeline = self.client.pipeline(transaction=False)
-            for command in commands:
-                pipeline.execute_command(*command.words)
-            return list(await pipeline.execute(raise_on_error=False))
+            replies: list[Any] = await self.client.connection_pool.exchange([one.words for one in commands])
         except UNAVAILABLE as error:
             return [error] * len(commands)
+        return [
+            reply if isinstance(reply, Exception) else self._parsed(command.words[0], reply)
+            for command, reply in zip(commands, replies, strict=True)
+        ]
+
+    def _parsed(self, name: object, reply: Any) -> Any:
+        """Returns a reply as redis-py's client returns it: that of HGETALL as a dict."""
+        if name == "EVALSHA":
+            return reply
+        parse = self.client.response_callbacks.get(name)
+        return reply if parse is None else parse(reply)
 
     async def _join_cluster(self) -> None:
         """Continues with the cluster that the server belongs to."""

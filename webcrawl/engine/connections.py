@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+import math
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
+import hiredis
 import redis.asyncio
 from redis.connection import HiredisRespSerializer
-from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import (
+    ConnectionError as RedisConnectionError,
+    ResponseError,
+    TimeoutError as RedisTimeoutError,
+)
+
+Words: TypeAlias = Sequence[str | bytes | int | float]
+"""A command and its arguments."""
 
 _SERIALIZER = HiredisRespSerializer()
+_READ_TOGETHER = 20
+"""Replies that must arrive within `socket_timeout`."""
 
 
 class ConnectionPool(redis.asyncio.BlockingConnectionPool):
@@ -44,3 +57,38 @@ class ConnectionPool(redis.asyncio.BlockingConnectionPool):
         self.made += 1
         connection.made_after = self._losses
         await super().ensure_connection(connection)
+
+    async def exchange(self, commands: Sequence[Words]) -> list[Any]:
+        """Sends commands at once and returns the raw replies in order; an error of the server is a reply.
+
+        redis-py's pipeline does the same, but takes twice as long: it starts a timer for each reply. Raises redis-py's
+        ConnectionError and TimeoutError.
+        """
+        if not commands:
+            return []
+        connection: Any = await self.get_connection()  # type: ignore[no-untyped-call]
+        try:
+            await connection.send_packed_command(b"".join(map(_packed, commands)))
+            replies: list[Any] = []
+            while len(replies) < len(commands):
+                async with asyncio.timeout(connection.socket_timeout):
+                    for _ in range(min(_READ_TOGETHER, len(commands) - len(replies))):
+                        replies.append(await _reply(connection))
+            return replies
+        except TimeoutError as error:
+            raise RedisTimeoutError("the server does not answer in time") from error
+        finally:
+            await self.release(connection)
+
+
+def _packed(words: Words) -> bytes:
+    command: Any = tuple(words)  # hiredis declares a tuple of one word
+    return bytes(hiredis.pack_command(command))
+
+
+async def _reply(connection: Any) -> Any:
+    """Returns the next reply; the caller limits the time. Any other error closes the connection."""
+    try:
+        return await connection.read_response(timeout=math.inf)
+    except ResponseError as error:
+        return error

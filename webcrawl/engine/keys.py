@@ -15,7 +15,8 @@ server's clock, which the scripts keep from going back (lua/common/entries.lua).
     wc:{s<shard>}:token            INT   the last fencing token
     wc:{s<shard>}:clock            STR   the last recorded time, ms by which it is ahead of the server's clock
     wc:{s<shard>}:c:<crawl>: ...
-      conf                         HASH  hot (FRONTIER_HOT_URLS; 0 = nothing is spilled), order (FRONTIER_ORDER)
+      conf                         HASH  hot (FRONTIER_HOT_URLS; 0 = nothing is spilled), order (FRONTIER_ORDER), credit
+                                         (Lambda's at first; none if IMPORTANCE is off)
       queued                       HASH  name -> record of a host with URLs, see below
       turn                         STR   of the ready hosts: thousandths due to lower levels, the last such level
       levels:<host>                ZSET  its levels below 0 and above 7, by level
@@ -43,6 +44,15 @@ server's clock, which the scripts keep from going back (lua/common/entries.lua).
       limits                       HASH  host -> its limits, "pages bytes depth"
       spent                        HASH  host -> "pages bytes" received from it
       seen:<bucket>                SET   marks as integers; buckets split by linear hashing (Litwin 1980)
+      credit                       HASH  pool (Lambda's credit here), waiting (URLs with records that were not fetched),
+                                         others (such URLs in other shards, as last told), records, bits, split
+      credit:<bucket>              HASH  number of a URL, a signed 32-bit integer -> its record, for which see
+                                         lua/common/credit.lua; buckets split by linear hashing
+      purse:<purse>                HASH  wallet (what pages gave), number (of the last payment), transit (its parts:
+                                         shard, number of the delivery, credit), taken (in it, of Lambda's credit),
+                                         closed
+      purses                       ZSET  purse -> when it last got or paid something
+      got:<purse>                  STR   number of its last delivery to this shard, "closed" if it is; expiring
       dead                         HASH  URL -> its dead letters: (reason, time, entry) each
       n                            HASH  counters: queued parked leased later scheduled seen added done dead reaped
                                          refused spilled lost_segments; serial bits split
@@ -73,6 +83,11 @@ server's clock, which the scripts keep from going back (lua/common/entries.lua).
       told:<worker>                INT   number of its last tally, expiring
       hosts                        HLL   hosts that answered
       unreachable                  HLL   hosts that could not be reached at least once; not part of a checkpoint
+      costs                        HASH  host or registered domain, or * for all -> what it has cost: microseconds of
+                                         processor, bytes, questions, waits; not part of a checkpoint
+      costliest                    ZSET  the same names, by weight (webcrawl.hosts.costs); the cheapest are dropped
+      charged:<worker>             INT   number of its last batch of costs, expiring
+      load:<worker>                STR   what hosts and domains use of it now: connections, places, waits; expiring
       pages                        STREAM  the latest finished pages, for listeners: page (JSON)
       seeds                        SET   "hostname port" of hosts that an operator named
       seed_addresses               HASH  the same -> the inner addresses in its first answer, separated by spaces

@@ -9,12 +9,16 @@ from webcrawl.engine.scripts import Call
 from webcrawl.frontier.entry import Candidate
 from webcrawl.frontier.operations import BATCH
 
+_Group = tuple[str, int | None]
+"""URLs that are added together: host and `rise`."""
+
 
 def add_calls(keys: Keys, candidates: Sequence[Candidate]) -> Iterator[tuple[Call, list[int]]]:
     """Yields calls with at most BATCH URLs, each with the places of its URLs among the candidates."""
-    by_shard: dict[int, dict[str, list[int]]] = {}
+    by_shard: dict[int, dict[_Group, list[int]]] = {}
     for place, candidate in enumerate(candidates):
-        by_shard.setdefault(keys.shard(candidate.host), {}).setdefault(candidate.host, []).append(place)
+        group = candidate.host, candidate.rise
+        by_shard.setdefault(keys.shard(candidate.host), {}).setdefault(group, []).append(place)
     for shard, hosts in by_shard.items():
         for batch in _batches(hosts):
             call = Call("add", keys.queue(shard), _arguments(keys, candidates, batch))
@@ -22,11 +26,11 @@ def add_calls(keys: Keys, candidates: Sequence[Candidate]) -> Iterator[tuple[Cal
 
 
 def _arguments(
-    keys: Keys, candidates: Sequence[Candidate], batch: list[tuple[str, list[int]]]
+    keys: Keys, candidates: Sequence[Candidate], batch: list[tuple[_Group, list[int]]]
 ) -> list[str | bytes | int]:
     arguments: list[str | bytes | int] = []
-    for host, places in batch:
-        arguments += [host, len(places)]
+    for (host, rise), places in batch:
+        arguments += [host, len(places), "" if rise is None else rise]
         for place in places:
             arguments += [_mark(keys, candidates[place]), candidates[place].entry()]
     return arguments
@@ -40,17 +44,17 @@ def _mark(keys: Keys, candidate: Candidate) -> str | int:
     return f"!{mark}" if candidate.anyway else mark
 
 
-def _batches(hosts: dict[str, list[int]]) -> Iterable[list[tuple[str, list[int]]]]:
-    """Cuts the places of one shard, grouped by host, into groups of at most BATCH."""
-    batch: list[tuple[str, list[int]]] = []
+def _batches(groups: dict[_Group, list[int]]) -> Iterable[list[tuple[_Group, list[int]]]]:
+    """Cuts the places of one shard, grouped, into batches of at most BATCH."""
+    batch: list[tuple[_Group, list[int]]] = []
     room = BATCH
-    for host, places in hosts.items():
+    for alike, places in groups.items():
         for start in range(0, len(places), BATCH):
             group = places[start : start + BATCH]
             if len(group) > room:
                 yield batch
                 batch, room = [], BATCH
-            batch.append((host, group))
+            batch.append((alike, group))
             room -= len(group)
     if batch:
         yield batch

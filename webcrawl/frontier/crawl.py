@@ -9,10 +9,12 @@ from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import CRAWLS, FORMAT, READABLE_FORMATS, Keys
 from webcrawl.engine.scripts import Call
 from webcrawl.errors import ConfigurationError
+from webcrawl.frontier.host_costs import HostCosts
 from webcrawl.frontier.operations import BATCH
 from webcrawl.frontier.records import HostLimits
 from webcrawl.frontier.shared_sets import SharedSets
 from webcrawl.frontier.workers import Workers
+from webcrawl.policies.importance import first_pool
 
 
 @dataclass(slots=True)
@@ -26,10 +28,12 @@ class Crawl:
     """How long a worker counts as alive after a heartbeat."""
     workers: Workers = field(init=False)
     sets: SharedSets = field(init=False)
+    costs: HostCosts = field(init=False)
 
     def __post_init__(self) -> None:
         self.workers = Workers(self.engine, self.keys, self.worker, self.worker_seconds)
         self.sets = SharedSets(self.engine, self.keys)
+        self.costs = HostCosts(self.engine, self.keys, self.worker, self.worker_seconds)
 
     async def begin(self, restoring: str = "") -> bool:
         """Creates the crawl or continues it; True if it existed. `restoring` names the process that restores it.
@@ -89,11 +93,17 @@ class Crawl:
         """Removes a cleared crawl from the engine's list of crawls."""
         await self.engine.change(CRAWLS, "HDEL", self.keys.crawl)
 
-    async def configure(self, hot_urls: int, order: str) -> None:
-        """Sets the longest queue that the engine keeps (0: any length), and the order of the queues."""
-        for shard in range(self.keys.shards):
+    async def configure(self, hot_urls: int, order: str, *, importance: bool = False) -> None:
+        """Sets the longest queue that the engine keeps (0: any length), their order, and whether URLs have credit."""
+        shards = self.keys.shards
+        for shard in range(shards):
             key = f"{self.keys.queue(shard)[0]}conf"
-            await self.engine.change(key, "HSET", "hot", hot_urls, "order", order)
+            fields: list[str | int] = ["hot", hot_urls, "order", order]
+            if importance:
+                fields += ["credit", first_pool(shard, shards)]
+            else:
+                await self.engine.change(key, "HDEL", "credit")
+            await self.engine.change(key, "HSET", *fields)
 
     async def limits_changed(self, limits: HostLimits) -> bool:
         """Stores the limits of a host; returns True if they have changed."""

@@ -14,6 +14,7 @@ it is not from 0 to 7.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +45,8 @@ class Candidate:
     referrer: str | None = None
     extra: bytes | None = None
     anyway: bool = False
+    rise: int | None = None
+    """The levels by which importance has changed `level`; None if the URL may not be queued again at a better one."""
 
     def entry(self) -> bytes:
         """Returns the bytes that the engine stores."""
@@ -76,13 +79,15 @@ class LeasedURL:
     referrer: str | None
     extra: bytes | None
     dated: bool = False
+    worth: int | None = None
+    """Its worth when it was handed out, see webcrawl.policies.importance; None if that is not known."""
 
     @property
     def url(self) -> str:
         return self.host + self.path
 
     @classmethod
-    def decode(cls, index: int, host: str, entry: bytes) -> LeasedURL:
+    def decode(cls, index: int, host: str, entry: bytes, worth: int | None = None) -> LeasedURL:
         """Decodes an entry; raises ValueError if it is damaged."""
         fields = msgpack.unpackb(entry[4:], raw=True)
         path, depth, raw_referrer, extra, exact = (fields + [None] * 5)[:5]
@@ -92,13 +97,27 @@ class LeasedURL:
         first, is_dated = entry[0] % DATED, entry[0] >= DATED
         level = first if first < LEVELS else int(exact)
         return cls(
-            index, host, path.decode(), level, entry[1], entry[2], depth or 0, referrer, extra, is_dated
+            index,
+            host,
+            path.decode(),
+            level,
+            entry[1],
+            entry[2],
+            depth or 0,
+            referrer,
+            extra,
+            is_dated,
+            worth,
         )
 
 
-def decode_urls(host: str, flat: Sequence[Any]) -> list[LeasedURL]:
-    """Decodes the URLs of a script's reply: index, entry, index, entry ..."""
-    return [LeasedURL.decode(flat[i], host, flat[i + 1]) for i in range(0, len(flat), 2)]
+def decode_urls(host: str, flat: Sequence[Any], worths: Sequence[int] = ()) -> list[LeasedURL]:
+    """Decodes the URLs of a script's reply: index, entry, index, entry ...; and what they are worth, if it is known."""
+    known = worths or itertools.repeat(None)
+    return [
+        LeasedURL.decode(*one)
+        for one in zip(flat[::2], itertools.repeat(host), flat[1::2], known, strict=False)
+    ]
 
 
 def level_of_priority(priority: int) -> int:

@@ -23,6 +23,8 @@ class Figures:
     `types`: MIME type -> pages, bytes, and `errors` (documents that could not be read), most pages first.
     `parked`: queued URLs of hosts that are blocked or have spent their budgets.
     `unreachable`: hosts that never answered, although they were asked (exact within 1%).
+    `looked_up`: times that a found URL was looked up, of links that passed the filters or were found in the cache.
+    `cache_hit_ratio`: the share of them that workers knew from their caches of popular URLs, without asking the engine.
     `retrying`: URLs that wait for another try after a failure, included in `queued`.
     `failed_start_urls`: start URL -> why it brought no page; the first 20 of each worker and run.
     `holding`: workers that fetch nothing because their stores are full or unavailable -> reason.
@@ -54,6 +56,8 @@ class Figures:
     fetched_again: int
     unchanged: int
     failed_start_urls: dict[str, str]
+    looked_up: int
+    cache_hit_ratio: float
     seen_urls: int
     queued: int
     retrying: int
@@ -133,7 +137,14 @@ def _from_totals(totals: dict[str, int]) -> dict[str, Any]:
         "seconds": round(seconds, 3),
         "pages_per_second": round(pages / seconds, 2) if seconds else 0.0,
         **{name: totals.get(name, 0) for name in _COUNTERS},
+        **_cache(totals),
     }
+
+
+def _cache(totals: dict[str, int]) -> dict[str, Any]:
+    hits = totals.get("cache_hits", 0)
+    looked_up = hits + totals.get("discovered", 0) + totals.get("known", 0)
+    return {"looked_up": looked_up, "cache_hit_ratio": round(hits / looked_up, 4) if looked_up else 0.0}
 
 
 def _from_counts(counts: Counts) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 from webcrawl.engine.scripts import Call
 from webcrawl.frontier.adding import add_calls
@@ -35,6 +36,8 @@ class Frontier(Operations):
     """Limits of hosts without limits of their own."""
     weight: float = 1.0
     """The crawl's share of a host that other crawls want too."""
+    purse: str = ""
+    """The purse that gets the credit of acknowledged pages, see webcrawl.frontier.credit."""
     _leasing: Leasing = field(init=False)
 
     def __post_init__(self) -> None:
@@ -104,17 +107,18 @@ class Frontier(Operations):
     async def settle_all(
         self,
         reports: Sequence[Report],
-        settled: Callable[[Report, list[LeasedURL] | None], None] = lambda *_: None,
+        settled: Callable[[Report, list[LeasedURL] | None, Sequence[int]], None] = lambda *_: None,
     ) -> None:
         """Acknowledges or releases many leases, those on one server in one round trip.
 
-        Calls `settled` with each report and its further URLs, or None if the lease was lost. When a server fails, the
-        replies of the others are handled before its error is raised.
+        Calls `settled` with each report, its further URLs or None if the lease was lost, and the credit that the purse
+        got for each settled URL, if any. When a server fails, the replies of the others are handled before its error
+        is raised.
         """
         replies = await self.engine.run_all([self._report_call(report) for report in reports], some=True)
         for report, reply in zip(reports, replies, strict=True):
             if not isinstance(reply, Exception):
-                settled(report, _urls_of_reply(report.lease, reply))
+                settled(report, _urls_of_reply(report.lease, reply), reply[0] if reply else ())
         for reply in replies:
             if isinstance(reply, Exception):
                 raise reply
@@ -227,14 +231,15 @@ class Frontier(Operations):
         arguments += [-1 if report.pause < 0 else milliseconds(report.pause), lease.failures]
         arguments += [milliseconds(report.quiet), milliseconds(lease.gap)]
         arguments += [self.host_limits.encoded(), "" if report.better_than is None else report.better_than]
-        arguments.append(int(lease.answered))
+        arguments += [int(lease.answered), self.purse]
         for one in report.settled:
             arguments += [one.index, one.verdict, milliseconds(one.delay), one.reason, one.pages, one.bytes]
+            arguments.append(int(bool(one.links)))
         return Call("acknowledge", self.keys.queue(self.keys.shard(lease.host)), arguments)
 
     def _low_thousandths(self) -> int:
         return max(round(self.low_share * 1000), int(self.low_share > 0))
 
 
-def _urls_of_reply(lease: Lease, reply: list[bytes | int] | None) -> list[LeasedURL] | None:
-    return decode_urls(lease.host, reply[1:]) if reply else None
+def _urls_of_reply(lease: Lease, reply: list[Any] | None) -> list[LeasedURL] | None:
+    return decode_urls(lease.host, reply[2:], reply[1]) if reply else None

@@ -1,57 +1,111 @@
-"""Caches of URLs recently added to the frontier, in front of the shared seen set."""
+"""Caches of popular URLs, in front of the shared seen set."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 T = TypeVar("T", int, str)
 
-_FINGERPRINTS = 2**18
+# The table of a set doubles when it has a power of two elements, so there is one less.
+_FINGERPRINTS = 2**18 - 1
+_LINKS = 2**16 - 1
+_FOLDERS = 2**14 - 1
+_STEPS = 64
+"""In so many steps the hand moves once round the ring."""
 
 
 class RecentCache(Generic[T]):
     """An exact, bounded cache of fingerprints or URLs that this process has added to the frontier.
 
-    It has two generations: when the younger is full it becomes the older, and the older is dropped. A miss costs a call
-    to the engine, never a URL. Clear the cache when the engine may have lost data.
+    It is replaced by CLOCK (second chance): entries lie in a ring, and a hit marks one. To make room, the hand moves
+    over the oldest entries, drops those without a mark, and takes the mark from the others. So links that come up again
+    and again stay, however many others are found once. The hand moves over many entries at a time, which takes half the
+    time. A miss costs a call to the engine, never a URL. Clear the cache when the engine may have lost data.
+
+    Source: Broder, Najork, Wiener, "Efficient URL caching for World Wide Web crawling", WWW 2003.
     """
 
     def __init__(self, capacity: int = _FINGERPRINTS) -> None:
-        self._half = max(1, capacity // 2)
-        self._young: set[T] = set()
-        self._old: set[T] = set()
+        self._capacity = max(1, capacity)
+        self._step = -(-self._capacity // _STEPS)
+        self._entries: set[T] = set()
+        self._marked: set[T] = set()
+        self._ring: deque[list[T]] = deque()
+        """The entries from the hand on, without the newest."""
+        self._newest: list[T] = []
 
     def add(self, one: T) -> bool:
         """Adds an element; returns True if it was not in the cache."""
-        if one in self._young or one in self._old:
+        if one in self._marked:
             return False
-        if len(self._young) >= self._half:
-            self._old, self._young = self._young, set()
-        self._young.add(one)
+        if one in self._entries:
+            self._marked.add(one)
+            return False
+        if len(self._entries) >= self._capacity:
+            self._make_room()
+        self._entries.add(one)
+        self._newest.append(one)
+        if len(self._newest) >= self._step:
+            self._ring.append(self._newest)
+            self._newest = []
         return True
 
     def __contains__(self, one: T) -> bool:
-        return one in self._young or one in self._old
+        if one in self._marked:
+            return True
+        if one not in self._entries:
+            return False
+        self._marked.add(one)
+        return True
 
     def absent(self, several: Iterable[T]) -> list[T]:
         """Returns the elements that are not in the cache, without adding them."""
-        young, old = self._young, self._old
-        return [one for one in several if one not in young and one not in old]
+        entries, marked = self._entries, self._marked
+        found: list[T] = []
+        # most are marked already
+        for one in [one for one in several if one not in marked]:
+            if one in entries:
+                marked.add(one)
+            else:
+                found.append(one)
+        return found
 
     def clear(self) -> None:
-        self._young.clear()
-        self._old.clear()
+        self._entries.clear()
+        self._marked.clear()
+        self._ring.clear()
+        self._newest.clear()
+
+    def _make_room(self) -> None:
+        """Moves the hand until an entry was dropped."""
+        while len(self._entries) >= self._capacity:
+            oldest, marked = self._ring.popleft(), self._marked
+            kept = [one for one in oldest if one in marked]
+            self._entries.difference_update([one for one in oldest if one not in marked])
+            marked.difference_update(kept)
+            self._newest += kept
+            if len(self._newest) >= self._step:
+                self._ring.append(self._newest)
+                self._newest = []
 
 
 class Recent:
-    """The caches of one worker: fingerprints, and links as written in pages, which need no fingerprint."""
+    """The caches of one worker.
+
+    fingerprints   of URLs
+    links          as written in pages, which need no fingerprint
+    folders        whose folders above were added too, see `PATH_ASCENDING`
+    """
 
     def __init__(self) -> None:
         self.fingerprints: RecentCache[int] = RecentCache(_FINGERPRINTS)
-        self.links: RecentCache[str] = RecentCache(_FINGERPRINTS // 4)
+        self.links: RecentCache[str] = RecentCache(_LINKS)
+        self.folders: RecentCache[str] = RecentCache(_FOLDERS)
 
     def clear(self) -> None:
         """Forgets everything, because the engine may have lost data."""
         self.fingerprints.clear()
         self.links.clear()
+        self.folders.clear()

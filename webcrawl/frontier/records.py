@@ -28,7 +28,8 @@ class Lease:
     def decode(cls, raw: list[Any]) -> Lease:
         """Decodes a lease from a script's reply."""
         host = raw[0].decode()
-        return cls(host, int(raw[1]), raw[2], decode_delay(raw[3]), decode_urls(host, raw[4]), bool(raw[5]))
+        urls = decode_urls(host, raw[4], raw[6])
+        return cls(host, int(raw[1]), raw[2], decode_delay(raw[3]), urls, bool(raw[5]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ class Settlement:
     reason: str = ""
     pages: int = 0
     bytes: int = 0
+    links: Sequence[str] = ()
+    """The distinct URLs to which the page links, to divide its credit among them."""
 
 
 @dataclass(frozen=True, slots=True)

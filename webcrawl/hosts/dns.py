@@ -18,6 +18,7 @@ import aiodns
 import pycares
 
 from webcrawl.errors import ConfigurationError, NameNotResolved
+from webcrawl.hosts.costs import Costs
 from webcrawl.hosts.questions import Questions
 from webcrawl.hosts.silent_domains import SilentDomains
 from webcrawl.urls.canonical import registered_domain
@@ -66,7 +67,7 @@ class Resolver:
     either case. An answer is cached for the smallest TTL of its chain of aliases, between `min_ttl` and `max_ttl`; with
     TTL 0 it is used only by callers already waiting. `timeout` applies to a query that was sent; at most
     `max_questions` are in flight, others wait (see Questions). A name that does not exist is remembered for
-    `negative_ttl` (RFC 2308). Durations are in seconds.
+    `negative_ttl` (RFC 2308). Questions and waits are added to `costs`. Durations are in seconds.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Resolver:
         max_names: int = 20_000,
         max_questions: int = 100,
         clock: Callable[[], float] = time.monotonic,
+        costs: Costs | None = None,
     ) -> None:
         self._servers = [_server(text) for text in servers]
         self._timeout = timeout
@@ -94,15 +96,20 @@ class Resolver:
         self._asking: dict[str, asyncio.Task[Answer | _Failure]] = {}
         self._channel: _Channel | None = None
         self._flush_at = 0.0
-        self._questions = Questions(max_questions)
+        self._questions = Questions(max_questions, costs or Costs())
         self._closed = False
 
     async def resolve(
-        self, hostname: str, waiting: Callable[[], AbstractContextManager[None]] = nullcontext
+        self,
+        hostname: str,
+        waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
+        *,
+        host: str | None = None,
     ) -> Answer:
         """Returns the addresses of a host name (as in a normalized URL) or of an IP address.
 
-        `waiting` makes a context for the time of a query; a cached name needs none.
+        `waiting` makes a context for the time of a query; a cached name needs none. The query is charged to `host`
+        ("https://example.org"), by default to the registered domain.
         Raises NameNotResolved: permanent if the name has no address, temporary if no server answered.
         """
         if literal := _literal(hostname):
@@ -112,7 +119,7 @@ class Resolver:
         if outcome is None:
             # shielded, so that cancelling one caller does not cancel the query for others
             with waiting():
-                outcome = await asyncio.shield(self._question(name))
+                outcome = await asyncio.shield(self._question(name, host))
         if isinstance(outcome, _Failure):
             raise NameNotResolved(hostname, outcome.reason, permanent=outcome.permanent)
         return outcome
@@ -134,15 +141,15 @@ class Resolver:
         failure = self._failures.get(name)
         return failure if failure is not None and now < failure.expires else None
 
-    def _question(self, name: str) -> asyncio.Task[Answer | _Failure]:
+    def _question(self, name: str, host: str | None) -> asyncio.Task[Answer | _Failure]:
         """Returns the query in flight for a name, or a new one."""
         task = self._asking.get(name)
         if task is None:
-            task = self._asking[name] = asyncio.ensure_future(self._ask(name))
+            task = self._asking[name] = asyncio.ensure_future(self._ask(name, host))
             task.add_done_callback(lambda _: self._asking.pop(name, None))
         return task
 
-    async def _ask(self, name: str) -> Answer | _Failure:
+    async def _ask(self, name: str, host: str | None) -> Answer | _Failure:
         """Queries the servers and caches the outcome. Never raises, because all callers may have been cancelled."""
         if not _NAME.fullmatch(name):
             return self._failure("not a name that the DNS can hold", True)
@@ -152,6 +159,7 @@ class Resolver:
                 return self._failure("the resolver is closed", False)
             if not known and (until := self._silent.until(domain)):
                 return _Failure(f"the nameservers of {domain} do not answer", False, until)
+            self._questions.costs.of(host or domain).questions += 1
             outcome = await self._look_up(name)
         self._silent.note(domain, answered=isinstance(outcome, Answer) or outcome.permanent)
         self._remember(name, outcome)

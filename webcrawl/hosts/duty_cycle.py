@@ -16,6 +16,11 @@ class DutyCycle:
         self._lock = asyncio.Lock()
         self._free_at = 0.0
 
+    @property
+    def is_taken(self) -> bool:
+        """Whether work that begins now must wait."""
+        return self._lock.locked() or time.monotonic() < self._free_at
+
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
         """Waits until the work in its context may run."""

@@ -102,7 +102,10 @@ class HostTurn:
 
     def set_delay(self, seconds: float | None) -> bool:
         """Sets or removes the minimum delay of an operator; returns True if the gap changes."""
-        self._delay = _valid(seconds)
+        delay = _valid(seconds)
+        if delay == self._delay:  # each heartbeat tells it for each host
+            return False
+        self._delay = delay
         return self._update_gap()
 
     @property

@@ -7,6 +7,8 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from webcrawl.hosts.costs import Costs
+
 
 class Questions:
     """Lets at most `most` questions to nameservers be in flight.
@@ -15,7 +17,9 @@ class Questions:
     domains take turns. A quarter is kept for names that had an answer before; these never wait for others.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, costs: Costs) -> None:
+        self.costs = costs
+        """Counts when a question waits because its domain has its share."""
         self._most = most
         self._most_new = most - most // 4
         self._most_of_domain = max(1, most // 4)
@@ -33,6 +37,8 @@ class Questions:
         queue = self._known_waiting if known else self._waiting.setdefault(domain, deque())
         queue.append(place)
         self._admit()
+        if not (known or place.done()) and self._of_domain[domain] >= self._most_of_domain:
+            self.costs.of(domain).waits += 1
         try:
             await place
         except asyncio.CancelledError:

@@ -123,7 +123,8 @@ class RobotsPolicy:
 
     def prepare(self, user_agent: str) -> Self:
         """Reads the rules for a user agent now; returns the policy."""
-        self.allows(self.url, user_agent)
+        # not its own URL: /robots.txt is allowed without a look at the rules
+        self.allows(urljoin(self.url, "/"), user_agent)
         return self
 
     @cached_property

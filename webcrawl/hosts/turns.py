@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import sys
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 
 from webcrawl.config import PolitenessConfig
 from webcrawl.errors import Abandoned, LeaseLost
+from webcrawl.hosts.connections import Connections
 from webcrawl.hosts.politeness import Failed, HostTurn, Outcome
 from webcrawl.urls.canonical import hostname
 
@@ -26,6 +26,8 @@ class _Place:
     turn: HostTurn
     slots: asyncio.Semaphore
     valid_until: float
+    connections: list[bool] = field(default_factory=list)
+    """One for each turn that is taken: whether the host had never answered then."""
 
 
 @dataclass(slots=True)
@@ -52,10 +54,10 @@ class Turns:
     _places: dict[str, _Place] = field(default_factory=dict)
     _others: OrderedDict[str, _Place] = field(default_factory=OrderedDict)
     _taken: dict[HostTurn, _Place] = field(default_factory=dict)
-    _free: asyncio.Semaphore = field(init=False)
+    _connections: Connections = field(init=False)
 
     def __post_init__(self) -> None:
-        self._free = asyncio.Semaphore(self.total or sys.maxsize)
+        self._connections = Connections(self.total)
 
     def config_of(self, host: str) -> PolitenessConfig:
         """Returns the politeness of a host."""
@@ -112,17 +114,22 @@ class Turns:
     @property
     def has_room(self) -> bool:
         """Whether fewer turns are taken than `total`."""
-        return not self._free.locked()
+        return self._connections.has_room
 
     @asynccontextmanager
-    async def disconnected(self) -> AsyncIterator[None]:
+    async def disconnected(self, host: str) -> AsyncIterator[None]:
         """Lets a request with a turn wait `aside`, and gives its place among the `total` to others meanwhile."""
+        place = self._taken.get(self._place(host).turn)
         with self.aside():
-            self._free.release()
+            if place is None:
+                yield
+                return
+            self._connections.give(new=place.connections.pop())
             try:
                 yield
             finally:
-                await self._free.acquire()
+                place.connections.append(new := not place.turn.answered)
+                await self._connections.take_again(new=new)
 
     async def take(self, host: str, *, during_shutdown: bool = False) -> HostTurn:
         """Waits until the host may be asked and takes the turn; call `give` afterwards.
@@ -133,13 +140,14 @@ class Turns:
         with self.aside():
             await place.slots.acquire()
             try:
-                now = await self._until_allowed(
+                now, new = await self._until_allowed(
                     host, place, asyncio.Event() if during_shutdown else self.ending
                 )
             except BaseException:
                 place.slots.release()
                 raise
         place.turn.start(now)
+        place.connections.append(new)
         self._taken[place.turn] = place
         return place.turn
 
@@ -154,9 +162,10 @@ class Turns:
     def give(self, host: str, turn: HostTurn, outcome: Outcome) -> None:
         """Returns a turn after the response or failure of its request."""
         turn.finish(time.monotonic(), outcome)
-        self._free.release()
-        # the host may have been closed and opened again meanwhile: release the semaphore of this turn
-        self._taken[turn].slots.release()
+        # the host may have been closed and opened again meanwhile: release what this turn has
+        place = self._taken[turn]
+        self._connections.give(new=place.connections.pop())
+        place.slots.release()
         if not turn.in_flight:
             del self._taken[turn]
 
@@ -175,17 +184,20 @@ class Turns:
             turn.start(now)
             turn.finish(now, Failed())
 
-    async def _until_allowed(self, host: str, place: _Place, ending: asyncio.Event) -> float:
-        """Waits for the host's turn and for a place in the total; returns the time when it has both."""
+    async def _until_allowed(self, host: str, place: _Place, ending: asyncio.Event) -> tuple[float, bool]:
+        """Waits for the host's turn and for a place in the total.
+
+        Returns the time when it has both, and whether the host had never answered when it asked for the place.
+        """
         while True:
             await _until_due(host, place, ending)
             # after the turn, because a request waiting for its host must not keep others from a connection
-            await self._free.acquire()
+            await self._connections.take(new=(new := not place.turn.answered))
             now = time.monotonic()
             if now <= place.valid_until and place.turn.may_start(now) and not ending.is_set():
-                return now
+                return now, new
             # meanwhile another request failed or the lease was lost
-            self._free.release()
+            self._connections.give(new=new)
 
     def _place(self, host: str) -> _Place:
         if place := self._places.get(host):

@@ -47,7 +47,7 @@ class DnsMiddleware:
         if proxied and self._proxy_guards and not is_address(name):
             return
         try:
-            answer = await self._resolver.resolve(name, self._turns.aside)
+            answer = await self._resolver.resolve(name, self._turns.aside, host=host_of(request))
             await self._check(answer, name, number)
         except NameNotResolved as error:
             tasks, host = tasks_of(self._crawler), host_of(request)

@@ -67,7 +67,10 @@ class HtmlProcessMiddleware:
             # a large page may wait for long, and needs no connection meanwhile
             with self._session.turns.aside() if is_large(document) else nullcontext():
                 outline = await self._outlines.read(
-                    document, facts=components.read_facts and is_new, simhash=components.read_simhash
+                    document,
+                    facts=components.read_facts and is_new,
+                    simhash=components.read_simhash,
+                    texts=components.read_link_texts,
                 )
         except UnreadableDocument as error:
             document.refused = str(error)

@@ -23,7 +23,7 @@ from webcrawl.crawler.errors import (
     ProxyFailed,
     RenderingFailed,
 )
-from webcrawl.crawler.fetch import check_before_sending
+from webcrawl.crawler.fetch import check_before_sending, fetch_of
 from webcrawl.crawler.responses import TIMED_OUT, length_of
 from webcrawl.crawler.session import Session
 from webcrawl.errors import Abandoned, LeaseLost, StoreError
@@ -50,6 +50,7 @@ class PolitenessMiddleware(Pacer):
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
         self._turns = session.turns
+        self._costs = session.costs
         self._places = session.readers.places
         self._slots = DownloadSlots(session.turns)
         self._taken: dict[Request, tuple[str, HostTurn]] = {}
@@ -69,6 +70,7 @@ class PolitenessMiddleware(Pacer):
         # a spider's own fetch belongs to a page that is being processed, which may still be finished
         own = tasks.leased(request) is None and not is_robots(request)
         if not self._places.has_room(host) and tasks.leased(request) is not None:
+            self._costs.of(host).waits += 1
             await self._room(host)
         try:
             if SLOT in request.meta:
@@ -110,20 +112,24 @@ class PolitenessMiddleware(Pacer):
     def process_response(self, request: Request, response: Response) -> Response:
         tasks = tasks_of(self._crawler)
         if request in self._taken:
-            self._turns.has_answered(self._taken[request][0])
+            host, size = self._taken[request][0], length_of(response)
+            self._turns.has_answered(host)
+            self._costs.of(host).bytes += fetch_of(request).received or size
             if not is_robots(request):
                 tasks.count(f"status.{response.status}")
-                size = length_of(response)
                 tasks.count("bytes", size)
-                tasks.answered(request, self._taken[request][0], size)
+                tasks.answered(request, host, size)
             self._give(request, self.outcome(request, response))
         tasks.finish_fetch(request)
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         outcome, tasks = self._outcome_of(request, exception), tasks_of(self._crawler)
-        if request in self._taken and isinstance(outcome, Failed):
-            tasks.unreachable(self._taken[request][0])
+        if request in self._taken:
+            host = self._taken[request][0]
+            self._costs.of(host).bytes += fetch_of(request).received
+            if isinstance(outcome, Failed):
+                tasks.unreachable(host)
         self._give(request, outcome)
         tasks.finish_fetch(request)
 

@@ -10,7 +10,7 @@ from scrapy.downloadermiddlewares.redirect import RedirectMiddleware as ScrapyRe
 from scrapy.http import Response
 
 from webcrawl.crawler.access import is_robots, tasks_of
-from webcrawl.crawler.scheduling.requests import RESOURCE
+from webcrawl.crawler.scheduling.requests import OFFSITE, RESOURCE
 from webcrawl.crawler.session import Session
 from webcrawl.errors import EngineUnavailable
 from webcrawl.page import Page
@@ -58,8 +58,7 @@ class RedirectMiddleware:
         current = scope.current
         offsite = request.meta.get("allow_offsite") and current is not None and not current.allows(target)
         if current is not None and not offsite:
-            filters = scope.resource_filters if RESOURCE in request.meta else scope.filters
-            allowed = filters.apply(target)
+            allowed = self._allowed(request, target, result)
             if allowed is None:
                 return response
             # a site that insists on its session id would never give the page otherwise
@@ -67,8 +66,26 @@ class RedirectMiddleware:
                 result, target = result.replace(url=allowed), allowed
         result = self._pass_seen_test(request, result)
         result.meta["referrer"] = without_fragment(request.url)
+        self._link(request, target)
         await self._store(request, response, target)
         return result
+
+    def _allowed(self, request: Request, target: str, result: Request) -> str | None:
+        """The URL to crawl for the target of a redirect, or None; a target outside the scope is marked as such."""
+        scope = self._session.scope
+        if RESOURCE in request.meta:
+            return scope.resource_filters.apply(target)
+        allowed, hops = scope.filters.apply(target), request.meta.get(OFFSITE, 0) or 1
+        result.meta.pop(OFFSITE, None)
+        if allowed is None and (allowed := scope.offsite(target, hops)) is not None:
+            result.meta[OFFSITE] = hops
+        return allowed
+
+    def _link(self, request: Request, target: str) -> None:
+        """Let the target get the credit of the redirected URL."""
+        tasks = tasks_of(self._crawler)
+        if tasks.worker.importance and (url := tasks.leased(request)):
+            tasks.worker.importance.link(url.url, [target], url.depth)
 
     def _pass_seen_test(self, request: Request, result: Request) -> Request:
         """Let a target through that differs from the redirected URL only in what the canonical form leaves out.

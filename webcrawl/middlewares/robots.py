@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Self
 
 from scrapy import Request
@@ -17,7 +20,7 @@ from webcrawl.crawler.access import ROBOTS, host_of, tasks_of
 from webcrawl.crawler.components import ResourceRules
 from webcrawl.crawler.errors import Postponed, RobotsUnreachable
 from webcrawl.crawler.fetch import TRUNCATE
-from webcrawl.crawler.pages.outlinks import Outlinks
+from webcrawl.crawler.pages.outlinks import MOST_HOPS, LinkSource, Outlinks
 from webcrawl.crawler.responses import TIMED_OUT, length_of, refusal_of
 from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
@@ -45,6 +48,7 @@ class RobotsMiddleware(ResourceRules):
         self._session = session
         self._outlinks = Outlinks(crawler, session)
         self._agent = crawler.settings.get("ROBOTSTXT_USER_AGENT") or read(crawler.settings, "USER_AGENT")
+        self._costs = session.costs
         self._cache = RobotsCache()
         self._unreachable = RobotsCache()
         self._asking: dict[str, asyncio.Future[RobotsPolicy]] = {}
@@ -73,9 +77,15 @@ class RobotsMiddleware(ResourceRules):
             self._follow_sitemaps(host, policy)
         if self._session.turns.set_crawl_delay(host, policy.crawl_delay(self._agent)):
             tasks_of(self._crawler).delay_changed(host)
-        if not policy.allows(without_fragment(request.url), self._agent):
+        if not self._allows(host, policy, without_fragment(request.url)):
             tasks_of(self._crawler).count("robots_denied")
             raise IgnoreRequest("robots.txt disallows it")
+
+    def _allows(self, host: str, policy: RobotsPolicy, url: str) -> bool:
+        began = time.perf_counter()
+        allowed = policy.allows(url, self._agent)
+        self._costs.of(host).seconds += time.perf_counter() - began
+        return allowed
 
     def is_asking(self, host: str) -> bool:
         return host in self._asking
@@ -88,7 +98,7 @@ class RobotsMiddleware(ResourceRules):
             return False
         host = split(url)[0]
         policy = self._cache.get(host) or self._unreachable.get(host) or await self._policy_in_time(host)
-        allowed = policy.allows(url, self._agent)
+        allowed = self._allows(host, policy, url)
         if not allowed:
             tasks_of(self._crawler).count("resources_denied")
         return allowed
@@ -123,7 +133,7 @@ class RobotsMiddleware(ResourceRules):
         engine, key = connection.engine, connection.keys.robots(host)
         if known := await connection.retry_until_available(lambda: engine.client.get(key)):
             try:
-                policy = await self._prepared(RobotsPolicy.from_bytes(known))
+                policy = await self._prepared(host, RobotsPolicy.from_bytes(known))
                 ttl = await connection.retry_until_available(lambda: engine.client.ttl(key))
                 self._cache.put(host, policy, ttl)
                 return self._note_sitemaps(host, policy)
@@ -131,7 +141,7 @@ class RobotsMiddleware(ResourceRules):
                 logger.warning(
                     "The stored robots.txt of %s cannot be read and is fetched again: %s", host, error
                 )
-        policy = await self._fetch(robots_url(host))
+        policy = await self._fetch(host)
         seconds = max(1, int(policy.ttl))
         with suppress(*UNAVAILABLE):  # then other workers ask the host themselves
             await engine.change(key, "SET", policy.to_bytes(), "EX", seconds)
@@ -150,9 +160,13 @@ class RobotsMiddleware(ResourceRules):
         for sitemap in policy.sitemaps[:_MOST_SITEMAPS]:
             with suppress(InvalidURL):
                 urls.append(normalize(sitemap))
-        self._outlinks.add(urls, depth=1, referrer=robots_url(host), sitemaps=True)
+        url, scope = robots_url(host), self._session.scope.current
+        # how far a host outside the scope is from it is not known, so its sitemaps are not followed
+        hops = MOST_HOPS if scope is not None and not scope.allows(url) else 0
+        self._outlinks.add(urls, LinkSource(url, 1, hops), sitemaps=True)
 
-    async def _fetch(self, url: str) -> RobotsPolicy:
+    async def _fetch(self, host: str) -> RobotsPolicy:
+        url = robots_url(host)
         for _ in range(_MOST_REDIRECTS + 1):
             try:
                 response = await self._crawler.engine.download_async(self._request(url))
@@ -165,7 +179,7 @@ class RobotsMiddleware(ResourceRules):
                 raise _unreachable(url, "it did not arrive in time")
             target = _redirect(response)
             if target is None:
-                policy = await self._read(response, url)
+                policy = await self._read(host, response, url)
                 if policy.verdict == "disallow-all":
                     raise _unreachable(url, refusal_of(response))
                 return policy
@@ -173,20 +187,29 @@ class RobotsMiddleware(ResourceRules):
         # RFC 9309, 2.3.1.2: after five redirects it may count as unavailable
         return RobotsPolicy.from_response(404, b"", url=url)
 
-    async def _read(self, response: Response, url: str) -> RobotsPolicy:
+    async def _read(self, host: str, response: Response, url: str) -> RobotsPolicy:
         if length_of(response) <= LARGE:
             return RobotsPolicy.from_response(response.status, response.body, url=url)
-        async with self._large.turn():
-            policy = await asyncio.to_thread(
-                RobotsPolicy.from_response, response.status, response.body, url=url
-            )
-        return await self._prepared(policy)
 
-    async def _prepared(self, policy: RobotsPolicy) -> RobotsPolicy:
-        if not policy.is_large:
-            return policy
+        def read() -> RobotsPolicy:
+            policy = RobotsPolicy.from_response(response.status, response.body, url=url)
+            return policy.prepare(self._agent) if policy.is_large else policy
+
+        return await self._in_thread(host, read)
+
+    async def _prepared(self, host: str, policy: RobotsPolicy) -> RobotsPolicy:
+        if policy.is_large:
+            return await self._in_thread(host, partial(policy.prepare, self._agent))
+        return policy
+
+    async def _in_thread(self, host: str, work: Callable[[], RobotsPolicy]) -> RobotsPolicy:
+        """Does the work on a large robots.txt, when it is its host's turn."""
+        if self._large.is_taken:
+            self._costs.of(host).waits += 1
         async with self._large.turn():
-            return await asyncio.to_thread(policy.prepare, self._agent)
+            policy, seconds = await asyncio.to_thread(_timed, work)
+        self._costs.of(host).seconds += seconds
+        return policy
 
     @staticmethod
     def _request(url: str) -> Request:
@@ -200,6 +223,12 @@ class RobotsMiddleware(ResourceRules):
                 TRUNCATE: _MOST_BYTES,
             },
         )
+
+
+def _timed(work: Callable[[], RobotsPolicy]) -> tuple[RobotsPolicy, float]:
+    """Returns the result of `work`, and the seconds of processor that it took this thread."""
+    began = time.thread_time()
+    return work(), time.thread_time() - began
 
 
 def _unreachable(url: str, why: str) -> RobotsUnreachable:

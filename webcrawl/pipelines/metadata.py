@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from typing import Any, Self
 
+from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
 from webcrawl.config import read
 from webcrawl.crawler.access import tasks_of
+from webcrawl.crawler.importance import update_importance
 from webcrawl.crawler.session import Session
 from webcrawl.documents.exchange import digest_bytes
+from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import ConfigurationError, EngineUnavailable, StoreError, StoreUnavailable
 from webcrawl.page import Page
 from webcrawl.stores.group_commit import Batches
+
+logger = logging.getLogger(__name__)
+
+_ENDS = ("finished", "max_pages", "max_bytes")
+"""Why a crawl ended, rather than only this worker."""
 
 
 class MetadataPipeline:
@@ -34,6 +43,9 @@ class MetadataPipeline:
         self._batches = Batches(self._write)
         self._crawler = crawler
         self._session = session
+        if session.config.importance != "off":
+            # the last pages are reported after the pipelines are closed
+            crawler.signals.connect(self._update_importance, signals.spider_closed)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -61,6 +73,16 @@ class MetadataPipeline:
             await self._session.connection.retry_until_available(
                 lambda: index.kept(digest, page.url, page.fetched_at, page.reading)
             )
+
+    async def _update_importance(self, reason: str) -> None:
+        """Give rows the importance at the end of the crawl; one of its workers does so, the last one to leave."""
+        connection = self._session.connection
+        if reason not in _ENDS or not connection.is_open or await connection.crawl.workers.count_alive():
+            return
+        try:
+            await update_importance(connection, self._session.stores.metadata)
+        except (*UNAVAILABLE, StoreError) as error:
+            logger.warning("The importance of pages could not be updated in the metadata database: %s", error)
 
     def _write(self, pages: list[Page]) -> list[None | Exception]:
         try:

@@ -54,7 +54,7 @@ class BroadSpider(Spider):
     items                   your own, for your pipelines and feeds
     requests                Scrapy's, with your own callbacks
 
-    Arguments: `seeds` (URLs separated by commas or white space, or @file), `scope` (host, domain or web).
+    Arguments: `seeds` (URLs separated by commas or white space, or @file), `scope` (path, host, domain or web).
     """
 
     reads = Reads.NOTHING
@@ -148,7 +148,9 @@ class BroadSpider(Spider):
 
         Links in other documents than HTML are followed when a pipeline has found them.
         """
-        return followed_links(response, obey=self._robots_agent)
+        texts = Session.of(self.crawler).components.read_link_texts
+        obeyed, text_links = self._robots_agent, self._follows_text
+        return followed_links(response, obey=obeyed, texts=texts, text_links=text_links)
 
     def resources(self, response: Response) -> PageResources:
         """What a page, frame or style sheet loads, if PAGE_RESOURCES is set.
@@ -166,6 +168,10 @@ class BroadSpider(Spider):
     @cached_property
     def _loads_resources(self) -> bool:
         return bool(read(self.settings, "PAGE_RESOURCES"))
+
+    @cached_property
+    def _follows_text(self) -> bool:
+        return bool(read(self.settings, "TEXT_LINKS"))
 
     @cached_property
     def _robots_agent(self) -> str | None:

@@ -17,9 +17,14 @@ from webcrawl.errors import ConfigurationError
 from webcrawl.spiders.base import BroadSpider
 
 _DECIDING = (
+    "ALLOWED_DOMAINS",
+    "DENIED_DOMAINS",
     "DEPTH_LIMIT",
     "DOCUMENT_MAXSIZE",
     "DOWNLOAD_HANDLERS",
+    "LINK_RULES",
+    "OFFSITE_HOPS",
+    "PATH_ASCENDING",
     "ROBOTSTXT_OBEY",
     "ROBOTS_META_OBEY",
     "TEXT_LINKS",

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from sqlalchemy import (
+    ARRAY,
     ColumnElement,
     Connection,
     Dialect,
@@ -30,7 +31,7 @@ from sqlalchemy import (
     or_,
     select,
 )
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.sql import bindparam
 
 from webcrawl.documents.values import clean, memory_bytes
@@ -259,7 +260,11 @@ class Metadata:
 
 
 def _insert(dialect: Dialect, table: Table) -> Any:
-    return (sqlite if dialect.name == "sqlite" else postgresql).insert(table)
+    if dialect.name == "sqlite":
+        return sqlite.insert(table)
+    from sqlalchemy.dialects import postgresql  # takes 0.04 s
+
+    return postgresql.insert(table)
 
 
 def _look_statement(dialect: Dialect) -> Any:
@@ -270,7 +275,7 @@ def _look_statement(dialect: Dialect) -> Any:
             select(func.json_each(bindparam("urls", type_=Text)).table_valued("value").c.value)
         )
     else:
-        wanted = pages.c.url == any_(bindparam("urls", type_=postgresql.ARRAY(Text)))
+        wanted = pages.c.url == any_(bindparam("urls", type_=ARRAY(Text)))
     return select(pages.c.url, *PAST_COLUMNS).where(wanted).order_by(pages.c.url).with_for_update()
 
 

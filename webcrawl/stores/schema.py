@@ -55,6 +55,8 @@ STEPS: tuple[Step, ...] = (
     Step(("ALTER TABLE pages ADD COLUMN crawl TEXT",)),
     # to 4: where the language comes from
     Step(("ALTER TABLE pages ADD COLUMN language_source TEXT",)),
+    # to 5: the importance of pages
+    Step(("ALTER TABLE pages ADD COLUMN importance {number}",)),
 )
 
 SCHEMA_VERSION = 1 + len(STEPS)

@@ -52,6 +52,9 @@ _REST = rf"(?P<rest>(?:{_SEGMENT}/)*+(?:{_SEGMENT})?+(?:\?[A-Za-z0-9._~=&+-]*+)?
 _PLAIN_ADDRESS = re.compile(rf"(?:(?P<root>/)|(?P<up>(?:\.\./)++)|(?=[A-Za-z0-9_-])){_REST}")
 # Excludes Punycode names, which may be invalid, and IP addresses, which do not end in letters.
 _PLAIN_URL = re.compile(rf"https?://(?!\S*xn--)(?:[a-z0-9-]++\.)++[a-z]++/{_REST}")
+# Links of one folder that are kept joined, and the length of an address that is; see `_joined_in`.
+_MAX_JOINED = 512
+_MAX_JOINED_LENGTH = 200
 _STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
@@ -83,15 +86,30 @@ class Base:
     """The base URL of a page: `resolve(address)` is a fast `resolve(address, url)`.
 
     Most addresses are plain: no part has to be decoded, encoded or removed, so they are joined as strings. That takes
-    a fifth of the time.
+    a fifth of the time. The menus of pages in one folder have the same addresses, so joined ones are kept for a while.
     """
 
     def __init__(self, url: str) -> None:
         self.url = url
         self._root = url[: url.find("/", url.find(":") + 4) + 1]
         self._folders = [url[: url.partition("?")[0].rfind("/") + 1]]
+        self._joined = _joined_in(self._root, self._folders[0])
 
     def resolve(self, address: str) -> str | None:
+        link = self._joined.get(address)
+        if link is not None:
+            return link
+        link = self._join_plain(address)
+        if link is None:
+            return resolve(address, self.url)
+        if len(address) <= _MAX_JOINED_LENGTH:
+            if len(self._joined) >= _MAX_JOINED:
+                self._joined.clear()
+            self._joined[address] = link
+        return link
+
+    def _join_plain(self, address: str) -> str | None:
+        """Returns the link to a plain address, or None. It depends on the folder of the base, but not on its file."""
         if ":" in address:
             within = address.startswith(self._root) and _PLAIN_ADDRESS.fullmatch(address, len(self._root) - 1)
             if within or _PLAIN_URL.fullmatch(address):
@@ -101,7 +119,7 @@ class Base:
             if root:
                 return self._root + rest
             return (self._folder(len(up) // len("../")) if up else self._folders[0]) + rest
-        return resolve(address, self.url)
+        return None
 
     def _folder(self, up: int) -> str:
         """The folder `up` levels above that of the base, or the root."""
@@ -109,6 +127,12 @@ class Base:
         while len(folders) <= up and folders[-1] != self._root:
             folders.append(folders[-1][: folders[-1].rindex("/", 0, -1) + 1])
         return folders[min(up, len(folders) - 1)]
+
+
+@lru_cache(maxsize=128)
+def _joined_in(root: str, folder: str) -> dict[str, str]:
+    """Returns a dictionary for the joined plain addresses of the pages in one folder, at first an empty one."""
+    return {}
 
 
 # cached because several components normalise the URL of the same page

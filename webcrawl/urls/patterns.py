@@ -26,7 +26,7 @@ _TOKEN = re.compile(
 
 
 class Patterns:
-    """Regular expressions of which one must be found in a text.
+    """Regular expressions that are searched for in a text.
 
     Each is filed under four characters that every match of it contains, as in Russ Cox, "Regular Expression Matching
     with a Trigram Index" (2012). Of the four characters that would do, the ones are taken that the fewest expressions
@@ -35,6 +35,9 @@ class Patterns:
 
     def __init__(self, expressions: Iterable[re.Pattern[str]]) -> None:
         self._always = list(expressions)
+        self._places: dict[re.Pattern[str], list[int]] = {}
+        for place, one in enumerate(self._always):
+            self._places.setdefault(one, []).append(place)
         self._filed: dict[str, list[re.Pattern[str]]] = {}
         if len(self._always) > _FEW:
             self._file()
@@ -54,6 +57,15 @@ class Patterns:
                     if expression.search(text):
                         return True
         return False
+
+    def found(self, text: str) -> list[int]:
+        """The places of all expressions that are found anywhere in the text, counted from 0, in order."""
+        candidates = [*self._always]
+        if self._filed:
+            for gram in set(_grams(text)):
+                candidates += self._filed.get(gram, ())
+        matching = {expression for expression in candidates if expression.search(text)}
+        return sorted(place for expression in matching for place in self._places[expression])
 
     def _file(self) -> None:
         keys = [{gram for text in literals(one) for gram in _grams(text)} for one in self._always]

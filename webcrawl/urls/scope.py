@@ -1,4 +1,4 @@
-"""The scope of a crawl: the seeds' hosts, their registered domains, or the whole web."""
+"""The scope of a crawl: the seeds' folders, their hosts, their registered domains, or the whole web."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Literal, Self, get_args
 from webcrawl.errors import ConfigurationError
 from webcrawl.urls.canonical import authority, is_address, normalize, registered_domain
 
-ScopeKind = Literal["host", "domain", "web"]
+ScopeKind = Literal["path", "host", "domain", "web"]
+
+_MOST_FOLDERS = 32
+"""Folders of a URL that can be those of a seed. A hostile path may have thousands."""
 
 
 @lru_cache(maxsize=1 << 14)
@@ -25,6 +28,7 @@ class Scope:
     """The URLs that belong to a crawl, as a set of keys that workers can share.
 
     kind     key of a URL                                                a URL belongs if
+    path     host name, port as for host, and path up to its last "/"    its key begins with a seed's
     host     host name, with port unless it is the scheme's default      its key is a seed's
     domain   registered domain; as for host if there is none             its key is a seed's
     web      none                                                        always
@@ -37,6 +41,8 @@ class Scope:
             raise ConfigurationError(f"scope {kind!r}: must be one of {', '.join(get_args(ScopeKind))}")
         self.kind: ScopeKind = kind
         self._keys: set[str] = set()
+        self._deepest = 0
+        """The most folders of a key."""
         for seed in seeds:
             self.add(seed)
 
@@ -44,23 +50,42 @@ class Scope:
     def from_keys(cls, kind: ScopeKind, keys: Iterable[str]) -> Self:
         """A scope with the `keys()` of another worker."""
         scope = cls(kind)
-        scope._keys.update(keys)
+        for key in keys:
+            scope.admit_key(key)
         return scope
 
     def key(self, url: str) -> str:
         """The key of a normalised URL; empty if every URL is in scope."""
         if self.kind == "web":
             return ""
+        if self.kind == "path":
+            return _folders(url, _MOST_FOLDERS)[-1]
         netloc = authority(url)
         return netloc if self.kind == "host" else _domain_key(netloc)
 
+    def keys_of(self, url: str) -> list[str]:
+        """The keys of which one must be a seed's, for a normalised URL to belong to the crawl; none for the web."""
+        if self.kind == "path":
+            return _folders(url, _MOST_FOLDERS)
+        return [key] if (key := self.key(url)) else []
+
     def allows(self, url: str) -> bool:
         """Whether a normalised URL belongs to the crawl."""
+        if self.kind == "path":
+            return any(folder in self._keys for folder in _folders(url, self._deepest))
         return self.kind == "web" or self.key(url) in self._keys
 
     def add(self, url: str) -> str:
-        """Adds a seed, or the target of a redirected seed, and returns its key."""
+        """Adds a seed, and returns its key."""
         key = self.key(normalize(url))
+        self.admit_key(key)
+        return key
+
+    def widen(self, url: str) -> str:
+        """Adds the target of a redirected seed, and returns its key; empty if it is a folder above that of a seed."""
+        key = self.key(normalize(url))
+        if self.kind == "path" and any(one.startswith(key) for one in self._keys):
+            return ""
         self.admit_key(key)
         return key
 
@@ -68,7 +93,18 @@ class Scope:
         """Adds a key of another worker."""
         if key:
             self._keys.add(key)
+            self._deepest = max(self._deepest, key.count("/"))
 
     def keys(self) -> frozenset[str]:
         """All keys, for other workers; empty for the whole web."""
         return frozenset(self._keys)
+
+
+def _folders(url: str, most: int) -> list[str]:
+    """The host and the first folders of a normalised URL, such as ["a.org/", "a.org/b/"] for http://a.org/b/c?d."""
+    place = url.index("://") + 3
+    start, end = place, url.find("?", place)
+    found: list[str] = []
+    while len(found) < most and (place := url.find("/", place, end if end >= 0 else len(url)) + 1):
+        found.append(url[start:place])
+    return found

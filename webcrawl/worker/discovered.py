@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from webcrawl.frontier import Candidate, Frontier
@@ -49,15 +49,23 @@ class Discovered:
         """Number of URLs discovered so far."""
         return self.sent + len(self._waiting)
 
+    def unknown(self, links: Sequence[str]) -> list[str]:
+        """Returns the links, as written in pages, that this worker has not added recently."""
+        found = self.recent.links.absent(links)
+        self._counters["cache_hits"] += len(links) - len(found)
+        return found
+
     def add(self, candidate: Candidate) -> bool:
         """Queues a URL to be sent; returns False if this worker added it recently."""
         if candidate.fingerprint is not None:
             if not self.recent.fingerprints.add(candidate.fingerprint) and not candidate.anyway:
+                self._counters["cache_hits"] += 1
                 return False
             if self._bloom is not None:
                 if self._bloom.add(candidate.fingerprint):
                     self._counters["bloom_seen"] += 1
                 elif not candidate.anyway:
+                    self._counters["known"] += 1
                     return False
                 candidate = replace(candidate, fingerprint=None)
         self._waiting.append(candidate)

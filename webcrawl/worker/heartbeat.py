@@ -7,6 +7,7 @@ import math
 import time
 
 from webcrawl.worker.backpressure import Backpressure
+from webcrawl.worker.cost_reports import CostReports
 from webcrawl.worker.lease_safety import LeaseSafety
 from webcrawl.worker.state import WorkerState
 
@@ -26,6 +27,7 @@ class Heartbeat:
         self._state = state
         self._safety = safety
         self._backpressure = backpressure
+        self._costs = CostReports(state.costs, state.hosts, state.crawl)
         self._every = min(_BEAT_SECONDS, state.frontier.lease_seconds / 4)
         self._last = -math.inf
 
@@ -40,7 +42,7 @@ class Heartbeat:
         return time.monotonic() - self._last > self._every
 
     async def beat(self) -> None:
-        """Extends all leases, reclaims those of dead workers, and updates the membership and the pause."""
+        """Extends all leases, reclaims those of dead workers, updates membership and pause, and sends costs."""
         state, sent = self._state, time.monotonic()
         self._set_paused((await state.crawl.workers.beat(seeding=state.seeding)).paused)
         state.permits.valid_until = sent + state.crawl.worker_seconds
@@ -49,7 +51,12 @@ class Heartbeat:
         if self.holds:
             await state.crawl.workers.hold(self._backpressure.reason)
         await state.membership.update()
+        await self._costs.send()
         self._last = sent
+
+    async def end(self) -> None:
+        """Sends the last costs."""
+        await self._costs.send()
 
     async def check_engine_age(self) -> None:
         """Leaves hosts to other workers for a while if the engine has just started: it may not know their leases.

@@ -99,6 +99,8 @@ class Loop:
         other host is released once its URLs are settled.
         """
         self._state.discovered.resend()
+        if self._state.importance:
+            self._state.importance.forget()
         for host in self._hosts:
             host.frozen = True
         self._safety.leave_to_others(time.monotonic())
@@ -132,6 +134,8 @@ class Loop:
         await self._reporter.send()
         if state.closing:
             return
+        if state.importance:
+            await state.importance.pay_if_due(state.membership.served())
         await heartbeat.update_hold()
         if heartbeat.paused or heartbeat.holds:
             self._release_all()
@@ -151,6 +155,7 @@ class Loop:
     async def _close(self) -> None:
         while self._state.discovered:
             await self._send_discovered()
+        await self.heartbeat.end()
         await self._reporter.send_last()
 
     async def _lease(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from webcrawl.frontier import LeasedURL, Report
@@ -50,7 +51,9 @@ class Reporter:
     async def send_last(self) -> None:
         """Sends everything, releases all hosts and signs the worker off. The engine has all discovered URLs."""
         state = self._state
-        await state.frontier.settle_all([self.last_report(host) for host in self._hosts])
+        await state.frontier.settle_all([self.last_report(host) for host in self._hosts], self._on_last_reply)
+        if state.importance:
+            await state.importance.pay(state.membership.served())
         await state.crawl.workers.leave(state.take_counters())
         state.discovered.save()
 
@@ -114,8 +117,14 @@ class Reporter:
         served = state.membership.serves(state.frontier.keys.shard(host.lease.host))
         return room and served and not (host.frozen or state.closing)
 
-    def _on_reply(self, report: Report, urls: list[LeasedURL] | None) -> None:
+    def _on_last_reply(self, report: Report, _: list[LeasedURL] | None, given: Sequence[int]) -> None:
+        """Takes what the purse got for the pages of one report."""
+        if self._state.importance:
+            self._state.importance.gave(report, given)
+
+    def _on_reply(self, report: Report, urls: list[LeasedURL] | None, given: Sequence[int]) -> None:
         """Applies the engine's reply to one report: further URLs, or None when the lease was lost."""
+        self._on_last_reply(report, urls, given)
         name, host = report.lease.host, self._hosts[report.lease.host]
         del host.settled[: len(report.settled)]
         if host.settled:

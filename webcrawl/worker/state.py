@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 
 from webcrawl.config import FrontierConfig
 from webcrawl.frontier import Crawl, Frontier
+from webcrawl.hosts.costs import Costs
 from webcrawl.hosts.turns import Turns
 from webcrawl.worker.discovered import Discovered
+from webcrawl.worker.importance import Importance
 from webcrawl.worker.lease_window import LeaseWindow
 from webcrawl.worker.leased_hosts import LeasedHosts
 from webcrawl.worker.membership import Membership
@@ -35,6 +37,9 @@ class WorkerState:
     discovered: Discovered
     counters: Counter[str]
     """Increments for the crawl's totals, sent with the next report."""
+    importance: Importance | None
+    costs: Costs = field(default_factory=Costs)
+    """What hosts have cost since the last heartbeat."""
     answered_hosts: set[str] = field(default_factory=set)
     """Hosts that answered and are not counted yet."""
     unreachable_hosts: set[str] = field(default_factory=set)

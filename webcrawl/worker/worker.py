@@ -19,10 +19,12 @@ from webcrawl.config import FrontierConfig
 from webcrawl.frontier import Candidate, Crawl, Frontier, LeasedURL, Settlement
 from webcrawl.frontier.bloom import BloomSeen
 from webcrawl.frontier.tails import Tails
+from webcrawl.hosts.costs import Costs
 from webcrawl.hosts.turns import Turns
 from webcrawl.worker.backpressure import Backpressure
 from webcrawl.worker.discovered import Discovered
 from webcrawl.worker.engine_restarts import EngineRestarts
+from webcrawl.worker.importance import Importance
 from webcrawl.worker.leased_hosts import LeasedHosts, Settled
 from webcrawl.worker.loop import Loop
 from webcrawl.worker.membership import Membership
@@ -38,7 +40,8 @@ class Worker:
     """The scheduler's side of a worker.
 
     `wake` is called when `next` may have a URL, or when the worker has finished. `bloom` replaces the engine's seen
-    set; `tails` keeps long queues in a store.
+    set; `tails` keeps long queues in a store; `costs` are what hosts cost the process;
+    `importance` has the links of pages in work, None if it is off.
     """
 
     def __init__(
@@ -52,17 +55,17 @@ class Worker:
         backpressure: Backpressure,
         bloom: BloomSeen | None = None,
         tails: Tails | None = None,
+        costs: Costs | None = None,
+        importance: Importance | None = None,
     ) -> None:
         restarts = EngineRestarts(frontier.engine)
-        self.frontier = frontier
-        self.crawl = crawl
-        self.counters: Counter[str] = Counter()
-        """Increments for the crawl's totals, sent with the next report."""
+        self.frontier, self.crawl = frontier, crawl
+        # increments for the crawl's totals, sent with the next report
+        self.counters = Counter[str]()
         self.discovered = Discovered(frontier, restarts, bloom, self.counters)
         self.membership = Membership(crawl, frontier.keys.shards)
-        self._hosts = LeasedHosts(turns, wake)
-        self._permits = Permits(crawl, config.max_pages)
-        self._state = WorkerState(
+        self._hosts, self._permits = LeasedHosts(turns, wake), Permits(crawl, config.max_pages)
+        self._state = state = WorkerState(
             frontier=frontier,
             crawl=crawl,
             turns=turns,
@@ -73,13 +76,13 @@ class Worker:
             membership=self.membership,
             discovered=self.discovered,
             counters=self.counters,
+            costs=costs or Costs(),
+            importance=importance,
         )
-        self.answered_hosts = self._state.answered_hosts
-        """Hosts that answered, to be counted."""
-        self.unreachable_hosts = self._state.unreachable_hosts
-        """Hosts that could not be reached, to be counted."""
-        self._loop = Loop(self._state, restarts, backpressure, alone=bloom is not None)
-        self._tails = tails
+        # hosts that answered, and hosts that could not be reached, to be counted
+        self.answered_hosts, self.unreachable_hosts = state.answered_hosts, state.unreachable_hosts
+        self._loop = Loop(state, restarts, backpressure, alone=bloom is not None)
+        self.importance, self._tails = importance, tails
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -142,6 +145,8 @@ class Worker:
     def next(self) -> LeasedURL | None:
         """Returns a URL whose host may be asked now, or None. Call `finish_fetch` and `settle` for it."""
         url = self._hosts.next(time.monotonic(), self._permits.take)
+        if url is not None and self.importance:
+            self.importance.begin(url)
         if self._permits.low:
             self._state.changed.set()
         return url
@@ -168,9 +173,11 @@ class Worker:
         self._permits.settle(page=page)
         if page:
             self.counters["pages"] += 1
+        links = self.importance.end(url.url) if self.importance else ()
         if host := self._hosts.of(url.host, token):
             after = self.discovered.total
-            host.settle(Settled(replace(settlement, pages=int(page), bytes=size), after))
+            settlement = replace(settlement, pages=int(page), bytes=size, links=links)
+            host.settle(Settled(settlement, after))
             self._state.to_report.add(url.host)
         else:
             self.counters["settled_too_late"] += 1
@@ -179,6 +186,8 @@ class Worker:
     def decline(self, url: LeasedURL, token: int) -> None:
         """Returns a URL that this worker cannot fetch now; other workers get its shard for a moment."""
         self._permits.settle(page=False)
+        if self.importance:
+            self.importance.end(url.url)
         if host := self._hosts.of(url.host, token):
             host.put_back(url)
             self.membership.lend(self.frontier.keys.shard(url.host))

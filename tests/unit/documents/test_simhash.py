@@ -65,6 +65,20 @@ def test_weight_of_repeated_hashes_is_limited(weights: dict[int, int], apart: in
     assert Counter(limited(hashes).tolist()) == expected
 
 
+def test_fingerprints_stay_those_that_earlier_crawls_stored() -> None:
+    """Values of the first version: an index that a crawl resumes with holds such."""
+    stored = {
+        text_of(20): 0xF019C85F55EA10C3,
+        text_of(500): 0x6627C40E87AABFA3,
+        text_of(60_000): 0x3B4C52107B989D4A,  # cut off within a word
+        "buy it now " * 10_000: 0x990159CC014FF5BF,
+        "吾輩は猫である。名前はまだ無い。" * 3: 0xFBA1B75C8D874EBF,
+        "Съешь же ещё этих мягких ФРАНЦУЗСКИХ булок, да выпей чаю. " * 3: 0x839B11584E632EF1,
+        "Élan vital, snake_case and it\u2019s 42% of café\0society. " * 5: 0x923EA90F222FE3C6,
+    }
+    assert {text: simhash64(text) for text in stored} == stored
+
+
 def test_order_of_words_matters() -> None:
     words = text_of(300).split()
     one, other = simhash64(" ".join(words)), simhash64(" ".join(reversed(words)))

@@ -109,6 +109,14 @@ def test_a_url_that_needs_too_many_comparisons_is_disallowed() -> None:
     assert not rules.allow("/" + "".join(random.Random(2).choices("ab", k=300)))
 
 
+def test_a_prepared_file_sorts_no_rules_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = robots_of([f"/*{number:012}*" for number in range(3_000)])
+    policy = RobotsPolicy.from_response(200, body, url=f"{HOST}/robots.txt").prepare("webcrawl")
+    monkeypatch.setattr("webcrawl.hosts.large_robots._Rules", None)
+    assert policy.is_large
+    assert not policy.allows(f"{HOST}/a/000000000077/b", "webcrawl")
+
+
 def test_the_largest_file_is_read() -> None:
     body = robots_of([f"/*{number:012}*" for number in range(30_000)])
     assert len(body) > MAX_BYTES

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import uuid
 from dataclasses import replace
 from datetime import timedelta, timezone
 from pathlib import Path
@@ -27,6 +28,7 @@ from webcrawl.errors import StoreError
 from webcrawl.stores.warc.cdxj import surt
 from webcrawl.stores.warc.files import WarcPlace, read_record
 from webcrawl.stores.warc.reading import has_body, http_field, parse
+from webcrawl.stores.warc.records import record_id
 from webcrawl.stores.warc.repair import repair
 from webcrawl.stores.warc.writer import WarcWriter
 
@@ -109,6 +111,15 @@ def test_archived_header_block_describes_the_stored_payload(tmp_path: Path) -> N
         b"",
     ]
     assert read_record(path, *plain[1:]).http_head == HEAD + b"content-length: 3\r\n\r\n"
+
+
+def test_a_record_id_is_a_random_uuid() -> None:
+    ids = [record_id() for _ in range(1_000)]
+    assert len(set(ids)) == 1_000
+    for one in ids:
+        number = uuid.UUID(one.removeprefix("<urn:uuid:").removesuffix(">"))
+        assert (number.version, number.variant) == (4, uuid.RFC_4122)
+        assert one == f"<{number.urn}>"
 
 
 def test_crawl_facts_are_a_metadata_record(tmp_path: Path) -> None:

@@ -15,7 +15,14 @@ from w3lib.url import canonicalize_url
 
 from webcrawl.errors import ConfigurationError, InvalidURL
 from webcrawl.urls import canonical
-from webcrawl.urls.canonical import Base, Canonicalizer, normalize, registered_domain, resolve
+from webcrawl.urls.canonical import (
+    Base,
+    Canonicalizer,
+    _joined_in,
+    normalize,
+    registered_domain,
+    resolve,
+)
 
 BASE = "http://example.org/foo/bar"
 
@@ -388,13 +395,32 @@ PIECES = st.sampled_from(
 )
 
 
+def outcome(join: Callable[..., str | None], *arguments: str) -> str | None:
+    try:
+        return join(*arguments)
+    except InvalidURL:
+        return "invalid"
+
+
 @given(st.sampled_from(BASES), st.lists(PIECES, max_size=6).map("".join))
 @settings(max_examples=300)
 def test_base_resolves_as_the_url_parser_does(url: str, address: str) -> None:
-    def outcome(join: Callable[[], str | None]) -> str | None:
-        try:
-            return join()
-        except InvalidURL:
-            return "invalid"
+    assert outcome(Base(url).resolve, address) == outcome(resolve, address, url)
 
-    assert outcome(lambda: Base(url).resolve(address)) == outcome(lambda: resolve(address, url))
+
+@given(st.sampled_from(BASES), PIECES.flatmap(lambda one: st.sampled_from([one, one + one, one + "b?c=d"])))
+def test_pages_of_one_folder_keep_links_of_plain_addresses_alone(url: str, address: str) -> None:
+    """`Base` keeps joined links by folder, but "?b" and "" are joined to the file of a page."""
+    for page in (url, url + "other", url, url.partition("?")[0] + "?d"):
+        normal = normalize(page)
+        assert outcome(Base(normal).resolve, address) == outcome(resolve, address, normal)
+
+
+def test_joined_links_are_bounded() -> None:
+    base = Base("http://bounded.example/a/")
+    long = "b" * 10_000
+    for number in [*range(2_000), 0]:
+        assert base.resolve(f"../{number}") == f"http://bounded.example/{number}"
+    assert base.resolve(long) == f"http://bounded.example/a/{long}"
+    kept = _joined_in("http://bounded.example/", "http://bounded.example/a/")
+    assert 0 < len(kept) <= 512 and long not in kept

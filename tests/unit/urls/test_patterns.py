@@ -49,7 +49,9 @@ def test_the_index_finds_what_the_expressions_find(texts: list[str], url: str, f
     expressions = [re.compile(flags + text) for text in texts]
     # enough others for an index
     others = [re.compile(f"{letter}{number}zzzz") for letter in string.ascii_letters for number in range(2)]
-    assert Patterns(expressions + others).match(url) == any(one.search(url) for one in expressions)
+    patterns = Patterns(expressions + others)
+    assert patterns.match(url) == any(one.search(url) for one in expressions)
+    assert patterns.found(url) == [place for place, one in enumerate(expressions) if one.search(url)]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
 from webcrawl.errors import ConfigurationError, InvalidURL
 from webcrawl.urls.scope import Scope
@@ -54,16 +55,64 @@ def test_sites_under_a_public_suffix_are_separate_domains() -> None:
     assert not scope.allows("https://github.io/")
 
 
+@pytest.mark.parametrize(
+    ("url", "allowed"),
+    [
+        ("http://example.org/docs/", True),
+        ("https://example.org/docs/b/c?d", True),
+        ("http://example.org/docs", False),
+        ("http://example.org/docs2/", False),
+        ("http://example.org/", False),
+        ("http://example.org/?/docs/", False),
+        ("http://example.org:81/docs/", False),
+        ("http://www.example.org/docs/", False),
+        ("http://example.com/anything?at=/all", True),
+        ("http://[::1]:81/a/b/x", True),
+        ("http://[::1]:81/a/", False),
+        ("http://deep.example/" + "a/" * 31, True),
+        ("http://deep.example/" + "a/" * 1000, True),
+    ],
+)
+def test_a_scope_of_folders(url: str, allowed: bool) -> None:
+    seeds = ["http://example.org/docs/start?x=/y/", "https://example.com/", "http://[::1]:81/a/b/"]
+    scope = Scope("path", [*seeds, "http://deep.example/" + "a/" * 1000])
+    assert scope.allows(url) is allowed
+    assert scope.keys().isdisjoint(scope.keys_of(url)) is not allowed
+    assert Scope.from_keys("path", scope.keys()).allows(url) is allowed
+
+
+@given(
+    st.lists(st.lists(st.sampled_from("abc"), max_size=4), max_size=5),
+    st.lists(st.sampled_from("abc"), max_size=5),
+)
+def test_a_folder_has_all_that_begins_with_it(seeds: list[list[str]], path: list[str]) -> None:
+    folders = ["http://h.example/" + "".join(f"{one}/" for one in seed) for seed in seeds]
+    url = "http://h.example/" + "/".join(path)
+    assert Scope("path", folders).allows(url) == any(url.startswith(folder) for folder in folders)
+
+
 @pytest.mark.parametrize("kind", ["host", "domain"])
 def test_redirected_seed_widens_the_scope(kind: Any) -> None:
     scope = Scope(kind, ["http://example.org/"])
     assert not scope.allows("https://www.example.com/")
-    key = scope.add("https://www.example.com/start")
+    key = scope.widen("https://www.example.com/start")
     assert scope.allows("https://www.example.com/")
     assert scope.keys() == {"example.org", key}
 
 
-@pytest.mark.parametrize("kind", ["host", "domain", "web"])
+def test_a_redirected_seed_does_not_widen_its_folder_to_those_above() -> None:
+    scope = Scope("path", ["http://example.org/docs/en/"])
+    assert [scope.widen(f"http://example.org{path}") for path in ("/login", "/docs/x", "/docs/en/x")] == [
+        "",
+        "",
+        "",
+    ]
+    assert scope.widen("http://example.org/guide/") == "example.org/guide/"
+    assert scope.widen("http://www.example.org/") == "www.example.org/"
+    assert not scope.allows("http://example.org/docs/")
+
+
+@pytest.mark.parametrize("kind", ["path", "host", "domain", "web"])
 def test_workers_share_a_scope_through_its_keys(kind: Any) -> None:
     local = Scope(kind, SEEDS)
     remote = Scope.from_keys(kind, local.keys())
@@ -89,7 +138,7 @@ def test_scope_without_seeds_allows_nothing() -> None:
 
 def test_invalid_kind_error_lists_the_valid_ones() -> None:
     wrong: Any = "site"
-    with pytest.raises(ConfigurationError, match="'site'.*host, domain, web"):
+    with pytest.raises(ConfigurationError, match="'site'.*path, host, domain, web"):
         Scope(wrong, [])
 
 

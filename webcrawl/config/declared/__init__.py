@@ -9,6 +9,7 @@ from webcrawl.config.declared import (
     documents,
     fetching,
     politeness,
+    priorities,
     project,
     results,
     scope,
@@ -20,6 +21,7 @@ from webcrawl.config.setting import IN_PARTS, Group, Setting
 GROUPS: tuple[Group, ...] = (
     politeness.GROUP,
     scope.URLS,
+    priorities.GROUP,
     scope.LIMITS,
     fetching.FETCHING,
     fetching.RENDERING,

@@ -16,8 +16,8 @@ READING = Group(
             True,
             Flag(),
             "Parses HTML pages of more than 4 KiB in separate processes, so that no other page is lost when one "
-            "hangs or crashes the parser; those of more than 512 KiB in the processes for other types. `False` "
-            "may be faster with as many workers as cores, and slower with fewer; it takes up to 1.3 times the "
+            "hangs or crashes the parser; large pages that take over a second in the processes for other types. "
+            "`False` may be faster with as many workers as cores, and slower with fewer; it takes up to 1.3 times the "
             "memory. See [Performance](performance.md).",
             example=False,
         ),

@@ -69,10 +69,10 @@ FETCHING = Group(
             "COOKIES_ENABLED",
             None,
             Flag(),
-            "Whether cookies are kept and sent. With `None`, a Scrapy spider keeps them for every request. A broad "
-            "crawl keeps them only for requests with `cookies` or the key `cookiejar` of `Request.meta`, because it "
-            "visits millions of hosts. Workers share the jars, and they survive a restart; see "
-            "[Log in](howto/log-in.md).",
+            "Whether cookies are kept and sent. `None` means that it depends on the spider. A Scrapy spider keeps "
+            "the cookies of every request. A broad crawl visits millions of hosts, so it keeps only those of requests "
+            "with `cookies`, or with `cookiejar` in `Request.meta`. Workers share the cookies, which survive a "
+            "restart. See [Log in](howto/log-in.md).",
             example=True,
         ),
         Setting(

@@ -14,8 +14,8 @@ GROUP = Group(
             Text(),
             "The folder of a crawl: the embedded engine, `warc/`, `metadata.db`, `summary.json`, logs and "
             "temporary files. Crawls with different `CRAWL_ID` may share it; `summaries/` has the figures of each. "
-            "It is for its owner alone. To share it with a group, create it before the crawl: `mkdir -m 2750 data`; "
-            "files then have the rights that the folder gives its group. Others have none.",
+            "Only its owner can read it. To let a group read it too, create the folder before the crawl, with "
+            "`mkdir -m 2750 data`. Its files get the group rights of the folder. Other users have no rights.",
             example="/srv/crawls/docs",
         ),
         Setting(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from webcrawl.config.kinds import Flag, Patterns, Table, Whole, Words
+from webcrawl.config.rules import LinkRules
 from webcrawl.config.setting import IN_PARTS, Group, Setting
 
 URLS = Group(
@@ -38,6 +39,43 @@ URLS = Group(
             Words(),
             "File name extensions of links that are not followed.",
             example=["zip", "iso", "mp4"],
+        ),
+        Setting(
+            "ALLOWED_DOMAINS",
+            [],
+            Words(),
+            "If the list is not empty, links must be in one of these domains, or in a domain under one, and within the "
+            "scope of the crawl; `-a scope=web` leaves the choice to the list. An entry that begins with `@` names a "
+            "file with one domain a line and `#` comments. A million domains take 8 MB. Seeds and what pages load are "
+            "exempt.",
+            example=["example.org", "@domains.txt"],
+        ),
+        Setting(
+            "DENIED_DOMAINS",
+            [],
+            Words(),
+            "Links to these domains, and to the domains under them, are not followed, even if `ALLOWED_DOMAINS` has "
+            "them. Files as in `ALLOWED_DOMAINS`. What pages load is not fetched from there either.",
+            example=["ads.example.com", "@blocked.txt"],
+        ),
+        Setting(
+            "LINK_RULES",
+            [],
+            LinkRules(),
+            "Pairs of regular expressions (page, link), searched anywhere in URLs. On a page that matches the first, "
+            "only links that match the second are followed; `None` follows none. If several pairs match a page, a link "
+            "must match one of them. All links are followed on a page that matches no pair. See "
+            "[Priorities](priorities.md#which-links-are-followed).",
+            example=[("^https://news.example.org/[a-z]+/$", "/[0-9]{4}/[0-9]{2}/[0-9]+.html$")],
+        ),
+        Setting(
+            "OFFSITE_HOPS",
+            0,
+            Whole(most=255),
+            "The number of links in a row that are followed outside the scope of the crawl. With 1, the pages to which "
+            "pages within the scope link are fetched too, but not their links, except those that lead back. A page "
+            "that was found by a long way is not visited again when a shorter one is found.",
+            example=1,
         ),
         Setting(
             "URLLENGTH_LIMIT",
@@ -101,7 +139,17 @@ URLS = Group(
             "TEXT_LINKS",
             False,
             Flag(),
-            "Follows URLs that are written in plain text, Markdown and CSV.",
+            "Follows addresses that are written as text: in plain text, Markdown and CSV, and in HTML outside of "
+            "links, scripts and styles. An address begins with `http://`, `https://`, `ftp://` or `www.`; "
+            "[Links](mime-types.md#links) says where it ends.",
+            example=True,
+        ),
+        Setting(
+            "PATH_ASCENDING",
+            False,
+            Flag(),
+            "Follows the folders above each page that is found, within scope, filters and depth: for `/a/b/page` also "
+            "`/a/b/`, `/a/` and `/`. Of a deeper path, the 20 folders nearest to the root are followed.",
             example=True,
         ),
         Setting(

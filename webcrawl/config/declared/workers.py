@@ -104,6 +104,16 @@ GROUP = Group(
             example="depth-first",
         ),
         Setting(
+            "IMPORTANCE",
+            "off",
+            Choice(("aopic", "off")),
+            "How the importance of pages is computed while they are crawled: `aopic` lets credit flow along links, see "
+            "[Importance](importance.md). Links to important pages are fetched before others of the same priority, if "
+            "`FRONTIER_ORDER` is `breadth-first`. A new URL costs the engine twice as "
+            "much. All workers of a crawl need the same value.",
+            example="aopic",
+        ),
+        Setting(
             "FRONTIER_HOT_URLS",
             1000,
             Whole(least=LEAST_HOT_URLS, most=100_000, or_zero=True),

@@ -27,11 +27,12 @@ from webcrawl.crawler.download.wire import (
     WireResponse,
     check_now,
     check_proxied,
+    connection_of,
     exchange_over,
     over_kept,
     sent_headers,
 )
-from webcrawl.crawler.fetch import check_of, keep_exchange
+from webcrawl.crawler.fetch import check_of, fetch_of, keep_exchange
 from webcrawl.crawler.responses import received_headers
 from webcrawl.crawler.session import Session
 
@@ -125,6 +126,7 @@ class HTTPDownloadHandler:
     async def _download(self, request: Request, timeout: float, proxy: str | None) -> Response:
         """Downloads a request through a proxy, or directly; raises Scrapy's exceptions instead of aiohttp's."""
         over_kept.set(False)
+        connection_of.set(None)
         try:
             return await self._fetch(request, timeout, proxy)
         except Exception as error:
@@ -134,6 +136,9 @@ class HTTPDownloadHandler:
             if failure is None:
                 raise
             raise failure from error
+        finally:
+            if (connection := connection_of.get()) is not None:
+                fetch_of(request).received += connection.received
 
     async def _fetch(self, request: Request, timeout: float, proxy: str | None) -> Response:
         loop = asyncio.get_running_loop()

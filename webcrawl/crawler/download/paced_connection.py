@@ -38,11 +38,12 @@ class Rate:
 
 
 class PacedConnection(ResponseHandler):
-    """`awaits_head`: the head of the final response is not complete."""
+    """`awaits_head`: the head of the final response is not complete. `received`: bytes so far."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, rate: Rate) -> None:
         super().__init__(loop)
         self.awaits_head = True
+        self.received = 0
         self._rate = rate
         self._small_chunks = 0
         self._waiting = bytearray()
@@ -54,6 +55,7 @@ class PacedConnection(ResponseHandler):
         self._small_chunks = 0
 
     def data_received(self, data: bytes) -> None:
+        self.received += len(data)
         if self._delayed is None and data:
             self._parse(data)
         elif data:

@@ -82,7 +82,7 @@ class Proxies:
             proxy = pool.choose(session, request.meta.get("retry_times", 0), clock())
             if proxy is not None:
                 return proxy
-            async with self._turns.disconnected():
+            async with self._turns.disconnected(host_of(request)):
                 with suppress(TimeoutError):
                     async with asyncio.timeout_at(pool.free_at):
                         await ending.wait()

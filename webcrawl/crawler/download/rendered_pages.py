@@ -10,6 +10,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotSupported
 from scrapy.http import Response
 
+from webcrawl.crawler.access import host_of
 from webcrawl.crawler.components import Pacer, ResourceRules
 from webcrawl.crawler.errors import Postponed
 from webcrawl.crawler.fetch import TRUNCATE, keep_exchange, run_check
@@ -43,7 +44,7 @@ class RenderedPages:
             raise NotSupported(str(error)) from error
         session, loop = self._session, asyncio.get_running_loop()
         # rendering uses none of our connections, but the robots.txt of a resource may need one
-        async with session.turns.disconnected(), renderer.places:
+        async with session.turns.disconnected(host_of(request)), renderer.places:
             if session.turns.ending.is_set():
                 raise Postponed(f"the crawl ends before {request.url} is rendered")
             began = loop.time()

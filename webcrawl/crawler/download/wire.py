@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakSet
 
 import aiohttp
@@ -27,6 +27,22 @@ _used: WeakSet[object] = WeakSet()
 """Connections that have sent a request."""
 over_kept: ContextVar[bool] = ContextVar("kept", default=False)
 """Whether the request is sent over a connection that has sent another one."""
+
+
+class Connection(NamedTuple):
+    """A connection, and the bytes that it had received before a request was sent."""
+
+    protocol: Any
+    before: int
+
+    @property
+    def received(self) -> int:
+        """Bytes received since then, with heads and framing."""
+        return int(self.protocol.received) - self.before
+
+
+connection_of: ContextVar[Connection | None] = ContextVar("connection", default=None)
+"""The connection over which the request is sent."""
 
 
 class GuardedResolver(AbstractResolver):
@@ -62,6 +78,7 @@ class WireRequest(aiohttp.ClientRequest):
         if check := check_now.get():
             check()
         over_kept.set(conn.protocol in _used)
+        connection_of.set(Connection(conn.protocol, conn.protocol.received))
         _used.add(conn.protocol)
         return await super().send(conn)
 

@@ -27,12 +27,12 @@ from webcrawl.crawler.responses import (
     says_nosniff,
     truncation_of,
 )
-from webcrawl.crawler.scheduling.requests import SITEMAP
+from webcrawl.crawler.scheduling.requests import OFFSITE, SITEMAP
 from webcrawl.documents.document import Attributes, Document
 from webcrawl.documents.html.facts import is_html, robots_metas
 from webcrawl.documents.html.link_header import header_links
-from webcrawl.documents.html.links import PageLinks, frame_links, page_links
-from webcrawl.documents.html.outline import Outline
+from webcrawl.documents.html.links import PageLinks, frame_links
+from webcrawl.documents.html.outline import Outline, links_of
 from webcrawl.documents.mime.facts import language
 from webcrawl.documents.mime.sniff import sniff
 from webcrawl.errors import InvalidURL, brief
@@ -84,8 +84,14 @@ def pending_links_of(response: Response) -> PendingLinks:
     """Returns where the links in the document of a response are handed over."""
     fetch = fetch_of(response)
     if fetch.pending_links is None:
-        fetch.pending_links = PendingLinks()
+        fetch.pending_links = PendingLinks(hops_of(response))
     return fetch.pending_links
+
+
+def hops_of(response: Response) -> int:
+    """Returns how many links in a row led to a response outside the scope; 0 if it is within."""
+    hops = response.meta.get(OFFSITE, 0) if response.request else 0
+    return hops if isinstance(hops, int) else 0
 
 
 def page_of(response: Response) -> Page:
@@ -170,10 +176,13 @@ def page_directives(response: Response, user_agent: str) -> Directives:
     return directives(tags, metas, user_agent) if tags or metas else Directives()
 
 
-def followed_links(response: Response, *, obey: str | None) -> PageLinks:
+def followed_links(
+    response: Response, *, obey: str | None, texts: bool = False, text_links: bool = False
+) -> PageLinks:
     """Returns the links of HTML and of Link headers; those in documents of other types are found by a pipeline later.
 
-    There are none if the page says nofollow to the user agent `obey`; None ignores such directives.
+    There are none if the page says nofollow to the user agent `obey`; None ignores such directives. `texts`: the links
+    have their texts. `text_links`: the addresses in the text of HTML are links too.
     """
     response = answer_of(response)
     if not 200 <= response.status < 300:
@@ -186,7 +195,7 @@ def followed_links(response: Response, *, obey: str | None) -> PageLinks:
     elif outline := outline_of(response):
         links = outline.links
     else:
-        links = page_links(document.elements, document.url)
+        links = links_of(document, texts=texts, text_links=text_links)
     if headers := header_values(response.headers, b"Link"):
         return _with_headers(links, [value.decode("latin-1") for value in headers], document.url)
     return links

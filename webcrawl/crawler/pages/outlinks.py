@@ -2,33 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from datetime import UTC, datetime, timedelta
-from functools import partial
-from typing import TypeVar
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
+from webcrawl.config import read
 from webcrawl.crawler.access import tasks_of
-from webcrawl.crawler.pages.from_response import answer_of, document_of, outline_of, pending_links_of
-from webcrawl.crawler.scheduling.requests import resource_extra, sitemap_extra
+from webcrawl.crawler.pages.folders import unknown_folders
+from webcrawl.crawler.pages.from_response import (
+    answer_of,
+    document_of,
+    hops_of,
+    outline_of,
+    pending_links_of,
+)
+from webcrawl.crawler.scheduling.requests import OFFSITE, SITEMAP, link_extra, resource_extra
 from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.links import PageLinks, PageResources
 from webcrawl.documents.mime.facts import Link, SitemapLink
 from webcrawl.errors import InvalidURL
-from webcrawl.frontier import DEFAULT_LEVEL, Candidate
+from webcrawl.frontier import Candidate
 from webcrawl.page import Page
+from webcrawl.policies.priorities import Prospect
 from webcrawl.urls.canonical import normalize, split, without_fragment
 
 T = TypeVar("T")
 
-FRESH = timedelta(days=7)
-"""URLs that a sitemap or feed reports as changed more recently than this are fetched before others."""
 _BATCH = 500
+_MANY = 5_000
+"""Links of a page that wait for those of other pages so often that its host counts as over its share."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
+_RESOURCE_LEVEL = 0
+MOST_HOPS = 255
+"""The largest OFFSITE_HOPS: no link outside the scope is followed on a page that is so far away."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSource:
+    """Where links were found.
+
+    url     of the page, without fragment
+    depth   of the links: the number of links between a seed and their targets
+    hops    how many links in a row led to the page outside the scope; 0 if it is within
+    texts   the texts of links by URL; empty unless the chain of PRIORITIZERS needs them
+    """
+
+    url: str
+    depth: int
+    hops: int = 0
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 class Outlinks:
@@ -41,22 +71,24 @@ class Outlinks:
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
         self._session = session
+        self._ascends = read(crawler.settings, "PATH_ASCENDING")
 
     async def follow_from_spider(self, response: Response, links: PageLinks) -> None:
         """Follows links that the spider yielded, and those in the document if `links.also_found` is set."""
         # the scope of another worker may have admitted this page
         await self._session.scope.update_for(normalize(response.url))
         depth = response.meta.get("depth", 0) + 1
-        referrer = without_fragment(response.url)
+        source = LinkSource(without_fragment(response.url), depth, hops_of(response), links.texts)
         # a page that was parsed in this process is in its memory until its links are added
         document = document_of(response) if outline_of(response) is not None else None
-        add = partial(self.add, depth=depth, referrer=referrer)
-        await self._in_batches(links.links, referrer, add, document)
+        await self._in_batches(links.links, source, self.add, document)
+        if self._ascends:  # a seed or the target of a redirect was no link
+            self._ascend([normalize(response.url)], source)
         if links.also_found:
             pending = pending_links_of(response)
             pending.wanted = True
             found, pending.found = pending.found, []
-            await self._follow(found, depth, referrer, document_of(answer_of(response)))
+            await self._follow(found, source, document_of(answer_of(response)))
 
     def load(self, response: Response, resources: PageResources) -> None:
         """Adds what a page loads, before further pages of its host; scope and depth limit do not apply to it."""
@@ -65,11 +97,11 @@ class Outlinks:
         worker, allowed = tasks_of(self._crawler).worker, session.scope.resource_filters.apply
         extra, depth = resource_extra(spider, resources.hops), response.meta.get("depth", 0) + 1
         recent = worker.discovered.recent.links
-        for link in resources.urls:
-            if link not in recent and (url := allowed(link)) is not None:
+        for link in worker.discovered.unknown(resources.urls):
+            if (url := allowed(link)) is not None:
                 host, path = split(url)
                 mark = session.canonicalizer.fingerprint(url)
-                worker.add(Candidate(host, path, mark, DEFAULT_LEVEL - 1, depth, response.url, extra))
+                worker.add(Candidate(host, path, mark, _RESOURCE_LEVEL, depth, response.url, extra))
                 recent.add(link)
 
     async def follow_from_document(self, page: Page, links: Sequence[Link]) -> None:
@@ -79,35 +111,31 @@ class Outlinks:
             return
         if pending.wanted:
             await self._session.scope.update_for(normalize(page.final_url))
-            await self._follow(links, page.depth + 1, page.final_url, page.document)
+            source = LinkSource(page.final_url, page.depth + 1, pending.hops)
+            await self._follow(links, source, page.document)
         else:
             pending.found.extend(links)
 
-    async def _follow(
-        self, links: Sequence[Link], depth: int, referrer: str, document: Document | None
-    ) -> None:
+    async def _follow(self, links: Sequence[Link], source: LinkSource, document: Document | None) -> None:
         """Adds links, most recently changed first, in batches: a sitemap has up to 50,000."""
-        now = datetime.now(UTC)
         if any(link.modified for link in links):
             links = sorted(links, key=lambda link: link.modified or _LONG_AGO, reverse=True)
-        add = partial(self._add_found, now=now, depth=depth, referrer=referrer)
-        await self._in_batches(links, referrer, add, document)
+        await self._in_batches(links, source, self._add_found, document)
 
-    def _add_found(self, links: Sequence[Link], *, now: datetime, depth: int, referrer: str) -> None:
-        urls: dict[tuple[int, bool], list[str]] = {}
+    def _add_found(self, links: Sequence[Link], source: LinkSource) -> None:
+        """Adds links of a document, with what it says about them."""
+        found: tuple[dict[str, Link], dict[str, Link]] = ({}, {})
         for link in links:
-            fresh = link.modified is not None and timedelta() <= now - link.modified <= FRESH
             with suppress(InvalidURL):
-                url = normalize(link.url)
-                urls.setdefault((DEFAULT_LEVEL - fresh, isinstance(link, SitemapLink)), []).append(url)
-        for (level, sitemaps), alike in sorted(urls.items()):
-            self.add(alike, depth=depth, referrer=referrer, level=level, sitemaps=sitemaps)
+                found[isinstance(link, SitemapLink)].setdefault(normalize(link.url), link)
+        for sitemaps, told in enumerate(found):
+            self.add([*told], source, sitemaps=bool(sitemaps), told=told)
 
     async def _in_batches(
         self,
         links: Sequence[T],
-        referrer: str,
-        add: Callable[[Sequence[T]], None],
+        source: LinkSource,
+        add: Callable[[Sequence[T], LinkSource], None],
         document: Document | None,
     ) -> None:
         """Adds links in batches; pages with more than one take turns, and other tasks run in between.
@@ -117,47 +145,107 @@ class Outlinks:
         `document` does not, because it is not in use.
         """
         if len(links) <= _BATCH:
-            add(links)
+            add(links, source)
             return
-        worker = tasks_of(self._crawler).worker
+        worker, host = tasks_of(self._crawler).worker, split(normalize(source.url))[0]
+        self._session.costs.of(host).waits += len(links) > _MANY
         aside = self._session.readers.aside(document) if document is not None else nullcontext()
-        with worker.adding_links(split(normalize(referrer))[0]), aside:
+        with worker.adding_links(host), aside:
             for start in range(0, len(links), _BATCH):
                 if self._session.turns.ending.is_set():  # a crawl that ends waits for this page
-                    return add(links[start:])
+                    return add(links[start:], source)
                 await worker.room()
                 async with worker.discovered.turn():
-                    add(links[start : start + _BATCH])
+                    began = time.perf_counter()
+                    add(links[start : start + _BATCH], source)
+                    self._session.costs.of(host).seconds += time.perf_counter() - began
 
     def add(
         self,
         links: Sequence[str],
+        source: LinkSource,
         *,
-        depth: int,
-        referrer: str,
-        level: int = DEFAULT_LEVEL,
         sitemaps: bool = False,
+        told: Mapping[str, Link] = MappingProxyType({}),
     ) -> None:
-        """Adds normalised links that pass depth limit and filters to the frontier; `sitemaps`: they name sitemaps."""
+        """Adds normalised links that pass depth limit, filters and rules to the frontier.
+
+        `sitemaps`: they name sitemaps. `told`: what a document says about them.
+        """
         if not links:
             return
         tasks, session = tasks_of(self._crawler), self._session
         limit = session.config.depth_limit
-        if limit and depth > limit:
+        if limit and source.depth > limit:
             tasks.count("too_deep", len(links))
             return
-        assert self._crawler.spider is not None
-        extra = sitemap_extra(self._crawler.spider) if sitemaps else None
-        worker, allowed = tasks.worker, session.scope.filters.apply
-        fingerprint, recent = session.canonicalizer.fingerprint, worker.discovered.recent.links
-        filtered = 0
+        importance, refused = tasks.worker.importance, set[str]()
+        worth = importance.of_link(source.url, len(links)) if importance else None
         # most links of a page are on the pages around it too
-        for link in recent.absent(links):
-            url = allowed(link)
-            if url is None:
-                filtered += 1
+        new = tasks.worker.discovered.unknown(links)
+        self._add_new(new, source, told, refused, sitemaps=sitemaps, worth=worth)
+        if self._ascends:
+            self._ascend([link for link in new if link not in refused], source)
+        tasks.count("filtered", len(refused))
+        if importance:
+            importance.link(source.url, links, source.depth, refused)
+
+    def _add_new(
+        self,
+        links: Sequence[str],
+        source: LinkSource,
+        told: Mapping[str, Link],
+        refused: set[str],
+        *,
+        sitemaps: bool,
+        worth: int | None,
+    ) -> None:
+        """Adds links that were not added recently, with this worth, and to `refused` those that are dropped."""
+        worker, session = tasks_of(self._crawler).worker, self._session
+        scope, usual = session.scope, self._extra(sitemaps=sitemaps)
+        allowed, weigh, rules = scope.filters.apply, scope.prioritizer.level, scope.link_rules.on(source.url)
+        fingerprint, remember = session.canonicalizer.fingerprint, worker.discovered.recent.links.add
+        prospect = Prospect("", "", source.depth, source.url, time.time(), worth=worth)
+        texts, change = source.texts, worker.importance.rise(worth) if worker.importance else None
+        for link in links:
+            url, extra = allowed(link), usual
+            if url is None and (url := scope.offsite(link, source.hops + 1)) is not None:
+                extra = self._extra(sitemaps=sitemaps, hops=source.hops + 1)
+            if url is None or (rules is not None and not rules.match(url)):
+                refused.add(link)
                 continue
             host, path = split(url)
-            worker.add(Candidate(host, path, fingerprint(url), level, depth, referrer, extra))
-            recent.add(link)
-        tasks.count("filtered", filtered)
+            prospect.url, prospect.path = url, path
+            if texts:
+                prospect.text = texts.get(link, "")
+            if told:
+                _tell(prospect, told[link])
+            level = weigh(prospect)
+            mark = fingerprint(url)
+            worker.add(Candidate(host, path, mark, level, source.depth, source.url, extra, rise=change))
+            remember(link)
+
+    def _ascend(self, urls: Iterable[str], source: LinkSource) -> None:
+        """Adds the folders above URLs that were found, unless they were added recently."""
+        limit, known = (
+            self._session.config.depth_limit,
+            tasks_of(self._crawler).worker.discovered.recent.folders,
+        )
+        if limit and source.depth > limit:
+            return
+        allowed = self._session.scope.filters.apply
+        folders = [folder for url in urls for folder in unknown_folders(url, known, allowed)]
+        if folders:
+            self._add_new(folders, source, {}, set(), sitemaps=False, worth=None)
+
+    def _extra(self, *, sitemaps: bool, hops: int = 0) -> bytes | None:
+        """Returns the `extra` of the queue entry of a link; `hops`: of a link that leads outside the scope."""
+        assert self._crawler.spider is not None
+        meta: dict[str, Any] = ({SITEMAP: True} if sitemaps else {}) | ({OFFSITE: hops} if hops else {})
+        return link_extra(self._crawler.spider, meta) if meta else None
+
+
+def _tell(prospect: Prospect, link: Link) -> None:
+    """Sets what a document says about a link."""
+    prospect.modified = None if link.modified is None else link.modified.timestamp()
+    prospect.period, prospect.rank = link.period, link.rank

@@ -32,6 +32,8 @@ class ItemProcessor(ItemPipelineManager):
         ]
 
     async def process_item_async(self, item: Any) -> Any:
+        if isinstance(item, Page):
+            self._weigh(item)
         for step in self._steps:
             result = step(item)
             if type(result) is CoroutineType:
@@ -43,3 +45,9 @@ class ItemProcessor(ItemPipelineManager):
             with suppress(ConfigurationError):  # another scheduler has no totals
                 tasks_of(self._crawler).count(f"items.{type(item).__name__}")
         return item
+
+    def _weigh(self, page: Page) -> None:
+        """Set the importance that a page had when its URL was handed out."""
+        with suppress(ConfigurationError):  # another scheduler knows none
+            if (importance := tasks_of(self._crawler).worker.importance) is not None:
+                page.importance = importance.of(page.url)

@@ -134,6 +134,7 @@ class PlaywrightPages(ScrapyPlaywrightDownloadHandler):
         page.set_default_navigation_timeout(self.config.navigation_timeout_ms or 0)
         # the library calls this; it would hold an endless page three times in memory
         vars(page)["content"] = partial(_content, page, self._most)
+        vars(page)["goto"] = partial(_goto, page, page.goto, _visit.get())
         await _visit.get().attach(page)
         return page
 
@@ -144,12 +145,16 @@ class PlaywrightPages(ScrapyPlaywrightDownloadHandler):
             await _quiet(page)
         return found
 
+    async def _apply_page_methods(self, page: Page, request: Request, spider: Spider) -> None:
+        _visit.get().is_steered = bool(request.meta.get("playwright_page_methods"))
+        await super()._apply_page_methods(page, request, spider)
+
     def _make_request_handler(self, **details: Any) -> Callable[[Route, PageRequest], Awaitable[None]]:
         """Returns the library's handler of all requests of a page, for those that the visit does not refuse."""
         handle, visit = super()._make_request_handler(**details), _visit.get()
 
         async def filter_request(route: Route, request: PageRequest) -> None:
-            if await visit.refuses(request.resource_type, request.url):
+            if await visit.refuses(request.resource_type, request.url, is_page=_is_page(request)):
                 await _abort(route)
             else:
                 await handle(route, request)
@@ -166,6 +171,30 @@ async def _headers(
         own = scrapy_request_data["headers"].to_unicode_dict()
         headers |= {name.lower(): value for name, value in own.items() if name.lower() not in _NOT_SENT}
     return headers
+
+
+def _is_page(request: PageRequest) -> bool:
+    """Returns whether a request is for the page itself or for one in its place, not for a frame or resource."""
+    return request.is_navigation_request() and request.frame.parent_frame is None
+
+
+async def _goto(
+    page: Page, goto: Callable[..., Awaitable[Any]], visit: Visit, *, wait_until: Any = "load", **options: Any
+) -> Any:
+    """Opens a page, and waits until it is loaded or was kept from going elsewhere; returns Playwright's response."""
+    response = await goto(**options, wait_until="commit")
+    if wait_until == "commit":
+        return response
+    loaded = asyncio.ensure_future(page.wait_for_load_state(wait_until, timeout=options.get("timeout")))
+    stayed = asyncio.ensure_future(visit.stayed.wait())
+    try:
+        await asyncio.wait((loaded, stayed), return_when=asyncio.FIRST_COMPLETED)
+        if loaded.done():
+            loaded.result()
+    finally:
+        loaded.cancel()
+        stayed.cancel()
+    return response
 
 
 async def _abort(route: Route) -> None:

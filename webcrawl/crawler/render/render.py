@@ -10,6 +10,8 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import TypeAlias
 
 from playwright.async_api import Error, TimeoutError as Late
@@ -94,24 +96,42 @@ class Renderer:
         check: Callable[[], None] = lambda: None,
         allows: Allows | None = None,
     ) -> Rendered | None:
-        """Returns the rendered page, or the redirect that the host answered with; None if the response is not HTML.
+        """Returns the rendered page, or a redirect of the host or of the page itself; None if it is not HTML.
 
         `check` is called right before the request is sent and may raise to prevent it; `allows` decides which resources
         the page loads. Raises Scrapy's download exceptions, RenderingFailed, and what `check` and `allows` raise.
         """
+        visit = Visit(request.url, check, None if request.meta.get("dont_obey_robotstxt") else allows)
+        response: Response | None = None
+        try:
+            response = await self._load(request, visit, crawler, timeout)
+        except Exception:
+            if visit.redirect is None:
+                raise
+        if visit.redirect is not None:
+            status, location = visit.redirect
+            return Response(request.url, status=status, headers={"Location": location}), None
+        if response is None or visit.is_other_type:
+            return None
+        if visit.ended:
+            raise visit.ended
+        return self._rendered(request, response) if visit.answered else None
+
+    async def _load(
+        self, request: Request, visit: Visit, crawler: Crawler, timeout: float
+    ) -> Response | None:
+        """Returns the page as the browser has it; None if it is not HTML. Ends when it goes elsewhere."""
         if self._pages is None:
             self._pages = PlaywrightPages(crawler, self._executable, self._proxy, self._most + 1)
         assert crawler.spider is not None
-        visit = Visit(request.url, check, None if request.meta.get("dont_obey_robotstxt") else allows)
-        agent = _agent(request) or self._user_agent
         try:
             await self._pages.start()
-            async with asyncio.timeout(timeout):
-                response = await self._pages.download(request, visit, crawler.spider, agent)
+            async with asyncio.timeout(timeout) as limit:
+                visit.leave = partial(_end, limit)
+                return await self._pages.download(
+                    request, visit, crawler.spider, _agent(request) or self._user_agent
+                )
         except Error as error:
-            if visit.redirect is not None:
-                status, location = visit.redirect
-                return Response(request.url, status=status, headers={"Location": location}), None
             if visit.is_other_type:
                 return None
             raise visit.ended or _failure(error, visit) from error
@@ -123,9 +143,6 @@ class Renderer:
                 raise
             # a page method or an event handler of the spider failed
             raise RenderingFailed(f"{type(error).__name__}: {error}") from error
-        if visit.ended:
-            raise visit.ended
-        return self._rendered(request, response) if visit.answered else None
 
     def _rendered(self, request: Request, response: Response) -> Rendered:
         """Returns the page in UTF-8, truncated if it is too long, and what is archived of it."""
@@ -141,6 +158,12 @@ class Renderer:
                 headers[name] = [line for value in values for line in value.split(b"\n")]
         flags = ["rendered", *([TRUNCATED] if truncated else [])]
         return make_response(body, request.url, headers, status=response.status, flags=flags), exchange
+
+
+def _end(limit: asyncio.Timeout) -> None:
+    """Ends a time limit now."""
+    with suppress(RuntimeError):  # it has ended
+        limit.reschedule(asyncio.get_running_loop().time())
 
 
 def _failure(error: Error, visit: Visit) -> Exception:

@@ -21,10 +21,13 @@ _EMPTY = (204, 205)
 _UNWANTED = frozenset({"image", "media", "font", "ping", "prefetch", "cspviolationreport"})
 _LOADED = ("http:", "https:")
 _INLINE = ("data:", "blob:")
+_MOST_LOADS = 2
+MOVED = 302
+"""The status of a page that its script or refresh led elsewhere."""
 
 
 class Visit:
-    """Filters what one page requests: no images, no redirect of the page itself, only what robots.txt allows.
+    """Filters what one page requests: no images, no other page in its place, only what robots.txt allows.
 
     `check` is called right before the page's own request is sent and may raise to prevent it. Without `allows`,
     robots.txt is not checked.
@@ -39,9 +42,17 @@ class Visit:
         self.answered = False
         """Whether the host has answered; a later failure is not its fault."""
         self.redirect: tuple[int, str] | None = None
-        """Status and Location, if the host answered with a redirect."""
+        """Status and address of another page: a redirect of the host, or where the page itself went (status 302)."""
+        self.is_steered = False
+        """Whether the spider's page methods run, which may lead to other pages."""
         self.is_other_type = False
         """Whether the response is not HTML."""
+        self.stayed = asyncio.Event()
+        """Set when the page was kept from going elsewhere or from loading itself again: `load` may not fire then."""
+        self.leave: Callable[[], None] = lambda: None
+        """Called when the page goes elsewhere."""
+        self._loads: list[str] = []
+        """The URL of the page as the browser spells it, once for each time that it asked for it."""
         self.ended: Exception | None = None
         """Why a resource was not loaded because the crawl ends."""
 
@@ -61,8 +72,13 @@ class Visit:
         ]
         await self._cdp.send("Fetch.enable", {"patterns": patterns})
 
-    async def refuses(self, kind: str, url: str) -> bool:
-        """Returns whether a resource must not be loaded; `kind` is Chromium's type of resource, in lower case."""
+    async def refuses(self, kind: str, url: str, *, is_page: bool = False) -> bool:
+        """Returns whether a resource must not be loaded; `kind` is Chromium's type of resource, in lower case.
+
+        `is_page`: it would replace the page. That is prevented later, unless the spider's methods lead there.
+        """
+        if is_page and not self.is_steered:
+            return False
         if kind in _UNWANTED or not url.startswith(_LOADED + _INLINE):
             return True
         if self._allows is None or url.startswith(_INLINE) or url == self._url:
@@ -84,6 +100,12 @@ class Visit:
         status, kind = event.get("responseStatusCode"), event.get("resourceType", "").lower()
         if status is not None:
             refused = self._is_unwanted_response(status, event)
+        elif (
+            kind == "document" and event.get("frameId") == self._frame and self._is_leaving(event["request"])
+        ):
+            # any other reason would replace the page by one that reports an error
+            method, arguments = "Fetch.failRequest", {**arguments, "errorReason": "Aborted"}
+            refused = False
         elif "redirectedRequestId" in event:
             refused = await self.refuses(kind, event["request"]["url"])
         else:
@@ -93,6 +115,25 @@ class Visit:
         with suppress(Error):  # the page is closed
             await self._cdp.send(method, arguments)
 
+    def _is_leaving(self, request: dict[str, Any]) -> bool:
+        """Returns whether the page goes elsewhere by script or refresh, which counts as a redirect.
+
+        It may load itself once more, because some pages do so after they have set a cookie. A form that is sent by POST
+        leads nowhere.
+        """
+        if self.is_steered:
+            return False
+        url = request["url"]
+        if request["method"] == "GET" and (not self._loads or url == self._loads[0]):
+            self._loads.append(url)
+            if len(self._loads) <= _MOST_LOADS:
+                return False
+        elif request["method"] == "GET" and self.redirect is None and url.startswith(_LOADED):
+            self.redirect = MOVED, url
+            self.leave()
+        self.stayed.set()
+        return True
+
     def _is_unwanted_response(self, status: int, event: dict[str, Any]) -> bool:
         """Returns whether the page's own response is a redirect or not HTML, which the browser must not read."""
         if event.get("frameId") != self._frame:
@@ -100,9 +141,13 @@ class Visit:
         self.answered = True
         headers = {one["name"].lower(): one["value"] for one in event.get("responseHeaders", ())}
         if 300 <= status < 400 and "location" in headers:
+            if self.is_steered:
+                return False
             self.redirect = status, headers["location"]
             return True
         mime_type = headers.get("content-type", "text/html").partition(";")[0].strip().lower()
         is_file = headers.get("content-disposition", "").strip().lower().startswith("attachment")
-        self.is_other_type = status in _EMPTY or is_file or mime_type not in _HTML
-        return self.is_other_type
+        is_other_type = status in _EMPTY or is_file or mime_type not in _HTML
+        if not self.is_steered:
+            self.is_other_type = is_other_type
+        return is_other_type

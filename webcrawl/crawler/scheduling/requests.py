@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,10 +15,14 @@ from webcrawl.crawler.scheduling.meta import NOT_STORED
 from webcrawl.crawler.scheduling.values import pack, unpack
 from webcrawl.errors import StoreError, Unserializable
 from webcrawl.frontier import Candidate, LeasedURL, level_of_priority, priority_of_level
+from webcrawl.policies.priorities import Prioritizer, Prospect
 from webcrawl.urls.canonical import Canonicalizer, normalize, split
 
 SITEMAP = "sitemap"
 """Request.meta key of a URL that robots.txt, a sitemap index or a seed names as a sitemap."""
+
+OFFSITE = "offsite_hops"
+"""Request.meta key of a URL outside the scope: how many links in a row led to it from within."""
 
 RESOURCE = "page_resource"
 """Request.meta key of a URL that a page loads: how many resources lead to it from the page, itself included."""
@@ -34,7 +39,10 @@ _TARGET = re.compile(r"[^:]*:[/\\]*[^/\\?#]*(.*)", re.DOTALL)
 def to_candidate(
     request: Request, spider: Spider, canonicalizer: Canonicalizer, level: int | None = None
 ) -> Candidate:
-    """The queue entry of a request; raises InvalidURL, or Unserializable when it cannot be stored."""
+    """The queue entry of a request; raises InvalidURL, or Unserializable when it cannot be stored.
+
+    `level`: that of `level_of`; by default the level of its priority.
+    """
     url = normalize(request.url)
     host, path = split(url)
     verbatim = bool(request.meta.get("verbatim_url"))
@@ -87,9 +95,19 @@ def is_plain(request: Request, spider: Spider) -> bool:
     )
 
 
-def sitemap_extra(spider: Spider) -> bytes:
-    """The `extra` of the queue entry of a sitemap."""
-    record: dict[str, Any] = {"meta": {SITEMAP: True}}
+def level_of(request: Request, prioritizer: Prioritizer) -> int:
+    """The level of a request: that of its priority, or if it has none, of its weight. Raises InvalidURL."""
+    if request.priority or not prioritizer.weighs_requests:
+        return level_of_priority(request.priority)
+    url = normalize(request.url)
+    return prioritizer.level_of_request(
+        Prospect(url, split(url)[1], _depth(request), _referrer(request) or "", time.time())
+    )
+
+
+def link_extra(spider: Spider, meta: dict[str, Any]) -> bytes:
+    """The `extra` of the queue entry of a link whose request has this meta."""
+    record: dict[str, Any] = {"meta": meta}
     return pack(record | {"errback": "errback"} if hasattr(spider, "errback") else record)
 
 

@@ -13,6 +13,8 @@ from scrapy.crawler import Crawler
 from webcrawl.crawler.scheduling.start_url_claims import Claims
 from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
+from webcrawl.errors import InvalidURL
+from webcrawl.urls.canonical import normalize
 from webcrawl.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -53,9 +55,13 @@ class Feeding:
                 "Spider %s overrides how its list is read: start URLs may be lost if the worker is killed",
                 self._spider.name,
             )
-        # the spider's idle handler calls this method too
         self._make = self._spider.make_request_from_data
-        self._spider.make_request_from_data = self._admitted
+        self._spider.make_request_from_data = self._valid
+        # the spider's idle handler finds nothing, because it cannot wait until all workers know their hosts
+        self._read = self._spider.next_requests
+        self._spider.next_requests = list
+        self._is_between = False
+        """Whether URLs may have left the list that the worker has not discovered."""
         self._task = asyncio.create_task(self._run())
 
     async def end(self) -> None:
@@ -66,7 +72,7 @@ class Feeding:
     async def settle(self) -> None:
         """Drop the claims once the frontier has their URLs."""
         claims = self._claims
-        if claims and claims.outstanding:
+        if claims and claims.outstanding and not self._is_between:
             self._found = self._worker.discovered.total if self._found is None else self._found
             if self._worker.discovered.sent >= self._found:
                 await asyncio.to_thread(claims.settle)
@@ -81,14 +87,27 @@ class Feeding:
                     await self._take_over()
                 if self._worker.is_registered and len(self._worker.discovered) <= _MOST_WAITING:
                     turn += 1
-                    for request in await asyncio.to_thread(lambda: list(self._spider.next_requests())):
-                        self._crawler.engine.crawl(request)
+                    await self._feed()
             except UNAVAILABLE as error:
                 logger.info("Cannot read start URLs at the moment: %s", error)
             except Exception:
                 logger.exception("Cannot read start URLs from %s", self._spider.redis_key)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), _FEED_SECONDS)
+
+    async def _feed(self) -> None:
+        """Read a batch, tell all workers that the operator named its hosts, and crawl it."""
+        self._is_between = True
+        try:
+            requests = await asyncio.to_thread(lambda: list(self._read()))
+            try:
+                # before the frontier has the URLs, because any worker may lease them then
+                await self._session.scope.admit_seeds(filter(_is_valid, (one.url for one in requests)))
+            finally:
+                for request in requests:
+                    self._crawler.engine.crawl(request)
+        finally:
+            self._is_between = False
 
     async def _take_over(self) -> None:
         """Put the claims of dead workers back."""
@@ -103,15 +122,23 @@ class Feeding:
         if dead and (number := await asyncio.to_thread(self._claims.give_back, dead)):
             logger.warning("Put %d start URLs of dead workers back into %s", number, self._spider.redis_key)
 
-    def _admitted(self, data: Any) -> Any:
+    def _valid(self, data: Any) -> Any:
         """The requests of one entry; an invalid entry must not affect the others."""
         try:
             made = self._make(data)
             requests = [made] if isinstance(made, Request) else list(made or ())
             for request in requests:
-                self._session.scope.admit_seed(request.url)
+                normalize(request.url)
         except Exception as error:
             logger.error("Skipping the start URL %r: %s", data, error)
             self._crawler.stats.inc_value("frontier/bad_start_urls")
             return []
         return requests
+
+
+def _is_valid(url: str) -> bool:
+    try:
+        normalize(url)
+    except InvalidURL:
+        return False
+    return True

@@ -67,6 +67,7 @@ class HeldRequests:
         spider: Spider,
         canonicalizer: Canonicalizer,
         error: Unserializable | None = None,
+        level: int | None = None,
     ) -> Candidate:
         """Hold a request; returns the placeholder to queue. Raises InvalidURL.
 
@@ -80,7 +81,7 @@ class HeldRequests:
             dont_filter=request.dont_filter,
             meta={"depth": request.meta.get("depth", 0)},
         )
-        candidate = to_candidate(stand_in, spider, canonicalizer)
+        candidate = to_candidate(stand_in, spider, canonicalizer, level)
         number, callback, reason = uuid.uuid4().hex, _callback_of(request), str(error or "")
         if error is not None:
             self._tell(callback, reason)

@@ -1,24 +1,72 @@
-"""Readers that make the outline of a large HTML page, for `webcrawl.documents.mime.reader_processes`."""
+"""Where a large HTML page is read: in the process of all other pages if it is quick, or in a reader process.
+
+A reader process takes 0.3 s to start and up to 100 MB, and most large pages are read in a tenth of a second. A slow
+page would hold up all others.
+"""
 
 from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from itertools import compress, product
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.outline import make_outline, pack
 
+_OPTIONAL = ("facts", "simhash", "texts", "text_links")
 
-def reader(*, facts: bool, simhash: bool) -> str:
+
+def reader(*, facts: bool, simhash: bool, texts: bool, text_links: bool) -> str:
     """Returns the name of the reader that finds what `make_outline` finds with these arguments."""
-    name = "links" if not facts else "facts_and_simhash" if simhash else "facts"
-    return f"{__name__}:{name}"
+    return f"{__name__}:{_name(facts, simhash, texts, text_links)}"
 
 
-def links(document: Document) -> bytes:
-    return pack(make_outline(document, facts=False, simhash=False))
+def _name(*wanted: bool) -> str:
+    return "_and_".join(["links", *compress(_OPTIONAL, wanted)])
 
 
-def facts(document: Document) -> bytes:
-    return pack(make_outline(document, facts=True, simhash=False, whole_text=True))
+def _reader(*wanted: bool) -> Callable[[Document], bytes]:
+    arguments = dict(zip(_OPTIONAL, wanted, strict=True))
+
+    def read(document: Document) -> bytes:
+        return pack(make_outline(document, **arguments, whole_text=arguments["facts"]))
+
+    return read
 
 
-def facts_and_simhash(document: Document) -> bytes:
-    return pack(make_outline(document, facts=True, simhash=True, whole_text=True))
+# a reader process finds them by their names
+globals().update(
+    {_name(*wanted): _reader(*wanted) for wanted in product((False, True), repeat=len(_OPTIONAL))}
+)
+
+MOST_SHARED_BYTES = 4 * 1024 * 1024
+"""Larger pages are always read in a reader process."""
+SECONDS = 1.0
+"""The processor time after which a large page must leave the process of all others."""
+_WITH_RESTART = 1.5 * SECONDS
+_SHARE = 0.05
+_MOST_SECONDS = 3.0
+
+
+class Allowance:
+    """The processor time of large pages in the process of all others: `_SHARE` of the time, `_MOST_SECONDS` at once.
+
+    turn   held by the page that is read there
+    """
+
+    def __init__(self) -> None:
+        self.turn = asyncio.Lock()
+        self._seconds = _MOST_SECONDS
+        self._at = time.monotonic()
+
+    def is_enough(self) -> bool:
+        """Returns whether a page may take SECONDS, and the process start again."""
+        now = time.monotonic()
+        self._seconds = min(_MOST_SECONDS, self._seconds + _SHARE * (now - self._at))
+        self._at = now
+        return self._seconds >= _WITH_RESTART
+
+    def spend(self, seconds: float, *, restart: bool = False) -> None:
+        """Subtracts the time that a page took; `restart`: the process had to be killed."""
+        self._seconds -= _WITH_RESTART if restart else min(max(seconds, 0.0), _WITH_RESTART)

@@ -38,6 +38,7 @@ class PageLinks:
     base       the URL to which relative links were joined: that of the first base element, or of the page
     malformed  the number of distinct addresses that are not valid URLs
     also_found whether links that a pipeline finds in the document are followed too
+    texts      the texts of links by URL, if they were asked for; see `webcrawl.documents.html.link_texts`
     """
 
     links: list[str]
@@ -46,6 +47,7 @@ class PageLinks:
     base: str
     malformed: int
     also_found: bool = False
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +92,13 @@ def page_links(elements: Iterable[Element], url: str) -> PageLinks:
 def frame_links(elements: Iterable[Element], url: str) -> list[str]:
     """Returns the frames of the frameset at `url`, normalised, without fragments, in document order, each once."""
     found = list(elements)
+    frames = [attributes for tag, attributes in found if tag == "frame"]
+    if not frames:
+        return []
     base = _base(next((attributes["href"] or "" for tag, attributes in found if tag == "base"), None), url)
     links: dict[str, None] = {}
-    for tag, attributes in found:
-        if tag == "frame" and (address := _without_fragment(attributes["src"] or "")):
+    for attributes in frames:
+        if address := _without_fragment(attributes["src"] or ""):
             link = _resolve_or_none(address, base)
             if link is not None and link != url:
                 links[link] = None

@@ -11,7 +11,9 @@ import msgpack
 
 from webcrawl.documents.document import Attributes, Document
 from webcrawl.documents.html.facts import MAX_AUTHOR, MAX_DESCRIPTION, MAX_TITLE, MAX_URL, HTMLFacts, describe
+from webcrawl.documents.html.link_texts import MAX_LINK_TEXT, link_texts
 from webcrawl.documents.html.links import PageLinks, frame_links, page_links
+from webcrawl.documents.html.written_links import with_written_links
 from webcrawl.documents.mime.facts import MAX_ERROR, MAX_TEXT, trimmed
 from webcrawl.errors import ResourcesExhausted, UnreadableDocument
 
@@ -53,13 +55,21 @@ class Outline:
     simhash: int | None = None
 
 
-def make_outline(document: Document, *, facts: bool, simhash: bool, whole_text: bool = False) -> Outline:
+def make_outline(
+    document: Document,
+    *,
+    facts: bool,
+    simhash: bool,
+    texts: bool = False,
+    text_links: bool = False,
+    whole_text: bool = False,
+) -> Outline:
     """Returns the outline of an HTML document. HtmlPipeline needs `facts`, NearDuplicatesPipeline also `simhash`.
 
-    `whole_text`: the text is included although there is a main part.
+    `texts`, `text_links`: see `links_of`. `whole_text`: the text is included although there is a main part.
     """
-    elements = document.elements
-    links, frames = _bounded(page_links(elements, document.url)), frame_links(elements, document.url)
+    frames = frame_links(document.elements, document.url)
+    links = links_of(document, texts=texts, text_links=text_links)
     if not facts:
         return Outline(document.metas, links, frames)
     found = describe(document)
@@ -71,6 +81,18 @@ def make_outline(document: Document, *, facts: bool, simhash: bool, whole_text: 
         number = simhash64(text)
     whole = text if not found.main_text else found.text if whole_text else None
     return Outline(document.metas, links, frames, found, whole, number)
+
+
+def links_of(document: Document, *, texts: bool, text_links: bool) -> PageLinks:
+    """Returns the links of an HTML document, see `page_links`, up to MAX_LINKS_LENGTH.
+
+    `texts`: the links have their texts. `text_links`: the addresses in the text are links too.
+    """
+    links = page_links(document.elements, document.url)
+    if text_links:
+        links = with_written_links(links, document.html)
+    links = _bounded(links)
+    return replace(links, texts=link_texts(document.html, links.base)) if texts else links
 
 
 def _bounded(links: PageLinks) -> PageLinks:
@@ -87,7 +109,7 @@ def pack(outline: Outline) -> bytes:
     links, facts = outline.links, outline.facts
     plain = (
         outline.metas,
-        (links.links, links.nofollow, links.canonical, links.base, links.malformed),
+        (links.links, links.nofollow, links.canonical, links.base, links.malformed, dict(links.texts)),
         outline.frames,
         [getattr(facts, name) for name in _FACTS] if facts else None,
         outline.text,
@@ -115,12 +137,12 @@ def unpack(data: bytes, document: Document) -> Outline:
             raise ResourcesExhausted(why[:MAX_ERROR])
     try:
         metas, links, frames, facts, text, simhash = plain
-        addresses, nofollow, canonical, base, malformed = links
+        addresses, nofollow, canonical, base, malformed, link_words = links
         found = None
         if facts:
             values = dict(zip(_FACTS, facts, strict=True))
             found = HTMLFacts(**values | {"details": trimmed(values["details"])}, document=document)
-        joined = PageLinks(addresses, nofollow, canonical, base, malformed)
+        joined = PageLinks(addresses, nofollow, canonical, base, malformed, texts=link_words)
         outline = Outline(metas, joined, frames, found, text, simhash)
     except Exception as error:
         raise ValueError(f"not an outline: {error}") from error
@@ -139,6 +161,8 @@ def _is_valid(outline: Outline) -> bool:
         and type(links.nofollow) is type(links.malformed) is int
         and type(links.base) is str
         and isinstance(links.canonical, OptionalText)
+        and isinstance(links.texts, dict)
+        and all(isinstance(url, str) and _is_short(text) for url, text in links.texts.items())
         and isinstance(outline.text, OptionalText)
         and (outline.simhash is None or type(outline.simhash) is int and 0 <= outline.simhash < 2**64)
         and (outline.facts is None or _are_facts(outline.facts))
@@ -149,6 +173,10 @@ def _are_attributes(one: Any) -> bool:
     return isinstance(one, dict) and all(
         isinstance(name, str) and isinstance(value, OptionalText) for name, value in one.items()
     )
+
+
+def _is_short(text: Any) -> bool:
+    return isinstance(text, str) and len(text) <= MAX_LINK_TEXT
 
 
 def _are_strings(many: Any) -> bool:

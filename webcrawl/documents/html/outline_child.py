@@ -1,7 +1,7 @@
 """The process that parses HTML for a worker: `python -m webcrawl.documents.html.outline_child MEMORY`.
 
-A question is [charset, mime_type, url, facts, simhash]; the last two say whether these are wanted. The answer is what
-`webcrawl.documents.html.outline.pack` makes of the page.
+A question is [charset, mime_type, url, wanted]; `wanted` has the keyword arguments of `make_outline`. The answer is
+what `webcrawl.documents.html.outline.pack` makes of the page.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def main() -> None:
 
 
 def _answer(question: Any, body: bytes) -> bytes:
-    charset, mime_type, url, facts, simhash = question
+    charset, mime_type, url, wanted = question
     document = Document(body, mime_type, charset, url)
     try:
-        return pack(make_outline(document, facts=facts, simhash=simhash))
+        return pack(make_outline(document, **wanted))
     except MemoryError:
         raise
     except Exception as error:  # a bug of ours costs no more than this page

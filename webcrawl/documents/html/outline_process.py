@@ -3,7 +3,7 @@
 Pages are sent without waiting for earlier ones and answered in order. The process starts with the first page. When it
 dies, the page that it was reading is sent once more to a new process, because earlier pages may have damaged the old
 one; the second death refuses the page. A page that takes too long, or kills a process that has read nothing else, is
-refused at once.
+refused at once. A large page that takes too long for the others is read elsewhere; see `large_outline`.
 """
 
 from __future__ import annotations
@@ -41,16 +41,20 @@ _CHECKS = 5
 
 @dataclass(eq=False, slots=True)
 class _Question:
-    """A page that waits for its outline; None is the answer when there is no process.
+    """A page that waits for its outline; None is the answer when there is no process for it.
 
+    is_large  it must leave the process after large_outline.SECONDS, or when the process dies
     sent_to   the process that the page was sent to last
+    began     the processor time of the process when it came to this page, if it is large
     deaths    why the processes ended that died while they read it
     """
 
     document: Document
     message: bytes
     answer: asyncio.Future[Outline | None]
+    is_large: bool = False
     sent_to: ChildProcess | None = None
+    began: float | None = None
     deaths: list[str] = field(default_factory=list)
 
     def refuse(self, why: str) -> None:
@@ -65,10 +69,18 @@ class _Question:
 class Outlines:
     """The process of one worker and the pages that wait for it; its methods are called in one event loop."""
 
-    def __init__(self, limits: ReaderConfig, readers: Readers | None = None) -> None:
-        """`readers`: make the outlines of large pages, so that no other page waits for them."""
+    def __init__(
+        self, limits: ReaderConfig, readers: Readers | None = None, *, text_links: bool = False
+    ) -> None:
+        """`readers`: make the outlines of large pages that others would wait for; charge for all pages.
+
+        `text_links`: see `make_outline`.
+        """
         self._limits = limits
+        self._text_links = text_links
         self._readers = readers
+        self._allowance = large_outline.Allowance()
+        self._charge = readers.charge if readers is not None else None
         self._waiting: deque[_Question] = deque()
         self._process: ChildProcess | None = None
         self._serving: asyncio.Task[None] | None = None
@@ -77,28 +89,48 @@ class Outlines:
         self._has_given_up = False
         self._has_started = False
 
-    async def read(self, document: Document, *, facts: bool, simhash: bool) -> Outline | None:
+    async def read(
+        self, document: Document, *, facts: bool, simhash: bool, texts: bool = False
+    ) -> Outline | None:
         """Returns the outline of an HTML document, see `make_outline`; None when there is no process.
 
         Raises UnreadableDocument, and OSError when the body cannot be read.
         """
-        if self._readers is not None and len(document) > BYTES:
-            reader = large_outline.reader(facts=facts, simhash=simhash)
-            return await self._readers.ask(reader, document, partial(unpack, document=document))
+        wanted = {"facts": facts, "simhash": simhash, "texts": texts, "text_links": self._text_links}
+        if self._readers is None or len(document) <= BYTES:
+            return await self._ask(document, _message(document, wanted))
+        if len(document) <= large_outline.MOST_SHARED_BYTES:
+            with self._readers.aside(document):
+                outline = await self._read_shared(document, wanted)
+            if outline is not None:
+                return outline
+        reader = large_outline.reader(**wanted)
+        return await self._readers.ask(reader, document, partial(unpack, document=document))
+
+    async def _read_shared(self, document: Document, wanted: dict[str, bool]) -> Outline | None:
+        """Reads a large page in the process of all others; returns None if it must be read elsewhere."""
+        async with self._allowance.turn:
+            if not self._allowance.is_enough():
+                return None
+            return await self._ask(document, _message(document, wanted | {"whole_text": True}), is_large=True)
+
+    async def _ask(self, document: Document, message: bytes, *, is_large: bool = False) -> Outline | None:
+        """Returns the outline, or None without a process or for a large page that takes too long."""
         if self._has_given_up:
             return None
         answer: asyncio.Future[Outline | None] = asyncio.get_running_loop().create_future()
-        question = _Question(document, _message(document, facts, simhash), answer)
-        self.bytes += len(question.message)
+        question = _Question(document, message, answer, is_large)
+        self.bytes += len(message)
         try:
             self._waiting.append(question)
             if self._process is not None:
                 _send(question, self._process)
+                self._time_first()
             elif self._serving is None:
                 self._serving = asyncio.create_task(self._serve())
             return await answer
         finally:
-            self.bytes -= len(question.message)
+            self.bytes -= len(message)
 
     async def close(self) -> None:
         """Ends the process; pages that wait have no outline."""
@@ -118,6 +150,7 @@ class Outlines:
                     self._process = process
                     for question in list(self._waiting):
                         _send(question, process)
+                    self._time_first()
                     is_late = await self._watch(process)
                 finally:
                     self._process = None
@@ -155,11 +188,43 @@ class Outlines:
         except ValueError:
             return False
         self._waiting.popleft()
+        if question.began is not None and self._process is not None:
+            self._allowance.spend(self._process.cpu_seconds() - question.began)
+        self._time_first()
+        if self._charge is not None and question.sent_to is not None:
+            self._charge(question.document.url, question.sent_to.seconds)
         if isinstance(outline, Outline):
             question.resolve(outline)
         else:
             question.refuse(str(outline))
         return True
+
+    def _time_first(self) -> None:
+        """Begins to count the time of a large page that the process reads now."""
+        first = self._waiting[0] if self._waiting else None
+        if first is not None and first.is_large and first.began is None and self._process is not None:
+            first.began = self._process.cpu_seconds()
+            self._check_later(first)
+
+    def _check_later(self, question: _Question) -> None:
+        seconds = large_outline.SECONDS / _CHECKS
+        asyncio.get_running_loop().call_later(seconds, self._check, question)
+
+    def _check(self, question: _Question) -> None:
+        """Ends the process if it still reads a large page after SECONDS of processor time."""
+        first = self._waiting[0] if self._waiting else None
+        process = self._process
+        if (
+            question is not first
+            or question.began is None
+            or process is None
+            or question.sent_to is not process
+        ):
+            return
+        if process.cpu_seconds() - question.began < large_outline.SECONDS:
+            self._check_later(question)
+        else:
+            process.kill("holds up other pages")
 
     async def _watch(self, process: ChildProcess) -> bool:
         """Waits for the end of a process; kills it, and returns True, when a page takes too long."""
@@ -179,8 +244,16 @@ class Outlines:
         if first is None or first.sent_to is not process:
             logger.warning("The process for HTML ended between pages, with status %s", process.exit_code)
             return
+        if first.is_large:  # a reader process decides
+            self._allowance.spend(0.0, restart=True)
+            if self._charge is not None:
+                self._charge(first.document.url, large_outline.SECONDS)
+            self._waiting.popleft().resolve(None)
+            return
         logger.warning("%s %s", first.document.url, why)
         first.deaths.append(why)
+        if self._charge is not None and is_late:
+            self._charge(first.document.url, self._limits.seconds)
         is_certain = is_late or not (process.answers or process.was_killed)
         if is_certain or len(first.deaths) >= _MAX_DEATHS:
             self._waiting.popleft().refuse(why)
@@ -196,8 +269,9 @@ class Outlines:
                 question.resolve(None)
 
 
-def _message(page: Document, facts: bool, simhash: bool) -> bytes:
-    question, body = msgpack.packb((page.charset, page.mime_type, page.url, facts, simhash)), page.body
+def _message(page: Document, wanted: dict[str, bool]) -> bytes:
+    """Returns the question of a page; `wanted`: the keyword arguments of `make_outline`."""
+    question, body = msgpack.packb((page.charset, page.mime_type, page.url, wanted)), page.body
     return child_process.question(question, len(body)) + body
 
 

@@ -35,10 +35,17 @@ _JSON = json.JSONEncoder(ensure_ascii=False)
 
 
 class Link(NamedTuple):
-    """An absolute URL, and the time of its last change according to the document."""
+    """An absolute URL, and what the document says about it.
+
+    modified   the time of its last change
+    period     the seconds between two changes: `changefreq` of a sitemap
+    rank       from 0 to 1: `priority` of a sitemap
+    """
 
     url: str
     modified: datetime | None = None
+    period: float | None = None
+    rank: float | None = None
 
 
 class SitemapLink(Link):
@@ -124,7 +131,7 @@ def pack(facts: Facts) -> bytes:
     """Returns facts as MessagePack, cut to their limits."""
     plain: dict[str, Any] = {name: collapsed(getattr(facts, name), most) for name, most in _STRINGS.items()}
     plain |= {name: _aware(getattr(facts, name)) for name in _TIMES}
-    plain["links"] = [(link.url, _aware(link.modified)) for link in facts.links[:MAX_LINKS]]
+    plain["links"] = [_short(link) for link in facts.links[:MAX_LINKS]]
     plain["details"] = trimmed(facts.details)
     return bytes(msgpack.packb(plain, datetime=True, unicode_errors="replace"))
 
@@ -161,10 +168,20 @@ def unpack(data: bytes) -> Facts:
     return Facts(**plain)
 
 
-def _link(pair: Any) -> Link:
-    match pair:
+def _short(link: Link) -> tuple[Any, ...]:
+    """Returns the fields of a link, without the last ones if they are None, as for most links."""
+    url, modified = link.url, _aware(link.modified)
+    return (url, modified) if link.period is None is link.rank else (url, modified, link.period, link.rank)
+
+
+def _link(parts: Any) -> Link:
+    match parts:
         case [str(url), datetime() | None as modified] if len(url) <= MAX_URL:
             return Link(url, modified)
+        case [str(url), datetime() | None as modified, float() | None as period, float() | None as rank] if (
+            len(url) <= MAX_URL
+        ):
+            return Link(url, modified, period, rank)
     raise ValueError("a link is not valid")
 
 
@@ -197,7 +214,8 @@ class _Budget:
     def trim(self, value: Any, depth: int) -> Json:
         """Returns the value as JSON; None if it is empty or exceeds the budget."""
         self._values -= 1
-        if isinstance(value, Mapping | list | tuple):
+        # most are texts, which an abstract class would take ten times as long to tell
+        if not isinstance(value, str) and isinstance(value, Mapping | list | tuple):
             if depth == _DEEPEST or not self._take(4):
                 return None
             return self._pairs(value, depth) if isinstance(value, Mapping) else self._list(value, depth)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 import msgpack
 
@@ -25,6 +26,8 @@ from webcrawl.errors import ReaderEnded, ResourcesExhausted, UnreadableDocument
 
 CHILD = "webcrawl.documents.mime.reader_child"
 T = TypeVar("T")
+Charge: TypeAlias = Callable[[str, float], None]
+"""Is called with the URL of each document and the seconds of processor that reading it took."""
 
 MAX_DOCUMENTS = 1_000
 """A process is replaced after so many: libraries leak memory."""
@@ -98,8 +101,9 @@ class _Reader:
 class Readers:
     """The processes of one worker; its methods are called in one event loop."""
 
-    def __init__(self, limits: ReaderConfig) -> None:
+    def __init__(self, limits: ReaderConfig, charge: Charge = lambda url, seconds: None) -> None:
         self.limits = limits
+        self.charge = charge
         self.places = ReaderPlaces(limits.processes)
         self.documents: set[Document] = set()
         """Those that are read or wait for a process. Their bytes are not in this process if they are in a file."""
@@ -138,11 +142,15 @@ class Readers:
         self, reader: _Reader, function: str, document: Document, unpacked: Callable[[bytes], T]
     ) -> T:
         """Raises UnreadableDocument."""
+        began = time.monotonic()
         try:
             return await reader.read(function, document, self.limits, unpacked)
         except TimeoutError:
             raise UnreadableDocument(f"takes longer than {self.limits.seconds:g} s") from None
         finally:
+            # a process that was killed cannot tell what it used
+            took = reader.process.seconds if reader.is_idle else time.monotonic() - began
+            self.charge(document.url, took)
             if reader.is_idle and reader.documents < MAX_DOCUMENTS:
                 self._idle.append(reader)
             else:

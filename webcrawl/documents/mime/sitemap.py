@@ -20,10 +20,21 @@ MAX_BYTES = 50 * 1024 * 1024
 
 _ROOTS = ("urlset", "sitemapindex")
 _ENTRIES = ("url", "sitemap")
+_DAY = 86_400.0
+_PERIODS = {
+    "always": 0.0,
+    "hourly": 3600.0,
+    "daily": _DAY,
+    "weekly": 7 * _DAY,
+    "monthly": 30 * _DAY,
+    "yearly": 365 * _DAY,
+    "never": 100 * 365 * _DAY,
+}
+"""The values of `changefreq` -> seconds."""
 
 
 def read(document: Document) -> Facts:
-    """Returns links with the times of their last changes; no facts for other XML. Raises UnreadableDocument."""
+    """Returns links with what the sitemap says about them; no facts for other XML. Raises UnreadableDocument."""
     with document.open() as stream:
         unpacked = _Unpacked(stream) if document.start(2) == b"\x1f\x8b" else _Bounded(stream)
         if document.mime_type == "text/plain":
@@ -33,23 +44,23 @@ def read(document: Document) -> Facts:
 
 def _read_lines(stream: _Bounded, base: str) -> Facts:
     lines = io.TextIOWrapper(io.BufferedReader(stream), "utf-8-sig", "replace")
-    found: dict[str, datetime | None] = {}
+    found: dict[str, Link] = {}
     for line in map(str.strip, lines):
-        if "://" in line[:10] and (url := join(base, line)) and not _add(found, url, None):
+        if "://" in line[:10] and (url := join(base, line)) and not _add(found, Link(url)):
             return _facts("text", found, cut=True)
     return _facts("text", found, cut=stream.cut)
 
 
-def _add(found: dict[str, datetime | None], url: str, changed: datetime | None) -> bool:
+def _add(found: dict[str, Link], link: Link) -> bool:
     """Adds an entry; returns False if the limit is reached."""
-    if len(found) == MAX_LINKS and url not in found:
+    if len(found) == MAX_LINKS and link.url not in found:
         return False
-    found[url] = changed
+    found[link.url] = link
     return True
 
 
 def _read_xml(stream: _Bounded, base: str) -> Facts:
-    found: dict[str, datetime | None] = {}
+    found: dict[str, Link] = {}
     kind: str | None = None
     try:
         for event, element in _events(stream):
@@ -59,8 +70,8 @@ def _read_xml(stream: _Bounded, base: str) -> Facts:
                     return Facts()
                 kind = kind or name
             elif name in _ENTRIES:
-                url, changed = _entry(element, base)
-                if url and not _add(found, url, changed):
+                link = _entry(element, base)
+                if link and not _add(found, link):
                     return _facts(kind, found, cut=True)
                 element.clear()
                 while element.getprevious() is not None:
@@ -81,15 +92,28 @@ def _events(stream: _Bounded) -> Iterator[tuple[str, etree._Element]]:
     return events
 
 
-def _entry(element: etree._Element, base: str) -> tuple[str | None, datetime | None]:
-    url, changed = None, None
+def _entry(element: etree._Element, base: str) -> Link | None:
+    url, changed, period, rank = None, None, None, None
     for child in element:
-        name = _local(child)
+        name, text = _local(child), (child.text or "").strip()
         if name == "loc":
-            url = join(base, child.text or "")
+            url = join(base, text)
         elif name == "lastmod":
-            changed = w3c_time((child.text or "").strip())
-    return url, changed
+            changed = w3c_time(text)
+        elif name == "changefreq":
+            period = _PERIODS.get(text.lower())
+        elif name == "priority":
+            rank = _rank(text)
+    return Link(url, changed, period, rank) if url else None
+
+
+def _rank(text: str) -> float | None:
+    """Parses a priority; None if it is not from 0 to 1."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if 0 <= number <= 1 else None
 
 
 def _local(element: etree._Element) -> str:
@@ -110,10 +134,10 @@ def w3c_time(text: str) -> datetime | None:
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def _facts(kind: str | None, found: dict[str, datetime | None], *, cut: bool, broken: bool = False) -> Facts:
+def _facts(kind: str | None, found: dict[str, Link], *, cut: bool, broken: bool = False) -> Facts:
     return Facts(
-        modified=max(filter(None, found.values()), default=None),
-        links=[Link(url, changed) for url, changed in found.items()],
+        modified=max((link.modified for link in found.values() if link.modified), default=None),
+        links=[*found.values()],
         details={
             "sitemap": kind,
             "entries": len(found),

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import MAX_LINKS, MAX_TEXT, Facts, Link, absolute
-
-# Up to a character that cannot be in a URL, or ends the sentence around it.
-_URL = re.compile(r"""\bhttps?://[^\s<>"'`{}|\\^]+""", re.IGNORECASE)
-_TRAILING = ".,;:!?*_~"
+from webcrawl.documents.written_addresses import written_addresses
 
 
 def read(document: Document) -> Facts:
@@ -21,16 +16,6 @@ def read(document: Document) -> Facts:
 def read_with_links(document: Document) -> Facts:
     """Returns the facts of a text with the URLs in it."""
     facts = read(document)
-    addresses = (trimmed(match[0]) for match in _URL.finditer(document.text))
+    addresses = written_addresses(document.text)
     facts.links = [Link(url) for url in absolute(addresses, document.url)[:MAX_LINKS]]
     return facts
-
-
-def trimmed(url: str) -> str:
-    """Removes the punctuation of the sentence from a URL; a bracket stays if it was opened within the URL."""
-    while url:
-        if url[-1] in _TRAILING or (url[-1] == ")" and url.count("(") < url.count(")")) or url[-1] == "]":
-            url = url[:-1]
-        else:
-            break
-    return url

@@ -3,11 +3,12 @@
 -- KEYS[1] the crawl's prefix in this shard   KEYS[2] the prefix of host records
 -- ARGV    host, token, lease ms, further URLs wanted, pause ms (-1 = keep the lease), failures, quiet ms,
 --         gap ms between two requests of the worker, limits of hosts without limits of their own,
---         level ("" = none; further URLs must be of a better one), 1 if the host has answered, then for each URL:
---         index, "done" | "again" | "retry" | "dead", delay ms, reason, pages, bytes. URLs that were settled before
---         are skipped: a report whose reply was lost is repeated.
+--         level ("" = none; further URLs must be of a better one), 1 if the host has answered, purse for the credit of
+--         its pages, then for each URL: index, "done" | "again" | "retry" | "dead", delay ms, reason, pages, bytes,
+--         1 if it has links. URLs that were settled before are skipped: a report whose reply was lost is repeated.
 -- reply   {} if the lease was lost (nothing changes, but a blocked host that is released becomes free), else
---         {1, index, entry, index, entry...} with the further URLs
+--         {{credit that the purse got for each URL...}, {worth of each further URL...}, index, entry, index, entry...}
+--         with the further URLs; the first two are empty if importance is off
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local host, more, pause = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[5])
 local below = tonumber(ARGV[10])
@@ -26,14 +27,19 @@ if not holds(P, H, host, ARGV[2]) then
   return {}
 end
 
-local settled, pages, bytes = 0, 0, 0
-for i = 12, #ARGV, 6 do
+local settled, pages, bytes, given = 0, 0, 0, {}
+for i = 13, #ARGV, 7 do
   local index, verdict = ARGV[i], ARGV[i + 1]
   local entry = redis.call('HGET', key, index)
+  if conf_of(P).credit then given[(i - 6) / 7] = 0 end
   if entry then
     redis.call('HDEL', key, index)
     moved(P, host, {entry})
     settled, pages, bytes = settled + 1, pages + ARGV[i + 4], bytes + ARGV[i + 5]
+    if conf_of(P).credit and (verdict == 'done' or verdict == 'again') then
+      local url = host .. path_of(entry)
+      if ARGV[i + 6] == '1' then given[(i - 6) / 7] = give_links(P, url, ARGV[12]) else give_lambda(P, url) end
+    end
     if verdict == 'done' then
       redis.call('HINCRBY', N, 'done', 1)
     elseif verdict == 'again' then
@@ -51,6 +57,7 @@ for i = 12, #ARGV, 6 do
     end
   end
 end
+fill_purse(P, ARGV[12], now)
 redis.call('HINCRBY', N, 'leased', -settled)
 redis.call('HSET', H .. host, 'gap', ARGV[8])
 if ARGV[11] == '1' then redis.call('HSET', H .. host, 'answered', 1) end
@@ -62,7 +69,8 @@ if pause >= 0 then
   if shares then take_share(P, H, host, cmsgpack.unpack(shares), 0, now) end
   free_host()
   make_ready(P, H, host, now)
-  return {1}
+  save_ledger(P)
+  return {given, {}}
 end
 
 -- Whether only better URLs are wanted, and there are none.
@@ -73,7 +81,7 @@ local function none_below()
 end
 
 hold(P, H, host, ARGV[2], now + ARGV[3])
-local reply = {1}
+local reply = {given, {}}
 local record = redis.call('HMGET', H .. host, 'until', 'shares')
 local blocked, wanted = (tonumber(record[1]) or 0) > now, false
 if record[2] then
@@ -82,7 +90,8 @@ if record[2] then
 end
 if more > 0 and not (blocked or wanted or none_below() or is_parked(P, host)) then
   local out = redis.call('HLEN', key) - LEASE_FIELDS
-  local entries = pop(P, host, allowance(P, host, more, out, ARGV[9]), below)
+  local entries, worths = pop(P, host, allowance(P, host, more, out, ARGV[9]), below)
+  reply[2] = worths
   local first = redis.call('HINCRBY', key, 'next', #entries) - #entries
   for i, entry in ipairs(entries) do
     redis.call('HSET', key, first + i - 1, entry)
@@ -92,4 +101,5 @@ if more > 0 and not (blocked or wanted or none_below() or is_parked(P, host)) th
   redis.call('HINCRBY', N, 'queued', -#entries)
   redis.call('HINCRBY', N, 'leased', #entries)
 end
+save_ledger(P)
 return reply

@@ -12,4 +12,5 @@ moved(P, host, {unpack(ARGV, 3)})
 for i = 3, #ARGV do bury(P, host, ARGV[i], reason, time) end
 redis.call('HINCRBY', P .. 'n', 'dead', -urls)
 part_is_done(P, descriptor, now)
+save_ledger(P)
 return 1

@@ -32,4 +32,5 @@ redis.call('HINCRBY', P .. 'n', 'dead', aside)
 if is_parked(P, host) then redis.call('HINCRBY', P .. 'n', 'parked', -#entries - aside) end
 leave_ready(P, record, ready_level(best))
 make_ready(P, KEYS[2], host, now)
+save_ledger(P)
 return {#entries + aside, has_urls(record) and 1 or 0}

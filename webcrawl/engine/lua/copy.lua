@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Returns the queues of some hosts, for a checkpoint.
+-- Returns the queues of some hosts, for a checkpoint, without entries that were queued again at a better level.
 -- KEYS[1] the crawl's prefix in this shard
 -- ARGV    most entries, hosts
 -- reply   {host, {queue...}} for each host, for at least one and as many as fit. A queue is {level, {part...},
@@ -8,6 +8,15 @@
 local P, room, reply = KEYS[1], tonumber(ARGV[1]), {}
 
 local function all_of(key) return redis.call('LRANGE', key, 0, -1) end
+
+local function live(host, entries)
+  if not conf_of(P).credit then return entries end
+  local found = {}
+  for _, entry in ipairs(entries) do
+    if not is_overtaken(P, host, entry) then found[#found + 1] = entry end
+  end
+  return found
+end
 
 for i = 2, #ARGV do
   local host, queues, left = ARGV[i], {}, room
@@ -22,7 +31,7 @@ for i = 2, #ARGV do
       parts = all_of(P .. 'tail:' .. queue)
     end
     if n <= left or few and i == 2 then
-      queues[#queues + 1] = {level, parts, few or all_of(hot), all_of(out)}
+      queues[#queues + 1] = {level, parts, live(host, few or all_of(hot)), live(host, all_of(out))}
       left = left - n
     elseif i > 2 then
       return reply

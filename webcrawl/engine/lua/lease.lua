@@ -5,7 +5,8 @@
 --         host, lease ms, share of lower levels in thousandths, limits of hosts without limits of their own:
 --         "pages bytes depth" ("-" = none), the crawl's weight, caller, number of the call, which grows with each call
 --         of this caller in this shard
--- reply   {host, token, failures, delay ms or -1, {index, entry, index, entry...}, 1 if it has answered} for each host
+-- reply   {host, token, failures, delay ms or -1, {index, entry, index, entry...}, 1 if it has answered, worths} for each
+--         host; worths of the URLs in the same order, if importance is on
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local urls, lease_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
 local share, limits, weight = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8])
@@ -41,7 +42,7 @@ local function lease(record, level)
     end
     if others then allowed = math.min(allowed, QUANTUM) end
   end
-  local entries = pop(P, host, allowed)
+  local entries, worths = pop(P, host, allowed)
   if #entries == 0 then return end
   if shares then take_share(P, H, host, shares, #entries / weight, now) end
   local token = next_token(H)
@@ -54,7 +55,7 @@ local function lease(record, level)
   hold(P, H, host, token, now + lease_ms)
   redis.call('HINCRBY', P .. 'n', 'queued', -#entries)
   redis.call('HINCRBY', P .. 'n', 'leased', #entries)
-  leases[#leases + 1] = lease_of(H, host, token, flat, now)
+  leases[#leases + 1] = lease_of(H, host, token, flat, now, worths)
   given[#given + 1] = host
   given[#given + 1] = token
 end
@@ -96,5 +97,6 @@ local wanted, new = tonumber(ARGV[2]), tonumber(ARGV[3])
 lease_from(DUE, wanted)
 lease_from(NEW, new < 0 and wanted - #leases or new)
 if turn and #leases > 0 then save_turn(P, turn) end
+save_ledger(P)
 if #leases > 0 then remember_given(P, ARGV[9], ARGV[10], given, lease_ms) end
 return leases

@@ -29,4 +29,5 @@ for _, host in ipairs(hosts) do
   make_ready(P, H, host, now)
 end
 redis.call('HINCRBY', P .. 'n', 'reaped', #hosts)
+save_ledger(P)
 return {#hosts, buried}

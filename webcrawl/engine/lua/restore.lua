@@ -6,6 +6,7 @@
 --         "dead"                   URL, how many, its letters
 --         "bury"                   host, reason, n, n entries
 --         "seen"                   marks
+--         "credit"                 record of a URL: field, value
 --         "limits" | "spent" | "parked"   host, value
 --         "host"                   host, n, n fields and values of its record; an existing record is kept
 -- reply   1
@@ -19,6 +20,7 @@ local function queues()
     local host, n, entries = ARGV[i], tonumber(ARGV[i + 1]), {}
     for j = 1, n do entries[head and n - j + 1 or j] = ARGV[i + 1 + j] end
     if n > 0 then enqueue(P, H, host, entries, head, now) end
+    for j = 1, conf_of(P).credit and n or 0 do note_restored(P, host, entries[j]) end
     redis.call('HINCRBY', N, 'queued', n)
     i = i + 2 + n
   end
@@ -59,6 +61,11 @@ function put.seen()
   settle_seen(known)
 end
 
+-- what waits in a record comes from the pool, so the sum does not change
+function put.credit()
+  for i = 2, conf_of(P).credit and #ARGV or 0, 2 do put_page(P, tonumber(ARGV[i]) + 2147483648, ARGV[i + 1]) end
+end
+
 local function of_hosts()
   redis.call('HSET', P .. what, unpack(ARGV, 2))
 end
@@ -80,4 +87,5 @@ function put.host()
 end
 
 put[what]()
+save_ledger(P)
 return 1

@@ -17,6 +17,8 @@ journal
   one step, see webcrawl.frontier.checkpoint.queue_copy.
 - A URL added while the seen set is read may be in the copy as seen. It must then also be in it as queued, so queues are
   read after the seen set. The seen set is read in ascending order of buckets, because a split moves marks only upwards.
+- The credit of a URL tells if an entry was queued again at a better level and is to be passed over. So it is read
+  before the queues: the better entry is in them or in the journal.
 - A page settled after `begin` is in the journal and fetched again, so it does not matter whether the copies of other
   shards contain the links of the page.
 
@@ -62,6 +64,7 @@ class Exporter:
         [name of a hash, [host, value, host, value...]]
         ["dead", [[URL, its letters], ...]]
         ["later" or "scheduled", [[due ms, member], ...]]
+        ["credit", number of shards, shard, [field, value, field, value...]]
         ["seen", marks as little-endian int64]
         ["queue", [[host, [entry, ...]], ...]]      a host may occur again, with later entries of a level
         ["bury", host, reason, [entry, ...]]        dead letters that are not in the hash yet
@@ -150,6 +153,8 @@ class Exporter:
         for name in WAITING:
             async for members in self._scan(client.zscan, prefix + name):
                 yield [name, [[int(due) - self._ahead[shard], member] for member, due in members]]
+        async for record in self._credit(shard, prefix):
+            yield record
         async for record in self._seen(prefix):
             yield record
         async for record in self._queues(shard, prefix):
@@ -173,16 +178,25 @@ class Exporter:
         return [host, record]
 
     async def _seen(self, prefix: str) -> AsyncIterator[Record]:
+        async for sets in self._buckets("smembers", prefix + "n", prefix + "seen:"):
+            marks = [int(mark) for one in sets for mark in one]
+            yield ["seen", struct.pack(f"<{len(marks)}q", *marks)]
+
+    async def _credit(self, shard: int, prefix: str) -> AsyncIterator[Record]:
+        async for hashes in self._buckets("hgetall", prefix + "credit", prefix + "credit:"):
+            pairs = [part for one in hashes for pair in one.items() for part in pair]
+            yield ["credit", self.keys.shards, shard, pairs]
+
+    async def _buckets(self, command: str, size: str, name: str) -> AsyncIterator[list[Any]]:
+        """The buckets of linear hashing, whose number follows from the hash `size`."""
         bucket, buckets = 0, 1
         while True:
-            bits, split = await self.engine.client.hmget(prefix + "n", "bits", "split")
+            bits, split = await self.engine.client.hmget(size, "bits", "split")
             buckets = 2 ** int(bits or 0) + int(split or 0)
             if bucket >= buckets:
                 return
             chosen = range(bucket, min(bucket + _BUCKETS_AT_ONCE, buckets))
-            sets = await self._pipelined("smembers", [f"{prefix}seen:{one}" for one in chosen])
-            marks = [int(mark) for one in sets for mark in one]
-            yield ["seen", struct.pack(f"<{len(marks)}q", *marks)]
+            yield await self._pipelined(command, [f"{name}{one}" for one in chosen])
             bucket = chosen.stop
 
     async def _queues(self, shard: int, prefix: str) -> AsyncIterator[Record]:

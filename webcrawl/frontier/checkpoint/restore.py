@@ -91,7 +91,7 @@ class Importer:
             await self._put_waiting(kind, *values)
         elif kind in HASHES:
             await self._put_hash(kind, *values)
-        elif kind in ("seen", "dead", "bury", "hosts"):
+        elif kind in ("seen", "dead", "bury", "hosts", "credit"):
             await getattr(self, f"_put_{kind}")(*values)
         elif kind != "moved":
             await getattr(self._crawl_records, f"put_{kind}", _unknown)(*values)
@@ -126,6 +126,12 @@ class Importer:
         for shard, marks in by_shard.items():
             for start in range(0, len(marks), BATCH):
                 await self._add(shard, "seen", marks[start : start + BATCH])
+
+    async def _put_credit(self, shards: int, shard: int, pairs: Sequence[bytes]) -> None:
+        """With another number of shards, all credit is Lambda's again: a record does not tell its host."""
+        if shards == self.keys.shards:
+            for start in range(0, len(pairs), 2 * BATCH):
+                await self._add(shard, "credit", pairs[start : start + 2 * BATCH])
 
     async def _put_dead(self, found: Iterable[Sequence[bytes]]) -> None:
         for url, packed in found:

@@ -58,7 +58,7 @@ class WarcWriter:
         *,
         roll_bytes: int = 1_000_000_000,
         roll_seconds: float = 0,
-        compress_level: int = 6,
+        compress_level: int = 5,
         info: Mapping[str, str] | None = None,
     ) -> None:
         self._folder = folder

@@ -122,7 +122,7 @@ def test_request_waiting_for_the_browser_frees_its_turn_and_rechecks_its_lease()
                 await renderer.places.acquire()
             request = Request(wire.url())
             check_before_sending(request, check_lease)
-            await turns.take("http://waits.example")
+            await turns.take(wire.url().rstrip("/"))
             sent = asyncio.ensure_future(client.send(request))
             others = [await turns.take(host) for host in ("http://a.example", "http://b.example")]
             is_lost = True

@@ -14,10 +14,13 @@ from scrapy import FormRequest, Request, Spider
 from scrapy.http import JsonRequest
 from scrapy.settings import Settings
 
-from webcrawl.crawler.scheduling.requests import to_candidate, to_request
+from webcrawl.config.rules import LevelRule
+from webcrawl.crawler.scheduling.requests import level_of, to_candidate, to_request
 from webcrawl.crawler.scheduling.values import pack
 from webcrawl.errors import InvalidURL, Unserializable
 from webcrawl.frontier import Candidate, LeasedURL
+from webcrawl.policies.priorities import Prioritizer
+from webcrawl.policies.url_levels import UrlLevels
 from webcrawl.urls.canonical import Canonicalizer
 
 URL = "https://example.org/a/b.html?x=1"
@@ -317,3 +320,23 @@ def test_cyclic_value_raises() -> None:
 def test_url_with_an_unsupported_scheme_raises(url: str) -> None:
     with pytest.raises(InvalidURL):
         to_candidate(Request(url), spider, canonicalizer)
+
+
+def test_a_request_keeps_its_priority_and_only_one_without_is_weighed() -> None:
+    chain = Prioritizer([], UrlLevels([LevelRule("/b", "+2"), LevelRule("/c", 0)]))
+    levels = [level_of(Request(f"https://h.example{path}"), chain) for path in ("/a", "/b", "/c#b")]
+    assert levels == [3, 5, 0]
+    for priority in (-100, -4, -1, 1, 3, 7, 10**20):
+        request = Request("https://h.example/b", priority=priority)
+        assert level_of(request, chain) == to_candidate(request, spider, canonicalizer).level
+    assert level_of(Request("https://h.example/b"), Prioritizer([])) == 3
+    with pytest.raises(InvalidURL):
+        level_of(Request("gopher://h.example/"), chain)
+
+
+def test_a_weighed_request_is_stored_with_its_level() -> None:
+    for request in (Request(URL), Request(URL, callback=spider.parse_item)):
+        candidate = to_candidate(request, spider, canonicalizer, 5)
+        leased = LeasedURL.decode(0, candidate.host, candidate.entry())
+        assert leased.level == 5
+        assert to_request(leased, spider).callback == request.callback

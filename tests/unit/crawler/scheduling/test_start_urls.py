@@ -6,6 +6,7 @@ import asyncio
 import threading
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
@@ -54,7 +55,7 @@ def feeding_of(spider: Listed, crawled: list[str], *, backlog: int = 0) -> Feedi
     crawler = cast("Crawler", SimpleNamespace(spider=spider, engine=engine))
     keys = SimpleNamespace(crawl="listed")
     connection = SimpleNamespace(keys=keys, worker="w1")
-    scope = SimpleNamespace(admit_seed=lambda url: None)
+    scope = SimpleNamespace(admit_seeds=AsyncMock())
     session = cast("Session", SimpleNamespace(connection=connection, scope=scope))
     worker = cast("Worker", SimpleNamespace(is_registered=True, discovered=Backlog(backlog)))
     return Feeding(crawler, session, worker)

@@ -11,7 +11,7 @@ from webcrawl.documents.html import outline_child
 from webcrawl.documents.html.outline import Outline, make_outline
 
 
-def misbehave_or_make_outline(document: Document, *, facts: bool, simhash: bool) -> Outline:
+def misbehave_or_make_outline(document: Document, **wanted: bool) -> Outline:
     text = document.text
     if "crash" in text:
         ctypes.string_at(0)
@@ -26,10 +26,10 @@ def misbehave_or_make_outline(document: Document, *, facts: bool, simhash: bool)
     elif "fault" in text:
         raise KeyError("ours")
     elif "rubbish" in text:
-        os.write(3, b"\0\0\0\1\xc0")
+        os.write(3, b"\0\0\0\1" + bytes(4) + b"\xc0")
     elif "endless" in text:
-        os.write(3, b"\xff\xff\xff\xff")
-    return make_outline(document, facts=facts, simhash=simhash)
+        os.write(3, b"\xff\xff\xff\xff" + bytes(4))
+    return make_outline(document, **wanted)
 
 
 if __name__ == "__main__":

@@ -3,4 +3,4 @@
 import os
 
 if __name__ == "__main__":
-    os.write(1, b"\0\0\0\1\0")
+    os.write(1, b"\0\0\0\1" + bytes(4) + b"\0")

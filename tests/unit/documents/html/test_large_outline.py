@@ -1,7 +1,8 @@
-"""Large HTML is read in a reader process: the worker neither parses it nor keeps its tree."""
+"""Large HTML is read in another process, and slow pages in one of their own; the worker never parses it."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -9,6 +10,8 @@ import pytest
 
 from webcrawl.config import ReaderConfig
 from webcrawl.documents.document import Document
+from webcrawl.documents.html import large_outline
+from webcrawl.documents.html.large_outline import Allowance
 from webcrawl.documents.html.outline import make_outline, unpack
 from webcrawl.documents.html.outline_process import Outlines
 from webcrawl.documents.html.timed_parse import BYTES
@@ -31,10 +34,12 @@ class Unparsed(Document):
 
 
 @asynccontextmanager
-async def started(seconds: float = 20.0) -> AsyncIterator[Outlines]:
+async def started(seconds: float = 20.0, *, text_links: bool = False) -> AsyncIterator[Outlines]:
     limits = ReaderConfig(processes=1, seconds=seconds, memory=1 << 29)
     readers = Readers(limits)
-    yield Outlines(limits, readers)
+    outlines = Outlines(limits, readers, text_links=text_links)
+    yield outlines
+    await outlines.close()
     await readers.close()
 
 
@@ -42,18 +47,37 @@ def document(markup: str, kind: type[Document] = Unparsed) -> Document:
     return kind(markup.encode(), "text/html", "utf-8", "http://a.example/")
 
 
+@pytest.mark.parametrize("texts", [False, True])
 @pytest.mark.parametrize(("facts", "simhash"), [(False, False), (True, False), (True, True)])
-async def test_a_large_page_has_the_outline_of_a_small_one(facts: bool, simhash: bool) -> None:
+async def test_a_large_page_has_the_outline_of_a_small_one(facts: bool, simhash: bool, texts: bool) -> None:
     assert len(LONG) > BYTES
     async with started() as outlines:
-        outline = await outlines.read(document(LONG), facts=facts, simhash=simhash)
-    expected = make_outline(document(LONG, Document), facts=facts, simhash=simhash, whole_text=True)
+        outline = await outlines.read(document(LONG), facts=facts, simhash=simhash, texts=texts)
+    expected = make_outline(
+        document(LONG, Document), facts=facts, simhash=simhash, texts=texts, whole_text=True
+    )
     assert outline == expected
     assert len(expected.links.links) == 3_000
+    assert expected.links.texts.get("http://a.example/7") == ("page 7" if texts else None)
     if facts:
         # the worker would have to parse the page for it
         assert expected.facts is not None and expected.facts.main_text
         assert expected.text is not None and "page 2999" in expected.text
+
+
+@pytest.mark.parametrize(("facts", "simhash"), [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize("most_shared", [BYTES, 1 << 22])
+async def test_a_large_page_has_the_addresses_in_its_text(
+    facts: bool, simhash: bool, most_shared: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the process of all pages, and in a reader process."""
+    monkeypatch.setattr(large_outline, "MOST_SHARED_BYTES", most_shared)
+    markup = f"{LONG}<p>See http://b.example/written."
+    async with started(text_links=True) as outlines:
+        outline = await outlines.read(document(markup), facts=facts, simhash=simhash)
+    wanted = {"facts": facts, "simhash": simhash, "whole_text": facts, "text_links": True}
+    assert outline is not None and outline == make_outline(document(markup, Document), **wanted)
+    assert outline.links.links[-1] == "http://b.example/written" and (outline.facts is not None) is facts
 
 
 async def test_a_page_has_a_bounded_number_of_elements() -> None:
@@ -74,3 +98,54 @@ def test_a_lack_of_memory_is_told() -> None:
     answer = pack_error("takes more memory than allowed", exhausted=True)
     with pytest.raises(ResourcesExhausted, match="takes more memory than allowed"):
         unpack(answer, document(""))
+
+
+def pid_of(outlines: Outlines) -> int | None:
+    process = outlines._process
+    return process._process.pid if process and process._process else None
+
+
+async def test_a_quick_large_page_shares_the_process_of_small_ones() -> None:
+    async with started() as outlines:
+        await outlines.read(document(LONG), facts=True, simhash=True)
+        assert not outlines._readers._idle  # type: ignore[union-attr]
+        assert pid_of(outlines) is not None
+
+
+async def test_a_slow_large_page_leaves_the_process_of_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_outline, "SECONDS", 0.01)
+    async with started() as outlines:
+        slow = asyncio.create_task(outlines.read(document(LONG), facts=True, simhash=True))
+        await asyncio.sleep(0)
+        small = document("<title>small</title>")
+        outline = await outlines.read(small, facts=True, simhash=False)
+        assert outline is not None and outline.facts is not None and outline.facts.title == "small"
+        assert await slow == make_outline(document(LONG, Document), facts=True, simhash=True, whole_text=True)
+        assert len(outlines._readers._idle) == 1  # type: ignore[union-attr]
+
+
+async def test_a_page_of_more_than_the_shared_size_is_read_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_outline, "MOST_SHARED_BYTES", BYTES)
+    async with started() as outlines:
+        assert await outlines.read(document(LONG), facts=False, simhash=False) is not None
+        assert pid_of(outlines) is None
+
+
+def test_slow_large_pages_use_up_their_allowance(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1_000.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    allowance = Allowance()
+    for _ in range(2):
+        assert allowance.is_enough()
+        allowance.spend(0.0, restart=True)
+    assert not allowance.is_enough()
+    now += 29
+    assert not allowance.is_enough()
+    now += 2
+    assert allowance.is_enough()
+    now += 10_000
+    assert allowance.is_enough()
+    allowance.spend(1.0)
+    assert allowance.is_enough()
+    allowance.spend(1.0)
+    assert not allowance.is_enough()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +14,7 @@ from scrapy.settings import Settings
 from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import describe
+from webcrawl.documents.html.link_texts import MAX_LINK_TEXT, link_texts
 from webcrawl.documents.html.links import frame_links, page_links
 from webcrawl.documents.html.outline import MAX_LINKS_LENGTH, make_outline, pack, unpack
 from webcrawl.documents.mime.facts import pack_error
@@ -50,16 +52,17 @@ def document(markup: str, charset: str | None = "utf-8") -> Document:
     return Document(markup.encode("utf-8"), "text/html", charset, URL)
 
 
-@given(pages, charsets, st.booleans(), st.booleans())
+@given(pages, charsets, st.booleans(), st.booleans(), st.booleans())
 def test_outline_equals_local_results_and_survives_packing(
-    markup: str, charset: str | None, facts: bool, simhash: bool
+    markup: str, charset: str | None, facts: bool, simhash: bool, texts: bool
 ) -> None:
-    made = make_outline(document(markup, charset), facts=facts, simhash=simhash)
+    made = make_outline(document(markup, charset), facts=facts, simhash=simhash, texts=texts)
     received = unpack(pack(made), document(markup, charset))
     assert received == made
     local = document(markup, charset)
     assert received.metas == local.metas
-    assert received.links == page_links(local.elements, URL)
+    links = page_links(local.elements, URL)
+    assert received.links == replace(links, texts=link_texts(local.html, links.base) if texts else {})
     assert received.frames == frame_links(local.elements, URL)
     if not facts:
         assert (received.facts, received.text, received.simhash) == (None, None, None)
@@ -94,6 +97,10 @@ def packed_with(place: tuple[int, ...], value: object) -> bytes:
         ((1, 2), 1),
         ((1, 3), None),
         ((1, 4), True),
+        ((1, 5), None),
+        ((1, 5), {"http://site.example/": 1}),
+        ((1, 5), {b"http://site.example/": "text"}),
+        ((1, 5), {"http://site.example/": "x" * (MAX_LINK_TEXT + 1)}),
         ((2,), [1]),
         ((3,), [1]),
         ((3, 0), b"bytes"),
@@ -114,6 +121,17 @@ def test_links_beyond_the_total_length_are_dropped() -> None:
     assert 1_000 < len(links) < 9_000
     assert sum(map(len, links)) <= MAX_LINKS_LENGTH
     assert [link.rpartition("/")[2] for link in links] == [str(n) for n in range(len(links))]
+
+
+def test_addresses_in_the_text_are_links_on_request() -> None:
+    markup = "<a href=/1>1</a><p>See www.b.test/2 or http://site.example/1"
+    made = make_outline(document(markup), facts=False, simhash=False, text_links=True)
+    assert make_outline(document(markup), facts=False, simhash=False).links.links == ["http://site.example/1"]
+    assert made.links.links == ["http://site.example/1", "http://www.b.test/2"]
+    assert unpack(pack(made), document(markup)) == made
+    many = document("".join(f"<p>http://a.test/{'x' * 4_000}{n}" for n in range(3_000)))
+    links = make_outline(many, facts=False, simhash=False, text_links=True).links.links
+    assert 1_000 < len(links) < 3_000 and sum(map(len, links)) <= MAX_LINKS_LENGTH
 
 
 async def test_page_with_an_outline_is_not_parsed_for_its_text(monkeypatch: pytest.MonkeyPatch) -> None:

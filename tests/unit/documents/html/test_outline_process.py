@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import signal
 import subprocess
@@ -19,6 +20,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from tests.crawls import CHECKOUT
 from tests.processes import is_alive
 from webcrawl.config import ReaderConfig
+from webcrawl.documents.child_messages import ANSWER_HEAD, READY
+from webcrawl.documents.child_process import ChildProcess
 from webcrawl.documents.document import Document
 from webcrawl.documents.html import outline_process
 from webcrawl.documents.html.outline_process import Outlines
@@ -324,3 +327,13 @@ def test_process_exits_with_its_worker() -> None:
     while is_alive(pid):
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds"), [(2.5, 2.5), (0, 0), (-1, 0), (1e9, 0), (math.inf, 0), (math.nan, 0)]
+)
+async def test_processor_time_that_a_process_tells_is_bounded(told: float, seconds: float) -> None:
+    process = ChildProcess(lambda answer: True)
+    for answer, said in ((READY, 0.0), (b"answer", told)):
+        process.data_received(ANSWER_HEAD.pack(len(answer), said) + answer)
+    assert (process.answers, process.seconds) == (1, seconds)

@@ -45,6 +45,14 @@ def hang(document: Document) -> Facts:
     return Facts()
 
 
+def work(document: Document) -> Facts:
+    """Uses the processor for 0.2 seconds."""
+    until = time.process_time() + 0.2
+    while time.process_time() < until:
+        pass
+    return Facts()
+
+
 def spin(document: Document) -> Facts:
     while True:
         pass

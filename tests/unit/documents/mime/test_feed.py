@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.documents import atom, entity_bomb, rss
-from webcrawl.documents.mime.facts import Facts
+from webcrawl.documents.mime.facts import Facts, Link
 from webcrawl.errors import UnreadableDocument
 
 Read = Callable[..., Facts]
@@ -31,9 +31,9 @@ def test_rss_feed_is_read(read: Read) -> None:
     assert facts.text == "One & only Hello you Two Without a link"
     assert facts.modified == NOON
     assert facts.links == [
-        ("http://site.example/one", NOON),
-        ("https://other.example/two", None),
-        ("http://site.example/", None),
+        Link("http://site.example/one", NOON),
+        Link("https://other.example/two", None),
+        Link("http://site.example/", None),
     ]
     assert (facts.details["format"], facts.details["entries"]) == ("rss20", 3)
     items = facts.details["items"]
@@ -54,7 +54,10 @@ def test_atom_feed_links_to_entries_and_the_next_page(read: Read) -> None:
         '<link rel="hub" href="http://hub.example/"/>',
     )
     facts = read(READER, body, ATOM, url="http://site.example/blog/feed")
-    assert facts.links == [("http://site.example/blog/one", NOON), ("http://site.example/feed?page=2", None)]
+    assert facts.links == [
+        Link("http://site.example/blog/one", NOON),
+        Link("http://site.example/feed?page=2", None),
+    ]
 
 
 def test_malformed_feed_is_read(read: Read) -> None:

@@ -10,7 +10,7 @@ from io import BytesIO
 import pytest
 
 from tests.documents import docx, entity_bomb, odt, ole, ooxml, zip_bomb, zipped
-from webcrawl.documents.mime.facts import Facts
+from webcrawl.documents.mime.facts import Facts, Link
 from webcrawl.errors import UnreadableDocument
 
 Read = Callable[..., Facts]
@@ -20,7 +20,7 @@ READER, TYPE = "webcrawl.documents.mime.office:read", "application/zip"
 def test_word_document_is_read(read: Read) -> None:
     facts = read(READER, docx("One &amp; only.", "Two"), TYPE)
     assert (facts.title, facts.author, facts.language) == ("A title", "A. Author", "en")
-    assert (facts.text, facts.links) == ("One & only. Two", [("http://site.example/linked", None)])
+    assert (facts.text, facts.links) == ("One & only. Two", [Link("http://site.example/linked", None)])
     assert facts.published == datetime(2026, 11, 20, 8, tzinfo=UTC)
     assert facts.modified == datetime(2026, 11, 21, 8, tzinfo=UTC)
     assert facts.details == {"pages": 3, "application": "Pen"}
@@ -40,7 +40,7 @@ def test_excel_and_powerpoint_documents_are_read(read: Read) -> None:
 def test_open_document_is_read(read: Read) -> None:
     facts = read(READER, odt("One", "Two"), TYPE)
     assert (facts.title, facts.author, facts.text) == ("A title", "A. Author", "One Two x")
-    assert facts.links == [("http://site.example/linked", None)]
+    assert facts.links == [Link("http://site.example/linked", None)]
     assert facts.details == {"pages": 3, "words": 7}
 
 
@@ -121,7 +121,7 @@ def test_open_document_text_excludes_deletions_and_keeps_spaces(read: Read) -> N
     body = odt(f"{deleted}one<text:line-break/>two<text:tab/>three<text:s/>four<text:a>no address</text:a>")
     facts = read(READER, body, TYPE)
     assert facts.text == "one two three fourno address x"
-    assert facts.links == [("http://site.example/linked", None)]
+    assert facts.links == [Link("http://site.example/linked", None)]
 
 
 def test_metadata_of_a_binary_document_is_read(read: Read) -> None:

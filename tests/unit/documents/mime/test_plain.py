@@ -13,9 +13,8 @@ import pytest
 from tests.documents import tar, zip_bomb, zipped
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime import archive
-from webcrawl.documents.mime.facts import Facts
+from webcrawl.documents.mime.facts import Facts, Link
 from webcrawl.documents.mime.reader import call
-from webcrawl.documents.mime.text import trimmed
 from webcrawl.documents.values import printable
 from webcrawl.errors import UnreadableDocument
 
@@ -54,7 +53,7 @@ def test_json_feed_has_links() -> None:
         b'{"version": "https://jsonfeed.org/version/1.1", "title": "News", "items": ['
         b'{"url": "/one", "date_modified": "2026-11-21T10:00:00Z"}, {"url": "mailto:x"}, {"id": "2"}, 3]}',
     )
-    assert facts.links == [("http://site.example/one", datetime(2026, 11, 21, 10, tzinfo=UTC))]
+    assert facts.links == [Link("http://site.example/one", datetime(2026, 11, 21, 10, tzinfo=UTC))]
     assert facts.details["entries"] == 1
     assert read_here(JSON, b'{"items": [{"url": "/one"}]}').links == []
 
@@ -87,20 +86,11 @@ def test_broken_or_deep_json_is_refused(body: bytes, error: str) -> None:
 
 
 def test_links_in_plain_text_are_found() -> None:
-    body = "See http://a.example/x(1), (https://b.example/y). Not ftp://c.example nor a.example.\nhttp://["
+    body = "See http://a.example/x(1), (https://b.example/y). Not sftp://c.example nor a.example.\nhttp://["
     assert read_here(TEXT, body.encode()) == Facts(text=body, details={"lines": 2})
     facts = read_here("webcrawl.documents.mime.text:read_with_links", body.encode())
     assert [link.url for link in facts.links] == ["http://a.example/x(1)", "https://b.example/y"]
     assert read_here(TEXT, b"").details == {"lines": 0}
-
-
-def test_punctuation_after_a_url_is_removed() -> None:
-    for written, url in {
-        "http://a/b.": "http://a/b",
-        "http://a/(b))": "http://a/(b)",
-        "http://a/?!]": "http://a/",
-    }.items():
-        assert trimmed(written) == url
 
 
 # --- archives ---

@@ -88,6 +88,20 @@ async def test_reader_that_exceeds_the_time_limit_is_killed(name: str) -> None:
         assert (await read(readers, "title", "next")).details["pid"] != pid
 
 
+async def test_the_processor_time_of_each_document_is_charged() -> None:
+    charged: list[tuple[str, float]] = []
+    async with started(seconds=20) as readers:
+        readers.charge = lambda url, seconds: charged.append((url, seconds))
+        await read(readers, "work")
+        await read(readers, "title")
+        readers.limits = ReaderConfig(processes=1, seconds=0.3, memory=MEMORY)
+        await error_of(readers, "hang")
+    assert {url for url, _ in charged} == {document().url}
+    work, title, hang = (seconds for _, seconds in charged)
+    assert title < 0.2 <= work, "the time of a document that came before is not included"
+    assert hang >= 0.3, "of a process that was killed, the time that it ran counts"
+
+
 async def test_document_is_retried_when_the_process_was_damaged_before() -> None:
     async with started() as readers:
         pid = (await read(readers, "title")).details["pid"]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.documents import WEB, entity_bomb, gzip_bomb, sitemap_index, urlset
-from webcrawl.documents.mime.facts import MAX_LINKS, Facts
+from webcrawl.documents.mime.facts import MAX_LINKS, Facts, Link
 from webcrawl.documents.mime.sitemap import MAX_BYTES
 from webcrawl.errors import UnreadableDocument
 
@@ -28,14 +28,27 @@ def test_entries_are_read_with_their_dates(read: Read) -> None:
     )
     facts = read(READER, body, XML)
     assert facts.links == [
-        (f"{WEB}/a?x=1&y=2", datetime(2026, 11, 21, tzinfo=UTC)),
-        (f"{WEB}/relative", None),
-        (f"{WEB}/b", datetime(2026, 11, 21, 8, tzinfo=UTC)),
-        (f"{WEB}/c", None),
-        (f"{WEB}/d", datetime(2026, 11, 1, tzinfo=UTC)),
+        Link(f"{WEB}/a?x=1&y=2", datetime(2026, 11, 21, tzinfo=UTC)),
+        Link(f"{WEB}/relative", None),
+        Link(f"{WEB}/b", datetime(2026, 11, 21, 8, tzinfo=UTC)),
+        Link(f"{WEB}/c", None),
+        Link(f"{WEB}/d", datetime(2026, 11, 1, tzinfo=UTC)),
     ]
     assert facts.modified == datetime(2026, 11, 21, 8, tzinfo=UTC)
     assert facts.details == {"sitemap": "urlset", "entries": 5}
+
+
+def test_what_a_sitemap_says_about_changes_and_ranks_is_read(read: Read) -> None:
+    entries = [
+        ("a", "<changefreq> Hourly </changefreq><priority>0.9</priority>", 3600.0, 0.9),
+        ("b", "<priority>1</priority>", None, 1.0),
+        ("c", "<changefreq>sometimes</changefreq><priority>7</priority>", None, None),
+        ("d", "<changefreq>never</changefreq><priority>nan</priority>", 100 * 365 * 86_400.0, None),
+        ("e", "<priority></priority><changefreq/>", None, None),
+    ]
+    body = "".join(f"<url><loc>{WEB}/{name}</loc>{more}</url>" for name, more, _, _ in entries)
+    facts = read(READER, f"<urlset>{body}</urlset>".encode(), XML)
+    assert facts.links == [Link(f"{WEB}/{name}", None, period, rank) for name, _, period, rank in entries]
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -65,14 +65,6 @@ local function is_copied(P)
   return journaling
 end
 
-local function moved(P, host, entries)
-  if not is_copied(P) then return end
-  for _, entry in ipairs(entries) do
-    local length = redis.call('RPUSH', P .. 'moved', host .. '\n' .. entry)
-    if length == 1 then redis.call('PEXPIRE', P .. 'moved', JOURNAL_MS) end
-  end
-end
-
 -- Tells a checkpoint that reads a hot list, or an outbox ("out:"), from its end: n entries were added there, or removed if
 -- n is negative.
 local function added_behind(P, queue, n)

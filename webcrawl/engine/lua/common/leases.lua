@@ -14,9 +14,10 @@ local function with_counters_reset(entry) return string.sub(entry, 1, 1) .. stri
 -- Marks an entry as dated.
 local function dated(entry) return string.char(string.byte(entry, 1) % DATED + DATED) .. string.sub(entry, 2) end
 
--- Makes a dead letter. Requests with the same URL but other methods or bodies have letters of their own.
+-- Makes a dead letter, whose credit goes to Lambda. Requests with the same URL but other methods or bodies have letters of their own.
 local function bury(P, host, entry, reason, now)
-  local field = host .. cmsgpack.unpack(string.sub(entry, 5))[1]
+  local field = host .. path_of(entry)
+  if conf_of(P).credit then give_lambda(P, field) end
   local known = redis.call('HGET', P .. 'dead', field)
   local letters = known and cmsgpack.unpack(known) or {}
   letters[#letters + 1] = {reason, now - ms_ahead(), entry}

@@ -1,26 +1,5 @@
 -- The queues of a host: adding and taking entries, and the tails of long queues.
 
--- Returns the configuration of the crawl. Queues longer than `hot` are spilled, see keys.py: a hot list is closed at `full`
--- entries and refilled at `low`; between `part` and twice as many entries are moved or written at once.
-local known_conf
-local function conf_of(P)
-  if not known_conf then
-    local raw = redis.call('HMGET', P .. 'conf', 'hot', 'order')
-    local hot = tonumber(raw[1]) or 0
-    local quarter = hot > 0 and math.floor(hot / 4) or 250
-    known_conf = {
-      full = hot > 0 and 3 * quarter or math.huge, low = quarter, part = math.min(quarter, 500),
-      newest_first = raw[2] == 'depth-first', shuffled = raw[2] == 'random',
-    }
-    -- without a seed, a script's random numbers are the same in each run
-    if known_conf.shuffled then
-      local t = redis.call('TIME')
-      math.randomseed((t[1] % 1000) * 1000000 + t[2])
-    end
-  end
-  return known_conf
-end
-
 -- Records that an outbox has n entries, if they are enough to be written.
 local function outbox_has(P, queue, n)
   if n >= conf_of(P).part then redis.call('ZADD', P .. 'spilling', n, queue)
@@ -165,15 +144,33 @@ local function take_from_lists(P, record, n, below, entries)
   end
 end
 
+-- Moves entries that may be handed out from `found` to `entries`, and what they are worth to `worths`; the others count as
+-- queued no more.
+local function drop_overtaken(P, record, found, entries, worths)
+  local dropped = 0
+  for _, entry in ipairs(found) do
+    local value = hand_out(P, record.host, entry)
+    if value then entries[#entries + 1], worths[#worths + 1] = entry, value else dropped = dropped + 1 end
+  end
+  if dropped == 0 then return end
+  redis.call('HINCRBY', P .. 'n', 'queued', -dropped)
+  if is_parked(P, record.host) then redis.call('HINCRBY', P .. 'n', 'parked', -dropped) end
+end
+
 -- Takes up to n entries of a host, best level first. Returns fewer if the rest of the best level is in the store, because
--- lower levels do not overtake it; with `below`, only entries of better levels than that.
+-- lower levels do not overtake it; with `below`, only entries of better levels than that. With importance, also returns
+-- what each is worth, and drops those that were queued again at a better level.
 local function pop(P, host, n, below)
-  local record, entries = record_of(P, host), {}
-  if not record.few then take_from_lists(P, record, n, below, entries)
-  elseif not below or lowest_of(record.mask) < below then take_few(P, record, n, entries) end
+  local record, entries, worths, found = record_of(P, host), {}, {}, nil
+  repeat
+    found = {}
+    if not record.few then take_from_lists(P, record, n - #entries, below, found)
+    elseif not below or lowest_of(record.mask) < below then take_few(P, record, n - #entries, found) end
+    moved(P, host, found)
+    if not conf_of(P).credit then entries, found = found, {} else drop_overtaken(P, record, found, entries, worths) end
+  until #found == 0 or #entries >= n
   save_record(P, record)
-  moved(P, host, entries)
-  return entries
+  return entries, worths
 end
 
 -- Returns the segment and the number of URLs of a part. A descriptor is "segment offset length URLs checksum".

@@ -1,0 +1,65 @@
+"""The work on each link that is new to a worker."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from benchmarks.micro.conftest import URL
+from webcrawl.config.parts import PRIORITIZERS
+from webcrawl.crawler.chains import chain_classes
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.link_texts import link_texts
+from webcrawl.documents.html.links import page_links
+from webcrawl.policies.priorities import Prioritizer, Prospect, Term
+from webcrawl.urls.canonical import split
+from webcrawl.urls.domains import read_domains
+
+
+def test_weighing(benchmark: BenchmarkFixture, body: bytes) -> None:
+    """The weights and levels of the links of a page, all of them new, by the default chain."""
+    settings = {"PRIORITIZERS": PRIORITIZERS}
+    chain = Prioritizer.from_config(settings, chain_classes(settings, "PRIORITIZERS", Term))
+    links = page_links(Document(body, "text/html", None, URL).elements, URL).links
+    urls = [(url, split(url)[1]) for url in links]
+    prospect = Prospect("", "", 3, URL, time.time())
+
+    def weigh() -> list[int]:
+        levels = []
+        for prospect.url, prospect.path in urls:
+            levels.append(chain.level(prospect))
+        return levels
+
+    assert set(benchmark(weigh)) == {3}
+
+
+def test_link_texts(benchmark: BenchmarkFixture, body: bytes) -> None:
+    """The texts of the links of a page whose tree is there, which ANCHOR_WORDS needs."""
+    tree = Document(body, "text/html", None, URL).html
+    assert len(benchmark(lambda: link_texts(tree, URL))) > 50
+
+
+def test_domains(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
+    """1,000 URLs of hosts not met before, in a list of a million domains."""
+    number = 10**6 if benchmark.enabled else 10**3
+    path = tmp_path / "domains.txt"
+    path.write_text("".join(f"site-{one:07}.example\n" for one in range(number)))
+    domains = read_domains({"DENIED_DOMAINS": [f"@{path}"]}, "DENIED_DOMAINS")
+    assert domains is not None
+    urls = [f"https://www.site-{(one * 7919) % (2 * number):07}.example/a/b" for one in range(1000)]
+
+    def look_up() -> int:
+        domains.covers_authority.cache_clear()
+        return sum(map(domains.covers, urls))
+
+    assert 0 < benchmark(look_up) < 1000
+
+
+def test_domains_met(benchmark: BenchmarkFixture) -> None:
+    """1,000 URLs of 100 hosts that were met before, in a list of domains."""
+    domains = read_domains({"DENIED_DOMAINS": [f"site-{one}.example" for one in range(50)]}, "DENIED_DOMAINS")
+    assert domains is not None
+    urls = [f"https://www.site-{one % 100}.example/a/{one}" for one in range(1000)]
+    assert benchmark(lambda: sum(map(domains.covers, urls))) == 500

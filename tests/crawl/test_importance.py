@@ -1,0 +1,87 @@
+"""The importance of pages in whole crawls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from tests.crawls import Crawl, CrawlResult, until
+from tests.frontier.credits import Credits
+from tests.web import LocalWeb, Reply, generated_web
+from webcrawl.engine.keys import Keys
+from webcrawl.policies.importance import TOTAL
+
+RunCrawl = Callable[..., CrawlResult]
+StartCrawl = Callable[..., Crawl]
+StartWeb = Callable[..., LocalWeb]
+
+SITE, OTHER = "127.0.1.1", "127.0.1.2"
+LEAVES = 12
+
+
+def publish_hub(web: LocalWeb) -> str:
+    """A start page, leaves that it links to, and a hub that all leaves link to; one of them redirects there."""
+    leaves = "".join(f"<a href=/leaf{n}>{n}</a>" for n in range(LEAVES))
+    for number in range(LEAVES - 1):
+        web.put(SITE, f"/leaf{number}", f"{number}<a href=/hub>hub</a><a href=/rare{number}>rare</a>")
+        web.put(SITE, f"/rare{number}", f"rare {number}")
+    web.put(SITE, f"/leaf{LEAVES - 1}", Reply(status=301, headers={"Location": "/hub"}))
+    web.put(SITE, "/hub", "the hub <a href=https://elsewhere.test/>out of scope</a>")
+    return web.put(SITE, "/", leaves)
+
+
+def test_what_many_pages_link_to_is_important(local_web: StartWeb, crawl: RunCrawl, tmp_path: Path) -> None:
+    web = local_web(SITE)
+    feed = tmp_path / "pages.jsonl"
+    result = crawl(
+        [publish_hub(web)], IMPORTANCE="aopic", FEEDS=json.dumps({feed.as_uri(): {"format": "jsonlines"}})
+    )
+    rows = {row["url"].removeprefix(web.host(SITE)): row["importance"] for row in result.rows()}
+    assert rows["/"] == 0.0, "nothing links to the seed"
+    assert all(isinstance(value, float) for value in rows.values())
+    assert rows["/hub"] > sum(rows[f"/rare{n}"] for n in range(LEAVES - 1))
+    assert rows["/hub"] > 3 * rows["/leaf0"]
+    told = {page["url"]: page["importance"] for page in map(json.loads, feed.read_text().splitlines())}
+    assert told[web.url(SITE, "/hub")] <= rows["/hub"], "a feed has what was known when the page was fetched"
+
+
+def test_without_importance_rows_have_none(local_web: StartWeb, crawl: RunCrawl) -> None:
+    result = crawl([publish_hub(local_web(SITE))])
+    assert {row["importance"] for row in result.rows()} == {None}
+
+
+@pytest.mark.parametrize("order", ["depth-first", "random"])
+def test_importance_changes_no_other_order(local_web: StartWeb, crawl: RunCrawl, order: str) -> None:
+    result = crawl([publish_hub(local_web(SITE))], FRONTIER_ORDER=order, IMPORTANCE="aopic")
+    assert sum(row["importance"] for row in result.rows()) > 0
+
+
+def test_no_credit_is_lost_when_workers_are_killed(
+    local_web: StartWeb, start_crawl: StartCrawl, redis_url: str, valkey: Redis, tmp_path: Path
+) -> None:
+    web, keys = local_web(SITE, OTHER), Keys("broad", 16)
+    graph = generated_web(5, web, pages=60)
+    seeds = [web.url(SITE), web.url(OTHER)]
+
+    def start(place: int) -> Crawl:
+        options = {
+            "REDIS_URL": redis_url,
+            "DOWNLOAD_DELAY": 0.05,
+            "FRONTIER_LEASE_SECONDS": 2,
+            "IMPORTANCE": "aopic",
+        }
+        folder = tmp_path / str(place)
+        return start_crawl("broad", seeds, arguments={"scope": "host"}, data_dir=folder, **options)
+
+    workers = [start(1), start(2)]
+    until(lambda: len(web.hits) >= 30, workers[0])
+    workers[0].kill()
+    assert Credits.read(valkey, keys).total == TOTAL
+    workers[1].wait()
+    assert set(web.urls()) == graph.reachable(*seeds)
+    found = Credits.read(valkey, keys)
+    assert (found.total, found.waiting) == (TOTAL, 0)

@@ -1,0 +1,33 @@
+"""The texts of links, by their URLs."""
+
+from __future__ import annotations
+
+from selectolax.lexbor import LexborHTMLParser
+
+from webcrawl.documents.html.link_texts import MAX_LINK_TEXT, link_texts
+
+URL = "http://site.example/a/b"
+
+
+def texts(markup: str) -> dict[str, str]:
+    return link_texts(LexborHTMLParser(markup), URL)
+
+
+def test_the_first_text_of_a_url_counts() -> None:
+    found = texts(
+        """<a href=c>  One <b>two</b>\n three</a> <a href="c#part">later</a> <a href=/d> </a> <a href=/d>Dee</a>
+        <a href=e><img src=e.png alt="A picture"></a> <a href=f><img src=f.png></a> <a href=#top>up</a>
+        <a href="mailto:a@b.example">mail</a> <a href="http://[">broken</a> <a name=x>no link</a>"""
+    )
+    assert found == {
+        "http://site.example/a/c": "One two three",
+        "http://site.example/d": "Dee",
+        "http://site.example/a/e": "A picture",
+    }
+
+
+def test_texts_are_bounded() -> None:
+    assert [len(text) for text in texts(f"<a href=c>{'x' * 9000}</a>").values()] == [MAX_LINK_TEXT]
+    # nested links repeat the text of the inner ones: 4,000 times 8,000 characters
+    nested = "<svg>" + "".join(f"<a href=/{number}>xx" for number in range(4_000))
+    assert 100 < len(texts(nested)) < 1_000

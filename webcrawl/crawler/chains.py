@@ -1,0 +1,32 @@
+"""Chains of classes that a setting names with their places."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from scrapy.utils.misc import load_object
+
+from webcrawl.config import read
+from webcrawl.config.setting import Settings
+from webcrawl.errors import ConfigurationError
+
+T = TypeVar("T")
+
+
+def chain_classes(settings: Settings, name: str, base: type[T]) -> list[type[T]]:
+    """The classes of a setting in the order of their places; None as a place leaves a class out.
+
+    Raises ConfigurationError for one that cannot be loaded or is no subclass of `base`.
+    """
+    found: list[tuple[int, type[T]]] = []
+    for path, place in read(settings, name).items():
+        if place is None:
+            continue
+        try:
+            loaded = load_object(path)
+            if not (isinstance(loaded, type) and issubclass(loaded, base)):
+                raise TypeError(f"not a subclass of {base.__name__}")
+            found.append((int(place), loaded))
+        except (ImportError, NameError, TypeError, ValueError) as error:
+            raise ConfigurationError(f"{name} {path!r}: {error}") from error
+    return [one for _, one in sorted(found, key=lambda pair: pair[0])]

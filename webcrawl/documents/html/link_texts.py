@@ -1,0 +1,48 @@
+"""The texts of the links of an HTML page."""
+
+from __future__ import annotations
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from webcrawl.documents.mime.facts import collapsed
+from webcrawl.errors import InvalidURL
+from webcrawl.urls.canonical import Base
+
+MAX_LINK_TEXT = 200
+"""Characters of one text that are kept."""
+_MAX_TEXTS = 1_000_000
+"""Characters of all links of a page that are looked at: links may be nested in SVG, so texts may count many times."""
+
+
+def link_texts(tree: LexborHTMLParser, base: str) -> dict[str, str]:
+    """Returns the text of each link by its normalised URL: of several links to a URL, the first that has one.
+
+    An image counts as its alternative text. `base` is the URL to which links are joined. Only <a> elements are read.
+    """
+    texts: dict[str, str] = {}
+    join, left = Base(base), _MAX_TEXTS
+    for node in tree.css("a[href]"):
+        address = (node.attributes["href"] or "").partition("#")[0].strip()
+        if not address:
+            continue
+        try:
+            url = join.resolve(address)
+        except InvalidURL:
+            continue
+        if url is None or url in texts:
+            continue
+        raw = _text(node)
+        if text := collapsed(raw, MAX_LINK_TEXT):
+            texts[url] = text
+        left -= len(raw)
+        if left <= 0:
+            break
+    return texts
+
+
+def _text(node: LexborNode) -> str:
+    text = node.text()
+    if text and not text.isspace():
+        return text
+    image = node.css_first("img[alt]")
+    return "" if image is None else image.attributes["alt"] or ""

@@ -1,0 +1,287 @@
+"""Moves the credit that pages gave to the URLs to which they link; see webcrawl.policies.importance.
+
+The engine knows the credit of each URL, but not which page links to which; a worker knows that, and sums up what many
+pages give to one URL. In between the credit is in the worker's purse, one in each shard:
+
+    acknowledge   a page's credit goes to the purse of its shard
+    spend         a purse is emptied; what URLs of each shard get is in transit, the rest goes to Lambda
+    receive       the URLs of a shard are credited
+
+Each credit moves exactly once: calls are numbered, and a repeated one changes nothing. What is in transit stays in the
+purse until the worker spends again, which it does when all of it has arrived. A worker that dies leaves a purse that
+other workers find idle. They close it in all shards, so that no late call of the dead worker counts, and ask these
+which calls had arrived; Lambda gets the rest. The worker itself, if it was only suspended, begins with a new purse. So
+a kill loses precision, never credit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
+from webcrawl.engine.scripts import Call
+from webcrawl.frontier.entry import Candidate
+from webcrawl.frontier.operations import BATCH, milliseconds
+from webcrawl.policies.importance import LAMBDA_PART, TOTAL, UNIT, first_pool
+from webcrawl.urls.canonical import split
+
+_TOGETHER = 500
+"""URLs in one call of receive.lua."""
+_LEAST_MOVED = 8
+"""Lambda's credit moves to another shard if a shard has more than its part by more than the total divided by this."""
+
+
+class Better(NamedTuple):
+    """A URL that waits, and has become better than its level tells."""
+
+    url: str
+    worth: int
+
+
+@dataclass(slots=True)
+class _Delivery:
+    """One call of receive.lua: what URLs of a shard get, and Lambda's credit from other shards."""
+
+    shard: int
+    number: int
+    credit: dict[int, int] = field(default_factory=dict)
+    """Number of a URL -> credit."""
+    urls: list[str] = field(default_factory=list)
+    pool: int = 0
+
+
+@dataclass(slots=True)
+class _Payment:
+    """One call of spend.lua: what the purse of a shard pays to each delivery, and what Lambda gives to one."""
+
+    shard: int
+    parts: Counter[tuple[int, int]] = field(default_factory=Counter)
+    """Shard and number of a delivery -> credit."""
+    moved: int = 0
+    to: tuple[int, int] = (0, 0)
+
+
+class Ledgers(NamedTuple):
+    """URLs that wait, and Lambda's credit, in each shard."""
+
+    waiting: Sequence[int]
+    pools: Sequence[int]
+
+
+def number_of(url: str) -> int:
+    """Returns the number of a URL's credit, as `number_of` in credit.lua."""
+    return int.from_bytes(hashlib.sha1(url.encode(), usedforsecurity=False).digest()[:4], "big")
+
+
+class Purse:
+    """The purse of one worker in all shards. `name` changes when the purse was closed."""
+
+    def __init__(self, engine: Engine, keys: Keys) -> None:
+        self._engine = engine
+        self._keys = keys
+        self.worth_of_lambda = UNIT
+        """What each URL that waits would get of Lambda's credit, as a worth."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self.name = uuid.uuid4().hex[:16]
+        self._number = 0
+        self._deliveries_to: Counter[int] = Counter()
+        self._owed: defaultdict[int, Counter[str]] = defaultdict(Counter)
+        self._payments: list[_Payment] = []
+        self._deliveries: list[_Delivery] = []
+
+    @property
+    def owed(self) -> int:
+        """How many URLs are to get credit."""
+        return sum(map(len, self._owed.values()))
+
+    def owe(self, host: str, credit: int, links: Sequence[str]) -> None:
+        """Divides what the purse got for a page of a host among its distinct links."""
+        if each := credit // max(1, len(links)):
+            owed = self._owed[self._keys.shard(host)]
+            for url in links:
+                owed[url] += each
+
+    def forget(self) -> None:
+        """Begins with a new purse, because the engine may have lost what this one got; the old one will be closed."""
+        self._begin()
+
+    async def settle(self, shards: Iterable[int]) -> list[Better]:
+        """Pays what is owed, and levels Lambda's credit in the `shards` that this worker serves.
+
+        Raises connection errors; call it again to go on where it was.
+        """
+        ledgers = await self.ledgers()
+        self.worth_of_lambda = max(0, sum(ledgers.pools)) * UNIT // TOTAL
+        if not self._payments:
+            self._prepare(ledgers, sorted({*shards, *self._owed}))
+        if not self._payments:
+            return []
+        waiting = sum(ledgers.waiting)
+        calls = [self._spend(payment, waiting - ledgers.waiting[payment.shard]) for payment in self._payments]
+        for payment, reply in zip(self._payments, await self._engine.run_all(calls), strict=True):
+            if not reply:
+                self._begin()
+                return []
+            payment.moved = int(reply[2])
+        better = await self._deliver(ledgers)
+        self._payments, self._deliveries = [], []
+        return better
+
+    async def ledgers(self) -> Ledgers:
+        """Returns how many URLs wait, and Lambda's credit, in all shards."""
+        shards = self._keys.shards
+        found = await self._engine.hashes(f"{self._keys.queue(shard)[0]}credit" for shard in range(shards))
+        return Ledgers(
+            [int(one.get(b"waiting", 0)) for one in found],
+            [int(one.get(b"pool", first_pool(shard, shards))) for shard, one in enumerate(found)],
+        )
+
+    async def collect(self, shards: Iterable[int], idle_seconds: float) -> int:
+        """Gives Lambda what is in purses of these shards that were idle for so long; returns how many there were."""
+        served = list(shards)
+        closed = await self._engine.run_all(
+            [self._call("close_purse", shard, milliseconds(idle_seconds), "") for shard in served]
+        )
+        emptied = 0
+        for shard, reply in zip(served, closed, strict=True):
+            for name, transit in zip(reply[::3], reply[2::3], strict=True):
+                lost = await self._not_arrived(name.decode(), transit.decode())
+                emptied += await self._engine.run(self._call("empty_purse", shard, name, lost))
+        return emptied
+
+    async def _not_arrived(self, name: str, transit: str) -> int:
+        """Closes a purse wherever it has something in transit; returns the credit that had not arrived."""
+        parts = [tuple(map(int, line.split())) for line in transit.splitlines()]
+        shards = sorted({shard for shard, _, _ in parts})
+        replies = await self._engine.run_all([self._call("close_purse", shard, "", name) for shard in shards])
+        got = {shard: int(reply[1]) for shard, reply in zip(shards, replies, strict=True)}
+        return sum(credit for shard, number, credit in parts if number > got[shard])
+
+    def _prepare(self, ledgers: Ledgers, shards: Sequence[int]) -> None:
+        """Makes payments and deliveries of what is owed."""
+        self._number += 1
+        current: dict[int, _Delivery] = {}
+        shard_of: dict[str, int] = {}
+        for shard in shards:
+            payment = _Payment(shard)
+            self._payments.append(payment)
+            for url, credit in self._owed[shard].items():
+                host = split(url)[0]
+                if (to := shard_of.get(host)) is None:
+                    to = shard_of[host] = self._keys.shard(host)
+                delivery = current.get(to)
+                if delivery is None or len(delivery.credit) >= _TOGETHER:
+                    delivery = current[to] = self._delivery(to)
+                number = number_of(url)
+                if number not in delivery.credit:
+                    delivery.urls.append(url)
+                delivery.credit[number] = delivery.credit.get(number, 0) + credit
+                payment.parts[to, delivery.number] += credit
+        self._owed.clear()
+        self._level(ledgers, current)
+
+    def _level(self, ledgers: Ledgers, current: dict[int, _Delivery]) -> None:
+        """Moves Lambda's credit from shards with more than their part to those with less."""
+        waiting, pool = sum(ledgers.waiting), sum(ledgers.pools)
+        if not waiting:
+            return
+        missing = [pool * here // waiting - had for here, had in zip(*ledgers, strict=True)]
+        for payment in self._payments:
+            surplus = -missing[payment.shard]
+            to = max(range(len(missing)), key=missing.__getitem__)
+            if surplus <= pool // (_LEAST_MOVED * len(missing)) or missing[to] <= 0:
+                continue
+            payment.moved = min(surplus, missing[to])
+            missing[to] -= payment.moved
+            delivery = current.get(to) or current.setdefault(to, self._delivery(to))
+            payment.to = to, delivery.number
+
+    def _delivery(self, shard: int) -> _Delivery:
+        self._deliveries_to[shard] += 1
+        self._deliveries.append(_Delivery(shard, self._deliveries_to[shard]))
+        return self._deliveries[-1]
+
+    async def _deliver(self, ledgers: Ledgers) -> list[Better]:
+        """Sends the deliveries; those to one shard one after another, because the numbers must grow."""
+        for delivery in self._deliveries:
+            place = delivery.shard, delivery.number
+            delivery.pool = sum(payment.moved for payment in self._payments if payment.to == place)
+        left, better, waiting = list(self._deliveries), [], sum(ledgers.waiting)
+        while left:
+            first = {delivery.shard: delivery for delivery in reversed(left)}
+            left = [delivery for delivery in left if first[delivery.shard] is not delivery]
+            calls = [self._receive(one, waiting - ledgers.waiting[one.shard]) for one in first.values()]
+            for delivery, reply in zip(first.values(), await self._engine.run_all(calls), strict=True):
+                if not reply:
+                    self._begin()
+                    return []
+                better += [
+                    Better(delivery.urls[at], worth)
+                    for at, worth in zip(reply[2::2], reply[3::2], strict=True)
+                ]
+        return better
+
+    def _spend(self, payment: _Payment, others: int) -> Call:
+        parts = [
+            value for (shard, number), credit in payment.parts.items() for value in (shard, number, credit)
+        ]
+        return self._call(
+            "spend", payment.shard, self.name, self._number, others, payment.moved, *payment.to, *parts
+        )
+
+    def _receive(self, delivery: _Delivery, others: int) -> Call:
+        pairs = [value for pair in delivery.credit.items() for value in pair]
+        return self._call(
+            "receive", delivery.shard, self.name, delivery.number, others, delivery.pool, *pairs
+        )
+
+    def _call(self, script: str, shard: int, *arguments: Any) -> Call:
+        return Call(script, [self._keys.queue(shard)[0]], arguments)
+
+
+async def queue_again(engine: Engine, keys: Keys, candidates: Sequence[Candidate]) -> int:
+    """Queues URLs at better levels, if they wait at worse ones; returns how many."""
+    by_shard: dict[int, list[str | int | bytes]] = {}
+    for one in candidates:
+        arguments = by_shard.setdefault(keys.shard(one.host), [])
+        arguments += (one.host, one.rise or 0, one.entry())
+    calls = [
+        Call("queue_again", keys.queue(shard), arguments[start : start + 3 * BATCH])
+        for shard, arguments in by_shard.items()
+        for start in range(0, len(arguments), 3 * BATCH)
+    ]
+    return int(sum(await engine.run_all(calls)))
+
+
+async def worths(engine: Engine, keys: Keys, urls: Sequence[str]) -> list[int | None]:
+    """Returns what URLs are worth now; None for those whose credit is not known."""
+    by_shard: dict[int, list[int]] = {}
+    for place, url in enumerate(urls):
+        by_shard.setdefault(keys.shard(split(url)[0]), []).append(place)
+    found: list[int | None] = [None] * len(urls)
+    groups = [
+        (shard, places[start : start + BATCH])
+        for shard, places in by_shard.items()
+        for start in range(0, len(places), BATCH)
+    ]
+    calls = [
+        Call("worths", [keys.queue(shard)[0]], [number_of(urls[place]) for place in places])
+        for shard, places in groups
+    ]
+    for (_, places), reply in zip(groups, await engine.run_all(calls), strict=True):
+        for place, worth in zip(places, reply, strict=True):
+            found[place] = None if worth < 0 else int(worth)
+    return found
+
+
+def share_of_link(worth: int, links: int) -> int:
+    """Returns what each link of a page gets, as a worth; zero links count as one."""
+    return (worth - worth // LAMBDA_PART) // max(1, links)

@@ -1,0 +1,86 @@
+"""The record of what hosts cost, over all workers of a crawl."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+import msgpack
+
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
+from webcrawl.engine.scripts import Call
+from webcrawl.hosts.costs import Cost, Load
+
+MOST_NAMES = 4_000
+"""Hosts and domains whose costs the engine keeps, the costliest; each takes about 250 bytes."""
+_BATCH = 500
+_MOST_LOADS = 200
+
+
+@dataclass(slots=True)
+class HostCosts:
+    """What hosts and registered domains have cost and use now, with the entry of one worker.
+
+    Costs whose reply was lost are sent again, and the engine counts them once.
+    """
+
+    engine: Engine
+    keys: Keys
+    worker: str
+    worker_seconds: float
+    """How long the load of a worker is shown after it was last sent."""
+    _unconfirmed: list[Call] = field(default_factory=list, init=False)
+    _number: int = field(default_factory=lambda: time.time_ns() // 1000, init=False)
+
+    async def add(self, costs: Mapping[str, Cost]) -> None:
+        """Adds costs (name -> increment). They count exactly once, also when this raises."""
+        names = iter(costs.items())
+        while some := list(islice(names, _BATCH)):
+            self._unconfirmed.append(self._call(some))
+        while self._unconfirmed:
+            await self.engine.run(self._unconfirmed[0])
+            del self._unconfirmed[0]
+
+    async def of(self, *names: str) -> list[Cost]:
+        """Returns the costs of hosts or domains; nothing for those that are not among the costliest."""
+        if not names:
+            return []
+        found = await self.engine.client.hmget(self.keys.own("costs"), *names)
+        return [_cost(text) for text in found]
+
+    async def show(self, loads: Mapping[str, Load]) -> None:
+        """Stores what hosts and domains use of this worker now: those that wait for their share, then the busiest."""
+        busiest = sorted(loads.items(), key=lambda one: (-one[1].waits, -one[1].connections - one[1].places))
+        packed = {name: (load.connections, load.places, load.waits) for name, load in busiest[:_MOST_LOADS]}
+        seconds = max(1, int(self.worker_seconds * 1000))
+        await self.engine.change(self._key(self.worker), "SET", msgpack.packb(packed), "PX", seconds)
+
+    async def loads(self, workers: Sequence[str]) -> dict[str, Load]:
+        """Returns what hosts and domains use of these workers now."""
+        found: dict[str, Load] = {}
+        raw = await self.engine.client.mget([self._key(worker) for worker in workers]) if workers else []
+        for packed in filter(None, raw):
+            for name, figures in msgpack.unpackb(packed).items():
+                found.setdefault(name, Load()).add(Load(*figures))
+        return found
+
+    def _key(self, worker: str) -> str:
+        return self.keys.own(f"load:{worker}")
+
+    def _call(self, costs: Sequence[tuple[str, Cost]]) -> Call:
+        self._number += 1
+        arguments: list[str | int] = [self.worker, self._number, MOST_NAMES]
+        for name, cost in costs:
+            microseconds = round(cost.seconds * 1e6)
+            arguments += [name, cost.weight, microseconds, cost.bytes, cost.questions, cost.waits]
+        return Call("charge", [self.keys.own()], arguments)
+
+
+def _cost(text: bytes | None) -> Cost:
+    if text is None:
+        return Cost()
+    microseconds, *others = (int(part) for part in text.split())
+    return Cost(microseconds / 1e6, *others)

@@ -1,0 +1,150 @@
+"""One worker's part in the importance of pages: which page links to which, and what its links get of its credit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from webcrawl.errors import EngineFull
+from webcrawl.frontier import Candidate, Frontier, LeasedURL, Report
+from webcrawl.frontier.credit import Better, Purse, queue_again, share_of_link
+from webcrawl.policies.importance import importance, rise
+from webcrawl.policies.priorities import Prospect
+from webcrawl.urls.canonical import normalize, split
+
+MOST_LINKS = 5_000
+"""Links of a page that get credit; a list of a whole site says little about each of its pages."""
+
+_SOONEST_SECONDS = 0.25
+_LATEST_SECONDS = 5.0
+"""The time between two payments: short at first, when few pages have all credit."""
+_MOST_OWED = 50_000
+"""URLs that are to get credit, above which it is paid at once."""
+_IDLE_SECONDS = 120.0
+"""A purse that was idle for so long belongs to a dead worker; workers pay at least every _LATEST_SECONDS."""
+
+Weigh = Callable[[Prospect], int]
+
+
+@dataclass(slots=True)
+class _Page:
+    """A page that was handed out: its worth, and the URLs to which it links so far."""
+
+    worth: int | None
+    links: dict[str, None] = field(default_factory=dict)
+
+
+class _Origin(NamedTuple):
+    """Where a link was found."""
+
+    page: str
+    depth: int
+
+
+class Importance:
+    """Collects the links of pages from when they are handed out until they are settled, and pays their credit.
+
+    `weigh` returns the level of a URL by the chain of PRIORITIZERS; None if importance changes no level.
+    """
+
+    def __init__(self, frontier: Frontier, weigh: Weigh | None) -> None:
+        self._frontier = frontier
+        self._weigh = weigh
+        self._purse = Purse(frontier.engine, frontier.keys)
+        self._pages: dict[str, _Page] = {}
+        self._origins: dict[str, _Origin] = {}
+        """Where URLs were linked since the last payment but one."""
+        self._new_origins: dict[str, _Origin] = {}
+        self._begun = False
+        """A page was handed out. Before, Lambda's credit moves at once to where the seeds are."""
+        self._every = _SOONEST_SECONDS
+        self._pay_at = 0.0
+        self._collect_at = time.monotonic() + _IDLE_SECONDS
+        frontier.purse = self._purse.name
+
+    def begin(self, url: LeasedURL) -> None:
+        """Begins to collect the links of a page that is handed out."""
+        self._pages[url.url] = _Page(url.worth)
+        self._begun = True
+
+    def end(self, url: str) -> tuple[str, ...]:
+        """Returns the distinct URLs to which a page links, now that all work on it is done."""
+        page = self._pages.pop(url, None)
+        return tuple(page.links) if page else ()
+
+    def link(self, url: str, targets: Iterable[str], depth: int, refused: Collection[str] = ()) -> None:
+        """Adds links of a page, except those that are `refused`; `depth` is theirs."""
+        page = self._pages.get(url)
+        if page is None or len(page.links) >= MOST_LINKS:
+            return
+        found = (
+            dict.fromkeys(one for one in targets if one not in refused) if refused else dict.fromkeys(targets)
+        )
+        page.links |= found
+        if self._weigh:
+            self._new_origins |= dict.fromkeys(found, _Origin(url, depth))
+
+    def of_link(self, url: str, links: int) -> int | None:
+        """Returns what each of so many links of a page is worth; None if it is not known or changes no level."""
+        page = self._pages.get(url)
+        if page is None or page.worth is None or self._weigh is None:
+            return None
+        return share_of_link(page.worth + self._purse.worth_of_lambda, links)
+
+    def rise(self, worth: int | None) -> int | None:
+        """Returns by how many levels this worth has changed that of a link; None if importance changes no level."""
+        return None if self._weigh is None else 0 if worth is None else rise(worth)
+
+    def of(self, url: str) -> float | None:
+        """Returns the importance that a page in work had when it was handed out; None if it is not known."""
+        page = self._pages.get(url)
+        return None if page is None or page.worth is None else importance(page.worth)
+
+    def gave(self, report: Report, given: Sequence[int]) -> None:
+        """Divides what the purse got for the pages of a report among their links."""
+        for settled, credit in zip(report.settled, given, strict=bool(given)):
+            if credit:
+                self._purse.owe(report.lease.host, credit, settled.links)
+
+    async def pay_if_due(self, shards: Sequence[int]) -> None:
+        """Pays what is owed from time to time, and collects what dead workers left in the shards of this worker."""
+        now = time.monotonic()
+        if self._begun and now < self._pay_at and self._purse.owed < _MOST_OWED:
+            return
+        await self.pay(shards)
+        if not self._begun:
+            return
+        self._every = min(2 * self._every, _LATEST_SECONDS)
+        self._pay_at = now + self._every
+        if now >= self._collect_at:
+            await self._purse.collect(shards, _IDLE_SECONDS)
+            self._collect_at = now + _IDLE_SECONDS
+
+    async def pay(self, shards: Sequence[int]) -> None:
+        """Pays what is owed. URLs that become better are queued again."""
+        better = await self._purse.settle(shards)
+        self._frontier.purse = self._purse.name
+        known = self._origins | self._new_origins if better else {}
+        candidates = [self._candidate(one, known[one.url]) for one in better if one.url in known]
+        if candidates:
+            with suppress(EngineFull):  # more credit will try it again
+                await queue_again(self._frontier.engine, self._frontier.keys, candidates)
+        # a page may be settled only after the payment that follows its links
+        self._origins, self._new_origins = self._new_origins, {}
+
+    def forget(self) -> None:
+        """Forgets what is owed, because the engine may have lost its last writes."""
+        self._purse.forget()
+        self._frontier.purse = self._purse.name
+
+    def _candidate(self, better: Better, origin: _Origin) -> Candidate:
+        assert self._weigh is not None
+        host, path = split(better.url)
+        prospect = Prospect(
+            better.url, path, origin.depth, normalize(origin.page), time.time(), worth=better.worth
+        )
+        level, change = self._weigh(prospect), rise(better.worth)
+        return Candidate(host, path, None, level, origin.depth, origin.page, rise=change)

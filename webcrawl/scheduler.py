@@ -38,6 +38,8 @@ logger = logging.getLogger(__name__)
 
 _MOST_BACKLOG = 50_000
 """Above this number of URLs that wait to be sent to the engine, no further request is handed out."""
+_BACKLOG_SECONDS = 0.1
+"""How soon the engine asks again then."""
 
 
 class _InProgress(set[Request]):
@@ -126,6 +128,8 @@ class FrontierScheduler(RedisScheduler):
         tasks = self.tasks
         worker = tasks.worker
         if len(worker.discovered) > _MOST_BACKLOG:
+            # nothing tells when they have been sent
+            self._timer.set(_BACKLOG_SECONDS)
             return None
         while (url := worker.next()) is not None:
             token = worker.token(url)

@@ -216,16 +216,18 @@ def test_scraper_slot_counts_memory_of_spooled_responses(
 ) -> None:
     """Otherwise many megabyte pages would be parsed at once, each taking 15 to 30 times its size."""
     readers = Readers(ReaderConfig(processes=1, seconds=20, memory=1 << 29))
-    slot, request = ScraperSlot(10_000, readers), Request(URL)
+    woken: list[bool] = []
+    slot, request = ScraperSlot(10_000, readers, lambda: woken.append(True)), Request(URL)
     body = written(Spool(tmp_path), b"\1" * length)
     slot.add_response_request(make_response(body, URL, Headers({"Content-Type": content_type})), request)
     assert (slot.active_size, slot.needs_backout()) == (counted, counted > 10_000)
     response, *_ = slot.next_response_request_deferred()
     assert isinstance(response, Response)
     # while another process reads it, others may be fetched
-    readers.documents.add(document_of(response))
-    assert not slot.needs_backout()
-    readers.documents.clear()
+    with readers.aside(document_of(response)):
+        assert not slot.needs_backout()
+        # the engine that was refused a request would ask again after five seconds only
+        assert woken == [True] * (counted > 10_000)
     assert slot.needs_backout() == (counted > 10_000)
     slot.finish_response(response, request)
     assert slot.active_size == 0

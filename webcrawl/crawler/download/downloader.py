@@ -82,7 +82,10 @@ class Downloader(ScrapyDownloader):
         """Wakes the engine, which was refused a request, when one begins to wait; else only the end of one wakes it."""
         if self._is_busy:
             self._is_busy = False
-            tasks_of(self.crawler).worker.wake()
+            self._wake()
+
+    def _wake(self) -> None:
+        tasks_of(self.crawler).worker.wake()
 
     def _leave(self, result: Any, request: Request) -> Any:
         self.active.remove(request)
@@ -128,7 +131,7 @@ class Downloader(ScrapyDownloader):
 
     def _replace_scraper_slot(self) -> None:
         limit = read(self.settings, "SCRAPER_SLOT_MAX_ACTIVE_SIZE")
-        self.crawler.engine.scraper.slot = ScraperSlot(limit, self._readers)
+        self.crawler.engine.scraper.slot = ScraperSlot(limit, self._readers, self._wake)
 
     def _watch_closing(self) -> None:
         """Abandons waiting requests when the spider begins to close; Scrapy sends no signal then."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from scrapy import Request
 from scrapy.core.scraper import Slot
 from scrapy.http import Response, TextResponse
@@ -18,16 +20,24 @@ class ScraperSlot(Slot):
     """Counts the bytes of a response that will be in memory; Scrapy's own reads the whole file to learn its length.
 
     A document in a reader process, or waiting for one, does not keep others from being fetched: its body is in a file
-    or small, and what it may take has limits of its own.
+    or small, and what it may take has limits of its own. `wake` lets the engine ask again when it was refused a request
+    and a document has gone there; the engine itself asks again only when a response is finished, or after five seconds.
     """
 
-    def __init__(self, max_active_size: int, readers: Readers) -> None:
+    def __init__(
+        self, max_active_size: int, readers: Readers, wake: Callable[[], None] = lambda: None
+    ) -> None:
         super().__init__(max_active_size)
         self._readers = readers
+        self._wake = wake
+        self._is_refusing = False
+        readers.on_aside = self._go_on
         self._sizes: dict[Document, int] = {}
 
     def needs_backout(self) -> bool:
-        return super().needs_backout() and self.active_size - self._elsewhere() > self.max_active_size
+        here = self.active_size - self._elsewhere() if super().needs_backout() else 0
+        self._is_refusing = here > self.max_active_size
+        return self._is_refusing
 
     def add_response_request(self, result: Response | Failure, request: Request) -> Deferred[None]:
         done: Deferred[None] = Deferred()
@@ -43,6 +53,10 @@ class ScraperSlot(Slot):
         self.active_size -= self._size(result)
         if self._sizes and isinstance(result, Response):
             self._sizes.pop(document_of(result), None)
+
+    def _go_on(self) -> None:
+        if self._is_refusing and not self.needs_backout():
+            self._wake()
 
     def _elsewhere(self) -> int:
         """The bytes of `active_size` that belong to documents in reader processes, or waiting for one."""

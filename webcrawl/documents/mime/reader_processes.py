@@ -107,6 +107,8 @@ class Readers:
         self.places = ReaderPlaces(limits.processes)
         self.documents: set[Document] = set()
         """Those that are read or wait for a process. Their bytes are not in this process if they are in a file."""
+        self.on_aside: Callable[[], None] = lambda: None
+        """Called when a document joins them."""
         self._idle: list[_Reader] = []
 
     async def read(self, function: str, document: Document) -> Facts:
@@ -118,7 +120,7 @@ class Readers:
 
         Raises UnreadableDocument.
         """
-        self.documents.add(document)
+        self._put_aside(document)
         try:
             async with self.places.place(document.url):
                 if self._idle:
@@ -131,12 +133,16 @@ class Readers:
     @contextmanager
     def aside(self, document: Document) -> Iterator[None]:
         """Counts a document as one that another process reads: it is not in use here, only what was found in it."""
-        self.documents.add(document)
+        self._put_aside(document)
         try:
             with self.places.hold(document.url):
                 yield
         finally:
             self.documents.discard(document)
+
+    def _put_aside(self, document: Document) -> None:
+        self.documents.add(document)
+        self.on_aside()
 
     async def _read_in(
         self, reader: _Reader, function: str, document: Document, unpacked: Callable[[bytes], T]

@@ -8,6 +8,7 @@ import pytest
 
 from tests.frontier.pages import page, past
 from webcrawl.frontier import Frontier, HostLimits, Lease, Settlement
+from webcrawl.frontier.ruled_limits import review_rules
 
 Frontiers = Callable[..., Frontier]
 
@@ -236,3 +237,38 @@ async def test_a_late_crawl_does_not_catch_up_on_earlier_urls(
     await crawls["later"].add([page(f"{HOST}/{n}") for n in range(500)])
     got = await contest(crawls, 120)
     assert max(got.values()) - min(got.values()) <= 20
+
+
+async def test_the_limit_of_a_rule_lies_between_that_of_an_operator_and_that_of_all_hosts(
+    frontier_of: Frontiers,
+) -> None:
+    frontier = frontier_of(host_limits=HostLimits(pages=2))
+    await frontier.rule_limit(HOST, 3)
+    await frontier.add([page(f"{HOST}/{n}") for n in range(9)])
+    (lease,) = await frontier.lease(10, 10)
+    assert (len(lease.urls), lease.ruled) == (3, 3)
+    await frontier.release(lease)
+    await frontier.limit(HOST, HostLimits(pages=5, depth=9))
+    (lease,) = await frontier.lease(10, 10)
+    assert (len(lease.urls), lease.ruled) == (5, 3)
+    assert (await frontier.host(HOST)).limits == HostLimits(pages=5, depth=9, ruled=3)
+    await frontier.release(lease)
+    await frontier.limit(HOST, HostLimits())
+    await frontier.rule_limit(HOST, None)
+    (lease,) = await frontier.lease(10, 10)
+    assert (len(lease.urls), lease.ruled) == (2, None)
+
+
+async def test_changed_rules_reach_hosts_with_spent_budgets(frontier_of: Frontiers) -> None:
+    frontier = frontier_of(host_limits=HostLimits(pages=2))
+    await frontier.rule_limit(OTHER, 7)
+    await frontier.add([page(f"{host}/{n}") for n in range(4) for host in (HOST, OTHER)])
+    for _ in range(2):
+        for lease in await frontier.lease(10, 10):
+            settled = [Settlement(url.index, pages=1) for url in lease.urls]
+            await frontier.release(lease, settled)
+        await past(frontier.engine)
+    assert (await frontier.host(HOST)).parked == "budget"
+    await review_rules(frontier, {HOST: 3}.get, range(frontier.keys.shards))
+    assert (await frontier.host(OTHER)).limits == HostLimits()
+    assert await leased(frontier) == ["/2"]

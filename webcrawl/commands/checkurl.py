@@ -7,7 +7,6 @@ import json
 import time
 from typing import TYPE_CHECKING, Any, cast, get_args
 
-from webcrawl.config import read
 from webcrawl.crawler.command import SessionCommand
 from webcrawl.errors import AddressRefused, NameNotResolved, StoreError
 from webcrawl.hosts.robots import RobotsPolicy, robots_url
@@ -82,6 +81,7 @@ class Command(SessionCommand):
             "shard": connection.keys.shard(host),
             "filters": {verdict.name: _word(url, verdict.url) for verdict in verdicts},
             **_link(session, url, opts),
+            **_rule(session, host),
             "robots": await self._robots(session, host, url),
             "address": await _address(session, url),
             "seen": await _seen(session, host, url) if exists else "no: there is no such crawl",
@@ -93,16 +93,21 @@ class Command(SessionCommand):
             _print(report)
 
     async def _robots(self, session: Session, host: str, url: str) -> str:
-        assert self.settings is not None
         known = await session.connection.engine.client.get(session.connection.keys.robots(host))
         if known is None:
             return f"unknown: {robots_url(host)} was not fetched yet, or the copy has expired"
         policy = RobotsPolicy.from_bytes(known)
-        agent = str(self.settings.get("ROBOTSTXT_USER_AGENT") or read(self.settings, "USER_AGENT"))
+        agent = session.robots_agents.of(url)
         delay = policy.crawl_delay(agent)
         return ("allowed" if policy.allows(url, agent) else "disallowed") + (
             f", Crawl-delay {delay:g}" if delay else ""
         )
+
+
+def _rule(session: Session, host: str) -> dict[str, str]:
+    """The rule of POLITENESS_RULES for the host, if there is one."""
+    rules = session.turns.rules
+    return {"POLITENESS_RULES": str(rule)} if rules and (rule := rules.of(hostname(host))).match else {}
 
 
 def _link(session: Session, url: str, opts: argparse.Namespace) -> dict[str, str]:

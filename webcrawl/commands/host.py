@@ -72,11 +72,12 @@ class Command(SessionCommand):
         if changes := {name: None if most < 0 else most for name, most in told.items() if most is not None}:
             await frontier.limit(host, dataclasses.replace((await frontier.host(host)).limits, **changes))
         state, shares = await frontier.host(host), await _shares(session.connection.crawl, host)
+        rule = _rule(session, host)
         if opts.json:
             costs = {kind: dataclasses.asdict(share) for kind, share in shares.items()}
-            print(json.dumps({**dataclasses.asdict(state), "costs": costs}, indent=2))
+            print(json.dumps({**dataclasses.asdict(state), "rule": rule, "costs": costs}, indent=2))
         else:
-            _print(state, shares)
+            _print(state, rule, shares)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -86,6 +87,12 @@ class _Share:
     name: str
     cost: Cost
     load: Load
+
+
+def _rule(session: Session, host: str) -> str | None:
+    """The rule of POLITENESS_RULES for the host, if there is one."""
+    rules = session.turns.rules
+    return str(rule) if rules and (rule := rules.of(hostname(host))).match else None
 
 
 async def _shares(crawl: Crawl, host: str) -> dict[str, _Share]:
@@ -101,7 +108,7 @@ async def _shares(crawl: Crawl, host: str) -> dict[str, _Share]:
     }
 
 
-def _print(state: HostState, shares: Mapping[str, _Share]) -> None:
+def _print(state: HostState, rule: str | None, shares: Mapping[str, _Share]) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -112,10 +119,11 @@ def _print(state: HostState, shares: Mapping[str, _Share]) -> None:
         ("queued", f"{state.queued:,}"),
         ("leased", "yes" if state.leased else "no"),
         ("crawled", _PARKED[state.parked] if state.parked else "yes"),
-        ("pages", _of(state.pages, limits.pages)),
+        ("pages", _of(state.pages, limits.ruled if limits.pages is None else limits.pages)),
         ("bytes", _of(state.bytes, limits.bytes)),
         ("depth limit", "DEPTH_LIMIT" if limits.depth is None else f"{limits.depth:,}"),
         ("delay", "DOWNLOAD_DELAY" if state.delay is None else f"{state.delay:g} s"),
+        ("rule", escape(rule or "none in POLITENESS_RULES")),
         ("next request", f"in {state.waits:,.1f} s" if state.waits else "at any time"),
         ("failures in a row", f"{state.failures:,}"),
     ):

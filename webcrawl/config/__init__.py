@@ -10,6 +10,7 @@ from webcrawl.config.frontier import FrontierConfig
 from webcrawl.config.object_stores import OBJECT_STORES, check_store_uri, object_stores
 from webcrawl.config.pages import DuplicatesConfig, FetchConfig, ReaderConfig, Spool
 from webcrawl.config.politeness import PolitenessConfig, politeness, politeness_overrides
+from webcrawl.config.politeness_rules import PolitenessRule, politeness_rule
 from webcrawl.config.records import read
 from webcrawl.config.start import check
 from webcrawl.config.stores import StoreConfig, spill_uri
@@ -24,6 +25,7 @@ __all__ = [
     "FetchConfig",
     "FrontierConfig",
     "PolitenessConfig",
+    "PolitenessRule",
     "ReaderConfig",
     "Spool",
     "StoreConfig",
@@ -33,6 +35,7 @@ __all__ = [
     "object_stores",
     "politeness",
     "politeness_overrides",
+    "politeness_rule",
     "read",
     "spill_uri",
 ]

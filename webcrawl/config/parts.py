@@ -18,6 +18,8 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.stats.DownloaderStats": None,
     "webcrawl.middlewares.retry.RetryMiddleware": 90,
     "webcrawl.middlewares.robots.RobotsMiddleware": 100,
+    # before Scrapy's UserAgentMiddleware, which sets the header of requests without one
+    "webcrawl.middlewares.user_agent.UserAgentMiddleware": 490,
     # a redirect is stored after it has been decoded and parsed
     "webcrawl.middlewares.redirect.RedirectMiddleware": 570,
     "webcrawl.middlewares.html_process.HtmlProcessMiddleware": 575,

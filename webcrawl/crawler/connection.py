@@ -18,6 +18,7 @@ from webcrawl.engine.server_url import ServerURL
 from webcrawl.errors import EngineUnavailable
 from webcrawl.frontier import Crawl, Frontier, HostLimits
 from webcrawl.frontier.bloom import BloomSeen
+from webcrawl.frontier.ruled_limits import review_rules
 from webcrawl.frontier.tails import Tails
 from webcrawl.hosts.turns import Turns
 
@@ -247,13 +248,20 @@ class Connection:
             await self.engine.close()
         self.server.stop()
 
+    async def _review_limits(self) -> None:
+        """Check hosts with spent budgets again if their limits, or the rules that limit pages, have changed."""
+        rules = self._turns.rules
+        if await self.crawl.limits_changed(self.frontier.host_limits, rules.limits_pages if rules else ""):
+            pages_of = rules.max_pages if rules else lambda _: None
+            await review_rules(self.frontier, pages_of, range(self.keys.shards))
+            await self.frontier.review()
+
     async def _join(self) -> JoinedCrawl:
         if self._frontier_config.flush_on_start:
             await self.clear()
         await self.crawl.begin()
         await self.begin_tails()
-        if await self.crawl.limits_changed(self.frontier.host_limits):
-            await self.frontier.review()
+        await self._review_limits()
         if self.server.is_exclusive:
             # no other process uses this engine: every worker and lease it knows is dead
             await self.crawl.workers.forget()

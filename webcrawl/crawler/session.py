@@ -42,6 +42,7 @@ from webcrawl.errors import ConfigurationError, LibraryMissing
 from webcrawl.hosts.address_guard import AddressGuard
 from webcrawl.hosts.costs import Costs
 from webcrawl.hosts.dns import Resolver
+from webcrawl.hosts.rules import RobotsAgents, Rules
 from webcrawl.hosts.turns import Turns
 from webcrawl.urls.canonical import DEFAULT_PORTS, TRACKING_PARAMETERS, Canonicalizer, add_scheme
 from webcrawl.worker.backpressure import Backpressure
@@ -64,11 +65,7 @@ class Session:
         self.config = FrontierConfig.from_settings(settings, spider_name)
         self.fetch = FetchConfig.from_settings(settings)
         self.stores = StoreConfig.from_settings(settings)
-        self.turns = Turns(
-            politeness(settings),
-            politeness_overrides(settings),
-            total=read(settings, "CONCURRENT_REQUESTS"),
-        )
+        self.turns = _turns(settings)
         self.backpressure = Backpressure()
         self.guard = AddressGuard(read(settings, "ALLOWED_NETWORKS"))
         self.resolver = Resolver(
@@ -118,6 +115,13 @@ class Session:
     def costs(self) -> Costs:
         """What hosts cost this process."""
         return Costs()
+
+    @cached_property
+    def robots_agents(self) -> RobotsAgents:
+        """The user agents by which robots.txt and robots directives are read."""
+        settings = self._settings
+        fixed = settings.get("ROBOTSTXT_USER_AGENT")
+        return RobotsAgents(fixed, read(settings, "USER_AGENT"), self.turns.rules)
 
     @cached_property
     def sizes(self) -> Sizes:
@@ -197,3 +201,15 @@ def add_schemes(settings: BaseSettings) -> None:
                 raise ConfigurationError(f"DOWNLOAD_HANDLERS {scheme!r}: {error}") from error
             if default_port is not None:
                 add_scheme(scheme, int(default_port))
+
+
+def _turns(settings: BaseSettings) -> Turns:
+    """The turns at all hosts; raises ConfigurationError."""
+    common, overrides = politeness(settings), politeness_overrides(settings)
+    rules = read(settings, "POLITENESS_RULES")
+    return Turns(
+        common,
+        overrides,
+        total=read(settings, "CONCURRENT_REQUESTS"),
+        rules=Rules.from_setting(rules, common, overrides) if rules else None,
+    )

@@ -41,7 +41,7 @@ server's clock, which the scripts keep from going back (lua/common/entries.lua).
       later                        ZSET  serial host LF entry -> when it is queued again
       scheduled                    ZSET  - host LF entry -> date at which it is queued
       parked                       HASH  host -> "blocked" or "budget": it is not leased
-      limits                       HASH  host -> its limits, "pages bytes depth"
+      limits                       HASH  host -> its limits, "pages bytes depth", and the pages of its rule, if any
       spent                        HASH  host -> "pages bytes" received from it
       seen:<bucket>                SET   marks as integers; buckets split by linear hashing (Litwin 1980)
       credit                       HASH  pool (Lambda's credit here), waiting (URLs with records that were not fetched),

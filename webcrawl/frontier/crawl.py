@@ -105,9 +105,9 @@ class Crawl:
                 await self.engine.change(key, "HDEL", "credit")
             await self.engine.change(key, "HSET", *fields)
 
-    async def limits_changed(self, limits: HostLimits) -> bool:
-        """Stores the limits of a host; returns True if they have changed."""
-        info, text = self.keys.own("info"), limits.encoded()
+    async def limits_changed(self, limits: HostLimits, rules: str = "") -> bool:
+        """Stores the limits of a host, and the digest of the rules with others; returns True if they have changed."""
+        info, text = self.keys.own("info"), f"{limits.encoded()} {rules}".strip()
         before = await self.engine.client.hget(info, "limits")
         await self.engine.change(info, "HSET", "limits", text)
         return before is not None and before.decode() != text

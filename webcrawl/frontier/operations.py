@@ -52,8 +52,12 @@ class Operations:
         await self._call("park", host, "unblock")
 
     async def limit(self, host: str, limits: HostLimits) -> None:
-        """Sets this crawl's limits for the host, which replace those for all hosts."""
-        await self._call("limit", host, limits.encoded())
+        """Sets this crawl's limits for the host, which replace those for all hosts; that of its rule stays."""
+        await self._call("limit", host, f"{limits.encoded()} =")
+
+    async def rule_limit(self, host: str, pages: int | None) -> None:
+        """Sets the pages that a rule in the settings allows; None removes it. A limit by `limit` comes before it."""
+        await self._call("limit", host, f"= = = {'-' if pages is None else pages}")
 
     async def review(self) -> None:
         """Checks all hosts with spent budgets again, after the limits for all hosts have changed."""

@@ -23,13 +23,16 @@ class Lease:
     """The host has answered a worker, now or within the last hour."""
     gap: float = 0.0
     """Seconds that the worker keeps between two requests; the engine keeps them too if the worker dies."""
+    ruled: int | None = None
+    """The limit of pages that the engine knows as that of the host's rule."""
 
     @classmethod
     def decode(cls, raw: list[Any]) -> Lease:
         """Decodes a lease from a script's reply."""
         host = raw[0].decode()
         urls = decode_urls(host, raw[4], raw[6])
-        return cls(host, int(raw[1]), raw[2], decode_delay(raw[3]), urls, bool(raw[5]))
+        ruled = None if raw[7] < 0 else raw[7]
+        return cls(host, int(raw[1]), raw[2], decode_delay(raw[3]), urls, bool(raw[5]), ruled=ruled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +103,15 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class HostLimits:
-    """Limits of a crawl for one host: pages, bytes of responses, depth. None: no limit of its own."""
+    """Limits of a crawl for one host: pages, bytes of responses, depth. None: no limit of its own.
+
+    `ruled`: the pages that a rule in the settings allows, if `pages` is None.
+    """
 
     pages: int | None = None
     bytes: int | None = None
     depth: int | None = None
+    ruled: int | None = None
 
     def encoded(self) -> str:
         return " ".join("-" if one is None else str(one) for one in (self.pages, self.bytes, self.depth))

@@ -108,6 +108,16 @@ class HostTurn:
         self._delay = delay
         return self._update_gap()
 
+    def set_config(self, config: PolitenessConfig) -> bool:
+        """Replaces the rules by which the host is treated; returns True if the gap changes."""
+        self._config = config
+        return self._update_gap()
+
+    @property
+    def concurrency(self) -> int:
+        """How many requests may be in flight at once."""
+        return self._config.concurrency
+
     @property
     def ready_at(self) -> float:
         """When the host may be asked; infinite while `concurrency` requests are in flight."""

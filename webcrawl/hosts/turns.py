@@ -14,6 +14,7 @@ from webcrawl.config import PolitenessConfig
 from webcrawl.errors import Abandoned, LeaseLost
 from webcrawl.hosts.connections import Connections
 from webcrawl.hosts.politeness import Failed, HostTurn, Outcome
+from webcrawl.hosts.rules import Rules
 from webcrawl.urls.canonical import hostname
 
 _IDLE_HOSTS_KEPT = 10_000
@@ -28,6 +29,15 @@ class _Place:
     valid_until: float
     connections: list[bool] = field(default_factory=list)
     """One for each turn that is taken: whether the host had never answered then."""
+    surplus: int = 0
+    """Slots to be withdrawn when they are released, because a rule has lowered their number."""
+
+    def release(self) -> None:
+        """Releases a slot."""
+        if self.surplus > 0:
+            self.surplus -= 1
+        else:
+            self.slots.release()
 
 
 @dataclass(slots=True)
@@ -51,6 +61,8 @@ class Turns:
     """Called when a request begins to wait, so that another one can take its place."""
     ending: asyncio.Event = field(default_factory=asyncio.Event)
     """Set by `abandon`."""
+    rules: Rules | None = None
+    """POLITENESS_RULES, if there are any."""
     _places: dict[str, _Place] = field(default_factory=dict)
     _others: OrderedDict[str, _Place] = field(default_factory=OrderedDict)
     _taken: dict[HostTurn, _Place] = field(default_factory=dict)
@@ -61,6 +73,8 @@ class Turns:
 
     def config_of(self, host: str) -> PolitenessConfig:
         """Returns the politeness of a host."""
+        if self.rules is not None:
+            return self.rules.config_of(hostname(host))
         return self.overrides.get(hostname(host), self.config)
 
     def open(
@@ -144,7 +158,7 @@ class Turns:
                     host, place, asyncio.Event() if during_shutdown else self.ending
                 )
             except BaseException:
-                place.slots.release()
+                place.release()
                 raise
         place.turn.start(now)
         place.connections.append(new)
@@ -165,7 +179,7 @@ class Turns:
         # the host may have been closed and opened again meanwhile: release what this turn has
         place = self._taken[turn]
         self._connections.give(new=place.connections.pop())
-        place.slots.release()
+        place.release()
         if not turn.in_flight:
             del self._taken[turn]
 
@@ -215,6 +229,21 @@ class Turns:
         config = self.config_of(host)
         turn = HostTurn(config, None, failures, now=time.monotonic())
         return _Place(turn, asyncio.Semaphore(config.concurrency), valid_until)
+
+
+def reconfigure(turns: Turns) -> list[str]:
+    """Applies changed rules to the hosts that are known; returns those whose gap has changed."""
+    changed = []
+    for host, place in (*turns._places.items(), *turns._others.items()):
+        before, config = place.turn.concurrency, turns.config_of(host)
+        if place.turn.set_config(config):
+            changed.append(host)
+        # a smaller number needs no more than the turn, which lets no request start meanwhile
+        place.surplus += before - config.concurrency
+        while place.surplus < 0:
+            place.surplus += 1
+            place.slots.release()
+    return changed
 
 
 async def _until_due(host: str, place: _Place, ending: asyncio.Event) -> None:

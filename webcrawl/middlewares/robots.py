@@ -47,7 +47,7 @@ class RobotsMiddleware(ResourceRules):
         self._crawler = crawler
         self._session = session
         self._outlinks = Outlinks(crawler, session)
-        self._agent = crawler.settings.get("ROBOTSTXT_USER_AGENT") or read(crawler.settings, "USER_AGENT")
+        self._agents = session.robots_agents
         self._costs = session.costs
         self._cache = RobotsCache()
         self._unreachable = RobotsCache()
@@ -75,7 +75,7 @@ class RobotsMiddleware(ResourceRules):
                 policy = await self._policy(host)
         if host in self._unfollowed:
             self._follow_sitemaps(host, policy)
-        if self._session.turns.set_crawl_delay(host, policy.crawl_delay(self._agent)):
+        if self._session.turns.set_crawl_delay(host, policy.crawl_delay(self._agents.of(host))):
             tasks_of(self._crawler).delay_changed(host)
         if not self._allows(host, policy, without_fragment(request.url)):
             tasks_of(self._crawler).count("robots_denied")
@@ -83,7 +83,7 @@ class RobotsMiddleware(ResourceRules):
 
     def _allows(self, host: str, policy: RobotsPolicy, url: str) -> bool:
         began = time.perf_counter()
-        allowed = policy.allows(url, self._agent)
+        allowed = policy.allows(url, self._agents.of(host))
         self._costs.of(host).seconds += time.perf_counter() - began
         return allowed
 
@@ -193,13 +193,13 @@ class RobotsMiddleware(ResourceRules):
 
         def read() -> RobotsPolicy:
             policy = RobotsPolicy.from_response(response.status, response.body, url=url)
-            return policy.prepare(self._agent) if policy.is_large else policy
+            return policy.prepare(self._agents.of(host)) if policy.is_large else policy
 
         return await self._in_thread(host, read)
 
     async def _prepared(self, host: str, policy: RobotsPolicy) -> RobotsPolicy:
         if policy.is_large:
-            return await self._in_thread(host, partial(policy.prepare, self._agent))
+            return await self._in_thread(host, partial(policy.prepare, self._agents.of(host)))
         return policy
 
     async def _in_thread(self, host: str, work: Callable[[], RobotsPolicy]) -> RobotsPolicy:

@@ -138,7 +138,7 @@ class BroadSpider(Spider):
     def page(self, response: Response) -> Page:
         """The page of a response, for the pipelines and stores."""
         page = page_of(response)
-        if agent := self._robots_agent:
+        if agent := self._robots_agent(response):
             robots = page_directives(response, agent)
             page.noindex, page.noarchive, page.nofollow = robots.noindex, robots.noarchive, robots.nofollow
         return page
@@ -149,7 +149,7 @@ class BroadSpider(Spider):
         Links in other documents than HTML are followed when a pipeline has found them.
         """
         texts = Session.of(self.crawler).components.read_link_texts
-        obeyed, text_links = self._robots_agent, self._follows_text
+        obeyed, text_links = self._robots_agent(response), self._follows_text
         return followed_links(response, obey=obeyed, texts=texts, text_links=text_links)
 
     def resources(self, response: Response) -> PageResources:
@@ -174,12 +174,12 @@ class BroadSpider(Spider):
         return bool(read(self.settings, "TEXT_LINKS"))
 
     @cached_property
-    def _robots_agent(self) -> str | None:
-        """The user agent for the robots directives of pages, or None when they are not obeyed."""
-        settings = self.settings
-        if not read(settings, "ROBOTS_META_OBEY"):
-            return None
-        return str(settings.get("ROBOTSTXT_USER_AGENT") or read(settings, "USER_AGENT"))
+    def _obeys_directives(self) -> bool:
+        return bool(read(self.settings, "ROBOTS_META_OBEY"))
+
+    def _robots_agent(self, response: Response) -> str | None:
+        """The user agent for the robots directives of a page, or None when they are not obeyed."""
+        return Session.of(self.crawler).robots_agents.of(response.url) if self._obeys_directives else None
 
     def _good_seeds(self) -> Iterator[str]:
         for seed in read_seeds(self.seeds):

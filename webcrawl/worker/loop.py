@@ -16,6 +16,7 @@ from webcrawl.worker.heartbeat import Heartbeat
 from webcrawl.worker.lease_safety import LeaseSafety
 from webcrawl.worker.permits import AHEAD_SECONDS
 from webcrawl.worker.reporter import Reporter
+from webcrawl.worker.rule_changes import RuleChanges
 from webcrawl.worker.state import WorkerState
 
 logger = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ class Loop:
         self._alone = alone
         self._safety = LeaseSafety(state.config.lease_seconds, state.turns.config.delay)
         self._reporter = Reporter(state)
+        self._rules = RuleChanges(state)
         self.heartbeat = Heartbeat(state, self._safety, backpressure)
         self._lease_at = 0.0
         """Monotonic time of the next attempt to lease, after one that gave nothing."""
@@ -131,6 +133,7 @@ class Loop:
         await self._send_discovered()
         if not self._hosts:
             state.permits.give_back()
+        await self._rules.update()
         await self._reporter.send()
         if state.closing:
             return
@@ -180,6 +183,7 @@ class Loop:
         """Makes the URLs of new leases available; `asked` is the monotonic time of the lease call."""
         for lease in leases:
             self._hosts.open(lease, self._safety.until(asked))
+            self._rules.check(lease)
 
     async def _beat_if_due(self) -> None:
         if self.heartbeat.is_due:

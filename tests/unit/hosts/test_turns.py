@@ -14,10 +14,11 @@ from hypothesis import given, settings, strategies as st
 
 import webcrawl.hosts.turns
 from tests.pacing import FAST, HOST, OTHER, Log, most_at_once, opened, request, run, shortest_gap
-from webcrawl.config import PolitenessConfig
+from webcrawl.config import PolitenessConfig, PolitenessRule, politeness_rule
 from webcrawl.errors import LeaseLost
 from webcrawl.hosts.politeness import Failed, Ok, Outcome, Throttled
-from webcrawl.hosts.turns import Turns
+from webcrawl.hosts.rules import Rules
+from webcrawl.hosts.turns import Turns, reconfigure
 
 
 def test_requests_to_a_host_run_one_at_a_time_with_a_gap() -> None:
@@ -336,3 +337,34 @@ def test_idle_hosts_without_a_lease_are_evicted(monkeypatch: pytest.MonkeyPatch)
     for number in range(10, 14):
         turns.turn(f"http://{number}.example")
     assert turns.turn("http://0.example") is not first
+
+
+def test_changed_rules_apply_to_known_hosts() -> None:
+    entry = {"match": "a.example", "delay": 3600, "connections": 1}
+
+    def table(**fields: object) -> dict[str, PolitenessRule]:
+        return {"a.example": politeness_rule("entry 1", {**entry, **fields})}
+
+    rules = Rules([("entry 1", table()["a.example"])], FAST, {})
+    turns = Turns(FAST, rules=rules)
+
+    async def crawl() -> None:
+        opened(turns)
+        turns.give(HOST, await turns.take(HOST), Ok())
+        waiting = asyncio.create_task(turns.take(HOST))
+        await asyncio.sleep(0.01)
+        rules.use(table(delay=0, connections=3))
+        assert reconfigure(turns) == [HOST]
+        taken = [await waiting, await turns.take(HOST), await turns.take(HOST)]
+        rules.use(table(delay=0, connections=1))
+        assert reconfigure(turns) == []
+        for turn in taken:
+            turns.give(HOST, turn, Ok())
+        last = await turns.take(HOST)
+        another = asyncio.create_task(turns.take(HOST))
+        await asyncio.sleep(0.01)
+        assert not another.done()
+        turns.give(HOST, last, Ok())
+        turns.give(HOST, await another, Ok())
+
+    run(crawl())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from webcrawl.config.kinds import Flag, Number, Table, Text, Whole, Words
+from webcrawl.config.politeness_rules import PolitenessRules
 from webcrawl.config.setting import Group, Setting
 
 GROUP = Group(
@@ -66,6 +67,16 @@ GROUP = Group(
             "`delay` and `concurrency` by host name, or by the name of a slot that requests have as `download_slot` in "
             "`Request.meta`.",
             example={"slow.example.org": {"delay": 10}},
+        ),
+        Setting(
+            "POLITENESS_RULES",
+            [],
+            PolitenessRules(),
+            "`delay`, `connections`, `max_pages` and `user_agent` by host name: `example.org` is this name, "
+            "`*.example.org` every name under it, `.example.org` both. The most specific rule that has a field "
+            'decides it. `"@rules.json"` names a file, which workers read again when it changes; see '
+            "[Rules for hosts](howto/change-a-politeness-rule.md#rules-for-hosts).",
+            example=[{"match": "*.example.org", "delay": 5, "max_pages": 10_000}],
         ),
         Setting(
             "POLITENESS_MAX_CRAWL_DELAY",

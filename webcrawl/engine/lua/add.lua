@@ -19,7 +19,7 @@ local limited = redis.call('EXISTS', P .. 'limits') == 1
 local verdicts, queued, i, credited = {}, 0, 1, conf_of(P).credit
 while i <= #ARGV do
   local host, n, rise = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
-  local fresh, deepest = {}, limited and limit_of(P, host, '(%S+)$', '')
+  local fresh, deepest = {}, limited and limit_of(P, host, '^%S+ %S+ (%S+)', '')
   i = i + 3
   for j = i, i + 2 * n - 2, 2 do
     local queue = not too_deep(ARGV[j + 1], deepest) and is_new(ARGV[j])

@@ -5,8 +5,8 @@
 --         host, lease ms, share of lower levels in thousandths, limits of hosts without limits of their own:
 --         "pages bytes depth" ("-" = none), the crawl's weight, caller, number of the call, which grows with each call
 --         of this caller in this shard
--- reply   {host, token, failures, delay ms or -1, {index, entry, index, entry...}, 1 if it has answered, worths} for each
---         host; worths of the URLs in the same order, if importance is on
+-- reply   {host, token, failures, delay ms or -1, {index, entry, index, entry...}, 1 if it has answered, worths,
+--         pages that its rule allows or -1} for each host; worths of the URLs in the same order, if importance is on
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local urls, lease_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
 local share, limits, weight = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8])
@@ -55,7 +55,7 @@ local function lease(record, level)
   hold(P, H, host, token, now + lease_ms)
   redis.call('HINCRBY', P .. 'n', 'queued', -#entries)
   redis.call('HINCRBY', P .. 'n', 'leased', #entries)
-  leases[#leases + 1] = lease_of(H, host, token, flat, now, worths)
+  leases[#leases + 1] = lease_of(P, H, host, token, flat, now, worths)
   given[#given + 1] = host
   given[#given + 1] = token
 end

@@ -22,7 +22,7 @@ for i = 1, #given, 2 do
         urls[#urls + 1] = fields[j + 1]
       end
     end
-    leases[#leases + 1] = lease_of(H, host, token, urls, now)
+    leases[#leases + 1] = lease_of(P, H, host, token, urls, now)
   end
 end
 return leases

@@ -29,17 +29,27 @@ local function unpark(P, H, host, now)
   make_ready(P, H, host, now)
 end
 
--- Returns one limit of a host ("pages bytes depth" in `limits`): its own or the default; nil without one.
-local function limit_of(P, host, which, default)
+local RULED = '^%S+ %S+ %S+ (%S+)'
+
+-- Returns the limit of pages that a rule in the settings gives a host; -1 without one.
+local function ruled_pages(P, host)
+  local own = redis.call('HGET', P .. 'limits', host)
+  return own and tonumber(string.match(own, RULED)) or -1
+end
+
+-- Returns one limit of a host ("pages bytes depth ruled" in `limits`): its own, that of a rule or the default; nil
+-- without one.
+local function limit_of(P, host, which, default, ruled)
   local own = redis.call('HGET', P .. 'limits', host)
   local limit = own and string.match(own, which)
+  if own and ruled and limit == '-' then limit = string.match(own, ruled) end
   if not limit or limit == '-' then limit = string.match(default, which) end
   return tonumber(limit)
 end
 
 -- Returns how many of the `wanted` URLs the host's budget allows, with `out` URLs handed out already.
 local function allowance(P, host, wanted, out, default)
-  local pages, bytes = limit_of(P, host, '^(%S+)', default), limit_of(P, host, '^%S+ (%S+)', default)
+  local pages, bytes = limit_of(P, host, '^(%S+)', default, RULED), limit_of(P, host, '^%S+ (%S+)', default)
   if not pages and not bytes then return wanted end
   local spent = redis.call('HGET', P .. 'spent', host) or '0 0'
   local had_pages, had_bytes = string.match(spent, '^(%d+) (%d+)')
@@ -78,11 +88,11 @@ local function hold(P, H, host, token, expiry)
   redis.call('PERSIST', H .. host)
 end
 
--- Returns a lease for the reply: {host, token, failures, delay, urls, answered, worths}.
-local function lease_of(H, host, token, urls, now, worths)
+-- Returns a lease for the reply: {host, token, failures, delay, urls, answered, worths, ruled pages}.
+local function lease_of(P, H, host, token, urls, now, worths)
   local record = redis.call('HMGET', H .. host, 'failures', 'forgiven', 'delay', 'answered')
   local failures = now < (tonumber(record[2]) or 0) and tonumber(record[1]) or 0
-  return {host, token, failures, tonumber(record[3]) or -1, urls, record[4] and 1 or 0, worths or {}}
+  return {host, token, failures, tonumber(record[3]) or -1, urls, record[4] and 1 or 0, worths or {}, ruled_pages(P, host)}
 end
 
 -- Returns the number of a caller's last lease call and what it gave: host, token, host, token... The reply may have been

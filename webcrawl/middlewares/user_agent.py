@@ -1,0 +1,32 @@
+"""The User-Agent header of hosts whose rule in POLITENESS_RULES has one."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+
+from webcrawl.crawler.access import host_of
+from webcrawl.crawler.session import Session
+from webcrawl.hosts.rules import Rules
+from webcrawl.urls.canonical import hostname
+
+
+class UserAgentMiddleware:
+    """Sets the header of requests that have none, before Scrapy sets USER_AGENT."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        rules = Session.of(crawler).turns.rules
+        if rules is None:
+            raise NotConfigured
+        return cls(rules)
+
+    def process_request(self, request: Request) -> None:
+        if agent := self._rules.of(hostname(host_of(request))).user_agent:
+            request.headers.setdefault(b"User-Agent", agent)

@@ -81,7 +81,8 @@ class Crawl:
         """
         seeds = seeds if isinstance(seeds, str) else ",".join(seeds)
         spider_arguments = {**({"seeds": seeds} if seeds else {}), **(arguments or {})}
-        settings = {"DNS_SERVERS": NO_NAMES, **settings}
+        # tests compare the requests that a server got
+        settings = {"DNS_SERVERS": NO_NAMES, "SOFT_404": False, **settings}
         if tuned:
             settings |= tuning.settings(**tuned)
             env = {"PYTHONPATH": str(CHECKOUT), **(env or {})}

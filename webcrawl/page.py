@@ -168,6 +168,7 @@ class Page(TransientFields):
     details            further facts: lists, dicts and plain values
     importance         what links to the page are worth when it is fetched, as a multiple of the mean; the row gets the
                        value at the end of the crawl
+    soft_404           the page is an error page although its status is 200, or a redirect of an unknown path
     """
 
     url: str
@@ -205,6 +206,7 @@ class Page(TransientFields):
     details: dict[str, Any] | None = field(default=None, metadata=_STRUCTURE)
     language_source: str | None = None
     importance: float | None = None
+    soft_404: bool = False
 
     def __post_init__(self) -> None:
         self.final_url = self.final_url or self.url

@@ -56,6 +56,7 @@ FIGURES = Figures(
     retried=24,
     exact_duplicates=20,
     near_duplicates=5,
+    soft_404=0,
     truncated=0,
     fetched_again=0,
     unchanged=0,

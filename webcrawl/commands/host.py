@@ -126,6 +126,7 @@ def _print(state: HostState, rule: str | None, shares: Mapping[str, _Share]) -> 
         ("rule", escape(rule or "none in POLITENESS_RULES")),
         ("next request", f"in {state.waits:,.1f} s" if state.waits else "at any time"),
         ("failures in a row", f"{state.failures:,}"),
+        ("unknown paths", escape(state.unknown_paths or "not asked")),
     ):
         table.add_row(name, value)
     costs = Table("cost", "of the host", f"of {escape(shares['domain'].name)}", "of all hosts")

@@ -50,6 +50,7 @@ ITEM_PIPELINES = {
     "webcrawl.pipelines.archive.ArchivePipeline": 218,
     "webcrawl.pipelines.language.LanguagePipeline": 280,
     "webcrawl.pipelines.counts.CountsPipeline": 290,
+    "webcrawl.pipelines.soft_404.Soft404Pipeline": 295,
     "webcrawl.pipelines.near_duplicates.NearDuplicatesPipeline": 300,
     "webcrawl.pipelines.warc.WarcPipeline": 800,
     "webcrawl.pipelines.metadata.MetadataPipeline": 900,

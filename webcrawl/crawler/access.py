@@ -14,6 +14,9 @@ from webcrawl.urls.canonical import normalize, split
 ROBOTS = "robots_txt"
 """Request.meta key that marks a fetch of robots.txt, which is no page."""
 
+UNKNOWN_PATH = "unknown_path"
+"""Request.meta key that marks a request for a path that cannot exist, which is no page either."""
+
 
 def tasks_of(crawler: Crawler) -> Tasks:
     """The tasks of a running crawl; raises ConfigurationError when its scheduler is not ours."""
@@ -35,3 +38,8 @@ def host_of(request: Request) -> str:
 def is_robots(request: Request) -> bool:
     """Whether a request fetches robots.txt."""
     return ROBOTS in request.meta
+
+
+def is_question(request: Request) -> bool:
+    """Whether a request asks a host how it may be crawled or what it answers, and counts in no figure."""
+    return ROBOTS in request.meta or UNKNOWN_PATH in request.meta

@@ -181,7 +181,7 @@ def plain_line(now: Figures, speed: float) -> str:
     state = "paused, " if now.paused else ""
     return f"{state}{_holding(now)}" + (
         f"{counted(now.pages, 'page')} ({speed:.1f}/s), {size(now.bytes)}, {now.queued + now.leased:,} queued, "
-        f"{counted(now.hosts, 'host')}, {counted(http_errors(now), 'HTTP error')}, {now.failed:,} failed, "
+        f"{counted(now.hosts, 'host')}, {counted(errors(now), 'HTTP error')}, {now.failed:,} failed, "
         f"{counted(duplicates(now), 'duplicate')}, {counted(now.retried, 'retry', 'retries')}, "
         f"{counted(now.unreachable, 'unreachable host')}"
     )
@@ -200,6 +200,11 @@ def _holding(now: Figures) -> str:
 def http_errors(now: Figures) -> int:
     """Responses of status 400 and above. Fetches without a response are counted as failed instead."""
     return sum(count for status, count in now.responses.items() if status >= "400")
+
+
+def errors(now: Figures) -> int:
+    """HTTP errors, and error pages that answered with 200."""
+    return http_errors(now) + now.soft_404
 
 
 def duplicates(now: Figures) -> int:
@@ -221,7 +226,7 @@ def panel(console: Console, title: str, now: Figures, speed: float, waits: Seque
         ("seen", f"{now.seen_urls:,}"),
         ("retries", f"{now.retried:,}"),
         ("workers", f"{now.workers}"),
-        ("HTTP errors", f"{http_errors(now):,}"),
+        ("HTTP errors", f"{errors(now):,}"),
         ("failed", f"{now.failed:,}"),
         ("dead letters", f"{now.dead_letters:,}"),
         ("robots.txt", f"{now.robots_denied:,}"),

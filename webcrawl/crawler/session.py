@@ -39,6 +39,7 @@ from webcrawl.documents.html.outline_process import Outlines
 from webcrawl.documents.mime.reader_processes import Readers
 from webcrawl.documents.mime.sizes import Sizes
 from webcrawl.errors import ConfigurationError, LibraryMissing
+from webcrawl.frontier.unknown_paths import UnknownPaths
 from webcrawl.hosts.address_guard import AddressGuard
 from webcrawl.hosts.costs import Costs
 from webcrawl.hosts.dns import Resolver
@@ -46,6 +47,7 @@ from webcrawl.hosts.rules import RobotsAgents, Rules
 from webcrawl.hosts.turns import Turns
 from webcrawl.urls.canonical import DEFAULT_PORTS, TRACKING_PARAMETERS, Canonicalizer, add_scheme
 from webcrawl.worker.backpressure import Backpressure
+from webcrawl.worker.soft_404s import Soft404s
 
 if TYPE_CHECKING:
     from webcrawl.crawler.render.render import Renderer
@@ -135,6 +137,18 @@ class Session:
         from webcrawl.stores.duplicate_index import DuplicateIndex
 
         return DuplicateIndex(self.connection.engine, self.connection.keys)
+
+    @cached_property
+    def soft_404s(self) -> Soft404s:
+        """What is known of hosts to recognize soft 404s; first used after `open`."""
+        crawl, distance = self.connection.crawl, read(self._settings, "SIMHASH_DISTANCE")
+        paths = UnknownPaths(crawl.engine, crawl.keys, crawl.worker)
+        return Soft404s(
+            paths,
+            distance,
+            self.connection.retry_until_available,
+            older=self.connection.joined.has_urls,
+        )
 
     def need_renderer(self) -> Renderer:
         """The crawl's browser, made now if RENDER is empty; raises ConfigurationError."""

@@ -169,8 +169,10 @@ def text(
     """
     statuses = ", ".join(f"{number:,} x {status}" for status, number in now.responses.items()) or "none"
     left = now.queued + now.leased
+    soft = f"{now.soft_404:,} soft 404, " if now.soft_404 else ""
     errors = (
-        f"{counted(http_errors(now), 'answer')} 4xx or 5xx, {counted(now.failed, 'fetch', 'fetches')} failed"
+        f"{counted(http_errors(now), 'answer')} 4xx or 5xx, {soft}"
+        f"{counted(now.failed, 'fetch', 'fetches')} failed"
     )
     speed = f" in {now.seconds:,.1f} s ({now.pages_per_second:,.1f}/s)"
     lines = [

@@ -62,6 +62,8 @@ server's clock, which the scripts keep from going back (lua/common/entries.lua).
                                          SimHash
       cookies                      HASH  (jar, registered domain) -> its cookies, as MessagePack
       text:<bucket>                HASH  id of a URL -> SimHash of its text, the URL; for the first page with that text
+      unknown                      HASH  host -> its answer to a path that cannot exist (webcrawl.policies.soft_404)
+      asking:<host>                STR   the worker that asks it for such a path, expiring
       copying                      STR   the process that writes a checkpoint, expiring
       moved                        LIST  host LF entry: entries that left their places meanwhile, expiring
       reading                      HASH  list that the checkpoint reads from its end -> entries added since, expiring;

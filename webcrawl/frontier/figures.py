@@ -21,6 +21,7 @@ class Figures:
     `feeds`: URI of a feed, without password -> items in it; the batches of a feed count together.
     `lost_requests`: callback -> requests that could not be stored and ended with their process.
     `types`: MIME type -> pages, bytes, and `errors` (documents that could not be read), most pages first.
+    `soft_404`: error pages that answered with 200, and redirects of unknown paths.
     `parked`: queued URLs of hosts that are blocked or have spent their budgets.
     `unreachable`: hosts that never answered, although they were asked (exact within 1%).
     `looked_up`: times that a found URL was looked up, of links that passed the filters or were found in the cache.
@@ -52,6 +53,7 @@ class Figures:
     retried: int
     exact_duplicates: int
     near_duplicates: int
+    soft_404: int
     truncated: int
     fetched_again: int
     unchanged: int
@@ -86,6 +88,7 @@ _COUNTERS = (
     "retried",
     "exact_duplicates",
     "near_duplicates",
+    "soft_404",
     "truncated",
     "fetched_again",
     "unchanged",

@@ -11,6 +11,7 @@ from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys, host_of
 from webcrawl.engine.scripts import Call
 from webcrawl.frontier.records import DeadLetter, HostLimits, HostQueue, HostState
+from webcrawl.policies.soft_404 import Answer
 
 BATCH = 1000
 """The most URLs in one script call; a longer call would block the server for other clients."""
@@ -75,8 +76,8 @@ class Operations:
         client = self.engine.client
         now = await self.engine.run(Call("time", [prefix], ()))
         record = {key.decode(): value for key, value in (await client.hgetall(self.keys.host(host))).items()}
-        limits, spent, parked = [
-            await client.hget(prefix + name, host) for name in ("limits", "spent", "parked")
+        limits, spent, parked, unknown = [
+            await client.hget(prefix + name, host) for name in ("limits", "spent", "parked", "unknown")
         ]
         pages, size = (int(part) for part in (spent or b"0 0").split())
         return HostState(
@@ -84,6 +85,7 @@ class Operations:
             queued=(await self._lengths(shard, [host]))[0],
             leased=bool(await client.exists(f"{prefix}lease:{host}")),
             parked=parked.decode() if parked else None,
+            unknown_paths=Answer.decoded(unknown.decode()).about() if unknown else None,
             pages=pages,
             bytes=size,
             limits=HostLimits.decoded(limits.decode()) if limits else HostLimits(),

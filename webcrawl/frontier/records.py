@@ -136,6 +136,8 @@ class HostState:
     waits: float
     """Time until it may be asked again."""
     failures: int
+    unknown_paths: str | None = None
+    """What it answers to paths that cannot exist; None if it was not asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from functools import cached_property
 from typing import Any, Self
 
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
-from webcrawl.config import DuplicatesConfig
+from webcrawl.config import DuplicatesConfig, read
 from webcrawl.crawler.pages.from_response import forget_tree, outline_of
 from webcrawl.crawler.pages.item_completion import ItemCompletion
 from webcrawl.crawler.pages.outlinks import Outlinks
@@ -23,14 +24,16 @@ from webcrawl.page import Page
 class OutlinksMiddleware:
     """Handles the `PageLinks` that a spider yields; see `webcrawl.crawler.pages.outlinks`.
 
-    With NEAR_DUPLICATES_FOLLOW off they wait until the page that was yielded before them has passed the pipelines.
+    They wait until the page that was yielded before them has passed the pipelines, if it may be a soft 404, whose links
+    are not followed, and with NEAR_DUPLICATES_FOLLOW off.
     The hosts of start requests are admitted by the address guard, because the operator named them.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._session = session
-        follows_all = DuplicatesConfig.from_settings(crawler.settings).follow
-        self._judged = None if follows_all else ItemCompletion(crawler)
+        self._crawler = crawler
+        self._follows_near = DuplicatesConfig.from_settings(crawler.settings).follow
+        self._knows_errors = read(crawler.settings, "SOFT_404")
         self._outlinks = Outlinks(crawler, session)
 
     @classmethod
@@ -50,16 +53,29 @@ class OutlinksMiddleware:
         page: Page | None = None
         async for one in result:
             if isinstance(one, PageLinks):
-                if self._judged and page and await self._judged.is_near_duplicate(page, response):
+                if page and await self._is_left_out(page, response):
                     continue
                 await self._outlinks.follow_from_spider(response, one)
             elif isinstance(one, PageResources):
                 self._outlinks.load(response, one)
             else:
-                if self._judged and isinstance(one, Page):
+                if isinstance(one, Page) and self._may_be_left_out(one):
                     page = one
-                    self._judged.expect(response)
+                    self._completion.expect(response)
                 yield one
         # otherwise each page that waits for the pipelines would keep a tree in memory
         if outline_of(response) or not self._session.components.keep_trees:
             forget_tree(response)
+
+    @cached_property
+    def _completion(self) -> ItemCompletion:
+        # its signals cost time for each page, and most crawls meet no page that may be left out
+        return ItemCompletion(self._crawler)
+
+    def _may_be_left_out(self, page: Page) -> bool:
+        return not self._follows_near or (self._knows_errors and self._session.soft_404s.is_awaited(page))
+
+    async def _is_left_out(self, page: Page, response: Response) -> bool:
+        """Whether the links of a page are not followed; waits until it has passed the pipelines."""
+        is_near = await self._completion.is_near_duplicate(page, response)
+        return page.soft_404 or (is_near and not self._follows_near)

@@ -12,7 +12,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DownloadCancelledError, IgnoreRequest, NotSupported
 from scrapy.http import Response
 
-from webcrawl.crawler.access import host_of, is_robots, tasks_of
+from webcrawl.crawler.access import host_of, is_question, is_robots, tasks_of
 from webcrawl.crawler.components import Pacer
 from webcrawl.crawler.download.slots import SLOT, DownloadSlots
 from webcrawl.crawler.errors import (
@@ -68,7 +68,7 @@ class PolitenessMiddleware(Pacer):
         if not tasks.lease_holds(request):
             raise Postponed(f"the lease of {host} was lost")
         # a spider's own fetch belongs to a page that is being processed, which may still be finished
-        own = tasks.leased(request) is None and not is_robots(request)
+        own = tasks.leased(request) is None and not is_question(request)
         if not self._places.has_room(host) and tasks.leased(request) is not None:
             self._costs.of(host).waits += 1
             await self._room(host)
@@ -115,7 +115,7 @@ class PolitenessMiddleware(Pacer):
             host, size = self._taken[request][0], length_of(response)
             self._turns.has_answered(host)
             self._costs.of(host).bytes += fetch_of(request).received or size
-            if not is_robots(request):
+            if not is_question(request):
                 tasks.count(f"status.{response.status}")
                 tasks.count("bytes", size)
                 tasks.answered(request, host, size)

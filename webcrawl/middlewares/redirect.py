@@ -66,8 +66,8 @@ class RedirectMiddleware:
                 result, target = result.replace(url=allowed), allowed
         result = self._pass_seen_test(request, result)
         result.meta["referrer"] = without_fragment(request.url)
-        self._link(request, target)
-        await self._store(request, response, target)
+        if not await self._is_error(request, response, target):
+            self._link(request, target)
         return result
 
     def _allowed(self, request: Request, target: str, result: Request) -> str | None:
@@ -107,15 +107,16 @@ class RedirectMiddleware:
         url = normalize(request.url)
         return self._session.canonicalizer.request_fingerprint(request.method, url, request.body)
 
-    async def _store(self, request: Request, response: Response, target: str) -> None:
-        """Send the hop through the pipelines, if the spider stores pages."""
+    async def _is_error(self, request: Request, response: Response, target: str) -> bool:
+        """Send the hop through the pipelines, if the spider stores pages; returns whether it is an error."""
         make_page = getattr(self._crawler.spider, "page", None)
         if make_page is None:
-            return
+            return False
         response.request = request
         page: Page = make_page(response)
         page.final_url = target
         await self._crawler.engine.scraper.start_itemproc_async(page, response=response)
+        return page.soft_404
 
 
 class _Redirects(ScrapyRedirectMiddleware):

@@ -16,7 +16,7 @@ from scrapy.exceptions import CannotResolveHostError, IgnoreRequest, NotConfigur
 from scrapy.http import Response
 
 from webcrawl.config import read
-from webcrawl.crawler.access import ROBOTS, host_of, tasks_of
+from webcrawl.crawler.access import ROBOTS, host_of, is_question, tasks_of
 from webcrawl.crawler.components import ResourceRules
 from webcrawl.crawler.errors import Postponed, RobotsUnreachable
 from webcrawl.crawler.fetch import TRUNCATE
@@ -78,7 +78,8 @@ class RobotsMiddleware(ResourceRules):
         if self._session.turns.set_crawl_delay(host, policy.crawl_delay(self._agents.of(host))):
             tasks_of(self._crawler).delay_changed(host)
         if not self._allows(host, policy, without_fragment(request.url)):
-            tasks_of(self._crawler).count("robots_denied")
+            if not is_question(request):
+                tasks_of(self._crawler).count("robots_denied")
             raise IgnoreRequest("robots.txt disallows it")
 
     def _allows(self, host: str, policy: RobotsPolicy, url: str) -> bool:

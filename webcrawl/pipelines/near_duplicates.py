@@ -38,7 +38,9 @@ class NearDuplicatesPipeline:
         if item.truncated not in (None, "length"):  # incomplete: another fetch may get more
             return item
         item.simhash = simhash = item.text_hash if item.text_hash is not None else _simhash(item)
-        if simhash is not None and (first := await self._first(item, simhash)):
+        if simhash is None or item.soft_404:  # an error page is no original
+            return item
+        if first := await self._first(item, simhash):
             counted = tasks_of(self._crawler).count
             if item.duplicate_kind == "exact":
                 counted("exact_duplicates", -1)

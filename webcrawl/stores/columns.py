@@ -177,6 +177,7 @@ pages = Table(
     Column("crawl", CleanText),
     Column("language_source", Text),
     Column("importance", Float),
+    Column("soft_404", Boolean),
 )
 """One row for each URL: its latest response, and the outcome of the latest attempt."""
 

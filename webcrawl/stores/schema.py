@@ -57,6 +57,8 @@ STEPS: tuple[Step, ...] = (
     Step(("ALTER TABLE pages ADD COLUMN language_source TEXT",)),
     # to 5: the importance of pages
     Step(("ALTER TABLE pages ADD COLUMN importance {number}",)),
+    # to 6: error pages that answer with 200
+    Step(("ALTER TABLE pages ADD COLUMN soft_404 BOOLEAN",)),
 )
 
 SCHEMA_VERSION = 1 + len(STEPS)

@@ -69,6 +69,15 @@ DUPLICATES = Group(
             "it during a crawl: pages in the index would not be found any more.",
             example=5,
         ),
+        Setting(
+            "SOFT_404",
+            True,
+            Flag(),
+            "Recognizes error pages that answer with 200. When a host has shown more than 20 HTML pages, it is asked "
+            "once for a path that cannot exist. Pages like its answer count as errors, have `soft_404` in their rows, "
+            "and their links are not followed. See [Soft 404](duplicates.md#soft-404).",
+            example=False,
+        ),
     ),
     intro="See [Duplicates](duplicates.md).",
 )

@@ -6,6 +6,7 @@
 --         "dead"                   URL, how many, its letters
 --         "bury"                   host, reason, n, n entries
 --         "seen"                   marks
+--         "unknown"                host, value
 --         "credit"                 record of a URL: field, value
 --         "limits" | "spent" | "parked"   host, value
 --         "host"                   host, n, n fields and values of its record; an existing record is kept
@@ -64,6 +65,10 @@ end
 -- what waits in a record comes from the pool, so the sum does not change
 function put.credit()
   for i = 2, conf_of(P).credit and #ARGV or 0, 2 do put_page(P, tonumber(ARGV[i]) + 2147483648, ARGV[i + 1]) end
+end
+
+function put.unknown()
+  put.limits()
 end
 
 local function of_hosts()

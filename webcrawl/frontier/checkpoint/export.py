@@ -49,6 +49,8 @@ HOLD_SECONDS = 60.0
 HASHES = ("limits", "spent", "parked")
 """Hashes of a shard with facts about hosts."""
 WAITING = ("later", "scheduled")
+ANSWERS = "unknown"
+"""The hash of a shard with what hosts answer to paths that cannot exist."""
 
 _BUCKETS_AT_ONCE = 64
 _HOSTS_AT_ONCE = 200
@@ -145,7 +147,7 @@ class Exporter:
     async def shard(self, shard: int) -> AsyncIterator[Record]:
         """The records of one shard. Its journal ends after the last one."""
         client, prefix = self.engine.client, self.keys.queue(shard)[0]
-        for name in HASHES:
+        for name in (*HASHES, ANSWERS):
             async for found in self._scan(client.hscan, prefix + name):
                 yield [name, [part for pair in found.items() for part in pair]]
         async for found in self._scan(client.hscan, prefix + "dead"):

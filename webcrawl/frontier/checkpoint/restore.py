@@ -12,7 +12,7 @@ from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.errors import StoreError
 from webcrawl.frontier.checkpoint.crawl_records import CrawlRecords, flat
-from webcrawl.frontier.checkpoint.export import HASHES, HOLD_SECONDS, WAITING, Record
+from webcrawl.frontier.checkpoint.export import ANSWERS, HASHES, HOLD_SECONDS, WAITING, Record
 from webcrawl.frontier.checkpoint.script_batches import ScriptBatches
 from webcrawl.frontier.operations import BATCH
 from webcrawl.urls.canonical import split
@@ -89,7 +89,7 @@ class Importer:
             await self._put_queue("tail" if kind == "queue" else "head", *values)
         elif kind in WAITING:
             await self._put_waiting(kind, *values)
-        elif kind in HASHES:
+        elif kind in (*HASHES, ANSWERS):
             await self._put_hash(kind, *values)
         elif kind in ("seen", "dead", "bury", "hosts", "credit"):
             await getattr(self, f"_put_{kind}")(*values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import BigInteger, Float, Integer
+from sqlalchemy import BigInteger, Boolean, Float, Integer
 from sqlalchemy.types import TypeEngine
 
 from webcrawl.stores.columns import Structure, Unsigned64, UtcTime, pages
@@ -18,6 +18,7 @@ _KINDS: tuple[tuple[type[TypeEngine[Any]], str], ...] = (
     (BigInteger, "int64"),
     (Integer, "int32"),
     (Float, "double"),
+    (Boolean, "boolean"),
 )
 
 
@@ -26,4 +27,4 @@ def _kind(column_type: TypeEngine[Any]) -> str:
 
 
 FIELDS: Mapping[str, str] = {column.name: _kind(column.type) for column in pages.columns}
-"""Name -> string, int32, int64, uint64, double, time (UTC, microseconds) or json."""
+"""Name -> string, int32, int64, uint64, double, boolean, time (UTC, microseconds) or json."""

@@ -51,6 +51,7 @@ class ParquetPart(Part):
             "int64": pyarrow.int64(),
             "uint64": pyarrow.uint64(),
             "double": pyarrow.float64(),
+            "boolean": pyarrow.bool_(),
             "time": pyarrow.timestamp("us", tz="UTC"),
             "json": pyarrow.string(),
         }

@@ -1,0 +1,50 @@
+"""What hosts answer to paths that cannot exist, as all workers of a crawl know it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
+from webcrawl.errors import EngineFull
+from webcrawl.policies.soft_404 import Answer
+
+_ASKING_SECONDS = 600
+"""How long a worker may take to ask a host; if it dies meanwhile, another one asks later."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownPaths:
+    """The answers of one crawl. Methods may raise a connection error of the engine, and may be repeated."""
+
+    engine: Engine
+    keys: Keys
+    worker: str
+
+    async def of(self, host: str) -> Answer | None:
+        """Returns the answer of a host; None if it was not asked, or has not answered yet."""
+        known = await self.engine.client.hget(self._prefix(host) + "unknown", host)
+        return None if known is None else Answer.decoded(known.decode())
+
+    async def claim(self, host: str) -> bool:
+        """Whether this worker is to ask the host; no other one is for ten minutes. False in a full engine."""
+        key = f"{self._prefix(host)}asking:{host}"
+        with suppress(EngineFull):
+            if await self.engine.change(key, "SET", self.worker, "NX", "EX", _ASKING_SECONDS):
+                return True
+            # the reply to an earlier call may have been lost
+            return bool(await self.engine.client.get(key) == self.worker.encode())
+        return False
+
+    async def leave(self, host: str) -> None:
+        """Lets another worker ask the host, because this one did not."""
+        await self.engine.change(f"{self._prefix(host)}asking:{host}", "DEL")
+
+    async def keep(self, host: str, answer: Answer) -> None:
+        """Stores the answer of a host. A full engine does not, so other workers do not know it."""
+        with suppress(EngineFull):
+            await self.engine.change(f"{self._prefix(host)}unknown", "HSET", host, answer.encoded())
+
+    def _prefix(self, host: str) -> str:
+        return self.keys.queue(self.keys.shard(host))[0]

@@ -1,0 +1,133 @@
+"""Soft 404s: error pages that answer with 200, and redirects of unknown paths."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import string
+from collections.abc import Awaitable
+from inspect import isawaitable
+from typing import Any, Self
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+from scrapy.http import Response
+
+from webcrawl.config import read
+from webcrawl.crawler.access import UNKNOWN_PATH, tasks_of
+from webcrawl.crawler.components import Reads
+from webcrawl.crawler.errors import Postponed
+from webcrawl.crawler.pages.from_response import page_of
+from webcrawl.crawler.session import Session
+from webcrawl.documents.html.facts import is_html
+from webcrawl.errors import EngineUnavailable, InvalidURL, StoreUnavailable
+from webcrawl.page import Page
+from webcrawl.pipelines.html import HtmlPipeline
+from webcrawl.policies.soft_404 import Answer, Print, impossible, may_be_error, text_print
+from webcrawl.urls.canonical import normalize, without_fragment
+from webcrawl.worker.soft_404s import payload_print
+
+logger = logging.getLogger(__name__)
+
+_LETTERS = 24
+"""Random letters of a path that cannot exist: 112 bits."""
+
+
+class Soft404Pipeline:
+    """Marks error pages of hosts that were asked for a path that cannot exist; asks hosts, see `Soft404s`."""
+
+    reads = Reads.SIMHASH
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        self._crawler = crawler
+        self._session = session
+        self._html = HtmlPipeline(session)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        if not read(crawler.settings, "SOFT_404"):
+            raise NotConfigured
+        return cls(crawler, Session.of(crawler))
+
+    def process_item(self, item: Any) -> Any | Awaitable[Any]:
+        if not isinstance(item, Page) or item.status is None:
+            return item
+        if 300 <= item.status < 400:
+            return self._judge_redirect(item)
+        if item.status != 200 or not is_html(item.mime_type) or not self._session.soft_404s.is_open(item):
+            return item
+        return self._judge(item)
+
+    async def _judge(self, page: Page) -> Page:
+        try:
+            is_error = await self._session.soft_404s.judge(page, _look(page), self._ask)
+        except EngineUnavailable:
+            return page  # it cannot be acknowledged either, and is fetched again
+        return self._mark(page, is_error=is_error)
+
+    async def _judge_redirect(self, page: Page) -> Page:
+        return self._mark(page, is_error=await self._session.soft_404s.is_error_redirect(page))
+
+    def _mark(self, page: Page, *, is_error: bool) -> Page:
+        if is_error and may_be_error(page.url):
+            page.soft_404 = True
+            tasks_of(self._crawler).count("soft_404")
+        return page
+
+    async def _ask(self, page: Page) -> Answer | None:
+        """Asks the host of a page for a path that cannot exist; None if the crawl ends before."""
+        word = "".join(secrets.choice(string.ascii_lowercase) for _ in range(_LETTERS))
+        url = impossible(page.final_url, word)
+        try:
+            response = await self._crawler.engine.download_async(_request(url))
+        except (Postponed, EngineUnavailable, StoreUnavailable):
+            return None
+        except Exception as error:  # robots.txt disallows it, or the host does not answer
+            logger.info("%s, which should not exist: %s", url, error)
+            return Answer()
+        target = _target(response)
+        answer = Answer(response.status, await self._shown(response), "" if word in target else target)
+        logger.info("%s, which should not exist: %s", url, answer.about())
+        return answer
+
+    async def _shown(self, response: Response) -> Print | None:
+        if response.status != 200:
+            return None
+        page = page_of(response)
+        if isawaitable(reading := self._html.process_item(page)):
+            await reading
+        return _look(page)
+
+
+def _request(url: str) -> Request:
+    return Request(
+        url,
+        meta={UNKNOWN_PATH: True, "dont_redirect": True, "allow_offsite": True, "dont_merge_cookies": True},
+    )
+
+
+def _target(response: Response) -> str:
+    """Where a response redirects; "" if nowhere."""
+    location = response.headers.get("Location")
+    if not 300 <= response.status < 400 or location is None:
+        return ""
+    try:
+        return without_fragment(normalize(location.decode("latin-1"), response.url))
+    except InvalidURL:
+        return ""
+
+
+def _look(page: Page) -> Print:
+    """What a page looks like. A copy that was not read has only its payload."""
+    # imported late: Scrapy imports disabled pipelines too, and NumPy takes 0.1 s
+    from webcrawl.documents.simhash import simhash64
+
+    payload = payload_print(page.digest)
+    if page.text_hash is None:
+        if not (text := page.main_text or page.text):
+            return Print(payload)
+        page.text_hash = simhash64(text)
+        if page.text_hash is None:
+            return Print(payload, text=text_print(text, page.final_url))
+    return Print(payload, simhash=page.text_hash)

@@ -19,6 +19,7 @@ from webcrawl.frontier.tails import Tails
 from webcrawl.hosts.politeness import Ok, Outcome
 from webcrawl.hosts.turns import Turns
 from webcrawl.worker.backpressure import Backpressure
+from webcrawl.worker.patterns import Patterns
 from webcrawl.worker.worker import Worker
 
 Answer = Callable[[LeasedURL], tuple[Settlement, bool, Iterable[str], Outcome]]
@@ -60,6 +61,7 @@ class Consumer:
             self._woken.set,
             tails=tails,
             backpressure=backpressure or Backpressure(),
+            patterns=Patterns(),
         )
         self.fetched: Counter[str] = Counter()
         self.refused: list[str] = []

@@ -15,7 +15,18 @@ from redis import Redis
 from webcrawl.engine.keys import Keys
 from webcrawl.frontier import LEVELS
 
-HASHES = (b"queued", b"dead", b"n", b"parked", b"limits", b"spent", b"conf", b"tails", b"segments")
+HASHES = (
+    b"queued",
+    b"dead",
+    b"n",
+    b"parked",
+    b"limits",
+    b"spent",
+    b"patterns",
+    b"conf",
+    b"tails",
+    b"segments",
+)
 
 Row = tuple[str, int, bool, int, int, int]
 """Path, level, whether it was given a date, attempts, returns, blames."""

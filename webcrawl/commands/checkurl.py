@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 from webcrawl.crawler.command import SessionCommand
 from webcrawl.errors import AddressRefused, NameNotResolved, StoreError
 from webcrawl.hosts.robots import RobotsPolicy, robots_url
+from webcrawl.policies.pattern_records import HostPatterns
 from webcrawl.policies.priorities import Prospect
 from webcrawl.urls.canonical import hostname, normalize, port, split
 from webcrawl.urls.scope import Scope, ScopeKind
@@ -71,6 +72,7 @@ class Command(SessionCommand):
             await session.scope.set(Scope(opts.scope, seeds), remember=False)
         elif kind is not None:
             await session.scope.set(Scope.from_keys(cast("ScopeKind", kind), ()), remember=False)
+        sunk = HostPatterns.unpack(await connection.frontier.patterns(host)).levels(path) if exists else 0
         verdicts = session.scope.filters.verdicts(url)
         report: dict[str, Any] = {
             "url": url,
@@ -85,7 +87,7 @@ class Command(SessionCommand):
             "robots": await self._robots(session, host, url),
             "address": await _address(session, url),
             "seen": await _seen(session, host, url) if exists else "no: there is no such crawl",
-            **_priority(session, url, opts),
+            **_priority(session, url, opts, sunk),
         }
         if opts.json:
             print(json.dumps(report, indent=2))
@@ -125,10 +127,10 @@ def _link(session: Session, url: str, opts: argparse.Namespace) -> dict[str, str
     return found
 
 
-def _priority(session: Session, url: str, opts: argparse.Namespace) -> dict[str, Any]:
-    """The weight of a link with its terms, and its level."""
+def _priority(session: Session, url: str, opts: argparse.Namespace, sunk: int) -> dict[str, Any]:
+    """The weight of a link with its terms, and its level. `sunk`: the levels by which its pattern has sunk."""
     page = normalize(opts.page) if opts.page else ""
-    prospect = Prospect(url, split(url)[1], max(opts.depth, 0), page, time.time(), opts.text)
+    prospect = Prospect(url, split(url)[1], max(opts.depth, 0), page, time.time(), opts.text, sunk=sunk)
     weighed = session.scope.prioritizer.weighed(prospect)
     return {
         "terms": {part.name: {"weight": part.weight, "why": part.why} for part in weighed.parts},

@@ -14,6 +14,7 @@ from scrapy.exceptions import UsageError
 from webcrawl.crawler.command import SessionCommand, check_crawl, host_named
 from webcrawl.documents.values import size
 from webcrawl.hosts.costs import ALL, Cost, Load
+from webcrawl.policies.pattern_records import HostPatterns
 from webcrawl.urls.canonical import hostname, registered_domain
 
 if TYPE_CHECKING:
@@ -72,12 +73,14 @@ class Command(SessionCommand):
         if changes := {name: None if most < 0 else most for name, most in told.items() if most is not None}:
             await frontier.limit(host, dataclasses.replace((await frontier.host(host)).limits, **changes))
         state, shares = await frontier.host(host), await _shares(session.connection.crawl, host)
-        rule = _rule(session, host)
+        rule, records = _rule(session, host), HostPatterns.unpack(await frontier.patterns(host))
         if opts.json:
             costs = {kind: dataclasses.asdict(share) for kind, share in shares.items()}
-            print(json.dumps({**dataclasses.asdict(state), "rule": rule, "costs": costs}, indent=2))
+            more = {"rule": rule, "patterns": _rows(records), "costs": costs}
+            print(json.dumps({**dataclasses.asdict(state), **more}, indent=2))
         else:
             _print(state, rule, shares)
+            _print_patterns(records)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -142,6 +145,23 @@ def _print(state: HostState, rule: str | None, shares: Mapping[str, _Share]) -> 
     console = Console()
     console.print(table)
     console.print(costs)
+
+
+def _rows(patterns: HostPatterns) -> dict[str, dict[str, int | str]]:
+    """The records of patterns, by pattern; with the levels by which it sinks, and why."""
+    rows: dict[str, dict[str, int | str]] = {}
+    for name, record in patterns.records.items():
+        levels = patterns.levels_of(name)
+        rows[name] = {**dataclasses.asdict(record), "sinks_by": levels, "why": record.why if levels else ""}
+    return rows
+
+
+def _print_patterns(patterns: HostPatterns) -> None:
+    rows = _rows(patterns)
+    for pattern in sorted(rows, key=lambda name: -patterns.records[name].fetched):
+        record, row = patterns.records[pattern], rows[pattern]
+        why = f"; sank by {row['sinks_by']} levels: {row['why']}" if row["why"] else ""
+        print(f"{pattern}: {record.fetched:,} pages, {record.new:,} new, {record.links:,} new links{why}")
 
 
 def _of(spent: int, most: int | None) -> str:

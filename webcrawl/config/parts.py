@@ -52,6 +52,7 @@ ITEM_PIPELINES = {
     "webcrawl.pipelines.counts.CountsPipeline": 290,
     "webcrawl.pipelines.soft_404.Soft404Pipeline": 295,
     "webcrawl.pipelines.near_duplicates.NearDuplicatesPipeline": 300,
+    "webcrawl.pipelines.pattern_records.PatternRecordsPipeline": 310,
     "webcrawl.pipelines.warc.WarcPipeline": 800,
     "webcrawl.pipelines.metadata.MetadataPipeline": 900,
     "webcrawl.pipelines.listeners.ListenersPipeline": 950,
@@ -94,6 +95,7 @@ PRIORITIZERS = {
     "webcrawl.policies.terms.AnchorWords": 600,
     "webcrawl.policies.terms.Freshness": 700,
     "webcrawl.policies.terms.Importance": 800,
+    "webcrawl.policies.terms.PatternRecord": 900,
 }
 
 BASES: Mapping[str, Mapping[str, Any]] = {

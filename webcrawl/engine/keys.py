@@ -43,6 +43,7 @@ server's clock, which the scripts keep from going back (lua/common/entries.lua).
       parked                       HASH  host -> "blocked" or "budget": it is not leased
       limits                       HASH  host -> its limits, "pages bytes depth", and the pages of its rule, if any
       spent                        HASH  host -> "pages bytes" received from it
+      patterns                     HASH  host -> the records of its URL patterns, as MessagePack, if some have sunk
       seen:<bucket>                SET   marks as integers; buckets split by linear hashing (Litwin 1980)
       credit                       HASH  pool (Lambda's credit here), waiting (URLs with records that were not fetched),
                                          others (such URLs in other shards, as last told), records, bits, split

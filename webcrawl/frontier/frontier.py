@@ -227,11 +227,17 @@ class Frontier(Operations):
 
     def _report_call(self, report: Report) -> Call:
         lease = report.lease
-        arguments: list[str | int] = [lease.host, lease.token, milliseconds(self.lease_seconds), report.more]
+        arguments: list[str | bytes | int] = [
+            lease.host,
+            lease.token,
+            milliseconds(self.lease_seconds),
+            report.more,
+        ]
         arguments += [-1 if report.pause < 0 else milliseconds(report.pause), lease.failures]
         arguments += [milliseconds(report.quiet), milliseconds(lease.gap)]
         arguments += [self.host_limits.encoded(), "" if report.better_than is None else report.better_than]
         arguments += [int(lease.answered), self.purse]
+        arguments.append("" if report.patterns is None else report.patterns or "-")
         for one in report.settled:
             arguments += [one.index, one.verdict, milliseconds(one.delay), one.reason, one.pages, one.bytes]
             arguments.append(int(bool(one.links)))

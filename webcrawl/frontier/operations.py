@@ -94,6 +94,11 @@ class Operations:
             failures=int(record.get("failures", 0)),
         )
 
+    async def patterns(self, host: str) -> bytes:
+        """Returns the packed records of the URL patterns of a host; empty if none has sunk."""
+        key = self.keys.queue(self.keys.shard(host))[0] + "patterns"
+        return bytes(await self.engine.client.hget(key, host) or b"")
+
     async def is_seen(self, host: str, fingerprint: int) -> bool:
         """Whether a URL of the host is in the exact seen set: it was queued once."""
         prefix = self.keys.queue(self.keys.shard(host))[0]

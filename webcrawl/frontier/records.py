@@ -21,6 +21,8 @@ class Lease:
     urls: list[LeasedURL]
     answered: bool = False
     """The host has answered a worker, now or within the last hour."""
+    patterns: bytes = b""
+    """The packed records of its URL patterns (webcrawl.policies.pattern_records); empty if none has sunk."""
     gap: float = 0.0
     """Seconds that the worker keeps between two requests; the engine keeps them too if the worker dies."""
     ruled: int | None = None
@@ -31,8 +33,8 @@ class Lease:
         """Decodes a lease from a script's reply."""
         host = raw[0].decode()
         urls = decode_urls(host, raw[4], raw[6])
-        ruled = None if raw[7] < 0 else raw[7]
-        return cls(host, int(raw[1]), raw[2], decode_delay(raw[3]), urls, bool(raw[5]), ruled=ruled)
+        delay, ruled = decode_delay(raw[3]), None if raw[7] < 0 else raw[7]
+        return cls(host, int(raw[1]), raw[2], delay, urls, bool(raw[5]), raw[8], ruled=ruled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +45,13 @@ class Settlement:
     - "again": finished, to be fetched again after `delay` seconds
     - "retry": failed, to be fetched again after `delay` seconds; counts an attempt
     - "dead": a dead letter with a `reason`
+    - "sink": queued again, untried, at the level that is the `reason`
 
     `pages` and `bytes` were received for it.
     """
 
     index: int
-    verdict: Literal["done", "again", "retry", "dead"] = "done"
+    verdict: Literal["done", "again", "retry", "dead", "sink"] = "done"
     delay: float = 0.0
     reason: str = ""
     pages: int = 0
@@ -62,7 +65,8 @@ class Report:
     """A worker's report on one lease: settled URLs, and how many `more` it wants or that it releases the host.
 
     With `better_than`, further URLs must be of a better level. `pause`: seconds until the released host may be asked
-    again, or -1 to keep it. `quiet`: seconds after which the engine may forget the host's failures.
+    again, or -1 to keep it. `quiet`: seconds after which the engine may forget the host's failures. `patterns`: the
+    packed records of its URL patterns, empty if there are none; None if they are as the engine has them.
     """
 
     lease: Lease
@@ -71,6 +75,7 @@ class Report:
     pause: float = -1.0
     quiet: float = 3600.0
     better_than: int | None = None
+    patterns: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ class Prospect:
     period     the seconds between two of its changes, by the `changefreq` of a sitemap, or None
     rank       the `priority` of a sitemap, from 0 to 1, or None
     worth      of the credit that has reached it (webcrawl.policies.importance), or None
+    sunk       by how many levels the record of its pattern lets it sink (webcrawl.policies.pattern_records)
     """
 
     url: str
@@ -51,6 +52,7 @@ class Prospect:
     period: float | None = None
     rank: float | None = None
     worth: int | None = None
+    sunk: int = 0
 
 
 class Term(ABC):
@@ -98,11 +100,11 @@ class Prioritizer:
     """Adds up the terms of a chain."""
 
     def __init__(self, terms: Iterable[Term], levels: UrlLevels | None = None) -> None:
-        self._terms = tuple(terms)
-        self._levels = levels
-        self._weights = tuple(term.weight for term in self._terms)
-        self._of_requests = tuple(term.weight for term in self._terms if term.of_requests)
-        self.needs_text = any(term.needs_text for term in self._terms)
+        self.terms = tuple(terms)
+        self.levels = levels
+        self._weights = tuple(term.weight for term in self.terms)
+        self._of_requests = tuple(term.weight for term in self.terms if term.of_requests)
+        self.needs_text = any(term.needs_text for term in self.terms)
         self.weighs_requests = bool(self._of_requests or levels)
 
     @classmethod
@@ -117,18 +119,18 @@ class Prioritizer:
         for weigh in self._weights:
             weight += weigh(prospect)
         level = LOWEST - bisect_left(_BOUNDS, weight)
-        return level if self._levels is None else self._levels.change(prospect.url, level)
+        return level if self.levels is None else self.levels.change(prospect.url, level)
 
     def level_of_request(self, prospect: Prospect) -> int:
         """Returns the level of a spider's request that has no priority of its own."""
         level = level_of_weight(sum(weigh(prospect) for weigh in self._of_requests))
-        return level if self._levels is None else self._levels.change(prospect.url, level)
+        return level if self.levels is None else self.levels.change(prospect.url, level)
 
     def weighed(self, prospect: Prospect) -> Weighed:
         """Returns the level of a link, and what it is made of."""
-        parts = tuple(Part(type(term).__name__, term.weight(prospect), term.why) for term in self._terms)
+        parts = tuple(Part(type(term).__name__, term.weight(prospect), term.why) for term in self.terms)
         weight = sum(part.weight for part in parts)
-        matched = () if self._levels is None else self._levels.matching(prospect.url)
+        matched = () if self.levels is None else self.levels.matching(prospect.url)
         return Weighed(parts, weight, self.level(prospect), matched)
 
 

@@ -187,3 +187,13 @@ class Importance(Term):
 
     def weight(self, prospect: Prospect) -> float:
         return 0.0 if prospect.worth is None else float(rise(prospect.worth))
+
+
+class PatternRecord(Term):
+    """The levels by which URLs of its pattern sink: 0, -2 or -8; see webcrawl.policies.pattern_records."""
+
+    why = "A pattern of URLs whose pages give nothing new is a trap, or a list of what is known."
+    of_requests = False
+
+    def weight(self, prospect: Prospect) -> float:
+        return 0.0 - prospect.sunk

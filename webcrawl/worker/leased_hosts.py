@@ -15,6 +15,7 @@ from typing import NamedTuple
 from webcrawl.frontier import Lease, LeasedURL, Report, Settlement
 from webcrawl.hosts.politeness import HostTurn
 from webcrawl.hosts.turns import Turns
+from webcrawl.worker.patterns import Patterns
 
 _LOOK_AGAIN_SECONDS = 0.05
 
@@ -75,6 +76,22 @@ class LeasedHost:
         self.drained = True
         return buried
 
+    def without_sunk(self, urls: Sequence[LeasedURL], patterns: Patterns) -> Sequence[LeasedURL]:
+        """Settles those of new URLs whose pattern has sunk; returns the others."""
+        sunk = [patterns.sink(url) for url in urls]
+        if not any(sunk):
+            return urls
+        self.settled += [Settled(one) for one in sunk if one]
+        return [url for url, one in zip(urls, sunk, strict=True) if not one]
+
+    def sink(self, patterns: Patterns) -> None:
+        """Settles the URLs not handed out whose pattern has sunk since they were leased."""
+        kept = self.without_sunk(self.urls, patterns)
+        if len(kept) < len(self.urls):
+            self.unsettled -= len(self.urls) - len(kept)
+            self.urls = deque(kept)
+            self.drained = False
+
     def report(self, sent: int) -> Report:
         """The settled URLs whose links are among the first `sent` discovered URLs, which the engine has."""
         ready = list(itertools.takewhile(lambda one: one.after <= sent, self.settled))
@@ -87,8 +104,9 @@ class LeasedHosts:
     Each leased host is open in `turns`.
     """
 
-    def __init__(self, turns: Turns, wake: Callable[[], None]) -> None:
+    def __init__(self, turns: Turns, wake: Callable[[], None], patterns: Patterns) -> None:
         self._turns = turns
+        self._patterns = patterns
         self._wake = wake
         self._lost: list[str] = []
         self._hosts: dict[str, LeasedHost] = {}
@@ -128,6 +146,7 @@ class LeasedHosts:
         )
         host = LeasedHost(lease, turn, self._turns.config_of(lease.host).concurrency)
         self._hosts[lease.host] = host
+        self._patterns.open(lease.host, lease.patterns)
         self.add_urls(host, lease.urls)
 
     def extend(self, lease: Lease, until: float) -> bool:
@@ -136,7 +155,8 @@ class LeasedHosts:
         return self._turns.set_delay(lease.host, lease.delay)
 
     def add_urls(self, host: LeasedHost, urls: Sequence[LeasedURL]) -> None:
-        """Adds URLs, sorted by level, behind those of the same level."""
+        """Adds URLs, sorted by level, behind those of the same level. Those whose pattern has sunk are settled."""
+        urls = host.without_sunk(urls, self._patterns)
         overtaken = bool(urls and host.urls and urls[0].level < host.urls[-1].level)
         host.urls.extend(urls)
         if overtaken:
@@ -148,6 +168,7 @@ class LeasedHosts:
         """Removes a host that was released."""
         del self._hosts[name]
         self._turns.close(name)
+        self._patterns.close(name)
 
     def lose(self, name: str) -> None:
         """Removes a host whose lease was lost."""

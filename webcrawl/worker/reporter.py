@@ -74,6 +74,8 @@ class Reporter:
         """The current report of a host. It may release the host when no fetch is in flight."""
         host.lease.gap, host.lease.answered = host.turn.gap, host.turn.answered
         report = host.report(self._state.discovered.sent)
+        patterns = self._state.patterns.to_tell(host.lease.host, last=False)
+        report = replace(report, patterns=patterns)
         complete = len(report.settled) == len(host.settled)
         idle = host.unsettled == len(host.urls)
         if complete and idle and (host.leaving or _has_long_wait(host)):
@@ -91,7 +93,9 @@ class Reporter:
         host.lease.failures = host.turn.failures
         pause = host.turn.wait(time.monotonic())
         quiet = self._state.turns.config.forgive_after
-        return replace(host.report(self._state.discovered.sent), pause=pause, quiet=quiet)
+        patterns = self._state.patterns.to_tell(host.lease.host, last=True)
+        report = host.report(self._state.discovered.sent)
+        return replace(report, pause=pause, quiet=quiet, patterns=patterns)
 
     def _wanted(self, host: LeasedHost) -> int:
         """How many more URLs to lease; a host is kept while no other host waits for its place.
@@ -126,6 +130,7 @@ class Reporter:
         """Applies the engine's reply to one report: further URLs, or None when the lease was lost."""
         self._on_last_reply(report, urls, given)
         name, host = report.lease.host, self._hosts[report.lease.host]
+        self._state.patterns.told(name, report.patterns)
         del host.settled[: len(report.settled)]
         if host.settled:
             self._state.report(name)
@@ -137,7 +142,7 @@ class Reporter:
             if report.better_than is None:
                 host.drained = len(urls) < report.more
             self._hosts.add_urls(host, urls)
-            if not host.urls and not host.unsettled:
+            if host.settled or not (host.urls or host.unsettled):
                 self._state.report(name)
 
 

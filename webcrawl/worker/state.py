@@ -16,6 +16,7 @@ from webcrawl.worker.importance import Importance
 from webcrawl.worker.lease_window import LeaseWindow
 from webcrawl.worker.leased_hosts import LeasedHosts
 from webcrawl.worker.membership import Membership
+from webcrawl.worker.patterns import Patterns
 from webcrawl.worker.permits import Permits
 
 
@@ -38,6 +39,7 @@ class WorkerState:
     counters: Counter[str]
     """Increments for the crawl's totals, sent with the next report."""
     importance: Importance | None
+    patterns: Patterns
     costs: Costs = field(default_factory=Costs)
     """What hosts have cost since the last heartbeat."""
     answered_hosts: set[str] = field(default_factory=set)
@@ -59,6 +61,7 @@ class WorkerState:
 
     def __post_init__(self) -> None:
         config = self.config
+        self.patterns.changed = self.patterns_changed
         self.window = LeaseWindow(config.lease_hosts, config.most_lease_hosts, config.lease_urls)
 
     def report(self, host: str) -> None:
@@ -70,6 +73,12 @@ class WorkerState:
         """Reschedules a host whose delay has changed, and reports the new delay."""
         self.hosts.reschedule(host)
         self.report(host)
+
+    def patterns_changed(self, host: str) -> None:
+        """Settles leased URLs that sink now, and reports what the engine is to know of the host."""
+        if host in self.hosts:
+            self.hosts[host].sink(self.patterns)
+            self.report(host)
 
     def finish(self, reason: str) -> None:
         """Ends the crawl for this worker."""

@@ -28,6 +28,7 @@ from webcrawl.worker.importance import Importance
 from webcrawl.worker.leased_hosts import LeasedHosts, Settled
 from webcrawl.worker.loop import Loop
 from webcrawl.worker.membership import Membership
+from webcrawl.worker.patterns import Patterns
 from webcrawl.worker.permits import Permits
 from webcrawl.worker.state import WorkerState
 
@@ -41,7 +42,7 @@ class Worker:
 
     `wake` is called when `next` may have a URL, or when the worker has finished. `bloom` replaces the engine's seen
     set; `tails` keeps long queues in a store; `costs` are what hosts cost the process;
-    `importance` has the links of pages in work, None if it is off.
+    `importance` has the links of pages in work, None if it is off; `patterns` has the records of URL patterns.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Worker:
         wake: Callable[[], None],
         *,
         backpressure: Backpressure,
+        patterns: Patterns,
         bloom: BloomSeen | None = None,
         tails: Tails | None = None,
         costs: Costs | None = None,
@@ -60,11 +62,10 @@ class Worker:
     ) -> None:
         restarts = EngineRestarts(frontier.engine)
         self.frontier, self.crawl = frontier, crawl
-        # increments for the crawl's totals, sent with the next report
-        self.counters = Counter[str]()
+        self.counters = Counter[str]()  # increments for the crawl's totals, sent with the next report
         self.discovered = Discovered(frontier, restarts, bloom, self.counters)
         self.membership = Membership(crawl, frontier.keys.shards)
-        self._hosts, self._permits = LeasedHosts(turns, wake), Permits(crawl, config.max_pages)
+        self._hosts, self._permits = LeasedHosts(turns, wake, patterns), Permits(crawl, config.max_pages)
         self._state = state = WorkerState(
             frontier=frontier,
             crawl=crawl,
@@ -78,11 +79,11 @@ class Worker:
             counters=self.counters,
             costs=costs or Costs(),
             importance=importance,
+            patterns=patterns,
         )
-        # hosts that answered, and hosts that could not be reached, to be counted
         self.answered_hosts, self.unreachable_hosts = state.answered_hosts, state.unreachable_hosts
         self._loop = Loop(state, restarts, backpressure, alone=bloom is not None)
-        self.importance, self._tails = importance, tails
+        self.importance, self.patterns, self._tails = importance, patterns, tails
         self._task: asyncio.Task[None] | None = None
 
     @property

@@ -184,6 +184,8 @@ class Outlinks:
         # most links of a page are on the pages around it too
         new = tasks.worker.discovered.unknown(links)
         self._add_new(new, source, told, refused, sitemaps=sitemaps, worth=worth)
+        if len(new) > len(refused):
+            tasks.worker.patterns.add_links(*split(normalize(source.url)), len(new) - len(refused))
         if self._ascends:
             self._ascend([link for link in new if link not in refused], source)
         tasks.count("filtered", len(refused))
@@ -207,6 +209,7 @@ class Outlinks:
         fingerprint, remember = session.canonicalizer.fingerprint, worker.discovered.recent.links.add
         prospect = Prospect("", "", source.depth, source.url, time.time(), worth=worth)
         texts, change = source.texts, worker.importance.rise(worth) if worker.importance else None
+        sunk = worker.patterns.levels
         for link in links:
             url, extra = allowed(link), usual
             if url is None and (url := scope.offsite(link, source.hops + 1)) is not None:
@@ -220,6 +223,7 @@ class Outlinks:
                 prospect.text = texts.get(link, "")
             if told:
                 _tell(prospect, told[link])
+            prospect.sunk = sunk(host, path)
             level = weigh(prospect)
             mark = fingerprint(url)
             worker.add(Candidate(host, path, mark, level, source.depth, source.url, extra, rise=change))

@@ -46,7 +46,7 @@ Record = list[Any]
 HOLD_SECONDS = 60.0
 """How long the journal of a shard is kept after `begin` or `renew`."""
 
-HASHES = ("limits", "spent", "parked")
+HASHES = ("limits", "spent", "parked", "patterns")
 """Hashes of a shard with facts about hosts."""
 WAITING = ("later", "scheduled")
 ANSWERS = "unknown"

@@ -1,0 +1,59 @@
+"""URLs that one program makes have one pattern."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from webcrawl.policies.url_patterns import family, url_pattern
+
+words = st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=12)
+numbers = st.integers(0, 10**12).map(str)
+values = st.text("abcdefghij0123456789-%.", max_size=20)
+
+
+@pytest.mark.parametrize(
+    ("path", "pattern"),
+    [
+        ("/", "/"),
+        ("/about/contact.html", "/about/contact.html"),
+        ("/thread/1234?page=2", "/thread/#?page"),
+        ("/2026/11/23/why-it-rains-again", "/#+/w"),
+        ("/s/9f86d081884c7d65/a.html", "/s/~/a.html"),
+        ("/index.php;jsessionid=ABCDEF0123456789XYZ", "/index.php;jsessionid=~"),
+        ("/a/a/a/b", "/a+/b"),
+        ("/a/b/a/b/a/b", "/a/b+"),
+        ("/shop?size=3&color=red&size=4", "/shop?color&size"),
+        ("/shop?", "/shop"),
+    ],
+)
+def test_the_table_of_patterns(path: str, pattern: str) -> None:
+    assert url_pattern(path) == pattern
+
+
+@given(words, numbers, numbers)
+def test_numbers_do_not_matter(word: str, one: str, other: str) -> None:
+    assert url_pattern(f"/{word}/{one}.html") == url_pattern(f"/{word}/{other}.html")
+
+
+@given(st.dictionaries(words, values, min_size=1, max_size=8), st.data())
+def test_neither_values_nor_the_order_of_parameters_matter(
+    names: dict[str, str], data: st.DataObject
+) -> None:
+    shuffled = data.draw(st.permutations([*names]))
+    others = "&".join(f"{name}={data.draw(values)}" for name in shuffled)
+    usual = "&".join(f"{name}={value}" for name, value in names.items())
+    assert url_pattern(f"/list?{usual}") == url_pattern(f"/list?{others}")
+
+
+@given(words, st.integers(2, 40), st.integers(2, 40))
+def test_the_number_of_repetitions_does_not_matter(word: str, one: int, other: int) -> None:
+    assert url_pattern(f"/{word}" * one) == url_pattern(f"/{word}" * other)
+
+
+@given(st.text(max_size=2_000))
+def test_any_text_has_a_short_pattern_and_a_family(text: str) -> None:
+    pattern = url_pattern("/" + text)
+    assert len(pattern) <= 2 * 512 + 20_000
+    assert family(pattern).endswith("*")
+    assert family(family(pattern)).endswith("*")

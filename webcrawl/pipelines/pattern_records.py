@@ -1,0 +1,58 @@
+"""Counts for each URL pattern of a host what its pages give."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Self
+
+from scrapy.crawler import Crawler
+from scrapy.utils.misc import load_object
+
+from webcrawl.crawler.access import tasks_of
+from webcrawl.errors import InvalidURL
+from webcrawl.page import Page
+from webcrawl.pipelines.near_duplicates import NearDuplicatesPipeline
+from webcrawl.policies.pattern_records import Outcome
+from webcrawl.urls.canonical import split
+
+_PASSING = frozenset((401, 403, 407, 408, 425, 429))
+"""Client errors that say nothing about the URL: the server wants a login, or fewer requests."""
+
+
+class PatternRecordsPipeline:
+    """Tells the worker whether a page was new, a copy, an error or without text.
+
+    Redirects count with their targets. Errors of servers and connections do not count: they pass.
+    """
+
+    def __init__(self, crawler: Crawler, *, reads_text: bool) -> None:
+        self._crawler = crawler
+        self._reads_text = reads_text
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        # without it, the text may not be known, or was not extracted yet
+        enabled = crawler.settings.get_component_priority_dict_with_base("ITEM_PIPELINES")
+        loaded = [load_object(path) for path, place in enabled.items() if place is not None]
+        return cls(crawler, reads_text=NearDuplicatesPipeline in loaded)
+
+    def process_item(self, item: Any) -> Any:
+        if isinstance(item, Page) and not item.is_frame and (outcome := self._outcome(item)):
+            with suppress(InvalidURL):  # a local file
+                tasks_of(self._crawler).worker.patterns.add(*split(item.url), outcome)
+        return item
+
+    def _outcome(self, page: Page) -> Outcome | None:
+        status = page.status
+        if status is None:
+            return None
+        if 400 <= status < 500:
+            return None if status in _PASSING else "error"
+        if status != 200:
+            return None
+        if page.duplicate_kind is not None:
+            return "copy"
+        known = (
+            not self._reads_text or page.mime_type != "text/html" or page.text_hash is not None or page.text
+        )
+        return "new" if known else "empty"

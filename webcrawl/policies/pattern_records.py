@@ -1,0 +1,212 @@
+"""What the URL patterns of a host have given, and how far the URLs of a pattern sink that gives nothing new.
+
+Traps are patterns: the days of a calendar, sessions in paths and queries, the filters of a shop. A pattern sinks if few
+of its last pages had a text that was new. Nothing is dropped, as in IRLbot (Lee, Leonard, Wang, Loguinov, "IRLbot:
+Scaling to 6 Billion Pages and Beyond", WWW 2008): URLs that sink wait behind others. One in TRIALS keeps its level,
+and so a pattern that changes recovers.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+import msgpack
+
+from webcrawl.policies.url_patterns import REST, family, url_pattern
+
+MOST_PATTERNS = 64
+"""Patterns of a host with records of their own."""
+TRIALS = 32
+"""One in so many URLs of a sunk pattern keeps its level, chosen by a checksum of the URL."""
+LEAST = 16
+"""A pattern is judged by its own record from so many pages on, before by that of its family."""
+WINDOW = 64
+"""After so many pages what is remembered of them is halved, so that a judgement follows from the last ones."""
+POOR, SINKS_BY = 4, 2
+"""If fewer than one in POOR pages were new, URLs sink by SINKS_BY levels."""
+BARREN, LOWEST_OF_ALL = 16, 8
+"""If fewer than one in BARREN pages were new, URLs sink to the lowest level."""
+
+Outcome = Literal["new", "copy", "error", "empty"]
+
+
+@dataclass(slots=True)
+class PatternRecord:
+    """What the pages of one pattern were. All are numbers of pages, but `links`.
+
+    fetched          all
+    new              those with a text that no page before had
+    copies           those with the bytes or nearly the text of an earlier page
+    errors           those that the server refused, such as status 404
+    empty            HTML without text
+    links            URLs that were first found on them
+    recent, recent_new   `fetched` and `new`, but halved whenever `recent` reaches WINDOW
+    """
+
+    fetched: int = 0
+    new: int = 0
+    copies: int = 0
+    errors: int = 0
+    empty: int = 0
+    links: int = 0
+    recent: int = 0
+    recent_new: int = 0
+
+    def add(self, outcome: Outcome) -> None:
+        """Counts a page."""
+        self.fetched += 1
+        self.recent += 1
+        if outcome == "new":
+            self.new += 1
+            self.recent_new += 1
+        elif outcome == "copy":
+            self.copies += 1
+        elif outcome == "error":
+            self.errors += 1
+        else:
+            self.empty += 1
+        if self.recent >= WINDOW:
+            self.recent, self.recent_new = self.recent // 2, self.recent_new // 2
+
+    def merge(self, other: PatternRecord) -> None:
+        """Adds another record."""
+        for name in PatternRecord.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        while self.recent >= WINDOW:
+            self.recent, self.recent_new = self.recent // 2, self.recent_new // 2
+
+    @property
+    def why(self) -> str:
+        """The most frequent reason why pages were not new: "212 of 230 pages were copies"."""
+        names = {"copies": self.copies, "errors": self.errors, "without text": self.empty}
+        worst = max(names, key=lambda name: names[name])
+        return f"{names[worst]:,} of {self.fetched:,} pages were {worst}"
+
+
+def sinks_by(recent: int, new: int) -> int:
+    """Returns by how many levels URLs sink of whose last `recent` pages `new` were new."""
+    if recent < LEAST or new * POOR >= recent:
+        return 0
+    return SINKS_BY if new * BARREN >= recent else LOWEST_OF_ALL
+
+
+def is_trial(path: str) -> bool:
+    """Whether a URL keeps its level, whatever its pattern has given."""
+    return zlib.crc32(path.encode(errors="replace")) % TRIALS == 0
+
+
+@dataclass(slots=True)
+class HostPatterns:
+    """The records of one host, at most MOST_PATTERNS and the rest."""
+
+    records: dict[str, PatternRecord] = field(default_factory=dict)
+    _sunk: dict[str, int] | None = None
+    """Pattern or family -> levels; None: to be computed."""
+
+    def add(self, path: str, outcome: Outcome) -> bool:
+        """Counts a page by its path and query; returns whether another pattern sinks now, or by other levels."""
+        before = self.sunk
+        record = self._record(url_pattern(path))
+        record.add(outcome)
+        if not before and (outcome == "new" or record.recent_new * POOR >= record.recent):
+            # nothing sinks, and of a family too few are poor unless one of its patterns is
+            return False
+        self._sunk = None
+        return self.sunk != before
+
+    def add_links(self, path: str, links: int) -> None:
+        """Counts URLs that were first found on a page."""
+        self._record(url_pattern(path)).links += links
+
+    def levels(self, path: str) -> int:
+        """Returns by how many levels a URL sinks."""
+        sunk = self.sunk
+        if not sunk or is_trial(path):
+            return 0
+        return self.levels_of(url_pattern(path))
+
+    def levels_of(self, pattern: str) -> int:
+        """Returns by how many levels the URLs of a pattern sink, apart from trials."""
+        sunk = self.sunk
+        if pattern in sunk:
+            return sunk[pattern]
+        known = self.records.get(pattern)
+        if known is not None and known.recent >= LEAST:
+            return 0
+        wider = family(pattern)
+        if wider in sunk or known is not None:
+            return sunk.get(wider, 0)
+        return sunk.get(REST, 0) if len(self.records) >= MOST_PATTERNS else 0
+
+    @property
+    def sunk(self) -> dict[str, int]:
+        """The patterns and families that sink -> levels."""
+        if self._sunk is None:
+            self._sunk = dict(self._judged())
+        return self._sunk
+
+    def pack(self) -> bytes:
+        """Returns the records in a few dozen bytes each."""
+        rows = [[name, *(getattr(one, part) for part in one.__slots__)] for name, one in self.records.items()]
+        return bytes(msgpack.packb(rows))
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> HostPatterns:
+        """Returns what was packed; no records for nothing."""
+        if not packed:
+            return cls()
+        return cls({name: PatternRecord(*numbers) for name, *numbers in msgpack.unpackb(packed)})
+
+    def _judged(self) -> Iterator[tuple[str, int]]:
+        families: dict[str, list[int]] = {}
+        for name, record in self.records.items():
+            if levels := sinks_by(record.recent, record.recent_new):
+                yield name, levels
+            if "?" not in name and record.recent >= LEAST:
+                continue  # one file of a folder says little about the others, unlike parameters of one path
+            of_family = families.setdefault(name if name.endswith("*") else family(name), [0, 0])
+            of_family[0] += record.recent
+            of_family[1] += record.recent_new
+        for name, (recent, new) in families.items():
+            if levels := sinks_by(recent, new):
+                yield name, levels
+
+    def _record(self, pattern: str) -> PatternRecord:
+        """Returns the record of a pattern, of its family or of the rest."""
+        records = self.records
+        for name in (pattern, family(pattern)):
+            if name in records:
+                return records[name]
+        if len(records) >= MOST_PATTERNS:
+            self._make_room()
+            return self._record(pattern) if family(pattern) in records else self._add(pattern)
+        return self._add(pattern)
+
+    def _add(self, pattern: str) -> PatternRecord:
+        name = pattern if len(self.records) < MOST_PATTERNS else REST
+        return self.records.setdefault(name, PatternRecord())
+
+    def _make_room(self) -> None:
+        """Merges the family with most patterns, or else the pattern with fewest pages into the rest."""
+        families: dict[str, list[str]] = {}
+        for name in self.records:
+            if not name.endswith("*"):
+                families.setdefault(family(name), []).append(name)
+        wider = max(families, key=lambda name: len(families[name]), default=REST)
+        names = families.get(wider, [])
+        if len(names) < 2:
+            wider = REST
+            names = sorted(
+                (name for name in self.records if name != REST), key=lambda name: self.records[name].fetched
+            )[:1]
+            if REST not in self.records:
+                names = sorted((n for n in self.records if n != REST), key=lambda n: self.records[n].fetched)[
+                    :2
+                ]
+        merged = self.records.setdefault(wider, PatternRecord())
+        for name in names:
+            merged.merge(self.records.pop(name))
+        self._sunk = None

@@ -1,0 +1,103 @@
+"""What one worker knows of the URL patterns of hosts, and what it tells the engine."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from webcrawl.frontier import LeasedURL, Settlement
+from webcrawl.policies.pattern_records import LOWEST_OF_ALL, HostPatterns, Outcome
+from webcrawl.policies.priorities import LOWEST
+
+MOST_HOSTS = 2_000
+"""Hosts whose records a worker keeps, the last ones with pages. Those of 64 patterns take 15 kB."""
+
+
+class Patterns:
+    """The records of hosts.
+
+    A host is leased to one worker at a time, which has the records then: the engine gives them with the lease and
+    gets them back when they have changed what sinks, or with the host. It has none of a host of which nothing sinks.
+    `sinks_leased`: URLs that were queued before their pattern sank are queued again when they are leased.
+    """
+
+    def __init__(self, *, sinks_leased: bool = True) -> None:
+        self.changed: Callable[[str], None] = lambda _: None
+        """Called with a host when other patterns of it sink than before."""
+        self._sinks_leased = sinks_leased
+        self._hosts: OrderedDict[str, HostPatterns] = OrderedDict()
+        self._stored: dict[str, bytes] = {}
+        """Host -> what the engine has."""
+        self._urgent: set[str] = set()
+        """Hosts of which other patterns sink than the engine knows."""
+
+    def open(self, host: str, packed: bytes) -> None:
+        """Takes the records that came with a lease."""
+        if packed:
+            self._keep(host, HostPatterns.unpack(packed))
+            self._stored[host] = packed
+        else:
+            self._stored.pop(host, None)
+
+    def add(self, host: str, path: str, outcome: Outcome) -> None:
+        """Counts a page."""
+        known = self._hosts.get(host)
+        if known is None:
+            known = self._keep(host, HostPatterns())
+        else:
+            self._hosts.move_to_end(host)
+        if known.add(path, outcome):
+            self._urgent.add(host)
+            self.changed(host)
+
+    def add_links(self, host: str, path: str, links: int) -> None:
+        """Counts URLs that were first found on a page."""
+        if known := self._hosts.get(host):
+            known.add_links(path, links)
+
+    def levels(self, host: str, path: str) -> int:
+        """Returns by how many levels a URL sinks; 0 for hosts that this worker does not know."""
+        known = self._hosts.get(host)
+        return known.levels(path) if known is not None else 0
+
+    def sink(self, url: LeasedURL) -> Settlement | None:
+        """Returns the settlement of a leased URL that is to be queued again at the lowest level, or None.
+
+        Seeds, requests of a spider, and URLs that were tried or have a date keep their levels.
+        """
+        if not self._sinks_leased or url.level >= LOWEST or self.levels(url.host, url.path) < LOWEST_OF_ALL:
+            return None
+        if url.level <= 0 or not url.depth or url.extra is not None or url.attempts or url.dated:
+            return None
+        return Settlement(url.index, "sink", reason=str(LOWEST))
+
+    def to_tell(self, host: str, *, last: bool) -> bytes | None:
+        """Returns what the engine is to know; None if it needs nothing new. `last`: the host is released."""
+        if not (host in self._urgent or last):
+            return None
+        known, stored = self._hosts.get(host), self._stored.get(host, b"")
+        if known is None:
+            return None
+        packed = known.pack() if known.sunk else b""
+        return None if packed == stored else packed
+
+    def told(self, host: str, packed: bytes | None) -> None:
+        """Records what the engine has got."""
+        if packed is not None:
+            self._urgent.discard(host)
+            if packed:
+                self._stored[host] = packed
+            else:
+                self._stored.pop(host, None)
+
+    def close(self, host: str) -> None:
+        """Forgets what the engine has: the host is not leased here any more."""
+        self._stored.pop(host, None)
+        self._urgent.discard(host)
+
+    def _keep(self, host: str, records: HostPatterns) -> HostPatterns:
+        self._hosts[host] = records
+        self._hosts.move_to_end(host)
+        while len(self._hosts) > MOST_HOSTS:
+            self._hosts.popitem(last=False)
+        return records

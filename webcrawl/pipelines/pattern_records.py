@@ -22,7 +22,8 @@ _PASSING = frozenset((401, 403, 407, 408, 425, 429))
 class PatternRecordsPipeline:
     """Tells the worker whether a page was new, a copy, an error or without text.
 
-    Redirects count with their targets. Errors of servers and connections do not count: they pass.
+    Error pages with status 200 are errors too. Redirects count with their targets. Errors of servers and connections do
+    not count: they pass.
     """
 
     def __init__(self, crawler: Crawler, *, reads_text: bool) -> None:
@@ -37,15 +38,18 @@ class PatternRecordsPipeline:
         return cls(crawler, reads_text=NearDuplicatesPipeline in loaded)
 
     def process_item(self, item: Any) -> Any:
-        if isinstance(item, Page) and not item.is_frame and (outcome := self._outcome(item)):
+        if isinstance(item, Page) and not item.is_frame and (outcome := self.outcome(item)):
             with suppress(InvalidURL):  # a local file
                 tasks_of(self._crawler).worker.patterns.add(*split(item.url), outcome)
         return item
 
-    def _outcome(self, page: Page) -> Outcome | None:
+    def outcome(self, page: Page) -> Outcome | None:
+        """Returns what a page counts as; None if it says nothing about its URL."""
         status = page.status
         if status is None:
             return None
+        if page.soft_404:
+            return "error"
         if 400 <= status < 500:
             return None if status in _PASSING else "error"
         if status != 200:

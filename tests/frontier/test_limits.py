@@ -272,3 +272,14 @@ async def test_changed_rules_reach_hosts_with_spent_budgets(frontier_of: Frontie
     await review_rules(frontier, {HOST: 3}.get, range(frontier.keys.shards))
     assert (await frontier.host(OTHER)).limits == HostLimits()
     assert await leased(frontier) == ["/2"]
+
+
+async def test_the_gap_of_a_lease_is_known_to_the_next(frontier: Frontier) -> None:
+    await frontier.add([page(f"{HOST}/{n}") for n in range(2)])
+    (lease,) = await frontier.lease(10, 1)
+    assert lease.gap == 0
+    lease.gap = 0.25
+    await frontier.release(lease, all_done(lease))
+    await past(frontier.engine)
+    (lease,) = await frontier.lease(10, 1)
+    assert lease.gap == 0.25

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 from webcrawl.config.declared import DEFAULTS
 from webcrawl.config.records import check_numbers, from_setting, read, setting_values
@@ -23,6 +24,8 @@ class PolitenessConfig:
     backoff: float = from_setting("POLITENESS_BACKOFF")
     max_backoff: float = from_setting("POLITENESS_MAX_BACKOFF")
     max_failures: int = from_setting("POLITENESS_MAX_FAILURES")
+    adapt: bool = from_setting("POLITENESS_ADAPT")
+    min_delay: float = from_setting("POLITENESS_MIN_DELAY")
     jitter: float = 0.1
     """Back-offs are lengthened at random by up to this share, so that hosts do not return together."""
     forgive_after: float = 1800.0
@@ -37,6 +40,11 @@ class PolitenessConfig:
                 f"POLITENESS_BACKOFF is larger than POLITENESS_MAX_BACKOFF: {self.backoff} > {self.max_backoff}"
             )
 
+    def with_delay(self, delay: float) -> Self:
+        """The same with a delay of its own, below which it does not adapt."""
+        config = replace(self, delay=delay)
+        return replace(config, min_delay=max(delay, config.min_delay)) if config.adapt else config
+
 
 def politeness(settings: Settings) -> PolitenessConfig:
     """How hosts are treated; raises ConfigurationError."""
@@ -50,7 +58,8 @@ def politeness_overrides(settings: Settings) -> dict[str, PolitenessConfig]:
     for name, slot in read(settings, "DOWNLOAD_SLOTS").items():
         changes = {key: slot[key] for key in ("delay", "concurrency") if key in slot}
         try:
-            overrides[str(name)] = replace(common, **changes)
+            config = replace(common, **changes)
+            overrides[str(name)] = config.with_delay(config.delay) if "delay" in slot else config
         except ConfigurationError as error:
             raise ConfigurationError(f"DOWNLOAD_SLOTS {name!r}: {error}") from error
     return overrides

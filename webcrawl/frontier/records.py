@@ -34,7 +34,7 @@ class Lease:
         host = raw[0].decode()
         urls = decode_urls(host, raw[4], raw[6])
         delay, ruled = decode_delay(raw[3]), None if raw[7] < 0 else raw[7]
-        return cls(host, int(raw[1]), raw[2], delay, urls, bool(raw[5]), raw[8], ruled=ruled)
+        return cls(host, int(raw[1]), raw[2], delay, urls, bool(raw[5]), raw[8], raw[9] / 1000, ruled)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 The gap between the end of a request and the next one is max(delay, capped Crawl-delay, latency_factor x latency). After
 429 or 503 the host is left alone for Retry-After, or for a back-off that doubles. Connection failures back off in the
-same way, which acts as a circuit breaker.
+same way, which acts as a circuit breaker. With POLITENESS_ADAPT, the delay is that of webcrawl.policies.adaptation.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from webcrawl.config import PolitenessConfig
+from webcrawl.policies.adaptation import Adaptation
 
 _TEN_YEARS = 10 * 365 * 86400.0
 
@@ -24,6 +25,8 @@ class Ok:
     """The host answered with a status other than 429 and 503; `latency` is in seconds."""
 
     latency: float = 0.0
+    error: bool = False
+    """The answer is an error of the server, which may be a sign of strain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class HostTurn:
     """
 
     __slots__ = (
+        "_adaptation",
         "_blocked_until",
         "_config",
         "_crawl_delay",
@@ -86,6 +90,7 @@ class HostTurn:
         self.in_flight = 0
         self._config = config
         self._random = random
+        self._adaptation = _adaptation_of(config)
         self._crawl_delay = _valid(crawl_delay)
         self._delay = 0.0
         self._latency = 0.0
@@ -110,8 +115,15 @@ class HostTurn:
 
     def set_config(self, config: PolitenessConfig) -> bool:
         """Replaces the rules by which the host is treated; returns True if the gap changes."""
-        self._config = config
+        if config != self._config:
+            self._config, self._adaptation = config, _adaptation_of(config)
         return self._update_gap()
+
+    def begin_with(self, gap: float) -> None:
+        """Continues to adapt from the gap of an earlier lease in seconds; 0 if there is none."""
+        if self._adaptation and gap > 0:
+            self._adaptation.begin_with(gap)
+            self._update_gap()
 
     @property
     def concurrency(self) -> int:
@@ -158,7 +170,8 @@ class HostTurn:
         self._finished = now
         self._unreachable = isinstance(outcome, Failed)
         match outcome:
-            case Ok(latency):
+            case Ok(latency, error):
+                self._adapt(latency, error=error)
                 self._latency = _valid(latency) if math.isfinite(latency) else 0.0
                 self._update_gap()
                 if now >= self._blocked_until:
@@ -183,9 +196,10 @@ class HostTurn:
 
     def _update_gap(self) -> bool:
         config, before = self._config, self.gap
+        delay = self._adaptation.delay if self._adaptation else config.delay
         crawl_delay = min(self._crawl_delay, config.max_crawl_delay)
         adaptive = min(config.latency_factor * self._latency, config.max_backoff)
-        self.gap = max(config.delay, crawl_delay, self._delay, adaptive)
+        self.gap = max(delay, crawl_delay, self._delay, adaptive)
         return self.gap != before
 
     def _back_off(self, now: float, base: float) -> None:
@@ -199,11 +213,24 @@ class HostTurn:
         if now >= self._blocked_until:
             self._forgive(now)
             self.failures += 1
+            self._adapt(0.0, error=True)
+
+    def _adapt(self, latency: float, *, error: bool) -> None:
+        if self._adaptation:
+            if error:
+                self._adaptation.strained()
+                self._update_gap()
+            elif math.isfinite(latency):
+                self._adaptation.answered(latency)
 
     def _forgive(self, now: float) -> None:
         """Resets `failures` when the last back-off ended `forgive_after` seconds ago or earlier."""
         if now - self._blocked_until >= self._config.forgive_after:
             self.failures = 0
+
+
+def _adaptation_of(config: PolitenessConfig) -> Adaptation | None:
+    return Adaptation(config.delay, config.min_delay) if config.adapt else None
 
 
 def _valid(seconds: float | None) -> float:

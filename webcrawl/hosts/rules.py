@@ -112,11 +112,9 @@ class Rules:
 
     def _config_of(self, name: str) -> PolitenessConfig:
         config, rule = self._slots.get(name, self._config), self.of(name)
-        return replace(
-            config,
-            delay=config.delay if rule.delay is None else rule.delay,
-            concurrency=rule.connections or config.concurrency,
-        )
+        if rule.delay is not None:
+            config = config.with_delay(rule.delay)
+        return replace(config, concurrency=rule.connections or config.concurrency)
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,13 +78,23 @@ class Turns:
         return self.overrides.get(hostname(host), self.config)
 
     def open(
-        self, host: str, *, failures: int, delay: float | None, valid_until: float, answered: bool = False
+        self,
+        host: str,
+        *,
+        failures: int,
+        delay: float | None,
+        valid_until: float,
+        answered: bool = False,
+        gap: float = 0.0,
     ) -> HostTurn:
         """Opens a leased host. `delay` was set by an operator; the lease is valid until `valid_until` (monotonic).
 
-        `answered`: the host has answered a worker before.
+        `answered`: the host has answered a worker before. `gap`: seconds between two requests in its last lease.
         """
-        place = self._others.pop(host, None) or self._new_place(host, failures, valid_until)
+        place = self._others.pop(host, None)
+        if place is None:
+            place = self._new_place(host, failures, valid_until)
+            place.turn.begin_with(gap)
         # keeps the requests in flight and waiting of a host that was asked without a lease
         place.turn.failures = max(place.turn.failures, failures)
         place.turn.set_delay(delay)

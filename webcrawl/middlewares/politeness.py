@@ -148,7 +148,7 @@ class PolitenessMiddleware(Pacer):
             return Throttled()
         if TIMED_OUT in response.flags:
             return Failed()
-        return Ok(request.meta.get("download_latency", 0.0))
+        return Ok(request.meta.get("download_latency", 0.0), error=response.status >= 500)
 
     def _give(self, request: Request, outcome: Outcome) -> None:
         if taken := self._taken.pop(request, None):

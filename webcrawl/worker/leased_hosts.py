@@ -143,6 +143,7 @@ class LeasedHosts:
             delay=lease.delay,
             valid_until=until,
             answered=lease.answered,
+            gap=lease.gap,
         )
         host = LeasedHost(lease, turn, self._turns.config_of(lease.host).concurrency)
         self._hosts[lease.host] = host

@@ -93,6 +93,23 @@ GROUP = Group(
             example=2,
         ),
         Setting(
+            "POLITENESS_ADAPT",
+            False,
+            Flag(),
+            "Measures what each host can bear: its delay falls step by step from `DOWNLOAD_DELAY` to "
+            "`POLITENESS_MIN_DELAY` while its answers stay quick, and doubles when they become slower or fail; see "
+            "[What a host can bear](howto/change-a-politeness-rule.md#what-a-host-can-bear).",
+            example=True,
+        ),
+        Setting(
+            "POLITENESS_MIN_DELAY",
+            0.1,
+            Number(),
+            "With `POLITENESS_ADAPT`, the shortest delay in seconds. A longer `Crawl-delay`, delay of a rule or delay "
+            "of `scrapy host` takes precedence.",
+            example=0.25,
+        ),
+        Setting(
             "POLITENESS_BACKOFF",
             60,
             Number(),

@@ -27,6 +27,7 @@ URL = "http://example.com/"
 def crawler() -> Crawler:
     settings = Settings()
     settings.setmodule("settings.base")
+    settings.set("SOFT_404", False)  # what is known of hosts is in the engine
     return Crawler(Broad, completed(settings))
 
 

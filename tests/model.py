@@ -33,9 +33,10 @@ class HostRecord:
     held: int = 0
     """Nobody else can lease the host before this time."""
     holder: tuple[str, int] | None = None
-    failures: int = 0
-    forgiven: int = 0
-    """When the failures are reset."""
+    failures: dict[str, int] = field(default_factory=dict)
+    """Of each host that shares the record."""
+    forgiven: dict[str, int] = field(default_factory=dict)
+    """When the failures of each are reset."""
     delay: float | None = None
     gap: int = 0
     kept: bool = False
@@ -46,26 +47,30 @@ class HostRecord:
 
 @dataclass
 class Hosts:
-    """The politeness state that crawls share. `clock` returns the time at a host's shard."""
+    """The politeness state that crawls share. `clock` returns the time at a host's shard, `unit` what has a record."""
 
     clock: Callable[[str], int]
+    unit: Callable[[str], str] = str
     records: dict[str, HostRecord] = field(default_factory=dict)
 
     def __getitem__(self, host: str) -> HostRecord:
-        return self.records.setdefault(host, HostRecord())
+        return self.records.setdefault(self.unit(host), HostRecord())
 
     def time_passes(self, ms: int) -> None:
         """Move the servers' clocks by `ms` (negative: set them back), and delete expired records."""
         for host, record in list(self.records.items()):
             if record.left is not None:
-                self._keep(host, record.left - ms)
+                record.left -= ms
+                if record.left <= 0:
+                    del self.records[host]
 
     def is_free(self, host: str) -> bool:
         return max(self[host].until, self[host].held) <= self.clock(host)
 
     def failures(self, host: str) -> int:
         """Number of failures since they were last reset."""
-        return self[host].failures if self.clock(host) < self[host].forgiven else 0
+        record = self[host]
+        return record.failures.get(host, 0) if self.clock(host) < record.forgiven.get(host, 0) else 0
 
     def hold(self, host: str, holder: tuple[str, int], lasting: int) -> None:
         record = self[host]
@@ -74,8 +79,8 @@ class Hosts:
     def let_go(self, host: str, pause: int, quiet: int) -> None:
         record = self[host]
         record.until = max(record.until, self.clock(host) + pause)
-        record.held, record.holder, record.forgiven = 0, None, record.until + quiet
-        self._quiet(host, record.forgiven)
+        record.held, record.holder, record.forgiven[host] = 0, None, record.until + quiet
+        self._quiet(host, record.until + quiet)
 
     def keep_held(self, host: str) -> None:
         """Keep the host held after its lease was taken from a worker that may still send requests."""
@@ -99,7 +104,7 @@ class Hosts:
     def _keep(self, host: str, ms: int) -> None:
         self[host].left = ms
         if ms <= 0:
-            del self.records[host]
+            del self.records[self.unit(host)]
 
 
 @dataclass(frozen=True)
@@ -205,8 +210,18 @@ class ModelFrontier:
         return {
             host: min(max(queue[0].level, 0), 7)
             for host, queue in self.queues.items()
-            if queue and not (host in self.leases or host in self.parked) and self.hosts.is_free(host)
+            if queue
+            and not (host in self.leases or host in self.parked or self._has_leased_sibling(host))
+            and self.hosts.is_free(host)
         }
+
+    def _has_leased_sibling(self, host: str) -> bool:
+        """Whether another host that shares the record is leased, even if its lease has expired and was not reaped."""
+        unit = self.hosts.unit
+        return any(
+            unit(other) == unit(host) and self.holds(other, lease.token)
+            for other, lease in self.leases.items()
+        )
 
     def allowance(self, host: str, wanted: int) -> int:
         """How many of `wanted` URLs may be leased; leased URLs count against the limit."""
@@ -293,7 +308,7 @@ class ModelFrontier:
         if self.holds(host, token):
             self._give_back(host, list(self.leases.pop(host).entries.values()))
         if record.holder == (self.crawl, token):
-            record.failures = failures
+            record.failures[host] = failures
             self.hosts.let_go(host, pause, quiet)
 
     def reap(self, *, everything: bool, delay: int, answer: int) -> tuple[int, int]:

@@ -21,6 +21,7 @@ from tests.frontier import processes
 from tests.nameserver import Nameserver, Record
 from tests.web import LinkGraph, LocalWeb, Reply, generated_web
 from webcrawl.engine.embedded import answers
+from webcrawl.engine.keys import name_of
 
 StartCrawl = Callable[..., Crawl]
 StartWeb = Callable[..., LocalWeb]
@@ -49,7 +50,7 @@ def kill_server(data_dir: Path, *, with_keeper: bool = False) -> None:
 def is_blocked(data_dir: Path, host: str) -> bool:
     """Whether the engine blocks a host for more than a second."""
     with redis.Redis(unix_socket_path=str(data_dir / "engine" / "valkey.sock")) as client:
-        records = [client.hget(key, "until") for key in client.scan_iter(f"*:host:{host}")]
+        records = [client.hget(key, "until") for key in client.scan_iter(f"*:name:{name_of(host)}")]
         seconds, _ = client.time()
     return any(int(record or 0) > (seconds + 1) * 1000 for record in records)
 

@@ -26,6 +26,7 @@ HASHES = (
     b"conf",
     b"tails",
     b"segments",
+    b"behind",
 )
 
 Row = tuple[str, int, bool, int, int, int]

@@ -198,7 +198,7 @@ async def compare(
         pass
     check_counters(Contents.read(valkey, copy.keys, crawling.root))
     # drop the politeness state of the original crawl, which shares the hosts
-    for key in valkey.scan_iter("wc:*:host:*"):
+    for key in valkey.scan_iter("wc:*:name:*"):
         valkey.delete(key)
     marks = {int(mark) for key in valkey.scan_iter("wc:*:c:copy:seen:*") for mark in valkey.smembers(key)}
     seen = {url for url in crawling.added if copy.keys.mark(url.rpartition("/")[0], hash_of(url)) in marks}

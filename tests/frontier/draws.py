@@ -7,8 +7,10 @@ BRIEF = 2.0
 BLAMES = 3
 
 HOSTS = ["http://a.test", "http://b.test", "https://c.test", "https://www.d.test"]
+SIBLINGS = ["https://a.test", "http://a.test:8080"]
+"""Hosts that may share a record with the first one."""
 
-hosts = st.sampled_from(HOSTS)
+hosts = st.sampled_from([*HOSTS, *SIBLINGS])
 crawls = st.sampled_from(["ours", "theirs"])
 # each crawl has a worker with long leases and one with brief leases (True)
 workers = st.tuples(crawls, st.booleans())

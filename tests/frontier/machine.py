@@ -12,9 +12,9 @@ from redis import Redis
 
 from tests.frontier.clock import Clock, ClockedEngine
 from tests.frontier.contents import Contents, Row
-from tests.frontier.draws import BLAMES, BRIEF, HOSTS, HOUR, jumps
+from tests.frontier.draws import BLAMES, BRIEF, HOSTS, HOUR, SIBLINGS, jumps
 from tests.model import Entry, Hosts, ModelFrontier
-from webcrawl.engine.keys import Keys
+from webcrawl.engine.keys import Keys, failures_field
 from webcrawl.engine.scripts import Call
 from webcrawl.frontier import Crawl, Frontier
 from webcrawl.frontier.tails import Tails
@@ -35,7 +35,9 @@ class Machine(RuleBasedStateMachine):
 
     client: type[Any] = Redis
 
-    def __init__(self, url: str, hot_urls: int, order: str, low_share: float = 0.0) -> None:
+    def __init__(
+        self, url: str, hot_urls: int, order: str, low_share: float = 0.0, unit: str = "name"
+    ) -> None:
         super().__init__()
         self.hot_urls = hot_urls
         self.low_share = low_share
@@ -45,7 +47,7 @@ class Machine(RuleBasedStateMachine):
         self.run(self.engine.check())
         self.valkey = self.client.from_url(url)
         self.valkey.flushall()
-        self.keys = {name: Keys(name, SHARDS) for name in CRAWLS}
+        self.keys = {name: Keys(name, SHARDS, unit) for name in CRAWLS}
         # the prefix of the keys of every slot that keeps its own time
         self.prefixes = [self.keys["ours"].queue(shard)[0] for shard in range(SHARDS)]
         self.prefixes += [keys.own() for keys in self.keys.values()]
@@ -54,7 +56,7 @@ class Machine(RuleBasedStateMachine):
         )
         self.times = dict.fromkeys(self.prefixes, self.clock.now)
         self.check_the_time()
-        self.shared = Hosts(self.time_of)
+        self.shared = Hosts(self.time_of, self.keys["ours"].turn)
         self.models = {
             name: ModelFrontier(name, self.shared, BLAMES, order == "depth-first") for name in CRAWLS
         }
@@ -102,6 +104,11 @@ class Machine(RuleBasedStateMachine):
     def shard(self, host: str) -> int:
         return self.keys["ours"].shard(host)
 
+    def is_waited_for(self, crawl: str, host: str) -> bool:
+        """Whether another host of the name has found it leased, so that it gets no further URLs."""
+        keys = self.keys[crawl]
+        return bool(self.valkey.hexists(keys.queue(self.shard(host))[0] + "behind", keys.turn(host)))
+
     def time_of(self, host: str) -> int:
         return self.times[self.prefixes[self.shard(host)]]
 
@@ -119,7 +126,7 @@ class Machine(RuleBasedStateMachine):
         self.check_the_time()
         self.clock.move(-ms)
         self.shared.time_passes(-ms)
-        for host in HOSTS:
+        for host in (*HOSTS, *SIBLINGS):
             for crawl in CRAWLS:
                 # the host may become ready at a time that is repeated
                 self.looks_again[crawl, host] = max(
@@ -165,11 +172,14 @@ class Machine(RuleBasedStateMachine):
     def host_records_match_the_model(self) -> None:
         """Compare when each host may be requested, and whether it has a record at all."""
         pipe = self.valkey.pipeline(transaction=False)
-        for host in HOSTS:
-            pipe.hgetall(self.keys["ours"].host(host))
-        for host, found in zip(HOSTS, pipe.execute(), strict=True):
-            for name in ("until", "held", "gap", "failures"):
+        hosts, keys = (*HOSTS, *SIBLINGS), self.keys["ours"]
+        for host in hosts:
+            pipe.hgetall(keys.host(host))
+        for host, found in zip(hosts, pipe.execute(), strict=True):
+            for name in ("until", "held", "gap"):
                 assert int(found.get(name.encode(), 0)) == getattr(self.shared[host], name), name
+            failures = int(found.get(failures_field(keys, host).encode(), 0))
+            assert failures == self.shared[host].failures.get(host, 0)
 
 
 def rows(entry: Entry) -> Row:

@@ -11,7 +11,9 @@ from hypothesis.stateful import rule
 
 from tests.frontier.draws import (
     BRIEF,
+    HOSTS,
     HOUR,
+    SIBLINGS,
     crawls,
     gaps,
     hosts,
@@ -162,22 +164,22 @@ class WorkerMachine(Machine):
         crawl, brief = worker
         model = self.models[crawl]
         taken = [lease.host for lease in leases]
+        turns = [self.shared.unit(host) for host in taken]
         self._mirror_woken(crawl, everywhere=everywhere)
-        self._mirror_parked(crawl, waiting, everywhere=everywhere)
-        ready = model.ready()
-        certain = {host for host in ready if self.is_free(crawl, host)} - waiting
-        assert len(taken) == len(set(taken))
+        self._mirror_parked(crawl, waiting, turns, everywhere=everywhere)
+        ready, turn = model.ready(), self.shared.unit
+        assert len(turns) == len(set(turns)), "two hosts that share their turns were leased"
         assert set(taken) <= ready.keys(), "a leased host was not ready"
-        if everywhere:
-            assert certain <= set(taken), "a ready host was not found"
+        certain = {h for h in ready if self.is_free(crawl, h) and turn(h) not in turns} - waiting
+        assert not (everywhere and certain), "a ready host was not found"
         for host in taken:
-            left = [ready[one] for one in certain - set(taken) if self.shard(one) == self.shard(host)]
+            left = [ready[one] for one in certain if self.shard(one) == self.shard(host)]
             higher = self.low_share or ready[host] <= min(left, default=9)
             assert higher, "a host of a higher level was passed over"
         for lease in leases:
             self._compare_lease(crawl, lease, count, brief)
-        for host, record in self.shared.records.items():
-            now = self.time_of(host)
+        for host in (*HOSTS, *SIBLINGS):
+            record, now = self.shared[host], self.time_of(host)
             if record.held > now and not (record.holder and model.holds(host, record.holder[1])):
                 self.looks_again[crawl, host] = now + LOOKS_AGAIN
                 self.contested[host] = now
@@ -202,13 +204,14 @@ class WorkerMachine(Machine):
             if fewer or everywhere:
                 model.wake({*later, *dated})
 
-    def _mirror_parked(self, crawl: str, waiting: set[str], *, everywhere: bool) -> None:
+    def _mirror_parked(self, crawl: str, waiting: set[str], turns: list[str], *, everywhere: bool) -> None:
         """Mirror which hosts were parked: a lease call parks the hosts with a spent budget that it reaches."""
         model, found = self.models[crawl], self.contents(crawl).parked
         exhausted, parked = model.exhausted(), found.keys() - model.parked.keys()
         assert parked <= exhausted, "a host with budget left was parked"
         if everywhere:
-            assert {host for host in exhausted if self.is_free(crawl, host)} - waiting <= parked
+            free = {host for host in exhausted if self.is_free(crawl, host)} - waiting
+            assert {host for host in free if self.shared.unit(host) not in turns} <= parked
         model.parked |= dict.fromkeys(parked, "budget")
 
     def _compare_lease(self, crawl: str, lease: Lease, count: int, brief: bool) -> None:
@@ -286,8 +289,8 @@ class WorkerMachine(Machine):
         urls = self.run(reply)
         if model.holds(host, lease.token):
             self._settle(crawl, lease, settled)
-            if self.contested.get(host, -WAITS) + WAITS > self.time_of(host) and not urls:
-                more = 0
+            contested = self.contested.get(host, -WAITS) + WAITS > self.time_of(host)
+            more = 0 if self.is_waited_for(crawl, host) or (contested and not urls) else more
             more = self._expected_count(crawl, host, more, len(urls or []))
             kept = model.keep(host, more, lasting=lasting(brief), better_than=better_than)
             expected = [(index, one.path) for index, one in kept]

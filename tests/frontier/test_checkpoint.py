@@ -156,7 +156,7 @@ async def test_limits_scope_and_indexes_are_restored(frontier_of: Frontiers) -> 
     exporter = exporter_of(crawl)
     await exporter.begin()
     taken = [one async for one in records_of(exporter)]
-    for key in await crawl.engine.client.keys("wc:*:host:*"):
+    for key in await crawl.engine.client.keys("wc:*:name:*"):
         await crawl.engine.client.delete(key)
     await restore(copy, taken)
 

@@ -186,7 +186,7 @@ async def test_dates_in_a_checkpoint_survive_clock_offsets(
         await exporter.begin()
         taken = [one async for one in records_of(exporter)]
         await exporter.end()
-        valkey.delete(*valkey.keys("wc:{s0}:host:*"))
+        valkey.delete(*valkey.keys("wc:{s0}:name:*"))
         valkey.set(ours.keys.clock(0), f"{clock.now + ahead} {ahead}")
         await restore(frontier_at(copy), taken)
     more = frontier_at("more")

@@ -69,7 +69,7 @@ async def test_every_script_uses_keys_of_one_slot(
         dupefilter = CompactDupeFilter(client, "{walk}:dupefilter")
         assert [dupefilter.request_seen(Request(HOST)) for _ in range(2)] == [False, True]
     await use_copies_and_long_queues(frontier, tmp_path)
-    await use_importance(frontier, HOSTS)
+    await use_importance(frontier, [f"http://i{n}.test" for n in range(40)])
     for script in SCRIPTS:
         sha = script_source(script)[0]
         assert any(node.client.script_exists(sha)[0] for node in cluster.primaries), f"{script} was not run"

@@ -110,20 +110,21 @@ class FrontierMachine(WorkerMachine):
 
 
 @pytest.mark.parametrize(
-    ("hot_urls", "order", "low_share"),
+    ("hot_urls", "order", "low_share", "unit"),
     [
-        (0, "breadth-first", 0),
-        (8, "breadth-first", 0),
-        (8, "depth-first", 0),
-        (8, "breadth-first", 0.3),
-        (8, "depth-first", 0.3),
+        (0, "breadth-first", 0, "name"),
+        (0, "breadth-first", 0, "origin"),
+        (8, "breadth-first", 0, "name"),
+        (8, "depth-first", 0, "origin"),
+        (8, "breadth-first", 0.3, "origin"),
+        (8, "depth-first", 0.3, "name"),
     ],
 )
 def test_any_interleaving_matches_the_model(
-    redis_url: str, hot_urls: int, order: str, low_share: float
+    redis_url: str, hot_urls: int, order: str, low_share: float, unit: str
 ) -> None:
     run_state_machine_as_test(
-        lambda: FrontierMachine(redis_url, hot_urls, order, low_share),
+        lambda: FrontierMachine(redis_url, hot_urls, order, low_share, unit),
         settings=settings(
             max_examples=20 if hot_urls else 30,
             stateful_step_count=40,

@@ -126,5 +126,7 @@ def test_a_host_has_the_same_shard_in_every_process(host: str, shards: int) -> N
 
 def test_the_shard_of_a_host_never_changes_between_versions() -> None:
     """Otherwise a resumed crawl would not find its hosts."""
-    shards = [Keys("crawl", 16).shard(f"https://h{n}.example.org") for n in range(4)]
-    assert shards == [14, 4, 2, 11]
+    hosts = [f"https://h{n}.example.org" for n in range(4)]
+    assert [Keys("crawl", 16).shard(host) for host in hosts] == [9, 9, 7, 4]
+    assert [Keys("crawl", 16).shard(f"{host}:8443") for host in hosts] == [9, 9, 7, 4]
+    assert [Keys("crawl", 16, "origin").shard(host) for host in hosts] == [14, 4, 2, 11]

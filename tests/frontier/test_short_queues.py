@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from redis import Redis
@@ -99,6 +100,7 @@ async def test_a_host_is_ordered_by_its_current_best_level(frontier_of: Frontier
 async def test_hosts_with_similar_names_are_kept_apart(frontier: Frontier) -> None:
     names = ["a.test", "www.a.test", "www.www.a.test", "www", "www.", "a.test:8443"]
     hosts = [f"{scheme}://{name}" for scheme in ("http", "https") for name in names]
+    frontier = replace(frontier, keys=replace(frontier.keys, unit="origin"))
     await frontier.add([page(f"{host}/{n}") for host in hosts for n in range(2)])
     assert {one.host: one.queued for one in await frontier.hosts(99)} == dict.fromkeys(hosts, 2)
     leases = await frontier.lease(99, 9)

@@ -65,7 +65,7 @@ class Command(SessionCommand):
             raise StoreError("give one URL")
         url = normalize(args[0])
         host, path = split(url)
-        exists = await connection.adopt_shards()
+        exists = await connection.adopt_layout()
         kind = await connection.crawl.scope_kind()
         if opts.scope:
             seeds = [seed_url(seed) for seed in opts.seeds.split(",") if seed]

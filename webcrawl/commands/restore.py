@@ -66,8 +66,10 @@ class Command(SessionCommand):
         finally:
             await connection.tails.stop()
         counts = await connection.frontier.counts()
+        keys = connection.keys
+        unit = " and POLITENESS_UNIT=origin" if keys.unit == "origin" else ""
         paused = " It is still paused: scrapy resume continues it." if await connection.crawl.paused() else ""
         print(
-            f"Crawl {connection.keys.crawl!r} is in {connection.server}: {counts.open:,} URLs to crawl, "
-            f"{counts.seen:,} seen. Continue it with FRONTIER_SHARDS={connection.keys.shards}.{paused}"
+            f"Crawl {keys.crawl!r} is in {connection.server}: {counts.open:,} URLs to crawl, "
+            f"{counts.seen:,} seen. Continue it with FRONTIER_SHARDS={keys.shards}{unit}.{paused}"
         )

@@ -21,6 +21,7 @@ class FrontierConfig:
 
     crawl_id: str
     shards: int = from_setting("FRONTIER_SHARDS")
+    unit: str = from_setting("POLITENESS_UNIT")
     lease_seconds: float = from_setting("FRONTIER_LEASE_SECONDS")
     lease_urls: int = _LEASED_URLS
     """URLs of one host that a worker leases ahead."""

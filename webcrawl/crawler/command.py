@@ -92,7 +92,7 @@ class SessionCommand(ScrapyCommand):
 async def check_crawl(session: Session) -> None:
     """Use the crawl's own number of shards; raises StoreError when there is no such crawl."""
     connection = session.connection
-    if not await connection.adopt_shards():
+    if not await connection.adopt_layout():
         crawls = await connection.crawls()
         others = f"; existing crawls: {', '.join(crawls[:_MOST_NAMED])}" if crawls else ""
         raise StoreError(f"there is no crawl {connection.keys.crawl!r} in {connection.server}{others}")

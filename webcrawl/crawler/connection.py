@@ -126,7 +126,7 @@ class Connection:
         object_stores: Mapping[str, str],
     ) -> None:
         self.server = Server(config)
-        self.keys = Keys(frontier.crawl_id, frontier.shards)
+        self.keys = Keys(frontier.crawl_id, frontier.shards, frontier.unit)
         self.worker = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
         """The name of this process in the engine."""
         self.bloom: BloomSeen | None = None
@@ -164,16 +164,16 @@ class Connection:
         self.bloom = self._make_bloom()
         self.is_open = True
 
-    async def adopt_shards(self) -> bool:
-        """Use the crawl's own number of shards, whatever FRONTIER_SHARDS is; False when there is no such crawl.
+    async def adopt_layout(self) -> bool:
+        """Use the crawl's own FRONTIER_SHARDS and POLITENESS_UNIT, whatever is set; False when there is no such crawl.
 
-        For commands that look at a crawl: with another number they would look for a host in the wrong place.
+        For commands that look at a crawl: with others they would look for a host in the wrong place.
         """
-        shards = await self.crawl.shards()
-        if shards is None:
+        keys = await self.crawl.begun_with()
+        if keys is None:
             return False
-        if shards != self.keys.shards:
-            self._use(replace(self.keys, shards=shards))
+        if keys != self.keys:
+            self._use(keys)
         return True
 
     async def crawls(self) -> list[str]:
@@ -220,9 +220,9 @@ class Connection:
         await self.crawl.configure(hot_urls, config.order, importance=config.importance != "off")
 
     async def clear(self) -> None:
-        """Delete the crawl from the engine, whatever number of shards it has."""
-        begun, tails = await self.crawl.shards(), await self.crawl.tails()
-        await replace(self.frontier, keys=replace(self.keys, shards=begun or self.keys.shards)).clear()
+        """Delete the crawl from the engine, whatever shards it has."""
+        begun, tails = await self.crawl.begun_with(), await self.crawl.tails()
+        await replace(self.frontier, keys=begun or self.keys).clear()
         await self.tails.clear(tails)
         if self.bloom is not None:
             self.bloom.clear()

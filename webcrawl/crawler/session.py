@@ -38,6 +38,7 @@ from webcrawl.crawler.shared_scope import SharedScope
 from webcrawl.documents.html.outline_process import Outlines
 from webcrawl.documents.mime.reader_processes import Readers
 from webcrawl.documents.mime.sizes import Sizes
+from webcrawl.engine.keys import name_of
 from webcrawl.errors import ConfigurationError, LibraryMissing
 from webcrawl.frontier.unknown_paths import UnknownPaths
 from webcrawl.hosts.address_guard import AddressGuard
@@ -67,7 +68,7 @@ class Session:
         self.config = FrontierConfig.from_settings(settings, spider_name)
         self.fetch = FetchConfig.from_settings(settings)
         self.stores = StoreConfig.from_settings(settings)
-        self.turns = _turns(settings)
+        self.turns = _turns(settings, self.config.unit)
         self.backpressure = Backpressure()
         self.guard = AddressGuard(read(settings, "ALLOWED_NETWORKS"))
         self.resolver = Resolver(
@@ -217,7 +218,7 @@ def add_schemes(settings: BaseSettings) -> None:
                 add_scheme(scheme, int(default_port))
 
 
-def _turns(settings: BaseSettings) -> Turns:
+def _turns(settings: BaseSettings, unit: str) -> Turns:
     """The turns at all hosts; raises ConfigurationError."""
     common, overrides = politeness(settings), politeness_overrides(settings)
     rules = read(settings, "POLITENESS_RULES")
@@ -226,4 +227,5 @@ def _turns(settings: BaseSettings) -> Turns:
         overrides,
         total=read(settings, "CONCURRENT_REQUESTS"),
         rules=Rules.from_setting(rules, common, overrides) if rules else None,
+        unit=name_of if unit == "name" else str,
     )

@@ -1,8 +1,9 @@
 """Every key that a crawl has in the engine.
 
-A host's number is the upper 16 bits of its hash; its shard is that number mod FRONTIER_SHARDS. The braces are a
-cluster's hash tag: all keys of a shard are in one slot, so each script uses one slot. Times are milliseconds of the
-server's clock, which the scripts keep from going back (lua/common/entries.lua).
+A host's number is the upper 16 bits of the hash of what takes turns, its name or itself (POLITENESS_UNIT); its shard is
+that number mod FRONTIER_SHARDS. The braces are a cluster's hash tag: all keys of a shard are in one slot, so each
+script uses one slot. Times are milliseconds of the server's clock, which the scripts keep from going back
+(lua/common/entries.lua).
 
     wc:{s<shard>}:host:<host>      HASH  politeness, shared by all crawls: until (not asked before), held (not
                                          leased to others before; the lease expires then, or would have if the
@@ -11,6 +12,8 @@ server's clock, which the scripts keep from going back (lua/common/entries.lua).
                                          gap (ms between requests of the last worker), shares (of crawls that
                                          wait for it), kept (set by an operator: the record does not expire),
                                          answered (it has answered, and this record has not expired since)
+    wc:{s<shard>}:name:<name>      HASH  the same for all hosts of a name, if they share their turns; failures and
+                                         forgiven are each host's own, "failures <scheme>" or "failures <scheme>:<port>"
     wc:{s<shard>}:robots:<host>    STR   robots.txt policy, expiring
     wc:{s<shard>}:token            INT   the last fencing token
     wc:{s<shard>}:clock            STR   the last recorded time, ms by which it is ahead of the server's clock
@@ -35,6 +38,7 @@ server's clock, which the scripts keep from going back (lua/common/entries.lua).
       due:<level>                  LIST  names of such hosts that have answered and may be asked now; some may be
                                          outdated
       new:<level>                  LIST  the same for hosts that never answered
+      behind                       HASH  name -> its hosts that wait for the end of the lease of another one
       leases                       ZSET  host -> when its lease expires
       lease:<host>                 HASH  token, worker, next, and index -> entry for each URL handed out
       given:<caller>               STR   number of a worker's last lease call, its hosts and tokens; expiring
@@ -69,8 +73,8 @@ server's clock, which the scripts keep from going back (lua/common/entries.lua).
       moved                        LIST  host LF entry: entries that left their places meanwhile, expiring
       reading                      HASH  list that the checkpoint reads from its end -> entries added since, expiring;
                                          <queue> means its hot list, out:<queue> its outbox
-    wc:crawls                      HASH  crawl -> its FRONTIER_SHARDS, the same for all crawls, because they share the
-                                         records of hosts
+    wc:crawls                      HASH  crawl -> its FRONTIER_SHARDS, and " name" if the hosts of a name share their
+                                         turns; the same for all crawls, because they share the records
     wc:{c:<crawl>}: ...
       clock                        STR   as above, for these keys
       info                         HASH  format (of these keys), scope (its kind), limits, paused, tails (folder of
@@ -115,35 +119,41 @@ For entries, see webcrawl.frontier.entry.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import xxhash
 
+from webcrawl.config.declared import DEFAULTS
 from webcrawl.errors import ConfigurationError
 
 CRAWLS = "wc:crawls"
 
-FORMAT = 5
+FORMAT = 6
 """Version of the data in these keys; increased when this or an older version would misread the other's data."""
 
-READABLE_FORMATS = (3, 4, FORMAT)
+READABLE_FORMATS = (3, 4, 5, FORMAT)
 """The formats that this version continues.
 
 In format 3 all levels are from 0 to 7, and those of a host have turns. Before format 5, `due` has all due hosts.
+Before format 6, each host has turns of its own.
 """
 
 _CRAWL_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _SUM_BUCKETS = 4096
+_RECORDS = {"name": "name", "origin": "host"}
+"""Unit -> the part of keys that marks politeness records."""
 _HOST_NUMBERS = 2**16
 _URL_BITS = 48
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The names of one crawl's keys. `shards` never changes during a crawl."""
+    """The names of one crawl's keys. `shards` and `unit` (POLITENESS_UNIT) never change during a crawl."""
 
     crawl: str
     shards: int
+    unit: str = DEFAULTS["POLITENESS_UNIT"]
 
     def __post_init__(self) -> None:
         if not _CRAWL_ID.fullmatch(self.crawl):
@@ -155,7 +165,21 @@ class Keys:
 
     def shard(self, host: str) -> int:
         """Returns the shard of a host, the same on every machine and in every run."""
-        return _number(host) % self.shards
+        return _number(self.turn(host)) % self.shards
+
+    def turn(self, host: str) -> str:
+        """Returns what takes turns for a host: its name, or itself."""
+        return name_of(host) if self.unit == "name" else host
+
+    @property
+    def layout(self) -> str:
+        """What all crawls of an engine have in common, as in `wc:crawls`."""
+        return f"{self.shards} name" if self.unit == "name" else f"{self.shards}"
+
+    def with_layout(self, layout: bytes | str) -> Keys:
+        """Returns the keys of this crawl with another layout."""
+        shards, *named = (layout.decode() if isinstance(layout, bytes) else layout).split()
+        return replace(self, shards=int(shards), unit="name" if named else "origin")
 
     def mark(self, host: str, fingerprint: int) -> int:
         """Returns a URL's mark in the seen set, signed 64 bits: its host's number and 48 bits of its fingerprint.
@@ -163,7 +187,7 @@ class Keys:
         A mark gives its shard for any FRONTIER_SHARDS. About N**2 / 2**49 of a host's N URLs collide with another one
         and are never crawled: one of 24 million, 1,800 of a billion.
         """
-        mark = _number(host) << _URL_BITS | fingerprint & (1 << _URL_BITS) - 1
+        mark = _number(self.turn(host)) << _URL_BITS | fingerprint & (1 << _URL_BITS) - 1
         return mark - (1 << 64) if mark >> 63 else mark
 
     def shard_of_mark(self, mark: int) -> int:
@@ -172,7 +196,7 @@ class Keys:
 
     def queue(self, shard: int) -> tuple[str, str]:
         """Returns the prefixes that each frontier script takes: the crawl's in this shard, and that of host records."""
-        return f"wc:{{s{shard}}}:c:{self.crawl}:", f"wc:{{s{shard}}}:host:"
+        return f"wc:{{s{shard}}}:c:{self.crawl}:", f"wc:{{s{shard}}}:{_RECORDS[self.unit]}:"
 
     def counters(self, shard: int) -> str:
         return f"wc:{{s{shard}}}:c:{self.crawl}:n"
@@ -190,7 +214,8 @@ class Keys:
         return f"wc:{{s{self.shard(host)}}}:robots:{host}"
 
     def host(self, host: str) -> str:
-        return f"wc:{{s{self.shard(host)}}}:host:{host}"
+        """Returns the key of the politeness record of a host."""
+        return f"wc:{{s{self.shard(host)}}}:{_RECORDS[self.unit]}:{self.turn(host)}"
 
     def checksum(self, digest: bytes) -> str:
         number = int.from_bytes(digest[-8:], "big")
@@ -214,11 +239,28 @@ class Keys:
         ]
 
 
+@lru_cache(maxsize=1 << 14)
+def name_of(host: str) -> str:
+    """The name of a host without scheme and port; of a name, itself. An IPv6 address keeps its brackets."""
+    name = host.partition("://")[2] or host
+    is_address = name.startswith("[") and "]" in name
+    return name[: name.index("]") + 1] if is_address else name.partition(":")[0]
+
+
 def host_of(name: bytes) -> bytes:
     """Returns the host with this name; see the module."""
     if b"://" in name:
         return name
     return b"https://www." + name[1:] if name.startswith(b"/") else b"https://" + name
+
+
+def failures_field(keys: Keys, host: str) -> str:
+    """Returns the field of a politeness record with the failures of one host in a row."""
+    if keys.unit != "name":
+        return "failures"
+    scheme, _, authority = host.partition("://")
+    port = authority.rpartition("]")[2].partition(":")[2]
+    return f"failures {scheme}:{port}" if port else f"failures {scheme}"
 
 
 def _number(host: str) -> int:

@@ -22,7 +22,19 @@ class Call(NamedTuple):
     arguments: Sequence[str | bytes | int | float]
 
 
-_COMMON = ("entries", "conf", "credit", "records", "ready", "queues", "hosts", "seen_set", "leases", "turns")
+_COMMON = (
+    "entries",
+    "conf",
+    "credit",
+    "records",
+    "units",
+    "ready",
+    "queues",
+    "hosts",
+    "seen_set",
+    "leases",
+    "turns",
+)
 """The files of `lua/common`; each uses only those before it."""
 
 

@@ -39,25 +39,23 @@ class Crawl:
         """Creates the crawl or continues it; True if it existed. `restoring` names the process that restores it.
 
         Raises ConfigurationError if any crawl of the engine has another number of shards, because a host would be
-        looked for in the wrong shard; if the data has another format; and if the crawl was restored only in part.
+        looked for in the wrong shard; if one has another POLITENESS_UNIT, because they would not share a host's
+        politeness; if the data has another format; and if the crawl was restored only in part.
         """
-        if await self.exists():
-            await self._check_info()
-        else:
+        known = await self._check_info() if await self.exists() else None
+        if known is None:
             # before the crawl is listed, so that a listed crawl always has its format
             about = ("format", FORMAT, *(("restoring", restoring) if restoring else ()))
             await self.engine.change(self.keys.own("info"), "HSET", *about)
-        call = Call("register_crawl", [CRAWLS], (self.keys.crawl, self.keys.shards))
-        crawl, begun, new = await self.engine.run(call)
-        if int(begun) != self.keys.shards:
-            raise ConfigurationError(
-                f"FRONTIER_SHARDS is {self.keys.shards}, but crawl {crawl.decode()!r} of this engine was begun with "
-                f"{int(begun)}. All crawls of an engine share each host's politeness, so set it to {int(begun)}, use "
-                "another engine (DATA_DIR, REDIS_URL), or clear its crawls, each with SCHEDULER_FLUSH_ON_START"
-            )
+        call = Call("register_crawl", [CRAWLS], (self.keys.crawl, self.keys.layout))
+        crawl, layout, new = await self.engine.run(call)
+        _check_layout(self.keys, crawl.decode(), self.keys.with_layout(layout))
+        if known is not None and known != FORMAT:
+            await _continue_old(self.engine, self.keys)
         return not new
 
-    async def _check_info(self) -> None:
+    async def _check_info(self) -> int:
+        """Returns the format of the crawl's data; raises ConfigurationError."""
         found, restoring = await self.engine.client.hmget(self.keys.own("info"), "format", "restoring")
         if restoring:
             raise ConfigurationError(
@@ -70,11 +68,7 @@ class Crawl:
                 f"crawl {self.keys.crawl!r} was begun by {version} version of webcrawl, with another data format: "
                 "finish it with that version, choose another CRAWL_ID, or clear it with SCHEDULER_FLUSH_ON_START=True"
             )
-        if found != b"%d" % FORMAT:
-            await self.engine.change(self.keys.own("info"), "HSET", "format", FORMAT)
-            for shard in range(self.keys.shards):
-                turns = f"{self.keys.queue(shard)[0]}turns"
-                await self.engine.change(turns, "DEL")
+        return int(found)
 
     async def restoring(self) -> bool:
         """Whether the crawl is being restored, or was restored only in part."""
@@ -82,12 +76,12 @@ class Crawl:
 
     async def exists(self) -> bool:
         """Whether the crawl was ever begun."""
-        return await self.shards() is not None
+        return await self.begun_with() is not None
 
-    async def shards(self) -> int | None:
-        """Returns the number of shards that the crawl was begun with; None if it never was."""
+    async def begun_with(self) -> Keys | None:
+        """Returns the keys with the shards and the unit that the crawl was begun with; None if it never was."""
         begun = await self.engine.client.hget(CRAWLS, self.keys.crawl)
-        return None if begun is None else int(begun)
+        return None if begun is None else self.keys.with_layout(begun)
 
     async def forget(self) -> None:
         """Removes a cleared crawl from the engine's list of crawls."""
@@ -164,3 +158,28 @@ class Crawl:
     async def scope_kind(self) -> str | None:
         kind = await self.engine.client.hget(self.keys.own("info"), "scope")
         return None if kind is None else str(kind.decode())
+
+
+def _check_layout(keys: Keys, crawl: str, begun: Keys) -> None:
+    """Raises ConfigurationError if a crawl of the engine has other shards or another POLITENESS_UNIT."""
+    if begun.shards != keys.shards:
+        was = f"FRONTIER_SHARDS is {keys.shards}, but crawl {crawl!r} of this engine was begun with {begun.shards}"
+        value: int | str = begun.shards
+    elif begun.unit != keys.unit:
+        was = (
+            f"POLITENESS_UNIT is {keys.unit}, but crawl {crawl!r} of this engine was begun with {begun.unit}"
+        )
+        value = begun.unit
+    else:
+        return
+    raise ConfigurationError(
+        f"{was}. All crawls of an engine share each host's politeness, so set it to {value}, use another engine "
+        "(DATA_DIR, REDIS_URL), or clear its crawls, each with SCHEDULER_FLUSH_ON_START"
+    )
+
+
+async def _continue_old(engine: Engine, keys: Keys) -> None:
+    """Brings the data of an earlier format into this one."""
+    await engine.change(keys.own("info"), "HSET", "format", FORMAT)
+    for shard in range(keys.shards):
+        await engine.change(f"{keys.queue(shard)[0]}turns", "DEL")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgpack
 
 from webcrawl.engine.client import Engine
-from webcrawl.engine.keys import Keys, host_of
+from webcrawl.engine.keys import Keys, failures_field, host_of
 from webcrawl.engine.scripts import Call
 from webcrawl.frontier.records import DeadLetter, HostLimits, HostQueue, HostState
 from webcrawl.policies.soft_404 import Answer
@@ -91,7 +91,7 @@ class Operations:
             limits=HostLimits.decoded(limits.decode()) if limits else HostLimits(),
             delay=int(record["delay"]) / 1000 if "delay" in record else None,
             waits=max(0, int(record.get("until", 0)) - now) / 1000,
-            failures=int(record.get("failures", 0)),
+            failures=int(record.get(failures_field(self.keys, host), 0)),
         )
 
     async def patterns(self, host: str) -> bytes:

@@ -62,6 +62,7 @@ class HostTurn:
         "_delay",
         "_finished",
         "_latency",
+        "_others",
         "_random",
         "_started",
         "_unreachable",
@@ -95,14 +96,18 @@ class HostTurn:
         self._delay = 0.0
         self._latency = 0.0
         self._unreachable = False
+        self._others: dict[str, tuple[int, bool]] | None = None
         self._blocked_until = now + wait
         self._started = self._finished = -math.inf
         self._forgive(now)
         self._update_gap()
 
-    def set_crawl_delay(self, seconds: float | None) -> bool:
-        """Sets the delay that robots.txt asks for; returns True if the gap changes."""
-        self._crawl_delay = _valid(seconds)
+    def set_crawl_delay(self, seconds: float | None, *, other: bool = False) -> bool:
+        """Sets the delay that robots.txt asks for; returns True if the gap changes.
+
+        `other`: it is that of another host which shares the turn, and only lengthens the delay.
+        """
+        self._crawl_delay = max(_valid(seconds), self._crawl_delay if other else 0.0)
         return self._update_gap()
 
     def set_delay(self, seconds: float | None) -> bool:
@@ -184,6 +189,15 @@ class HostTurn:
                 self._blocked_until = max(self._blocked_until, until)
             case Failed():
                 self._back_off(now, self._config.connect_backoff)
+
+    def finish_other(self, now: float, outcome: Outcome, host: str) -> None:
+        """Records the outcome of a request to another host that shares the turn: its failures are its own."""
+        own = self.failures, self._unreachable
+        self._others = self._others or {}
+        self.failures, self._unreachable = self._others.get(host, (0, False))
+        self.finish(now, outcome)
+        self._others[host] = self.failures, self._unreachable
+        self.failures, self._unreachable = own
 
     def wait(self, now: float) -> float:
         """Returns the seconds until the host may be asked, as if all requests in flight ended at `now`."""

@@ -24,6 +24,8 @@ _LOOK_AGAIN_SECONDS = 1.0
 
 @dataclass(slots=True)
 class _Place:
+    host: str
+    """The leased host, or the first one that was asked without a lease; its failures are those of the turn."""
     turn: HostTurn
     slots: asyncio.Semaphore
     valid_until: float
@@ -44,6 +46,8 @@ class _Place:
 class Turns:
     """The turns at all hosts. A turn is the right to send one request; its host limits how many are taken at once.
 
+    Hosts with the same `unit` share a turn, and one of them at most is leased at once.
+
     Hosts are opened when they are leased. Requests to other hosts (a spider's own `download_async`, a robots.txt on
     another host) are paced within this process.
     """
@@ -63,6 +67,8 @@ class Turns:
     """Set by `abandon`."""
     rules: Rules | None = None
     """POLITENESS_RULES, if there are any."""
+    unit: Callable[[str], str] = str
+    """What takes turns for a host: itself, or its name (POLITENESS_UNIT)."""
     _places: dict[str, _Place] = field(default_factory=dict)
     _others: OrderedDict[str, _Place] = field(default_factory=OrderedDict)
     _taken: dict[HostTurn, _Place] = field(default_factory=dict)
@@ -91,17 +97,20 @@ class Turns:
 
         `answered`: the host has answered a worker before. `gap`: seconds between two requests in its last lease.
         """
-        place = self._others.pop(host, None)
+        unit = self.unit(host)
+        place = self._others.pop(unit, None)
         if place is None:
             place = self._new_place(host, failures, valid_until)
             place.turn.begin_with(gap)
         # keeps the requests in flight and waiting of a host that was asked without a lease
-        place.turn.failures = max(place.turn.failures, failures)
+        place.turn.failures = failures if place.host != host else max(place.turn.failures, failures)
         place.turn.set_delay(delay)
-        place.valid_until = valid_until
+        place.host, place.valid_until = host, valid_until
         place.turn.answered = place.turn.answered or answered
-        before = self._places.get(host)
-        self._places[host] = place
+        before = self._places.get(unit)
+        if before is not None and before.host != host:
+            before.valid_until = -math.inf  # its lease was lost, or this one would not have been given
+        self._places[unit] = place
         self.answered += place.turn.answered - (before is not None and before.turn.answered)
         return place.turn
 
@@ -110,15 +119,16 @@ class Turns:
         turn = self._place(host).turn
         if not turn.answered:
             turn.answered = True
-            self.answered += host in self._places
+            self.answered += self.unit(host) in self._places
 
     def extend(self, host: str, valid_until: float) -> None:
-        if place := self._places.get(host):
+        if place := _leased(self, host):
             place.valid_until = valid_until
 
     def close(self, host: str) -> None:
         """Closes a host that is no longer leased: requests waiting for a turn get LeaseLost."""
-        if place := self._places.pop(host, None):
+        if place := _leased(self, host):
+            del self._places[self.unit(host)]
             place.valid_until = -math.inf
             self.answered -= place.turn.answered
 
@@ -185,9 +195,12 @@ class Turns:
 
     def give(self, host: str, turn: HostTurn, outcome: Outcome) -> None:
         """Returns a turn after the response or failure of its request."""
-        turn.finish(time.monotonic(), outcome)
         # the host may have been closed and opened again meanwhile: release what this turn has
         place = self._taken[turn]
+        if place.host == host:
+            turn.finish(time.monotonic(), outcome)
+        else:
+            turn.finish_other(time.monotonic(), outcome, host)
         self._connections.give(new=place.connections.pop())
         place.release()
         if not turn.in_flight:
@@ -195,7 +208,8 @@ class Turns:
 
     def set_crawl_delay(self, host: str, seconds: float | None) -> bool:
         """Sets the delay of robots.txt; returns True if the host's gap changes. An operator's longer delay stays."""
-        return self._place(host).turn.set_crawl_delay(seconds)
+        place = self._place(host)
+        return place.turn.set_crawl_delay(seconds, other=place.host != host)
 
     def set_delay(self, host: str, seconds: float | None) -> bool:
         """Sets or removes an operator's delay; returns True if the gap changes. A longer one of robots.txt stays."""
@@ -203,10 +217,13 @@ class Turns:
 
     def fail(self, host: str) -> None:
         """Counts a failed request for a host whose name could not be resolved."""
-        turn, now = self._place(host).turn, time.monotonic()
-        if turn.may_start(now):
-            turn.start(now)
-            turn.finish(now, Failed())
+        place, now = self._place(host), time.monotonic()
+        if place.turn.may_start(now):
+            place.turn.start(now)
+            if place.host == host:
+                place.turn.finish(now, Failed())
+            else:
+                place.turn.finish_other(now, Failed(), host)
 
     async def _until_allowed(self, host: str, place: _Place, ending: asyncio.Event) -> tuple[float, bool]:
         """Waits for the host's turn and for a place in the total.
@@ -224,30 +241,37 @@ class Turns:
             self._connections.give(new=new)
 
     def _place(self, host: str) -> _Place:
-        if place := self._places.get(host):
+        unit = self.unit(host)
+        if place := self._places.get(unit):
             return place
-        place = self._others.get(host)
+        place = self._others.get(unit)
         if place is None:
-            place = self._others[host] = self._new_place(host, 0, math.inf)
+            place = self._others[unit] = self._new_place(host, 0, math.inf)
             if len(self._others) > _IDLE_HOSTS_KEPT:
                 self._others.popitem(last=False)
         else:
-            self._others.move_to_end(host)
+            self._others.move_to_end(unit)
         return place
 
     def _new_place(self, host: str, failures: int, valid_until: float) -> _Place:
         config = self.config_of(host)
         turn = HostTurn(config, None, failures, now=time.monotonic())
-        return _Place(turn, asyncio.Semaphore(config.concurrency), valid_until)
+        return _Place(host, turn, asyncio.Semaphore(config.concurrency), valid_until)
+
+
+def _leased(turns: Turns, host: str) -> _Place | None:
+    """The place of a leased host. If its lease was lost, another one of its name may have it."""
+    place = turns._places.get(turns.unit(host))
+    return place if place is not None and place.host == host else None
 
 
 def reconfigure(turns: Turns) -> list[str]:
     """Applies changed rules to the hosts that are known; returns those whose gap has changed."""
     changed = []
-    for host, place in (*turns._places.items(), *turns._others.items()):
-        before, config = place.turn.concurrency, turns.config_of(host)
+    for place in (*turns._places.values(), *turns._others.values()):
+        before, config = place.turn.concurrency, turns.config_of(place.host)
         if place.turn.set_config(config):
-            changed.append(host)
+            changed.append(place.host)
         # a smaller number needs no more than the turn, which lets no request start meanwhile
         place.surplus += before - config.concurrency
         while place.surplus < 0:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections import defaultdict
 
 import pytest
 
 from tests.pacing import FAST, HOST, OTHER, Log, most_at_once, opened, request, run, shortest_gap
 from webcrawl.config import PolitenessConfig
+from webcrawl.engine.keys import name_of
 from webcrawl.errors import Abandoned, LeaseLost
-from webcrawl.hosts.politeness import Ok, Throttled
+from webcrawl.hosts.politeness import Failed, Ok, Throttled
 from webcrawl.hosts.turns import Turns
 
 # --- all hosts together ---
@@ -64,6 +67,55 @@ def test_host_lost_or_failed_while_waiting_passes_its_turn_on() -> None:
         waiting[1].cancel()
 
     run(crawl())
+
+
+# --- hosts with the same name ---
+
+
+def test_hosts_of_a_name_share_delay_connections_and_back_off() -> None:
+    turns = Turns(PolitenessConfig(delay=0.05), unit=name_of)
+    log: Log = defaultdict(list)
+    hosts = [f"{HOST}{port}" for port in ("", ":81", ":82")]
+
+    async def crawl() -> None:
+        opened(turns, hosts[0])
+        await asyncio.gather(*(request(turns, log, host, seconds=0.01) for host in hosts for _ in range(2)))
+        turns.give(hosts[1], await turns.take(hosts[1]), Throttled(3600))
+        assert all(turns.turn(host).wait(time.monotonic()) > 3500 for host in hosts)
+
+    run(crawl())
+    spans = [span for host in hosts for span in log[host]]
+    assert (len(spans), most_at_once(spans)) == (6, 1)
+    assert shortest_gap(spans) >= 0.05
+
+
+def test_failures_of_one_host_of_a_name_do_not_count_for_another() -> None:
+    turns = Turns(
+        PolitenessConfig(delay=0, connect_backoff=0.001, backoff=0.001, max_failures=2), unit=name_of
+    )
+    closed = f"{HOST}:81"
+
+    async def crawl() -> None:
+        opened(turns, HOST)
+        for _ in range(3):
+            turns.give(closed, await turns.take(closed), Failed())
+        assert (turns.turn(HOST).failures, turns.turn(HOST).given_up) == (0, False)
+        turns.close(closed)
+        turns.give(HOST, await turns.take(HOST), Failed())
+        assert turns.turn(HOST).failures == 1
+        turns.open(closed, failures=6, delay=None, valid_until=math.inf)
+        turns.close(HOST)
+        assert turns.turn(closed).given_up, "the place of a lost lease belongs to the next one"
+
+    run(crawl())
+
+
+def test_crawl_delay_of_another_host_of_the_name_only_lengthens() -> None:
+    turns = Turns(PolitenessConfig(delay=1), unit=name_of)
+    opened(turns, HOST)
+    for host, seconds, gap in ((HOST, 3, 3), (f"{HOST}:81", 2, 3), (f"{HOST}:81", 4, 4), (HOST, 2, 2)):
+        turns.set_crawl_delay(host, seconds)
+        assert turns.turn(HOST).gap == gap
 
 
 # --- the end ---

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webcrawl.config.kinds import Flag, Number, Table, Text, Whole, Words
+from webcrawl.config.kinds import Choice, Flag, Number, Table, Text, Whole, Words
 from webcrawl.config.politeness_rules import PolitenessRules
 from webcrawl.config.setting import Group, Setting
 
@@ -44,6 +44,16 @@ GROUP = Group(
             example=False,
         ),
         Setting(
+            "POLITENESS_UNIT",
+            "name",
+            Choice(("name", "origin")),
+            "What takes turns: `name`, so that `http` and `https` and all ports of a host name share delay, back-off "
+            "and connections, or `origin`, so that each scheme and port has its own. robots.txt and the failures after "
+            "which a host is given up are those of the scheme and port in both cases. All crawls of an engine need "
+            "the same value, from their begin to their end.",
+            example="origin",
+        ),
+        Setting(
             "DOWNLOAD_DELAY",
             1.0,
             Number(),
@@ -56,7 +66,7 @@ GROUP = Group(
             "CONCURRENT_REQUESTS_PER_DOMAIN",
             1,
             Whole(least=1),
-            "Simultaneous requests to one host, over all workers. A host is a scheme, a name and a port. "
+            "Simultaneous requests to one host (`POLITENESS_UNIT`), over all workers. "
             "Above 1, `DOWNLOAD_DELAY` is the time from the start of one request to the start of the next.",
             example=2,
         ),

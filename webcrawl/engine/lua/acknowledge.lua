@@ -17,8 +17,9 @@ local LEASE_FIELDS = 3 -- fields of a lease besides its URLs: token, worker, nex
 local key, N = P .. 'lease:' .. host, P .. 'n'
 
 local function free_host()
-  redis.call('HSET', H .. host, 'failures', ARGV[6])
+  redis.call('HSET', turn_key(H, host), own_field(H, host, 'failures'), ARGV[6])
   let_go(H, host, now, pause, ARGV[7])
+  wake_behind(P, H, host, now)
 end
 
 if not holds(P, H, host, ARGV[2]) then
@@ -66,13 +67,13 @@ for i = 14, #ARGV, 7 do
 end
 fill_purse(P, ARGV[12], now)
 redis.call('HINCRBY', N, 'leased', -settled)
-redis.call('HSET', H .. host, 'gap', ARGV[8])
-if ARGV[11] == '1' then redis.call('HSET', H .. host, 'answered', 1) end
+redis.call('HSET', turn_key(H, host), 'gap', ARGV[8])
+if ARGV[11] == '1' then redis.call('HSET', turn_key(H, host), 'answered', 1) end
 spend(P, host, pages, bytes)
 
 if pause >= 0 then
   give_back(P, host, nil)
-  local shares = redis.call('HGET', H .. host, 'shares')
+  local shares = redis.call('HGET', turn_key(H, host), 'shares')
   if shares then take_share(P, H, host, cmsgpack.unpack(shares), 0, now) end
   free_host()
   make_ready(P, H, host, now)
@@ -89,11 +90,12 @@ end
 
 hold(P, H, host, ARGV[2], now + ARGV[3])
 local reply = {given, {}}
-local record = redis.call('HMGET', H .. host, 'until', 'shares')
-local blocked, wanted = (tonumber(record[1]) or 0) > now, false
+local record = redis.call('HMGET', turn_key(H, host), 'until', 'shares')
+local blocked = (tonumber(record[1]) or 0) > now
+local wanted = more > 0 and by_name(H) and #names_behind(P, H, host) > 0
 if record[2] then
   local _, any = who_waits(P, cmsgpack.unpack(record[2]), now)
-  wanted = any
+  wanted = wanted or any
 end
 if more > 0 and not (blocked or wanted or none_below() or is_parked(P, host)) then
   local out = redis.call('HLEN', key) - LEASE_FIELDS

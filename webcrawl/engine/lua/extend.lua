@@ -9,7 +9,7 @@ for i = 2, #ARGV, 2 do
   local host = ARGV[i]
   if holds(P, H, host, ARGV[i + 1]) then
     hold(P, H, host, ARGV[i + 1], expiry)
-    delays[#delays + 1] = tonumber(redis.call('HGET', H .. host, 'delay')) or -1
+    delays[#delays + 1] = tonumber(redis.call('HGET', turn_key(H, host), 'delay')) or -1
   else
     delays[#delays + 1] = -2
   end

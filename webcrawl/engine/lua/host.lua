@@ -6,16 +6,16 @@
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local host, field, value = ARGV[1], ARGV[2], tonumber(ARGV[3])
 if field == 'until' then
-  local due = math.max(tonumber(redis.call('HGET', H .. host, 'until')) or 0, now + value)
-  redis.call('HSET', H .. host, 'until', due)
+  local due = math.max(tonumber(redis.call('HGET', turn_key(H, host), 'until')) or 0, now + value)
+  redis.call('HSET', turn_key(H, host), 'until', due)
   local record = record_of(P, host)
   local level = ready_level(best_level(P, record))
   if level then redis.call('ZADD', P .. 'ready:' .. level, 'XX', due, record.name) end
 elseif value < 0 then
-  redis.call('HDEL', H .. host, 'delay')
+  redis.call('HDEL', turn_key(H, host), 'delay')
 else
-  redis.call('HSET', H .. host, 'delay', value)
+  redis.call('HSET', turn_key(H, host), 'delay', value)
 end
-redis.call('HSET', H .. host, 'kept', 1)
-redis.call('PERSIST', H .. host)
+redis.call('HSET', turn_key(H, host), 'kept', 1)
+redis.call('PERSIST', turn_key(H, host))
 return 1

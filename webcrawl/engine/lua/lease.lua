@@ -23,9 +23,14 @@ wake(P, H, 'scheduled', now)
 local function lease(record, level)
   local host = record.host
   local function put_off(due) redis.call('ZADD', P .. 'ready:' .. level, due, record.name) end
-  local known = redis.call('HMGET', H .. host, 'until', 'held', 'shares')
+  local known = redis.call('HMGET', turn_key(H, host), 'until', 'held', 'shares', 'holder')
   local due, held = tonumber(known[1]) or 0, tonumber(known[2]) or 0
   local shares = known[3] and cmsgpack.unpack(known[3])
+  -- a host with the same name has the turn; an expired lease is reaped first, because its worker may just have asked
+  if is_sibling(P, known[4], host) then
+    wait_behind(P, H, host)
+    return put_off(math.max(due, held, now + LOOK_AGAIN))
+  end
   -- crawls share the politeness of a host: another crawl may hold it, and release it at any time
   if held > now then
     due = math.max(due, math.min(held, now + LOOK_AGAIN))

@@ -15,5 +15,6 @@ if token then
   local ours = holds(P, H, host, token)
   give_back(P, host, nil)
   if ours then keep_held(H, host, now) end
+  wake_behind(P, H, host, now)
 end
 return 1

@@ -22,10 +22,11 @@ for _, host in ipairs(hosts) do
     return nil
   end)
   if ours then
-    local record = redis.call('HMGET', H .. host, 'delay', 'gap')
+    local record = redis.call('HMGET', turn_key(H, host), 'delay', 'gap')
     local gap = math.max(tonumber(ARGV[5]), tonumber(record[1]) or 0, tonumber(record[2]) or 0)
     let_go(H, host, now, gap + tonumber(ARGV[6]), QUIET)
   end
+  wake_behind(P, H, host, now)
   make_ready(P, H, host, now)
 end
 redis.call('HINCRBY', P .. 'n', 'reaped', #hosts)

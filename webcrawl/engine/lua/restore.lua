@@ -9,7 +9,7 @@
 --         "unknown"                host, value
 --         "credit"                 record of a URL: field, value
 --         "limits" | "spent" | "parked" | "patterns"   host, value
---         "host"                   host, n, n fields and values of its record; an existing record is kept
+--         "host"                   host or name, n, n fields and values of its record; an existing record is kept
 -- reply   1
 local P, H, now, what = KEYS[1], KEYS[2], now_ms(), ARGV[1]
 local N = P .. 'n'
@@ -79,13 +79,18 @@ put.limits, put.spent, put.parked, put.patterns = of_hosts, of_hosts, of_hosts, 
 function put.host()
   local i = 2
   while i <= #ARGV do
-    local key, n = H .. ARGV[i], tonumber(ARGV[i + 1])
+    local key, n = turn_key(H, ARGV[i]), tonumber(ARGV[i + 1])
     if redis.call('EXISTS', key) == 0 then
-      redis.call('HSET', key, unpack(ARGV, i + 2, i + 1 + n))
-      for _, time in ipairs({'until', 'forgiven'}) do
-        if redis.call('HEXISTS', key, time) == 1 then redis.call('HINCRBY', key, time, ms_ahead()) end
+      local forgotten
+      for j = i + 2, i + n, 2 do
+        local time = string.match(ARGV[j], '^%a+')
+        redis.call('HSET', key, ARGV[j], ARGV[j + 1])
+        if time == 'until' or time == 'forgiven' then
+          redis.call('HINCRBY', key, ARGV[j], ms_ahead())
+          if time == 'forgiven' then forgotten = math.max(forgotten or 0, redis.call('HGET', key, ARGV[j])) end
+        end
       end
-      forget_at(H, ARGV[i], redis.call('HGET', key, 'forgiven') or now + 3600000)
+      forget_at(H, ARGV[i], forgotten or now + 3600000)
     end
     i = i + 2 + n
   end

@@ -20,6 +20,6 @@ for level = 0, LEVELS - 1 do
 end
 if earliest then
   reply[4] = math.max(0, earliest - now)
-  reply[5] = tonumber(redis.call('HGET', H .. reply[3], 'failures')) or 0
+  reply[5] = tonumber(redis.call('HGET', turn_key(H, reply[3]), own_field(H, reply[3], 'failures'))) or 0
 end
 return reply

@@ -134,7 +134,7 @@ class Exporter:
         async for addresses in self._scan(client.hscan, self.keys.own("seed_addresses")):
             yield ["seed_addresses", addresses]
         yield ["met", await client.get(self.keys.own("hosts")) or b""]
-        async for names, hashes in self._hashes("wc:{s*}:host:*"):
+        async for names, hashes in self._hashes(f"wc:{{s*}}{self._record_part}*"):
             yield ["hosts", [self._host_record(name, one) for name, one in zip(names, hashes, strict=True)]]
         async for _, hashes in self._hashes(f"wc:{{s*}}:c:{self.keys.crawl}:sum:*"):
             yield ["sums", [[digest, first] for one in hashes for digest, first in one.items()]]
@@ -168,14 +168,19 @@ class Exporter:
             yield record
         await self.end([shard])
 
+    @property
+    def _record_part(self) -> str:
+        """The part of keys that marks politeness records: ":name:" or ":host:"."""
+        return self.keys.queue(0)[1].removeprefix("wc:{s0}")
+
     def _host_record(self, key: bytes, fields: dict[bytes, bytes]) -> list[Any]:
         """The record of a host, without the fields that coordinate running crawls."""
-        host = key.split(b":host:", 1)[1]
+        host = key.split(self._record_part.encode(), 1)[1]
         record = {
             name: value for name, value in fields.items() if name not in (b"held", b"holder", b"shares")
         }
-        for name in (b"until", b"forgiven"):
-            if name in record:
+        for name in record:
+            if name == b"until" or name.startswith(b"forgiven"):
                 record[name] = b"%d" % (int(record[name]) - self._ahead[self.keys.shard(host.decode())])
         return [host, record]
 

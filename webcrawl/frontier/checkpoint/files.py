@@ -25,8 +25,8 @@ import msgpack
 from webcrawl.errors import NoSuchObject, StoreError
 from webcrawl.stores.objects.store import ObjectStore
 
-FORMAT = 2
-_READABLE = (1, FORMAT)
+FORMAT = 3
+_READABLE = (1, 2, FORMAT)
 MANIFEST = "manifest.json"
 
 _FILE_NAME = re.compile(r"[a-z0-9-]+\.wcf\.gz")
@@ -58,6 +58,8 @@ class Manifest:
     version: str
     counts: dict[str, int]
     files: tuple[CheckpointFile, ...]
+    unit: str = "origin"
+    """POLITENESS_UNIT of the crawl; checkpoints before format 3 do not tell it."""
     format: int = FORMAT
 
     def encoded(self) -> bytes:

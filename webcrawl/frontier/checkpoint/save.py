@@ -97,6 +97,7 @@ class _Saving:
             webcrawl.__version__,
             {**self._counts, "lost": self._exporter.lost},
             tuple(files),
+            keys.unit,
         )
         await asyncio.to_thread(self._store.put, MANIFEST, manifest.encoded())
         return manifest
@@ -129,7 +130,7 @@ async def load(
     manifest = load_manifest(store)
     with tempfile.TemporaryDirectory(prefix="webcrawl-") as folder:
         paths = [await asyncio.to_thread(fetch, store, file, Path(folder)) for file in manifest.files]
-        await _check_shards(crawl)
+        await _check_layout(crawl, manifest.unit)
         await importer.hold()
         try:
             if await crawl.exists():
@@ -156,14 +157,26 @@ async def _fill(importer: Importer, paths: Sequence[Path]) -> None:
     line.clear()
 
 
-async def _check_shards(crawl: Crawl) -> None:
-    """Raise StoreError if other crawls of the engine have another number of shards. Called before `clear`."""
-    for name, shards in (await crawl.engine.client.hgetall(CRAWLS)).items():
-        if name.decode() != crawl.keys.crawl and int(shards) != crawl.keys.shards:
-            raise StoreError(
-                f"crawl {name.decode()!r} of this engine has FRONTIER_SHARDS {int(shards)}, and all crawls of an "
-                f"engine have the same: restore with -s FRONTIER_SHARDS={int(shards)}"
-            )
+async def _check_layout(crawl: Crawl, unit: str) -> None:
+    """Raise StoreError if other crawls of the engine have other shards or another unit, or the checkpoint has another
+    unit, which its seen URLs depend on. Called before `clear`.
+    """
+    if unit != crawl.keys.unit:
+        raise StoreError(
+            f"the checkpoint has POLITENESS_UNIT {unit!r}, and a crawl keeps it: restore with -s POLITENESS_UNIT={unit}"
+        )
+    for name, layout in (await crawl.engine.client.hgetall(CRAWLS)).items():
+        others = crawl.keys.with_layout(layout)
+        if name.decode() == crawl.keys.crawl or others == crawl.keys:
+            continue
+        if others.shards != crawl.keys.shards:
+            setting, value = "FRONTIER_SHARDS", str(others.shards)
+        else:
+            setting, value = "POLITENESS_UNIT", others.unit
+        raise StoreError(
+            f"crawl {name.decode()!r} of this engine has {setting} {value}, and all crawls of an engine have the same: "
+            f"restore with -s {setting}={value}, or use another engine"
+        )
 
 
 async def _check_replaceable(crawl: Crawl, *, force: bool) -> None:

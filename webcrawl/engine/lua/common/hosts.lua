@@ -66,17 +66,56 @@ end
 -- Returns a fencing token, larger than any before, even if the server has lost its last writes. It is text, because a Lua
 -- number of this size would lose digits when printed.
 local function next_token(H)
-  local key, t = string.gsub(H, 'host:$', 'token'), redis.call('TIME')
+  local key, t = string.gsub(H, '%a+:$', 'token'), redis.call('TIME')
   local token = math.max((tonumber(redis.call('GET', key)) or 0) + 1, now_ms() * 1000 + t[2] % 1000)
   local text = string.format('%.0f', token)
   redis.call('SET', key, text)
   return text
 end
 
--- The holder of a host. Another crawl may have leased the host after a lease of this crawl expired.
-local function holder(P, token) return P .. token end
+-- The holder of a turn. Another crawl may have leased the host after a lease of this crawl expired.
+local function holder(P, H, host, token) return P .. token .. (by_name(H) and ' ' .. host or '') end
 
-local function is_holder(P, H, host, token) return redis.call('HGET', H .. host, 'holder') == holder(P, token) end
+local function is_holder(P, H, host, token)
+  return redis.call('HGET', turn_key(H, host), 'holder') == holder(P, H, host, token)
+end
+
+-- Returns whether this holder is another host of this crawl, with the same name, whose lease was not returned or reaped.
+local function is_sibling(P, holds_it, host)
+  if not holds_it or string.sub(holds_it, 1, #P) ~= P then return false end
+  local other = string.match(holds_it, ' (.+)$', #P + 1)
+  return other ~= nil and other ~= host and redis.call('ZSCORE', P .. 'leases', other) ~= false
+end
+
+-- Hosts that wait for a host of the same name, in the hash `behind`: name -> {host...}. They are ready when its lease expires
+-- at the latest.
+local function names_behind(P, H, host)
+  local known = redis.call('HGET', P .. 'behind', string.sub(turn_key(H, host), #H + 1))
+  return known and cmsgpack.unpack(known) or {}
+end
+
+local function wait_behind(P, H, host)
+  local known = names_behind(P, H, host)
+  for _, other in ipairs(known) do
+    if other == host then return end
+  end
+  known[#known + 1] = host
+  redis.call('HSET', P .. 'behind', string.sub(turn_key(H, host), #H + 1), cmsgpack.pack(known))
+end
+
+-- Makes the hosts that waited for a host of their name ready when the name may be asked, before that host itself.
+local function wake_behind(P, H, host, now)
+  if not by_name(H) then return end
+  local known = names_behind(P, H, host)
+  if #known == 0 then return end
+  local due = math.max(now, tonumber(redis.call('HGET', turn_key(H, host), 'until')) or 0) - 0.5
+  for _, other in ipairs(known) do
+    local record = record_of(P, other)
+    local level = ready_level(best_level(P, record))
+    if level then redis.call('ZADD', P .. 'ready:' .. level, 'XX', due, record.name) end
+  end
+  redis.call('HDEL', P .. 'behind', string.sub(turn_key(H, host), #H + 1))
+end
 
 local function holds(P, H, host, token)
   return redis.call('HGET', P .. 'lease:' .. host, 'token') == token and is_holder(P, H, host, token)
@@ -84,14 +123,15 @@ end
 
 local function hold(P, H, host, token, expiry)
   redis.call('ZADD', P .. 'leases', expiry, host)
-  redis.call('HSET', H .. host, 'held', expiry, 'holder', holder(P, token))
-  redis.call('PERSIST', H .. host)
+  redis.call('HSET', turn_key(H, host), 'held', expiry, 'holder', holder(P, H, host, token))
+  redis.call('PERSIST', turn_key(H, host))
 end
 
 -- Returns a lease for the reply: {host, token, failures, delay, urls, answered, worths, ruled pages, patterns, gap ms}.
 local function lease_of(P, H, host, token, urls, now, worths)
-  local record = redis.call('HMGET', H .. host, 'failures', 'forgiven', 'delay', 'answered', 'gap')
-  local failures = now < (tonumber(record[2]) or 0) and tonumber(record[1]) or 0
+  local failures, forgiven = own_field(H, host, 'failures'), own_field(H, host, 'forgiven')
+  local record = redis.call('HMGET', turn_key(H, host), failures, forgiven, 'delay', 'answered', 'gap')
+  failures = now < (tonumber(record[2]) or 0) and tonumber(record[1]) or 0
   local answered, patterns = record[4] and 1 or 0, redis.call('HGET', P .. 'patterns', host) or ''
   return {host, token, failures, tonumber(record[3]) or -1, urls, answered, worths or {}, ruled_pages(P, host), patterns,
     tonumber(record[5]) or 0}
@@ -139,27 +179,34 @@ end
 
 local function ask_for_share(P, H, host, shares, now)
   shares[P] = {share_of(P, shares, now), now}
-  redis.call('HSET', H .. host, 'shares', cmsgpack.pack(shares))
+  redis.call('HSET', turn_key(H, host), 'shares', cmsgpack.pack(shares))
 end
 
 -- Adds to this crawl's share. It still wants the host while it has URLs left.
 local function take_share(P, H, host, shares, much, now)
   local left = has_urls(record_of(P, host))
   shares[P] = {share_of(P, shares, now) + much, left and now or 0}
-  redis.call('HSET', H .. host, 'shares', cmsgpack.pack(shares))
+  redis.call('HSET', turn_key(H, host), 'shares', cmsgpack.pack(shares))
 end
 
 -- Lets a host's record expire, unless an operator has set something in it.
 local function forget_at(H, host, time)
   -- not PEXPIREAT, because `time` is not by the server's clock
-  if redis.call('HEXISTS', H .. host, 'kept') == 0 then redis.call('PEXPIRE', H .. host, time - now_ms()) end
+  local key = turn_key(H, host)
+  if redis.call('HEXISTS', key, 'kept') == 0 then redis.call('PEXPIRE', key, time - now_ms()) end
 end
 
--- Ends the hold on a host, which is not leased for `pause` ms.
+-- Ends the hold on a host, which is not leased for `pause` ms. A record of a name tells only of hosts that fail.
 local function let_go(H, host, now, pause, quiet)
-  local due = math.max(tonumber(redis.call('HGET', H .. host, 'until')) or 0, now + pause)
-  redis.call('HDEL', H .. host, 'held', 'holder')
-  redis.call('HSET', H .. host, 'until', due, 'forgiven', due + quiet)
+  local key, failures, forgiven = turn_key(H, host), own_field(H, host, 'failures'), own_field(H, host, 'forgiven')
+  local due = math.max(tonumber(redis.call('HGET', key, 'until')) or 0, now + pause)
+  redis.call('HDEL', key, 'held', 'holder')
+  redis.call('HSET', key, 'until', due)
+  if not by_name(H) or (tonumber(redis.call('HGET', key, failures)) or 0) > 0 then
+    redis.call('HSET', key, forgiven, due + quiet)
+  else
+    redis.call('HDEL', key, failures, forgiven)
+  end
   forget_at(H, host, due + quiet)
 end
 
@@ -167,8 +214,8 @@ end
 -- hold lasts until the lease would have expired, plus the gap after the last request.
 local function keep_held(H, host, now)
   local QUIET = 3600000
-  local record = redis.call('HMGET', H .. host, 'held', 'gap')
+  local record = redis.call('HMGET', turn_key(H, host), 'held', 'gap')
   local held = math.max(tonumber(record[1]), now) + (tonumber(record[2]) or 0)
-  redis.call('HSET', H .. host, 'held', held)
+  redis.call('HSET', turn_key(H, host), 'held', held)
   forget_at(H, host, held + QUIET)
 end

@@ -33,7 +33,7 @@ local function let_come(P, H, level, now)
   redis.call('ZREM', key, unpack(names))
   for _, name in ipairs(names) do
     local host = host_of(name)
-    put_at_end(P, level, record_of(P, host), redis.call('HEXISTS', H .. host, 'answered') == 1)
+    put_at_end(P, level, record_of(P, host), redis.call('HEXISTS', turn_key(H, host), 'answered') == 1)
   end
 end
 
@@ -45,7 +45,7 @@ local function make_ready(P, H, host, now)
   local level = level_at_hand(P, record)
   if not level or is_listed(record, level) then return end
   if record.stored and redis.call('ZSCORE', P .. 'ready:' .. level, record.name) then return end
-  local known = redis.call('HMGET', H .. host, 'until', 'answered')
+  local known = redis.call('HMGET', turn_key(H, host), 'until', 'answered')
   local due = tonumber(known[1]) or 0
   if due > now then
     redis.call('ZADD', P .. 'ready:' .. level, due, record.name)

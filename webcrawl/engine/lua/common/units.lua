@@ -1,0 +1,21 @@
+-- What takes turns: a name, if the prefix of the politeness records is that of names, or each host (POLITENESS_UNIT).
+
+local function by_name(H) return string.sub(H, -5) == 'name:' end
+
+-- Returns the key of the politeness record of a host: that of its name without scheme and port, or its own.
+local turn_keys = {}
+local function turn_key(H, host)
+  local key = turn_keys[host]
+  if not key then
+    local name = by_name(H) and (string.match(host, '://(%[.-%])') or string.match(host, '://([^:]+)'))
+    key = H .. (name or host)
+    turn_keys[host] = key
+  end
+  return key
+end
+
+-- Returns a field of a host's own in a record that it may share: one closed port does not condemn the others.
+local function own_field(H, host, field)
+  if not by_name(H) then return field end
+  return field .. ' ' .. string.match(host, '^%a*') .. (string.match(host, ':%d+$') or '')
+end

@@ -35,7 +35,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test check settings constraints format picture pictures docs bench bench-options bench-micro bench-long bench-frontier bench-metadata bench-duplicates bench-hostile bench-importance replay chaos structure clean
+.PHONY: help numbers crawl test check settings constraints format picture pictures docs bench bench-options bench-micro bench-long bench-frontier bench-metadata bench-duplicates bench-hostile bench-traps bench-importance replay chaos structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -101,6 +101,9 @@ bench-long: .venv/.dev ## Check memory and pace in a crawl of 100,000 generated 
 
 bench-hostile: .venv/.dev ## Measure what attacks cost honest hosts; ARGS="--only robots,links"
 	@$(BIN)/python -m benchmarks.hostile $(ARGS)
+
+bench-traps: .venv/.dev ## Measure what endless sites take of a crawl; ARGS="--only calendar,forum --pages 2000"
+	@$(BIN)/python -m benchmarks.traps $(ARGS)
 
 bench-importance: .venv/.dev ## Measure the importance of pages on a generated web of a million; ARGS="--pages 1e5"
 	@$(BIN)/python -m benchmarks.importance $(ARGS)

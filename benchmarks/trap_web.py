@@ -1,0 +1,155 @@
+"""The web of the benchmark of traps: honest sites, the endless ones, a forum and a deep site.
+
+The honest sites are host0.example0.test, host1.example1.test and so on; the last ten share one address. The others are
+www.calendar.test, www.forum.test and so on, and any name under subdomains.test. Each is a registered domain of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from benchmarks.generated_web import mixed, share
+from benchmarks.trap_sites import TRAPS, Asked, html, prose
+
+HOSTS, SHARING = 50, 10
+"""Honest hosts, and how many of them are at one address."""
+LARGEST, SMALLEST = 10, 200
+"""The largest honest site has a tenth of the crawl's pages, the smallest a 200th; all have 1.6 times as many."""
+CHILDREN, CROSS_LINKS, OUTWARD = 8, 4, 0.05
+"""Links of a page to its children and to any pages of its site; the share of pages with a link to another site."""
+THREADS_A_LIST = 50
+LEVELS = 60
+WHOLE = {
+    "forum": "50,000 threads of one pattern, in lists of 50",
+    "chain": "10,000 pages, up to 60 links away from the first",
+}
+"""Honest sites that are fetched whole; their sizes belong to a crawl of 20,000 pages."""
+
+
+class TrapWeb:
+    """All sites. `pages` is the number of pages that the crawl may have; the sizes of the sites follow from it.
+
+    `hosts` honest sites link to each of `traps` on two pages, and to each other if `is_linked`.
+    """
+
+    def __init__(
+        self,
+        port: int,
+        pages: int = 20_000,
+        *,
+        hosts: int = HOSTS,
+        traps: Sequence[str] = tuple(TRAPS),
+        is_linked: bool = True,
+    ) -> None:
+        self.port = port
+        self.pages = pages
+        self.hosts = hosts
+        self.is_linked = is_linked
+        least, ratio = pages * HOSTS / max(hosts, 1) / SMALLEST, SMALLEST / LARGEST
+        self.sizes = [max(4, round(least * ratio ** ((place + 0.5) / hosts))) for place in range(hosts)]
+        self._spam: dict[tuple[int, int], str] = {}
+        """Honest site and page -> the start page of the trap that it links to."""
+        for place, trap in enumerate(traps if hosts else ()):
+            for page in (2, 3):
+                self._spam[(7 * place + 5 * page) % hosts, page] = self.start(trap)
+
+    @property
+    def honest_pages(self) -> int:
+        """The pages of all honest hosts."""
+        return sum(self.sizes)
+
+    @property
+    def threads(self) -> int:
+        """The threads of the forum."""
+        return self.pages * 5 // 2
+
+    @property
+    def chained(self) -> int:
+        """The pages of each level of the chain."""
+        return max(1, self.pages // 2 // LEVELS)
+
+    def start(self, site: str | int) -> str:
+        """Returns the first page of a trap, the forum or the chain by its name, or of an honest site by its number."""
+        name = f"www.{site}.test" if isinstance(site, str) else f"host{site}.example{site}.test"
+        return f"http://{name}:{self.port}/"
+
+    def whole(self, site: str) -> int:
+        """Returns the number of pages of the forum or the chain."""
+        if site == "chain":
+            return 1 + LEVELS * self.chained
+        return 1 + -(-self.threads // THREADS_A_LIST) + self.threads
+
+    def address(self, name: str) -> bytes | None:
+        """Returns the IPv4 address of a name, None if it does not exist."""
+        if found := re.fullmatch(r"host(\d+)\.example\1\.test", name):
+            number = min(int(found[1]), self.hosts - min(SHARING, self.hosts // 5))
+            return bytes([127, 30, number >> 8, number & 255])
+        sites = [*TRAPS, *WHOLE]
+        site = name.removesuffix(".test").rpartition(".")[2]
+        if name != f"www.{site}.test" and site != "subdomains" or site not in sites:
+            return None
+        return bytes([127, 31, 0, sites.index(site)])
+
+    def page(self, host: str, path: str) -> str | None:
+        """Returns a page, None if there is none."""
+        asked = Asked(host, self.port, path)
+        if host.startswith("host"):
+            return self._honest(int(host[4 : host.index(".")]), asked)
+        site = host.removesuffix(".test").rpartition(".")[2]
+        if site in WHOLE:
+            return self._forum(asked) if site == "forum" else self._chain(asked)
+        return TRAPS[site].page(asked)
+
+    def _honest(self, host: int, asked: Asked) -> str | None:
+        page, size = asked.number, self.sizes[host]
+        if page >= size or asked.path != self._path(host, page):
+            return None
+        bits = mixed(host, page, 5)
+        near = [*range(CHILDREN * page + 1, min(CHILDREN * page + CHILDREN + 1, size)), page // CHILDREN, 0]
+        near += [mixed(bits, place) % size for place in range(CROSS_LINKS)]
+        links = [self._path(host, other) for other in near]
+        if self.is_linked and share(mixed(bits, 6)) < OUTWARD:
+            other = int(self.hosts * share(mixed(bits, 7)) ** 2)
+            target = mixed(bits, 8) % self.sizes[other] if bits & 1 else 0
+            links.append(self.start(other) + self._path(other, target)[1:])
+        if spam := self._spam.get((host, page)):
+            links.append(spam)
+        title = " ".join(prose().words(4, bits, 9))
+        return html(title, f"Site {host}. {prose().phrases(20, bits)}", links)
+
+    def _path(self, host: int, page: int) -> str:
+        """Sites have paths of four kinds."""
+        if not page:
+            return "/"
+        slug = "-".join(prose().words(3, host, page))
+        return (
+            f"/articles/{page}.html",
+            f"/news/{slug}-{page}",
+            f"/index.php?id={page}",
+            f"/{2010 + page % 16}/{page % 12 + 1:02}/{slug}/{page}",
+        )[host % 4]
+
+    def _forum(self, asked: Asked) -> str | None:
+        """The first page links to some lists, a list to the next ones and to its threads."""
+        lists, number = -(-self.threads // THREADS_A_LIST), asked.number
+        kind = asked.path.split("/")[1]
+        if kind == "thread" and number < self.threads:
+            links = [f"/list/{number // THREADS_A_LIST}", "/"]
+            return html(f"Thread {number}", prose().phrases(20, 10, number), links)
+        if kind == "list" and number < lists:
+            first = number * THREADS_A_LIST
+            links = [f"/list/{other}" for other in range(number + 1, min(number + 6, lists))]
+            links += [f"/thread/{one}" for one in range(first, min(first + THREADS_A_LIST, self.threads))]
+            return html(f"Threads {first}", prose().phrases(20, 11, number), links)
+        links = [f"/list/{other}" for other in range(0, lists, 100)]
+        return html("A forum", prose().phrases(20, 12), links) if asked.path == "/" else None
+
+    def _chain(self, asked: Asked) -> str | None:
+        """Each page links to one or two of the next level."""
+        level, number = (int(part) for part in ([*re.findall(r"\d+", asked.path), "0", "0"])[:2])
+        if level > LEVELS or number >= self.chained:
+            return None
+        near = range(self.chained) if not level else {number, mixed(level, number) % self.chained}
+        links = [f"/part/{level + 1}/{other}" for other in near] if level < LEVELS else []
+        return html(f"Part {level}", prose().phrases(20, 13, level, number), links)

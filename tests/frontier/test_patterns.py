@@ -91,6 +91,18 @@ def test_only_plain_links_sink_when_they_are_leased() -> None:
     assert Patterns(sinks_leased=False).sink(leased(path)) is None
 
 
+def test_links_of_sunk_pages_are_no_trials() -> None:
+    patterns, trial = Patterns(), next(f"/day/{n}" for n in range(999) if is_trial(f"/day/{n}"))
+    assert patterns.tries(HOST, "/day/1")  # nothing is known of it
+    for n in range(30):
+        patterns.add(HOST, f"/day/{n}", "copy")
+    assert not patterns.tries(HOST, "/day/1")
+    assert patterns.tries(HOST, "/")
+    assert patterns.tries("http://b.test", "/day/1")
+    found = [patterns.levels(HOST, trial, tries=patterns.tries(HOST, source)) for source in ("/", "/day/1")]
+    assert found == [0, 8]
+
+
 def test_the_engine_is_told_what_sinks_once() -> None:
     patterns = Patterns()
     for n in range(30):

@@ -46,7 +46,7 @@ class Command(SessionCommand):
             dest="page",
             metavar="PAGE",
             default="",
-            help="the URL of the page with the link, for LINK_RULES",
+            help="the URL of the page with the link, for LINK_RULES and PatternRecord",
         )
         parser.add_argument(
             "--depth",
@@ -72,7 +72,9 @@ class Command(SessionCommand):
             await session.scope.set(Scope(opts.scope, seeds), remember=False)
         elif kind is not None:
             await session.scope.set(Scope.from_keys(cast("ScopeKind", kind), ()), remember=False)
-        sunk = HostPatterns.unpack(await connection.frontier.patterns(host)).levels(path) if exists else 0
+        patterns = HostPatterns.unpack(await connection.frontier.patterns(host) if exists else b"")
+        source = split(normalize(opts.page)) if opts.page else ("", "")
+        sunk = patterns.levels(path, tries=source[0] != host or patterns.tries(source[1]))
         verdicts = session.scope.filters.verdicts(url)
         report: dict[str, Any] = {
             "url": url,

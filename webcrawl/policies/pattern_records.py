@@ -3,7 +3,8 @@
 Traps are patterns: the days of a calendar, sessions in paths and queries, the filters of a shop. A pattern sinks if few
 of its last pages had a text that was new. Nothing is dropped, as in IRLbot (Lee, Leonard, Wang, Loguinov, "IRLbot:
 Scaling to 6 Billion Pages and Beyond", WWW 2008): URLs that sink wait behind others. One in TRIALS keeps its level,
-and so a pattern that changes recovers.
+and so a pattern that changes recovers. But a trap would live on the trials that its own pages link to, so those of a
+pattern at the lowest level have none: it recovers by the pages that are fetched there.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from webcrawl.policies.url_patterns import REST, family, url_pattern
 MOST_PATTERNS = 64
 """Patterns of a host with records of their own."""
 TRIALS = 32
-"""One in so many URLs of a sunk pattern keeps its level, chosen by a checksum of the URL."""
+"""One in so many URLs of a sunk pattern that other pages link to keeps its level, chosen by a checksum of the URL."""
 LEAST = 16
 """A pattern is judged by its own record from so many pages on, before by that of its family."""
 WINDOW = 64
@@ -121,12 +122,16 @@ class HostPatterns:
         """Counts URLs that were first found on a page."""
         self._record(url_pattern(path)).links += links
 
-    def levels(self, path: str) -> int:
-        """Returns by how many levels a URL sinks."""
+    def levels(self, path: str, *, tries: bool = True) -> int:
+        """Returns by how many levels a URL sinks; `tries`: it may be a trial."""
         sunk = self.sunk
-        if not sunk or is_trial(path):
+        if not sunk or (tries and is_trial(path)):
             return 0
         return self.levels_of(url_pattern(path))
+
+    def tries(self, path: str) -> bool:
+        """Whether links on a page may be trials: its pattern still gives something new."""
+        return not self.sunk or self.levels_of(url_pattern(path)) < LOWEST_OF_ALL
 
     def levels_of(self, pattern: str) -> int:
         """Returns by how many levels the URLs of a pattern sink, apart from trials."""

@@ -55,10 +55,18 @@ class Patterns:
         if known := self._hosts.get(host):
             known.add_links(path, links)
 
-    def levels(self, host: str, path: str) -> int:
-        """Returns by how many levels a URL sinks; 0 for hosts that this worker does not know."""
+    def levels(self, host: str, path: str, *, tries: bool = True) -> int:
+        """Returns by how many levels a URL sinks; 0 for hosts that this worker does not know.
+
+        `tries`: the URL may be a trial.
+        """
         known = self._hosts.get(host)
-        return known.levels(path) if known is not None else 0
+        return known.levels(path, tries=tries) if known is not None else 0
+
+    def tries(self, host: str, path: str) -> bool:
+        """Whether links on a page may be trials: its pattern still gives something new."""
+        known = self._hosts.get(host)
+        return known is None or known.tries(path)
 
     def sink(self, url: LeasedURL) -> Settlement | None:
         """Returns the settlement of a leased URL that is to be queued again at the lowest level, or None.

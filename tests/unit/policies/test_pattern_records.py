@@ -67,6 +67,27 @@ def test_one_in_some_urls_is_tried_and_the_pattern_recovers() -> None:
     assert needed <= 32
 
 
+def test_a_page_that_gives_nothing_new_has_no_trials_among_its_links() -> None:
+    patterns = after(*((f"/day/{n}", "copy") for n in range(LEAST)), ("/about", "new"))
+    trial = next(path for n in itertools.count() if is_trial(path := f"/day/{n}"))
+    assert patterns.levels(trial, tries=patterns.tries("/about")) == 0
+    assert patterns.levels(trial, tries=patterns.tries("/day/7")) == LOWEST_OF_ALL
+    poor = after(*((f"/day/{n}", "copy" if n % 8 else "new") for n in range(32)))
+    assert poor.levels(no_trial("/day/")) == SINKS_BY
+    assert poor.tries("/day/7")
+
+
+@given(st.lists(outcomes, max_size=200), st.integers(0, 1000))
+def test_any_pattern_recovers_by_new_pages_and_then_tries_its_links(past: list[Outcome], number: int) -> None:
+    """Those are fetched at the lowest level: none of them needs to be a trial."""
+    patterns = after(*((f"/day/{n}", outcome) for n, outcome in enumerate(past)))
+    for page in range(32):
+        patterns.add(f"/day/{number + page}", "new")
+    assert not patterns.sunk
+    assert patterns.tries("/day/1")
+    assert patterns.levels(no_trial("/day/"), tries=False) == 0
+
+
 def test_combinations_of_parameters_sink_together() -> None:
     patterns = HostPatterns()
     names = [f"{one}=1&{other}=2" for one, other in itertools.combinations("abcdefgh", 2)]

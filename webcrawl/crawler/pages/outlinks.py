@@ -210,6 +210,7 @@ class Outlinks:
         prospect = Prospect("", "", source.depth, source.url, time.time(), worth=worth)
         texts, change = source.texts, worker.importance.rise(worth) if worker.importance else None
         sunk = worker.patterns.levels
+        tries = worker.patterns.tries(*split(normalize(source.url)))
         for link in links:
             url, extra = allowed(link), usual
             if url is None and (url := scope.offsite(link, source.hops + 1)) is not None:
@@ -223,7 +224,7 @@ class Outlinks:
                 prospect.text = texts.get(link, "")
             if told:
                 _tell(prospect, told[link])
-            prospect.sunk = sunk(host, path)
+            prospect.sunk = sunk(host, path, tries=tries)
             level = weigh(prospect)
             mark = fingerprint(url)
             worker.add(Candidate(host, path, mark, level, source.depth, source.url, extra, rise=change))

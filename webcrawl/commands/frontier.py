@@ -1,4 +1,4 @@
-"""`scrapy frontier`: shows the frontier's counts and its busiest hosts."""
+"""`scrapy frontier`: shows the frontier's counts, its busiest hosts, and the URL patterns that have sunk."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from webcrawl.crawler.command import SessionCommand, check_crawl
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from webcrawl.crawler.session import Session
 
 
@@ -20,17 +22,20 @@ class Command(SessionCommand):
         return "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
 
     def short_desc(self) -> str:
-        return "Show the numbers of queued, leased, seen and failed URLs, and the busiest hosts"
+        return (
+            "Show the numbers of queued, leased, seen and failed URLs, the busiest hosts, and what has sunk"
+        )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         parser.add_argument("--json", action="store_true", help="print JSON")
         parser.add_argument(
-            "--hosts", type=int, default=10, metavar="N", help="number of hosts, 10 by default"
+            "--hosts", type=int, default=10, metavar="N", help="number of hosts and patterns, 10 by default"
         )
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.frontier.figures import figures
+        from webcrawl.frontier.sunk_patterns import sunk_patterns
 
         connection = session.connection
         await check_crawl(session)
@@ -39,6 +44,7 @@ class Command(SessionCommand):
         report["busiest_hosts"] = [
             dataclasses.asdict(one) for one in await connection.frontier.hosts(opts.hosts)
         ]
+        report["sunk_patterns"] = dataclasses.asdict(await sunk_patterns(connection.frontier, opts.hosts))
         if opts.json:
             print(json.dumps(report, indent=2))
         else:
@@ -47,7 +53,6 @@ class Command(SessionCommand):
 
 def _print(report: dict[str, Any]) -> None:
     from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
 
     console = Console()
@@ -58,15 +63,23 @@ def _print(report: dict[str, Any]) -> None:
         elif isinstance(value, int | float):
             counts.add_row(name.replace("_", " ").replace("urls", "URLs"), f"{value:,}")
     console.print(counts)
-    if not report["busiest_hosts"]:
-        return
+    if report["busiest_hosts"]:
+        _print_busiest(console, report["busiest_hosts"])
+    if report["sunk_patterns"]["hosts"]:
+        _print_sunk(report["sunk_patterns"])
+
+
+def _print_busiest(console: Console, rows: list[dict[str, Any]]) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
     hosts = Table(title="busiest hosts")
     hosts.add_column("host")
     hosts.add_column("queued", justify="right")
     hosts.add_column("leased")
     hosts.add_column("waiting for a retry", justify="right")
     hosts.add_column("next retry", justify="right")
-    for host in report["busiest_hosts"]:
+    for host in rows:
         due = host["next_attempt"]
         hosts.add_row(
             escape(host["host"]),
@@ -76,3 +89,14 @@ def _print(report: dict[str, Any]) -> None:
             "" if due is None else f"in {due:,.0f} s",
         )
     console.print(hosts)
+
+
+def _print_sunk(sunk: dict[str, Any]) -> None:
+    read = "" if sunk["hosts_read"] == sunk["hosts"] else f", of which {sunk['hosts_read']:,} were read"
+    old = sunk["fetched"] - sunk["new"]
+    print(
+        f"sunk: {sunk['patterns']:,} URL patterns on {sunk['hosts']:,} hosts{read}; "
+        f"{old:,} of their {sunk['fetched']:,} pages gave nothing new"
+    )
+    for one in sunk["worst"]:
+        print(f"  {one['host']} {one['pattern']} sank by {one['sinks_by']} levels: {one['why']}")

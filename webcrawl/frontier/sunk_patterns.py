@@ -1,0 +1,75 @@
+"""The URL patterns of a crawl that have sunk, over all its hosts, for `scrapy frontier`."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+
+from webcrawl.frontier.frontier import Frontier
+from webcrawl.policies.pattern_records import HostPatterns
+
+_BATCH = 50
+_MOST_READ = 2_000
+"""Hosts whose records are read; each has up to 64 patterns in 5 kB."""
+
+
+@dataclass(frozen=True, slots=True)
+class SunkPattern:
+    """A pattern of a host whose URLs have sunk by so many levels, and why. `fetched` and `new` are pages."""
+
+    host: str
+    pattern: str
+    fetched: int
+    new: int
+    sinks_by: int
+    why: str
+
+
+@dataclass(slots=True)
+class SunkPatterns:
+    """What has sunk.
+
+    `hosts`: those with a pattern that has sunk. `hosts_read` of them were read, and have so many `patterns` that have
+    sunk, whose pages were fetched `fetched` times and had a new text `new` times. `worst`: those with most pages that
+    gave nothing new.
+    """
+
+    hosts: int = 0
+    hosts_read: int = 0
+    patterns: int = 0
+    fetched: int = 0
+    new: int = 0
+    worst: list[SunkPattern] = field(default_factory=list)
+
+
+async def sunk_patterns(frontier: Frontier, most: int = 10) -> SunkPatterns:
+    """Returns what has sunk, with the `most` worst patterns, of the first 2,000 hosts with any. Reads in batches."""
+    found = SunkPatterns()
+    keys = [frontier.keys.queue(shard)[0] + "patterns" for shard in range(frontier.keys.shards)]
+    for key in keys:
+        found.hosts += await frontier.engine.client.hlen(key)
+        async for host, packed in _records(frontier, key, _MOST_READ - found.hosts_read):
+            found.hosts_read += 1
+            for one in _of_host(host, HostPatterns.unpack(packed)):
+                found.patterns += 1
+                found.fetched, found.new = found.fetched + one.fetched, found.new + one.new
+                found.worst.append(one)
+            found.worst = heapq.nlargest(most, found.worst, key=lambda one: one.fetched - one.new)
+    return found
+
+
+async def _records(frontier: Frontier, key: str, most: int) -> AsyncIterator[tuple[str, bytes]]:
+    """Yields hosts of a shard with their packed records."""
+    read = 0
+    async for host, packed in frontier.engine.client.hscan_iter(key, count=_BATCH):
+        if read >= most:
+            return
+        read += 1
+        yield host.decode(), packed
+
+
+def _of_host(host: str, patterns: HostPatterns) -> Iterator[SunkPattern]:
+    for name, record in patterns.records.items():
+        if levels := patterns.levels_of(name):
+            yield SunkPattern(host, name, record.fetched, record.new, levels, record.why)

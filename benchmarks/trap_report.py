@@ -99,17 +99,28 @@ class Outcome:
         ]
 
 
-def counted(asked: Sequence[str]) -> list[tuple[str, int, int, int]]:
-    """Returns name, pages, different pages and requests for robots.txt of each site, the honest hosts as one."""
+def counted(asked: Sequence[str], web: TrapWeb) -> list[tuple[str, int, int, int]]:
+    """Returns name, requests but for robots.txt, different pages, and requests for robots.txt of each site.
+
+    The honest hosts are one. A page is different from others and exists: a crawl also asks for paths that cannot exist.
+    """
     pages, robots, distinct = Counter[str](), Counter[str](), Counter[str]()
     for url in asked:
         site = site_of(url)
         (robots if url.endswith("/robots.txt") else pages)[site] += 1
-    distinct.update(site_of(url) for url in set(asked) if not url.endswith("/robots.txt"))
+    distinct.update(
+        site_of(url) for url in set(asked) if not url.endswith("/robots.txt") and exists(web, url)
+    )
     order = ["honest hosts", *TRAPS, *WHOLE]
     return [
         (site, pages[site], distinct[site], robots[site]) for site in order if pages[site] or robots[site]
     ]
+
+
+def exists(web: TrapWeb, url: str) -> bool:
+    """Whether a host with port and path, separated by a space, is a page."""
+    host, _, path = url.partition(" ")
+    return web.page(host.partition(":")[0], path) is not None
 
 
 def site_of(url: str) -> str:

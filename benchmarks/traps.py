@@ -79,7 +79,7 @@ def measure(crawl: Crawl, settings: dict[str, object], seconds: float) -> Outcom
             begun = time.monotonic()
             run(home, own, crawl.workers, seconds)
         asked = requests(log)
-        sites = counted([url for _, url in asked])
+        sites = counted([url for _, url in asked], web)
         told = {} if crawl.whole else {site: sunk(home, web.start(site)) for site in crawl.sites}
         return Outcome(
             crawl,

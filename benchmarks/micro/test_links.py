@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from benchmarks.micro.conftest import URL
@@ -14,6 +15,7 @@ from webcrawl.documents.document import Document
 from webcrawl.documents.html.link_texts import link_texts
 from webcrawl.documents.html.links import page_links
 from webcrawl.policies.priorities import Prioritizer, Prospect, Term
+from webcrawl.policies.url_patterns import url_pattern
 from webcrawl.urls.canonical import split
 from webcrawl.urls.domains import read_domains
 
@@ -33,6 +35,17 @@ def test_weighing(benchmark: BenchmarkFixture, body: bytes) -> None:
         return levels
 
     assert set(benchmark(weigh)) == {3}
+
+
+@pytest.mark.parametrize("kind", ["titles", "numbers"])
+def test_patterns(benchmark: BenchmarkFixture, kind: str) -> None:
+    """The patterns of 5,000 URLs with titles of three words, or with a number and two parameters."""
+    words = [chr(97 + one) * 5 for one in range(18)]
+    titles = [f"/news/{a}-{b}-{c}.html" for a in words for b in words for c in words][:5_000]
+    numbers = [f"/thread/{one}?page={one % 7}&sort=new" for one in range(5_000)]
+    paths = titles if kind == "titles" else numbers
+    found = benchmark(lambda: set(map(url_pattern, paths)))
+    assert found == {"/news/w.html" if kind == "titles" else "/thread/#?page&sort"}
 
 
 def test_link_texts(benchmark: BenchmarkFixture, body: bytes) -> None:

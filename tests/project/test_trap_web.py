@@ -97,8 +97,9 @@ def test_a_trap_is_missed_from_a_hundredth_of_the_fetches_on() -> None:
 
 def test_requests_are_counted_by_site() -> None:
     asked = ["host1.example1.test:80 /", "n1.subdomains.test:80 /", "n2.subdomains.test:80 /robots.txt"]
-    assert trap_report.counted([*asked, asked[0], "host2.example2.test:80 /robots.txt"]) == [
-        ("honest hosts", 2, 1, 1),
+    asked += [asked[0], "host2.example2.test:80 /robots.txt", "host2.example2.test:80 /no/such/page"]
+    assert trap_report.counted(asked, TrapWeb(PORT)) == [
+        ("honest hosts", 3, 1, 1),
         ("subdomains", 1, 1, 1),
     ]
 

@@ -14,21 +14,25 @@ for webpage de-duplication" (WSDM 2010), learn them.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+from operator import eq
 
 REST = "*"
 """The pattern of all URLs of a host that have no group of their own."""
 
+_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
+"""Bytes are translated in a fifth of the time of text."""
 _RUNS = re.compile(r"[0-9A-Za-z]{8,}")
-_DIGITS = re.compile(r"[0-9]+")
-_HEX = re.compile(r"[0-9a-fA-F]{8,}")
+_HEX = re.compile(r"[0a-fA-F]{8,}")
 _ID = 16
 """Letters and digits mixed in a run of this length are an id, also if they are not hexadecimal."""
-_TITLE = re.compile(r"(?<=/)[^/?;=.]*[^/?;=.0-9#~][-_+][^/?;=.]+[-_+][^/?;=.]+")
+_TITLE = re.compile(r"/[^/;=.]*?[^/;=.0#~][-_+][^/;=.]+?[-_+][^/;=.]+")
 """A segment, up to its extension, of at least three words, such as the title of an article."""
 _REPEATED = re.compile(r"((?:/[^/]+){1,2}?)\1+(?=/|$)")
 _MOST_CHARACTERS = 512
 """Segments beyond are ignored; paths are rarely longer, and endless ones repeat themselves."""
 _MOST_NAMES = 8
+_MOST_SHAPES = 1 << 11
 
 
 def url_pattern(path: str) -> str:
@@ -36,13 +40,21 @@ def url_pattern(path: str) -> str:
 
     The names of parameters are sorted, each once, without their values. The pattern of a pattern is not defined.
     """
-    path, query = path.partition("?")[::2]
+    zeros = path.encode(errors="surrogatepass").translate(_ZEROS)
+    return _of_shape(zeros.decode(errors="surrogatepass"))
+
+
+@lru_cache(maxsize=_MOST_SHAPES)
+def _of_shape(path: str) -> str:
+    """Returns the pattern of a path and query whose digits are all 0."""
+    path, _, query = path.partition("?")
     if len(path) > _MOST_CHARACTERS:  # whole segments, so that repeated ones stay the same
         path = path[:_MOST_CHARACTERS].rpartition("/")[0] or "/"
     path = _without_values(path)
     if path.count("-") > 1 or path.count("_") > 1 or path.count("+") > 1:
-        path = _TITLE.sub("w", path)
-    if len(path) > 3:
+        path = _TITLE.sub("/w", path)
+    segments = path[1:].split("/")
+    if any(map(eq, segments, segments[1:])) or any(map(eq, segments, segments[2:])):
         path = _REPEATED.sub(r"\1+", path)
     if not query:
         return path
@@ -57,14 +69,17 @@ def family(pattern: str) -> str:
 
 
 def _without_values(text: str) -> str:
-    """Returns text with "~" for ids and "#" for other digits."""
-    if text.isalpha() or not _DIGITS.search(text):
+    """Returns text whose digits are all 0 with "~" for ids and "#" for other digits."""
+    if "0" not in text:
         return text
-    return _DIGITS.sub("#", _RUNS.sub(_class_of, text))
+    text = _RUNS.sub(_class_of, text)
+    while "00" in text:
+        text = text.replace("00", "0")
+    return text.replace("0", "#")
 
 
 def _class_of(match: re.Match[str]) -> str:
     run = match[0]
-    if run.isdigit() or run.isalpha():
+    if "0" not in run or run.isdigit():
         return run
     return "~" if len(run) >= _ID or _HEX.fullmatch(run) else run

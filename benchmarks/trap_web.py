@@ -45,6 +45,7 @@ class TrapWeb:
         self.port = port
         self.pages = pages
         self.hosts = hosts
+        self.traps = traps
         self.is_linked = is_linked
         least, ratio = pages * HOSTS / max(hosts, 1) / SMALLEST, SMALLEST / LARGEST
         self.sizes = [max(4, round(least * ratio ** ((place + 0.5) / hosts))) for place in range(hosts)]

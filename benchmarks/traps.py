@@ -34,8 +34,8 @@ from benchmarks.trap_web import HOSTS, WHOLE, TrapWeb
 
 
 @contextmanager
-def served(web: TrapWeb, crawl: Crawl, names: int, log: Path) -> Iterator[None]:
-    """Runs the servers in a process of their own."""
+def served(web: TrapWeb, names: int, log: Path) -> Iterator[None]:
+    """Runs the servers in a process of their own; the nameserver has the port `names`."""
     command = [
         sys.executable,
         "-m",
@@ -46,7 +46,7 @@ def served(web: TrapWeb, crawl: Crawl, names: int, log: Path) -> Iterator[None]:
         str(names),
     ]
     command += ["--log", str(log), "--pages", str(web.pages), "--hosts", str(web.hosts)]
-    command += ["--traps", *(() if crawl.whole else crawl.sites)] + ["--unlinked"] * (not web.is_linked)
+    command += ["--traps", *web.traps] + ["--unlinked"] * (not web.is_linked)
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
@@ -61,7 +61,11 @@ def served(web: TrapWeb, crawl: Crawl, names: int, log: Path) -> Iterator[None]:
 def measure(crawl: Crawl, settings: dict[str, object], seconds: float) -> Outcome:
     """Crawls for at most `seconds`."""
     web = TrapWeb(
-        free_port("0.0.0.0"), crawl.pages, hosts=crawl.hosts, traps=crawl.sites, is_linked=crawl.is_linked
+        free_port("0.0.0.0"),
+        crawl.pages,
+        hosts=crawl.hosts,
+        traps=() if crawl.whole else crawl.sites,
+        is_linked=crawl.is_linked,
     )
     names = free_port("127.0.0.1", socket.SOCK_DGRAM)
     with tempfile.TemporaryDirectory(prefix="bench-traps-", ignore_cleanup_errors=True) as folder:
@@ -75,7 +79,7 @@ def measure(crawl: Crawl, settings: dict[str, object], seconds: float) -> Outcom
             "CRAWL_MAX_PAGES": 0 if crawl.whole else crawl.pages,
             **settings,
         }
-        with served(web, crawl, names, log):
+        with served(web, names, log):
             begun = time.monotonic()
             run(home, own, crawl.workers, seconds)
         asked = requests(log)

@@ -23,12 +23,14 @@ CrawlError
 ├── NameNotResolved          DNS has no address for a host name
 ├── BrokenTransfer           a server broke the protocol or ended amid an answer
 ├── LeaseLost                the lease of a host ran out before its request was sent
+├── AddressBusy              requests to an IP address wait so long that another host can use the place
 ├── Abandoned                the crawl is closing; requests that wait for their turn are not sent
 ├── Unserializable           a request cannot be stored outside its process
 │
 │   In webcrawl.crawler.errors, because each also derives from the class of Scrapy in parentheses:
 │
 ├── Postponed                (IgnoreRequest) the request is not sent now; the frontier schedules it again
+│   └── PutOff                  its host must not be asked for some seconds
 ├── RobotsUnreachable        (IgnoreRequest) the robots.txt of a host could not be fetched
 ├── RequestRefused           (IgnoreRequest) the address guard forbids the connection
 ├── RenderingFailed          (DownloadFailedError) the host answered, but the browser produced no page
@@ -157,6 +159,14 @@ class BrokenTransfer(CrawlError):
 
 class LeaseLost(CrawlError):
     """The lease of a host ran out. Another worker may hold it, so its requests must not be sent."""
+
+
+class AddressBusy(CrawlError):
+    """A request must wait long for the turn of its IP address: its host may be asked in `seconds`."""
+
+    def __init__(self, address: str, seconds: float) -> None:
+        super().__init__(f"many requests wait for the turn of {address}")
+        self.seconds = seconds
 
 
 class Abandoned(CrawlError):

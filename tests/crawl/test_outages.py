@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -57,18 +54,6 @@ def start(start_crawl: Callable[..., Crawl], project: Project) -> Start:
         )
 
     return started
-
-
-@pytest.fixture
-def durable() -> Iterator[ValkeyServer]:
-    """A server that syncs each write to disk, so that a kill loses nothing."""
-    folder = Path(tempfile.mkdtemp(prefix="valkey"))
-    config = {"appendonly": "yes", "appendfsync": "always", "save": ""}
-    server = ValkeyServer(port=0, data_dir=folder, unix_socket_path=folder / "socket", config=config)
-    server.start()
-    yield server
-    server.stop()
-    shutil.rmtree(folder)
 
 
 def url_of(server: ValkeyServer) -> str:

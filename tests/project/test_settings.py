@@ -125,6 +125,8 @@ def test_a_wrong_number_is_named(name: str, value: object) -> None:
         ("LINK_RULES", [("a", "(")]),
         ("METADATA_URI", "mysql://server/database"),
         ("NEAR_DUPLICATES", "forget"),
+        ("POLITENESS_ADDRESS_EXCEPT", ["192.0.2.0/33"]),
+        ("POLITENESS_ADDRESS_EXCEPT", "@/no/such/file"),
         ("PRIORITIZERS", {"webcrawl.policies.terms.NoTerm": 1}),
         ("PRIORITIZERS", {"webcrawl.policies.terms.Length": "first"}),
         ("PRIORITIZERS", {"webcrawl.urls.scope.Scope": 1}),

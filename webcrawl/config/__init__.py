@@ -9,7 +9,7 @@ from webcrawl.config.engine import EngineConfig, data_dir
 from webcrawl.config.frontier import FrontierConfig
 from webcrawl.config.object_stores import OBJECT_STORES, check_store_uri, object_stores
 from webcrawl.config.pages import DuplicatesConfig, FetchConfig, ReaderConfig, Spool
-from webcrawl.config.politeness import PolitenessConfig, politeness, politeness_overrides
+from webcrawl.config.politeness import AddressConfig, PolitenessConfig, politeness, politeness_overrides
 from webcrawl.config.politeness_rules import PolitenessRule, politeness_rule
 from webcrawl.config.records import read
 from webcrawl.config.start import check
@@ -20,6 +20,7 @@ __all__ = [
     "DEFAULTS",
     "GROUPS",
     "OBJECT_STORES",
+    "AddressConfig",
     "DuplicatesConfig",
     "EngineConfig",
     "FetchConfig",

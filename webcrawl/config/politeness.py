@@ -46,6 +46,25 @@ class PolitenessConfig:
         return replace(config, min_delay=max(delay, config.min_delay)) if config.adapt else config
 
 
+@dataclass(frozen=True, slots=True)
+class AddressConfig:
+    """How an IP address is treated."""
+
+    connections: int = from_setting("POLITENESS_ADDRESS_CONNECTIONS")
+    """Simultaneous requests over all workers; 0 means no limit."""
+    delay: float = from_setting("POLITENESS_ADDRESS_DELAY")
+    """Seconds from the start of one request to the start of the next, over all workers."""
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        return cls(**setting_values(cls, settings))
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is limited."""
+        return bool(self.connections or self.delay)
+
+
 def politeness(settings: Settings) -> PolitenessConfig:
     """How hosts are treated; raises ConfigurationError."""
     config = PolitenessConfig(**setting_values(PolitenessConfig, settings))

@@ -11,6 +11,14 @@ class Postponed(CrawlError, IgnoreRequest):
     """The request must not be sent now; the frontier schedules it again without counting a failure."""
 
 
+class PutOff(Postponed):
+    """The host must not be asked for `seconds`, so it is given back until then."""
+
+    def __init__(self, why: object, seconds: float) -> None:
+        super().__init__(str(why))
+        self.seconds = seconds
+
+
 class RobotsUnreachable(CrawlError, IgnoreRequest):
     """The robots.txt of a host could not be fetched; until it can, every URL of the host counts as disallowed."""
 

@@ -8,7 +8,8 @@ another one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 from weakref import ref
 
@@ -102,6 +103,39 @@ def check_before_sending(request: Request, check: Callable[[], None]) -> None:
 def check_of(request: Request) -> Callable[[], None] | None:
     """Returns what `check_before_sending` set, or None."""
     return fetch_of(request).check
+
+
+@dataclass(frozen=True, slots=True)
+class PacedCheck:
+    """A check of a request that has to wait for the turn of its IP address before it is sent.
+
+    `wait` is called with the address of the open connection, or None if it is not known; `address` is the one whose
+    turn is expected.
+    """
+
+    check: Callable[[], None]
+    wait: Callable[[str | None], Awaitable[None]]
+    address: str
+
+    def __call__(self) -> None:
+        self.check()
+
+
+def paced_address(request: Request) -> str | None:
+    """Returns the only address to which a request may be sent without a call of its `PacedCheck`; None for any."""
+    check = check_of(request)
+    return check.address if isinstance(check, PacedCheck) else None
+
+
+async def wait_to_send(request: Request) -> None:
+    """Waits for the turn of the request's address, if addresses have turns, and calls its check, if any.
+
+    For download handlers that cannot wait on an open connection.
+    """
+    check = check_of(request)
+    if isinstance(check, PacedCheck):
+        await check.wait(None)
+    run_check(request)
 
 
 def run_check(request: Request) -> None:

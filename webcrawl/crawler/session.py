@@ -19,6 +19,7 @@ from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
 from webcrawl.config import (
+    AddressConfig,
     EngineConfig,
     FetchConfig,
     FrontierConfig,
@@ -40,10 +41,13 @@ from webcrawl.documents.mime.reader_processes import Readers
 from webcrawl.documents.mime.sizes import Sizes
 from webcrawl.engine.keys import name_of
 from webcrawl.errors import ConfigurationError, LibraryMissing
+from webcrawl.frontier.addresses import Addresses
 from webcrawl.frontier.unknown_paths import UnknownPaths
 from webcrawl.hosts.address_guard import AddressGuard
+from webcrawl.hosts.address_turns import AddressTurns
 from webcrawl.hosts.costs import Costs
 from webcrawl.hosts.dns import Resolver
+from webcrawl.hosts.networks import read_networks
 from webcrawl.hosts.rules import RobotsAgents, Rules
 from webcrawl.hosts.turns import Turns
 from webcrawl.urls.canonical import DEFAULT_PORTS, TRACKING_PARAMETERS, Canonicalizer, add_scheme
@@ -68,7 +72,7 @@ class Session:
         self.config = FrontierConfig.from_settings(settings, spider_name)
         self.fetch = FetchConfig.from_settings(settings)
         self.stores = StoreConfig.from_settings(settings)
-        self.turns = _turns(settings, self.config.unit)
+        self.turns = _turns(settings, self.config)
         self.backpressure = Backpressure()
         self.guard = AddressGuard(read(settings, "ALLOWED_NETWORKS"))
         self.resolver = Resolver(
@@ -165,6 +169,15 @@ class Session:
         with suppress(ImportError):  # the scheduler alone works without it
             importlib.import_module("webcrawl.documents.markup_bounds")
         await self.connection.open()
+        if addresses := self.turns.addresses:
+            addresses.ask = Addresses(
+                self.connection.engine,
+                self.connection.keys,
+                self.connection.worker,
+                addresses.config,
+                self.config.lease_seconds,
+                self.turns.ending,
+            ).ask
 
     async def stored(self, work: Callable[[], Awaitable[T]]) -> T:
         """The result of `work`, retried while the stores take nothing; see `Backpressure.retry_until_available`."""
@@ -175,6 +188,8 @@ class Session:
         try:
             if self.renderer is not None:
                 await self.renderer.close()
+            if self.turns.addresses is not None:
+                await self.turns.addresses.close()
             await self.resolver.close()
             await self.readers.close()
             if self.outlines is not None:
@@ -218,14 +233,17 @@ def add_schemes(settings: BaseSettings) -> None:
                 add_scheme(scheme, int(default_port))
 
 
-def _turns(settings: BaseSettings, unit: str) -> Turns:
+def _turns(settings: BaseSettings, config: FrontierConfig) -> Turns:
     """The turns at all hosts; raises ConfigurationError."""
     common, overrides = politeness(settings), politeness_overrides(settings)
     rules = read(settings, "POLITENESS_RULES")
+    addresses = AddressConfig.from_settings(settings)
+    exceptions = read_networks("POLITENESS_ADDRESS_EXCEPT", read(settings, "POLITENESS_ADDRESS_EXCEPT"))
     return Turns(
         common,
         overrides,
         total=read(settings, "CONCURRENT_REQUESTS"),
         rules=Rules.from_setting(rules, common, overrides) if rules else None,
-        unit=name_of if unit == "name" else str,
+        unit=name_of if config.unit == "name" else str,
+        addresses=AddressTurns(addresses, exceptions, config.lease_seconds) if addresses.is_on else None,
     )

@@ -14,6 +14,9 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
                                          answered (it has answered, and this record has not expired since)
     wc:{s<shard>}:name:<name>      HASH  the same for all hosts of a name, if they share their turns; failures and
                                          forgiven are each host's own, "failures <scheme>" or "failures <scheme>:<port>"
+    wc:{s<shard>}:address:<IP>     HASH  turns of an IP address, shared by all crawls: ended (end of the last window
+                                         in which a worker may start requests), "held <worker>" (its connections,
+                                         and when they are free if it is dead); expiring, not part of a checkpoint
     wc:{s<shard>}:robots:<host>    STR   robots.txt policy, expiring
     wc:{s<shard>}:token            INT   the last fencing token
     wc:{s<shard>}:clock            STR   the last recorded time, ms by which it is ahead of the server's clock
@@ -212,6 +215,10 @@ class Keys:
 
     def robots(self, host: str) -> str:
         return f"wc:{{s{self.shard(host)}}}:robots:{host}"
+
+    def address(self, address: str) -> str:
+        """Returns the key of the turns of an IP address."""
+        return f"wc:{{s{_number(address) % self.shards}}}:address:{address}"
 
     def host(self, host: str) -> str:
         """Returns the key of the politeness record of a host."""

@@ -64,12 +64,12 @@ class HostTurn:
         "_latency",
         "_others",
         "_random",
-        "_started",
         "_unreachable",
         "answered",
         "failures",
         "gap",
         "in_flight",
+        "started",
     )
 
     def __init__(
@@ -98,7 +98,9 @@ class HostTurn:
         self._unreachable = False
         self._others: dict[str, tuple[int, bool]] | None = None
         self._blocked_until = now + wait
-        self._started = self._finished = -math.inf
+        self.started = -math.inf
+        """When the last request was sent; it may be set to a later time."""
+        self._finished = -math.inf
         self._forgive(now)
         self._update_gap()
 
@@ -141,11 +143,6 @@ class HostTurn:
         return math.inf if self.in_flight >= self._config.concurrency else self._free_at
 
     @property
-    def started(self) -> float:
-        """When the last request was sent."""
-        return self._started
-
-    @property
     def given_up(self) -> bool:
         """Whether the host has failed too often in a row.
 
@@ -165,7 +162,7 @@ class HostTurn:
             )
         self._forgive(now)
         self.in_flight += 1
-        self._started = now
+        self.started = now
 
     def finish(self, now: float, outcome: Outcome) -> None:
         """Records the outcome of a request."""
@@ -205,7 +202,7 @@ class HostTurn:
 
     @property
     def _free_at(self) -> float:
-        last = max(self._finished, self._started if self._config.concurrency > 1 else -math.inf)
+        last = max(self._finished, self.started if self._config.concurrency > 1 else -math.inf)
         return max(self._blocked_until, last + self.gap)
 
     def _update_gap(self) -> bool:

@@ -7,39 +7,18 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
 from webcrawl.config import PolitenessConfig
-from webcrawl.errors import Abandoned, LeaseLost
+from webcrawl.hosts.address_turns import AddressTurns
 from webcrawl.hosts.connections import Connections
+from webcrawl.hosts.places import Gate, Place, until_due
 from webcrawl.hosts.politeness import Failed, HostTurn, Outcome
 from webcrawl.hosts.rules import Rules
 from webcrawl.urls.canonical import hostname
 
 _IDLE_HOSTS_KEPT = 10_000
-_LOOK_AGAIN_SECONDS = 1.0
-"""How long waiting requests may take to notice a shorter delay."""
-
-
-@dataclass(slots=True)
-class _Place:
-    host: str
-    """The leased host, or the first one that was asked without a lease; its failures are those of the turn."""
-    turn: HostTurn
-    slots: asyncio.Semaphore
-    valid_until: float
-    connections: list[bool] = field(default_factory=list)
-    """One for each turn that is taken: whether the host had never answered then."""
-    surplus: int = 0
-    """Slots to be withdrawn when they are released, because a rule has lowered their number."""
-
-    def release(self) -> None:
-        """Releases a slot."""
-        if self.surplus > 0:
-            self.surplus -= 1
-        else:
-            self.slots.release()
 
 
 @dataclass(slots=True)
@@ -69,9 +48,11 @@ class Turns:
     """POLITENESS_RULES, if there are any."""
     unit: Callable[[str], str] = str
     """What takes turns for a host: itself, or its name (POLITENESS_UNIT)."""
-    _places: dict[str, _Place] = field(default_factory=dict)
-    _others: OrderedDict[str, _Place] = field(default_factory=OrderedDict)
-    _taken: dict[HostTurn, _Place] = field(default_factory=dict)
+    addresses: AddressTurns | None = None
+    """The turns of IP addresses, if they are limited."""
+    _places: dict[str, Place] = field(default_factory=dict)
+    _others: OrderedDict[str, Place] = field(default_factory=OrderedDict)
+    _taken: dict[HostTurn, Place] = field(default_factory=dict)
     _connections: Connections = field(init=False)
 
     def __post_init__(self) -> None:
@@ -165,18 +146,18 @@ class Turns:
                 place.connections.append(new := not place.turn.answered)
                 await self._connections.take_again(new=new)
 
-    async def take(self, host: str, *, during_shutdown: bool = False) -> HostTurn:
+    async def take(self, host: str, *, during_shutdown: bool = False, gate: Gate | None = None) -> HostTurn:
         """Waits until the host may be asked and takes the turn; call `give` afterwards.
 
-        Raises LeaseLost, and after `abandon` Abandoned; with `during_shutdown` it waits on.
+        `gate` is passed once the host may be asked. Raises LeaseLost, and after `abandon` Abandoned; with
+        `during_shutdown` it waits on. Raises what `gate` raises.
         """
         place = self._place(host)
         with self.aside():
             await place.slots.acquire()
             try:
-                now, new = await self._until_allowed(
-                    host, place, asyncio.Event() if during_shutdown else self.ending
-                )
+                ending = asyncio.Event() if during_shutdown else self.ending
+                now, new = await self._until_allowed(host, place, ending, gate)
             except BaseException:
                 place.release()
                 raise
@@ -192,6 +173,8 @@ class Turns:
     def abandon(self) -> None:
         """Ends the crawl: requests waiting for a turn get Abandoned, those with a turn keep it."""
         self.ending.set()
+        if self.addresses:
+            self.addresses.wake()
 
     def give(self, host: str, turn: HostTurn, outcome: Outcome) -> None:
         """Returns a turn after the response or failure of its request."""
@@ -225,22 +208,33 @@ class Turns:
             else:
                 place.turn.finish_other(now, Failed(), host)
 
-    async def _until_allowed(self, host: str, place: _Place, ending: asyncio.Event) -> tuple[float, bool]:
+    async def _until_allowed(
+        self, host: str, place: Place, ending: asyncio.Event, gate: Gate | None
+    ) -> tuple[float, bool]:
         """Waits for the host's turn and for a place in the total.
 
         Returns the time when it has both, and whether the host had never answered when it asked for the place.
         """
         while True:
-            await _until_due(host, place, ending)
-            # after the turn, because a request waiting for its host must not keep others from a connection
-            await self._connections.take(new=(new := not place.turn.answered))
+            await until_due(host, place, ending)
+            if gate:
+                await gate.enter(ending)
+            try:
+                # after the turn, because a request waiting for its host must not keep others from a connection
+                await self._connections.take(new=(new := not place.turn.answered))
+            except BaseException:
+                if gate:
+                    gate.leave()
+                raise
             now = time.monotonic()
             if now <= place.valid_until and place.turn.may_start(now) and not ending.is_set():
                 return now, new
             # meanwhile another request failed or the lease was lost
             self._connections.give(new=new)
+            if gate:
+                gate.leave()
 
-    def _place(self, host: str) -> _Place:
+    def _place(self, host: str) -> Place:
         unit = self.unit(host)
         if place := self._places.get(unit):
             return place
@@ -253,13 +247,13 @@ class Turns:
             self._others.move_to_end(unit)
         return place
 
-    def _new_place(self, host: str, failures: int, valid_until: float) -> _Place:
+    def _new_place(self, host: str, failures: int, valid_until: float) -> Place:
         config = self.config_of(host)
         turn = HostTurn(config, None, failures, now=time.monotonic())
-        return _Place(host, turn, asyncio.Semaphore(config.concurrency), valid_until)
+        return Place(host, turn, asyncio.Semaphore(config.concurrency), valid_until)
 
 
-def _leased(turns: Turns, host: str) -> _Place | None:
+def _leased(turns: Turns, host: str) -> Place | None:
     """The place of a leased host. If its lease was lost, another one of its name may have it."""
     place = turns._places.get(turns.unit(host))
     return place if place is not None and place.host == host else None
@@ -278,20 +272,3 @@ def reconfigure(turns: Turns) -> list[str]:
             place.surplus += 1
             place.slots.release()
     return changed
-
-
-async def _until_due(host: str, place: _Place, ending: asyncio.Event) -> None:
-    """Waits for the host's turn; raises LeaseLost, Abandoned."""
-    while True:
-        now = time.monotonic()
-        if ending.is_set():
-            raise Abandoned(f"the crawl ends before {host} may be asked")
-        if now > place.valid_until:
-            raise LeaseLost(f"the lease of {host} expired")
-        if place.turn.may_start(now):
-            return
-        with suppress(TimeoutError):
-            until = min(place.turn.ready_at, place.valid_until, now + _LOOK_AGAIN_SECONDS)
-            seconds = max(0.0005, until - now)
-            async with asyncio.timeout(seconds):
-                await ending.wait()

@@ -10,7 +10,7 @@ from scrapy.exceptions import CannotResolveHostError
 
 from webcrawl.config import read
 from webcrawl.crawler.access import host_of, tasks_of
-from webcrawl.crawler.download.proxies import has_own_proxy
+from webcrawl.crawler.download.proxies import is_proxied
 from webcrawl.crawler.errors import RequestRefused
 from webcrawl.crawler.session import Session
 from webcrawl.errors import AddressRefused, NameNotResolved
@@ -43,7 +43,7 @@ class DnsMiddleware:
     async def process_request(self, request: Request) -> None:
         url = normalize(request.url)
         name, number = hostname(url), port(url)
-        proxied = self._is_proxied(request)
+        proxied = is_proxied(self._session, request)
         if proxied and self._proxy_guards and not is_address(name):
             return
         try:
@@ -59,10 +59,6 @@ class DnsMiddleware:
             raise CannotResolveHostError(f"{error}{hint}") from error
         except AddressRefused as error:
             raise RequestRefused(str(error)) from error
-
-    def _is_proxied(self, request: Request) -> bool:
-        in_pool = self._session.proxies is not None and not has_own_proxy(request)
-        return in_pool or bool(request.meta.get("proxy"))
 
     async def _check(self, answer: Answer, name: str, number: int) -> None:
         """Raises AddressRefused unless a host may have all these addresses."""

@@ -14,6 +14,8 @@ from scrapy.http import Response
 
 from webcrawl.crawler.access import host_of, is_question, is_robots, tasks_of
 from webcrawl.crawler.components import Pacer
+from webcrawl.crawler.download.address_gate import AddressGate
+from webcrawl.crawler.download.proxies import is_proxied
 from webcrawl.crawler.download.slots import SLOT, DownloadSlots
 from webcrawl.crawler.errors import (
     KeptConnectionClosed,
@@ -21,13 +23,15 @@ from webcrawl.crawler.errors import (
     OverlongHead,
     Postponed,
     ProxyFailed,
+    PutOff,
     RenderingFailed,
 )
 from webcrawl.crawler.fetch import check_before_sending, fetch_of
 from webcrawl.crawler.responses import TIMED_OUT, length_of
 from webcrawl.crawler.session import Session
-from webcrawl.errors import Abandoned, LeaseLost, StoreError
+from webcrawl.errors import Abandoned, AddressBusy, LeaseLost, StoreError
 from webcrawl.hosts.politeness import Failed, HostTurn, Ok, Outcome, Throttled, parse_retry_after
+from webcrawl.urls.canonical import hostname, normalize
 
 _THROTTLING = (429, 503)
 # These errors do not count as failures of the host: the request was refused or cancelled on this side, a kept
@@ -49,6 +53,7 @@ class PolitenessMiddleware(Pacer):
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
+        self._session = session
         self._turns = session.turns
         self._costs = session.costs
         self._places = session.readers.places
@@ -75,14 +80,29 @@ class PolitenessMiddleware(Pacer):
         try:
             if SLOT in request.meta:
                 await self._slots.take(request, during_shutdown=own)
-            turn = await self._turns.take(host, during_shutdown=own)
+            gate = await self._gate(request, tasks.leased(request) is not None or is_question(request))
+            turn = await self._turns.take(host, during_shutdown=own, gate=gate)
         except BaseException as error:
             self._slots.give(request)
             if isinstance(error, LeaseLost | Abandoned):
                 raise Postponed(str(error)) from error
+            if isinstance(error, AddressBusy):
+                raise PutOff(error, error.seconds) from error
             raise
         self._taken[request] = (host, turn)
-        check_before_sending(request, partial(self._check, host, turn))
+        check = partial(self._check, host, turn)
+        check_before_sending(request, gate.check(check, turn, host) if gate else check)
+
+    async def _gate(self, request: Request, may_be_put_off: bool) -> AddressGate | None:
+        """The gate of the address that a request is for; None if its turns are not limited."""
+        addresses = self._turns.addresses
+        if addresses is None or is_proxied(self._session, request):
+            return None
+        answer = await self._session.resolver.resolve(
+            hostname(normalize(request.url)), self._turns.aside, host=host_of(request)
+        )
+        limited = next(filter(addresses.limits, answer.addresses), None)
+        return AddressGate(self._turns, addresses, request, limited, may_be_put_off) if limited else None
 
     async def _room(self, host: str) -> None:
         """Waits while the reader processes have enough documents of the host's site, or until the crawl ends."""
@@ -155,3 +175,5 @@ class PolitenessMiddleware(Pacer):
             host, turn = taken
             self._turns.give(host, turn, outcome)
             self._slots.give(request)
+            if self._turns.addresses:
+                self._turns.addresses.end(request)

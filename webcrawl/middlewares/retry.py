@@ -13,7 +13,7 @@ from scrapy.http import Response
 
 from webcrawl.crawler.access import is_robots, tasks_of
 from webcrawl.crawler.components import FailureJudge
-from webcrawl.crawler.errors import KeptConnectionClosed, Postponed, RequestRefused, RobotsUnreachable
+from webcrawl.crawler.errors import KeptConnectionClosed, Postponed, PutOff, RequestRefused, RobotsUnreachable
 from webcrawl.crawler.responses import LOST, TIMED_OUT, refusal_of
 from webcrawl.crawler.scheduling.requests import RESOURCE
 from webcrawl.crawler.session import Session
@@ -79,7 +79,7 @@ class RetryMiddleware(FailureJudge):
         if isinstance(exception, StoreUnavailable):
             self._session.backpressure.hold_briefly(str(exception))
         if isinstance(exception, Postponed | EngineUnavailable | StoreUnavailable):
-            tasks.postpone(request)
+            tasks.postpone(request, exception.seconds if isinstance(exception, PutOff) else None)
             return request
         if isinstance(exception, IgnoreRequest | DownloadCancelledError) and not isinstance(
             exception, RobotsUnreachable

@@ -69,6 +69,7 @@ class Heartbeat:
         if young and await self._state.crawl.workers.count_alive():
             # from now, not from the start: the other workers could not ask the engine while it loaded its data
             self._safety.leave_to_others(time.monotonic())
+            self._state.leave_addresses(self._safety.answer_seconds)
 
     async def update_hold(self) -> None:
         """Holds while the stores accept nothing more: nothing is fetched, and fetched pages wait."""

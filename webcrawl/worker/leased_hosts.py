@@ -48,6 +48,8 @@ class LeasedHost:
     """No more URLs are leased: the engine was restarted and may not know which ones it has handed out."""
     leaving: bool = False
     """No more URLs are handed out, and the host is released when no fetch is in flight."""
+    resumes: float = 0.0
+    """Monotonic time before which no worker is to ask the host again, besides its politeness."""
     adding: int = 0
     """Pages whose many links are being added; no URLs are handed out meanwhile."""
 

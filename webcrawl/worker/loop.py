@@ -106,6 +106,7 @@ class Loop:
         for host in self._hosts:
             host.frozen = True
         self._safety.leave_to_others(time.monotonic())
+        self._state.leave_addresses(self._safety.answer_seconds)
         await self._beat()
         self._restarts.handled()
 

@@ -91,7 +91,8 @@ class Reporter:
     def last_report(self, host: LeasedHost) -> Report:
         """The report that releases a host, with its failures and the pause before its next request."""
         host.lease.failures = host.turn.failures
-        pause = host.turn.wait(time.monotonic())
+        now = time.monotonic()
+        pause = max(host.turn.wait(now), host.resumes - now)
         quiet = self._state.turns.config.forgive_after
         patterns = self._state.patterns.to_tell(host.lease.host, last=True)
         report = host.report(self._state.discovered.sent)

@@ -74,6 +74,11 @@ class WorkerState:
         self.hosts.reschedule(host)
         self.report(host)
 
+    def leave_addresses(self, seconds: float) -> None:
+        """Leaves IP addresses to other workers for so many seconds: the engine may not know when they ask them."""
+        if self.turns.addresses:
+            self.turns.addresses.engine_restarted(seconds)
+
     def patterns_changed(self, host: str) -> None:
         """Settles leased URLs that sink now, and reports what the engine is to know of the host."""
         if host in self.hosts:

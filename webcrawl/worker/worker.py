@@ -184,14 +184,20 @@ class Worker:
             self.counters["settled_too_late"] += 1
         self._state.changed.set()
 
-    def decline(self, url: LeasedURL, token: int) -> None:
-        """Returns a URL that this worker cannot fetch now; other workers get its shard for a moment."""
+    def decline(self, url: LeasedURL, token: int, put_off: float | None = None) -> None:
+        """Returns a URL that this worker cannot fetch now; other workers get its shard for a moment.
+
+        `put_off`: seconds for which no worker is to ask its host; the shard is kept.
+        """
         self._permits.settle(page=False)
         if self.importance:
             self.importance.end(url.url)
         if host := self._hosts.of(url.host, token):
             host.put_back(url)
-            self.membership.lend(self.frontier.keys.shard(url.host))
+            if put_off is None:
+                self.membership.lend(self.frontier.keys.shard(url.host))
+            else:
+                host.resumes = max(host.resumes, time.monotonic() + put_off)
             self._state.to_report.add(url.host)
         self._state.changed.set()
 

@@ -71,6 +71,30 @@ GROUP = Group(
             example=2,
         ),
         Setting(
+            "POLITENESS_ADDRESS_CONNECTIONS",
+            0,
+            Whole(),
+            "Simultaneous requests to one IP address, over all names on it, workers and crawls of the engine; 0 means "
+            "no limit. See [Many names on one address](howto/change-a-politeness-rule.md#many-names-on-one-address).",
+            example=4,
+        ),
+        Setting(
+            "POLITENESS_ADDRESS_DELAY",
+            0,
+            Number(),
+            "Seconds from the start of one request to an IP address to the start of the next, over all names on it, "
+            "workers and crawls of the engine. The delay of each host applies too. 0 means none.",
+            example=0.5,
+        ),
+        Setting(
+            "POLITENESS_ADDRESS_EXCEPT",
+            [],
+            Words(),
+            "Networks to which the last two settings do not apply, such as those of content networks, in the form "
+            "`192.0.2.0/24`, or `@file` with one on each line.",
+            example=["198.51.100.0/24", "@networks.txt"],
+        ),
+        Setting(
             "DOWNLOAD_SLOTS",
             {},
             Table(),

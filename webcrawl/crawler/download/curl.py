@@ -24,7 +24,7 @@ from webcrawl.crawler.download.receiving import BodyReceiver, limit_reading
 from webcrawl.crawler.download.rendered_pages import RenderedPages
 from webcrawl.crawler.download.wire import phrase
 from webcrawl.crawler.errors import ProxyFailed
-from webcrawl.crawler.fetch import keep_exchange, run_check
+from webcrawl.crawler.fetch import keep_exchange, paced_address, wait_to_send
 from webcrawl.crawler.session import Session
 from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
@@ -106,9 +106,9 @@ class CurlDownloadHandler:
 
     async def _download(self, request: Request, proxy: str | None, limit: asyncio.Timeout) -> Response:
         loop = asyncio.get_running_loop()
-        began = loop.time()
         options = [*self._request_options(request), *await self._way(request, proxy)]
-        run_check(request)
+        await wait_to_send(request)
+        began = loop.time()
         async with self._transfers.send(options, request.meta.get(IMPERSONATE)) as transfer:
             head = await transfer.head()
             request.meta["download_latency"] = loop.time() - began
@@ -142,7 +142,10 @@ class CurlDownloadHandler:
         if not is_address(name):
             found = await self._session.resolver.resolve(name)
             guard.check_all(found.addresses, hostname=name, port=number)
-            addresses = ",".join(f"[{one}]" if ":" in one else one for one in found.addresses)
+            only = paced_address(request)
+            addresses = ",".join(
+                f"[{one}]" if ":" in one else one for one in found.addresses if only in (None, one)
+            )
             names = {name, name.rstrip(".")}
             way.append((option.RESOLVE, [f"+{one}:{number}:{addresses}" for one in names]))
         return way

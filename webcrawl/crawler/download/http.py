@@ -29,6 +29,7 @@ from webcrawl.crawler.download.wire import (
     check_proxied,
     connection_of,
     exchange_over,
+    held_up,
     over_kept,
     sent_headers,
 )
@@ -127,6 +128,7 @@ class HTTPDownloadHandler:
         """Downloads a request through a proxy, or directly; raises Scrapy's exceptions instead of aiohttp's."""
         over_kept.set(False)
         connection_of.set(None)
+        held_up.set(0.0)
         try:
             return await self._fetch(request, timeout, proxy)
         except Exception as error:
@@ -155,7 +157,7 @@ class HTTPDownloadHandler:
             allow_redirects=False,
             proxy=proxy,
         ) as response:
-            request.meta["download_latency"] = loop.time() - began
+            request.meta["download_latency"] = loop.time() - began - held_up.get()
             over_kept.set(False)
             received = cast("WireResponse", response)
             if proxy is not None:

@@ -20,7 +20,7 @@ from scrapy.http import Headers, Response
 
 from webcrawl.crawler.download.failures import protocol_failure
 from webcrawl.crawler.download.receiving import BodyReceiver, limit_reading
-from webcrawl.crawler.fetch import keep_exchange, run_check
+from webcrawl.crawler.fetch import keep_exchange, paced_address, wait_to_send
 from webcrawl.crawler.responses import content_type
 from webcrawl.crawler.session import Session
 from webcrawl.documents.exchange import Exchange
@@ -86,11 +86,13 @@ class Protocol(ABC):
             raise failure from error
 
     async def _download(self, request: Request, limit: asyncio.Timeout) -> Response:
-        loop = asyncio.get_running_loop()
-        began = loop.time()
         url = normalize(request.url)
         addresses = await self._addresses(hostname(url), port(url))
-        run_check(request)
+        if only := paced_address(request):
+            addresses = [one for one in addresses if one == only]
+        await wait_to_send(request)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         async with self.fetch(url, addresses) as answer:
             request.meta["download_latency"] = loop.time() - began
             return await self._response(request, url, answer, limit)

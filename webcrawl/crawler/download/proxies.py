@@ -95,6 +95,11 @@ def has_own_proxy(request: Request) -> bool:
     return "proxy" in request.meta and "_scheme_proxy" not in request.meta
 
 
+def is_proxied(session: Session, request: Request) -> bool:
+    """Whether a request is sent through a proxy, which connects to the host by itself."""
+    return (session.proxies is not None and not has_own_proxy(request)) or bool(request.meta.get("proxy"))
+
+
 def allow(guard: AddressGuard, proxy: str) -> None:
     """Lets a proxy given by name through the guard, since an operator chose it."""
     url = urlsplit(proxy)

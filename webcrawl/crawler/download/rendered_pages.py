@@ -13,7 +13,7 @@ from scrapy.http import Response
 from webcrawl.crawler.access import host_of
 from webcrawl.crawler.components import Pacer, ResourceRules
 from webcrawl.crawler.errors import Postponed
-from webcrawl.crawler.fetch import TRUNCATE, keep_exchange, run_check
+from webcrawl.crawler.fetch import TRUNCATE, keep_exchange, run_check, wait_to_send
 from webcrawl.crawler.session import Session
 from webcrawl.errors import ConfigurationError
 
@@ -47,6 +47,7 @@ class RenderedPages:
         async with session.turns.disconnected(host_of(request)), renderer.places:
             if session.turns.ending.is_set():
                 raise Postponed(f"the crawl ends before {request.url} is rendered")
+            await wait_to_send(request)
             began = loop.time()
             check = partial(run_check, request)
             rules = session.components.get(ResourceRules)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from scrapy import Request
 
 from webcrawl.crawler.errors import ProxyFailed
+from webcrawl.crawler.fetch import PacedCheck
 from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
 from webcrawl.hosts.address_guard import AddressGuard
@@ -23,6 +25,8 @@ from webcrawl.urls.canonical import without_fragment
 
 check_now: ContextVar[Callable[[], None] | None] = ContextVar("check", default=None)
 """Called right before the request is sent; it may raise to prevent that."""
+held_up: ContextVar[float] = ContextVar("held up", default=0.0)
+"""Seconds for which the request waited on its connection before it was sent."""
 _used: WeakSet[object] = WeakSet()
 """Connections that have sent a request."""
 over_kept: ContextVar[bool] = ContextVar("kept", default=False)
@@ -76,6 +80,10 @@ class WireRequest(aiohttp.ClientRequest):
 
     async def send(self, conn: Any) -> aiohttp.ClientResponse:
         if check := check_now.get():
+            if isinstance(check, PacedCheck):
+                began = time.monotonic()
+                await check.wait(_address_of(conn))
+                held_up.set(time.monotonic() - began)
             check()
         over_kept.set(conn.protocol in _used)
         connection_of.set(Connection(conn.protocol, conn.protocol.received))
@@ -91,11 +99,16 @@ class WireResponse(aiohttp.ClientResponse):
 
     async def start(self, connection: Any) -> aiohttp.ClientResponse:
         if transport := connection.transport:
-            peername = transport.get_extra_info("peername")
-            self.peer = peername[0].partition("%")[0] if peername else None
+            self.peer = _address_of(connection)
             tls = transport.get_extra_info("ssl_object")
             self.certificate = tls.getpeercert(binary_form=True) if tls else None
         return await super().start(connection)
+
+
+def _address_of(connection: Any) -> str | None:
+    """Returns the address to which a connection leads."""
+    peername = connection.transport.get_extra_info("peername") if connection.transport else None
+    return peername[0].partition("%")[0] if peername else None
 
 
 def check_proxied(received: WireResponse) -> None:

@@ -33,6 +33,7 @@ class Task:
         "fetch_is_over",
         "is_page",
         "postponed",
+        "put_off",
         "settlement",
         "size",
         "token",
@@ -51,6 +52,8 @@ class Task:
         self.fetch_is_over = False
         self.postponed = False
         """It stays leased, with no attempt counted, until its host is given back."""
+        self.put_off: float | None = None
+        """Seconds for which no worker is to ask its host, if postponed; None: another worker may."""
 
     @property
     def comes_again(self) -> bool:
@@ -192,10 +195,13 @@ class Tasks:
         if task := self._tasks.get(request):
             task.settle("dead", reason=reason)
 
-    def postpone(self, request: Request) -> None:
-        """The URL will stay leased, with no attempt counted, until its host is given back."""
+    def postpone(self, request: Request, put_off: float | None = None) -> None:
+        """The URL will stay leased, with no attempt counted, until its host is given back.
+
+        `put_off`: seconds for which no worker is to ask the host.
+        """
         if task := self._tasks.get(request):
-            task.postponed = True
+            task.postponed, task.put_off = True, put_off
 
     def end(self, request: Request) -> LeasedURL | None:
         """Report the outcome, now that all work on a request is done; returns its URL unless that will be retried."""
@@ -204,7 +210,7 @@ class Tasks:
         if task is None:
             return None
         if task.postponed:
-            self.worker.decline(task.url, task.token)
+            self.worker.decline(task.url, task.token, task.put_off)
             return None
         settlement = task.outcome(request, judged=self._judged)
         page = task.is_page and settlement.verdict in ("done", "again")

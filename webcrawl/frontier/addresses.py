@@ -1,0 +1,84 @@
+"""The engine's side of the turns of IP addresses: one script call for each question, many in one round trip."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+from webcrawl.config import AddressConfig
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
+from webcrawl.engine.scripts import Call
+from webcrawl.frontier.operations import milliseconds
+from webcrawl.hosts.address_turn import Ask, Grant
+
+_MOST_AT_ONCE = 500
+
+
+@dataclass(slots=True)
+class Addresses:
+    """Asks the engine for turns of addresses.
+
+    Questions that come during a round trip go into the next one. `held_seconds`: after this time, the connections of a
+    dead worker are free.
+    """
+
+    engine: Engine
+    keys: Keys
+    worker: str
+    config: AddressConfig
+    held_seconds: float
+    ending: asyncio.Event
+    """Set when the crawl ends: soon after that, an engine that is unavailable is no longer waited for."""
+    _asks: list[tuple[Ask, asyncio.Future[tuple[Grant, float]]]] = field(default_factory=list, init=False)
+    _sending: asyncio.Task[None] | None = field(default=None, init=False)
+
+    async def ask(self, ask: Ask) -> tuple[Grant, float]:
+        """Returns what the engine gives, and the monotonic time before it was asked.
+
+        Waits while the engine is unavailable; raises EngineUnavailable when the crawl ends meanwhile.
+        """
+        answer: asyncio.Future[tuple[Grant, float]] = asyncio.get_running_loop().create_future()
+        self._asks.append((ask, answer))
+        if self._sending is None:
+            self._sending = asyncio.ensure_future(self._send_all())
+        return await answer
+
+    async def _send_all(self) -> None:
+        try:
+            while self._asks:
+                batch, self._asks = self._asks[:_MOST_AT_ONCE], self._asks[_MOST_AT_ONCE:]
+                await self._send(batch)
+        finally:
+            self._sending = None
+
+    async def _send(self, batch: list[tuple[Ask, asyncio.Future[tuple[Grant, float]]]]) -> None:
+        calls = [self._call(ask) for ask, _ in batch]
+        asked = 0.0
+
+        async def run() -> list[list[int | bytes]]:
+            nonlocal asked
+            asked = time.monotonic()
+            return await self.engine.run_all(calls)
+
+        try:
+            replies = await self.engine.retry_until_available(run, self.ending)
+        except Exception as error:
+            for _, answer in batch:
+                if not answer.done():
+                    answer.set_exception(error)
+            return
+        for (_, answer), (wait, length, ends, held) in zip(batch, replies, strict=True):
+            if not answer.done():
+                assert isinstance(ends, bytes)
+                grant = Grant(int(wait) / 1000, int(length) / 1000, ends.decode(), int(held))
+                answer.set_result((grant, asked))
+
+    def _call(self, ask: Ask) -> Call:
+        arguments: list[str | int] = [self.worker, milliseconds(self.config.delay)]
+        arguments.append(-1 if ask.length is None else milliseconds(ask.length))
+        # rounded down: the last request was not later than that
+        arguments += [milliseconds(ask.at_once), ask.last, int(ask.idle * 1000)]
+        arguments += [self.config.connections, ask.connections, ask.in_use, milliseconds(self.held_seconds)]
+        return Call("address", [self.keys.address(ask.address)], arguments)

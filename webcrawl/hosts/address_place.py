@@ -1,0 +1,94 @@
+"""What a worker knows of an IP address: the requests that wait for it, and its turn there."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from webcrawl.hosts.address_turn import LEAD, AddressTurn
+
+_CONNECT_SECONDS = 1.0
+"""A request that connects for longer no longer keeps others from connecting."""
+_LOOK_AGAIN_SECONDS = 1.0
+_RELEASED_SECONDS = 0.05
+"""How often a worker in its window asks whether others have returned connections."""
+
+
+@dataclass(slots=True)
+class Place:
+    """An address: the requests that wait for it, and this worker's turn at it.
+
+    queue     requests that wait, each with what tells it to go on
+    ahead     requests that connect -> since when
+    ready     requests that wait on an open connection
+    changed   replaced whenever something that others wait for has changed
+    pace      seconds between two requests of this worker
+    put_off   when the last host that was put off may come again
+    """
+
+    address: str
+    turn: AddressTurn
+    queue: deque[tuple[Hashable, asyncio.Future[None]]] = field(default_factory=deque)
+    ahead: dict[Hashable, float] = field(default_factory=dict)
+    ready: int = 0
+    changed: asyncio.Future[None] | None = None
+    driver: asyncio.Task[None] | None = None
+    pace: float = 0.0
+    put_off: float = 0.0
+    sent: int = 0
+    """Requests in the present window."""
+
+    @property
+    def waiting(self) -> int:
+        """Requests that need a window now or soon."""
+        return len(self.queue) + self.ready
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self.waiting or self.ahead or self.turn.in_flight or self.driver)
+
+    def wake(self) -> None:
+        """Lets everything that waits look again."""
+        if self.changed is not None and not self.changed.done():
+            self.changed.set_result(None)
+        self.changed = None
+
+    async def wait(self, until: float) -> None:
+        """Waits for a change, or until a time."""
+        if self.changed is None:
+            self.changed = asyncio.get_running_loop().create_future()
+        seconds = min(max(0.0005, until - time.monotonic()), _LOOK_AGAIN_SECONDS)
+        await asyncio.wait([self.changed], timeout=seconds)
+
+    def admit(self, now: float) -> None:
+        """Lets the first requests of the queue connect, as many as can be sent soon."""
+        connecting = sum(now - since < _CONNECT_SECONDS for since in self.ahead.values())
+        while self.queue and connecting < self.turn.most_ahead:
+            key, admitted = self.queue.popleft()
+            if not admitted.done():
+                self.ahead[key] = now
+                admitted.set_result(None)
+                connecting += 1
+
+    def note_window(self, since_last: float | None) -> None:
+        """Estimates the pace when a window is reserved, so many seconds after the last one; None: not in a row."""
+        turn, sent = self.turn, self.sent
+        self.sent = 0
+        if since_last is None:
+            self.pace = turn.delay
+        else:
+            # with nobody waiting, more could have been sent
+            served = sent if sent and self.queue else turn.most_in_window
+            self.pace = (self.pace + max(turn.delay, since_last / served)) / 2
+
+    def next_look(self, now: float) -> float:
+        """When something may happen without a change from outside."""
+        turn = self.turn
+        if now >= turn.begins and turn.is_full:
+            return now + _RELEASED_SECONDS
+        return min(
+            one for one in (turn.begins - LEAD, turn.begins, turn.ends + 0.001, now + 1.0) if one > now
+        )

@@ -1,0 +1,161 @@
+"""The arithmetic of one worker's turn at an IP address, without clock, network or event loop.
+
+Workers reserve windows of time one after another (lua/address.lua). Only in its window may a worker start requests to
+the address, `delay` apart; requests that were started may end later. So it asks the engine once for many requests,
+and the others know when their turn comes.
+"""
+
+from __future__ import annotations
+
+import math
+from ipaddress import IPv4Address, IPv6Network, ip_address
+from typing import NamedTuple
+
+LEAD = 0.5
+"""Seconds before a window begins in which requests connect."""
+_WINDOW = 1.0
+"""The longest time in which a worker starts requests while others wait, in seconds, unless the delay is longer."""
+_PER_REQUEST = 0.1
+"""Seconds for each request of a window without a delay."""
+_LEAST_SLACK, _MOST_SLACK = 0.01, 0.05
+"""Seconds by which the requests of a window may be late, a quarter of the delay within these bounds."""
+_LONG_IDLE = 86_400.0
+
+
+class Ask(NamedTuple):
+    """What a worker asks of the engine; durations in seconds.
+
+    length       of the window that it wants; None if it wants none
+    at_once      length of the window if it begins at once, before any request has connected
+    last         the worker's last window, by its `Grant.ends`; "" if it has none
+    idle         since the last request in that window
+    connections  wanted, with those in use; `in_use` of them cannot be taken back
+    """
+
+    address: str
+    length: float | None
+    at_once: float
+    last: str
+    idle: float
+    connections: int
+    in_use: int
+
+
+class Grant(NamedTuple):
+    """What the engine gave. The window begins in `wait` seconds; `ends` is its end by the engine's clock."""
+
+    wait: float
+    length: float
+    ends: str
+    connections: int
+
+
+class AddressTurn:
+    """When this worker may send requests to an address. Times are in seconds of one monotonic clock.
+
+    `delay` is in seconds, `connections` the limit over all workers; 0 means none.
+    """
+
+    __slots__ = (
+        "_held_until",
+        "_last",
+        "_window",
+        "begins",
+        "connections",
+        "delay",
+        "ends",
+        "held",
+        "in_flight",
+    )
+
+    def __init__(self, delay: float, connections: int) -> None:
+        self.delay, self.connections = delay, connections
+        self.begins = self.ends = -math.inf
+        """The window: the first and the last moment at which a request may be started."""
+        self.in_flight = 0
+        self.held = 0
+        """Connections that the engine keeps for this worker."""
+        self._held_until = -math.inf
+        self._last = -math.inf
+        self._window = ""
+
+    def is_over(self, now: float) -> bool:
+        """Whether the window has ended, so that another one may be asked for."""
+        return now > max(self.begins, self.ends)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether all connections that this worker holds are in use."""
+        return bool(self.connections) and self.in_flight >= self.held
+
+    @property
+    def most_ahead(self) -> int:
+        """How many requests may connect before their time has come."""
+        most = min(16, math.ceil(LEAD / self.delay) + 1) if self.delay > 0 else 16
+        return min(most, self.connections) if self.connections else most
+
+    @property
+    def most_in_window(self) -> int:
+        """How many requests a window has room for."""
+        return max(1, int(_WINDOW / (self.delay or _PER_REQUEST)))
+
+    def ask(self, address: str, waiting: int, now: float) -> Ask:
+        """Asks for a window for so many requests; the last one is over."""
+        number = max(1, min(waiting, self.most_in_window))
+        length = (number - 1) * (self.delay or _PER_REQUEST)
+        slack = min(max(self.delay / 4, _LEAST_SLACK), _MOST_SLACK)
+        idle = min(now - self._last, _LONG_IDLE) if self._last >= self.begins else _LONG_IDLE
+        ask = self.ask_connections(address, waiting)
+        return ask._replace(length=length + slack, at_once=length + LEAD, last=self._window, idle=idle)
+
+    def ask_connections(self, address: str, waiting: int) -> Ask:
+        """Asks for connections only: for those in use, and for so many requests that wait."""
+        wanted = min(self.connections, self.in_flight + waiting)
+        return Ask(address, None, 0.0, "", 0.0, wanted, self.in_flight)
+
+    def take(self, ask: Ask, grant: Grant, asked: float, now: float, held_for: float) -> None:
+        """Uses what the engine gave: it was asked at `asked` and answered until `now`.
+
+        The engine's clock was read in between, so the window is taken to begin late and to end early.
+        """
+        if ask.length is not None:
+            self.begins, self.ends = now + grant.wait, asked + grant.wait + grant.length
+            self._window = grant.ends
+        self.held, self._held_until = grant.connections, asked + held_for
+
+    def forget(self) -> None:
+        """Gives up the window: the engine may not know it any more."""
+        self.begins = self.ends = -math.inf
+        self._window = ""
+
+    def may_start(self, now: float) -> bool:
+        """Whether a request may be sent at `now`."""
+        if self.connections and (self.is_full or now > self._held_until):
+            return False
+        return self.begins <= now <= self.ends and now >= self._last + self.delay
+
+    def ready_at(self) -> float:
+        """When the next request may be sent; infinite if this is not known."""
+        ready = max(self.begins, self._last + self.delay)
+        return math.inf if self.is_full or ready > self.ends else ready
+
+    def start(self, now: float) -> None:
+        """Records that a request is sent; raises RuntimeError if it is too early or too late."""
+        if not self.may_start(now):
+            raise RuntimeError(f"request sent at {now}, outside of {self.begins} to {self.ends} or too early")
+        self.in_flight += 1
+        self._last = now
+
+    def finish(self) -> None:
+        """Records that a request has ended."""
+        self.in_flight -= 1
+
+
+def turn_of(address: str) -> str:
+    """Returns what has a turn: an IPv4 address, or the /64 of an IPv6 address, which one server often has to itself."""
+    ip = ip_address(address.partition("%")[0])
+    if isinstance(ip, IPv4Address):
+        return str(ip)
+    if ip.ipv4_mapped:
+        return str(ip.ipv4_mapped)
+    return str(IPv6Network((ip, 64), strict=False))

@@ -1,0 +1,66 @@
+"""Lists of networks, from settings or files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from pathlib import Path
+
+from webcrawl.errors import ConfigurationError
+
+_CACHED = 1 << 14
+
+
+class Networks:
+    """A set of IPv4 and IPv6 networks. A look-up takes a step for each length of prefix, not for each network."""
+
+    def __init__(self, networks: Iterable[IPv4Network | IPv6Network]) -> None:
+        self._starts: dict[tuple[int, int], set[int]] = {}
+        """Version of IP and length of prefix -> the first bits of the networks."""
+        for one in networks:
+            start = int(one.network_address) >> (one.max_prefixlen - one.prefixlen)
+            self._starts.setdefault((one.version, one.prefixlen), set()).add(start)
+        self.covers = lru_cache(maxsize=_CACHED)(self._covers)
+        """Whether an address is in one of them."""
+
+    def __bool__(self) -> bool:
+        return bool(self._starts)
+
+    def _covers(self, address: str) -> bool:
+        ip = ip_address(address)
+        bits = int(ip)
+        return any(
+            version == ip.version and bits >> (ip.max_prefixlen - length) in starts
+            for (version, length), starts in self._starts.items()
+        )
+
+
+def read_networks(setting: str, words: Sequence[str]) -> Networks:
+    """Returns the networks of a setting: in CIDR form, or `@file` with one on each line.
+
+    Raises ConfigurationError, with the setting and the place.
+    """
+    return Networks(_network(setting, place, text) for place, text in _entries(setting, words))
+
+
+def _entries(setting: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yields the entries after the place of each of them."""
+    for number, word in enumerate(words, 1):
+        if not word.startswith("@"):
+            yield f"entry {number}", word
+            continue
+        try:
+            lines = Path(word[1:]).read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(f"{setting}: {word!r} cannot be read: {error}") from None
+        for line_number, line in enumerate(lines, 1):
+            if text := line.partition("#")[0].strip():
+                yield f"{word[1:]}, line {line_number}", text
+
+
+def _network(setting: str, place: str, text: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{setting}, {place}: {text!r} is not a network: {error}") from None

@@ -1,0 +1,62 @@
+"""The place of a host, or of the hosts of a name, among the turns of a worker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from webcrawl.errors import Abandoned, LeaseLost
+from webcrawl.hosts.politeness import HostTurn
+
+_LOOK_AGAIN_SECONDS = 1.0
+"""How long waiting requests may take to notice a shorter delay."""
+
+
+@dataclass(slots=True)
+class Place:
+    host: str
+    """The leased host, or the first one that was asked without a lease; its failures are those of the turn."""
+    turn: HostTurn
+    slots: asyncio.Semaphore
+    valid_until: float
+    connections: list[bool] = field(default_factory=list)
+    """One for each turn that is taken: whether the host had never answered then."""
+    surplus: int = 0
+    """Slots to be withdrawn when they are released, because a rule has lowered their number."""
+
+    def release(self) -> None:
+        """Releases a slot."""
+        if self.surplus > 0:
+            self.surplus -= 1
+        else:
+            self.slots.release()
+
+
+class Gate(Protocol):
+    """What a request has to pass besides the turn of its host."""
+
+    async def enter(self, ending: asyncio.Event) -> None:
+        """Waits; returns early when `ending` is set."""
+
+    def leave(self) -> None:
+        """Gives the place back of a request that is not sent."""
+
+
+async def until_due(host: str, place: Place, ending: asyncio.Event) -> None:
+    """Waits for the host's turn; raises LeaseLost, Abandoned."""
+    while True:
+        now = time.monotonic()
+        if ending.is_set():
+            raise Abandoned(f"the crawl ends before {host} may be asked")
+        if now > place.valid_until:
+            raise LeaseLost(f"the lease of {host} expired")
+        if place.turn.may_start(now):
+            return
+        with suppress(TimeoutError):
+            until = min(place.turn.ready_at, place.valid_until, now + _LOOK_AGAIN_SECONDS)
+            seconds = max(0.0005, until - now)
+            async with asyncio.timeout(seconds):
+                await ending.wait()

@@ -212,6 +212,7 @@ def test_a_full_server_runs_scripts_that_add_no_urls() -> None:
     assert names - refused == {
         *(
             "acknowledge",
+            "address",
             "bury_part",
             "charge",
             "close_purse",

@@ -30,6 +30,8 @@ MAX_PER_NAME = {"option": 1_000, "optgroup": 1_000, "html": 16, "body": 16}
 """Start tags of a page, by name. Further html and body tags add their attributes to the first one."""
 MAX_ELEMENTS = 200_000
 """Elements and comments of a page; all after them becomes text."""
+MAX_TAGS = 500_000
+"""Tags of a page, with end tags; all after them becomes text."""
 
 _TAG = re.compile(r"<(?:(/?)([a-zA-Z][a-zA-Z0-9:-]*)|[!?/])")
 _ANY_TAG = re.compile(r"<[a-zA-Z/!?][^<>]*>?")
@@ -94,8 +96,12 @@ _LIMITED_NUMBERS = [(_number(name), most) for name, most in MAX_PER_NAME.items()
 
 def bounded(markup: bytes) -> bytes:
     """Returns markup in UTF-8 within the limits above; usually the same object."""
-    if np.count_nonzero(np.frombuffer(markup, np.uint8) == ord("<")) <= TRUSTED_TAGS:
+    tags = np.count_nonzero(np.frombuffer(markup, np.uint8) == ord("<"))
+    if tags <= TRUSTED_TAGS:
         return markup
+    is_flat = tags > MAX_ELEMENTS
+    if is_flat:  # first, because the arrays below take 50 bytes a tag
+        markup = _flat(markup)
     octets, places, ends = _tags(markup)
     chosen = np.flatnonzero(_MAY_MATTER[_at(octets, places, "<u2")])
     names = _names(octets, places[chosen])
@@ -105,10 +111,12 @@ def bounded(markup: bytes) -> bytes:
     others = len(places) - len(styled)
     if len(starts) * others > MAX_REPEATED and _different(markup, starts) * others > MAX_REPEATED:
         return bounded(_unstyled(markup, styled, names[styles]))
-    if len(places) <= _UNNESTED_TAGS and not _too_many_of(names, ends[chosen]):
+    if is_flat or (len(places) <= _UNNESTED_TAGS and not _too_many_of(names, ends[chosen])):
         return markup
-    if not _may_exceed(octets, places, ends, MAX_DEPTH):
-        return markup
+    return _flat(markup) if _may_exceed(octets, places, ends, MAX_DEPTH) else markup
+
+
+def _flat(markup: bytes) -> bytes:
     before = markup.decode("utf-8", "replace")
     after = flattened(before, MAX_DEPTH)
     return markup if after == before else after.encode()
@@ -214,15 +222,15 @@ def flattened(markup: str, depth: int) -> str:
     """Returns markup without the start tags beyond the limits; their contents stay, as siblings.
 
     It estimates the open elements from the tags alone, which suffices to limit the work of the parser: an end tag
-    closes one element of its name, or nothing if none is open. Removes all tags after `MAX_ELEMENTS`.
+    closes one element of its name, or nothing if none is open. Removes all tags after `MAX_ELEMENTS` or `MAX_TAGS`.
     """
     kept: list[str] = []
     open_elements = _Open(depth)
     position = 0
-    for tag in _TAG.finditer(markup):
+    for number, tag in enumerate(_TAG.finditer(markup)):
         if tag.start() < position:  # within a removed tag
             continue
-        if open_elements.made > MAX_ELEMENTS:
+        if open_elements.made > MAX_ELEMENTS or number > MAX_TAGS:
             return "".join([*kept, markup[position : tag.start()], _ANY_TAG.sub(" ", markup[tag.start() :])])
         name = (tag[2] or "").lower()
         if tag[1] or not name:

@@ -40,8 +40,11 @@ from webcrawl.crawler.session import Session
 _READ_BYTES = 64 * 1024
 # shorter than most servers keep a connection: a request sent while the server closes it is lost
 _KEEPALIVE_SECONDS = 4.0
-# uvloop's TLS loses the end of a body if reading is paused when the server closes; aiohttp pauses at twice this size
-_READ_AHEAD = 4 * 1024 * 1024
+# aiohttp pauses reading at twice this size, or at a small chunk for every 16 bytes: more than PacedConnection delays,
+# because what is delayed when the server closes has to be parsed without a pause
+_READ_AHEAD = 2 * 1024 * 1024
+# uvloop's TLS loses the end of a body if reading is paused when the server closes
+_TLS_READ_AHEAD = 4 * 1024 * 1024
 # a proxy that takes longer to connect is not waited for
 _PROXY_SECONDS = 10.0
 _LONGEST_HEADER = 64 * 1024
@@ -156,6 +159,7 @@ class HTTPDownloadHandler:
             ssl=self._ssl_context,
             allow_redirects=False,
             proxy=proxy,
+            read_bufsize=_TLS_READ_AHEAD if _is_encrypted(url, proxy) else None,
         ) as response:
             request.meta["download_latency"] = loop.time() - began - held_up.get()
             over_kept.set(False)
@@ -188,3 +192,7 @@ class HTTPDownloadHandler:
             certificate=received.certificate,
             protocol=f"HTTP/{version.major}.{version.minor}" if version else None,
         )
+
+
+def _is_encrypted(url: yarl.URL, proxy: str | None) -> bool:
+    return url.scheme == "https" or (proxy is not None and proxy.startswith("https:"))

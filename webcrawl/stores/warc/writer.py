@@ -24,7 +24,7 @@ from webcrawl.stores.warc.files import OPEN, WarcPlace, host_part, prefix_of
 from webcrawl.stores.warc.reading import StoredRecord
 from webcrawl.stores.warc.records import (
     Record,
-    level_for,
+    is_compressed,
     metadata_record,
     record_id,
     request_record,
@@ -188,11 +188,9 @@ class WarcWriter:
         others = [request_record(*about)] if exchange.request_head else []
         others += [metadata_record(*about, facts)] if facts else []
         start = self._size + len(self._opening)
-        level = level_for(exchange.payload, self._level)
-        length = self._append(
-            (self._opening,), answer.member(level), *(record.member(self._level) for record in others)
-        )[1]
-        place = WarcPlace(self._name, start, length)
+        member = answer.member(self._level, is_compressed=is_compressed(exchange.payload))
+        lengths = self._append((self._opening,), member, *(record.member(self._level) for record in others))
+        place = WarcPlace(self._name, start, lengths[1])
         self._opening = b""
         http_head = answer.block[0] if isinstance(answer.block[0], bytes) else b""
         line = cdxj.line(StoredRecord(answer.fields, http_head, b""), *place)

@@ -20,7 +20,7 @@ class Spool:
     """Bodies with more than `memory` bytes are kept in unnamed files on the disk of `folder`."""
 
     folder: Path
-    memory: int = 65_536
+    memory: int = 262_144
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,6 +203,7 @@ class FrontierScheduler(RedisScheduler):
             costs=session.costs,
             importance=_importance(session, patterns),
             patterns=patterns,
+            dust=session.dust,
         )
 
     @property

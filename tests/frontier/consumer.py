@@ -19,6 +19,7 @@ from webcrawl.frontier.tails import Tails
 from webcrawl.hosts.politeness import Ok, Outcome
 from webcrawl.hosts.turns import Turns
 from webcrawl.worker.backpressure import Backpressure
+from webcrawl.worker.dust import Dust
 from webcrawl.worker.patterns import Patterns
 from webcrawl.worker.worker import Worker
 
@@ -47,6 +48,7 @@ class Consumer:
         politeness: PolitenessConfig | None = None,
         tails: Tails | None = None,
         backpressure: Backpressure | None = None,
+        dust: Dust | None = None,
         **changes: Any,
     ) -> None:
         settings = config(**{"lease_seconds": frontier.lease_seconds, **changes})
@@ -62,6 +64,7 @@ class Consumer:
             tails=tails,
             backpressure=backpressure or Backpressure(),
             patterns=Patterns(),
+            dust=dust or Dust(),
         )
         self.fetched: Counter[str] = Counter()
         self.refused: list[str] = []

@@ -23,6 +23,8 @@ HASHES = (
     b"limits",
     b"spent",
     b"patterns",
+    b"dust",
+    b"dust_off",
     b"conf",
     b"tails",
     b"segments",

@@ -21,6 +21,7 @@ from webcrawl.engine.keys import Keys
 from webcrawl.frontier import Candidate, Crawl, Frontier, Lease, LeasedURL, Settlement
 from webcrawl.hosts.politeness import Failed, Ok, Throttled
 from webcrawl.hosts.turns import Turns
+from webcrawl.worker.dust import Dust
 from webcrawl.worker.leased_hosts import LeasedHosts
 from webcrawl.worker.patterns import Patterns
 
@@ -380,7 +381,7 @@ def test_a_url_waits_for_another_request_to_its_host() -> None:
     turns = Turns(PolitenessConfig(delay=0.0))
     turn = turns.turn("http://a.test")
     turn.start(now := time.monotonic())
-    hosts = LeasedHosts(turns, lambda: None, Patterns())
+    hosts = LeasedHosts(turns, lambda: None, Patterns(), Dust())
     url = LeasedURL(1, "http://a.test", "/", 3, 0, 0, 0, None, None)
     hosts.open(Lease("http://a.test", 1, 0, None, [url]), until=math.inf)
     assert hosts.next(now + 1.0, lambda: True) is None

@@ -75,6 +75,7 @@ class Command(SessionCommand):
         patterns = HostPatterns.unpack(await connection.frontier.patterns(host) if exists else b"")
         source = split(normalize(opts.page)) if opts.page else ("", "")
         sunk = patterns.levels(path, tries=source[0] != host or patterns.tries(source[1]))
+        simpler = await _simpler(session, host, path) if exists and opts.depth > 0 else None
         verdicts = session.scope.filters.verdicts(url)
         report: dict[str, Any] = {
             "url": url,
@@ -83,6 +84,7 @@ class Command(SessionCommand):
             "host": host,
             "path": path,
             "shard": connection.keys.shard(host),
+            **({"DUST": f"fetches {simpler} instead"} if simpler else {}),
             "filters": {verdict.name: _word(url, verdict.url) for verdict in verdicts},
             **_link(session, url, opts),
             **_rule(session, host),
@@ -112,6 +114,17 @@ def _rule(session: Session, host: str) -> dict[str, str]:
     """The rule of POLITENESS_RULES for the host, if there is one."""
     rules = session.turns.rules
     return {"POLITENESS_RULES": str(rule)} if rules and (rule := rules.of(hostname(host))).match else {}
+
+
+async def _simpler(session: Session, host: str, path: str) -> str | None:
+    """The URL that the DUST rules of the host make of a link; None if it stays."""
+    # imported late: the engine's client is slow to import
+    from webcrawl.frontier.dust import DustRules
+
+    dust, connection = session.dust, session.connection
+    dust.open(host, *await DustRules(connection.engine, connection.keys).of(host))
+    found = dust.rewrite(host, path)
+    return None if found is None else found.url
 
 
 def _link(session: Session, url: str, opts: argparse.Namespace) -> dict[str, str]:

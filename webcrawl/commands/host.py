@@ -13,7 +13,9 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.crawler.command import SessionCommand, check_crawl, host_named
 from webcrawl.documents.values import size
+from webcrawl.errors import StoreError
 from webcrawl.hosts.costs import ALL, Cost, Load
+from webcrawl.policies.dust import SiteDust
 from webcrawl.policies.pattern_records import HostPatterns
 from webcrawl.urls.canonical import hostname, registered_domain
 
@@ -46,6 +48,14 @@ class Command(SessionCommand):
             metavar="SECONDS",
             help="delay between two requests; -1 sets DOWNLOAD_DELAY again",
         )
+        for name, what in (("off", "do not use this DUST rule"), ("on", "use it again")):
+            parser.add_argument(
+                f"--rule-{name}",
+                action="append",
+                default=[],
+                metavar="RULE",
+                help=f"{what}; may be repeated",
+            )
         for name in ("pages", "bytes", "depth"):
             parser.add_argument(
                 f"--max-{name}",
@@ -72,15 +82,17 @@ class Command(SessionCommand):
         told = {name: getattr(opts, f"max_{name}") for name in ("pages", "bytes", "depth")}
         if changes := {name: None if most < 0 else most for name, most in told.items() if most is not None}:
             await frontier.limit(host, dataclasses.replace((await frontier.host(host)).limits, **changes))
+        dust = await _dust(session, host, off=opts.rule_off, on=opts.rule_on)
         state, shares = await frontier.host(host), await _shares(session.connection.crawl, host)
         rule, records = _rule(session, host), HostPatterns.unpack(await frontier.patterns(host))
         if opts.json:
             costs = {kind: dataclasses.asdict(share) for kind, share in shares.items()}
-            more = {"rule": rule, "patterns": _rows(records), "costs": costs}
+            more = {"rule": rule, "patterns": _rows(records), "dust": _dust_rows(dust), "costs": costs}
             print(json.dumps({**dataclasses.asdict(state), **more}, indent=2))
         else:
             _print(state, rule, shares)
             _print_patterns(records)
+            _print_dust(dust)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,6 +102,25 @@ class _Share:
     name: str
     cost: Cost
     load: Load
+
+
+async def _dust(session: Session, host: str, *, off: list[str], on: list[str]) -> SiteDust:
+    """Switches DUST rules off and on, and returns what is known of them; raises StoreError for an unknown rule."""
+    # imported late: the engine's client is slow to import
+    from webcrawl.frontier.dust import DustRules
+
+    rules = DustRules(session.connection.engine, session.connection.keys)
+    packed, switched_off = await rules.of(host)
+    dust = SiteDust.unpack(packed)
+    dust.switch_off(switched_off)
+    for rule in (*off, *on):
+        if rule not in dust.states():
+            known = ", ".join(dust.states()) or "none"
+            raise StoreError(f"{rule!r} is no DUST rule of {host}; known are: {known}")
+    if off or on:
+        dust.switch_off((switched_off | set(off)) - set(on))
+        await rules.switch_off(host, dust.off)
+    return dust
 
 
 def _rule(session: Session, host: str) -> str | None:
@@ -162,6 +193,24 @@ def _print_patterns(patterns: HostPatterns) -> None:
         record, row = patterns.records[pattern], rows[pattern]
         why = f"; sank by {row['sinks_by']} levels: {row['why']}" if row["why"] else ""
         print(f"{pattern}: {record.fetched:,} pages, {record.new:,} new, {record.links:,} new links{why}")
+
+
+def _dust_rows(dust: SiteDust) -> dict[str, dict[str, int | str]]:
+    """How each DUST rule is used, and the pairs of pages for and against it, by rule."""
+    rows: dict[str, dict[str, int | str]] = {}
+    for rule, state in dust.states().items():
+        known = dust.evidence.get(rule)
+        pairs = {"same": known.same, "other": known.other, "texts": len(known.texts)} if known else {}
+        rows[rule] = {"state": state, **pairs}
+    return rows
+
+
+def _print_dust(dust: SiteDust) -> None:
+    rows = _dust_rows(dust)
+    for rule in sorted(rows, key=lambda name: (rows[name]["state"] == "not used", name)):
+        row = rows[rule]
+        pairs = f": {row['same']:,} pairs alike, {row['other']:,} different" if "same" in row else ""
+        print(f"DUST rule {rule} ({row['state']}){pairs}")
 
 
 def _of(spent: int, most: int | None) -> str:

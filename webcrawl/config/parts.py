@@ -53,6 +53,7 @@ ITEM_PIPELINES = {
     "webcrawl.pipelines.soft_404.Soft404Pipeline": 295,
     "webcrawl.pipelines.near_duplicates.NearDuplicatesPipeline": 300,
     "webcrawl.pipelines.pattern_records.PatternRecordsPipeline": 310,
+    "webcrawl.pipelines.dust.DustPipeline": 320,
     "webcrawl.pipelines.warc.WarcPipeline": 800,
     "webcrawl.pipelines.metadata.MetadataPipeline": 900,
     "webcrawl.pipelines.listeners.ListenersPipeline": 950,

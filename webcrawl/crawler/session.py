@@ -52,6 +52,7 @@ from webcrawl.hosts.rules import RobotsAgents, Rules
 from webcrawl.hosts.turns import Turns
 from webcrawl.urls.canonical import DEFAULT_PORTS, TRACKING_PARAMETERS, Canonicalizer, add_scheme
 from webcrawl.worker.backpressure import Backpressure
+from webcrawl.worker.dust import Dust
 from webcrawl.worker.soft_404s import Soft404s
 
 if TYPE_CHECKING:
@@ -153,6 +154,16 @@ class Session:
             distance,
             self.connection.retry_until_available,
             older=self.connection.joined.has_urls,
+        )
+
+    @cached_property
+    def dust(self) -> Dust:
+        """The DUST rules of hosts; first used after `open`."""
+        return Dust(
+            lambda url: self.scope.filters.apply(url),
+            self.canonicalizer.fingerprint,
+            read(self._settings, "SIMHASH_DISTANCE"),
+            enabled=read(self._settings, "DUST"),
         )
 
     def need_renderer(self) -> Renderer:

@@ -184,6 +184,7 @@ def text(
         *_types(now.types),
         f"  duplicates  {now.exact_duplicates:,} exact, {now.near_duplicates:,} near",
         f"  URLs        {now.seen_urls:,} seen, {left:,} queued, {counted(now.dead_letters, 'dead letter')}",
+        *([f"  rewritten   {counted(now.rewritten, 'URL')} by DUST rules"] if now.rewritten else []),
         *(
             [f"  lookups     {now.looked_up:,}, {now.cache_hit_ratio:.1%} in the cache"]
             if now.looked_up

@@ -51,6 +51,8 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
       limits                       HASH  host -> its limits, "pages bytes depth", and the pages of its rule, if any
       spent                        HASH  host -> "pages bytes" received from it
       patterns                     HASH  host -> the records of its URL patterns, as MessagePack, if some have sunk
+      dust                         HASH  host -> evidence for its DUST rules, as MessagePack
+      dust_off                     HASH  host -> the DUST rules that an operator has switched off, as MessagePack
       seen:<bucket>                SET   marks as integers; buckets split by linear hashing (Litwin 1980)
       credit                       HASH  pool (Lambda's credit here), waiting (URLs with records that were not fetched),
                                          others (such URLs in other shards, as last told), records, bits, split

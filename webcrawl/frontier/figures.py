@@ -22,6 +22,7 @@ class Figures:
     `lost_requests`: callback -> requests that could not be stored and ended with their process.
     `types`: MIME type -> pages, bytes, and `errors` (documents that could not be read), most pages first.
     `soft_404`: error pages that answered with 200, and redirects of unknown paths.
+    `rewritten`: times that a DUST rule made a found or queued URL simpler.
     `parked`: queued URLs of hosts that are blocked or have spent their budgets.
     `unreachable`: hosts that never answered, although they were asked (exact within 1%).
     `looked_up`: times that a found URL was looked up, of links that passed the filters or were found in the cache.
@@ -54,6 +55,7 @@ class Figures:
     exact_duplicates: int
     near_duplicates: int
     soft_404: int
+    rewritten: int
     truncated: int
     fetched_again: int
     unchanged: int
@@ -89,6 +91,7 @@ _COUNTERS = (
     "exact_duplicates",
     "near_duplicates",
     "soft_404",
+    "rewritten",
     "truncated",
     "fetched_again",
     "unchanged",

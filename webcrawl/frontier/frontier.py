@@ -237,7 +237,8 @@ class Frontier(Operations):
         arguments += [milliseconds(report.quiet), milliseconds(lease.gap)]
         arguments += [self.host_limits.encoded(), "" if report.better_than is None else report.better_than]
         arguments += [int(lease.answered), self.purse]
-        arguments.append("" if report.patterns is None else report.patterns or "-")
+        for known in (report.patterns, report.dust):
+            arguments.append("" if known is None else known or "-")
         for one in report.settled:
             arguments += [one.index, one.verdict, milliseconds(one.delay), one.reason, one.pages, one.bytes]
             arguments.append(int(bool(one.links)))

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgpack
+
 from webcrawl.frontier.entry import LeasedURL, decode_urls
 
 
@@ -27,6 +29,10 @@ class Lease:
     """Seconds that the worker keeps between two requests; the engine keeps them too if the worker dies."""
     ruled: int | None = None
     """The limit of pages that the engine knows as that of the host's rule."""
+    dust: bytes = b""
+    """The packed evidence for its DUST rules (webcrawl.policies.dust); empty if there is none."""
+    dust_off: frozenset[str] = frozenset()
+    """The DUST rules that an operator has switched off."""
 
     @classmethod
     def decode(cls, raw: list[Any]) -> Lease:
@@ -34,7 +40,9 @@ class Lease:
         host = raw[0].decode()
         urls = decode_urls(host, raw[4], raw[6])
         delay, ruled = decode_delay(raw[3]), None if raw[7] < 0 else raw[7]
-        return cls(host, int(raw[1]), raw[2], delay, urls, bool(raw[5]), raw[8], raw[9] / 1000, ruled)
+        dust, off = raw[10]
+        known = (dust or b"", rules_off(off))
+        return cls(host, int(raw[1]), raw[2], delay, urls, bool(raw[5]), raw[8], raw[9] / 1000, ruled, *known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +74,8 @@ class Report:
 
     With `better_than`, further URLs must be of a better level. `pause`: seconds until the released host may be asked
     again, or -1 to keep it. `quiet`: seconds after which the engine may forget the host's failures. `patterns`: the
-    packed records of its URL patterns, empty if there are none; None if they are as the engine has them.
+    packed records of its URL patterns, empty if there are none; None if they are as the engine has them. `dust`: the
+    same for the evidence for its DUST rules.
     """
 
     lease: Lease
@@ -76,6 +85,7 @@ class Report:
     quiet: float = 3600.0
     better_than: int | None = None
     patterns: bytes | None = None
+    dust: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +177,11 @@ class DeadLetter:
     reason: str
     time: float
     attempts: int
+
+
+def rules_off(packed: bytes | None) -> frozenset[str]:
+    """Returns the DUST rules that are switched off for a host, as the engine has them."""
+    return frozenset(msgpack.unpackb(packed)) if packed else frozenset()
 
 
 def decode_delay(ms: int) -> float | None:

@@ -39,7 +39,12 @@ class LinkCheck(BroadSpider):
 
     name = "linkcheck"
     reads = Reads.TREE
-    custom_settings = {"FRONTIER_MAX_ATTEMPTS": 2, "FRONTIER_RETRY_DELAY": 5, "POLITENESS_MAX_FAILURES": 2}
+    custom_settings = {
+        "FRONTIER_MAX_ATTEMPTS": 2,
+        "FRONTIER_RETRY_DELAY": 5,
+        "POLITENESS_MAX_FAILURES": 2,
+        "DUST": False,  # each link is checked as it is written
+    }
 
     def __init__(self, *args: Any, report: str = "", external: str = "yes", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

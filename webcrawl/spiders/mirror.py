@@ -29,6 +29,8 @@ class Mirror(BroadSpider):
     """
 
     name = "mirror"
+    # links in the copy lead to the files of the URLs that are written in the pages
+    custom_settings = {"DUST": False}
     reads = Reads.TREE
 
     def __init__(self, *args: Any, to: str = "", **kwargs: Any) -> None:

@@ -56,7 +56,7 @@ class Monitor(BroadSpider):
     """
 
     name = "monitor"
-    custom_settings = {"SCHEDULER_FLUSH_ON_START": True, "REVISIT": True}
+    custom_settings = {"SCHEDULER_FLUSH_ON_START": True, "REVISIT": True, "DUST": False}
 
     def __init__(self, *args: Any, report: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

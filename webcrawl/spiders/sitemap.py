@@ -21,7 +21,7 @@ class Sitemap(BroadSpider):
     """
 
     name = "sitemap"
-    custom_settings = {"SITEMAPS_FROM_ROBOTS": True}
+    custom_settings = {"SITEMAPS_FROM_ROBOTS": True, "DUST": False}
 
     def __init__(self, *args: Any, follow: str = "no", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

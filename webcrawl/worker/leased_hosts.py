@@ -15,6 +15,7 @@ from typing import NamedTuple
 from webcrawl.frontier import Lease, LeasedURL, Report, Settlement
 from webcrawl.hosts.politeness import HostTurn
 from webcrawl.hosts.turns import Turns
+from webcrawl.worker.dust import Dust
 from webcrawl.worker.patterns import Patterns
 
 _LOOK_AGAIN_SECONDS = 0.05
@@ -86,9 +87,21 @@ class LeasedHost:
         self.settled += [Settled(one) for one in sunk if one]
         return [url for url, one in zip(urls, sunk, strict=True) if not one]
 
-    def sink(self, patterns: Patterns) -> None:
-        """Settles the URLs not handed out whose pattern has sunk since they were leased."""
-        kept = self.without_sunk(self.urls, patterns)
+    def without_replaced(self, urls: Sequence[LeasedURL], dust: Dust) -> Sequence[LeasedURL]:
+        """Settles those of new URLs instead of which a simpler one is queued; returns the others."""
+        if self.lease.host not in dust.active:
+            return urls
+        kept: list[LeasedURL] = []
+        for url in urls:
+            if (after := dust.replace(url)) is None:
+                kept.append(url)
+            else:
+                self.settled.append(Settled(Settlement(url.index), after))
+        return kept
+
+    def reconsider(self, patterns: Patterns, dust: Dust) -> None:
+        """Settles the URLs not handed out whose pattern has sunk, or that are replaced, since they were leased."""
+        kept = self.without_sunk(self.without_replaced(self.urls, dust), patterns)
         if len(kept) < len(self.urls):
             self.unsettled -= len(self.urls) - len(kept)
             self.urls = deque(kept)
@@ -106,9 +119,9 @@ class LeasedHosts:
     Each leased host is open in `turns`.
     """
 
-    def __init__(self, turns: Turns, wake: Callable[[], None], patterns: Patterns) -> None:
+    def __init__(self, turns: Turns, wake: Callable[[], None], patterns: Patterns, dust: Dust) -> None:
         self._turns = turns
-        self._patterns = patterns
+        self.patterns, self.dust = patterns, dust
         self._wake = wake
         self._lost: list[str] = []
         self._hosts: dict[str, LeasedHost] = {}
@@ -149,7 +162,8 @@ class LeasedHosts:
         )
         host = LeasedHost(lease, turn, self._turns.config_of(lease.host).concurrency)
         self._hosts[lease.host] = host
-        self._patterns.open(lease.host, lease.patterns)
+        self.patterns.open(lease.host, lease.patterns)
+        self.dust.open(lease.host, lease.dust, lease.dust_off)
         self.add_urls(host, lease.urls)
 
     def extend(self, lease: Lease, until: float) -> bool:
@@ -158,8 +172,11 @@ class LeasedHosts:
         return self._turns.set_delay(lease.host, lease.delay)
 
     def add_urls(self, host: LeasedHost, urls: Sequence[LeasedURL]) -> None:
-        """Adds URLs, sorted by level, behind those of the same level. Those whose pattern has sunk are settled."""
-        urls = host.without_sunk(urls, self._patterns)
+        """Adds URLs, sorted by level, behind those of the same level.
+
+        Those whose pattern has sunk, and those that are replaced by simpler ones, are settled.
+        """
+        urls = host.without_sunk(host.without_replaced(urls, self.dust), self.patterns)
         overtaken = bool(urls and host.urls and urls[0].level < host.urls[-1].level)
         host.urls.extend(urls)
         if overtaken:
@@ -171,7 +188,8 @@ class LeasedHosts:
         """Removes a host that was released."""
         del self._hosts[name]
         self._turns.close(name)
-        self._patterns.close(name)
+        self.patterns.close(name)
+        self.dust.close(name)
 
     def lose(self, name: str) -> None:
         """Removes a host whose lease was lost."""

@@ -184,7 +184,7 @@ class Loop:
         """Makes the URLs of new leases available; `asked` is the monotonic time of the lease call."""
         for lease in leases:
             self._hosts.open(lease, self._safety.until(asked))
-            if self._hosts[lease.host].settled:  # URLs whose pattern has sunk
+            if self._hosts[lease.host].settled:  # URLs that have sunk or were replaced
                 self._state.report(lease.host)
             self._rules.check(lease)
 

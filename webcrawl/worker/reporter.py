@@ -74,8 +74,7 @@ class Reporter:
         """The current report of a host. It may release the host when no fetch is in flight."""
         host.lease.gap, host.lease.answered = host.turn.gap, host.turn.answered
         report = host.report(self._state.discovered.sent)
-        patterns = self._state.patterns.to_tell(host.lease.host, last=False)
-        report = replace(report, patterns=patterns)
+        report = self._with_records(report, last=False)
         complete = len(report.settled) == len(host.settled)
         idle = host.unsettled == len(host.urls)
         if complete and idle and (host.leaving or _has_long_wait(host)):
@@ -94,9 +93,14 @@ class Reporter:
         now = time.monotonic()
         pause = max(host.turn.wait(now), host.resumes - now)
         quiet = self._state.turns.config.forgive_after
-        patterns = self._state.patterns.to_tell(host.lease.host, last=True)
         report = host.report(self._state.discovered.sent)
-        return replace(report, pause=pause, quiet=quiet, patterns=patterns)
+        return self._with_records(replace(report, pause=pause, quiet=quiet), last=True)
+
+    def _with_records(self, report: Report, *, last: bool) -> Report:
+        """Adds what the engine is to know of the URLs of the host. `last`: the host is released."""
+        state, name = self._state, report.lease.host
+        patterns, dust = state.patterns.to_tell(name, last=last), state.dust.to_tell(name, last=last)
+        return replace(report, patterns=patterns, dust=dust)
 
     def _wanted(self, host: LeasedHost) -> int:
         """How many more URLs to lease; a host is kept while no other host waits for its place.
@@ -132,6 +136,7 @@ class Reporter:
         self._on_last_reply(report, urls, given)
         name, host = report.lease.host, self._hosts[report.lease.host]
         self._state.patterns.told(name, report.patterns)
+        self._state.dust.told(name, report.dust)
         del host.settled[: len(report.settled)]
         if host.settled:
             self._state.report(name)

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from webcrawl.config import FrontierConfig
-from webcrawl.frontier import Crawl, Frontier
+from webcrawl.frontier import Candidate, Crawl, Frontier
 from webcrawl.hosts.costs import Costs
 from webcrawl.hosts.turns import Turns
 from webcrawl.worker.discovered import Discovered
+from webcrawl.worker.dust import Dust
 from webcrawl.worker.importance import Importance
 from webcrawl.worker.lease_window import LeaseWindow
 from webcrawl.worker.leased_hosts import LeasedHosts
@@ -39,7 +40,6 @@ class WorkerState:
     counters: Counter[str]
     """Increments for the crawl's totals, sent with the next report."""
     importance: Importance | None
-    patterns: Patterns
     costs: Costs = field(default_factory=Costs)
     """What hosts have cost since the last heartbeat."""
     answered_hosts: set[str] = field(default_factory=set)
@@ -61,8 +61,19 @@ class WorkerState:
 
     def __post_init__(self) -> None:
         config = self.config
-        self.patterns.changed = self.patterns_changed
+        self.patterns.changed = self.dust.changed = self.reconsider
+        self.dust.queue = self.queue_instead
         self.window = LeaseWindow(config.lease_hosts, config.most_lease_hosts, config.lease_urls)
+
+    @property
+    def patterns(self) -> Patterns:
+        """The records of URL patterns."""
+        return self.hosts.patterns
+
+    @property
+    def dust(self) -> Dust:
+        """The DUST rules."""
+        return self.hosts.dust
 
     def report(self, host: str) -> None:
         """Includes a host in the next report."""
@@ -79,11 +90,17 @@ class WorkerState:
         if self.turns.addresses:
             self.turns.addresses.engine_restarted(seconds)
 
-    def patterns_changed(self, host: str) -> None:
-        """Settles leased URLs that sink now, and reports what the engine is to know of the host."""
+    def reconsider(self, host: str) -> None:
+        """Settles leased URLs that sink or are replaced now, and reports what the engine is to know of the host."""
         if host in self.hosts:
-            self.hosts[host].sink(self.patterns)
+            self.hosts[host].reconsider(self.patterns, self.dust)
             self.report(host)
+
+    def queue_instead(self, candidate: Candidate) -> int:
+        """Adds a URL instead of a leased one; returns how many discovered URLs the engine must have then."""
+        self.counters["rewritten"] += 1
+        self.discovered.add(candidate)
+        return self.discovered.total
 
     def finish(self, reason: str) -> None:
         """Ends the crawl for this worker."""

@@ -23,6 +23,7 @@ from webcrawl.hosts.costs import Costs
 from webcrawl.hosts.turns import Turns
 from webcrawl.worker.backpressure import Backpressure
 from webcrawl.worker.discovered import Discovered
+from webcrawl.worker.dust import Dust
 from webcrawl.worker.engine_restarts import EngineRestarts
 from webcrawl.worker.importance import Importance
 from webcrawl.worker.leased_hosts import LeasedHosts, Settled
@@ -42,7 +43,8 @@ class Worker:
 
     `wake` is called when `next` may have a URL, or when the worker has finished. `bloom` replaces the engine's seen
     set; `tails` keeps long queues in a store; `costs` are what hosts cost the process;
-    `importance` has the links of pages in work, None if it is off; `patterns` has the records of URL patterns.
+    `importance` has the links of pages in work, None if it is off; `patterns` has the records of URL patterns, `dust`
+    the DUST rules.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Worker:
         *,
         backpressure: Backpressure,
         patterns: Patterns,
+        dust: Dust,
         bloom: BloomSeen | None = None,
         tails: Tails | None = None,
         costs: Costs | None = None,
@@ -65,22 +68,21 @@ class Worker:
         self.counters = Counter[str]()  # increments for the crawl's totals, sent with the next report
         self.discovered = Discovered(frontier, restarts, bloom, self.counters)
         self.membership = Membership(crawl, frontier.keys.shards)
-        self._hosts, self._permits = LeasedHosts(turns, wake, patterns), Permits(crawl, config.max_pages)
         self._state = state = WorkerState(
             frontier=frontier,
             crawl=crawl,
             turns=turns,
             config=config,
             wake=wake,
-            hosts=self._hosts,
-            permits=self._permits,
+            hosts=LeasedHosts(turns, wake, patterns, dust),
+            permits=Permits(crawl, config.max_pages),
             membership=self.membership,
             discovered=self.discovered,
             counters=self.counters,
             costs=costs or Costs(),
             importance=importance,
-            patterns=patterns,
         )
+        self._hosts, self._permits = state.hosts, state.permits
         self.answered_hosts, self.unreachable_hosts = state.answered_hosts, state.unreachable_hosts
         self._loop = Loop(state, restarts, backpressure, alone=bloom is not None)
         self.importance, self.patterns, self._tails = importance, patterns, tails

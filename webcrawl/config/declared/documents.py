@@ -78,6 +78,15 @@ DUPLICATES = Group(
             "and their links are not followed. See [Soft 404](duplicates.md#soft-404).",
             example=False,
         ),
+        Setting(
+            "DUST",
+            True,
+            Flag(),
+            "Learns which parts of its URLs change nothing on a host, such as a session in a parameter, `index.html` "
+            "or `www.`, and leaves them out of its new URLs. `scrapy host` shows these rules and switches them off. "
+            "See [Different URLs with similar text](duplicates.md#different-urls-with-similar-text).",
+            example=False,
+        ),
     ),
     intro="See [Duplicates](duplicates.md).",
 )

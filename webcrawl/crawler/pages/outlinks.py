@@ -23,7 +23,7 @@ from webcrawl.crawler.pages.from_response import (
     outline_of,
     pending_links_of,
 )
-from webcrawl.crawler.scheduling.requests import OFFSITE, SITEMAP, link_extra, resource_extra
+from webcrawl.crawler.scheduling.requests import DUST_TRIAL, OFFSITE, SITEMAP, link_extra, resource_extra
 from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.links import PageLinks, PageResources
@@ -33,6 +33,7 @@ from webcrawl.frontier import Candidate
 from webcrawl.page import Page
 from webcrawl.policies.priorities import Prospect
 from webcrawl.urls.canonical import normalize, split, without_fragment
+from webcrawl.urls.patterns import Patterns
 
 T = TypeVar("T")
 
@@ -190,7 +191,7 @@ class Outlinks:
             self._ascend([link for link in new if link not in refused], source)
         tasks.count("filtered", len(refused))
         if importance:
-            importance.link(source.url, links, source.depth, refused)
+            importance.link(source.url, session.dust.simplest(links), source.depth, refused)
 
     def _add_new(
         self,
@@ -209,7 +210,7 @@ class Outlinks:
         fingerprint, remember = session.canonicalizer.fingerprint, worker.discovered.recent.links.add
         prospect = Prospect("", "", source.depth, source.url, time.time(), worth=worth)
         texts, change = source.texts, worker.importance.rise(worth) if worker.importance else None
-        sunk = worker.patterns.levels
+        sunk, dusty = worker.patterns.levels, session.dust.active
         tries = worker.patterns.tries(*split(normalize(source.url)))
         for link in links:
             url, extra = allowed(link), usual
@@ -219,6 +220,9 @@ class Outlinks:
                 refused.add(link)
                 continue
             host, path = split(url)
+            if host in dusty and extra is usual:
+                url, extra = self._rewritten(url, usual, rules, sitemaps=sitemaps)
+                host, path = split(url)
             prospect.url, prospect.path = url, path
             if texts:
                 prospect.text = texts.get(link, "")
@@ -229,6 +233,16 @@ class Outlinks:
             mark = fingerprint(url)
             worker.add(Candidate(host, path, mark, level, source.depth, source.url, extra, rise=change))
             remember(link)
+
+    def _rewritten(
+        self, url: str, usual: bytes | None, rules: Patterns | None, *, sitemaps: bool
+    ) -> tuple[str, bytes | None]:
+        """Returns what the DUST rules make of a link, and the `extra` of its entry. It must match `rules` too."""
+        found = self._session.dust.rewrite(*split(url), may_try=not sitemaps)
+        if found is None or (rules is not None and not rules.match(found.url)):
+            return url, usual
+        tasks_of(self._crawler).count("rewritten", int(found.url != url))
+        return found.url, self._extra(sitemaps=sitemaps, is_trial=True) if found.is_trial else usual
 
     def _ascend(self, urls: Iterable[str], source: LinkSource) -> None:
         """Adds the folders above URLs that were found, unless they were added recently."""
@@ -243,10 +257,15 @@ class Outlinks:
         if folders:
             self._add_new(folders, source, {}, set(), sitemaps=False, worth=None)
 
-    def _extra(self, *, sitemaps: bool, hops: int = 0) -> bytes | None:
-        """Returns the `extra` of the queue entry of a link; `hops`: of a link that leads outside the scope."""
+    def _extra(self, *, sitemaps: bool, hops: int = 0, is_trial: bool = False) -> bytes | None:
+        """Returns the `extra` of the queue entry of a link.
+
+        `hops`: of a link that leads outside the scope. `is_trial`: a DUST rule was left out.
+        """
         assert self._crawler.spider is not None
         meta: dict[str, Any] = ({SITEMAP: True} if sitemaps else {}) | ({OFFSITE: hops} if hops else {})
+        if is_trial:
+            meta[DUST_TRIAL] = True
         return link_extra(self._crawler.spider, meta) if meta else None
 
 

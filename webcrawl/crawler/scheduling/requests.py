@@ -24,6 +24,9 @@ SITEMAP = "sitemap"
 OFFSITE = "offsite_hops"
 """Request.meta key of a URL outside the scope: how many links in a row led to it from within."""
 
+DUST_TRIAL = "dust_trial"
+"""Request.meta key of a URL that a DUST rule would make simpler, fetched to see whether the rule still holds."""
+
 RESOURCE = "page_resource"
 """Request.meta key of a URL that a page loads: how many resources lead to it from the page, itself included."""
 

@@ -4,9 +4,9 @@
 -- ARGV    host, token, lease ms, further URLs wanted, pause ms (-1 = keep the lease), failures, quiet ms,
 --         gap ms between two requests of the worker, limits of hosts without limits of their own,
 --         level ("" = none; further URLs must be of a better one), 1 if the host has answered, purse for the credit of
---         its pages, records of its URL patterns ("" = as they are, "-" = none), then for each URL: index, "done" |
---         "again" | "retry" | "dead" | "sink", delay ms, reason or the level to which it sinks, pages, bytes, 1 if it
---         has links. URLs that were settled before are skipped: a report whose reply was lost is repeated.
+--         its pages, records of its URL patterns and evidence for its DUST rules ("" = as they are, "-" = none), then
+--         for each URL: index, "done" | "again" | "retry" | "dead" | "sink", delay ms, reason or the level to which it
+--         sinks, pages, bytes, 1 if it has links. URLs that were settled before are skipped: a report whose reply was lost is repeated.
 -- reply   {} if the lease was lost (nothing changes, but a blocked host that is released becomes free), else
 --         {{credit that the purse got for each URL...}, {worth of each further URL...}, index, entry, index, entry...}
 --         with the further URLs; the first two are empty if importance is off
@@ -29,21 +29,24 @@ if not holds(P, H, host, ARGV[2]) then
   return {}
 end
 
-if ARGV[13] == '-' then redis.call('HDEL', P .. 'patterns', host)
-elseif ARGV[13] ~= '' then redis.call('HSET', P .. 'patterns', host, ARGV[13]) end
+for i, name in ipairs({'patterns', 'dust'}) do
+  local value = ARGV[12 + i]
+  if value == '-' then redis.call('HDEL', P .. name, host)
+  elseif value ~= '' then redis.call('HSET', P .. name, host, value) end
+end
 
 local settled, pages, bytes, given = 0, 0, 0, {}
-for i = 14, #ARGV, 7 do
+for i = 15, #ARGV, 7 do
   local index, verdict = ARGV[i], ARGV[i + 1]
   local entry = redis.call('HGET', key, index)
-  if conf_of(P).credit then given[(i - 7) / 7] = 0 end
+  if conf_of(P).credit then given[(i - 8) / 7] = 0 end
   if entry then
     redis.call('HDEL', key, index)
     moved(P, host, {entry})
     settled, pages, bytes = settled + 1, pages + ARGV[i + 4], bytes + ARGV[i + 5]
     if conf_of(P).credit and (verdict == 'done' or verdict == 'again') then
       local url = host .. path_of(entry)
-      if ARGV[i + 6] == '1' then given[(i - 7) / 7] = give_links(P, url, ARGV[12]) else give_lambda(P, url) end
+      if ARGV[i + 6] == '1' then given[(i - 8) / 7] = give_links(P, url, ARGV[12]) else give_lambda(P, url) end
     end
     if verdict == 'done' then
       redis.call('HINCRBY', N, 'done', 1)

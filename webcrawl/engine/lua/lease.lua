@@ -6,8 +6,8 @@
 --         "pages bytes depth" ("-" = none), the crawl's weight, caller, number of the call, which grows with each call
 --         of this caller in this shard
 -- reply   {host, token, failures, delay ms or -1, {index, entry, index, entry...}, 1 if it has answered, worths,
---         pages that its rule allows or -1, the records of its URL patterns or "", gap ms of its last lease or 0} for
---         each host; worths of the URLs in the same order, if importance is on
+--         pages that its rule allows or -1, the records of its URL patterns or "", gap ms of its last lease or 0,
+--         {evidence for DUST rules or nil, rules switched off or nil}} for each host; worths of the URLs in the same order, if importance is on
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local urls, lease_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
 local share, limits, weight = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8])

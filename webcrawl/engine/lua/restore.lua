@@ -8,7 +8,7 @@
 --         "seen"                   marks
 --         "unknown"                host, value
 --         "credit"                 record of a URL: field, value
---         "limits" | "spent" | "parked" | "patterns"   host, value
+--         "limits" | "spent" | "parked" | "patterns" | "dust" | "dust_off"   host, value
 --         "host"                   host or name, n, n fields and values of its record; an existing record is kept
 -- reply   1
 local P, H, now, what = KEYS[1], KEYS[2], now_ms(), ARGV[1]
@@ -74,7 +74,7 @@ end
 local function of_hosts()
   redis.call('HSET', P .. what, unpack(ARGV, 2))
 end
-put.limits, put.spent, put.parked, put.patterns = of_hosts, of_hosts, of_hosts, of_hosts
+for _, name in ipairs({'limits', 'spent', 'parked', 'patterns', 'dust', 'dust_off'}) do put[name] = of_hosts end
 
 function put.host()
   local i = 2

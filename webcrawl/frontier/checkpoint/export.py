@@ -46,7 +46,7 @@ Record = list[Any]
 HOLD_SECONDS = 60.0
 """How long the journal of a shard is kept after `begin` or `renew`."""
 
-HASHES = ("limits", "spent", "parked", "patterns")
+HASHES = ("limits", "spent", "parked", "patterns", "dust", "dust_off")
 """Hashes of a shard with facts about hosts."""
 WAITING = ("later", "scheduled")
 ANSWERS = "unknown"

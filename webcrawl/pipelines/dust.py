@@ -1,0 +1,109 @@
+"""Compares pages whose URLs differ in one part, to learn which parts change nothing."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import Any, Self
+
+import xxhash
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+
+from webcrawl.config import read
+from webcrawl.crawler.components import Reads
+from webcrawl.crawler.session import Session
+from webcrawl.documents.html.facts import is_html
+from webcrawl.errors import InvalidURL
+from webcrawl.page import Page
+from webcrawl.policies.page_sketches import ERROR, Sketch, links_sketch
+from webcrawl.urls.canonical import normalize, split, without_fragment
+
+_GONE = (404, 410)
+_REDIRECTS = (301, 302, 303, 307, 308)
+_TELLING = frozenset((200, *_GONE, *_REDIRECTS))
+_RANDOM = re.compile(r"&[^=&\n]*=(?=[A-Za-z]*[0-9])[0-9A-Za-z]{10,}(?=[&\n])")
+"""A parameter whose value is new in each link, such as a session."""
+
+
+class DustPipeline:
+    """Tells the worker what pages with status 200 look like, and which URLs are error pages or redirected.
+
+    Pages without text and incomplete ones say nothing.
+    """
+
+    reads = Reads.SIMHASH
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        if not read(crawler.settings, "DUST"):
+            raise NotConfigured
+        return cls(Session.of(crawler))
+
+    def process_item(self, item: Any) -> Any:
+        if isinstance(item, Page) and item.status in _TELLING and not item.is_frame:
+            with suppress(InvalidURL):  # a local file
+                self._add(item)
+        return item
+
+    def _add(self, page: Page) -> None:
+        dust, canonical = self._session.dust, self._session.canonicalizer.canonical
+        host, path = split(canonical(normalize(page.url)))
+        if page.status in _REDIRECTS:
+            target, place = split(canonical(normalize(page.final_url)))
+            if target == host and not page.soft_404:
+                dust.add_redirect(host, path, place)
+        elif dust.wants(host, path) and (sketch := sketch_of(page, host, path)) is not None:
+            dust.add(host, path, sketch)
+
+
+def sketch_of(page: Page, host: str, path: str) -> Sketch | None:
+    """Returns what a page looks like at its canonical URL; None if it says nothing."""
+    if page.status in _GONE or page.soft_404:
+        return ERROR
+    moved = without_fragment(page.final_url) != without_fragment(page.url)
+    if moved or not page.digest or not page.length or page.truncated not in (None, "length"):
+        return None
+    payload = xxhash.xxh32_intdigest(page.digest.encode()) or 1
+    if not is_html(page.mime_type):
+        return Sketch(payload, xxhash.xxh3_64_intdigest(page.digest.encode()))
+    if page.was_read:  # a copy, which only its bytes can tell
+        return Sketch(payload)
+    if not (text := _text_print(page)):
+        return None
+    return Sketch(payload, text, links_sketch(_links(page, host, path)), _facts_print(page, host))
+
+
+def _text_print(page: Page) -> int:
+    """Returns the SimHash of a text, or the hash of a short one; 0 without text."""
+    known = page.simhash if page.simhash is not None else page.text_hash
+    if known is not None:
+        return known
+    text = page.main_text or page.text
+    return xxhash.xxh3_64_intdigest(text.encode(errors="replace")) if text else 0
+
+
+def _facts_print(page: Page, host: str) -> int:
+    """Returns the hash of what tells a page apart whose text is like that of others, such as a picture in an album."""
+    canonical = (page.canonical_url or "").removeprefix(host)
+    facts = "\n".join((page.title or "", canonical, page.image_url or ""))
+    return xxhash.xxh32_intdigest(facts.encode(errors="replace"))
+
+
+def _links(page: Page, host: str, path: str) -> list[str]:
+    """Returns the links of a page without its own host and parameters, and without those that are new in each link."""
+    if page.outline is not None:
+        links = page.outline.links.links
+    elif page.document is not None and page.document.html is not None:
+        pairs = [(one.get("href"), one.get("src")) for _, one in page.document.elements]
+        links = [link for link in (href or src for href, src in pairs) if link]
+    else:
+        return []
+    text = "\n".join(["", *links, ""]).replace(f"\n{host}/", "\n/").replace("?", "&")
+    for field in path.partition("?")[2].split("&") if "?" in path else ():
+        for end in "&\n":
+            text = text.replace(f"&{field}{end}", end)
+    return _RANDOM.sub("", text).split("\n")

@@ -1,0 +1,269 @@
+"""Different URLs with similar text (DUST): which parts of its URLs change nothing on a site.
+
+Fetched pages whose URLs differ by one rule (`webcrawl.policies.url_variants`) are compared as they come, by a bounded
+table of what the last URLs showed. A rule is used after LEAST_PAIRS equal pairs with LEAST_TEXTS different texts,
+unless more than one in ONE_IN pairs differs. So pages that are all alike teach nothing, such as a form to log in or
+those beyond the end of a list, and a list with different pages keeps its parameter. One in TRIALS pages is that of a
+URL that the rules would change, so a rule that has become wrong is lost.
+
+The idea and the validation by fetching a few pages are from Bar-Yossef, Keidar, Schonfeld, "Do Not Crawl in the DUST:
+Different URLs with Similar Text" (WWW 2007); rules for one pattern of paths are from Koppula et al., "Learning URL
+patterns for webpage de-duplication" (WSDM 2010). Both mine logs; here the crawl itself gives the pairs.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgpack
+import xxhash
+
+from webcrawl.policies.dust_rules import LEAST_PLAIN, PROBES, Evidence, RuleSet, State, value_number
+from webcrawl.policies.page_sketches import ERROR, Sketch
+from webcrawl.policies.url_variants import (
+    ANYWHERE,
+    HTTP,
+    WWW,
+    Reduced,
+    Variant,
+    kind_of,
+    parameter_rule,
+    variants,
+)
+
+MOST_RULES = 64
+"""Rules of a site with evidence."""
+MOST_SKETCHES = 256
+"""URLs of a site whose pages are remembered; a page takes one, and one more for each of its parameters."""
+PACKED_SKETCHES = 64
+"""Those of them, the last ones, that `pack` includes; each takes 40 to 70 bytes."""
+TRIALS = 64
+"""One in so many pages of a site with rules may be that of a URL that a rule would change."""
+_WORTH_KEEPING = 2
+_SEEN = struct.Struct("<IBBIQQI")
+
+
+@dataclass(slots=True)
+class SiteDust:
+    """What one worker knows of the hosts of a site, which differ by "www." and http only.
+
+    `evidence`: rule -> what speaks for and against it. `off`: rules that an operator has switched off.
+    """
+
+    evidence: dict[str, Evidence] = field(default_factory=dict)
+    off: frozenset[str] = frozenset()
+    pages: int = 0
+    trials: int = 0
+    _sketches: dict[int, bytes] = field(default_factory=dict)
+    """Hash of a path -> what was seen; and hash of what a rule made of a path, with another one."""
+    _rules: RuleSet | None = None
+
+    @property
+    def rules(self) -> RuleSet:
+        """The rules that are used."""
+        if self._rules is None:
+            self._rules = RuleSet.of(self.evidence, self.off)
+        return self._rules
+
+    def switch_off(self, rules: Collection[str]) -> bool:
+        """Does without these rules, and only these; returns whether that changes something."""
+        changed = self.off != frozenset(rules)
+        self.off = frozenset(rules)
+        self._rules = None if changed else self._rules
+        return changed
+
+    def rewrite(self, host: str, path: str, *, may_try: bool = False) -> tuple[Reduced, bool] | None:
+        """Returns what the rules make of a URL, and whether it is a trial; None if they change nothing.
+
+        A trial, in which one rule is left out, is given if `may_try`, for one in TRIALS pages.
+        """
+        probe = zlib.crc32(f"{host}{path}".encode(errors="replace")) % PROBES == 0
+        found = self.rules.apply(host, path, probe=probe)
+        if not found.rules:
+            return None
+        due = self.pages // TRIALS
+        if not may_try or self.trials >= due:
+            return found, False
+        self.trials = due
+        left_out = found.rules[due % len(found.rules)]
+        return self.rules.apply(host, path, probe=probe, skip=left_out), True
+
+    def add(self, host: str, path: str, sketch: Sketch, distance: int) -> bool:
+        """Compares a page with those of similar URLs; returns whether other rules are used now.
+
+        `distance`: in so many bits the SimHashes of texts may differ that count as the same.
+        """
+        self.pages += 1
+        reduced = self.rules.apply(host, path)
+        mine = _Seen(_hash(host + path) & 0xFFFFFFFF, kind_of(host), sketch)
+        if not reduced.rules:
+            self._add_simple(path, mine, distance)
+            if sketch != ERROR:  # its parameters may be why
+                for one in variants(path):
+                    self._compare(one, mine, distance)
+        elif len(reduced.rules) == 1 and sketch != ERROR:
+            mine = mine._replace(kind=kind_of(reduced.host))
+            self._compare(Variant(reduced.rules[0], reduced.path), mine, distance)
+        return self._rules is None
+
+    def add_redirect(self, path: str, target: str) -> bool:
+        """Takes a redirect within a host for a sign that a simpler URL works; returns whether rules are used otherwise.
+
+        A host that insists on a session adds one.
+        """
+        for one in variants(target):
+            known = self.evidence.get(one.rule)
+            if one.path == path and known is not None:
+                before = known.judgement
+                known.plain = min(known.plain + 1, LEAST_PLAIN)
+                if known.judgement != before:
+                    self._rules = None
+        return self._rules is None
+
+    def _add_simple(self, path: str, mine: _Seen, distance: int) -> None:
+        """Compares a page with one that a rule takes to its URL, and with that of another host; remembers it."""
+        place = _hash("", path)
+        longer = self._seen(place)
+        if longer is not None and longer.kind == mine.kind:
+            self._judge(
+                longer.rule, mine.sketch, longer.sketch, distance, plain=True, values=1 << longer.value
+            )
+            del self._sketches[place]
+        key = _hash(path)
+        seen = self._seen(key)
+        if seen is not None and seen.kind != mine.kind:
+            rule = {1: WWW, 2: HTTP}.get(seen.kind ^ mine.kind)
+            plain, other = sorted((seen, mine), key=lambda one: one.kind)
+            if rule is not None and other.sketch != ERROR:
+                self._judge(rule, plain.sketch, other.sketch, distance, plain=True)
+            mine = plain
+        self._remember(key, mine)
+
+    def _compare(self, variant: Variant, mine: _Seen, distance: int) -> None:
+        """Compares a page with that of the URL that a rule makes of its own, or another one that becomes the same."""
+        value = value_number(variant.value)
+        plain = self._seen(_hash(variant.path))
+        if plain is not None and plain.kind == mine.kind:
+            self._judge(variant.rule, plain.sketch, mine.sketch, distance, plain=True, values=1 << value)
+            return
+        key = _hash("", variant.path)
+        seen = self._seen(key)
+        is_alike = seen is not None and (seen.kind, seen.rule) == (mine.kind, variant.rule)
+        if seen is not None and is_alike and seen.variant != mine.variant:
+            self._judge(variant.rule, seen.sketch, mine.sketch, distance, values=1 << value)
+        self._remember(key, mine._replace(value=value, rule=variant.rule))
+
+    def _judge(
+        self, rule: str, one: Sketch, other: Sketch, distance: int, *, plain: bool = False, values: int = 0
+    ) -> None:
+        """Counts a pair of pages for or against a rule."""
+        known = self.evidence.get(rule)
+        if known is None:
+            known = self._add_rule(rule)
+        before = known.judgement
+        known.add(same=one.is_like(other, distance), text=other.text or one.text, plain=plain, values=values)
+        if known.judgement != before:
+            self._rules = None
+
+    def _add_rule(self, rule: str) -> Evidence:
+        if len(self.evidence) >= MOST_RULES:
+            del self.evidence[min(self.evidence, key=self._weight)]
+            self._rules = None
+        return self.evidence.setdefault(rule, Evidence())
+
+    def _weight(self, rule: str) -> tuple[bool, int]:
+        known = self.evidence[rule]
+        return known.holds, known.same + known.other
+
+    def _seen(self, key: int) -> _Seen | None:
+        found = self._sketches.pop(key, None)
+        if found is None:
+            return None
+        self._sketches[key] = found  # as the last one
+        return _Seen.unpack(found)
+
+    def _remember(self, key: int, seen: _Seen) -> None:
+        """Remembers what a URL showed, and forgets what was compared the longest time ago."""
+        sketches = self._sketches
+        sketches.pop(key, None)
+        if len(sketches) >= MOST_SKETCHES:
+            del sketches[next(iter(sketches))]
+        sketches[key] = seen.pack()
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether there is something that another worker should know."""
+        return any(known.same >= _WORTH_KEEPING and not known.opposes for known in self.evidence.values())
+
+    def pack(self) -> bytes:
+        """Returns the evidence, some 70 bytes for each rule, and what the last URLs showed."""
+        rows = [
+            [rule, one.same, one.other, one.plain, one.values, one.texts]
+            for rule, one in self.evidence.items()
+        ]
+        sketches = list(self._sketches.items())[-PACKED_SKETCHES:]
+        return bytes(msgpack.packb([self.pages, self.trials, rows, sketches]))
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> SiteDust:
+        """Returns what was packed; nothing known for nothing."""
+        if not packed:
+            return cls()
+        pages, trials, rows, sketches = msgpack.unpackb(packed)
+        evidence = {rule: Evidence(*parts) for rule, *parts in rows}
+        return cls(evidence, pages=pages, trials=trials, _sketches=dict(sketches))
+
+    def merge(self, other: SiteDust) -> None:
+        """Adds what another worker knows."""
+        for rule, theirs in other.evidence.items():
+            known = self.evidence.get(rule)
+            if known is None:
+                known = self._add_rule(rule)
+            known.merge(theirs)
+        self._sketches = dict([*other._sketches.items(), *self._sketches.items()][-MOST_SKETCHES:])
+        self.pages, self.trials = max(self.pages, other.pages), max(self.trials, other.trials)
+        self._rules = None
+
+    def states(self) -> dict[str, State]:
+        """Returns how each rule is used, also those for all paths."""
+        rules = RuleSet.of(self.evidence)
+        found: dict[str, State] = dict.fromkeys(self.evidence, "not used")
+        found |= dict.fromkeys(rules.others, "used")
+        for name, drops in rules.parameters.items():
+            patterns = [rule.partition("?")[0] for rule in self.evidence if rule.endswith(f"?{name}")]
+            everywhere = drops.get(ANYWHERE)
+            for pattern in dict.fromkeys([*patterns, *drops]):
+                if drop := drops.get(pattern, everywhere):
+                    found[parameter_rule(pattern, name)] = "used" if drop.works else "tried"
+        return found | dict.fromkeys(self.off, "off")
+
+
+class _Seen(NamedTuple):
+    """A URL that was fetched, and what it showed.
+
+    variant      32 bits of its hash
+    kind         which host of its site it has
+    value, rule  if it is remembered by a URL that this rule makes of it: the number of the value that is dropped
+    """
+
+    variant: int
+    kind: int
+    sketch: Sketch
+    value: int = 0
+    rule: str = ""
+
+    def pack(self) -> bytes:
+        return _SEEN.pack(self.variant, self.kind, self.value, *self.sketch) + self.rule.encode()
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> _Seen:
+        variant, kind, value, *sketch = _SEEN.unpack_from(packed)
+        return cls(variant, kind, Sketch(*sketch), value, packed[_SEEN.size :].decode())
+
+
+def _hash(*parts: str) -> int:
+    return xxhash.xxh3_64_intdigest("\0".join(parts).encode(errors="replace"))

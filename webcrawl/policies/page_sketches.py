@@ -1,0 +1,67 @@
+"""Sketches of pages, by which two pages are compared without their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import xxhash
+
+_LINKS = 4
+
+
+class Sketch(NamedTuple):
+    """What a page looks like.
+
+    payload   32 bits of the hash of its bytes; 0 for an error page
+    text      the SimHash of its text, or 64 bits of its hash if it is short; 0 if it is not known
+    links     the result of `links_sketch`
+    facts     32 bits of the hash of what names it, such as its title
+    """
+
+    payload: int
+    text: int = 0
+    links: int = 0
+    facts: int = 0
+
+    def is_like(self, other: Sketch, distance: int) -> bool:
+        """Whether two pages are the same: the same bytes; or the same facts, near texts, and most links in common.
+
+        Texts are near whose SimHashes differ in at most `distance` bits.
+        """
+        if self.payload == other.payload:
+            return True
+        if (
+            self.facts != other.facts
+            or not self.text
+            or not other.text
+            or (self.text ^ other.text).bit_count() > distance
+        ):
+            return False
+        if self.links == other.links:
+            return True
+        mine, theirs = _numbers(self.links), _numbers(other.links)
+        return len(mine) == len(theirs) == _LINKS and len(mine & theirs) >= _LINKS - 1
+
+
+ERROR = Sketch(0)
+"""An error page."""
+
+
+def links_sketch(links: Iterable[str]) -> int:
+    """Returns the four smallest hashes of links, 16 bits of each: pages with most links in common share most of them.
+
+    The sketch of Broder, "On the resemblance and containment of documents" (SEQUENCES 1997).
+    """
+    found = 0
+    for number in sorted(map(_hash, set(links)))[:_LINKS]:
+        found = found << 16 | (number & 0xFFFF or 1)
+    return found
+
+
+def _hash(text: str) -> int:
+    return xxhash.xxh3_64_intdigest(text.encode(errors="replace"))
+
+
+def _numbers(links: int) -> set[int]:
+    return {links >> shift & 0xFFFF for shift in range(0, 16 * _LINKS, 16)} - {0}

@@ -1,0 +1,119 @@
+"""Rules by which a URL becomes a simpler one that may show the same page.
+
+    rule              from                              to
+    /shop/#?session   https://a.org/shop/12?session=x   https://a.org/shop/12
+    /index.html       https://a.org/b/index.html        https://a.org/b/
+    /                 https://a.org/b/                  https://a.org/b
+    www.              https://www.a.org/b               https://a.org/b
+    http:             http://a.org/b                    https://a.org/b
+
+The rule of a parameter is for one `url_pattern` of paths, because the name may mean something else elsewhere, or for
+all paths, as in "*?session". The names are those that `scrapy host` shows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from webcrawl.policies.url_patterns import url_pattern
+
+INDEX, SLASH, WWW, HTTP = "/index.html", "/", "www.", "http:"
+ANYWHERE = "*"
+"""The pattern of all paths."""
+HOST_RULES = (WWW, HTTP)
+
+_INDEX_PAGE = re.compile(
+    r"(?<=/)(?:index\.(?:html?|php|jsp|aspx?)|default\.(?:html?|aspx?))\Z", re.IGNORECASE
+)
+_MOST_PARAMETERS = 8
+_LONGEST_NAME = 64
+
+
+class Variant(NamedTuple):
+    """What one rule makes of a path and query; `value` is that of the parameter it drops."""
+
+    rule: str
+    path: str
+    value: str = ""
+
+
+class Reduced(NamedTuple):
+    """A URL after some rules, and their names."""
+
+    host: str
+    path: str
+    rules: Sequence[str]
+
+
+def variants(path: str) -> list[Variant]:
+    """Returns what each rule makes of a path and query."""
+    bare, mark, query = path.partition("?")
+    if not mark:
+        return [Variant(rule, shorter) for rule in (INDEX, SLASH) if (shorter := without_ending(rule, path))]
+    fields = query.split("&")
+    if len(fields) > _MOST_PARAMETERS:
+        return []
+    pattern = url_pattern(bare)
+    return [
+        Variant(parameter_rule(pattern, name), without_parameters(path, {name}), value)
+        for name, value in parameters(query)
+    ]
+
+
+def parameter_rule(pattern: str, name: str) -> str:
+    """Returns the name of a rule that drops a parameter."""
+    return f"{pattern}?{name}"
+
+
+def parameters(query: str) -> list[tuple[str, str]]:
+    """Returns the names and values of the parameters that a query has once."""
+    pairs = [field.partition("=")[::2] for field in query.split("&") if field]
+    names = [name for name, _ in pairs]
+    return [pair for pair in pairs if len(pair[0]) <= _LONGEST_NAME and names.count(pair[0]) == 1]
+
+
+def without_parameters(path: str, names: set[str]) -> str:
+    """Returns path and query without these parameters."""
+    bare, _, query = path.partition("?")
+    left = [field for field in query.split("&") if field.partition("=")[0] not in names]
+    return f"{bare}?{'&'.join(left)}" if left else bare
+
+
+def without_ending(rule: str, path: str) -> str | None:
+    """Returns a path without query that does not name the index page, or has no slash at its end; None if it is so."""
+    if rule == INDEX:
+        match = _INDEX_PAGE.search(path)
+        return path[: match.start()] if match else None
+    return path[:-1] if len(path) > 1 and path.endswith("/") else None
+
+
+def simpler_host(rule: str, host: str) -> str | None:
+    """Returns a host without "www.", or with https unless it has a port; None if it is so."""
+    scheme, mark, name = host.partition("://")
+    if rule == WWW:
+        return f"{scheme}{mark}{name.removeprefix(WWW)}" if name.startswith(WWW) else None
+    return f"https://{name}" if scheme == "http" and ":" not in name else None
+
+
+@lru_cache(maxsize=1 << 12)
+def site_of(host: str) -> str:
+    """Returns what hosts have in common that differ by host rules only: the name, or scheme, name and port."""
+    scheme, mark, name = host.partition("://")
+    name = name.removeprefix(WWW)
+    return f"{scheme}{mark}{name}" if ":" in name or scheme not in ("http", "https") else name
+
+
+def hosts_of(site: str) -> list[str]:
+    """Returns the hosts of a site, the simplest first; reverses `site_of`."""
+    scheme, mark, name = site.rpartition("://")
+    schemes = [scheme] if mark else ["https", "http"]
+    return [f"{one}://{prefix}{name}" for one in schemes for prefix in ("", WWW)]
+
+
+def kind_of(host: str) -> int:
+    """Returns which host of its site a host is: the sum of 1 for "www." and 2 for http."""
+    scheme, _, name = host.partition("://")
+    return int(name.startswith(WWW)) + 2 * int(scheme == "http")

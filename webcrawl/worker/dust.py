@@ -1,0 +1,194 @@
+"""The rules for DUST that one worker knows of the hosts that it crawls, and what it tells the engine."""
+
+from __future__ import annotations
+
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from webcrawl.frontier import Candidate, LeasedURL
+from webcrawl.policies.dust import SiteDust
+from webcrawl.policies.page_sketches import Sketch
+from webcrawl.policies.url_variants import hosts_of, kind_of, site_of, variants
+from webcrawl.urls.canonical import split
+
+MOST_SITES = 500
+"""Sites whose pages a worker compares, the last ones with pages; each takes up to 60 kB."""
+_MOST_KINDS = 20_000
+
+
+class Rewritten(NamedTuple):
+    """A URL after the rules of its host; `is_trial`: one rule was left out, to see whether it still holds."""
+
+    url: str
+    is_trial: bool
+
+
+@dataclass(slots=True)
+class _Site:
+    """What is known of a site.
+
+    stored   host -> checksum of what the engine has
+    off      host -> rules that are switched off for it
+    """
+
+    dust: SiteDust = field(default_factory=SiteDust)
+    stored: dict[str, int] = field(default_factory=dict)
+    off: dict[str, frozenset[str]] = field(default_factory=dict)
+
+
+class Dust:
+    """The rules of hosts.
+
+    The engine gives what it has with the lease of a host, and gets it back with the host, or when other rules are used
+    than before. A host and its "www." name share what this worker knows.
+
+    admit        applies the filters of URLs: a URL that they drop or change is not made of another one
+    fingerprint  of a URL, for the seen test
+    distance     in so many bits the SimHashes of texts may differ that count as the same
+    enabled      whether what the engine has is used
+    """
+
+    def __init__(
+        self,
+        admit: Callable[[str], str | None] = lambda url: url,
+        fingerprint: Callable[[str], int] = hash,
+        distance: int = 3,
+        *,
+        enabled: bool = True,
+    ) -> None:
+        self.changed: Callable[[str], None] = lambda _: None
+        """Called with a host when other rules of it are used than before."""
+        self.queue: Callable[[Candidate], int] = lambda _: 0
+        """Adds a URL, and returns how many discovered URLs the engine must have before it has this one."""
+        self.active: dict[str, SiteDust] = {}
+        """The hosts with rules."""
+        self._admit = admit
+        self._fingerprint = fingerprint
+        self._distance = distance
+        self._enabled = enabled
+        self._sites: OrderedDict[str, _Site] = OrderedDict()
+        self._kinds: dict[str, int] = {}
+        """Site -> bits of the hosts that had pages."""
+        self._urgent: set[str] = set()
+        """Hosts of which other rules are used than the engine knows."""
+
+    def open(self, host: str, packed: bytes, off: frozenset[str] = frozenset()) -> None:
+        """Takes what came with a lease."""
+        name = site_of(host)
+        site = self._sites.get(name)
+        if not self._enabled or (site is None and not (packed or off)):
+            return
+        site = self._keep(name)
+        if packed and zlib.crc32(packed) != site.stored.get(host):
+            site.dust.merge(SiteDust.unpack(packed))
+        self._note(site, host, packed)
+        site.off[host] = off
+        site.dust.switch_off(frozenset[str]().union(*site.off.values()))
+        self._update(name)
+
+    def wants(self, host: str, path: str) -> bool:
+        """Whether a page is to be compared with others: rules may apply to its site."""
+        name = site_of(host)
+        if name in self._sites:
+            return True
+        kinds = self._kinds.get(name, 0) | 1 << kind_of(host)
+        if len(self._kinds) >= _MOST_KINDS:
+            self._kinds.clear()
+        self._kinds[name] = kinds
+        return kinds.bit_count() > 1 or bool(variants(path))
+
+    def add(self, host: str, path: str, sketch: Sketch) -> None:
+        """Compares a page with others of its site."""
+        name = site_of(host)
+        if self._keep(name).dust.add(host, path, sketch, self._distance):
+            self._change(name)
+
+    def add_redirect(self, host: str, path: str, target: str) -> None:
+        """Takes a redirect within a host, of a path to another one, for a sign that the simpler URL works."""
+        name = site_of(host)
+        if (site := self._sites.get(name)) and site.dust.add_redirect(path, target):
+            self._change(name)
+
+    def rewrite(self, host: str, path: str, *, may_try: bool = False) -> Rewritten | None:
+        """Returns what the rules of a host make of a URL, if the filters pass it; None if they change nothing."""
+        site = self.active.get(host)
+        found = site.rewrite(host, path, may_try=may_try) if site is not None else None
+        if found is None:
+            return None
+        reduced, is_trial = found
+        url = reduced.host + reduced.path
+        return Rewritten(url, is_trial) if self._admit(url) == url else None
+
+    def simplest(self, links: Sequence[str]) -> Sequence[str]:
+        """Returns links with those replaced that the rules of their hosts make simpler."""
+        if not self.active:
+            return links
+        found = [self.rewrite(*split(link)) for link in links]
+        return [simpler.url if simpler else link for link, simpler in zip(links, found, strict=True)]
+
+    def replace(self, url: LeasedURL) -> int | None:
+        """Queues a simpler URL instead of a leased one, and returns the result of `queue`; None if there is none.
+
+        Seeds, requests of a spider, trials, and URLs that were tried or have a date stay. So do those of which the seen
+        test does not tell the simpler URL apart.
+        """
+        if url.host not in self.active or not url.depth or url.extra is not None or url.attempts or url.dated:
+            return None
+        found = self.rewrite(url.host, url.path)
+        if found is None or (mark := self._fingerprint(found.url)) == self._fingerprint(url.url):
+            return None
+        host, path = split(found.url)
+        return self.queue(Candidate(host, path, mark, url.level, url.depth, url.referrer))
+
+    def to_tell(self, host: str, *, last: bool) -> bytes | None:
+        """Returns what the engine is to know; None if it needs nothing new. `last`: the host is released."""
+        site = self._sites.get(site_of(host))
+        if site is None or not (host in self._urgent or last):
+            return None
+        packed = site.dust.pack() if site.dust.is_kept else b""
+        if zlib.crc32(packed) != site.stored.get(host, 0):
+            return packed
+        self._urgent.discard(host)
+        return None
+
+    def told(self, host: str, packed: bytes | None) -> None:
+        """Records what the engine has got."""
+        if packed is not None and (site := self._sites.get(site_of(host))):
+            self._note(site, host, packed)
+            self._urgent.discard(host)
+
+    def close(self, host: str) -> None:
+        """The host is not leased here any more."""
+        self._urgent.discard(host)
+
+    @staticmethod
+    def _note(site: _Site, host: str, packed: bytes) -> None:
+        site.stored[host] = zlib.crc32(packed)
+
+    def _keep(self, name: str) -> _Site:
+        site = self._sites.setdefault(name, _Site())
+        self._sites.move_to_end(name)
+        while len(self._sites) > MOST_SITES:
+            oldest, _ = self._sites.popitem(last=False)
+            for host in hosts_of(oldest):
+                self.active.pop(host, None)
+                self._urgent.discard(host)
+        return site
+
+    def _change(self, name: str) -> None:
+        """Tells that other rules of a site are used than before."""
+        self._update(name)
+        for host in hosts_of(name):
+            self._urgent.add(host)
+            self.changed(host)
+
+    def _update(self, name: str) -> None:
+        dust = self._sites[name].dust
+        for host in hosts_of(name):
+            if dust.rules:
+                self.active[host] = dust
+            else:
+                self.active.pop(host, None)

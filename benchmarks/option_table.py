@@ -79,6 +79,7 @@ OPTIONS = {
         Option("IMPORTANCE = aopic", {"IMPORTANCE": "aopic"}),
         Option("FRONTIER_SHARDS = 64", {"FRONTIER_SHARDS": 64}),
         Option("FRONTIER_HOT_URLS = 50", {"FRONTIER_HOT_URLS": 50}),
+        Option("DUST = False", {"DUST": False}),
         Option("SIMHASH_DISTANCE = 5", {"SIMHASH_DISTANCE": 5}),
         Option("NEAR_DUPLICATES = drop", {"NEAR_DUPLICATES": "drop"}),
         Option("NEAR_DUPLICATES_FOLLOW = False", {"NEAR_DUPLICATES_FOLLOW": False}),

@@ -57,6 +57,7 @@ FIGURES = Figures(
     exact_duplicates=20,
     near_duplicates=5,
     soft_404=0,
+    rewritten=0,
     truncated=0,
     fetched_again=0,
     unchanged=0,

@@ -1,11 +1,12 @@
 """The pattern of a URL: what the URLs that one program makes have in common.
 
-Digits, numbers in hexadecimal, ids, titles and the values of parameters are left out:
+Digits, numbers in hexadecimal, ids, titles and the values of parameters are left out. Paths in which a name occurs
+twice have one pattern, because relative links that repeat a path make any number of them:
 
     /thread/1234?page=2         /thread/#?page
     /s/9f86d081884c7d65/a.html  /s/~/a.html
     /2026/11/23/why-it-rains    /#+/w
-    /a/a/a/b                    /a+/b
+    /a/news/a/team/             /+
 
 Crawlers have grouped URLs by such rules since Heritrix's URI-processing filters; Koppula et al., "Learning URL patterns
 for webpage de-duplication" (WSDM 2010), learn them.
@@ -15,7 +16,6 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from operator import eq
 
 REST = "*"
 """The pattern of all URLs of a host that have no group of their own."""
@@ -28,7 +28,8 @@ _ID = 16
 """Letters and digits mixed in a run of this length are an id, also if they are not hexadecimal."""
 _TITLE = re.compile(r"/[^/;=.]*?[^/;=.0#~][-_+][^/;=.]+?[-_+][^/;=.]+")
 """A segment, up to its extension, of at least three words, such as the title of an article."""
-_REPEATED = re.compile(r"((?:/[^/]+){1,2}?)\1+(?=/|$)")
+_REPEATED = re.compile(r"(/[#~w])\1+(?=/|$)")
+_NAMELESS = frozenset(("", "~", "w"))
 _MOST_CHARACTERS = 512
 """Segments beyond are ignored; paths are rarely longer, and endless ones repeat themselves."""
 _MOST_NAMES = 8
@@ -54,12 +55,15 @@ def _of_shape(path: str) -> str:
     if path.count("-") > 1 or path.count("_") > 1 or path.count("+") > 1:
         path = _TITLE.sub("/w", path)
     segments = path[1:].split("/")
-    if any(map(eq, segments, segments[1:])) or any(map(eq, segments, segments[2:])):
-        path = _REPEATED.sub(r"\1+", path)
+    if len(set(segments)) < len(segments):
+        names = [name for name in segments if name not in _NAMELESS and "#" not in name]
+        path = "/+" if len(set(names)) < len(names) else _REPEATED.sub(r"\1+", path)
     if not query:
         return path
-    names = {_without_values(part.partition("=")[0]) for part in query[:_MOST_CHARACTERS].split("&")[:32]}
-    return f"{path}?{'&'.join(sorted(names)[:_MOST_NAMES])}"
+    parameters = {
+        _without_values(part.partition("=")[0]) for part in query[:_MOST_CHARACTERS].split("&")[:32]
+    }
+    return f"{path}?{'&'.join(sorted(parameters)[:_MOST_NAMES])}"
 
 
 def family(pattern: str) -> str:

@@ -134,11 +134,10 @@ class TrapWeb:
     def _forum(self, asked: Asked) -> str | None:
         """The first page links to some lists, a list to the next ones and to its threads."""
         lists, number = -(-self.threads // THREADS_A_LIST), asked.number
-        kind = asked.path.split("/")[1]
-        if kind == "thread" and number < self.threads:
+        if asked.path == f"/thread/{number}" and number < self.threads:
             links = [f"/list/{number // THREADS_A_LIST}", "/"]
             return html(f"Thread {number}", prose().phrases(20, 10, number), links)
-        if kind == "list" and number < lists:
+        if asked.path == f"/list/{number}" and number < lists:
             first = number * THREADS_A_LIST
             links = [f"/list/{other}" for other in range(number + 1, min(number + 6, lists))]
             links += [f"/thread/{one}" for one in range(first, min(first + THREADS_A_LIST, self.threads))]
@@ -149,6 +148,8 @@ class TrapWeb:
     def _chain(self, asked: Asked) -> str | None:
         """Each page links to one or two of the next level."""
         level, number = (int(part) for part in ([*re.findall(r"\d+", asked.path), "0", "0"])[:2])
+        if asked.path != (f"/part/{level}/{number}" if level else "/"):
+            return None
         if level > LEVELS or number >= self.chained:
             return None
         near = range(self.chained) if not level else {number, mixed(level, number) % self.chained}

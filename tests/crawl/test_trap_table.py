@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from benchmarks.served import free_port
 from benchmarks.trap_report import counted
 from benchmarks.trap_web import WHOLE, TrapWeb
 from benchmarks.traps import served
-from tests.crawls import CrawlResult
+from tests.crawls import CrawlResult, scrapy
 
 RunCrawl = Callable[..., CrawlResult]
 
@@ -37,3 +38,16 @@ def test_a_forum_of_one_pattern_and_a_deep_site_are_fetched_whole(crawl: RunCraw
     web = TrapWeb(free_port("0.0.0.0"), pages=240, hosts=0)
     found = fetched(web, [web.start(site) for site in WHOLE], crawl, tmp_path)
     assert found == {site: web.whole(site) for site in WHOLE} == {"forum": 613, "chain": 121}
+
+
+def test_the_frontier_tells_which_sites_repeat_themselves(crawl: RunCrawl, tmp_path: Path) -> None:
+    traps = ("calendar", "session", "repeat")
+    web = TrapWeb(free_port("0.0.0.0"), pages=600, hosts=1, traps=traps)
+    seeds = [web.start(site) for site in (*traps, *range(web.hosts))]
+    fetched(web, seeds, crawl, tmp_path, CRAWL_MAX_PAGES=web.pages)
+    told = scrapy("frontier", "--json", "-s", f"DATA_DIR={tmp_path / 'data'}")
+    assert told.returncode == 0, told.stderr
+    sunk = json.loads(told.stdout)["sunk_patterns"]
+    assert {one["host"] + "/" for one in sunk["worst"]} == {web.start(trap) for trap in traps}
+    assert sunk["hosts"] == 3, "an honest site has sunk"
+    assert all(one["why"].endswith("pages were copies") for one in sunk["worst"])

@@ -70,6 +70,7 @@ def test_the_forum_and_the_chain_can_be_fetched_whole() -> None:
     )
     assert max(chain.values()) == LEVELS
     assert (TrapWeb(PORT).whole("forum"), TrapWeb(PORT).whole("chain")) == (51_001, 9_961)
+    assert web.page("www.forum.test", "/thread/x1") is web.page("www.chain.test", "/part/1") is None
     assert web.page("www.forum.test", "/thread/1500") is web.page("www.chain.test", "/part/61/0") is None
 
 

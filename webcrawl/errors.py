@@ -23,7 +23,7 @@ CrawlError
 ├── NameNotResolved          DNS has no address for a host name
 ├── BrokenTransfer           a server broke the protocol or ended amid an answer
 ├── LeaseLost                the lease of a host ran out before its request was sent
-├── AddressBusy              requests to an IP address wait so long that another host can use the place
+├── LongWait                 the turn of an IP address or a host will not come soon
 ├── Abandoned                the crawl is closing; requests that wait for their turn are not sent
 ├── Unserializable           a request cannot be stored outside its process
 │
@@ -161,11 +161,11 @@ class LeaseLost(CrawlError):
     """The lease of a host ran out. Another worker may hold it, so its requests must not be sent."""
 
 
-class AddressBusy(CrawlError):
-    """A request must wait long for the turn of its IP address: its host may be asked in `seconds`."""
+class LongWait(CrawlError):
+    """The turn of an IP address or a host will not come soon; the request may be tried again in `seconds`."""
 
-    def __init__(self, address: str, seconds: float) -> None:
-        super().__init__(f"many requests wait for the turn of {address}")
+    def __init__(self, what: str, seconds: float) -> None:
+        super().__init__(f"the turn of {what} does not come soon")
         self.seconds = seconds
 
 

@@ -213,6 +213,7 @@ def test_a_full_server_runs_scripts_that_add_no_urls() -> None:
         *(
             "acknowledge",
             "address",
+            "borrow",
             "bury_part",
             "charge",
             "close_purse",
@@ -229,6 +230,7 @@ def test_a_full_server_runs_scripts_that_add_no_urls() -> None:
             "reap",
             "receive",
             "refill",
+            "repay",
             "spend",
         ),
         *(

@@ -110,11 +110,12 @@ class PacedCheck:
     """A check of a request that has to wait for the turn of its IP address before it is sent.
 
     `wait` is called with the address of the open connection, or None if it is not known; `address` is the one whose
-    turn is expected.
+    turn is expected. `written` is called when the request is written.
     """
 
     check: Callable[[], None]
     wait: Callable[[str | None], Awaitable[None]]
+    written: Callable[[], None]
     address: str
 
     def __call__(self) -> None:

@@ -7,7 +7,8 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
 
     wc:{s<shard>}:host:<host>      HASH  politeness, shared by all crawls: until (not asked before), held (not
                                          leased to others before; the lease expires then, or would have if the
-                                         host were not blocked), holder (of that lease), failures (in a row),
+                                         host were not blocked), holder (of that lease, or of a turn that was
+                                         borrowed for one request), failures (in a row),
                                          forgiven (when failures are forgotten), delay (ms, set by an operator),
                                          gap (ms between requests of the last worker), shares (of crawls that
                                          wait for it), kept (set by an operator: the record does not expire),

@@ -17,8 +17,10 @@ _WINDOW = 1.0
 """The longest time in which a worker starts requests while others wait, in seconds, unless the delay is longer."""
 _PER_REQUEST = 0.1
 """Seconds for each request of a window without a delay."""
-_LEAST_SLACK, _MOST_SLACK = 0.01, 0.05
+_LEAST_SLACK, _MOST_SLACK = 0.015, 0.05
 """Seconds by which the requests of a window may be late, a quarter of the delay within these bounds."""
+_WRITE_SECONDS = 0.005
+"""The end of a window, in which no request is started: one that was started may still have to be written."""
 _LONG_IDLE = 86_400.0
 
 
@@ -119,7 +121,8 @@ class AddressTurn:
         The engine's clock was read in between, so the window is taken to begin late and to end early.
         """
         if ask.length is not None:
-            self.begins, self.ends = now + grant.wait, asked + grant.wait + grant.length
+            self.begins = now + grant.wait
+            self.ends = asked + grant.wait + grant.length - _WRITE_SECONDS
             self._window = grant.ends
         self.held, self._held_until = grant.connections, asked + held_for
 
@@ -145,6 +148,10 @@ class AddressTurn:
             raise RuntimeError(f"request sent at {now}, outside of {self.begins} to {self.ends} or too early")
         self.in_flight += 1
         self._last = now
+
+    def written(self, now: float) -> None:
+        """Records that a started request is written; the process may have been suspended since it was started."""
+        self._last = max(self._last, now)
 
     def finish(self) -> None:
         """Records that a request has ended."""

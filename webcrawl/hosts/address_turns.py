@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from contextlib import AbstractAsyncContextManager, nullcontext
 
 from webcrawl.config import AddressConfig
-from webcrawl.errors import AddressBusy
+from webcrawl.errors import LongWait
 from webcrawl.hosts.address_place import Place
 from webcrawl.hosts.address_turn import LEAD, AddressTurn, Ask, Grant, turn_of
 from webcrawl.hosts.networks import Networks
@@ -68,7 +68,7 @@ class AddressTurns:
     ) -> None:
         """Waits until a request may connect. If `ending` is set meanwhile, it returns, and the caller has to look.
 
-        Raises EngineUnavailable; with `may_be_put_off` also AddressBusy, if the request would wait for long.
+        Raises EngineUnavailable; with `may_be_put_off` also LongWait, if the request would wait for long.
         """
         place = self._place(address)
         if may_be_put_off:
@@ -105,7 +105,7 @@ class AddressTurns:
         """Waits until a request may be sent, which it must be at once.
 
         `address`: the one it is connected to, if that is known. It is `aside` while its time is not near. Raises
-        AddressBusy if it waits too long, and EngineUnavailable.
+        LongWait if it waits too long, and EngineUnavailable.
         """
         place = self._requests.get(key)
         if place is not None and address is not None and turn_of(address) != place.address:
@@ -121,7 +121,7 @@ class AddressTurns:
         try:
             while not place.turn.may_start(now):
                 if now - began > _LONGEST_READY:
-                    raise AddressBusy(place.address, place.pace)
+                    raise LongWait(place.address, place.pace)
                 self._drive(place)
                 until = min(place.turn.ready_at(), now + LEAD)
                 async with aside() if now - began > LEAD else nullcontext():
@@ -134,6 +134,11 @@ class AddressTurns:
         place.sent += 1
         self._sent[key] = place
         place.wake()
+
+    def written(self, key: Hashable) -> None:
+        """Records that a request is written; the delay counts from then."""
+        if place := self._sent.get(key):
+            place.turn.written(time.monotonic())
 
     def end(self, key: Hashable) -> None:
         """Ends a request, whether it was sent or not."""
@@ -185,12 +190,12 @@ class AddressTurns:
         return place
 
     def _check_wait(self, place: Place) -> None:
-        """Raises AddressBusy if a further request would wait for long. Such hosts come again at the address's pace."""
+        """Raises LongWait if a further request would wait for long. Such hosts come again at the address's pace."""
         if not place.queue or (len(place.queue) + 1) * place.pace <= self._longest_wait:
             return
         now = time.monotonic()
         place.put_off = max(place.put_off, now + self._longest_wait) + _HASTE * place.pace
-        raise AddressBusy(place.address, place.put_off - now)
+        raise LongWait(place.address, place.put_off - now)
 
     def _drive(self, place: Place) -> None:
         """Makes sure that windows are reserved while requests wait."""

@@ -42,7 +42,7 @@ class Gate(Protocol):
         """Waits; returns early when `ending` is set."""
 
     def leave(self) -> None:
-        """Gives the place back of a request that is not sent."""
+        """Gives the place back of a request that is not sent, if it has one."""
 
 
 async def until_due(host: str, place: Place, ending: asyncio.Event) -> None:

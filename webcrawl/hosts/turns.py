@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
@@ -146,18 +146,18 @@ class Turns:
                 place.connections.append(new := not place.turn.answered)
                 await self._connections.take_again(new=new)
 
-    async def take(self, host: str, *, during_shutdown: bool = False, gate: Gate | None = None) -> HostTurn:
+    async def take(self, host: str, *, during_shutdown: bool = False, gates: Sequence[Gate] = ()) -> HostTurn:
         """Waits until the host may be asked and takes the turn; call `give` afterwards.
 
-        `gate` is passed once the host may be asked. Raises LeaseLost, and after `abandon` Abandoned; with
-        `during_shutdown` it waits on. Raises what `gate` raises.
+        `gates` are passed once the host may be asked. Raises LeaseLost, and after `abandon` Abandoned; with
+        `during_shutdown` it waits on. Raises what `gates` raise.
         """
         place = self._place(host)
         with self.aside():
             await place.slots.acquire()
             try:
                 ending = asyncio.Event() if during_shutdown else self.ending
-                now, new = await self._until_allowed(host, place, ending, gate)
+                now, new = await self._until_allowed(host, place, ending, gates)
             except BaseException:
                 place.release()
                 raise
@@ -209,7 +209,7 @@ class Turns:
                 place.turn.finish_other(now, Failed(), host)
 
     async def _until_allowed(
-        self, host: str, place: Place, ending: asyncio.Event, gate: Gate | None
+        self, host: str, place: Place, ending: asyncio.Event, gates: Sequence[Gate]
     ) -> tuple[float, bool]:
         """Waits for the host's turn and for a place in the total.
 
@@ -217,22 +217,20 @@ class Turns:
         """
         while True:
             await until_due(host, place, ending)
-            if gate:
-                await gate.enter(ending)
             try:
+                for gate in gates:
+                    await gate.enter(ending)
                 # after the turn, because a request waiting for its host must not keep others from a connection
                 await self._connections.take(new=(new := not place.turn.answered))
             except BaseException:
-                if gate:
-                    gate.leave()
+                _leave(gates)
                 raise
             now = time.monotonic()
             if now <= place.valid_until and place.turn.may_start(now) and not ending.is_set():
                 return now, new
             # meanwhile another request failed or the lease was lost
             self._connections.give(new=new)
-            if gate:
-                gate.leave()
+            _leave(gates)
 
     def _place(self, host: str) -> Place:
         unit = self.unit(host)
@@ -251,6 +249,11 @@ class Turns:
         config = self.config_of(host)
         turn = HostTurn(config, None, failures, now=time.monotonic())
         return Place(host, turn, asyncio.Semaphore(config.concurrency), valid_until)
+
+
+def is_open(turns: Turns, host: str) -> bool:
+    """Whether this worker has leased a host, or another one that shares its turn."""
+    return turns.unit(host) in turns._places
 
 
 def _leased(turns: Turns, host: str) -> Place | None:
@@ -272,3 +275,8 @@ def reconfigure(turns: Turns) -> list[str]:
             place.surplus += 1
             place.slots.release()
     return changed
+
+
+def _leave(gates: Sequence[Gate]) -> None:
+    for gate in gates:
+        gate.leave()

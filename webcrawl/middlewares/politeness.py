@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import UTC, datetime
 from functools import partial
 from typing import Self
@@ -15,6 +16,7 @@ from scrapy.http import Response
 from webcrawl.crawler.access import host_of, is_question, is_robots, tasks_of
 from webcrawl.crawler.components import Pacer
 from webcrawl.crawler.download.address_gate import AddressGate
+from webcrawl.crawler.download.borrowed_turn import BorrowedTurn
 from webcrawl.crawler.download.proxies import is_proxied
 from webcrawl.crawler.download.slots import SLOT, DownloadSlots
 from webcrawl.crawler.errors import (
@@ -29,8 +31,9 @@ from webcrawl.crawler.errors import (
 from webcrawl.crawler.fetch import check_before_sending, fetch_of
 from webcrawl.crawler.responses import TIMED_OUT, length_of
 from webcrawl.crawler.session import Session
-from webcrawl.errors import Abandoned, AddressBusy, LeaseLost, StoreError
+from webcrawl.errors import Abandoned, LeaseLost, LongWait, StoreError
 from webcrawl.hosts.politeness import Failed, HostTurn, Ok, Outcome, Throttled, parse_retry_after
+from webcrawl.hosts.turns import is_open
 from webcrawl.urls.canonical import hostname, normalize
 
 _THROTTLING = (429, 503)
@@ -59,6 +62,7 @@ class PolitenessMiddleware(Pacer):
         self._places = session.readers.places
         self._slots = DownloadSlots(session.turns)
         self._taken: dict[Request, tuple[str, HostTurn]] = {}
+        self._borrowed: dict[Request, BorrowedTurn] = {}
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -80,18 +84,29 @@ class PolitenessMiddleware(Pacer):
         try:
             if SLOT in request.meta:
                 await self._slots.take(request, during_shutdown=own)
-            gate = await self._gate(request, tasks.leased(request) is not None or is_question(request))
-            turn = await self._turns.take(host, during_shutdown=own, gate=gate)
+            borrowed = self._borrow(request, host)
+            address = await self._gate(request, tasks.leased(request) is not None or is_question(request))
+            gates = [gate for gate in (borrowed, address) if gate]
+            turn = await self._turns.take(host, during_shutdown=own, gates=gates)
         except BaseException as error:
             self._slots.give(request)
             if isinstance(error, LeaseLost | Abandoned):
                 raise Postponed(str(error)) from error
-            if isinstance(error, AddressBusy):
+            if isinstance(error, LongWait):
                 raise PutOff(error, error.seconds) from error
             raise
         self._taken[request] = (host, turn)
-        check = partial(self._check, host, turn)
-        check_before_sending(request, gate.check(check, turn, host) if gate else check)
+        if borrowed:
+            self._borrowed[request] = borrowed
+            borrowed.limit(request, self._session.fetch.timeout)
+        check = partial(self._check, host, turn, borrowed)
+        check_before_sending(request, address.check(check, turn, host) if address else check)
+
+    def _borrow(self, request: Request, host: str) -> BorrowedTurn | None:
+        """The turn of a host that this worker has not leased, for its robots.txt; None if there is no need."""
+        if not is_robots(request) or is_open(self._turns, host):
+            return None
+        return BorrowedTurn(self._turns, self._session.connection, host, self._session.config.lease_seconds)
 
     async def _gate(self, request: Request, may_be_put_off: bool) -> AddressGate | None:
         """The gate of the address that a request is for; None if its turns are not limited."""
@@ -125,8 +140,8 @@ class PolitenessMiddleware(Pacer):
         taken = self._taken.get(request)
         return taken[1].started if taken else None
 
-    def _check(self, host: str, turn: HostTurn) -> None:
-        if not self._turns.holds(turn):
+    def _check(self, host: str, turn: HostTurn, borrowed: BorrowedTurn | None) -> None:
+        if not self._turns.holds(turn) or (borrowed and not borrowed.holds):
             raise Postponed(f"the lease of {host} was lost while a request to it was under way")
 
     def process_response(self, request: Request, response: Response) -> Response:
@@ -175,5 +190,7 @@ class PolitenessMiddleware(Pacer):
             host, turn = taken
             self._turns.give(host, turn, outcome)
             self._slots.give(request)
+            if self._borrowed and (borrowed := self._borrowed.pop(request, None)):
+                borrowed.end(turn.wait(time.monotonic()))
             if self._turns.addresses:
                 self._turns.addresses.end(request)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.pacing import run
 from webcrawl.config import AddressConfig
-from webcrawl.errors import AddressBusy, EngineUnavailable
+from webcrawl.errors import EngineUnavailable, LongWait
 from webcrawl.hosts.address_turn import Ask, Grant, turn_of
 from webcrawl.hosts.address_turns import AddressTurns
 from webcrawl.hosts.networks import Networks, read_networks
@@ -89,7 +89,7 @@ def test_a_host_that_would_wait_for_long_is_put_off_and_comes_again_at_the_pace_
             task = asyncio.ensure_future(enter)
             waiting.append(task)
             await asyncio.sleep(0)
-            if task.done() and isinstance(error := task.exception(), AddressBusy):
+            if task.done() and isinstance(error := task.exception(), LongWait):
                 put_off.append(error.seconds)
         assert len(put_off) == 5
         assert put_off == pytest.approx([10.7, 11.4, 12.1, 12.8, 13.5], abs=0.2)

@@ -11,7 +11,7 @@ from scrapy import Request
 
 from webcrawl.crawler.errors import PutOff
 from webcrawl.crawler.fetch import PacedCheck
-from webcrawl.errors import AddressBusy
+from webcrawl.errors import LongWait
 from webcrawl.hosts.address_turns import AddressTurns
 from webcrawl.hosts.politeness import HostTurn
 from webcrawl.hosts.turns import Turns
@@ -31,7 +31,7 @@ class AddressGate:
     may_be_put_off: bool
 
     async def enter(self, ending: asyncio.Event) -> None:
-        """Waits until the request may connect; raises AddressBusy, EngineUnavailable."""
+        """Waits until the request may connect; raises LongWait, EngineUnavailable."""
         await self.addresses.enter(self.request, self.address, ending, may_be_put_off=self.may_be_put_off)
 
     def leave(self) -> None:
@@ -44,9 +44,9 @@ class AddressGate:
         async def wait(address: str | None) -> None:
             try:
                 await self.addresses.begin(self.request, address, lambda: self.turns.disconnected(host))
-            except AddressBusy as error:
+            except LongWait as error:
                 raise PutOff(error, error.seconds) from error
             # the next one to the host keeps its distance from the time at which this one is sent
             turn.started = max(turn.started, time.monotonic())
 
-        return PacedCheck(check, wait, self.address)
+        return PacedCheck(check, wait, lambda: self.addresses.written(self.request), self.address)

@@ -88,7 +88,10 @@ class WireRequest(aiohttp.ClientRequest):
         over_kept.set(conn.protocol in _used)
         connection_of.set(Connection(conn.protocol, conn.protocol.received))
         _used.add(conn.protocol)
-        return await super().send(conn)
+        response = await super().send(conn)
+        if isinstance(check, PacedCheck):
+            check.written()
+        return response
 
 
 class WireResponse(aiohttp.ClientResponse):

@@ -1,0 +1,47 @@
+"""The turns of hosts for single requests of workers that have not leased them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
+from webcrawl.engine.scripts import Call
+from webcrawl.frontier.operations import milliseconds
+
+_KEPT_SECONDS = 3600.0
+"""How long the record of a host is kept after a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Borrowed:
+    """The reply to a request for a turn; durations in seconds.
+
+    state  "taken"; "held": another one has the turn; "early": the host may be asked in `wait`
+    gap    the pause that the host usually gets after a request
+    """
+
+    state: Literal["taken", "held", "early"]
+    wait: float
+    gap: float
+
+
+@dataclass(frozen=True, slots=True)
+class BorrowedTurns:
+    """Methods may raise a connection error of the engine, and may be repeated. `name` identifies a request."""
+
+    engine: Engine
+    keys: Keys
+
+    async def borrow(self, host: str, name: str, seconds: float) -> Borrowed:
+        """Takes the turn of a host for at most so many seconds, if it is free."""
+        state, wait, gap = await self._run("borrow", host, name, milliseconds(seconds))
+        return Borrowed(state.decode(), wait / 1000, gap / 1000)
+
+    async def repay(self, host: str, name: str, pause: float) -> None:
+        """Returns the turn, after which no one may ask the host for `pause` seconds."""
+        await self._run("repay", host, name, milliseconds(pause), milliseconds(_KEPT_SECONDS))
+
+    async def _run(self, script: str, host: str, *arguments: str | int) -> Any:
+        return await self.engine.run(Call(script, self.keys.queue(self.keys.shard(host)), (host, *arguments)))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from redis import Redis
 
 from tests.frontier.pages import page, past
 from webcrawl.frontier import Frontier, HostLimits, Lease, Settlement
@@ -47,6 +49,26 @@ async def test_a_page_limit_may_be_set_before_the_host_is_known(frontier: Fronti
     counts = await frontier.counts()
     assert (counts.queued, counts.parked, counts.open) == (2, 2, 0)
     assert await frontier.finished(), "a host with a spent budget does not delay the end"
+
+
+async def test_leases_look_for_limits_only_if_a_host_has_any(frontier: Frontier, valkey: Redis) -> None:
+    hosts = [f"http://{n}.test" for n in range(60)]
+
+    async def lookups() -> int:
+        await frontier.add([page(f"{host}/{valkey.dbsize()}") for host in hosts])
+        valkey.config_resetstat()
+        leases = await frontier.lease(100, 9)
+        found: Any = valkey.info("commandstats")
+        assert len(leases) == len(hosts)
+        for lease in leases:
+            await frontier.release(lease, all_done(lease))
+        await past(frontier.engine)
+        return int(found["cmdstat_hget"]["calls"])
+
+    without = await lookups()
+    for shard in range(frontier.keys.shards):
+        valkey.hset(frontier.keys.queue(shard)[0] + "limits", OTHER, "9 9 9")
+    assert await lookups() - without >= len(hosts)
 
 
 async def test_only_pages_count_against_the_page_limit(frontier: Frontier) -> None:

@@ -9,13 +9,17 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.crawler.access import host_of
+from webcrawl.crawler.download.curl import IMPERSONATE
 from webcrawl.crawler.session import Session
 from webcrawl.hosts.rules import Rules
 from webcrawl.urls.canonical import hostname
 
 
 class UserAgentMiddleware:
-    """Sets the header of requests that have none, before Scrapy sets USER_AGENT."""
+    """Sets the header of requests that have none, before Scrapy sets USER_AGENT.
+
+    A request that impersonates a browser keeps the browser's, which its other headers and its handshake belong to.
+    """
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -28,5 +32,7 @@ class UserAgentMiddleware:
         return cls(rules)
 
     def process_request(self, request: Request) -> None:
+        if request.meta.get(IMPERSONATE):
+            return
         if agent := self._rules.of(hostname(host_of(request))).user_agent:
             request.headers.setdefault(b"User-Agent", agent)

@@ -24,6 +24,7 @@ from scrapy.exceptions import (
     ResponseDataLossError,
     UnsupportedURLSchemeError,
 )
+from scrapy.utils.test import get_crawler
 
 from tests.downloads import Client, CurlClient, names, run
 from tests.http2 import Answer, Http2Server
@@ -36,6 +37,7 @@ from webcrawl.crawler.errors import RequestRefused
 from webcrawl.crawler.fetch import TRUNCATE, exchange_of
 from webcrawl.crawler.session import Session
 from webcrawl.errors import ConfigurationError
+from webcrawl.middlewares.user_agent import UserAgentMiddleware
 from webcrawl.stores.warc.records import response_record
 
 __all__ = ["authority"]
@@ -192,6 +194,25 @@ def test_a_browser_is_impersonated_in_settings_and_headers(authority: Authority)
         # the archive has the headers that were really sent
         exchange = exchange_of(request)
         assert exchange is not None and b"Firefox/135" in exchange.request_head
+
+    over_http2(authority, {"/": Answer(b"hello")}, check)
+
+
+def test_a_rule_gives_an_impersonated_browser_no_other_user_agent(authority: Authority) -> None:
+    async def check(server: Http2Server, client: Client) -> None:
+        rules = [
+            {"match": "localhost", "user_agent": "rulebot/1"},
+            {"match": "127.0.0.1", "user_agent": "rulebot/1"},
+        ]
+        settings = {**client.crawler.settings.copy_to_dict(), "POLITENESS_RULES": rules}
+        middleware = UserAgentMiddleware.from_crawler(get_crawler(settings_dict=settings))
+        for browser in (None, "chrome"):
+            request = Request(server.url(), meta={"impersonate": browser})
+            middleware.process_request(request)
+            await client.send(request)
+        robot, chrome = (dict(fields) for fields in server.requests)
+        assert robot[b"user-agent"] == b"rulebot/1"
+        assert b"Chrome/" in chrome[b"user-agent"] and b"sec-ch-ua" in chrome
 
     over_http2(authority, {"/": Answer(b"hello")}, check)
 

@@ -31,16 +31,22 @@ end
 
 local RULED = '^%S+ %S+ %S+ (%S+)'
 
+-- Returns the limits of a host ("pages bytes depth ruled"); false without any. Few crawls have a host with limits.
+local limits_exist
+local function limits_of(P, host)
+  if limits_exist == nil then limits_exist = redis.call('EXISTS', P .. 'limits') == 1 end
+  return limits_exist and redis.call('HGET', P .. 'limits', host)
+end
+
 -- Returns the limit of pages that a rule in the settings gives a host; -1 without one.
 local function ruled_pages(P, host)
-  local own = redis.call('HGET', P .. 'limits', host)
+  local own = limits_of(P, host)
   return own and tonumber(string.match(own, RULED)) or -1
 end
 
--- Returns one limit of a host ("pages bytes depth ruled" in `limits`): its own, that of a rule or the default; nil
--- without one.
+-- Returns one limit of a host: its own, that of a rule or the default; nil without one.
 local function limit_of(P, host, which, default, ruled)
-  local own = redis.call('HGET', P .. 'limits', host)
+  local own = limits_of(P, host)
   local limit = own and string.match(own, which)
   if own and ruled and limit == '-' then limit = string.match(own, ruled) end
   if not limit or limit == '-' then limit = string.match(default, which) end

@@ -61,8 +61,12 @@ class Workers:
         """Asks the engine; the call takes `before` ms to the engine and its reply `after` ms back."""
         addresses = Addresses(self.engine, KEYS, worker.name, self.config, self.held_seconds, asyncio.Event())
         asked = self.now
+        worker.turn.asks(ask)
         self.clock.move(before)
+        # while the question is under way, its window and connections may still be used
+        self.start(worker)
         grant, _ = await addresses.ask(ask)
+        self.start(worker)
         self.clock.move(after)
         if not lost:
             worker.turn.take(ask, grant, asked, self.now, 0.8 * self.held_seconds)
@@ -77,8 +81,12 @@ class Workers:
             await self.ask(worker, turn.ask_connections(ADDRESS, worker.waiting))
         if math.isfinite(ready := turn.ready_at()):
             self._move_to(max(ready, math.floor(turn.ends * 1000) / 1000 if late else 0))
-        if turn.may_start(self.now):
-            turn.start(self.now)
+        self.start(worker)
+
+    def start(self, worker: Worker) -> None:
+        """Sends a request if it may be sent."""
+        if worker.turn.may_start(self.now):
+            worker.turn.start(self.now)
             self.starts.append(self.now)
             self.most = max(self.most, sum(one.turn.in_flight for one in self.workers))
 

@@ -115,6 +115,13 @@ class AddressTurn:
         wanted = min(self.connections, self.in_flight + waiting)
         return Ask(address, None, 0.0, "", 0.0, wanted, self.in_flight)
 
+    def asks(self, ask: Ask) -> None:
+        """Gives up the connections that it no longer asks for; call it before the engine is asked.
+
+        Otherwise a request could be started over a connection that the engine is just giving to another worker.
+        """
+        self.held = min(self.held, ask.connections)
+
     def take(self, ask: Ask, grant: Grant, asked: float, now: float, held_for: float) -> None:
         """Uses what the engine gave: it was asked at `asked` and answered until `now`.
 

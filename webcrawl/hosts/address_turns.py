@@ -233,6 +233,7 @@ class AddressTurns:
     async def _ask(self, place: Place, ask: Ask) -> None:
         turn = place.turn
         begun, ended = turn.begins, max(turn.begins, turn.ends)
+        turn.asks(ask)
         grant, asked = await self.ask(ask)
         turn.take(ask, grant, asked, time.monotonic(), self._usable_seconds)
         if ask.length is not None:

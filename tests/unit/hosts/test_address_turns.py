@@ -11,7 +11,7 @@ import pytest
 from tests.pacing import run
 from webcrawl.config import AddressConfig
 from webcrawl.errors import EngineUnavailable, LongWait
-from webcrawl.hosts.address_turn import Ask, Grant, turn_of
+from webcrawl.hosts.address_turn import AddressTurn, Ask, Grant, turn_of
 from webcrawl.hosts.address_turns import AddressTurns
 from webcrawl.hosts.networks import Networks, read_networks
 
@@ -139,6 +139,16 @@ def test_connections_are_returned_when_nobody_waits() -> None:
         await turns.close()
 
     run(crawl())
+
+
+def test_connections_that_are_being_returned_are_not_used() -> None:
+    turn = AddressTurn(0.0, 3)
+    ask = turn.ask(HERE, 3, 0.0)
+    turn.take(ask, Grant(0.0, 9.0, "1", 3), 0.0, 0.0, 60.0)
+    turn.start(1.0)
+    assert turn.may_start(1.0)
+    turn.asks(turn.ask_connections(HERE, 0))
+    assert not turn.may_start(1.0)
 
 
 @pytest.mark.parametrize(

@@ -219,10 +219,11 @@ MEASURES: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
 }
 
 
-async def measure(names: Sequence[str], scale: float, *, aof: bool, importance: bool) -> list[Figure]:
+async def measure(names: Sequence[str], scale: float, **options: Any) -> list[Figure]:
+    """Returns the figures; `options` are those of `fresh_bench`."""
     figures = []
     for name in names:
-        async with fresh_bench(scale, aof=aof, importance=importance) as bench:
+        async with fresh_bench(scale, **options) as bench:
             for figure in await MEASURES[name](bench):
                 figures.append(figure)
                 print(row(figure), flush=True)
@@ -265,12 +266,22 @@ def main() -> int:
     parser.add_argument("--only", choices=MEASURES, action="append", help="may be given several times")
     parser.add_argument("--no-aof", dest="aof", action="store_false", help="nothing is written to disk")
     parser.add_argument("--importance", action="store_true", help="URLs have credit, as in a crawl")
+    parser.add_argument(
+        "--unit",
+        choices=("name", "origin"),
+        default="name",
+        help="POLITENESS_UNIT, for add, lease and queued",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     place = machine(arguments.scale, aof=arguments.aof)
     print(", ".join(f"{name.replace('_', ' ')} {value}" for name, value in place.items()))
     work = measure(
-        arguments.only or list(MEASURES), arguments.scale, aof=arguments.aof, importance=arguments.importance
+        arguments.only or list(MEASURES),
+        arguments.scale,
+        aof=arguments.aof,
+        importance=arguments.importance,
+        unit=arguments.unit,
     )
     figures = uvloop.run(work)
     if arguments.json:

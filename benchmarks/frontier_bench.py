@@ -123,8 +123,13 @@ def _cpu_clock(pid: int) -> int:
 
 
 @asynccontextmanager
-async def fresh_bench(scale: float, *, aof: bool, importance: bool = False) -> AsyncIterator[Bench]:
-    """Starts an empty server with a frontier on it, and ends it afterwards. `importance`: URLs have credit."""
+async def fresh_bench(
+    scale: float, *, aof: bool, importance: bool = False, unit: str = DEFAULTS["POLITENESS_UNIT"]
+) -> AsyncIterator[Bench]:
+    """Starts an empty server with a frontier on it, and ends it afterwards.
+
+    `importance`: URLs have credit; `unit` is POLITENESS_UNIT.
+    """
     with tempfile.TemporaryDirectory(prefix="bench") as name:
         folder = Path(name)
         arguments = [*server_arguments(folder, server_binary()), "--appendonly", "yes" if aof else "no"]
@@ -134,7 +139,7 @@ async def fresh_bench(scale: float, *, aof: bool, importance: bool = False) -> A
             while not answers(socket_path(folder)):
                 assert server.poll() is None, (folder / "valkey.log").read_text()
                 await asyncio.sleep(0.01)
-            keys = Keys("bench", SHARDS)
+            keys = Keys("bench", SHARDS, unit)
             crawl = Crawl(engine, keys, "bench")
             hot, order = DEFAULTS["FRONTIER_HOT_URLS"], DEFAULTS["FRONTIER_ORDER"]
             await crawl.configure(hot, order, importance=importance)

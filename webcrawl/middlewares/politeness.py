@@ -84,10 +84,8 @@ class PolitenessMiddleware(Pacer):
         try:
             if SLOT in request.meta:
                 await self._slots.take(request, during_shutdown=own)
-            borrowed = self._borrow(request, host)
             address = await self._gate(request, tasks.leased(request) is not None or is_question(request))
-            gates = [gate for gate in (borrowed, address) if gate]
-            turn = await self._turns.take(host, during_shutdown=own, gates=gates)
+            turn, borrowed = await self._take(request, host, address, during_shutdown=own)
         except BaseException as error:
             self._slots.give(request)
             if isinstance(error, LeaseLost | Abandoned):
@@ -101,6 +99,22 @@ class PolitenessMiddleware(Pacer):
             borrowed.limit(request, self._session.fetch.timeout)
         check = partial(self._check, host, turn, borrowed)
         check_before_sending(request, address.check(check, turn, host) if address else check)
+
+    async def _take(
+        self, request: Request, host: str, address: AddressGate | None, *, during_shutdown: bool
+    ) -> tuple[HostTurn, BorrowedTurn | None]:
+        """Takes the turn of a host, and says whether it is borrowed."""
+        while True:
+            borrowed = self._borrow(request, host)
+            gates = [gate for gate in (borrowed, address) if gate]
+            try:
+                turn = await self._turns.take(host, during_shutdown=during_shutdown, gates=gates)
+            except LeaseLost:
+                # a robots.txt waited for the turn of this worker's lease, which ended without it
+                if not is_robots(request) or self._turns.ending.is_set():
+                    raise
+            else:
+                return turn, borrowed
 
     def _borrow(self, request: Request, host: str) -> BorrowedTurn | None:
         """The turn of a host that this worker has not leased, for its robots.txt; None if there is no need."""

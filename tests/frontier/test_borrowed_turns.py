@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from scrapy import Request
 
 from tests.frontier.pages import all_done, page, past, silence_over
+from tests.pacing import FAST, opened
+from webcrawl.crawler.download import borrowed_turn
+from webcrawl.crawler.download.borrowed_turn import BorrowedTurn
+from webcrawl.crawler.errors import RobotsUnreachable
+from webcrawl.errors import LongWait
 from webcrawl.frontier import Frontier
 from webcrawl.frontier.borrowed_turns import BorrowedTurns
+from webcrawl.hosts.turns import Turns
 
 Frontiers = Callable[..., Frontier]
 
@@ -82,3 +92,47 @@ async def test_a_lease_that_has_expired_is_not_asked_before_its_gap(
     await past(frontier.engine, 0.2)
     found = await turns.borrow(HOST, "r1", 60)
     assert found.state == "early" and 3500 < found.wait <= 3600 and found.gap == 3600
+
+
+def gate(frontier: Frontier, turns: Turns, lease_seconds: float = 60.0) -> BorrowedTurn:
+    async def run(work: Callable[[], Awaitable[Any]]) -> Any:
+        return await work()
+
+    connection: Any = SimpleNamespace(
+        engine=frontier.engine, keys=frontier.keys, worker="w1", retry_until_available=run
+    )
+    return BorrowedTurn(turns, connection, HOST, lease_seconds)
+
+
+async def test_the_wait_for_a_turn_is_bounded(frontier: Frontier, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(borrowed_turn, "_LONGEST_WAIT", 0.3)
+    turns, ending = Turns(FAST), asyncio.Event()
+    first, second = gate(frontier, turns), gate(frontier, turns)
+    await first.enter(ending)
+    with pytest.raises(LongWait, match=r"the turn of http://a\.test does not come soon"):
+        await second.enter(ending)
+    first.end(3600.0)
+    await asyncio.sleep(0.1)
+    with pytest.raises(RobotsUnreachable, match=r"http://a\.test may not be asked for 3600 s"):
+        await second.enter(ending)
+
+
+async def test_a_host_that_this_worker_leases_meanwhile_is_not_borrowed(frontier: Frontier) -> None:
+    turns, ending = Turns(FAST), asyncio.Event()
+    await gate(frontier, turns).enter(ending)
+    waiting = asyncio.ensure_future(gate(frontier, turns).enter(ending))
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    opened(turns, HOST)
+    await asyncio.wait_for(waiting, 5)
+
+
+async def test_a_borrowed_turn_ends_before_its_time(frontier: Frontier) -> None:
+    one = gate(frontier, Turns(FAST), lease_seconds=0.5)
+    await one.enter(asyncio.Event())
+    request = Request(f"{HOST}/robots.txt")
+    one.limit(request, usual=180.0)
+    assert request.meta["download_timeout"] == pytest.approx(0.3)
+    assert one.holds
+    await asyncio.sleep(0.2)
+    assert not one.holds, "there would be too little time for the response"

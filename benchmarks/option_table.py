@@ -80,6 +80,7 @@ OPTIONS = {
         Option("FRONTIER_SHARDS = 64", {"FRONTIER_SHARDS": 64}),
         Option("FRONTIER_HOT_URLS = 50", {"FRONTIER_HOT_URLS": 50}),
         Option("DUST = False", {"DUST": False}),
+        Option("HOST_BUDGETS = False", {"HOST_BUDGETS": False}),
         Option("SIMHASH_DISTANCE = 5", {"SIMHASH_DISTANCE": 5}),
         Option("NEAR_DUPLICATES = drop", {"NEAR_DUPLICATES": "drop"}),
         Option("NEAR_DUPLICATES_FOLLOW = False", {"NEAR_DUPLICATES_FOLLOW": False}),

@@ -15,7 +15,7 @@ from typing import TextIO, cast
 import uvloop
 
 from benchmarks.generated_web import Names, answer, listening
-from benchmarks.trap_web import HOSTS, TRAPS, TrapWeb, prose
+from benchmarks.trap_web import HOSTS, OUTWARD, TRAPS, TrapWeb, prose
 
 RULES = b"User-agent: *\nDisallow: /never\n"
 
@@ -74,9 +74,14 @@ def main() -> None:
     )
     parser.add_argument("--hosts", type=int, default=HOSTS, help="number of honest hosts")
     parser.add_argument("--traps", nargs="*", default=list(TRAPS), help="those that honest pages link to")
-    parser.add_argument("--unlinked", action="store_true", help="honest sites do not link to each other")
+    parser.add_argument(
+        "--outward",
+        type=float,
+        default=OUTWARD,
+        help="share of honest pages with a link to another honest site",
+    )
     said = parser.parse_args()
-    web = TrapWeb(said.port, said.pages, hosts=said.hosts, traps=said.traps, is_linked=not said.unlinked)
+    web = TrapWeb(said.port, said.pages, hosts=said.hosts, traps=said.traps, outward=said.outward)
     uvloop.run(serve(web, said.names, said.log))
 
 

@@ -17,7 +17,7 @@ HOSTS, SHARING = 50, 10
 LARGEST, SMALLEST = 10, 200
 """The largest honest site has a tenth of the crawl's pages, the smallest a 200th; all have 1.6 times as many."""
 CHILDREN, CROSS_LINKS, OUTWARD = 8, 4, 0.05
-"""Links of a page to its children and to any pages of its site; the share of pages with a link to another site."""
+"""Links of a page to its children and to any pages of its site; usually, the share of pages with one to another."""
 THREADS_A_LIST = 50
 LEVELS = 60
 WHOLE = {
@@ -30,7 +30,7 @@ WHOLE = {
 class TrapWeb:
     """All sites. `pages` is the number of pages that the crawl may have; the sizes of the sites follow from it.
 
-    `hosts` honest sites link to each of `traps` on two pages, and to each other if `is_linked`.
+    `hosts` honest sites link to each of `traps` on two pages, and to each other on a share `outward` of all pages.
     """
 
     def __init__(
@@ -40,13 +40,13 @@ class TrapWeb:
         *,
         hosts: int = HOSTS,
         traps: Sequence[str] = tuple(TRAPS),
-        is_linked: bool = True,
+        outward: float = OUTWARD,
     ) -> None:
         self.port = port
         self.pages = pages
         self.hosts = hosts
         self.traps = traps
-        self.is_linked = is_linked
+        self.outward = outward
         least, ratio = pages * HOSTS / max(hosts, 1) / SMALLEST, SMALLEST / LARGEST
         self.sizes = [max(4, round(least * ratio ** ((place + 0.5) / hosts))) for place in range(hosts)]
         self._spam: dict[tuple[int, int], str] = {}
@@ -110,7 +110,7 @@ class TrapWeb:
         near = [*range(CHILDREN * page + 1, min(CHILDREN * page + CHILDREN + 1, size)), page // CHILDREN, 0]
         near += [mixed(bits, place) % size for place in range(CROSS_LINKS)]
         links = [self._path(host, other) for other in near]
-        if self.is_linked and share(mixed(bits, 6)) < OUTWARD:
+        if share(mixed(bits, 6)) < self.outward:
             other = int(self.hosts * share(mixed(bits, 7)) ** 2)
             target = mixed(bits, 8) % self.sizes[other] if bits & 1 else 0
             links.append(self.start(other) + self._path(other, target)[1:])

@@ -30,7 +30,7 @@ from benchmarks.report import page_with
 from benchmarks.served import free_port
 from benchmarks.trap_report import BEGIN, DELAY, SEEDS, Crawl, Outcome, Site, counted, table, write
 from benchmarks.trap_sites import TRAPS
-from benchmarks.trap_web import HOSTS, WHOLE, TrapWeb
+from benchmarks.trap_web import HOSTS, OUTWARD, WHOLE, TrapWeb
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def served(web: TrapWeb, names: int, log: Path) -> Iterator[None]:
         str(names),
     ]
     command += ["--log", str(log), "--pages", str(web.pages), "--hosts", str(web.hosts)]
-    command += ["--traps", *web.traps] + ["--unlinked"] * (not web.is_linked)
+    command += ["--outward", str(web.outward), "--traps", *web.traps]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
@@ -65,7 +65,7 @@ def measure(crawl: Crawl, settings: dict[str, object], seconds: float) -> Outcom
         crawl.pages,
         hosts=crawl.hosts,
         traps=() if crawl.whole else crawl.sites,
-        is_linked=crawl.is_linked,
+        outward=OUTWARD if crawl.is_linked else 0.0,
     )
     names = free_port("127.0.0.1", socket.SOCK_DGRAM)
     with tempfile.TemporaryDirectory(prefix="bench-traps-", ignore_cleanup_errors=True) as folder:

@@ -184,7 +184,7 @@ def until(condition: Callable[[], bool], crawl: Crawl, seconds: float = 20.0) ->
 
 
 def crawl_hosts(
-    seeds: Iterable[str], folder: Path, *, timeout: float = 40.0, **settings: object
+    seeds: Iterable[str], folder: Path, *, scope: str = "host", timeout: float = 40.0, **settings: object
 ) -> CrawlResult:
     """Crawl the seeds' hosts once without a delay, for several tests that check the results in `folder`."""
     crawl = Crawl.start(
@@ -192,7 +192,7 @@ def crawl_hosts(
         seeds,
         folder=folder,
         data_dir=folder / "data",
-        arguments={"scope": "host"},
+        arguments={"scope": scope},
         **{"DOWNLOAD_DELAY": 0, **settings},
     )
     return crawl.wait(timeout)

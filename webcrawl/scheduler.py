@@ -27,15 +27,11 @@ from webcrawl.crawler.scheduling.start_urls import Feeding, is_fed
 from webcrawl.crawler.scheduling.tasks import Tasks
 from webcrawl.crawler.scheduling.timer import EarliestTimer
 from webcrawl.crawler.scheduling.unserializable import LOST, HeldRequests, ticket_of
+from webcrawl.crawler.scheduling.worth import budgets_of, importance_of, patterns_of
 from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import CrawlError, InvalidURL, StoreError, Unserializable
 from webcrawl.frontier import LeasedURL, Settlement
-from webcrawl.policies.priorities import Prospect
-from webcrawl.policies.terms import PatternRecord
-from webcrawl.urls.canonical import split
-from webcrawl.worker.importance import Importance
-from webcrawl.worker.patterns import Patterns
 from webcrawl.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -190,7 +186,7 @@ class FrontierScheduler(RedisScheduler):
 
     def _make_worker(self) -> Worker:
         session, connection = self.session, self.session.connection
-        patterns = _patterns(session)
+        patterns = patterns_of(session)
         return Worker(
             connection.frontier,
             connection.crawl,
@@ -201,9 +197,10 @@ class FrontierScheduler(RedisScheduler):
             tails=connection.tails,
             backpressure=session.backpressure,
             costs=session.costs,
-            importance=_importance(session, patterns),
+            importance=importance_of(session, patterns),
             patterns=patterns,
             dust=session.dust,
+            budgets=budgets_of(session),
         )
 
     @property
@@ -275,23 +272,3 @@ class FrontierScheduler(RedisScheduler):
 
 def _refuse() -> None:
     raise CloseSpider("cannot_start")
-
-
-def _patterns(session: Session) -> Patterns:
-    """The records of URL patterns. Levels that URL_LEVELS sets, and those of credit, stay as they are."""
-    config, prioritizer = session.config, session.scope.prioritizer
-    sinks = any(isinstance(term, PatternRecord) for term in prioritizer.terms)
-    return Patterns(sinks_leased=sinks and prioritizer.levels is None and config.importance == "off")
-
-
-def _importance(session: Session, patterns: Patterns) -> Importance | None:
-    config, level = session.config, session.scope.prioritizer.level
-    if config.importance == "off":
-        return None
-
-    def weigh(prospect: Prospect) -> int:
-        prospect.sunk = patterns.levels(*split(prospect.url))
-        return level(prospect)
-
-    # other orders than breadth-first say themselves which URL of a host comes next
-    return Importance(session.connection.frontier, weigh if config.order == "breadth-first" else None)

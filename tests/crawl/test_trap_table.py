@@ -4,17 +4,66 @@ from __future__ import annotations
 
 import json
 import socket
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from benchmarks.hostile import requests
 from benchmarks.served import free_port
-from benchmarks.trap_report import counted
+from benchmarks.trap_report import counted, site_of
+from benchmarks.trap_sites import TRAPS
 from benchmarks.trap_web import WHOLE, TrapWeb
 from benchmarks.traps import served
-from tests.crawls import CrawlResult, scrapy
+from tests.crawls import CrawlResult, crawl_hosts, scrapy
+from webcrawl.policies.budgets import FIRST, PER_SQUARE
 
 RunCrawl = Callable[..., CrawlResult]
+HONEST = 8
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A crawl of all traps beside honest hosts: the pages asked for at each trap, and at a mean honest host."""
+
+    web: TrapWeb
+    pages: Counter[str]
+    an_honest_host: float
+    data_dir: Path
+
+    def told(self, command: str, *words: str) -> dict[str, Any]:
+        """What `scrapy COMMAND --json` tells of the crawl."""
+        done = scrapy(command, "--json", *words, "-s", f"DATA_DIR={self.data_dir}")
+        assert done.returncode == 0, done.stderr
+        return dict(json.loads(done.stdout))
+
+
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory: pytest.TempPathFactory) -> Beside:
+    """Crawls the traps beside honest hosts, to which other domains link. No other domain links to the traps.
+
+    The honest hosts have more pages than are fetched.
+    """
+    folder = tmp_path_factory.mktemp("beside")
+    web = TrapWeb(free_port("0.0.0.0"), pages=4_000, hosts=HONEST, traps=(), outward=0.3)
+    names, log = free_port("127.0.0.1", socket.SOCK_DGRAM), folder / "requests"
+    with served(web, names, log):
+        result = crawl_hosts(
+            [web.start(site) for site in (*TRAPS, *range(HONEST))],
+            folder,
+            scope="web",
+            timeout=60.0,
+            DNS_SERVERS=f"127.0.0.1:{names}",
+            ALLOWED_NETWORKS="127.0.0.0/8",
+            DOWNLOAD_DELAY=0.05,
+            CRAWL_MAX_PAGES=1_200,
+        )
+    assert result.returncode == 0, result.stderr
+    pages = Counter(site_of(url) for _, url in requests(log) if not url.endswith("/robots.txt"))
+    return Beside(web, pages, pages["honest hosts"] / HONEST, result.data_dir)
 
 
 def fetched(
@@ -51,3 +100,38 @@ def test_the_frontier_tells_which_sites_repeat_themselves(crawl: RunCrawl, tmp_p
     assert {one["host"] + "/" for one in sunk["worst"]} == {web.start(trap) for trap in traps}
     assert sunk["hosts"] == 3, "an honest site has sunk"
     assert all(one["why"].endswith("pages were copies") for one in sunk["worst"])
+
+
+@pytest.mark.parametrize("trap", [trap for trap in TRAPS if trap != "subdomains"])
+def test_a_trap_takes_much_less_of_a_crawl_than_an_honest_host(beside: Beside, trap: str) -> None:
+    assert 0 < beside.pages[trap] < beside.an_honest_host * 2 / 3
+
+
+def test_all_names_of_a_domain_take_about_as_little_as_one_host(beside: Beside) -> None:
+    assert 0 < beside.pages["subdomains"] < beside.an_honest_host * 3 / 2
+
+
+def test_the_frontier_tells_which_domains_are_over_their_budgets(beside: Beside) -> None:
+    told = beside.told("frontier")["over_budget"]
+    names = {"subdomains.test" if trap == "subdomains" else f"www.{trap}.test" for trap in TRAPS}
+    assert {owner for owner, _, _ in told["worst"]} == names
+    assert told["owners"] == len(names), "an honest host is over its budget"
+    hosts = {owner: hosts for owner, hosts, _ in told["worst"]}
+    assert hosts.pop("subdomains.test") > len(names)
+    assert set(hosts.values()) == {1}
+
+
+def test_a_host_tells_of_its_budget_and_of_that_of_its_domain(beside: Beside) -> None:
+    subdomains = beside.web.start("subdomains").rstrip("/")
+    budgets = beside.told("host", subdomains)["budgets"]
+    assert list(budgets) == ["www.subdomains.test", "subdomains.test"]
+    name, domain = budgets.values()
+    assert not name["is_over"]
+    assert (domain["pages"], domain["linking_domains"], domain["is_over"]) == (FIRST, 0, True)
+    assert domain["spent"] >= domain["pages"]
+    honest = beside.told("host", beside.web.start(0).rstrip("/"))["budgets"]["host0.example0.test"]
+    assert honest["pages"] == FIRST + PER_SQUARE * honest["linking_domains"] ** 2 > honest["spent"]
+    assert not honest["is_over"]
+    table = scrapy("host", subdomains, "-s", f"DATA_DIR={beside.data_dir}").stdout
+    spent = f"{domain['spent']:,.0f} of {FIRST} pages spent, 0 other domains link to it"
+    assert f"budget of subdomains.test: {spent}; over it, so others come first\n" in table

@@ -30,6 +30,8 @@ HASHES = (
     b"segments",
     b"behind",
 )
+SUNK = (b"lowest", b"surfaced", b"sunk", b"waiting", b"slots", b"wide_slots")
+"""Structures of hosts at the lowest level; see test_sunk_machine.py."""
 
 Row = tuple[str, int, bool, int, int, int]
 """Path, level, whether it was given a date, attempts, returns, blames."""
@@ -73,7 +75,12 @@ class Contents:
     def _read_shard(self, valkey: Redis, keys: Keys, shard: int) -> None:
         prefix = keys.queue(shard)[0].encode()
         names = [name.removeprefix(prefix) for name in valkey.keys(glob(prefix) + b"*")]
-        names = [name for name in names if not name.startswith((b"turn", b"given:", b"credit"))]
+        names = [
+            name
+            for name in names
+            if not name.startswith((b"turn", b"given:", b"credit")) and name not in SUNK
+        ]
+        assert valkey.smembers(prefix + b"lowest") <= set(valkey.zrange(prefix + b"leases", 0, -1))
         pipe = valkey.pipeline(transaction=False)
         for name in names:
             key = prefix + name

@@ -26,6 +26,7 @@ from tests.frontier.credits import use_importance
 from tests.frontier.pages import all_done, page, tree
 from tests.frontier.spilling import serve, spilling
 from tests.frontier.test_machine import FrontierMachine
+from tests.frontier.turns import use_turns_and_budgets
 from webcrawl.dupefilter import CompactDupeFilter
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
@@ -117,6 +118,7 @@ async def use_leases(frontier: Frontier) -> list[Lease]:
     dead = [letter.url async for letter in frontier.dead_letters()]
     assert await frontier.requeue((leases[9].host, url) for url in dead) == 2
     assert await frontier.reap(everything=True) == (30, 0)
+    await use_turns_and_budgets(frontier)
     for shard in range(frontier.keys.shards):
         assert await frontier.engine.run(Call("regain", frontier.keys.queue(shard), ("other", 1, 1000))) == []
     return leases

@@ -231,6 +231,7 @@ def test_a_full_server_runs_scripts_that_add_no_urls() -> None:
             "receive",
             "refill",
             "repay",
+            "slow",
             "spend",
         ),
         *(

@@ -381,7 +381,7 @@ def test_a_url_waits_for_another_request_to_its_host() -> None:
     turns = Turns(PolitenessConfig(delay=0.0))
     turn = turns.turn("http://a.test")
     turn.start(now := time.monotonic())
-    hosts = LeasedHosts(turns, lambda: None, Patterns(), Dust())
+    hosts = LeasedHosts(turns, lambda: None, Patterns(), Dust(), None)
     url = LeasedURL(1, "http://a.test", "/", 3, 0, 0, 0, None, None)
     hosts.open(Lease("http://a.test", 1, 0, None, [url]), until=math.inf)
     assert hosts.next(now + 1.0, lambda: True) is None

@@ -56,7 +56,7 @@ def test_all_pages_of_honest_sites_are_linked_and_two_of_them_link_to_each_trap(
         outside += others
     assert web.honest_pages > 3_000
     assert [outside.count(web.start(name)) for name in TRAPS] == [2] * 6
-    alone, kept = TrapWeb(PORT, 2_000, is_linked=False), set[str]()
+    alone, kept = TrapWeb(PORT, 2_000, outward=0.0), set[str]()
     for host in range(alone.hosts):
         kept |= walk(alone, host)[1]
     assert kept == {web.start(name) for name in TRAPS} < set(outside)

@@ -35,6 +35,7 @@ class Command(SessionCommand):
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.frontier.figures import figures
+        from webcrawl.frontier.ledger import Ledger
         from webcrawl.frontier.sunk_patterns import sunk_patterns
 
         connection = session.connection
@@ -45,6 +46,10 @@ class Command(SessionCommand):
             dataclasses.asdict(one) for one in await connection.frontier.hosts(opts.hosts)
         ]
         report["sunk_patterns"] = dataclasses.asdict(await sunk_patterns(connection.frontier, opts.hosts))
+        over = await Ledger(connection.engine, connection.keys).over(opts.hosts)
+        report["over_budget"] = dataclasses.asdict(over) | {
+            "worst": [(one.owner, one.hosts, str(one.spending)) for one in over.worst]
+        }
         if opts.json:
             print(json.dumps(report, indent=2))
         else:
@@ -67,6 +72,8 @@ def _print(report: dict[str, Any]) -> None:
         _print_busiest(console, report["busiest_hosts"])
     if report["sunk_patterns"]["hosts"]:
         _print_sunk(report["sunk_patterns"])
+    if report["over_budget"]["owners"]:
+        _print_over(report["over_budget"])
 
 
 def _print_busiest(console: Console, rows: list[dict[str, Any]]) -> None:
@@ -100,3 +107,9 @@ def _print_sunk(sunk: dict[str, Any]) -> None:
     )
     for one in sunk["worst"]:
         print(f"  {one['host']} {one['pattern']} sank by {one['sinks_by']} levels: {one['why']}")
+
+
+def _print_over(over: dict[str, Any]) -> None:
+    print(f"over their budgets: {over['owners']:,} names and domains with {over['hosts']:,} hosts")
+    for owner, hosts, spending in over["worst"]:
+        print(f"  {owner}, {hosts:,} host{'s' * (hosts > 1)}: {spending}")

@@ -15,6 +15,7 @@ from webcrawl.crawler.command import SessionCommand, check_crawl, host_named
 from webcrawl.documents.values import size
 from webcrawl.errors import StoreError
 from webcrawl.hosts.costs import ALL, Cost, Load
+from webcrawl.policies.budgets import COST
 from webcrawl.policies.dust import SiteDust
 from webcrawl.policies.pattern_records import HostPatterns
 from webcrawl.urls.canonical import hostname, registered_domain
@@ -85,12 +86,20 @@ class Command(SessionCommand):
         dust = await _dust(session, host, off=opts.rule_off, on=opts.rule_on)
         state, shares = await frontier.host(host), await _shares(session.connection.crawl, host)
         rule, records = _rule(session, host), HostPatterns.unpack(await frontier.patterns(host))
+        budgets = await _budgets(session, host)
         if opts.json:
             costs = {kind: dataclasses.asdict(share) for kind, share in shares.items()}
-            more = {"rule": rule, "patterns": _rows(records), "dust": _dust_rows(dust), "costs": costs}
+            more = {
+                "rule": rule,
+                "budgets": budgets,
+                "patterns": _rows(records),
+                "dust": _dust_rows(dust),
+                "costs": costs,
+            }
             print(json.dumps({**dataclasses.asdict(state), **more}, indent=2))
         else:
             _print(state, rule, shares)
+            _print_budgets(budgets)
             _print_patterns(records)
             _print_dust(dust)
 
@@ -127,6 +136,23 @@ def _rule(session: Session, host: str) -> str | None:
     """The rule of POLITENESS_RULES for the host, if there is one."""
     rules = session.turns.rules
     return str(rule) if rules and (rule := rules.of(hostname(host))).match else None
+
+
+async def _budgets(session: Session, host: str) -> dict[str, dict[str, object]]:
+    """The budgets of the host's name and of its registered domain."""
+    from webcrawl.frontier.ledger import Entry, Ledger, owners
+
+    connection = session.connection
+    known = await Ledger(connection.engine, connection.keys).add({one: Entry() for one in owners(host)})
+    return {
+        owner: {
+            "spent": one.spent / COST,
+            "pages": one.pages,
+            "linking_domains": one.domains,
+            "is_over": one.is_over,
+        }
+        for owner, one in known.items()
+    }
 
 
 async def _shares(crawl: Crawl, host: str) -> dict[str, _Share]:
@@ -176,6 +202,15 @@ def _print(state: HostState, rule: str | None, shares: Mapping[str, _Share]) -> 
     console = Console()
     console.print(table)
     console.print(costs)
+
+
+def _print_budgets(budgets: dict[str, dict[str, object]]) -> None:
+    for owner, one in budgets.items():
+        sunk = "; over it, so others come first" if one["is_over"] else ""
+        print(
+            f"budget of {owner}: {one['spent']:,.0f} of {one['pages']:,} pages spent, "
+            f"{one['linking_domains']:,} other domains link to it{sunk}"
+        )
 
 
 def _rows(patterns: HostPatterns) -> dict[str, dict[str, int | str]]:

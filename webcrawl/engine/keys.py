@@ -43,6 +43,21 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
                                          outdated
       new:<level>                  LIST  the same for hosts that never answered
       behind                       HASH  name -> its hosts that wait for the end of the lease of another one
+      over                         HASH  host -> who is over its budget: its name, or its registered domain
+      budgets                      HASH  name or registered domain -> what it has spent, as an integer of 4 bytes, and
+                                         hashes of the domains that link to it, 4 bytes each
+      sunk                         SET   names of hosts at the lowest level that wait for turns of their owners; not in
+                                         `ready`
+      waiting:<owner>              LIST  names of such hosts of one owner; some may be outdated
+      waiting                      ZSET  owner -> when the first of these has its turn
+      surfaced                     SET   names of hosts that have their turn, and are in `ready` or `due` again
+      overs                        HASH  who is over its budget -> its hosts in `over`
+      penalties                    HASH  who is over its budget -> its penalty, as last reported for one of these
+      slots                        ZSET  owner of a budget, or a host that sank by itself -> when its next turn can be
+      wide_slots                   ZSET  the same for domains with several hosts in `over`
+      slow                         STR   ratio and hosts at once of webcrawl.policies.budgets.Slowdown; usual gap in ms;
+                                         number of shards; expiring
+      lowest                       SET   leased hosts at the lowest level
       leases                       ZSET  host -> when its lease expires
       lease:<host>                 HASH  token, worker, next, and index -> entry for each URL handed out
       given:<caller>               STR   number of a worker's last lease call, its hosts and tokens; expiring
@@ -135,14 +150,14 @@ from webcrawl.errors import ConfigurationError
 
 CRAWLS = "wc:crawls"
 
-FORMAT = 6
+FORMAT = 7
 """Version of the data in these keys; increased when this or an older version would misread the other's data."""
 
-READABLE_FORMATS = (3, 4, 5, FORMAT)
+READABLE_FORMATS = (3, 4, 5, 6, FORMAT)
 """The formats that this version continues.
 
 In format 3 all levels are from 0 to 7, and those of a host have turns. Before format 5, `due` has all due hosts.
-Before format 6, each host has turns of its own.
+Before format 6, each host has turns of its own. Before format 7, no host waits in `sunk`.
 """
 
 _CRAWL_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")

@@ -28,6 +28,7 @@ _COMMON = (
     "credit",
     "records",
     "units",
+    "sunk",
     "ready",
     "queues",
     "hosts",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import Call
@@ -13,24 +13,32 @@ _Group = tuple[str, int | None]
 """URLs that are added together: host and `rise`."""
 
 
-def add_calls(keys: Keys, candidates: Sequence[Candidate]) -> Iterator[tuple[Call, list[int]]]:
-    """Yields calls with at most BATCH URLs, each with the places of its URLs among the candidates."""
+def add_calls(
+    keys: Keys, candidates: Sequence[Candidate], over: Callable[[str], str]
+) -> Iterator[tuple[Call, list[int]]]:
+    """Yields calls with at most BATCH URLs, each with the places of its URLs among the candidates.
+
+    `over` returns who is over its budget for a host, and its penalty; empty if nobody is.
+    """
     by_shard: dict[int, dict[_Group, list[int]]] = {}
     for place, candidate in enumerate(candidates):
         group = candidate.host, candidate.rise
         by_shard.setdefault(keys.shard(candidate.host), {}).setdefault(group, []).append(place)
     for shard, hosts in by_shard.items():
         for batch in _batches(hosts):
-            call = Call("add", keys.queue(shard), _arguments(keys, candidates, batch))
+            call = Call("add", keys.queue(shard), _arguments(keys, candidates, batch, over))
             yield call, [place for _, places in batch for place in places]
 
 
 def _arguments(
-    keys: Keys, candidates: Sequence[Candidate], batch: list[tuple[_Group, list[int]]]
+    keys: Keys,
+    candidates: Sequence[Candidate],
+    batch: list[tuple[_Group, list[int]]],
+    over: Callable[[str], str],
 ) -> list[str | bytes | int]:
     arguments: list[str | bytes | int] = []
     for (host, rise), places in batch:
-        arguments += [host, len(places), "" if rise is None else rise]
+        arguments += [host, len(places), "" if rise is None else rise, over(host)]
         for place in places:
             arguments += [_mark(keys, candidates[place]), candidates[place].entry()]
     return arguments

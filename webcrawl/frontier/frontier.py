@@ -17,6 +17,10 @@ _COUNTERS = tuple(one.name for one in fields(Counts))
 _LOST = -2
 
 
+def _nobody(_: str) -> str:
+    return ""
+
+
 @dataclass(slots=True)
 class Frontier(Operations):
     """The frontier of one crawl.
@@ -38,6 +42,8 @@ class Frontier(Operations):
     """The crawl's share of a host that other crawls want too."""
     purse: str = ""
     """The purse that gets the credit of acknowledged pages, see webcrawl.frontier.credit."""
+    over: Callable[[str], str] = _nobody
+    """Returns who is over its budget for a host, and its penalty; nothing if nobody is."""
     _leasing: Leasing = field(init=False)
 
     def __post_init__(self) -> None:
@@ -54,7 +60,7 @@ class Frontier(Operations):
     async def add(self, candidates: Sequence[Candidate]) -> list[bool]:
         """Queues the URLs that were never seen; returns True for each one queued. Any number, in any order."""
         verdicts = [False] * len(candidates)
-        batches = list(add_calls(self.keys, candidates))
+        batches = list(add_calls(self.keys, candidates, self.over))
         replies = await self.engine.run_all([call for call, _ in batches])
         for (_, places), reply in zip(batches, replies, strict=True):
             for place, verdict in zip(places, reply.decode(), strict=True):
@@ -237,7 +243,7 @@ class Frontier(Operations):
         arguments += [milliseconds(report.quiet), milliseconds(lease.gap)]
         arguments += [self.host_limits.encoded(), "" if report.better_than is None else report.better_than]
         arguments += [int(lease.answered), self.purse]
-        for known in (report.patterns, report.dust):
+        for known in (report.patterns, report.dust, report.over):
             arguments.append("" if known is None else known or "-")
         for one in report.settled:
             arguments += [one.index, one.verdict, milliseconds(one.delay), one.reason, one.pages, one.bytes]

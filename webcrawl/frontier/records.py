@@ -33,6 +33,8 @@ class Lease:
     """The packed evidence for its DUST rules (webcrawl.policies.dust); empty if there is none."""
     dust_off: frozenset[str] = frozenset()
     """The DUST rules that an operator has switched off."""
+    over: str = ""
+    """Who is over its budget, as the engine knows: the host's name or registered domain, and its penalty."""
 
     @classmethod
     def decode(cls, raw: list[Any]) -> Lease:
@@ -41,7 +43,7 @@ class Lease:
         urls = decode_urls(host, raw[4], raw[6])
         delay, ruled = decode_delay(raw[3]), None if raw[7] < 0 else raw[7]
         dust, off = raw[10]
-        known = (dust or b"", rules_off(off))
+        known = (dust or b"", rules_off(off), raw[11].decode())
         return cls(host, int(raw[1]), raw[2], delay, urls, bool(raw[5]), raw[8], raw[9] / 1000, ruled, *known)
 
 
@@ -75,7 +77,8 @@ class Report:
     With `better_than`, further URLs must be of a better level. `pause`: seconds until the released host may be asked
     again, or -1 to keep it. `quiet`: seconds after which the engine may forget the host's failures. `patterns`: the
     packed records of its URL patterns, empty if there are none; None if they are as the engine has them. `dust`: the
-    same for the evidence for its DUST rules.
+    same for the evidence for its DUST rules. `over`: who is over its budget, empty if nobody is; None if that is as the
+    engine has it.
     """
 
     lease: Lease
@@ -86,6 +89,7 @@ class Report:
     better_than: int | None = None
     patterns: bytes | None = None
     dust: bytes | None = None
+    over: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

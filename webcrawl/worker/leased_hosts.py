@@ -15,6 +15,7 @@ from typing import NamedTuple
 from webcrawl.frontier import Lease, LeasedURL, Report, Settlement
 from webcrawl.hosts.politeness import HostTurn
 from webcrawl.hosts.turns import Turns
+from webcrawl.worker.budgets import Budgets
 from webcrawl.worker.dust import Dust
 from webcrawl.worker.patterns import Patterns
 
@@ -119,7 +120,17 @@ class LeasedHosts:
     Each leased host is open in `turns`.
     """
 
-    def __init__(self, turns: Turns, wake: Callable[[], None], patterns: Patterns, dust: Dust) -> None:
+    def __init__(
+        self,
+        turns: Turns,
+        wake: Callable[[], None],
+        patterns: Patterns,
+        dust: Dust,
+        budgets: Budgets | None,
+    ) -> None:
+        self.report: Callable[[str], None] = lambda _: None
+        """Called with a host that is to be released because it is over a budget."""
+        self.budgets = budgets
         self._turns = turns
         self.patterns, self.dust = patterns, dust
         self._wake = wake
@@ -213,6 +224,10 @@ class LeasedHosts:
                 continue
             if not host.turn.may_start(now):
                 self._schedule(host)
+                continue
+            if self.budgets and self.budgets.sinks(host.lease):
+                host.leaving = True
+                self.report(name)
                 continue
             if not allowed():
                 heapq.heappush(self._due, (now, next(self._order), name))

@@ -140,6 +140,8 @@ class Loop:
             return
         if state.importance:
             await state.importance.pay_if_due(state.membership.served())
+        if state.budgets:
+            await state.budgets.send_if_due(state.membership.served())
         await heartbeat.update_hold()
         if heartbeat.paused or heartbeat.holds:
             self._release_all()
@@ -184,7 +186,10 @@ class Loop:
         """Makes the URLs of new leases available; `asked` is the monotonic time of the lease call."""
         for lease in leases:
             self._hosts.open(lease, self._safety.until(asked))
-            if self._hosts[lease.host].settled:  # URLs that have sunk or were replaced
+            host = self._hosts[lease.host]
+            if self._state.budgets:
+                self._state.budgets.open(lease.host)
+            if host.settled:  # URLs that have sunk or were replaced
                 self._state.report(lease.host)
             self._rules.check(lease)
 

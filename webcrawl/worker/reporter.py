@@ -75,6 +75,8 @@ class Reporter:
         host.lease.gap, host.lease.answered = host.turn.gap, host.turn.answered
         report = host.report(self._state.discovered.sent)
         report = self._with_records(report, last=False)
+        if self._state.budgets and self._state.budgets.sinks(host.lease):
+            host.leaving = True
         complete = len(report.settled) == len(host.settled)
         idle = host.unsettled == len(host.urls)
         if complete and idle and (host.leaving or _has_long_wait(host)):
@@ -97,10 +99,11 @@ class Reporter:
         return self._with_records(replace(report, pause=pause, quiet=quiet), last=True)
 
     def _with_records(self, report: Report, *, last: bool) -> Report:
-        """Adds what the engine is to know of the URLs of the host. `last`: the host is released."""
+        """Adds what the engine is to know of the host and its URLs. `last`: the host is released."""
         state, name = self._state, report.lease.host
         patterns, dust = state.patterns.to_tell(name, last=last), state.dust.to_tell(name, last=last)
-        return replace(report, patterns=patterns, dust=dust)
+        over = state.budgets.over(name) if state.budgets else ""
+        return replace(report, patterns=patterns, dust=dust, over=None if over == report.lease.over else over)
 
     def _wanted(self, host: LeasedHost) -> int:
         """How many more URLs to lease; a host is kept while no other host waits for its place.
@@ -137,6 +140,8 @@ class Reporter:
         name, host = report.lease.host, self._hosts[report.lease.host]
         self._state.patterns.told(name, report.patterns)
         self._state.dust.told(name, report.dust)
+        if report.over is not None:
+            host.lease.over = report.over
         del host.settled[: len(report.settled)]
         if host.settled:
             self._state.report(name)

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 
 from webcrawl.config import FrontierConfig
 from webcrawl.frontier import Candidate, Crawl, Frontier
+from webcrawl.frontier.ledger import owners
 from webcrawl.hosts.costs import Costs
 from webcrawl.hosts.turns import Turns
+from webcrawl.worker.budgets import Budgets
 from webcrawl.worker.discovered import Discovered
 from webcrawl.worker.dust import Dust
 from webcrawl.worker.importance import Importance
@@ -63,6 +65,9 @@ class WorkerState:
         config = self.config
         self.patterns.changed = self.dust.changed = self.reconsider
         self.dust.queue = self.queue_instead
+        self.hosts.report = self.report
+        if self.budgets:
+            self.budgets.changed = self.budget_changed
         self.window = LeaseWindow(config.lease_hosts, config.most_lease_hosts, config.lease_urls)
 
     @property
@@ -74,6 +79,11 @@ class WorkerState:
     def dust(self) -> Dust:
         """The DUST rules."""
         return self.hosts.dust
+
+    @property
+    def budgets(self) -> Budgets | None:
+        """What names and domains spend; None if they have no budgets."""
+        return self.hosts.budgets
 
     def report(self, host: str) -> None:
         """Includes a host in the next report."""
@@ -101,6 +111,12 @@ class WorkerState:
         self.counters["rewritten"] += 1
         self.discovered.add(candidate)
         return self.discovered.total
+
+    def budget_changed(self, owner: str) -> None:
+        """Reports the leased hosts of an owner that is over its budget now, or no longer."""
+        for host in self.hosts:
+            if owner in owners(host.lease.host):
+                self.report(host.lease.host)
 
     def finish(self, reason: str) -> None:
         """Ends the crawl for this worker."""

@@ -22,6 +22,7 @@ from webcrawl.frontier.tails import Tails
 from webcrawl.hosts.costs import Costs
 from webcrawl.hosts.turns import Turns
 from webcrawl.worker.backpressure import Backpressure
+from webcrawl.worker.budgets import Budgets
 from webcrawl.worker.discovered import Discovered
 from webcrawl.worker.dust import Dust
 from webcrawl.worker.engine_restarts import EngineRestarts
@@ -42,10 +43,12 @@ class Worker:
     """The scheduler's side of a worker.
 
     `wake` is called when `next` may have a URL, or when the worker has finished. `bloom` replaces the engine's seen
-    set; `tails` keeps long queues in a store; `costs` are what hosts cost the process;
-    `importance` has the links of pages in work, None if it is off; `patterns` has the records of URL patterns, `dust`
-    the DUST rules.
+    set; `tails` keeps long queues in a store; `costs` are what hosts cost the process; `importance` has the links of
+    pages in work, None if it is off; `patterns` has the records of URL patterns, `dust` the DUST rules; `budgets`
+    counts what names and domains spend, None if they have no budgets.
     """
+
+    _task: asyncio.Task[None] | None = None
 
     def __init__(
         self,
@@ -62,6 +65,7 @@ class Worker:
         tails: Tails | None = None,
         costs: Costs | None = None,
         importance: Importance | None = None,
+        budgets: Budgets | None = None,
     ) -> None:
         restarts = EngineRestarts(frontier.engine)
         self.frontier, self.crawl = frontier, crawl
@@ -74,7 +78,7 @@ class Worker:
             turns=turns,
             config=config,
             wake=wake,
-            hosts=LeasedHosts(turns, wake, patterns, dust),
+            hosts=LeasedHosts(turns, wake, patterns, dust, budgets),
             permits=Permits(crawl, config.max_pages),
             membership=self.membership,
             discovered=self.discovered,
@@ -82,11 +86,10 @@ class Worker:
             costs=costs or Costs(),
             importance=importance,
         )
-        self._hosts, self._permits = state.hosts, state.permits
+        self._hosts = state.hosts
         self.answered_hosts, self.unreachable_hosts = state.answered_hosts, state.unreachable_hosts
         self._loop = Loop(state, restarts, backpressure, alone=bloom is not None)
-        self.importance, self.patterns, self._tails = importance, patterns, tails
-        self._task: asyncio.Task[None] | None = None
+        self.importance, self.patterns, self.budgets, self._tails = importance, patterns, budgets, tails
 
     @property
     def is_registered(self) -> bool:
@@ -106,7 +109,7 @@ class Worker:
     @property
     def waits_for_permits(self) -> bool:
         """Whether a URL is due, but the other workers have reserved the rest of the page limit."""
-        return self._permits.short
+        return self._state.permits.short
 
     @property
     def seeding(self) -> bool:
@@ -147,16 +150,18 @@ class Worker:
 
     def next(self) -> LeasedURL | None:
         """Returns a URL whose host may be asked now, or None. Call `finish_fetch` and `settle` for it."""
-        url = self._hosts.next(time.monotonic(), self._permits.take)
+        url = self._hosts.next(time.monotonic(), self._state.permits.take)
         if url is not None and self.importance:
             self.importance.begin(url)
-        if self._permits.low:
+        if url is not None and self.budgets:
+            self.budgets.spend(url.host, self.importance.of(url.url) if self.importance else None)
+        if self._state.permits.low:
             self._state.changed.set()
         return url
 
     def due_in(self) -> float:
         """Seconds until `next` may have a URL; infinite when nothing is scheduled."""
-        return math.inf if self._permits.short else max(0.0, self._hosts.next_at() - time.monotonic())
+        return math.inf if self._state.permits.short else max(0.0, self._hosts.next_at() - time.monotonic())
 
     def finish_fetch(self, url: LeasedURL, token: int) -> None:
         """Ends the fetch of a URL, successful or not: the next URL of its host may be scheduled."""
@@ -173,7 +178,7 @@ class Worker:
 
         `page`: it counts against page limits; `size` in bytes counts against byte limits.
         """
-        self._permits.settle(page=page)
+        self._state.permits.settle(page=page)
         if page:
             self.counters["pages"] += 1
         links = self.importance.end(url.url) if self.importance else ()
@@ -191,7 +196,7 @@ class Worker:
 
         `put_off`: seconds for which no worker is to ask its host; the shard is kept.
         """
-        self._permits.settle(page=False)
+        self._state.permits.settle(page=False)
         if self.importance:
             self.importance.end(url.url)
         if host := self._hosts.of(url.host, token):

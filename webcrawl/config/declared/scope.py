@@ -194,6 +194,15 @@ LIMITS = Group(
             example=10_000_000_000,
         ),
         Setting(
+            "HOST_BUDGETS",
+            True,
+            Flag(),
+            "Lets hosts and registered domains earn their places: the more other registered domains link to one, the "
+            "more pages it may have before others come first. Nothing is dropped: over its budget, a host is asked "
+            "less often while others have better URLs. See [Budgets](priorities.md#budgets).",
+            example=False,
+        ),
+        Setting(
             "HOST_MAX_PAGES",
             0,
             Whole(),

@@ -185,8 +185,11 @@ class Outlinks:
         # most links of a page are on the pages around it too
         new = tasks.worker.discovered.unknown(links)
         self._add_new(new, source, told, refused, sitemaps=sitemaps, worth=worth)
+        host, path = split(normalize(source.url))
         if len(new) > len(refused):
-            tasks.worker.patterns.add_links(*split(normalize(source.url)), len(new) - len(refused))
+            tasks.worker.patterns.add_links(host, path, len(new) - len(refused))
+        if tasks.worker.budgets:
+            tasks.worker.budgets.link(host, links)
         if self._ascends:
             self._ascend([link for link in new if link not in refused], source)
         tasks.count("filtered", len(refused))

@@ -4,9 +4,11 @@
 -- ARGV    host, token, lease ms, further URLs wanted, pause ms (-1 = keep the lease), failures, quiet ms,
 --         gap ms between two requests of the worker, limits of hosts without limits of their own,
 --         level ("" = none; further URLs must be of a better one), 1 if the host has answered, purse for the credit of
---         its pages, records of its URL patterns and evidence for its DUST rules ("" = as they are, "-" = none), then
+--         its pages, records of its URL patterns and evidence for its DUST rules ("" = as they are, "-" = none), who is
+--         over its budget, the name or registered domain of the host, and its penalty ("" = as it is, "-" = nobody), then
 --         for each URL: index, "done" | "again" | "retry" | "dead" | "sink", delay ms, reason or the level to which it
---         sinks, pages, bytes, 1 if it has links. URLs that were settled before are skipped: a report whose reply was lost is repeated.
+--         sinks, pages, bytes, 1 if it has links. URLs that were settled before are skipped: a report whose reply was
+--         lost is repeated.
 -- reply   {} if the lease was lost (nothing changes, but a blocked host that is released becomes free), else
 --         {{credit that the purse got for each URL...}, {worth of each further URL...}, index, entry, index, entry...}
 --         with the further URLs; the first two are empty if importance is off
@@ -35,18 +37,20 @@ for i, name in ipairs({'patterns', 'dust'}) do
   elseif value ~= '' then redis.call('HSET', P .. name, host, value) end
 end
 
+if ARGV[15] ~= '' then set_over_budget(P, record_of(P, host), ARGV[15]) end
+
 local settled, pages, bytes, given = 0, 0, 0, {}
-for i = 15, #ARGV, 7 do
+for i = 16, #ARGV, 7 do
   local index, verdict = ARGV[i], ARGV[i + 1]
   local entry = redis.call('HGET', key, index)
-  if conf_of(P).credit then given[(i - 8) / 7] = 0 end
+  if conf_of(P).credit then given[(i - 9) / 7] = 0 end
   if entry then
     redis.call('HDEL', key, index)
     moved(P, host, {entry})
     settled, pages, bytes = settled + 1, pages + ARGV[i + 4], bytes + ARGV[i + 5]
     if conf_of(P).credit and (verdict == 'done' or verdict == 'again') then
       local url = host .. path_of(entry)
-      if ARGV[i + 6] == '1' then given[(i - 8) / 7] = give_links(P, url, ARGV[12]) else give_lambda(P, url) end
+      if ARGV[i + 6] == '1' then given[(i - 9) / 7] = give_links(P, url, ARGV[12]) else give_lambda(P, url) end
     end
     if verdict == 'done' then
       redis.call('HINCRBY', N, 'done', 1)
@@ -91,6 +95,12 @@ local function none_below()
   return not best or best >= below
 end
 
+-- Whether the host has sunk to the lowest level while others have better URLs.
+local function must_wait()
+  local record = record_of(P, host)
+  return standing(P, record) == LOWEST and slow_gap(P, H, record) > 0
+end
+
 hold(P, H, host, ARGV[2], now + ARGV[3])
 local reply = {given, {}}
 local record = redis.call('HMGET', turn_key(H, host), 'until', 'shares')
@@ -100,7 +110,7 @@ if record[2] then
   local _, any = who_waits(P, cmsgpack.unpack(record[2]), now)
   wanted = wanted or any
 end
-if more > 0 and not (blocked or wanted or none_below() or is_parked(P, host)) then
+if more > 0 and not (blocked or wanted or none_below() or is_parked(P, host) or must_wait()) then
   local out = redis.call('HLEN', key) - LEASE_FIELDS
   local entries, worths = pop(P, host, allowance(P, host, more, out, ARGV[9]), below)
   reply[2] = worths

@@ -6,8 +6,8 @@
 -- reply   {URLs that became dead letters, 1 if there are more: call again}
 local P, now, host, reason, batch = KEYS[1], now_ms(), ARGV[1], ARGV[2], tonumber(ARGV[3])
 local record, aside = record_of(P, host), 0
-local best = best_level(P, record)
-if not best then return {0, 0} end
+local listed = standing(P, record)
+if not listed then return {0, 0} end
 
 for _, level in ipairs(levels_of(P, record, batch)) do
   local queue = queue_of(host, level)
@@ -30,7 +30,7 @@ for _, entry in ipairs(entries) do bury(P, host, entry, reason, now) end
 redis.call('HINCRBY', P .. 'n', 'queued', -#entries - aside)
 redis.call('HINCRBY', P .. 'n', 'dead', aside)
 if is_parked(P, host) then redis.call('HINCRBY', P .. 'n', 'parked', -#entries - aside) end
-leave_ready(P, record, ready_level(best))
+leave_ready(P, record, listed)
 make_ready(P, KEYS[2], host, now)
 save_ledger(P)
 return {#entries + aside, has_urls(record) and 1 or 0}

@@ -9,7 +9,7 @@ if field == 'until' then
   local due = math.max(tonumber(redis.call('HGET', turn_key(H, host), 'until')) or 0, now + value)
   redis.call('HSET', turn_key(H, host), 'until', due)
   local record = record_of(P, host)
-  local level = ready_level(best_level(P, record))
+  local level = standing(P, record)
   if level then redis.call('ZADD', P .. 'ready:' .. level, 'XX', due, record.name) end
 elseif value < 0 then
   redis.call('HDEL', turn_key(H, host), 'delay')

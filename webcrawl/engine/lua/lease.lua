@@ -7,7 +7,8 @@
 --         of this caller in this shard
 -- reply   {host, token, failures, delay ms or -1, {index, entry, index, entry...}, 1 if it has answered, worths,
 --         pages that its rule allows or -1, the records of its URL patterns or "", gap ms of its last lease or 0,
---         {evidence for DUST rules or nil, rules switched off or nil}} for each host; worths of the URLs in the same order, if importance is on
+--         {evidence for DUST rules or nil, rules switched off or nil}, who is over its budget or ""} for each host;
+--         worths of the URLs in the same order, if importance is on
 local P, H, now = KEYS[1], KEYS[2], now_ms()
 local urls, lease_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
 local share, limits, weight = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8])
@@ -19,6 +20,7 @@ if tonumber(ARGV[10]) <= last_given(P, ARGV[9]) then return leases end
 
 wake(P, H, 'later', now)
 wake(P, H, 'scheduled', now)
+surface(P, H, now)
 
 local function lease(record, level)
   local host = record.host
@@ -48,7 +50,10 @@ local function lease(record, level)
     end
     if others then allowed = math.min(allowed, QUANTUM) end
   end
-  local entries, worths = pop(P, host, allowed)
+  if level == LOWEST and not has_turn(P, H, record, now) then return end
+  -- one URL for each turn of a host that has sunk
+  local slow = level == LOWEST and slow_gap(P, H, record) > 0
+  local entries, worths = pop(P, host, slow and 1 or allowed)
   if #entries == 0 then return end
   if shares then take_share(P, H, host, shares, #entries / weight, now) end
   local token = next_token(H)
@@ -59,6 +64,7 @@ local function lease(record, level)
   end
   redis.call('HSET', key, 'token', token, 'worker', ARGV[1], 'next', #entries + 1, unpack(flat))
   hold(P, H, host, token, now + lease_ms)
+  if level == LOWEST then redis.call('SADD', P .. 'lowest', host) end
   redis.call('HINCRBY', P .. 'n', 'queued', -#entries)
   redis.call('HINCRBY', P .. 'n', 'leased', #entries)
   leases[#leases + 1] = lease_of(P, H, host, token, flat, now, worths)

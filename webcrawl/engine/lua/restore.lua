@@ -8,7 +8,8 @@
 --         "seen"                   marks
 --         "unknown"                host, value
 --         "credit"                 record of a URL: field, value
---         "limits" | "spent" | "parked" | "patterns" | "dust" | "dust_off"   host, value
+--         "limits" | "spent" | "parked" | "patterns" | "dust" | "dust_off" | "over" | "budgets"   host or owner of a
+--                                  budget, value
 --         "host"                   host or name, n, n fields and values of its record; an existing record is kept
 -- reply   1
 local P, H, now, what = KEYS[1], KEYS[2], now_ms(), ARGV[1]
@@ -74,7 +75,11 @@ end
 local function of_hosts()
   redis.call('HSET', P .. what, unpack(ARGV, 2))
 end
-for _, name in ipairs({'limits', 'spent', 'parked', 'patterns', 'dust', 'dust_off'}) do put[name] = of_hosts end
+for _, name in ipairs({'limits', 'spent', 'parked', 'patterns', 'dust', 'dust_off', 'budgets'}) do put[name] = of_hosts end
+
+function put.over()
+  for i = 2, #ARGV, 2 do set_over_budget(P, record_of(P, ARGV[i]), ARGV[i + 1] .. ' 1') end
+end
 
 function put.host()
   local i = 2

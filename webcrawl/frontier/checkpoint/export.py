@@ -46,8 +46,8 @@ Record = list[Any]
 HOLD_SECONDS = 60.0
 """How long the journal of a shard is kept after `begin` or `renew`."""
 
-HASHES = ("limits", "spent", "parked", "patterns", "dust", "dust_off")
-"""Hashes of a shard with facts about hosts."""
+HASHES = ("limits", "spent", "parked", "patterns", "dust", "dust_off", "over", "budgets")
+"""Hashes of a shard with facts about hosts, names and domains."""
 WAITING = ("later", "scheduled")
 ANSWERS = "unknown"
 """The hash of a shard with what hosts answer to paths that cannot exist."""

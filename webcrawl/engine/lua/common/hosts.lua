@@ -15,7 +15,7 @@ end
 local function park(P, host, reason)
   local record = record_of(P, host)
   if has_urls(record) and not is_parked(P, host) then
-    leave_ready(P, record, ready_level(best_level(P, record)))
+    leave_ready(P, record, standing(P, record))
     redis.call('HINCRBY', P .. 'n', 'parked', queue_length(P, host))
   end
   redis.call('HSET', P .. 'parked', host, reason)
@@ -117,7 +117,7 @@ local function wake_behind(P, H, host, now)
   local due = math.max(now, tonumber(redis.call('HGET', turn_key(H, host), 'until')) or 0) - 0.5
   for _, other in ipairs(known) do
     local record = record_of(P, other)
-    local level = ready_level(best_level(P, record))
+    local level = standing(P, record)
     if level then redis.call('ZADD', P .. 'ready:' .. level, 'XX', due, record.name) end
   end
   redis.call('HDEL', P .. 'behind', string.sub(turn_key(H, host), #H + 1))
@@ -134,14 +134,15 @@ local function hold(P, H, host, token, expiry)
 end
 
 -- Returns a lease for the reply: {host, token, failures, delay, urls, answered, worths, ruled pages, patterns, gap ms,
--- {evidence for DUST rules, those switched off}}.
+-- {evidence for DUST rules, those switched off}, who is over its budget}.
 local function lease_of(P, H, host, token, urls, now, worths)
   local failures, forgiven = own_field(H, host, 'failures'), own_field(H, host, 'forgiven')
   local record = redis.call('HMGET', turn_key(H, host), failures, forgiven, 'delay', 'answered', 'gap')
   failures = now < (tonumber(record[2]) or 0) and tonumber(record[1]) or 0
   local answered, patterns = record[4] and 1 or 0, redis.call('HGET', P .. 'patterns', host) or ''
   return {host, token, failures, tonumber(record[3]) or -1, urls, answered, worths or {}, ruled_pages(P, host), patterns,
-    tonumber(record[5]) or 0, {redis.call('HGET', P .. 'dust', host), redis.call('HGET', P .. 'dust_off', host)}}
+    tonumber(record[5]) or 0, {redis.call('HGET', P .. 'dust', host), redis.call('HGET', P .. 'dust_off', host)},
+    over_report(P, record_of(P, host))}
 end
 
 -- Returns the number of a caller's last lease call and what it gave: host, token, host, token... The reply may have been

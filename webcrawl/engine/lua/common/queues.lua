@@ -58,9 +58,9 @@ end
 -- Adds entries to the queues of a host; returns its record, which the caller saves.
 local function put(P, host, entries, head)
   local conf, record = conf_of(P), record_of(P, host)
-  local first, before = head or conf.newest_first, ready_level(best_level(P, record))
+  local first, before = head or conf.newest_first, standing(P, record)
   if not add_few(record, entries, first, conf.full) then push_to_lists(P, entries, first, record) end
-  if before and before ~= ready_level(best_level(P, record)) then leave_ready(P, record, before) end
+  if before and before ~= standing(P, record) then leave_ready(P, record, before) end
   if is_parked(P, host) then redis.call('HINCRBY', P .. 'n', 'parked', #entries) end
   return record
 end

@@ -12,7 +12,7 @@ local function level_at_hand(P, record)
   if not has_urls(record) or redis.call('ZSCORE', P .. 'leases', record.host) or is_parked(P, record.host) then return end
   local level = best_level(P, record)
   local queue = queue_of(record.host, level)
-  if not is_closed(P, record, level) or redis.call('EXISTS', P .. 'q:' .. queue) == 1 then return ready_level(level) end
+  if not is_closed(P, record, level) or redis.call('EXISTS', P .. 'q:' .. queue) == 1 then return standing(P, record) end
   redis.call('SADD', P .. 'hungry', queue)
 end
 
@@ -40,11 +40,12 @@ end
 -- Lists a host with URLs and without a lease for the time when it may be asked, unless its next URLs are in the store.
 local function make_ready(P, H, host, now)
   local record = record_of(P, host)
-  local best = best_level(P, record)
-  if best and is_listed(record, ready_level(best)) and not is_closed(P, record, best) then return end
+  local listed = standing(P, record)
+  if listed and is_listed(record, listed) and not is_closed(P, record, best_level(P, record)) then return end
   local level = level_at_hand(P, record)
   if not level or is_listed(record, level) then return end
   if record.stored and redis.call('ZSCORE', P .. 'ready:' .. level, record.name) then return end
+  if level == LOWEST and redis.call('SISMEMBER', P .. 'sunk', record.name) == 1 then return end
   local known = redis.call('HMGET', turn_key(H, host), 'until', 'answered')
   local due = tonumber(known[1]) or 0
   if due > now then
@@ -58,6 +59,10 @@ end
 -- Removes a host from a level, because its best level has changed or it may not be leased.
 local function leave_ready(P, record, level)
   redis.call('ZREM', P .. 'ready:' .. level, record.name)
+  if level == LOWEST then
+    redis.call('SREM', P .. 'sunk', record.name)
+    redis.call('SREM', P .. 'surfaced', record.name)
+  end
 end
 
 local function any_due(P, H, list, level, now)

@@ -66,9 +66,6 @@ local function best_level(P, record)
   return (other < 0 or not lowest) and other or lowest
 end
 
--- Returns the level, from 0 to 7, by which a host with this best level is leased.
-local function ready_level(level) return level and math.max(0, math.min(level, LEVELS - 1)) end
-
 -- Returns the levels of a host, best first; with `most`, only so many of those that are not in its mask.
 local function levels_of(P, record, most)
   local levels, i = {}, 1

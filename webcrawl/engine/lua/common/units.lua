@@ -2,13 +2,15 @@
 
 local function by_name(H) return string.sub(H, -5) == 'name:' end
 
+-- Returns the name of a host without scheme and port; nil for what is not a host.
+local function name_in(host) return string.match(host, '://(%[.-%])') or string.match(host, '://([^:]+)') end
+
 -- Returns the key of the politeness record of a host: that of its name without scheme and port, or its own.
 local turn_keys = {}
 local function turn_key(H, host)
   local key = turn_keys[host]
   if not key then
-    local name = by_name(H) and (string.match(host, '://(%[.-%])') or string.match(host, '://([^:]+)'))
-    key = H .. (name or host)
+    key = H .. (by_name(H) and name_in(host) or host)
     turn_keys[host] = key
   end
   return key

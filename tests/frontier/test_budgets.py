@@ -1,0 +1,159 @@
+"""Hosts over their budgets: what the ledger knows, and when they are leased."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.frontier.copying import copied
+from tests.frontier.pages import all_done, page, past
+from webcrawl.frontier import Frontier, Lease, Report
+from webcrawl.frontier.ledger import Entry, Ledger
+from webcrawl.policies.budgets import FIRST, MOST_DOMAINS, Slowdown, Spending
+from webcrawl.worker.budgets import Budgets
+
+TRAP, OTHER = "https://a.trap.test", "https://b.trap.test"
+HONEST = "https://honest.test"
+
+
+async def slow_down(frontier: Frontier, factor: float, delay: float = 1000.0) -> tuple[int, int, float]:
+    ledger = Ledger(frontier.engine, frontier.keys)
+    return await ledger.slow_down(
+        range(frontier.keys.shards), Slowdown(factor / 2, 1.0 if factor > 1 else 0.0), delay
+    )
+
+
+async def leased(frontier: Frontier) -> dict[str, Lease]:
+    return {lease.host: lease for lease in await frontier.lease(10, 5)}
+
+
+async def release(frontier: Frontier, lease: Lease, over: str | None = None) -> None:
+    await frontier.settle_all([Report(lease, all_done(lease), pause=0, over=over)])
+    await past(frontier.engine)
+
+
+async def sink(frontier: Frontier, *hosts: str) -> None:
+    """Leases hosts with URLs once, and lets those of the trap sink."""
+    await frontier.add([page(f"{host}/{n}") for host in hosts for n in range(12)])
+    for host, lease in (await leased(frontier)).items():
+        await release(frontier, lease, "trap.test 1" if host.endswith(".trap.test") else None)
+
+
+async def test_the_ledger_adds_up_over_workers(frontier_of: Callable[..., Frontier]) -> None:
+    ledgers = [Ledger(one.engine, one.keys) for one in (frontier_of(), frontier_of(worker="w2"))]
+    for n, ledger in enumerate(ledgers):
+        found = await ledger.add({"a.test": Entry(8, {"b.test", f"c{n}.test"}), "b.test": Entry()})
+    assert found == {"a.test": Spending(16, 3), "b.test": Spending()}
+    many = Entry(0, {f"d{n}.test" for n in range(100)})
+    assert await ledgers[0].add({"a.test": many}) == {"a.test": Spending(16, MOST_DOMAINS)}
+    assert await ledgers[1].add({"a.test": Entry(1)}) == {"a.test": Spending(17, MOST_DOMAINS)}
+
+
+async def test_a_host_over_its_budget_comes_after_the_others(frontier: Frontier) -> None:
+    await sink(frontier, TRAP, HONEST)
+    await frontier.add([page(f"{HONEST}/low", level=6)])
+    assert [lease.host for lease in await frontier.lease(1, 1, [frontier.keys.shard(HONEST)])] == [HONEST]
+    both = await leased(frontier)
+    assert both[TRAP].over == "trap.test 1"
+    assert len(both[TRAP].urls) == 5
+
+
+async def test_the_hosts_of_a_domain_that_sank_take_turns(frontier: Frontier) -> None:
+    await sink(frontier, TRAP, OTHER, HONEST)
+    await slow_down(frontier, 4.0)
+    for _ in range(3):
+        found = await leased(frontier)
+        for lease in found.values():
+            await release(frontier, lease)
+    # the next turns are 4,000 seconds away
+    assert sum((await slow_down(frontier, 4.0))[1:]) > 0
+    assert not any(host.endswith(".trap.test") for host in found)
+    # a better URL does not help, because all that its domain has is worth less; but a priority does
+    await frontier.add([page(f"{TRAP}/better", level=1)])
+    assert not await leased(frontier)
+    await frontier.add([page(f"{TRAP}/first", level=0)])
+    (lease,) = (await leased(frontier)).values()
+    assert lease.urls[0].path == "/first"
+    await release(frontier, lease)
+    await slow_down(frontier, 1.0)
+    assert set(await leased(frontier)) == {TRAP, OTHER}
+
+
+async def test_a_host_that_sank_gets_one_url_for_each_turn(frontier: Frontier) -> None:
+    await sink(frontier, TRAP)
+    await slow_down(frontier, 4.0)
+    (lease,) = (await leased(frontier)).values()
+    assert len(lease.urls) == 1
+    assert await frontier.acknowledge(lease, all_done(lease), more=5) == []
+
+
+async def test_a_host_within_its_budget_again_is_like_others(frontier: Frontier) -> None:
+    await sink(frontier, TRAP)
+    await slow_down(frontier, 4.0)
+    (lease,) = (await leased(frontier)).values()
+    await release(frontier, lease, "")
+    (lease,) = (await leased(frontier)).values()
+    assert (lease.over, len(lease.urls)) == ("", 5)
+
+
+async def test_the_urls_of_a_level_that_sank_wait_and_better_ones_do_not(frontier: Frontier) -> None:
+    await frontier.add([page(f"{HONEST}/{n}", level=7) for n in range(9)])
+    await slow_down(frontier, 4.0)
+    for _ in range(2):
+        for lease in (await leased(frontier)).values():
+            assert len(lease.urls) == 1
+            await release(frontier, lease)
+    assert not await leased(frontier)
+    await frontier.add([page(f"{HONEST}/better", level=3)])
+    (lease,) = (await leased(frontier)).values()
+    assert lease.urls[0].path == "/better"
+
+
+async def test_nothing_is_slow_when_no_worker_says_so_any_more(frontier: Frontier) -> None:
+    await sink(frontier, TRAP, HONEST)
+    await slow_down(frontier, 4.0)
+    for _ in range(2):
+        for lease in (await leased(frontier)).values():
+            await release(frontier, lease)
+    assert TRAP not in await leased(frontier)
+    for shard in range(frontier.keys.shards):
+        await frontier.engine.client.delete(frontier.keys.queue(shard)[0] + "slow")
+    assert TRAP in await leased(frontier)
+
+
+async def test_hosts_in_a_long_pause_are_not_among_those_with_better_urls(frontier: Frontier) -> None:
+    await frontier.block_until("https://h0.test", 3600.0)
+    await frontier.add([page(f"https://h{n}.test/1") for n in range(3)])
+    assert await slow_down(frontier, 1.0, delay=1.0) == (2, 0, 0)
+    await leased(frontier)
+    assert await slow_down(frontier, 1.0, delay=1.0) == (2, 0, 0)
+
+
+async def test_a_worker_tells_of_budgets(frontier: Frontier) -> None:
+    budgets = Budgets(Ledger(frontier.engine, frontier.keys), 1.0)
+    changed: list[str] = []
+    budgets.changed = changed.append
+    budgets.open(TRAP)
+    for _ in range(FIRST - 1):
+        budgets.spend(TRAP, None)
+    links = [f"{TRAP}/1", f"{HONEST}/1", f"{HONEST}/2", "https://trap.test/"]
+    budgets.link(TRAP, links)
+    assert not budgets.over(TRAP)
+    budgets.spend(TRAP, None)
+    assert budgets.over(TRAP) == "a.trap.test 1"
+    await budgets.send_if_due(range(frontier.keys.shards))
+    assert changed == ["a.trap.test", "trap.test"]
+    assert budgets.over(TRAP) == "a.trap.test 1"
+    assert budgets.over(OTHER) == "trap.test 1"
+    found = await Ledger(frontier.engine, frontier.keys).add({"honest.test": Entry(), "trap.test": Entry()})
+    assert found == {"honest.test": Spending(0, 1), "trap.test": Spending(8 * FIRST, 0)}
+
+
+async def test_a_checkpoint_has_budgets_and_who_is_over(frontier_of: Callable[..., Frontier]) -> None:
+    frontier = frontier_of()
+    await sink(frontier, TRAP, HONEST)
+    await Ledger(frontier.engine, frontier.keys).add({"trap.test": Entry(9, {"b.test"})})
+    restored = frontier_of("copy", shards=7)
+    await copied(frontier, restored)
+    assert (await leased(restored))[TRAP].over == "trap.test 1"
+    ledger = Ledger(restored.engine, restored.keys)
+    assert await ledger.add({"trap.test": Entry()}) == {"trap.test": Spending(9, 1)}

@@ -1,0 +1,123 @@
+-- Hosts that have sunk to the lowest level: those over a budget (webcrawl.policies.budgets), and those whose best URL is of
+-- that level. While others have better URLs, all hosts of the same owner together are asked like one, with a longer gap:
+-- a host that is due reserves the next turn of its owner, and waits for it in `sunk`. A domain with several such hosts in a shard probably has some in each, so its gaps are as many
+-- times longer as there are shards.
+local LOWEST = LEVELS - 1
+
+-- Returns who is over its budget: the name or registered domain of the host; false if nobody is.
+local any_over
+local function over_budget(P, record)
+  if record.over == nil then
+    if any_over == nil then any_over = redis.call('EXISTS', P .. 'over') == 1 end
+    record.over = any_over and redis.call('HGET', P .. 'over', record.host)
+  end
+  return record.over
+end
+
+-- Returns the penalty of an owner that is over its budget, by the last report of any of its hosts here; 1 for others.
+local function penalty_of(P, owner) return owner and tonumber(redis.call('HGET', P .. 'penalties', owner)) or 1 end
+
+-- Stores who is over its budget, as a worker reports it: "owner penalty", or "-" if nobody is.
+local function set_over_budget(P, record, report)
+  local owner, penalty = string.match(report, '^(%S+) (%d+)$')
+  local before = over_budget(P, record)
+  if owner then redis.call('HSET', P .. 'penalties', owner, penalty) end
+  if before == (owner or false) then return end
+  if before and redis.call('HINCRBY', P .. 'overs', before, -1) <= 0 then
+    redis.call('HDEL', P .. 'overs', before)
+    redis.call('HDEL', P .. 'penalties', before)
+  end
+  record.over, any_over = owner or false, nil
+  if owner then
+    redis.call('HSET', P .. 'over', record.host, owner)
+    redis.call('HINCRBY', P .. 'overs', owner, 1)
+  else
+    redis.call('HDEL', P .. 'over', record.host)
+  end
+end
+
+-- Returns the same, as a worker would report it; "" if nobody is.
+local function over_report(P, record)
+  local owner = over_budget(P, record)
+  return owner and owner .. ' ' .. penalty_of(P, owner) or ''
+end
+
+-- Whether a host sank with a domain that probably has such hosts in every shard.
+local function sank_widely(P, record)
+  local owner = over_budget(P, record)
+  if not owner or owner == name_in(record.host) then return false end
+  return (tonumber(redis.call('HGET', P .. 'overs', owner)) or 0) > 1
+end
+
+-- Returns the level, from 0 to 7, by which a host is leased; nil if it has no URLs. Those of level 0 or less, which have
+-- a priority by the operator, wait for no budget.
+local function standing(P, record)
+  local level = best_level(P, record)
+  if not level or level <= 0 then return level and 0 end
+  return over_budget(P, record) and LOWEST or math.min(level, LOWEST)
+end
+
+-- Returns what lengthens gaps at the lowest level, see webcrawl.policies.budgets.Slowdown: the ratio, how many hosts a
+-- domain may ask at once, the usual gap in ms, and the number of shards.
+local known_slow
+local function slowness(P)
+  if not known_slow then
+    known_slow = {}
+    for one in string.gmatch(redis.call('GET', P .. 'slow') or '0 0 0 1', '%S+') do known_slow[#known_slow + 1] = tonumber(one) end
+  end
+  return unpack(known_slow)
+end
+
+-- Returns the ms between two turns of a host's owner at the lowest level; 0 if it is asked as often as others.
+local LONGEST, SHARE = 32, 2
+local function slow_gap(P, H, record)
+  local ratio, at_once, usual, shards = slowness(P)
+  if at_once == 0 then return 0 end
+  local factor = math.min(LONGEST, math.max(1, SHARE * ratio * penalty_of(P, over_budget(P, record))))
+  local widely = sank_widely(P, record)
+  if not widely and factor == 1 then return 0 end
+  local gap = math.max(usual, tonumber(redis.call('HGET', turn_key(H, record.host), 'gap')) or 0)
+  return factor * gap * (widely and shards / at_once or 1)
+end
+
+local function take_turn(P, H, record, owner, now)
+  redis.call('ZADD', P .. (sank_widely(P, record) and 'wide_slots' or 'slots'), now + slow_gap(P, H, record), owner)
+end
+
+-- Whether a host at the lowest level may be leased now. If not, it waits for a turn of its owner.
+local function has_turn(P, H, record, now)
+  if redis.call('SREM', P .. 'surfaced', record.name) == 1 then return true end
+  local owner = over_budget(P, record) or record.host
+  local slot = tonumber(redis.call('ZSCORE', P .. (sank_widely(P, record) and 'wide_slots' or 'slots'), owner))
+  local gap = slow_gap(P, H, record)
+  if gap == 0 or not slot or slot <= now and not redis.call('ZSCORE', P .. 'waiting', owner) then
+    take_turn(P, H, record, owner, now)
+    return true
+  end
+  redis.call('SADD', P .. 'sunk', record.name)
+  redis.call('RPUSH', P .. 'waiting:' .. owner, record.name)
+  redis.call('ZADD', P .. 'waiting', 'NX', slot, owner)
+  return false
+end
+
+-- Makes hosts ready whose turns have come: one of each owner, or many if owners wait for nobody. Some hundreds in a call.
+local function surface(P, H, now)
+  local ratio, at_once = slowness(P)
+  local last = (ratio == 0 or at_once == 0) and '+inf' or now
+  for _, owner in ipairs(redis.call('ZRANGEBYSCORE', P .. 'waiting', '-inf', last, 'LIMIT', 0, 100)) do
+    local queue, gap = P .. 'waiting:' .. owner, 0
+    for _ = 1, 100 do
+      local name = redis.call('LPOP', queue)
+      if name and redis.call('SREM', P .. 'sunk', name) == 1 then
+        local record = record_of(P, host_of(name))
+        redis.call('SADD', P .. 'surfaced', name)
+        redis.call('ZADD', P .. 'ready:' .. LOWEST, now, name)
+        take_turn(P, H, record, owner, now)
+        gap = slow_gap(P, H, record)
+      end
+      if not name or gap > 0 then break end
+    end
+    if redis.call('EXISTS', queue) == 0 then redis.call('ZREM', P .. 'waiting', owner)
+    else redis.call('ZADD', P .. 'waiting', now + gap, owner) end
+  end
+end

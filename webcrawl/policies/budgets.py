@@ -1,0 +1,105 @@
+"""Budgets of names and registered domains: how many pages each may have before others come first.
+
+After BEAST, the budget enforcement of IRLbot (Lee, Leonard, Wang, Loguinov, "IRLbot: Scaling to 6 Billion Pages and
+Beyond", WWW 2008). Anybody can make any number of pages and of names under a domain, but not links from other people's
+domains. So a budget grows with the number of other registered domains that link to its owner.
+
+A page costs less if it is important (webcrawl.policies.importance), so that a budget grows with credit too. A host over
+its budget loses nothing: it sinks to the lowest level, and is asked less often while other hosts have better URLs. How
+much less depends on how many have them: a crawl in which most hosts are over their budgets is not slowed down.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+FIRST = 24
+"""Pages that anyone may have."""
+
+PER_SQUARE = 12
+"""Pages for the square of the number of other registered domains with a link to the owner: a few such links are easy to
+get, and each further one tells more."""
+
+MOST_DOMAINS = 64
+"""Linking domains that are counted."""
+
+COST = 8
+"""What a page costs that has mean importance, or less, or none. Others cost at least 1."""
+
+WASTE = 3 * COST
+"""What a page costs besides if it gave nothing new: a copy, an error, or HTML without text."""
+
+LONGEST = 32
+"""The most by which the gap between two requests grows."""
+
+_SHARE = 2
+"""A host that sank is asked this much more often than if all such hosts together had the place of one other host."""
+
+_MOST_PENALTY = 1024
+
+_MANY = 16
+"""A domain over its budget may ask so many of its hosts at once beside one other owner, half as many beside two."""
+
+
+class Slowdown(NamedTuple):
+    """How much the gaps between two requests grow at the lowest level, see `gaps`.
+
+    `ratio`: of the hosts with better URLs to those who have sunk. `at_once`: how many of its hosts a domain may ask at
+    once, apart from its gap; 0 if there is nobody else.
+    """
+
+    ratio: float = 0.0
+    at_once: float = 0.0
+
+    def gaps(self, penalty: int) -> float:
+        """Returns by which factor the gap of a host grows whose owner has this penalty: from 1 to LONGEST."""
+        return min(float(LONGEST), max(1.0, _SHARE * self.ratio * penalty))
+
+
+class Spending(NamedTuple):
+    """What the owner of a budget has spent, in units of which COST are a page, and how many domains link to it."""
+
+    spent: int = 0
+    domains: int = 0
+
+    @property
+    def pages(self) -> int:
+        """The budget: how many pages of mean importance it may have."""
+        return FIRST + PER_SQUARE * min(self.domains, MOST_DOMAINS) ** 2
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all of the budget is spent."""
+        return self.spent >= COST * self.pages
+
+    @property
+    def penalty(self) -> int:
+        """The fourth power of how many budgets are spent, as a power of two; 0 within the budget."""
+        if not self.is_over:
+            return 0
+        budgets = self.spent / (COST * self.pages)
+        return min(_MOST_PENALTY, 1 << math.frexp(budgets**4)[1] - 1)
+
+    def __str__(self) -> str:
+        links = "no other domain links" if not self.domains else f"{self.domains:,} other domains link"
+        if self.domains == 1:
+            links = "1 other domain links"
+        if self.domains >= MOST_DOMAINS:
+            links = f"{MOST_DOMAINS} or more other domains link"
+        return f"{self.spent / COST:,.0f} of {self.pages:,} pages; {links} to it"
+
+
+def cost(importance: float | None) -> int:
+    """Returns what a page costs; `importance` is a multiple of the mean, None if it is not known."""
+    return COST if importance is None or importance <= 1 else max(1, round(COST / importance))
+
+
+def slowdown(better: int, sunk: float, wide: float) -> Slowdown:
+    """Returns by how much hosts are slowed down that are at the lowest level.
+
+    `better` hosts have better URLs and could be asked soon; `sunk` owners of budgets have one host at the lowest level,
+    and `wide` domains have many.
+    """
+    owners, others = sunk + wide, better + sunk
+    return Slowdown(better / owners if owners else 0.0, max(1.0, _MANY / others) if others else 0.0)

@@ -1,0 +1,124 @@
+"""One worker's part in the budgets of names and registered domains: what they spend, and who is over a budget."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+
+from webcrawl.frontier import Lease
+from webcrawl.frontier.ledger import Entry, Ledger, owners
+from webcrawl.policies.budgets import WASTE, Slowdown, Spending, cost, slowdown
+
+_EVERY_SECONDS = 0.3
+_MOST_ENTRIES = 5_000
+"""Owners with something to send, above which it is sent at once."""
+_MOST_KNOWN = 50_000
+"""Owners whose spending a worker remembers, about 150 bytes each."""
+_MOST_LINKS = 100_000
+"""Links between two domains that a worker remembers as sent, about 150 bytes each."""
+
+
+class Budgets:
+    """Collects what is spent, sends it from time to time, and knows who is over.
+
+    The counts of the last second are lost if the worker is killed.
+    """
+
+    def __init__(self, ledger: Ledger, delay: float) -> None:
+        """`delay`: the usual seconds between two requests to a host."""
+        self.changed: Callable[[str], None] = lambda _: None
+        """Called with an owner when it is over its budget now, or no longer."""
+        self._ledger, self._delay = ledger, delay
+        self._entries: dict[str, Entry] = {}
+        self._known: OrderedDict[str, Spending] = OrderedDict()
+        self._links: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._over: set[str] = set()
+        self._slowdown = Slowdown()
+        self._send_at = 0.0
+
+    def open(self, host: str) -> None:
+        """Asks for what the owners of a leased host have spent, if it is not known here."""
+        for owner in owners(host):
+            if owner not in self._known:
+                self._entries.setdefault(owner, Entry())
+
+    def spend(self, host: str, importance: float | None) -> None:
+        """Counts a URL that is handed out; `importance` is a multiple of the mean, None if it is not known."""
+        for owner in owners(host):
+            self._entry(owner).spent += cost(importance)
+
+    def waste(self, host: str) -> None:
+        """Counts that a page of a host gave nothing new."""
+        for owner in owners(host):
+            self._entry(owner).spent += WASTE
+
+    def link(self, source: str, links: Iterable[str]) -> None:
+        """Counts the links of a page of the host `source` to other registered domains."""
+        own = f"{source}/"
+        others = [link for link in links if not link.startswith(own)]
+        if not others:
+            return
+        domain = owners(source)[-1]
+        for host in {link[: link.find("/", 8)] for link in others}:
+            if owners(host)[-1] == domain:
+                continue
+            for owner in owners(host):
+                if self._is_new_link(domain, owner):
+                    self._entry(owner).domains.add(domain)
+
+    def over(self, host: str) -> str:
+        """Returns who is over its budget, the name or registered domain of a host, and its penalty.
+
+        As a text, as the engine has it; empty if nobody is.
+        """
+        for owner in owners(host):
+            spending, entry = self._known.get(owner, Spending()), self._entries.get(owner)
+            if entry:
+                spending = spending._replace(spent=spending.spent + entry.spent)
+            if spending.is_over:
+                return f"{owner} {spending.penalty}"
+        return ""
+
+    def sinks(self, lease: Lease) -> bool:
+        """Whether a leased host is over a budget and the engine does not know it: others come first."""
+        return not lease.over and bool(self.over(lease.host))
+
+    async def send_if_due(self, shards: Sequence[int]) -> None:
+        """Sends what has been counted from time to time; `shards` are those that this worker serves."""
+        now = time.monotonic()
+        if now < self._send_at and len(self._entries) < _MOST_ENTRIES:
+            return
+        self._send_at = now + _EVERY_SECONDS
+        entries, self._entries = self._entries, {}
+        changed = []
+        for owner, spending in (await self._ledger.add(entries)).items():
+            known = self._known.get(owner)
+            if known is None and not entries[owner].spent and entries[owner].domains:
+                continue  # only linked to, and not crawled here
+            self._known[owner] = spending
+            self._known.move_to_end(owner)
+            if spending.is_over != (owner in self._over):
+                self._over ^= {owner}
+                changed.append(owner)
+        while len(self._known) > _MOST_KNOWN:
+            self._over.discard(self._known.popitem(last=False)[0])
+        for owner in changed:
+            self.changed(owner)
+        for _ in range(1 + bool(changed)):  # hosts that are over now wait from now on
+            better, sunk, wide = await self._ledger.slow_down(shards, self._slowdown, self._delay)
+            # the engine knows only those that have been leased since
+            self._slowdown = slowdown(better, max(sunk, len(self._over) - wide), wide)
+
+    def _entry(self, owner: str) -> Entry:
+        return self._entries.setdefault(owner, Entry())
+
+    def _is_new_link(self, domain: str, owner: str) -> bool:
+        link = domain, owner
+        if link in self._links:
+            self._links.move_to_end(link)
+            return False
+        self._links[link] = None
+        if len(self._links) > _MOST_LINKS:
+            self._links.popitem(last=False)
+        return True

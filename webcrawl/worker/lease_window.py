@@ -32,7 +32,7 @@ class LeaseWindow:
     @property
     def urls(self) -> int:
         """URLs of a host that are leased ahead."""
-        return max(2, int(self._urls * self._least / self._size)) if self._size > self._least else self._urls
+        return max(2, int(self._urls * self._least / self._size)) if self.size > self._least else self._urls
 
     @property
     def _least_new(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,12 @@ def cpu_ticks(pid: int) -> int:
         return int(_fields(pid)[11])
     except (OSError, IndexError):
         return 0
+
+
+def resident_megabytes(pid: int) -> int:
+    """The memory of a process that is in RAM, in MB."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * resource.getpagesize() // 2**20
 
 
 def _fields(pid: int) -> list[str]:

@@ -37,6 +37,8 @@ _FORBIDDEN_EVENTS = (
     "urllib.",
 )
 _PR_SET_PDEATHSIG = 1
+_LONG_SECONDS = 0.1
+"""A document that takes as much processor time was large: the memory that it leaves is given back."""
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
 
 
@@ -63,9 +65,13 @@ class Sandbox:
                 packed, body = read(length), read(size)
                 began = time.process_time()
                 answered = answer(msgpack.unpackb(packed), body)
-                self._send(answered, time.process_time() - began)
+                seconds = time.process_time() - began
+                self._send(answered, seconds)
             except MemoryError:
                 sys.exit(OUT_OF_MEMORY_STATUS)
+            if seconds >= _LONG_SECONDS:
+                packed = body = answered = b""
+                _give_back_memory()
 
     def _send(self, answer: bytes, seconds: float = 0.0) -> None:
         self._sink.write(ANSWER_HEAD.pack(len(answer), seconds) + answer)
@@ -81,6 +87,13 @@ def bound_cpu_seconds(seconds: float) -> None:
     limit = int(used.ru_utime + used.ru_stime + seconds) + 2
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+
+
+def _give_back_memory() -> None:
+    """Returns free memory to the system, where the C library can; it keeps as much as a large document took."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def _confine(memory: int) -> None:

@@ -17,7 +17,7 @@ import msgpack
 import pytest
 
 from tests.crawls import CHECKOUT
-from tests.processes import cpu_ticks, is_alive
+from tests.processes import cpu_ticks, is_alive, resident_megabytes
 from webcrawl.config import ReaderConfig, Spool
 from webcrawl.documents.body import BodyWriter
 from webcrawl.documents.document import Document
@@ -50,6 +50,17 @@ async def error_of(readers: Readers, name: str) -> str:
     with pytest.raises(UnreadableDocument) as error:
         await read(readers, name)
     return str(error.value)
+
+
+async def test_a_process_gives_back_the_memory_that_a_large_document_took() -> None:
+    async with started() as readers:
+        before, after = (await read(readers, "title")).details["pid"], await read(readers, "fill")
+        assert (after.title, after.details["pid"]) == ("50000", before)
+        for _ in range(50):
+            if (used := resident_megabytes(before)) < 80:
+                break
+            await asyncio.sleep(0.05)
+        assert used < 80
 
 
 async def test_process_starts_at_first_use_and_is_reused() -> None:

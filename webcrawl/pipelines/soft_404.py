@@ -120,13 +120,13 @@ def _target(response: Response) -> str:
 
 def _look(page: Page) -> Print:
     """What a page looks like. A copy that was not read has only its payload."""
-    # imported late: Scrapy imports disabled pipelines too, and NumPy takes 0.1 s
-    from webcrawl.documents.simhash import simhash64
-
     payload = payload_print(page.digest)
     if page.text_hash is None:
         if not (text := page.main_text or page.text):
             return Print(payload)
+        # imported late, because few pages need it here: NumPy takes 0.1 s and 50 MB
+        from webcrawl.documents.simhash import simhash64
+
         page.text_hash = simhash64(text)
         if page.text_hash is None:
             return Print(payload, text=text_print(text, page.final_url))

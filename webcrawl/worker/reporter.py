@@ -75,8 +75,8 @@ class Reporter:
         host.lease.gap, host.lease.answered = host.turn.gap, host.turn.answered
         report = host.report(self._state.discovered.sent)
         report = self._with_records(report, last=False)
-        if self._state.budgets and self._state.budgets.sinks(host.lease):
-            host.leaving = True
+        if report.over and not host.lease.over:
+            host.leaving = True  # it sinks now: others come first
         complete = len(report.settled) == len(host.settled)
         idle = host.unsettled == len(host.urls)
         if complete and idle and (host.leaving or _has_long_wait(host)):

@@ -68,14 +68,12 @@ function put.credit()
   for i = 2, conf_of(P).credit and #ARGV or 0, 2 do put_page(P, tonumber(ARGV[i]) + 2147483648, ARGV[i + 1]) end
 end
 
-function put.unknown()
-  put.limits()
-end
-
 local function of_hosts()
   redis.call('HSET', P .. what, unpack(ARGV, 2))
 end
-for _, name in ipairs({'limits', 'spent', 'parked', 'patterns', 'dust', 'dust_off', 'budgets'}) do put[name] = of_hosts end
+for _, name in ipairs({'limits', 'spent', 'parked', 'patterns', 'unknown', 'dust', 'dust_off', 'budgets'}) do
+  put[name] = of_hosts
+end
 
 function put.over()
   for i = 2, #ARGV, 2 do set_over_budget(P, record_of(P, ARGV[i]), ARGV[i + 1] .. ' 1') end

@@ -37,7 +37,7 @@ UNIT = 64
 BEST, WORST = 3, -2
 """The most levels by which importance makes a URL better, and worse."""
 
-_STEP = 4
+_STEP = 8
 """Each level of importance stands for this factor of credit."""
 
 _MOST_WORTH = 2**47
@@ -79,7 +79,7 @@ def worth(credit: int, waiting: int) -> int:
 
 
 def rise(worth: int) -> int:
-    """Returns by how many levels a worth makes a URL better: 0 from one to four times the mean, from WORST to BEST."""
+    """Returns by how many levels a worth makes a URL better: 0 from one to eight times the mean, from WORST to BEST."""
     steps, least = WORST, UNIT * _STEP ** (WORST + 1)
     while steps < BEST and worth >= least:
         steps, least = steps + 1, least * _STEP

@@ -174,7 +174,7 @@ class Freshness(Term):
 
 
 class Importance(Term):
-    """Credit that flows along links: each factor of four is a level, from 3 better (64 times the mean) to 2 worse."""
+    """Credit that flows along links: each factor of eight is a level, from 3 better (512 times the mean) to 2 worse."""
 
     why = "Pages that important pages link to are important themselves."
     of_requests = False

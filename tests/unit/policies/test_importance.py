@@ -64,7 +64,7 @@ def test_the_mean_credit_is_worth_one_unit(number: int) -> None:
     assert importance(UNIT) == 1.0
 
 
-def test_each_factor_of_four_is_a_level() -> None:
-    found = {steps: [*group] for steps, group in itertools.groupby(range(2**14), rise)}
+def test_each_factor_of_eight_is_a_level() -> None:
+    found = {steps: [*group] for steps, group in itertools.groupby(range(2**16), rise)}
     assert [*found] == [*range(WORST, BEST + 1)]
-    assert [group[0] for group in found.values()] == [0, 4 * 4, 4**3, 4**4, 4**5, 4**6]
+    assert [group[0] for group in found.values()] == [0, 8, 8**2, 8**3, 8**4, 8**5]

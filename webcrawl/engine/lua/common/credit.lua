@@ -2,7 +2,7 @@
 -- credit of a URL that waits, or the worth of one that was fetched. The first byte: the level at which the URL is queued, 8
 -- times the levels by which importance has changed it, LEFT if it may not be queued again, FETCHED. The second: its depth.
 local LEFT, FETCHED = 64, 128
-local WORST, BEST = -2, 3
+local WORST, BEST, STEP = -2, 3, 8 -- each level of importance stands for a factor of STEP
 local UNIT, MEAN, MOST_WORTH = 64, 2 ^ 40, 2 ^ 47 -- MEAN: credit of a crawl divided by UNIT
 local LAMBDA_PART = 10
 local CREDIT_LOAD = 44 -- mean records in a bucket; nearly all stay below hash-max-listpack-entries
@@ -112,8 +112,8 @@ local function worth_of(P, amount)
 end
 
 local function rise_of(worth)
-  local steps, least = WORST, UNIT / 4
-  while steps < BEST and worth >= least do steps, least = steps + 1, least * 4 end
+  local steps, least = WORST, UNIT / STEP
+  while steps < BEST and worth >= least do steps, least = steps + 1, least * STEP end
   return steps
 end
 

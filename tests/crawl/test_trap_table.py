@@ -19,7 +19,7 @@ from benchmarks.trap_sites import TRAPS
 from benchmarks.trap_web import WHOLE, TrapWeb
 from benchmarks.traps import served
 from tests.crawls import CrawlResult, crawl_hosts, scrapy
-from webcrawl.policies.budgets import FIRST, PER_SQUARE
+from webcrawl.policies.budgets import FIRST, PER_CUBE
 
 RunCrawl = Callable[..., CrawlResult]
 HONEST = 8
@@ -59,7 +59,7 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Beside:
             DNS_SERVERS=f"127.0.0.1:{names}",
             ALLOWED_NETWORKS="127.0.0.0/8",
             DOWNLOAD_DELAY=0.05,
-            CRAWL_MAX_PAGES=1_200,
+            CRAWL_MAX_PAGES=1_600,
         )
     assert result.returncode == 0, result.stderr
     pages = Counter(site_of(url) for _, url in requests(log) if not url.endswith("/robots.txt"))
@@ -130,7 +130,7 @@ def test_a_host_tells_of_its_budget_and_of_that_of_its_domain(beside: Beside) ->
     assert (domain["pages"], domain["linking_domains"], domain["is_over"]) == (FIRST, 0, True)
     assert domain["spent"] >= domain["pages"]
     honest = beside.told("host", beside.web.start(0).rstrip("/"))["budgets"]["host0.example0.test"]
-    assert honest["pages"] == FIRST + PER_SQUARE * honest["linking_domains"] ** 2 > honest["spent"]
+    assert honest["pages"] == FIRST + PER_CUBE * honest["linking_domains"] ** 3 > honest["spent"]
     assert not honest["is_over"]
     table = scrapy("host", subdomains, "-s", f"DATA_DIR={beside.data_dir}").stdout
     spent = f"{domain['spent']:,.0f} of {FIRST} pages spent, 0 other domains link to it"

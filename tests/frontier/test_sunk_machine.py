@@ -70,10 +70,8 @@ class SinkingMachine(RuleBasedStateMachine):
     def lease(self, most: int) -> None:
         for lease in self.run(self.frontier.lease(5, most)):  # type: ignore[attr-defined]
             self.held[lease.host] = lease
-            owner = lease.over.partition(" ")[0] or lease.host
-            level = lease.urls[0].level
-            if level > 0 and (lease.over or level >= 7):
-                self.turns[owner] += 1
+            if lease.over and lease.urls[0].level > 0:
+                self.turns[lease.over.partition(" ")[0]] += 1
                 if self.factor > 1:
                     assert len(lease.urls) == 1
         self.check_turns()

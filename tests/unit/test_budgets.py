@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from webcrawl.policies.budgets import COST, FIRST, LONGEST, MOST_DOMAINS, PER_SQUARE, Spending, cost, slowdown
+from webcrawl.policies.budgets import COST, FIRST, LONGEST, MOST_DOMAINS, PER_CUBE, Spending, cost, slowdown
 
 NUMBERS = st.integers(0, 10**6)
 
@@ -12,11 +12,11 @@ NUMBERS = st.integers(0, 10**6)
 def test_a_budget_grows_with_the_domains_that_link_to_its_owner() -> None:
     assert [Spending(0, n).pages for n in (0, 1, 2, 10)] == [
         FIRST,
-        FIRST + PER_SQUARE,
-        FIRST + 4 * PER_SQUARE,
-        FIRST + 100 * PER_SQUARE,
+        FIRST + PER_CUBE,
+        FIRST + 8 * PER_CUBE,
+        FIRST + 1000 * PER_CUBE,
     ]
-    assert Spending(0, 10**6).pages == FIRST + MOST_DOMAINS**2 * PER_SQUARE
+    assert Spending(0, 10**6).pages == FIRST + MOST_DOMAINS**3 * PER_CUBE
 
 
 def test_a_budget_is_spent_by_its_last_page() -> None:
@@ -46,7 +46,7 @@ def test_who_has_spent_its_budget_several_times_is_slowed_down_more() -> None:
 
 
 def test_nobody_waits_where_most_are_over_their_budgets() -> None:
-    assert slowdown(1, 99, 0).gaps(32) == 1.0
+    assert slowdown(10, 41, 0).gaps(1024) == 1.0
     assert slowdown(0, 99, 0).gaps(32) == 1.0
 
 

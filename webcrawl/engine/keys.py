@@ -46,14 +46,14 @@ script uses one slot. Times are milliseconds of the server's clock, which the sc
       over                         HASH  host -> who is over its budget: its name, or its registered domain
       budgets                      HASH  name or registered domain -> what it has spent, as an integer of 4 bytes, and
                                          hashes of the domains that link to it, 4 bytes each
-      sunk                         SET   names of hosts at the lowest level that wait for turns of their owners; not in
+      sunk                         SET   names of hosts over a budget that wait for turns of its owner; not in
                                          `ready`
       waiting:<owner>              LIST  names of such hosts of one owner; some may be outdated
       waiting                      ZSET  owner -> when the first of these has its turn
       surfaced                     SET   names of hosts that have their turn, and are in `ready` or `due` again
       overs                        HASH  who is over its budget -> its hosts in `over`
       penalties                    HASH  who is over its budget -> its penalty, as last reported for one of these
-      slots                        ZSET  owner of a budget, or a host that sank by itself -> when its next turn can be
+      slots                        ZSET  owner of a budget that is over it -> when it had its last turn
       wide_slots                   ZSET  the same for domains with several hosts in `over`
       slow                         STR   ratio and hosts at once of webcrawl.policies.budgets.Slowdown; usual gap in ms;
                                          number of shards; expiring

@@ -86,14 +86,14 @@ class Ledger:
     async def slow_down(
         self, shards: Sequence[int], slowdown: Slowdown, delay: float
     ) -> tuple[int, int, float]:
-        """Sets in some shards by how much gaps are longer at the lowest level, for a minute.
+        """Sets in some shards by how much gaps are longer over a budget, for a minute.
 
         `delay`: the usual seconds between two requests. Returns the arguments of webcrawl.policies.budgets.slowdown.
         """
         soon = milliseconds(max(_SOON_SECONDS, _SOON_GAPS * delay))
         factors = [f"{one:.4f}" for one in slowdown]
         arguments: list[str | int] = [*factors, milliseconds(delay), self.keys.shards, soon]
-        calls = [Call("slow", self.keys.queue(shard)[:1], arguments) for shard in shards]
+        calls = [Call("slow", self.keys.queue(shard), arguments) for shard in shards]
         replies = await self.engine.run_all(calls)
         better, sunk, wide = (sum(one[place] for one in replies) for place in range(3))
         return better, sunk, wide / self.keys.shards

@@ -14,11 +14,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-FIRST = 24
+FIRST = 50
 """Pages that anyone may have."""
 
-PER_SQUARE = 12
-"""Pages for the square of the number of other registered domains with a link to the owner: a few such links are easy to
+PER_CUBE = 2
+"""Pages for the cube of the number of other registered domains with a link to the owner: a few such links are easy to
 get, and each further one tells more."""
 
 MOST_DOMAINS = 64
@@ -27,8 +27,11 @@ MOST_DOMAINS = 64
 COST = 8
 """What a page costs that has mean importance, or less, or none. Others cost at least 1."""
 
+NEW_HOST = COST
+"""What a name costs its registered domain before its first page: its robots.txt is fetched."""
+
 WASTE = 3 * COST
-"""What a page costs besides if it gave nothing new: a copy, an error, or HTML without text."""
+"""What a page over a budget costs besides if it gave nothing new: a copy, an error, or HTML without text."""
 
 LONGEST = 32
 """The most by which the gap between two requests grows."""
@@ -38,12 +41,14 @@ _SHARE = 2
 
 _MOST_PENALTY = 1024
 
+_MOST_SUNK = 4
+
 _MANY = 16
 """A domain over its budget may ask so many of its hosts at once beside one other owner, half as many beside two."""
 
 
 class Slowdown(NamedTuple):
-    """How much the gaps between two requests grow at the lowest level, see `gaps`.
+    """How much the gaps between two requests grow over a budget, see `gaps`.
 
     `ratio`: of the hosts with better URLs to those who have sunk. `at_once`: how many of its hosts a domain may ask at
     once, apart from its gap; 0 if there is nobody else.
@@ -66,7 +71,7 @@ class Spending(NamedTuple):
     @property
     def pages(self) -> int:
         """The budget: how many pages of mean importance it may have."""
-        return FIRST + PER_SQUARE * min(self.domains, MOST_DOMAINS) ** 2
+        return FIRST + PER_CUBE * min(self.domains, MOST_DOMAINS) ** 3
 
     @property
     def is_over(self) -> bool:
@@ -99,7 +104,9 @@ def slowdown(better: int, sunk: float, wide: float) -> Slowdown:
     """Returns by how much hosts are slowed down that are at the lowest level.
 
     `better` hosts have better URLs and could be asked soon; `sunk` owners of budgets have one host at the lowest level,
-    and `wide` domains have many.
+    and `wide` domains have many. None waits where most have sunk, whatever they have spent: more than
+    `_MOST_SUNK` times as many as have better URLs.
     """
     owners, others = sunk + wide, better + sunk
-    return Slowdown(better / owners if owners else 0.0, max(1.0, _MANY / others) if others else 0.0)
+    ratio = better / owners if 0 < owners <= _MOST_SUNK * better else 0.0
+    return Slowdown(ratio, max(1.0, _MANY / others) if others else 0.0)

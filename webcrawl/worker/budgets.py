@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from webcrawl.frontier import Lease
 from webcrawl.frontier.ledger import Entry, Ledger, owners
-from webcrawl.policies.budgets import WASTE, Slowdown, Spending, cost, slowdown
+from webcrawl.policies.budgets import NEW_HOST, WASTE, Slowdown, Spending, cost, slowdown
 
 _EVERY_SECONDS = 0.3
 _MOST_ENTRIES = 5_000
@@ -37,11 +37,17 @@ class Budgets:
         self._slowdown = Slowdown()
         self._send_at = 0.0
 
-    def open(self, host: str) -> None:
-        """Asks for what the owners of a leased host have spent, if it is not known here."""
+    def open(self, host: str, *, answered: bool) -> None:
+        """Asks for what the owners of a leased host have spent, if it is not known here.
+
+        `answered`: it has answered before. A new host costs its registered domain, if that is another name.
+        """
         for owner in owners(host):
             if owner not in self._known:
-                self._entries.setdefault(owner, Entry())
+                self._entry(owner)
+        if not answered:
+            for domain in owners(host)[1:]:
+                self._entry(domain).spent += NEW_HOST
 
     def spend(self, host: str, importance: float | None) -> None:
         """Counts a URL that is handed out; `importance` is a multiple of the mean, None if it is not known."""
@@ -49,9 +55,10 @@ class Budgets:
             self._entry(owner).spent += cost(importance)
 
     def waste(self, host: str) -> None:
-        """Counts that a page of a host gave nothing new."""
-        for owner in owners(host):
-            self._entry(owner).spent += WASTE
+        """Counts that a page of a host gave nothing new, if somebody is over a budget."""
+        if self.over(host):
+            for owner in owners(host):
+                self._entry(owner).spent += WASTE
 
     def link(self, source: str, links: Iterable[str]) -> None:
         """Counts the links of a page of the host `source` to other registered domains."""
@@ -106,9 +113,7 @@ class Budgets:
         for owner in changed:
             self.changed(owner)
         for _ in range(1 + bool(changed)):  # hosts that are over now wait from now on
-            better, sunk, wide = await self._ledger.slow_down(shards, self._slowdown, self._delay)
-            # the engine knows only those that have been leased since
-            self._slowdown = slowdown(better, max(sunk, len(self._over) - wide), wide)
+            self._slowdown = slowdown(*await self._ledger.slow_down(shards, self._slowdown, self._delay))
 
     def _entry(self, owner: str) -> Entry:
         return self._entries.setdefault(owner, Entry())

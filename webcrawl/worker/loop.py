@@ -188,7 +188,7 @@ class Loop:
             self._hosts.open(lease, self._safety.until(asked))
             host = self._hosts[lease.host]
             if self._state.budgets:
-                self._state.budgets.open(lease.host)
+                self._state.budgets.open(lease.host, answered=lease.answered)
             if host.settled:  # URLs that have sunk or were replaced
                 self._state.report(lease.host)
             self._rules.check(lease)

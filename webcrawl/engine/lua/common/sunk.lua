@@ -1,7 +1,7 @@
--- Hosts that have sunk to the lowest level: those over a budget (webcrawl.policies.budgets), and those whose best URL is of
--- that level. While others have better URLs, all hosts of the same owner together are asked like one, with a longer gap:
--- a host that is due reserves the next turn of its owner, and waits for it in `sunk`. A domain with several such hosts in a shard probably has some in each, so its gaps are as many
--- times longer as there are shards.
+-- Hosts over a budget (webcrawl.policies.budgets), which have sunk to the lowest level. While others have better URLs, all
+-- hosts of the same owner together are asked like one, with a longer gap: a host that is due waits in `sunk` for the next
+-- turn of its owner. A domain with several such hosts in a shard probably has some in each, so its gaps are as many times
+-- longer as there are shards.
 local LOWEST = LEVELS - 1
 
 -- Returns who is over its budget: the name or registered domain of the host; false if nobody is.
@@ -14,8 +14,8 @@ local function over_budget(P, record)
   return record.over
 end
 
--- Returns the penalty of an owner that is over its budget, by the last report of any of its hosts here; 1 for others.
-local function penalty_of(P, owner) return owner and tonumber(redis.call('HGET', P .. 'penalties', owner)) or 1 end
+-- Returns the penalty of an owner that is over its budget, by the last report of any of its hosts here.
+local function penalty_of(P, owner) return tonumber(redis.call('HGET', P .. 'penalties', owner)) or 1 end
 
 -- Stores who is over its budget, as a worker reports it: "owner penalty", or "-" if nobody is.
 local function set_over_budget(P, record, report)
@@ -57,7 +57,7 @@ local function standing(P, record)
   return over_budget(P, record) and LOWEST or math.min(level, LOWEST)
 end
 
--- Returns what lengthens gaps at the lowest level, see webcrawl.policies.budgets.Slowdown: the ratio, how many hosts a
+-- Returns what lengthens gaps over a budget, see webcrawl.policies.budgets.Slowdown: the ratio, how many hosts a
 -- domain may ask at once, the usual gap in ms, and the number of shards.
 local known_slow
 local function slowness(P)
@@ -68,35 +68,36 @@ local function slowness(P)
   return unpack(known_slow)
 end
 
--- Returns the ms between two turns of a host's owner at the lowest level; 0 if it is asked as often as others.
+-- Returns the ms between two turns of a host's owner; 0 if it is asked as often as others.
 local LONGEST, SHARE = 32, 2
 local function slow_gap(P, H, record)
-  local ratio, at_once, usual, shards = slowness(P)
-  if at_once == 0 then return 0 end
-  local factor = math.min(LONGEST, math.max(1, SHARE * ratio * penalty_of(P, over_budget(P, record))))
+  local owner, ratio, at_once, usual, shards = over_budget(P, record), slowness(P)
+  if not owner or at_once == 0 then return 0 end
+  local factor = math.min(LONGEST, math.max(1, SHARE * ratio * penalty_of(P, owner)))
   local widely = sank_widely(P, record)
   if not widely and factor == 1 then return 0 end
   local gap = math.max(usual, tonumber(redis.call('HGET', turn_key(H, record.host), 'gap')) or 0)
   return factor * gap * (widely and shards / at_once or 1)
 end
 
-local function take_turn(P, H, record, owner, now)
-  redis.call('ZADD', P .. (sank_widely(P, record) and 'wide_slots' or 'slots'), now + slow_gap(P, H, record), owner)
-end
+local function slots_of(P, record) return P .. (sank_widely(P, record) and 'wide_slots' or 'slots') end
+
+local function slots_of(P, record) return P .. (sank_widely(P, record) and 'wide_slots' or 'slots') end
 
 -- Whether a host at the lowest level may be leased now. If not, it waits for a turn of its owner.
 local function has_turn(P, H, record, now)
   if redis.call('SREM', P .. 'surfaced', record.name) == 1 then return true end
-  local owner = over_budget(P, record) or record.host
-  local slot = tonumber(redis.call('ZSCORE', P .. (sank_widely(P, record) and 'wide_slots' or 'slots'), owner))
-  local gap = slow_gap(P, H, record)
-  if gap == 0 or not slot or slot <= now and not redis.call('ZSCORE', P .. 'waiting', owner) then
-    take_turn(P, H, record, owner, now)
+  local owner = over_budget(P, record)
+  if not owner then return true end
+  local slots, gap = slots_of(P, record), slow_gap(P, H, record)
+  local last = tonumber(redis.call('ZSCORE', slots, owner))
+  if gap == 0 or not last or last + gap <= now and not redis.call('ZSCORE', P .. 'waiting', owner) then
+    redis.call('ZADD', slots, now, owner)
     return true
   end
   redis.call('SADD', P .. 'sunk', record.name)
   redis.call('RPUSH', P .. 'waiting:' .. owner, record.name)
-  redis.call('ZADD', P .. 'waiting', 'NX', slot, owner)
+  redis.call('ZADD', P .. 'waiting', 'NX', last + gap, owner)
   return false
 end
 
@@ -112,12 +113,22 @@ local function surface(P, H, now)
         local record = record_of(P, host_of(name))
         redis.call('SADD', P .. 'surfaced', name)
         redis.call('ZADD', P .. 'ready:' .. LOWEST, now, name)
-        take_turn(P, H, record, owner, now)
         gap = slow_gap(P, H, record)
+        redis.call('ZADD', slots_of(P, record), now, owner)
       end
       if not name or gap > 0 then break end
     end
     if redis.call('EXISTS', queue) == 0 then redis.call('ZREM', P .. 'waiting', owner)
     else redis.call('ZADD', P .. 'waiting', now + gap, owner) end
+  end
+end
+
+-- Lets owners wait as long as gaps are now, which change with the number of others: the hundred that would wait longest.
+local function wait_anew(P, H, now)
+  for _, owner in ipairs(redis.call('ZREVRANGEBYSCORE', P .. 'waiting', '+inf', now, 'LIMIT', 0, 100)) do
+    local name = redis.call('LINDEX', P .. 'waiting:' .. owner, 0)
+    local record = name and record_of(P, host_of(name))
+    local last = record and tonumber(redis.call('ZSCORE', slots_of(P, record), owner))
+    if last then redis.call('ZADD', P .. 'waiting', last + slow_gap(P, H, record), owner) end
   end
 end

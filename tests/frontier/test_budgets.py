@@ -78,6 +78,20 @@ async def test_the_hosts_of_a_domain_that_sank_take_turns(frontier: Frontier) ->
     assert set(await leased(frontier)) == {TRAP, OTHER}
 
 
+async def test_the_hosts_of_a_domain_take_turns_when_all_hosts_have_sunk(
+    frontier_of: Callable[..., Frontier],
+) -> None:
+    frontier = frontier_of(shards=1)
+    await sink(frontier, TRAP, OTHER)
+    ledger, turns = Ledger(frontier.engine, frontier.keys), 0
+    for _ in range(3):
+        await ledger.slow_down([0], Slowdown(0.0, 1.0), 1000.0)
+        for lease in (await leased(frontier)).values():
+            turns += 1
+            await release(frontier, lease)
+    assert turns == 1
+
+
 async def test_a_host_that_sank_gets_one_url_for_each_turn(frontier: Frontier) -> None:
     await sink(frontier, TRAP)
     await slow_down(frontier, 4.0)

@@ -46,7 +46,7 @@ def test_who_has_spent_its_budget_several_times_is_slowed_down_more() -> None:
 
 
 def test_nobody_waits_where_most_are_over_their_budgets() -> None:
-    assert slowdown(10, 41, 0).gaps(1024) == 1.0
+    assert slowdown(1, 99, 0).gaps(32) == 1.0
     assert slowdown(0, 99, 0).gaps(32) == 1.0
 
 

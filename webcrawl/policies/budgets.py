@@ -41,8 +41,6 @@ _SHARE = 2
 
 _MOST_PENALTY = 1024
 
-_MOST_SUNK = 4
-
 _MANY = 16
 """A domain over its budget may ask so many of its hosts at once beside one other owner, half as many beside two."""
 
@@ -104,9 +102,8 @@ def slowdown(better: int, sunk: float, wide: float) -> Slowdown:
     """Returns by how much hosts are slowed down that are at the lowest level.
 
     `better` hosts have better URLs and could be asked soon; `sunk` owners of budgets have one host at the lowest level,
-    and `wide` domains have many. None waits where most have sunk, whatever they have spent: more than
-    `_MOST_SUNK` times as many as have better URLs.
+    and `wide` domains have many.
     """
     owners, others = sunk + wide, better + sunk
-    ratio = better / owners if 0 < owners <= _MOST_SUNK * better else 0.0
+    ratio = better / owners if owners else 0.0
     return Slowdown(ratio, max(1.0, _MANY / others) if others else 0.0)

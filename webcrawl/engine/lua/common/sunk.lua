@@ -103,8 +103,8 @@ end
 
 -- Makes hosts ready whose turns have come: one of each owner, or many if owners wait for nobody. Some hundreds in a call.
 local function surface(P, H, now)
-  local ratio, at_once = slowness(P)
-  local last = (ratio == 0 or at_once == 0) and '+inf' or now
+  local _, at_once = slowness(P)
+  local last = at_once == 0 and '+inf' or now
   for _, owner in ipairs(redis.call('ZRANGEBYSCORE', P .. 'waiting', '-inf', last, 'LIMIT', 0, 100)) do
     local queue, gap = P .. 'waiting:' .. owner, 0
     for _ = 1, 100 do

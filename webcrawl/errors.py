@@ -33,6 +33,7 @@ CrawlError
 │   └── PutOff                  its host must not be asked for some seconds
 ├── RobotsUnreachable        (IgnoreRequest) the robots.txt of a host could not be fetched
 ├── RequestRefused           (IgnoreRequest) the address guard forbids the connection
+├── RedirectStored           (IgnoreRequest) an archived redirect has passed the pipelines; no callback gets it
 ├── RenderingFailed          (DownloadFailedError) the host answered, but the browser produced no page
 ├── ProxyFailed              (DownloadFailedError) the proxy did not pass the request on; the host was not asked
 ├── KeptConnectionClosed     (DownloadFailedError) the server closed a reused connection before it answered

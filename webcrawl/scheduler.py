@@ -42,7 +42,7 @@ _BACKLOG_SECONDS = 0.1
 """How soon the engine asks again then."""
 
 
-class _InProgress(set[Request]):
+class InProgress(set[Request]):
     """The engine's set of requests in progress, which calls `done` when one is removed.
 
     Every request passes it when all work on it is done, however it ended. Scrapy has no signal for that.
@@ -172,7 +172,7 @@ class FrontierScheduler(RedisScheduler):
             paced=session.components.get(Pacer) is not None,
             judged=session.components.get(FailureJudge) is not None,
         )
-        self._engine_slot.inprogress = _InProgress(self._done)
+        self._engine_slot.inprogress = InProgress(self._done)
         self.crawler.signals.connect(self._tasks.item_failed, signals.item_error)
         self.crawler.signals.connect(self._tasks.callback_failed, signals.spider_error)
         session.scope.starts.watch(self.crawler)

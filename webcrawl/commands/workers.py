@@ -63,11 +63,13 @@ class Command(BaseRunSpiderCommand):
             settings = crawl_settings(get_spider_loader(self.settings), self.settings, spider)
             if number > 1 and read(settings, "SEEN_SET") == "bloom":
                 raise ConfigurationError('SEEN_SET = "bloom" works with a single worker: set "exact"')
-            common = [sys.executable, "-m", "scrapy", "crawl", spider, "--stop-at-eof", *_given(opts)]
-            commands = [common + (_own(settings, place) if number > 1 else []) for place in range(number)]
+            common = [sys.executable, "-m", "scrapy", "crawl", spider, "--stop-at-eof", *given(opts)]
+            commands = [
+                common + own_options(settings, place if number > 1 else None) for place in range(number)
+            ]
             logs = data_dir(settings) / "logs"
             logs.mkdir(parents=True, exist_ok=True)
-            self.exitcode = asyncio.run(_run(commands, logs))
+            self.exitcode = asyncio.run(run_all(commands, logs))
         except CrawlError as error:
             print(f"scrapy workers: {error}", file=sys.stderr)
             self.exitcode = 2
@@ -80,7 +82,7 @@ def own_name(name: str, place: int) -> str:
     return f"{match[1]}-{place}{match[2]}"
 
 
-def _given(opts: argparse.Namespace) -> list[str]:
+def given(opts: argparse.Namespace) -> list[str]:
     """The options that all workers share."""
     words = [word for setting in opts.set for word in ("-s", setting)]
     words += [word for name, value in opts.spargs.items() for word in ("-a", f"{name}={value}")]
@@ -88,22 +90,24 @@ def _given(opts: argparse.Namespace) -> list[str]:
     return [*words, "--nolog"] if opts.nolog else words
 
 
-def _own(settings: BaseSettings, place: int) -> list[str]:
-    """The options that give a worker its own feed and log files."""
+def own_options(settings: BaseSettings, place: int | None) -> list[str]:
+    """The options that give a worker its own feed and log files; `place` is None for the only one."""
     feeds = {str(uri): options for uri, options in settings.getdict("FEEDS").items()}
-    if any(uri.startswith("stdout:") for uri in feeds):
+    if place is not None and any(uri.startswith("stdout:") for uri in feeds):
         raise ConfigurationError("several workers would mix their items on stdout: give -o a file name")
-    words = [] if place == 0 else ["-s", "PROGRESS=off"]
+    words = ["-s", "PROGRESS=off"] if place else []
     if feeds:
-        feeds = {own_name(uri, place): options for uri, options in feeds.items()}
+        if place is not None:
+            feeds = {own_name(uri, place): options for uri, options in feeds.items()}
         # classes in feed options: Scrapy also accepts their names
         words += ["-s", f"FEEDS={json.dumps(feeds, default=global_object_name)}"]
     if settings.get("LOG_FILE") and settings.getbool("LOG_ENABLED"):
-        words += ["--logfile", own_name(str(settings.get("LOG_FILE")), place)]
+        file = str(settings.get("LOG_FILE"))
+        words += ["--logfile", file if place is None else own_name(file, place)]
     return words
 
 
-async def _run(commands: Sequence[Sequence[str]], logs: Path) -> int:
+async def run_all(commands: Sequence[Sequence[str]], logs: Path) -> int:
     """Runs the workers until they end; returns the first exit status that is not 0."""
     # never written to: it closes when this process ends, which tells the workers to stop
     lifeline, ours = os.pipe()

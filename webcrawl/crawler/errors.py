@@ -27,6 +27,10 @@ class RequestRefused(CrawlError, IgnoreRequest):
     """The address guard forbids the connection. This does not count as a failure of the host."""
 
 
+class RedirectStored(CrawlError, IgnoreRequest):
+    """The archived response is a redirect that the crawl followed; its page has passed the pipelines."""
+
+
 class RenderingFailed(CrawlError, DownloadFailedError):
     """The host answered, but the browser produced no page."""
 

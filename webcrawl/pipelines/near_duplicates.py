@@ -37,7 +37,7 @@ class NearDuplicatesPipeline:
             return item
         if item.truncated not in (None, "length"):  # incomplete: another fetch may get more
             return item
-        item.simhash = simhash = item.text_hash if item.text_hash is not None else _simhash(item)
+        item.simhash = simhash = item.text_hash if item.text_hash is not None else simhash_of(item)
         if simhash is None or item.soft_404:  # an error page is no original
             return item
         if first := await self._first(item, simhash):
@@ -79,7 +79,8 @@ class NearDuplicatesPipeline:
             )
 
 
-def _simhash(page: Page) -> int | None:
+def simhash_of(page: Page) -> int | None:
+    """The SimHash of the main part of a text, or of all of it; None without a text."""
     # imported late: Scrapy imports disabled pipelines too, and NumPy takes 0.1 s
     from webcrawl.documents.simhash import simhash64
 

@@ -42,7 +42,8 @@ def read(document: Document) -> Facts:
     try:
         image = Image.open(document.open(), formats=formats)
     except (UnidentifiedImageError, Image.DecompressionBombError) as error:
-        raise UnreadableDocument(f"is broken: {error}") from error
+        # Pillow's message ends with the address of an object
+        raise UnreadableDocument(f"is broken: {str(error).partition(' <')[0]}") from error
     with image:
         exif = _exif(image)
         details: dict[str, Any] = {

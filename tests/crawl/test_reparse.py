@@ -1,0 +1,391 @@
+"""`scrapy reparse`: archived pages go through spider and pipelines again, without a request."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crawl.conftest import Project
+from tests.crawls import CHECKOUT, NO_NAMES, CrawlResult, items_of, scrapy
+from tests.documents import mixed
+from tests.web import LocalWeb, Reply
+from webcrawl.demo import demo_pages
+from webcrawl.stores.reread_rows import READ_FIELDS
+
+SITE = "127.0.1.1"
+StartWeb = Callable[..., LocalWeb]
+RunCrawl = Callable[..., CrawlResult]
+OF_THE_FETCH = {
+    *("fetched_at", "first_fetched_at", "tried_at", "changed_at", "latency", "attempts"),
+    *("warc_file", "warc_offset", "warc_length", "importance"),
+}
+PROSE = demo_pages(0, ["http://a", "http://b", "http://c"])["/article/1.html"].body.decode()
+
+
+def reparse(
+    data_dir: Path, *words: str, spider: str = "broad", cwd: Path = CHECKOUT, code: int = 0
+) -> subprocess.CompletedProcess[str]:
+    options = ("-s", f"DATA_DIR={data_dir}", "-s", f"DNS_SERVERS={NO_NAMES}", "-s", "PROGRESS=off")
+    done = scrapy("reparse", spider, *words, *options, cwd=cwd, timeout=60)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def summary(data_dir: Path, *words: str, **options: Any) -> dict[str, Any]:
+    return dict(json.loads(reparse(data_dir, *words, "--json", **options).stdout))
+
+
+def rows(data_dir: Path) -> dict[str, dict[str, Any]]:
+    with closing(sqlite3.connect(data_dir / "metadata.db")) as database:
+        database.row_factory = sqlite3.Row
+        return {row["url"]: dict(row) for row in database.execute("SELECT * FROM pages")}
+
+
+def execute(data_dir: Path, statement: str, *values: object) -> None:
+    with closing(sqlite3.connect(data_dir / "metadata.db")) as database:
+        database.execute(statement, values)
+        database.commit()
+
+
+def forget_reading(data_dir: Path) -> None:
+    """Overwrites all that was read in bodies, except the sitemaps that cannot be recognized again."""
+    values = {**dict.fromkeys(READ_FIELDS, "old"), "simhash": 7, "length": 1, "published_at": None}
+    del values["details"]
+    columns = ", ".join(f"{name} = ?" for name in values)
+    execute(data_dir, f"UPDATE pages SET {columns} WHERE warc_file IS NOT NULL", *values.values())
+
+
+def differences(first: dict[str, Any], second: dict[str, Any], without: Iterable[str] = ()) -> list[Any]:
+    assert first.keys() == second.keys()
+    return [
+        (url, name, value, second[url][name])
+        for url, row in first.items()
+        for name, value in row.items()
+        if name not in without and value != second[url][name]
+    ]
+
+
+def put_mixed_web(web: LocalWeb) -> None:
+    good, cut = mixed()
+    links = []
+
+    def put(
+        path: str, body: bytes | str, mime_type: str = "text/html", status: int = 200, **headers: str
+    ) -> None:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        web.put(SITE, path, Reply(body, status, {"Content-Type": mime_type, **named}))
+        links.append(path)
+
+    for name, (mime_type, body) in (good | cut).items():
+        put(f"/{name}", body, mime_type)
+    put("/article", PROSE)
+    put("/copy", PROSE)
+    put("/near", PROSE.replace("<body>", "<body class=print>"))
+    put("/pdf-copy", good["pdf-0"][1], "application/pdf")
+    put("/pdf-as-text", good["pdf-0"][1], "text/plain; charset=latin-1", X_Content_Type_Options="nosniff")
+    put("/pdf-nofollow", good["pdf-0"][1], "application/pdf", X_Robots_Tag="nofollow")
+    put("/moved", "", status=301, Location="/article")
+    put("/nowhere", "<title>nowhere</title>", status=302, Location="http://")
+    put("/gone", "<title>gone</title>", status=404)
+    put("/secret", "<meta name=robots content=noarchive><title>secret</title>")
+    put("/zipped", gzip.compress(PROSE.replace("page", "leaf").encode()), Content_Encoding="gzip")
+    put("/half", gzip.compress(os.urandom(4000).hex().encode())[:2000], Content_Encoding="gzip")
+    put("/plain", b"not gzip at all", Content_Encoding="gzip")
+    put("/latin", "<title>caf\xe9</title>".encode("latin-1"), "text/html; charset=latin-1")
+    put("/language", "<title>x</title>y", Content_Language="fr")
+    put("/long", gzip.compress(b"<title>long</title>" + b"word " * 30_000), Content_Encoding="gzip")
+    put("/empty", "")
+    web.put(SITE, "/", "".join(f'<a href="{path}">{path}</a>' for path in links))
+
+
+def put_demo(web: LocalWeb) -> None:
+    for path, answer in demo_pages(0, [web.host(SITE)] * 3).items():
+        headers = {"Content-Type": answer.mime_type, **answer.headers}
+        web.put(SITE, path, Reply(answer.body, answer.status, headers))
+
+
+@pytest.mark.parametrize(("put", "least"), [(put_mixed_web, 70), (put_demo, 20)], ids=["mixed", "demo"])
+def test_rows_are_those_of_the_crawl(
+    local_web: StartWeb, crawl: RunCrawl, tmp_path: Path, put: Callable[[LocalWeb], None], least: int
+) -> None:
+    web = local_web(SITE)
+    put(web)
+    options = {"DOCUMENT_MAXSIZE": '{"text/html": 100000}', "timeout": 60}
+    result = crawl([web.url(SITE)], FEEDS=json.dumps({str(tmp_path / "crawled.jsonl"): {}}), **options)
+    before, requests = rows(result.data_dir), len(web.hits)
+    assert len(before) > least, result.stderr
+    assert {row["duplicate_kind"] for row in before.values()} == {None, "exact", "near"}
+    forget_reading(result.data_dir)
+    assert differences(before, rows(result.data_dir))
+    limit = ("-s", "DOCUMENT_MAXSIZE=" + options["DOCUMENT_MAXSIZE"])
+    told = summary(result.data_dir, *limit, "--processes", "2", "-O", str(tmp_path / "items.jsonl"))
+    assert differences(before, rows(result.data_dir)) == []
+    archived = [row for row in before.values() if row["warc_file"]]
+    assert (told["pages"], told["rows"], told["failed"], told["left"]) == (len(archived), len(archived), 0, 0)
+    assert told["not_archived"] + told["no_response"] == len(before) - len(archived) == 1
+    assert told["counts"]["links"] > 0
+    assert len(web.hits) == requests, "a request was sent"
+    items = [*items_of(tmp_path / "items-0.jsonl"), *items_of(tmp_path / "items-1.jsonl")]
+    found = {item["url"]: item for item in items}
+    crawled = {item["url"]: item for item in items_of(tmp_path / "crawled.jsonl") if item["warc_file"]}
+    near = {url for url, row in before.items() if row["duplicate_kind"] == "near"}
+    assert len(items) == len(found) == len(archived)
+    assert [one for one in differences(crawled, found) if one[0] not in near] == []
+    # a finished one ends at once
+    assert "Finished at" in reparse(result.data_dir, *limit).stdout
+
+
+CHANGED = '''
+from webcrawl.page import Page
+
+
+class ShortTextPipeline:
+    """Another main text: the first words of a page."""
+
+    def process_item(self, item):
+        if isinstance(item, Page) and item.text and item.text[0].isdigit():
+            item.main_text = " ".join(item.text.split()[:int(item.text.split()[0])])
+        return item
+'''
+
+
+def test_changed_texts_are_marked_like_those_of_a_fresh_crawl(
+    local_web: StartWeb, project: Project, run_crawl: RunCrawl, tmp_path: Path
+) -> None:
+    """Before, only the first words count; a page begins with their number."""
+    web = local_web(SITE)
+    words = re.sub(r"<[^>]*>", " ", PROSE).split()
+    texts = {
+        "/a": ["40", *words[:300]],
+        "/b": ["40", *words[:60], *words[300:]],
+        "/c": ["300", *words[100:400]],
+        "/d": ["300", *words[:60], *words[300:]],
+        "/e": ["30", *words[200:], "e"],
+        "/f": ["300", *words[200:], "f"],
+        "/g": ["300", *words[:300], "g"],
+    }
+    for path, text in texts.items():
+        web.put(SITE, path, f"<body>{' '.join(text)}</body>")
+    web.put(SITE, "/", "".join(f"<a href={path}>x</a>" for path in texts))
+    (project.folder / "pipelines" / "short_text.py").write_text(CHANGED)
+    shared = {"project": project.folder, "DOWNLOAD_DELAY": 0, "SOFT_404": False}
+
+    def crawled(name: str, **options: Any) -> dict[str, Any]:
+        arguments = {"scope": "host"}
+        result = run_crawl(
+            "broad", [web.url(SITE)], data_dir=tmp_path / name, arguments=arguments, **shared, **options
+        )
+        return rows(result.data_dir)
+
+    fresh = crawled("fresh")
+    old = crawled("old", ITEM_PIPELINES='{"pipelines.short_text.ShortTextPipeline": 250}')
+    changed = differences(old, fresh, OF_THE_FETCH)
+    assert {name for _, name, *_ in changed} >= {"simhash", "duplicate_of", "duplicate_kind"}
+    told = summary(tmp_path / "old", cwd=project.folder)
+    assert differences(rows(tmp_path / "old"), fresh, OF_THE_FETCH) == []
+    assert told["texts_changed"] > 0
+    assert told["marks_changed"] > 0
+
+
+def test_a_new_pipeline_reads_archived_pages(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", "<a href=/a.djvu>a</a> <a href=/scan>b</a> <a href=/x>x</a>")
+    for path, kind in (("/a.djvu", b"DJVU"), ("/scan", b"DJVM"), ("/x", b"none")):
+        body = b"AT&TFORM1234" + kind
+        web.put(SITE, path, Reply(body, headers={"Content-Type": "application/octet-stream"}))
+    result = crawl([web.url(SITE)])
+    before = rows(result.data_dir)
+    pipelines = ("-s", 'ITEM_PIPELINES={"tests.crawl.djvu.DjvuPipeline": 230}', "--pipeline", "DjvuPipeline")
+    dry = json.loads(reparse(result.data_dir, *pipelines, "--dry-run", "--json").stdout)
+    assert dry == {"pages": 3, "not_archived": 0, "no_response": 0}
+    told = summary(result.data_dir, *pipelines)
+    after = rows(result.data_dir)
+    titles = {url.rpartition("/")[2]: (row["mime_type"], row["title"]) for url, row in after.items()}
+    djvu = "image/vnd.djvu"
+    assert (told["pages"], told["rows"]) == (3, 3)
+    assert titles["a.djvu"] == (djvu, "DJVU")
+    assert titles["scan"] == (djvu, "DJVM")
+    assert titles["x"] == ("application/octet-stream", None)
+    assert {name for _, name, *_ in differences(before, after)} == {"mime_type", "title"}
+
+
+SPIDER = """
+from webcrawl.spiders.base import BroadSpider
+from scrapy import Request
+
+
+class ShopSpider(BroadSpider):
+    name = "shop"
+
+    def parse(self, response):
+        yield from super().parse(response)
+        yield Request(response.urljoin("/next"), cb_kwargs={"a": 1})
+        with open(self.seen, "a") as file:
+            file.write(response.url + "\\n")
+
+    async def parse_offer(self, response):
+        yield {"offer": response.url, "type": response.headers["Content-Type"].decode()}
+        await self.crawler.engine.download_async(Request(response.urljoin("/more")))
+"""
+
+
+@pytest.fixture
+def shop(
+    local_web: StartWeb, project: Project, run_crawl: RunCrawl, tmp_path: Path
+) -> tuple[LocalWeb, Project, Path]:
+    """A web of 300 pages and its crawl by the spider `shop`."""
+    web = local_web(SITE)
+    for number in range(300):
+        web.put(SITE, f"/{number}", f"<title>{number}</title><p>offer {number}<a href=/{number + 1}>next</a>")
+    web.put(SITE, "/", "".join(f"<a href=/{number}>{number}</a>" for number in range(300)))
+    project.add_spider("shop", SPIDER)
+    options = {"arguments": {"scope": "host", "seen": tmp_path / "crawled"}, "DOWNLOAD_DELAY": 0}
+    result = run_crawl("shop", [web.url(SITE)], project=project.folder, CRAWL_MAX_PAGES=301, **options)
+    return web, project, result.data_dir
+
+
+def test_a_killed_reparse_goes_on_and_reads_no_finished_page_again(
+    shop: tuple[LocalWeb, Project, Path], tmp_path: Path
+) -> None:
+    _, project, data_dir = shop
+    before = rows(data_dir)
+    forget_reading(data_dir)
+    seen = tmp_path / "seen"
+    words = ["reparse", "shop", "-a", f"seen={seen}", "--processes", "2", "-s", f"DATA_DIR={data_dir}"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "scrapy", *words, "-s", "CONCURRENT_ITEMS=1"],
+        cwd=project.folder,
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    (plan,) = wait_for(
+        lambda: list((data_dir / "reparse").glob("????????????.db")) if seen.exists() else [], process
+    )
+    done = wait_for(lambda: finished(plan), process)
+    other = scrapy(*words[:4], "--pipeline", "HtmlPipeline", *words[6:], cwd=project.folder)
+    assert (other.returncode, "another reparse is running" in other.stderr) == (1, True), other.stderr
+    for pid in [*children(process.pid), process.pid]:
+        os.kill(pid, signal.SIGKILL)
+    process.wait(10)
+    first = scrapy(*words, cwd=project.folder, timeout=60)
+    assert first.returncode == 0, first.stderr
+    assert "Finished at" in first.stdout
+    read = Counter(seen.read_text().split())
+    assert all(read[url] == 1 for url in done)
+    assert sum(read.values()) >= len(before)
+    assert differences(before, rows(data_dir)) == []
+    # --again reads all of them again
+    reparse(data_dir, "-a", f"seen={seen}", "--again", spider="shop", cwd=project.folder)
+    assert sum(Counter(seen.read_text().split()).values()) == sum(read.values()) + len(before)
+
+
+def wait_for(look: Callable[[], Any], process: subprocess.Popen[bytes]) -> Any:
+    deadline = time.monotonic() + 30
+    while not (found := look()):
+        assert process.poll() is None, process.stderr and process.stderr.read().decode()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return found
+
+
+def children(pid: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def finished(plan: Path) -> list[str]:
+    with closing(sqlite3.connect(plan)) as database:
+        return [url for (url,) in database.execute("SELECT url FROM work WHERE done")]
+
+
+def test_a_callback_makes_items_of_chosen_pages_and_sends_nothing(
+    shop: tuple[LocalWeb, Project, Path], tmp_path: Path
+) -> None:
+    web, project, data_dir = shop
+    requests = len(web.hits)
+    offers = tmp_path / "offers.jsonl"
+    words = ("--where", "title LIKE '12_'", "--callback", "parse_offer", "-O", str(offers))
+    told = summary(data_dir, *words, "-a", "seen=none", spider="shop", cwd=project.folder)
+    assert sorted(item["offer"].rpartition("/")[2] for item in items_of(offers)) == [
+        str(number) for number in range(120, 130)
+    ]
+    assert (told["pages"], told["rows"], told["failed"]) == (10, 0, 10)
+    assert set(told["failures"].values()) == {
+        f"IgnoreRequest: scrapy reparse sends no request: {web.url(SITE, '/more')}"
+    }
+    assert len(web.hits) == requests
+    refused = reparse(data_dir, "--callback", "none", spider="shop", cwd=project.folder, code=2)
+    assert "has no method 'none'" in refused.stderr
+    assert told["counts"]["items.dict"] == 10
+
+
+def test_a_damaged_record_is_told_and_does_not_stop_the_rest(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    for path in ("/a", "/b", "/c"):
+        web.put(SITE, path, f"<title>{path}</title>{path}")
+    web.put(SITE, "/", "<a href=/a>a</a> <a href=/b>b</a> <a href=/c>c</a>")
+    result = crawl([web.url(SITE)])
+    before = rows(result.data_dir)
+    damaged, misplaced = before[web.url(SITE, "/a")], before[web.url(SITE, "/b")]
+    with (result.data_dir / "warc" / damaged["warc_file"]).open("r+b") as file:
+        file.seek(damaged["warc_offset"] + damaged["warc_length"] // 2)
+        file.write(b"\0" * 20)
+    other = before[web.url(SITE, "/c")]["warc_offset"]
+    execute(result.data_dir, "UPDATE pages SET warc_offset = ? WHERE url = ?", other, misplaced["url"])
+    told = summary(result.data_dir)
+    assert (told["pages"], told["rows"], told["failed"], told["left"]) == (4, 2, 2, 0)
+    assert damaged["warc_file"] in told["failures"][damaged["url"]]
+    assert f"the record is that of {web.url(SITE, '/c')}" in told["failures"][misplaced["url"]]
+    assert {name for _, name, *_ in differences(before, rows(result.data_dir))} == {"warc_offset"}
+    shown = reparse(result.data_dir).stdout
+    assert "2 pages could not be read:" in shown
+
+
+def test_wrong_options_are_refused_with_one_line(
+    local_web: StartWeb, crawl: RunCrawl, tmp_path: Path
+) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/", "<title>home</title>")
+    data_dir = crawl([web.url(SITE)]).data_dir
+
+    def refusal(*words: str, code: int = 2) -> str:
+        told = reparse(data_dir, *words, code=code).stderr
+        assert len(told.splitlines()) == 1, told
+        return told
+
+    assert 'near "nonsense": syntax error' in refusal("--where", "some nonsense")
+    assert "no such column: colour" in refusal("--where", "colour = 'red'")
+    assert "'html' is not a MIME type" in refusal("--mime-type", "html")
+    assert "'soon' is not a time" in refusal("--since", "soon")
+    assert "'Nothing' is not an item pipeline of this crawl: " in refusal("--pipeline", "Nothing")
+    assert "choose its pages by --mime-type" in refusal("--pipeline", "MediaPipeline")
+    assert "FRAMES_STITCHED" in refusal("-s", "FRAMES_STITCHED=True")
+    assert "has no page of crawl 'other', but of broad" in refusal("-s", "CRAWL_ID=other")
+    assert "nothing was stored yet" in reparse(tmp_path / "none", code=1).stderr
+    dry = ("--dry-run", "--json")
+    chosen = {
+        ("--mime-type", "text/*"): 1,
+        ("--mime-type", "image/*"): 0,
+        ("--pipeline", "HtmlPipeline"): 1,
+        ("--pipeline", "webcrawl.pipelines.pdf.PdfPipeline"): 0,
+        ("--since", "2020-01-01"): 1,
+        ("--since", "2100-01-01"): 0,
+        ("--where", "title = 'home' -- and : more %"): 1,
+        ("--where", "title LIKE '%:x%' OR 0"): 0,
+    }
+    for words, number in chosen.items():
+        assert json.loads(reparse(data_dir, *words, *dry).stdout)["pages"] == number, words

@@ -1,0 +1,75 @@
+"""Pages in a bucket are read again."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crawls import CrawlResult, scrapy
+from tests.s3server import Line, weed_binary
+from tests.stores.buckets import environment
+from tests.web import LocalWeb
+from webcrawl.config import StoreConfig
+from webcrawl.stores.archive import archive_to_read
+from webcrawl.stores.locations import own_place
+from webcrawl.stores.read_ahead import ReadAhead
+from webcrawl.stores.warc.files import WarcPlace
+
+pytestmark = pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")
+
+SITE = "127.0.1.1"
+
+
+class Counted:
+    """An archive whose reads are counted."""
+
+    def __init__(self, records: Any) -> None:
+        self._records = records
+        self.reads = 0
+
+    def chunks(self, place: WarcPlace) -> Iterator[bytes]:
+        self.reads += 1
+        yield from self._records.chunks(place)
+
+
+def test_rows_come_from_the_bucket_in_few_reads(
+    line: Line,
+    bucket: Callable[[], dict[str, bytes]],
+    local_web: Callable[..., LocalWeb],
+    run_crawl: Callable[..., CrawlResult],
+) -> None:
+    web = local_web(SITE)
+    for number in range(30):
+        web.put(SITE, f"/{number}", f"<title>page {number}</title>{number}")
+    web.put(SITE, "/", "".join(f"<a href=/{number}>x</a>" for number in range(30)))
+    env, uri = environment(line), "s3://pages/again"
+    result = run_crawl(
+        "broad", [web.url(SITE)], arguments={"scope": "host"}, env=env, DOWNLOAD_DELAY=0, STORE_URI=uri
+    )
+    assert any(name.endswith(".warc.gz") for name in bucket())
+    assert not list(result.data_dir.rglob("*.warc.gz*")), "the archive is in the bucket alone"
+    before = result.rows()
+    with closing(sqlite3.connect(result.data_dir / "metadata.db")) as database:
+        database.execute("UPDATE pages SET title = NULL, simhash = 1, length = 0")
+        database.commit()
+    settings = ("-s", f"DATA_DIR={result.data_dir}", "-s", f"STORE_URI={uri}", "--processes", "2", "--json")
+    done = scrapy("reparse", "broad", *settings, env=env, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert (json.loads(done.stdout)["rows"], json.loads(done.stdout)["failed"]) == (31, 0)
+    assert result.rows() == before
+    check_reads(result.data_dir, uri, [place for row in before if (place := own_place(row))])
+
+
+def check_reads(data_dir: Path, uri: str, places: list[WarcPlace]) -> None:
+    archive = Counted(archive_to_read(StoreConfig(uri, "", data_dir)))
+    ahead = ReadAhead(archive)  # type: ignore[arg-type]
+    ahead.expect(places)
+    for place in sorted(places):
+        assert b"".join(ahead.chunks(place)).startswith(b"\x1f\x8b")
+    assert (len(places), archive.reads) == (31, 1)

@@ -1,0 +1,236 @@
+"""`scrapy reparse SPIDER`: archived pages go through spider and pipelines again; no request is sent."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from scrapy.addons import AddonManager
+from scrapy.commands import BaseRunSpiderCommand
+from scrapy.exceptions import UsageError
+from scrapy.spiderloader import get_spider_loader
+
+from webcrawl.commands.workers import given, own_options, run_all
+from webcrawl.config import read
+from webcrawl.crawler.command import crawl_settings, metadata_if_any
+from webcrawl.documents.values import counted
+from webcrawl.errors import ConfigurationError, CrawlError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scrapy.settings import BaseSettings
+
+    from webcrawl.crawler.session import Session
+    from webcrawl.reparse.plan import Plan
+
+_SHOWN = 10
+
+
+class Command(BaseRunSpiderCommand):
+    """Chooses the pages, starts the processes, and sums up.
+
+    Exit status: 2 when an option or setting is wrong, 1 when pages are left.
+    """
+
+    requires_project = True
+    requires_crawler_process = False
+
+    def syntax(self) -> str:
+        return "[options] <spider>"
+
+    def short_desc(self) -> str:
+        return "Run archived pages through a spider and the pipelines again, without a request"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("--mime-type", help="only these, such as text/html or image/*,text/css")
+        parser.add_argument("--pipeline", help="only pages that this pipeline reads, such as PdfPipeline")
+        parser.add_argument("--since", help="only pages fetched at or after this date, such as 2026-02-03")
+        parser.add_argument("--where", help="only rows of table pages with this condition in SQL")
+        parser.add_argument(
+            "--callback", help="method of the spider that gets the responses, instead of parse"
+        )
+        parser.add_argument("--processes", type=int, default=1, help="number of processes, by default 1")
+        parser.add_argument("--dry-run", action="store_true", help="only print how many pages there are")
+        parser.add_argument("--again", action="store_true", help="begin anew, also if it was finished")
+        parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        if len(args) != 1 or opts.processes < 1:
+            raise UsageError("give one spider, and at least one process", print_help=False)
+        try:
+            self.exitcode = self._reparse(args[0], opts)
+        except CrawlError as error:
+            print(f"scrapy reparse: {error}", file=sys.stderr)
+            self.exitcode = 2 if isinstance(error, ConfigurationError) else 1
+
+    def _reparse(self, spider: str, opts: argparse.Namespace) -> int:
+        from webcrawl.crawler.session import Session
+        from webcrawl.reparse.places import locked, open_plan
+        from webcrawl.reparse.selection import conditions
+        from webcrawl.reparse.settings import reparse_settings
+        from webcrawl.stores.reread_rows import RereadRows
+
+        assert self.settings is not None
+        AddonManager.load_pre_crawler_settings(self.settings)
+        loader = get_spider_loader(self.settings)
+        settings = crawl_settings(loader, self.settings, spider)
+        changes, where = reparse_settings(settings), conditions(opts, settings)
+        if opts.callback and not callable(getattr(loader.load(spider), opts.callback, None)):
+            raise ConfigurationError(f"--callback: spider {spider!r} has no method {opts.callback!r}")
+        session = Session(settings, spider)
+        with ExitStack() as stack:
+            rows = RereadRows(_database(session), session.connection.keys.crawl)
+            stack.callback(rows.close)
+            chosen = rows.count(where)
+            if not any(chosen.values()):
+                _check_crawl(rows, session)
+            if opts.dry_run:
+                print(json.dumps(chosen) if opts.json else _choice(chosen))
+                return 0
+            stack.enter_context(locked(session.stores.data_dir))
+            plan = stack.enter_context(open_plan(session.stores.data_dir, spider, opts))
+            code = 0
+            if plan.finished_at is None:
+                if not plan.is_made:
+                    plan.make(rows.places(where), chosen, opts.callback)
+                plan.begin()
+                code = self._work(plan, settings, changes, spider, opts)
+                if not plan.left():
+                    _finish(plan, rows, session.connection.keys.crawl, settings)
+            _conclude(plan, settings, opts)
+            return code or int(plan.finished_at is None)
+
+    def _work(
+        self,
+        plan: Plan,
+        settings: BaseSettings,
+        changes: Mapping[str, object],
+        spider: str,
+        opts: argparse.Namespace,
+    ) -> int:
+        """Run the processes until no page is left, or they are stopped; returns their exit status."""
+        from webcrawl.reparse.settings import PLAN
+
+        words = [
+            word
+            for name, value in {**changes, PLAN: str(plan.path)}.items()
+            for word in _setting(name, value)
+        ]
+        common = [sys.executable, "-m", "scrapy", "crawl", spider, "--stop-at-eof", *given(opts), *words]
+        places = range(opts.processes) if opts.processes > 1 else [None]
+        commands = [common + own_options(settings, place) for place in places]
+        logs = plan.path.parent.parent / "logs"
+        logs.mkdir(parents=True, exist_ok=True)
+
+        async def run() -> int:
+            showing = asyncio.create_task(_show(plan, settings))
+            code = await run_all(commands, logs)
+            showing.cancel()
+            return code
+
+        return asyncio.run(run())
+
+
+def _database(session: Session) -> str:
+    """The URI of the metadata database, which exists and has the tables of this version."""
+    from webcrawl.stores.metadata import Metadata
+
+    uri = session.stores.metadata
+    if (metadata := metadata_if_any(session)) is None:
+        raise StoreError(f"nothing was stored yet: there is no {uri.partition(':///')[2]}")
+    metadata.close()
+    Metadata(uri, history=session.stores.history).close()
+    return uri
+
+
+def _check_crawl(rows: Any, session: Session) -> None:
+    """Raises ConfigurationError if the database has no page of this crawl."""
+    crawl, crawls = session.connection.keys.crawl, rows.crawls()
+    if crawl not in crawls:
+        raise ConfigurationError(
+            f"the database has no page of crawl {crawl!r}, but of {', '.join(crawls) or 'none'}: "
+            "set CRAWL_ID to read the pages of one of them"
+        )
+
+
+def _setting(name: str, value: object) -> list[str]:
+    return ["-s", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
+
+
+async def _show(plan: Plan, settings: BaseSettings) -> None:
+    """Print a line with the progress from time to time."""
+    if read(settings, "PROGRESS") == "off":
+        return
+    before = plan.counts().get("done", 0)
+    interval, pages = read(settings, "PROGRESS_INTERVAL"), plan.chosen["pages"]
+    while True:
+        await asyncio.sleep(interval)
+        with suppress(StoreError):  # the processes report it
+            done = plan.counts().get("done", 0)
+            print(
+                f"{done:,} of {pages:,} pages ({(done - before) / interval:.1f}/s)",
+                file=sys.stderr,
+                flush=True,
+            )
+            before = done
+
+
+def _finish(plan: Plan, rows: Any, crawl: str, settings: BaseSettings) -> None:
+    """Mark near-duplicates again if texts have changed, and note the end."""
+    from collections import Counter
+
+    from webcrawl.reparse.changed_texts import ChangedTexts
+    from webcrawl.reparse.near_duplicates import mark_again
+
+    with ChangedTexts(plan.path.parent, crawl) as changed:
+        urls = changed.urls()
+        marks = mark_again(rows, urls, read(settings, "SIMHASH_DISTANCE"))
+        plan.settle((), {}, Counter(texts_changed=len(urls), marks_changed=marks))
+        changed.clear()
+    plan.finish(datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+def _conclude(plan: Plan, settings: BaseSettings, opts: argparse.Namespace) -> None:
+    """Print the summary, on standard error if items go to standard output."""
+    from webcrawl.reparse.plan import facts_of
+
+    facts = facts_of(plan)
+    out = (
+        sys.stderr if any(str(uri).startswith("stdout:") for uri in settings.getdict("FEEDS")) else sys.stdout
+    )
+    print(json.dumps(facts, indent=2) if opts.json else "\n".join(_lines(facts)), file=out)
+
+
+def _choice(chosen: Mapping[str, int]) -> str:
+    return (
+        f"{counted(chosen['pages'], 'page')} to read again; left out: {chosen['not_archived']:,} not archived, "
+        f"{chosen['no_response']:,} without a response of their own"
+    )
+
+
+def _lines(facts: Mapping[str, Any]) -> list[str]:
+    counts = facts["counts"]
+    lines = [
+        _choice(facts),
+        f"{counted(facts['rows'], 'row')} written, {counted(facts['texts_changed'], 'text')} changed, "
+        f"{facts['marks_changed']:,} near-duplicates marked anew",
+        f"Not followed: {counted(counts.get('links', 0), 'link')}, {counted(counts.get('requests', 0), 'request')}",
+    ]
+    lines += [
+        f"{number:,} {name.partition('.')[2]}" for name, number in counts.items() if name.startswith("items.")
+    ]
+    if facts["failed"]:
+        lines.append(f"{counted(facts['failed'], 'page')} could not be read:")
+        lines += [f"  {url}: {reason}" for url, reason in list(facts["failures"].items())[:_SHOWN]]
+    if facts["finished_at"]:
+        lines.append(f"Finished at {facts['finished_at']}; --again begins anew.")
+    else:
+        lines.append(f"{counted(facts['left'], 'page')} left: the same command goes on.")
+    return lines

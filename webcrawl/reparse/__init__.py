@@ -1,0 +1,1 @@
+"""Reads archived pages again: what `scrapy reparse` runs on. No request is sent."""

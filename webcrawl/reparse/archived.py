@@ -1,0 +1,179 @@
+"""Archived pages: the exchange of a row, as it was when the page was fetched."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import NamedTuple, TypeAlias
+
+from webcrawl.config import Spool, StoreConfig
+from webcrawl.documents.body import Body, BodyWriter
+from webcrawl.documents.exchange import Exchange
+from webcrawl.errors import StoreError
+from webcrawl.stores.archive import archive_to_read
+from webcrawl.stores.locations import Row, own_place, place_with_body
+from webcrawl.stores.metadata import Fetch, Metadata
+from webcrawl.stores.read_ahead import ReadAhead
+from webcrawl.stores.warc.files import WarcPlace
+from webcrawl.stores.warc.reading import StoredRecord, begun, has_body
+from webcrawl.stores.warc.records import STATUS
+
+_ORIGINAL = re.compile(rb"^X-Archive-Orig-", re.IGNORECASE)
+_FRAMING = (b"transfer-encoding", b"content-length")
+_HTML = (b"Content-Type", b"text/html; charset=utf-8")
+
+
+Fields: TypeAlias = Sequence[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """A page to read again: its row, and what is archived of its fetch.
+
+    fields    the fields of the response's header, as received
+    first     for a copy of which only the header is archived: the page whose payload it has
+    """
+
+    row: Row
+    exchange: Exchange
+    fields: Fields
+    first: First | None = None
+
+
+class First(NamedTuple):
+    """An earlier page with the same payload: its URL, and the fields of its header."""
+
+    url: str
+    fields: Fields
+
+
+class ArchivedPages:
+    """Reads the archived responses of rows; for one thread."""
+
+    def __init__(self, config: StoreConfig, spool: Spool) -> None:
+        self._metadata = Metadata(config.metadata, history=config.history)
+        self._records = ReadAhead(archive_to_read(config))
+        self._spool = spool
+
+    def load(self, urls: Sequence[str]) -> dict[str, Archived | StoreError | None]:
+        """URL -> its page, the error if it cannot be read, or None if it has no archived response any more."""
+        rows = self._metadata.get_many(urls)
+        copied = {row["duplicate_of"] for row in rows.values() if row["duplicate_kind"] == "exact"}
+        firsts = rows | self._metadata.get_many([url for url in copied if url and url not in rows])
+        places = [place for row in rows.values() if (place := own_place(row)) is not None]
+        self._records.expect(places)
+        return {url: self._one(rows.get(url), firsts.get) for url in urls}
+
+    def close(self) -> None:
+        """Close the database."""
+        self._metadata.close()
+
+    def _one(self, row: Row | None, get: Callable[[str], Row | None]) -> Archived | StoreError | None:
+        if row is None or row["status"] is None or (place := own_place(row)) is None:
+            return None
+        try:
+            return self._read(row, place, get)
+        except StoreError as error:
+            return StoreError(f"{place.file} at byte {place.offset}: {error}")
+
+    def _read(self, row: Row, place: WarcPlace, get: Callable[[str], Row | None]) -> Archived:
+        record, payload = begun(self._records.chunks(place))
+        if (target := record.headers.get("WARC-Target-URI")) != row["url"]:
+            raise StoreError(f"the record is that of {target}")
+        first = None
+        if not has_body(record):
+            original, payload = self._first(row, place, get)
+            url = original.headers.get("WARC-Target-URI", "")
+            first = First(url, _fields(original, url, get(url)))
+            if not record.http_head:
+                record = replace(record, headers=original.headers | record.headers)
+        body = self._body(payload)
+        if row["digest"] is not None and body.digest != row["digest"]:
+            raise StoreError(f"the payload has the digest {body.digest}, not {row['digest']}")
+        return Archived(row, _exchange(row, record, body), _fields(record, row["url"], row), first)
+
+    def _first(
+        self, row: Row, place: WarcPlace, get: Callable[[str], Row | None]
+    ) -> tuple[StoredRecord, Iterator[bytes]]:
+        """The record that has the payload of a copy, and this payload."""
+        found = None
+        first = get(row["duplicate_of"]) if row["duplicate_of"] else None
+        if first is not None and first["digest"] == row["digest"] and first["duplicate_kind"] != "exact":
+            found = own_place(first)
+        found = found or place_with_body(place, self._head, self._history)
+        if found is None:
+            raise StoreError(f"its body is not in the archive: it is a copy of {row['duplicate_of']}")
+        return begun(self._records.chunks(found))
+
+    def _head(self, place: WarcPlace) -> StoredRecord:
+        return begun(self._records.chunks(place))[0]
+
+    def _history(self, url: str) -> list[Fetch]:
+        return self._metadata.history(url)
+
+    def _body(self, payload: Iterator[bytes]) -> Body:
+        writer = BodyWriter(self._spool, digests=True)
+        for piece in payload:
+            writer.add(piece)
+            if writer.is_full:
+                writer.spill()
+        return writer.finish()
+
+
+def _exchange(row: Row, record: StoredRecord, payload: Body) -> Exchange:
+    fields = record.headers
+    fetched_at: datetime = row["fetched_at"]
+    is_http = row["url"].startswith("http")
+    return Exchange(
+        url=row["url"],
+        method="GET",
+        request_head=b"",
+        request_body=b"",
+        status=_status(record),
+        response_head=record.http_head,
+        payload=payload,
+        ip_address=fields.get("WARC-IP-Address"),
+        fetched_at=fetched_at,
+        truncated=fields.get("WARC-Truncated"),
+        mime_type=None if record.http_head else fields.get("Content-Type"),
+        # what another protocol could not make of the response is only in the row
+        problem=None if is_http or row["mime_type"] != "text/html" else row["processing_error"],
+        protocol=fields.get("WARC-Protocol"),
+    )
+
+
+def _status(record: StoredRecord) -> int:
+    if not record.http_head:
+        return int(record.headers.get(STATUS, "200"))
+    _, _, rest = record.http_head.partition(b" ")
+    try:
+        return int(rest[:3])
+    except ValueError as error:
+        raise StoreError("the status line of the response cannot be read") from error
+
+
+def _fields(record: StoredRecord, url: str, row: Row | None) -> list[tuple[bytes, bytes]]:
+    """The header of a response as it was received; see `webcrawl.stores.warc.records` for what the archive changes."""
+    if not record.http_head:
+        return _without_head(record, url, row)
+    lines = record.http_head.split(b"\r\n")[1:]
+    parts = [line.partition(b":") for line in lines]
+    fields = [(name.strip(), value.strip()) for name, colon, value in parts if colon]
+    if not any(_ORIGINAL.match(name) for name, _ in fields):
+        return fields
+    kept = [(name, value) for name, value in fields if name.lower() not in _FRAMING]
+    return [(_ORIGINAL.sub(b"", name), value) for name, value in kept]
+
+
+def _without_head(record: StoredRecord, url: str, row: Row | None) -> list[tuple[bytes, bytes]]:
+    """The header that a download handler gives a response without one of its own."""
+    scheme = url.partition(":")[0]
+    if scheme in ("http", "https"):
+        # a rendered page is archived in UTF-8; of its header, the row has the language
+        language = row["language"] if row and row["language_source"] == "declared" else None
+        return [_HTML, *([(b"Content-Language", language.encode())] if language else [])]
+    if scheme == "ftp":
+        return [_HTML] if url.endswith("/") else []
+    return [(b"Content-Type", record.headers.get("Content-Type", "").encode("latin-1", "replace"))]

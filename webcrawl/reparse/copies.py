@@ -1,0 +1,60 @@
+"""Exact copies: the marks of the archive, because payloads do not change."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from scrapy.crawler import Crawler
+
+from webcrawl.config import read
+from webcrawl.crawler.responses import content_type, header_values, received_headers, says_nosniff
+from webcrawl.crawler.session import Session
+from webcrawl.documents.document import Document
+from webcrawl.documents.mime.sniff import SNIFF_BYTES, mime_type_of
+from webcrawl.hosts.robots_directives import directives
+from webcrawl.page import Page
+from webcrawl.reparse.archived import First
+from webcrawl.reparse.scheduler import scheduler_of
+
+
+class CopiesPipeline:
+    """Stands for `ChecksumPipeline`: a page that was archived as a copy is read only if the crawl had to read it.
+
+    It also gives a page what its row keeps of the fetch: the place in the archive, importance, soft 404.
+    """
+
+    def __init__(self, crawler: Crawler, session: Session, *, obeys: bool) -> None:
+        self._crawler = crawler
+        self._session = session
+        self._obeys = obeys
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler, Session.of(crawler), obeys=read(crawler.settings, "ROBOTS_META_OBEY"))
+
+    def process_item(self, item: Any) -> Any:
+        if not isinstance(item, Page) or (archived := scheduler_of(self._crawler).page(item.url)) is None:
+            return item
+        row = archived.row
+        item.warc_file, item.warc_offset, item.warc_length = (
+            row[name] for name in ("warc_file", "warc_offset", "warc_length")
+        )
+        item.importance, item.soft_404 = row["importance"], bool(row["soft_404"])
+        if row["duplicate_kind"] == "exact":
+            item.duplicate_of, item.duplicate_kind = row["duplicate_of"], "exact"
+            if archived.first is not None and item.document is not None:
+                first = self._reading(archived.first, item.document)
+                item.was_read = first in (item.reading, item.reading.removeprefix("-"))
+        return item
+
+    def _reading(self, first: First, document: Document) -> str:
+        """How the page was read whose payload a copy has; see `Page.reading`."""
+        headers = received_headers(first.fields)
+        start, nosniff = document.start(SNIFF_BYTES), says_nosniff(headers)
+        mime_type = mime_type_of(content_type(headers), start, first.url, nosniff=nosniff)
+        if mime_type == "text/html":
+            return ""
+        tags = [value.decode("latin-1") for value in header_values(headers, b"X-Robots-Tag")]
+        agent = self._session.robots_agents.of(first.url)
+        nofollow = self._obeys and bool(tags) and directives(tags, (), agent).nofollow
+        return f"{'-' if nofollow else ''}{mime_type}"

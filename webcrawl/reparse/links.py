@@ -1,0 +1,51 @@
+"""What spiders yield to be fetched: it is counted, and not followed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Self
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+
+from webcrawl.crawler.pages.from_response import forget_tree, outline_of
+from webcrawl.crawler.session import Session
+from webcrawl.documents.html.links import PageLinks, PageResources
+from webcrawl.reparse.scheduler import scheduler_of
+
+
+class LinksMiddleware:
+    """Stands for `OutlinksMiddleware`: takes links and requests out of what a spider yields.
+
+    The spider's `start` does not run.
+    """
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        self._crawler = crawler
+        self._session = session
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler, Session.of(crawler))
+
+    async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        # without a look at `start`, which then does not begin
+        no_requests: tuple[Any, ...] = ()
+        for one in no_requests:
+            yield one
+
+    async def process_spider_output(
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        count = scheduler_of(self._crawler).tasks.count
+        async for one in result:
+            if isinstance(one, Request):
+                count("requests")
+            elif isinstance(one, PageLinks):
+                count("links", len(one.links))
+            elif not isinstance(one, PageResources):
+                yield one
+        # otherwise each page that waits for the pipelines would keep a tree in memory
+        if outline_of(response) or not self._session.components.keep_trees:
+            forget_tree(response)

@@ -1,0 +1,71 @@
+"""Decides anew which pages are near-duplicates, when texts have changed.
+
+In a crawl, a page is a near-duplicate of the nearest earlier page that is none itself. Here, earlier means fetched
+earlier. A page whose text is as before keeps its mark if the text of the other page is too.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Protocol
+
+from webcrawl.documents.simhash import blocks, distance as bits
+from webcrawl.stores.reread_rows import Text
+
+
+class Rows(Protocol):
+    """What `RereadRows` does here."""
+
+    def texts(self) -> Iterable[Text]: ...
+    def mark(self, firsts: dict[str, str | None]) -> None: ...
+
+
+class Originals:
+    """The texts of pages that are no near-duplicates, to look up by SimHash."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._urls: list[str] = []
+        self._simhashes: list[int] = []
+        self._by_block: defaultdict[int, list[int]] = defaultdict(list)
+
+    def add(self, url: str, simhash: int) -> None:
+        """Add a page."""
+        number = len(self._urls)
+        self._urls.append(url)
+        self._simhashes.append(simhash)
+        for block in blocks(simhash, self._most):
+            self._by_block[block].append(number)
+
+    def nearest(self, simhash: int) -> str | None:
+        """The URL of the page with the nearest text, the earliest of several; None if none is near."""
+        found = {
+            number
+            for block in blocks(simhash, self._most)
+            for number in self._by_block.get(block, ())
+            if bits(self._simhashes[number], simhash) <= self._most
+        }
+        if not found:
+            return None
+        return self._urls[min(found, key=lambda number: (bits(self._simhashes[number], simhash), number))]
+
+
+def mark_again(rows: Rows, changed: set[str], most: int) -> int:
+    """Mark the near-duplicates of a crawl again; returns how many marks changed.
+
+    `changed` are the pages whose text is not that of the crawl, `most` is the number of bits in which near-duplicates
+    differ at most.
+    """
+    if not changed:
+        return 0
+    originals, marks = Originals(most), dict[str, str | None]()
+    for url, simhash, before in rows.texts():
+        kept = before is not None and url not in changed and before not in changed and not marks.get(before)
+        first = before if kept else None
+        if simhash is not None and not kept and (first := originals.nearest(simhash)) is None:
+            originals.add(url, simhash)
+        if first != before:
+            marks[url] = first
+    rows.mark(marks)
+    return len(marks)

@@ -1,0 +1,76 @@
+"""Where the plans of reparses are, and who works on them: `DATA_DIR/reparse`."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from webcrawl.documents.disk import failure
+from webcrawl.errors import StoreError
+from webcrawl.reparse.plan import Plan, remove
+from webcrawl.reparse.selection import OPTIONS
+from webcrawl.stores.file_lock import try_lock
+
+_LOCK, _WORKERS = "lock", "workers"
+
+
+def open_plan(data_dir: Path, spider: str, opts: argparse.Namespace) -> Plan:
+    """The plan of the command with this spider and these options; with `opts.again` a new one."""
+    said = [spider, sorted(opts.spargs.items()), opts.callback, [getattr(opts, name) for name in OPTIONS]]
+    mark = hashlib.sha256(json.dumps(said).encode()).hexdigest()[:12]
+    path = _folder(data_dir) / f"{mark}.db"
+    if opts.again:
+        remove(path)
+    return Plan(path)
+
+
+@contextmanager
+def locked(data_dir: Path) -> Iterator[None]:
+    """Context in which no other reparse works in this folder; raises StoreError if one does.
+
+    Processes of a reparse that was killed count too, until they have ended.
+    """
+    folder = _folder(data_dir)
+    with _file(folder / _LOCK) as own, _file(folder / _WORKERS) as workers:
+        for descriptor, path in ((own, folder / _LOCK), (workers, folder / _WORKERS)):
+            if not try_lock(descriptor, path):
+                raise StoreError(
+                    f"another reparse is running in {data_dir}, or its processes have not ended yet"
+                )
+        fcntl.flock(workers, fcntl.LOCK_UN)
+        yield
+
+
+@contextmanager
+def working(plan: Path) -> Iterator[None]:
+    """Context of a process that works on a plan; see `locked`."""
+    with _file(plan.parent / _WORKERS) as descriptor:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield
+
+
+@contextmanager
+def _file(path: Path) -> Iterator[int]:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise failure("open", path, error) from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _folder(data_dir: Path) -> Path:
+    folder = data_dir / "reparse"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise failure("create", folder, error) from error
+    return folder

@@ -1,0 +1,160 @@
+"""The plan of a reparse in a SQLite file: the chosen pages in the order of the archive, and what became of them.
+
+A page is marked when all work on it is done, so a reparse that was killed goes on with the others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from webcrawl.reparse.state_file import StateFile
+from webcrawl.stores.reread_rows import Place
+
+BLOCK = 64
+"""Pages that a process takes at a time."""
+
+_MOST_REASONS = 1_000
+"""Pages of which the reason is kept why they could not be read; further ones are only counted and logged."""
+_TABLES = """
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS work (
+    position INTEGER PRIMARY KEY, url TEXT NOT NULL, done INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE IF NOT EXISTS failures (url TEXT PRIMARY KEY, reason TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS counts (name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
+"""
+# facts
+_CHOSEN, _CALLBACK, _NEXT, _RESUMED, _FINISHED = "chosen", "callback", "next", "resumed", "finished"
+
+
+class Work(NamedTuple):
+    """A page to read again: its place in the plan, and its URL."""
+
+    position: int
+    url: str
+
+
+class Plan(StateFile):
+    """The plan in the file at `path`; it is made if it does not exist."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, _TABLES)
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the pages have been chosen."""
+        return self._fact(_CHOSEN) is not None
+
+    @property
+    def chosen(self) -> dict[str, int]:
+        """What was chosen: the result of `RereadRows.count`."""
+        return dict(json.loads(self._fact(_CHOSEN) or "{}"))
+
+    @property
+    def callback(self) -> str | None:
+        """The name of the spider's method that gets the responses; None: `parse`."""
+        return self._fact(_CALLBACK)
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether an earlier run has worked on the plan."""
+        return self._fact(_RESUMED) is not None
+
+    @property
+    def finished_at(self) -> str | None:
+        """When all pages were read, in ISO 8601; None if some are left."""
+        return self._fact(_FINISHED)
+
+    def make(self, places: Iterable[Place], chosen: Mapping[str, int], callback: str | None) -> None:
+        """Note the chosen pages, all or none."""
+        with self.writing() as database:
+            database.execute("DELETE FROM work")
+            database.executemany("INSERT INTO work (url) VALUES (?)", ((one.url,) for one in places))
+            self._note(_CHOSEN, json.dumps(dict(chosen)))
+            if callback is not None:
+                self._note(_CALLBACK, callback)
+
+    def begin(self) -> None:
+        """Give out all pages again that are not done; no process may work on the plan."""
+        with self.writing() as database:
+            if self._fact(_NEXT) is not None:
+                self._note(_RESUMED, "yes")
+            first = database.execute("SELECT min(position) FROM work WHERE done = 0").fetchone()[0]
+            self._note(_NEXT, str(first or 0))
+
+    def finish(self, moment: str) -> None:
+        """Note that all is done."""
+        with self.writing():
+            self._note(_FINISHED, moment)
+
+    def take(self) -> list[Work]:
+        """The next pages, up to BLOCK, for one process; an empty list if none is left."""
+        with self.writing() as database:
+            query = (
+                "SELECT position, url FROM work WHERE position >= ? AND done = 0 ORDER BY position LIMIT ?"
+            )
+            found = [Work(*row) for row in database.execute(query, (int(self._fact(_NEXT) or 0), BLOCK))]
+            if found:
+                self._note(_NEXT, str(found[-1].position + 1))
+            return found
+
+    def left(self) -> int:
+        """The number of pages that are not done."""
+        with self.reading():
+            found = self._database.execute("SELECT count(*) FROM work WHERE done = 0").fetchone()
+            return int(found[0])
+
+    def settle(self, done: Sequence[int], failures: Mapping[str, str], counts: Counter[str]) -> None:
+        """Note the positions of pages that are done, why some could not be read, and numbers to add to the totals."""
+        with self.writing() as database:
+            database.executemany("UPDATE work SET done = 1 WHERE position = ?", ((one,) for one in done))
+            kept = database.execute("SELECT count(*) FROM failures").fetchone()[0]
+            some = list(failures.items())[: max(0, _MOST_REASONS - kept)]
+            database.executemany("INSERT OR REPLACE INTO failures VALUES (?, ?)", some)
+            database.executemany(
+                "INSERT INTO counts VALUES (?, ?) ON CONFLICT DO UPDATE SET number = number + excluded.number",
+                counts.items(),
+            )
+
+    def counts(self) -> dict[str, int]:
+        """The totals of all processes and runs."""
+        with self.reading():
+            return dict(self._database.execute("SELECT name, number FROM counts ORDER BY name"))
+
+    def failures(self) -> dict[str, str]:
+        """URL -> why a page could not be read; at most 1,000 of them."""
+        with self.reading():
+            return dict(self._database.execute("SELECT url, reason FROM failures ORDER BY url"))
+
+    def _fact(self, name: str) -> str | None:
+        with self.reading():
+            found = self._database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+            return None if found is None else str(found[0])
+
+    def _note(self, name: str, value: str) -> None:
+        self._database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+
+
+def remove(path: Path) -> None:
+    """Delete a plan."""
+    for end in ("", "-wal", "-shm"):
+        path.with_name(path.name + end).unlink(missing_ok=True)
+
+
+def facts_of(plan: Plan) -> dict[str, Any]:
+    """What `scrapy reparse` prints at the end."""
+    counts = plan.counts()
+    return {
+        **plan.chosen,
+        "left": plan.left(),
+        "rows": counts.pop("rows", 0),
+        "failed": counts.pop("failed", 0),
+        "failures": plan.failures(),
+        "texts_changed": counts.pop("texts_changed", 0),
+        "marks_changed": counts.pop("marks_changed", 0),
+        "counts": counts,
+        "finished_at": plan.finished_at,
+    }

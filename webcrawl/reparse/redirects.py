@@ -1,0 +1,40 @@
+"""Stores redirects as in a crawl: without the spider's callback."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+
+from webcrawl.crawler.errors import RedirectStored
+from webcrawl.page import Page
+from webcrawl.reparse.scheduler import scheduler_of
+
+
+class RedirectsMiddleware:
+    """Sends a redirect that the crawl followed through the pipelines; its target is a page of its own.
+
+    Others are given to the spider.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    async def process_response(self, request: Request, response: Response) -> Response:
+        archived = scheduler_of(self._crawler).requested(request)
+        spider: Any = self._crawler.spider
+        if archived is None or not 300 <= response.status < 400 or not hasattr(spider, "page"):
+            return response
+        if archived.row["final_url"] == archived.row["url"]:
+            return response
+        response.request = request
+        page: Page = spider.page(response)
+        page.final_url = archived.row["final_url"]
+        await self._crawler.engine.scraper.start_itemproc_async(page, response=response)
+        raise RedirectStored(f"{request.url} is a redirect")

@@ -1,0 +1,71 @@
+"""Writes what was read again into the rows of the pages."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from scrapy.crawler import Crawler
+
+from webcrawl.crawler.session import Session
+from webcrawl.errors import StoreError, StoreUnavailable
+from webcrawl.page import Page
+from webcrawl.reparse.scheduler import scheduler_of
+from webcrawl.stores.group_commit import Batches
+from webcrawl.stores.locations import Row
+from webcrawl.stores.reread_rows import READ_FIELDS, RereadRows
+
+
+class RowsPipeline:
+    """Stands for `MetadataPipeline`: changes the fields that reading gives, and frees the body of the page.
+
+    A row that describes another fetch by now stays as it is.
+    """
+
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        self._crawler = crawler
+        self._session = session
+        self._rows = RereadRows(session.stores.metadata, session.connection.keys.crawl)
+        self._batches: Batches[dict[str, Any], bool] = Batches(self._write)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler, Session.of(crawler))
+
+    async def process_item(self, item: Any) -> Any:
+        if not isinstance(item, Page):
+            return item
+        scheduler = scheduler_of(self._crawler)
+        if (archived := scheduler.page(item.url)) is None:
+            # the spider made a page of something else; only a crawl could archive it
+            scheduler.tasks.count("other_pages")
+        else:
+            row = _row(item, archived.row)
+            written = await self._session.stored(lambda: self._batches.put(row))
+            scheduler.tasks.count("rows" if written else "fetched_meanwhile")
+        item.release()
+        return item
+
+    async def close_spider(self) -> None:
+        await self._batches.close(self._rows.close)
+
+    def _write(self, rows: list[dict[str, Any]]) -> list[bool | Exception]:
+        changed = [row["url"] for row in rows if row["simhash"] != row["simhash_before"]]
+        try:
+            if changed:
+                scheduler_of(self._crawler).changed.add(changed)
+            return list(self._rows.rewrite(rows))
+        except StoreUnavailable:
+            raise
+        except StoreError as error:
+            if len(rows) == 1:
+                return [error]
+            return [result for row in rows for result in self._write([row])]
+
+
+def _row(page: Page, before: Row) -> dict[str, Any]:
+    row = {name: getattr(page, name) for name in READ_FIELDS}
+    # after a later attempt that failed, the column tells why
+    is_latest = before["tried_at"] in (None, before["fetched_at"])
+    fetch = {name: before[name] for name in ("url", "fetched_at", "warc_file", "warc_offset")}
+    error = page.error if is_latest else before["error"]
+    return row | fetch | {"error": error, "simhash_before": before["simhash"]}

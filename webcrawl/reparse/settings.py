@@ -1,0 +1,113 @@
+"""The settings of the processes of a reparse: those of the crawl, without all that fetches and archives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from scrapy.settings import BaseSettings
+from scrapy.utils.misc import load_object
+from scrapy.utils.python import global_object_name
+
+from webcrawl.config import read
+from webcrawl.crawler.safeguards import SAFEGUARDS
+from webcrawl.errors import ConfigurationError
+
+PLAN = "REPARSE_PLAN"
+"""Key in the settings of a process: the path of the plan."""
+
+_PIPELINES: Mapping[str, str | None] = {
+    "webcrawl.pipelines.checksum.ChecksumPipeline": "webcrawl.reparse.copies.CopiesPipeline",
+    "webcrawl.pipelines.near_duplicates.NearDuplicatesPipeline": "webcrawl.reparse.simhashes.SimhashesPipeline",
+    "webcrawl.pipelines.metadata.MetadataPipeline": "webcrawl.reparse.rows.RowsPipeline",
+    # they ask hosts or the engine, learn for the frontier, or archive
+    "webcrawl.pipelines.soft_404.Soft404Pipeline": None,
+    "webcrawl.pipelines.pattern_records.PatternRecordsPipeline": None,
+    "webcrawl.pipelines.dust.DustPipeline": None,
+    "webcrawl.pipelines.warc.WarcPipeline": None,
+    "webcrawl.pipelines.listeners.ListenersPipeline": None,
+}
+_SPIDER_MIDDLEWARES = {
+    "webcrawl.middlewares.outlinks.OutlinksMiddleware": "webcrawl.reparse.links.LinksMiddleware",
+}
+_DOWNLOADER_MIDDLEWARES = {
+    "webcrawl.middlewares.redirect.RedirectMiddleware": "webcrawl.reparse.redirects.RedirectsMiddleware",
+}
+_READING = frozenset(
+    f"webcrawl.middlewares.{name}"
+    for name in (
+        "decoding.DecodingMiddleware",
+        "html_process.HtmlProcessMiddleware",
+        "large_html.LargeHtmlMiddleware",
+    )
+)
+"""The middlewares for responses; those of a project stay too."""
+_EXTENSIONS = ("webcrawl.crawler.progress.Progress", "webcrawl.crawler.summary.Summary")
+_VALUES: Mapping[str, object] = {
+    "SCHEDULER": "webcrawl.reparse.scheduler.ArchiveScheduler",
+    "DOWNLOADER": "webcrawl.reparse.downloader.ArchiveDownloader",
+    # nothing is sent, so nothing has to be guarded
+    "CRAWL_WITHOUT": ",".join(SAFEGUARDS),
+    "RENDER": "",
+    "PROXIES": "",
+}
+
+
+def reparse_settings(settings: BaseSettings) -> dict[str, object]:
+    """What to change in the settings of a crawl, as values of `-s`; raises ConfigurationError.
+
+    `settings` are complete: what a spider and the add-ons set is in them.
+    """
+    if read(settings, "FRAMES_STITCHED"):
+        raise ConfigurationError(
+            "FRAMES_STITCHED joins the frames of a page, which scrapy reparse cannot: with -s FRAMES_STITCHED=False it "
+            "reads each of them as a page of its own"
+        )
+    others: dict[str, str | None] = {
+        path: None for path in settings["DOWNLOADER_MIDDLEWARES_BASE"] if path not in _READING
+    }
+    return {
+        **_VALUES,
+        "ITEM_PIPELINES": _replaced(settings, "ITEM_PIPELINES", _PIPELINES),
+        "SPIDER_MIDDLEWARES": _replaced(settings, "SPIDER_MIDDLEWARES", _SPIDER_MIDDLEWARES),
+        "DOWNLOADER_MIDDLEWARES": _replaced(
+            settings, "DOWNLOADER_MIDDLEWARES", others | _DOWNLOADER_MIDDLEWARES
+        ),
+        "EXTENSIONS": _replaced(settings, "EXTENSIONS", dict.fromkeys(_EXTENSIONS)),
+    }
+
+
+def pipeline_named(settings: BaseSettings, name: str) -> type[Any]:
+    """The enabled item pipeline with this import path or class name; raises ConfigurationError."""
+    found: list[type[Any]] = list(
+        map(load_object, settings.get_component_priority_dict_with_base("ITEM_PIPELINES"))
+    )
+    for one in found:
+        if name in (one.__name__, global_object_name(one)):
+            return one
+    names = ", ".join(sorted(one.__name__ for one in found))
+    raise ConfigurationError(f"--pipeline {name!r} is not an item pipeline of this crawl: {names}")
+
+
+def _replaced(
+    settings: BaseSettings, name: str, replacements: Mapping[str, str | None]
+) -> dict[str, int | None]:
+    """A table of components in which those that are replaced give their places to others, or to none.
+
+    A class that is derived from one of them is replaced like it.
+    """
+    table: dict[str, int | None] = {_path(one): place for one, place in settings[name].items()}
+    for component, place in settings.get_component_priority_dict_with_base(name).items():
+        loaded = load_object(component)
+        bases = loaded.__mro__ if isinstance(loaded, type) else (loaded,)
+        path = next((one for one in map(global_object_name, bases) if one in replacements), None)
+        if path is None:
+            continue
+        table[_path(component)] = None
+        if (other := replacements[path]) is not None:
+            table[other] = place
+    return table
+
+
+def _path(component: object) -> str:
+    return component if isinstance(component, str) else global_object_name(component)

@@ -1,0 +1,36 @@
+"""The SimHashes of texts. Which pages are near-duplicates is decided when all texts are known."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from scrapy.crawler import Crawler
+
+from webcrawl.crawler.components import Reads
+from webcrawl.page import Page
+from webcrawl.pipelines.near_duplicates import simhash_of
+from webcrawl.reparse.scheduler import scheduler_of
+
+
+class SimhashesPipeline:
+    """Stands for `NearDuplicatesPipeline`: computes the SimHash of the same pages, and keeps the marks of the row."""
+
+    reads = Reads.SIMHASH
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    def process_item(self, item: Any) -> Any:
+        if not isinstance(item, Page) or item.status != 200 or item.duplicate_kind == "exact":
+            return item
+        if item.truncated not in (None, "length"):  # incomplete: another fetch may get more
+            return item
+        item.simhash = item.text_hash if item.text_hash is not None else simhash_of(item)
+        archived = scheduler_of(self._crawler).page(item.url)
+        if archived is not None and archived.row["duplicate_kind"] == "near":
+            item.duplicate_of, item.duplicate_kind = archived.row["duplicate_of"], "near"
+        return item

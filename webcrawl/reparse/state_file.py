@@ -1,0 +1,63 @@
+"""SQLite files in which the processes of a reparse keep their state."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+from webcrawl.errors import StoreError
+
+_LOCK_SECONDS = 60.0
+
+
+class StateFile:
+    """The SQLite file at `path`, made with `tables` if it does not exist.
+
+    Methods raise StoreError with the path, and may be called from any thread.
+    """
+
+    def __init__(self, path: Path, tables: str) -> None:
+        self.path = path
+        self._lock = threading.RLock()
+        with self.reading():
+            self._database = sqlite3.connect(
+                path, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = NORMAL")
+            self._database.executescript(tables)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Keeps other threads out, and adds the path to errors."""
+        try:
+            with self._lock:
+                yield
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path}: {error}") from error
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction, which keeps other processes from writing."""
+        with self.reading():
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._database
+            except BaseException:
+                self._database.execute("ROLLBACK")
+                raise
+            self._database.execute("COMMIT")

@@ -1,0 +1,74 @@
+"""Reads the records of a WARC file that lie near each other together."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+
+from webcrawl.errors import StoreError, StoreUnavailable
+from webcrawl.stores.archive import Records
+from webcrawl.stores.warc.files import WarcPlace
+
+MOST_BYTES = 4_194_304
+"""Bytes that are read at a time. A larger record is read alone, in chunks."""
+MOST_GAP = 65_536
+"""Bytes between two records that are read and not used. A request to S3 takes as long as to read a megabyte."""
+
+
+class ReadAhead:
+    """Gives out records of the archive `records` that were expected, with one read for many.
+
+    One thread at a time. Methods raise StoreError.
+    """
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self._spans: list[WarcPlace] = []
+        self._held: tuple[WarcPlace, bytes] | None = None
+
+    def expect(self, places: Iterable[WarcPlace]) -> None:
+        """Name the records that will be read next, instead of those named before."""
+        self._spans = spans(places)
+
+    def chunks(self, place: WarcPlace) -> Iterator[bytes]:
+        """The gzip member of a record in chunks."""
+        if (span := self._span_of(place)) is None:
+            return self._records.chunks(place)
+        if self._held is None or self._held[0] != span:
+            self._held = None
+            try:
+                self._held = span, b"".join(self._records.chunks(span))
+            except StoreUnavailable:
+                raise
+            except StoreError:
+                return self._records.chunks(place)  # which says what is wrong with this one
+        start = place.offset - span.offset
+        return iter((self._held[1][start : start + place.length],))
+
+    def _span_of(self, place: WarcPlace) -> WarcPlace | None:
+        before = bisect_right(self._spans, (place.file, place.offset, float("inf")))
+        if not before:
+            return None
+        span = self._spans[before - 1]
+        is_inside = span.file == place.file and place.offset + place.length <= span.offset + span.length
+        return span if is_inside else None
+
+
+def spans(places: Iterable[WarcPlace]) -> list[WarcPlace]:
+    """Joins neighbouring places into parts of a file, sorted; a place that is too large, or alone, is in none."""
+    joined: list[WarcPlace] = []
+    counts: list[int] = []
+    for place in sorted(set(places)):
+        if place.length > MOST_BYTES:
+            continue
+        last = joined[-1] if joined else None
+        if last is not None and last.file == place.file:
+            end = max(last.offset + last.length, place.offset + place.length)
+            gap = place.offset - (last.offset + last.length)
+            if gap <= MOST_GAP and end - last.offset <= MOST_BYTES:
+                joined[-1] = last._replace(length=end - last.offset)
+                counts[-1] += 1
+                continue
+        joined.append(place)
+        counts.append(1)
+    return [span for span, count in zip(joined, counts, strict=True) if count > 1]

@@ -1,0 +1,158 @@
+"""Rows of table `pages` whose archived response is read again.
+
+A row describes a fetch (time, status, place in the archive ...) and what was read in its body. Reading it again changes
+only the latter, `READ_FIELDS`, and only while the row still describes the same fetch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Boolean, ColumnElement, Select, and_, case, func, literal_column, or_, select, true
+from sqlalchemy.sql import bindparam
+
+from webcrawl.errors import ConfigurationError, StoreError, StoreUnavailable
+from webcrawl.stores.columns import pages
+from webcrawl.stores.compiled import Writing
+from webcrawl.stores.database import Database
+from webcrawl.stores.history import UNCHANGED
+
+READ_FIELDS = (
+    *("mime_type", "charset", "length", "truncated", "simhash"),
+    *("title", "description", "author", "published_at", "image_url", "canonical_url"),
+    *("language", "language_source", "details", "processing_error"),
+)
+"""The columns that reading a body gives."""
+
+_FETCH = ("fetched_at", "warc_file", "warc_offset")
+_AT_ONCE = 1_000
+
+_IS_ARCHIVED = pages.c.warc_file.is_not(None)
+_IS_ANSWER = and_(pages.c.status.is_not(None), pages.c.status != UNCHANGED)
+
+
+class Place(NamedTuple):
+    """A URL, and where the record of its response begins."""
+
+    url: str
+    file: str
+    offset: int
+
+
+class Text(NamedTuple):
+    """What a row says of the text of its page, if any, and of an earlier page with nearly the same (`first`)."""
+
+    url: str
+    simhash: int | None
+    first: str | None
+
+
+def sql_condition(sql: str) -> ColumnElement[bool]:
+    """A condition on table `pages` that the operator wrote in SQL."""
+    # the line break ends a comment
+    return literal_column(f"({sql}\n)", Boolean())
+
+
+class RereadRows:
+    """The rows of one crawl in the database at a URI. Methods raise StoreError and may run in any thread."""
+
+    def __init__(self, uri: str, crawl: str) -> None:
+        self._database = database = Database(uri)
+        self._of_crawl = pages.c.crawl == crawl
+        statement = pages.update().where(pages.c.url == bindparam("key", type_=pages.c.url.type))
+        columns = {"key": pages.c.url}
+        fields = {name: pages.c[name] for name in (*READ_FIELDS, "error")}
+        marks = {name: pages.c[name] for name in ("duplicate_of", "duplicate_kind")}
+        self._rewrite = Writing(statement, columns | fields, database.dialect)
+        self._mark = Writing(statement, columns | marks, database.dialect)
+
+    def crawls(self) -> list[str]:
+        """The crawls that fetched pages of the table last."""
+        query = select(pages.c.crawl).where(pages.c.crawl.is_not(None)).distinct().order_by(pages.c.crawl)
+        with self._database.reading() as connection:
+            return list(connection.execute(query).scalars())
+
+    def count(self, where: Sequence[ColumnElement[bool]]) -> dict[str, int]:
+        """Counts the rows that conditions choose.
+
+        `pages`: whose response is archived; `not_archived`: whose is not; `no_response`: URLs that did not answer, or
+        only with 304. Raises ConfigurationError for a condition that the database refuses.
+        """
+        answered = case((_IS_ANSWER, 1), else_=0)
+        archived = case((_IS_ARCHIVED, 1), else_=0)
+        query = select(func.count(), func.sum(answered), func.sum(answered * archived)).where(
+            self._of_crawl, *where
+        )
+        try:
+            with self._database.reading() as connection:
+                rows, answers, readable = connection.execute(query).one()
+        except StoreUnavailable as error:
+            # a missing column counts as temporary, because a migration may add it
+            if "column" not in str(error):
+                raise
+            raise ConfigurationError(f"the rows cannot be chosen: {error}") from error
+        except StoreError as error:
+            raise ConfigurationError(f"the rows cannot be chosen: {error}") from error
+        answers, readable = answers or 0, readable or 0
+        return {"pages": readable, "not_archived": answers - readable, "no_response": rows - answers}
+
+    def places(self, where: Sequence[ColumnElement[bool]]) -> Iterator[Place]:
+        """The places of all archived responses that conditions choose, in the order of the archive."""
+        columns = (pages.c.url, pages.c.warc_file, pages.c.warc_offset)
+        query = select(*columns).where(self._of_crawl, _IS_ARCHIVED, _IS_ANSWER, *where)
+        yield from map(Place._make, self._stream(query.order_by(*columns[1:])))
+
+    def rewrite(self, rows: Sequence[Mapping[str, Any]]) -> list[bool]:
+        """Set `READ_FIELDS` and `error` in one transaction.
+
+        Returns for each row whether it was set: not if it describes another fetch by now, or is gone.
+        """
+
+        def work(connection: Any) -> list[bool]:
+            urls = [row["url"] for row in rows]
+            query = select(pages.c.url, *(pages.c[name] for name in _FETCH)).where(pages.c.url.in_(urls))
+            found = {row.url: row[1:] for row in connection.execute(query.with_for_update())}
+            same = [found.get(row["url"]) == tuple(row[name] for name in _FETCH) for row in rows]
+            self._execute(
+                connection,
+                self._rewrite,
+                [row for row, is_same in zip(rows, same, strict=True) if is_same],
+            )
+            return same
+
+        return self._database.write(work) if rows else []
+
+    def texts(self) -> Iterator[Text]:
+        """The texts of all pages of the crawl that may be near-duplicates or have them, in the order of fetching."""
+        of = case((pages.c.duplicate_kind == "near", pages.c.duplicate_of))
+        kind = func.coalesce(pages.c.duplicate_kind, "")
+        compared = or_(kind == "near", and_(pages.c.simhash.is_not(None), kind != "exact"))
+        query = select(pages.c.url, pages.c.simhash, of).where(
+            self._of_crawl, compared, pages.c.soft_404.is_not(true())
+        )
+        yield from map(Text._make, self._stream(query.order_by(pages.c.fetched_at, pages.c.url)))
+
+    def mark(self, firsts: Mapping[str, str | None]) -> None:
+        """Mark pages as near-duplicates of others, or of none; a row that is an exact copy stays one."""
+        marks = [
+            {"url": url, "duplicate_of": first, "duplicate_kind": first and "near"}
+            for url, first in sorted(firsts.items())
+        ]
+        for start in range(0, len(marks), _AT_ONCE):
+            some = marks[start : start + _AT_ONCE]
+            self._database.write(
+                lambda connection, some=some: self._execute(connection, self._mark, some)  # type: ignore[misc]
+            )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._database.close()
+
+    def _execute(self, connection: Any, statement: Writing, rows: Sequence[Mapping[str, Any]]) -> None:
+        if rows:
+            connection.exec_driver_sql(statement.text, statement.parameters(rows))
+
+    def _stream(self, query: Select[Any]) -> Iterator[Any]:
+        with self._database.reading() as connection:
+            yield from connection.execution_options(yield_per=_AT_ONCE).execute(query)

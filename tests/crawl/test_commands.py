@@ -230,7 +230,7 @@ def test_checkurl_shows_the_weight_and_the_level(stopped: Stopped) -> None:
     weights = {name: term["weight"] for name, term in report["terms"].items()}
     assert weights == {
         **{"LinkDepth": -0.375, "PathDepth": -0.25, "Length": 0.0, "Parameters": -0.375, "DateInUrl": 0.0},
-        **{"AnchorWords": 1.0, "Freshness": 0.0, "PatternRecord": 0.0},
+        **{"AnchorWords": 1.0, "Freshness": 0.0, "Importance": 0.0, "PatternRecord": 0.0},
     }
     assert (report["weight"], report["URL_LEVELS"], report["level"]) == (0.0, '("/e", "+1")', 4)
     assert report["LINK_RULES"] == 'does not follow it: ("/$", "d$") match the page'

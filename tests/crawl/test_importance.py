@@ -53,7 +53,7 @@ def test_what_many_pages_link_to_is_important(local_web: StartWeb, crawl: RunCra
 
 
 def test_without_importance_rows_have_none(local_web: StartWeb, crawl: RunCrawl) -> None:
-    result = crawl([publish_hub(local_web(SITE))])
+    result = crawl([publish_hub(local_web(SITE))], IMPORTANCE="off")
     assert {row["importance"] for row in result.rows()} == {None}
 
 

@@ -105,13 +105,13 @@ GROUP = Group(
         ),
         Setting(
             "IMPORTANCE",
-            "off",
+            "aopic",
             Choice(("aopic", "off")),
             "How the importance of pages is computed while they are crawled: `aopic` lets credit flow along links, see "
             "[Importance](importance.md). Links to important pages are fetched before others of the same priority, if "
-            "`FRONTIER_ORDER` is `breadth-first`. A new URL costs the engine twice as "
-            "much. All workers of a crawl need the same value.",
-            example="aopic",
+            "`FRONTIER_ORDER` is `breadth-first`. With `off`, a new URL costs the engine half of the time and 16 bytes "
+            "less. All workers of a crawl need the same value.",
+            example="off",
         ),
         Setting(
             "FRONTIER_HOT_URLS",

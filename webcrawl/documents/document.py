@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO, TypeAlias
 
-from selectolax.lexbor import LexborHTMLParser
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 from w3lib.encoding import read_bom, to_unicode
 
 from webcrawl.documents.body import Body
@@ -181,6 +181,12 @@ class Document:
             self._elements = elements(self.html)
         return self._elements
 
+    def search(self) -> list[LexborNode]:
+        """Searches for `elements` anew, and returns their nodes in the same order."""
+        nodes: list[LexborNode] = []
+        self._elements = elements(self.html, nodes)
+        return nodes
+
     @property
     def metas(self) -> list[Attributes]:
         """The attributes of each <meta content>, in document order."""
@@ -199,13 +205,15 @@ def _bounded(markup: bytes) -> bytes:
     return markup
 
 
-def elements(tree: LexborHTMLParser) -> list[Element]:
-    """Returns the elements of `Document.elements`."""
+def elements(tree: LexborHTMLParser, nodes: list[LexborNode] | None = None) -> list[Element]:
+    """Returns the elements of `Document.elements`; appends their nodes to `nodes`."""
     found: list[Element] = []
     for node in tree.css(_SELECTOR):
         known = _LINK_ELEMENTS.get(node.tag_id)
         if known is not None and known[1] in (attributes := node.attributes):
             found.append((known[0], attributes))
+            if nodes is not None:
+                nodes.append(node)
     return found
 
 

@@ -14,12 +14,12 @@ from itertools import compress, product
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.outline import make_outline, pack
 
-_OPTIONAL = ("facts", "simhash", "texts", "text_links")
+_OPTIONAL = ("facts", "simhash", "texts", "text_links", "link_rows")
 
 
-def reader(*, facts: bool, simhash: bool, texts: bool, text_links: bool) -> str:
+def reader(*, facts: bool, simhash: bool, texts: bool, text_links: bool, link_rows: bool) -> str:
     """Returns the name of the reader that finds what `make_outline` finds with these arguments."""
-    return f"{__name__}:{_name(facts, simhash, texts, text_links)}"
+    return f"{__name__}:{_name(facts, simhash, texts, text_links, link_rows)}"
 
 
 def _name(*wanted: bool) -> str:

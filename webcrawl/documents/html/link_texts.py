@@ -10,7 +10,7 @@ from webcrawl.urls.canonical import Base
 
 MAX_LINK_TEXT = 200
 """Characters of one text that are kept."""
-_MAX_TEXTS = 1_000_000
+MAX_TEXTS = 1_000_000
 """Characters of all links of a page that are looked at: links may be nested in SVG, so texts may count many times."""
 
 
@@ -20,7 +20,7 @@ def link_texts(tree: LexborHTMLParser, base: str) -> dict[str, str]:
     An image counts as its alternative text. `base` is the URL to which links are joined. Only <a> elements are read.
     """
     texts: dict[str, str] = {}
-    join, left = Base(base), _MAX_TEXTS
+    join, left = Base(base), MAX_TEXTS
     for node in tree.css("a[href]"):
         address = (node.attributes["href"] or "").partition("#")[0].strip()
         if not address:
@@ -31,7 +31,7 @@ def link_texts(tree: LexborHTMLParser, base: str) -> dict[str, str]:
             continue
         if url is None or url in texts:
             continue
-        raw = _text(node)
+        raw = text_of(node)
         if text := collapsed(raw, MAX_LINK_TEXT):
             texts[url] = text
         left -= len(raw)
@@ -40,7 +40,8 @@ def link_texts(tree: LexborHTMLParser, base: str) -> dict[str, str]:
     return texts
 
 
-def _text(node: LexborNode) -> str:
+def text_of(node: LexborNode) -> str:
+    """Returns the text of a link as it is in the tree, or the alternative text of its first image that has one."""
     text = node.text()
     if text and not text.isspace():
         return text

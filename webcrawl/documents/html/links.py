@@ -119,20 +119,15 @@ def _collect(elements: Iterable[Element]) -> _Found:
     for tag, attributes in elements:
         relation = attributes.get("rel")
         tokens = relation.lower().split() if relation else ()
-        if tag == "a":
-            address = attributes["href"]
-            if not tokens:
-                if address in seen:
-                    continue
-                seen.add(address)
-        elif tag == "base":
+        if tag == "base":
             found.base = attributes["href"] or "" if found.base is None else found.base
             continue
-        else:
-            address = _other_address(tag, attributes, tokens)
-        if address and ("#" in address or address[-1] <= " "):
-            address = _without_fragment(address)
-        if not address or (":" in address and _OTHER_SCHEME.match(address)):
+        if tag == "a" and not tokens:
+            if (written := attributes["href"]) in seen:
+                continue
+            seen.add(written)
+        address = address_of(tag, attributes, tokens)
+        if not address:
             continue
         if "nofollow" in tokens:
             found.nofollow += 1
@@ -141,6 +136,17 @@ def _collect(elements: Iterable[Element]) -> _Found:
         if tag == "link" and found.canonical is None and "canonical" in tokens:
             found.canonical = address
     return found
+
+
+def address_of(tag: str, attributes: Mapping[str, str | None], tokens: Collection[str]) -> str | None:
+    """Returns the address of an element without its fragment, else as written; None or empty if it is no link.
+
+    `tokens` are those of `rel` in lower case. A scheme that is known not to be fetched is no link.
+    """
+    address = attributes["href"] if tag == "a" else _other_address(tag, attributes, tokens)
+    if address and ("#" in address or address[-1] <= " "):
+        address = _without_fragment(address)
+    return None if address and ":" in address and _OTHER_SCHEME.match(address) else address
 
 
 def _other_address(tag: str, attributes: Mapping[str, str | None], tokens: Collection[str]) -> str | None:

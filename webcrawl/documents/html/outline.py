@@ -11,6 +11,7 @@ import msgpack
 
 from webcrawl.documents.document import Attributes, Document
 from webcrawl.documents.html.facts import MAX_AUTHOR, MAX_DESCRIPTION, MAX_TITLE, MAX_URL, HTMLFacts, describe
+from webcrawl.documents.html.link_rows import pack_rows, rows_of
 from webcrawl.documents.html.link_texts import MAX_LINK_TEXT, link_texts
 from webcrawl.documents.html.links import PageLinks, frame_links, page_links
 from webcrawl.documents.html.written_links import with_written_links
@@ -45,6 +46,7 @@ class Outline:
     facts    the result of `describe`, on request
     text     the whole text, if facts were requested and there is no main part, or the page is large
     simhash  of the main part, or of the whole text; on request, and if there are enough words
+    link_rows  the rows of its links, packed; on request
     """
 
     metas: list[Attributes]
@@ -53,6 +55,7 @@ class Outline:
     facts: HTMLFacts | None = None
     text: str | None = None
     simhash: int | None = None
+    link_rows: bytes | None = None
 
 
 def make_outline(
@@ -62,16 +65,20 @@ def make_outline(
     simhash: bool,
     texts: bool = False,
     text_links: bool = False,
+    link_rows: bool = False,
     whole_text: bool = False,
 ) -> Outline:
     """Returns the outline of an HTML document. HtmlPipeline needs `facts`, NearDuplicatesPipeline also `simhash`.
 
-    `texts`, `text_links`: see `links_of`. `whole_text`: the text is included although there is a main part.
+    `texts`, `text_links`: see `links_of`. `link_rows`: the rows of its links are included. `whole_text`: the text is
+    included although there is a main part.
     """
+    nodes = document.search() if link_rows else []
     frames = frame_links(document.elements, document.url)
     links = links_of(document, texts=texts, text_links=text_links)
+    rows = pack_rows(rows_of(document, nodes, links, text_links=text_links)) if link_rows else None
     if not facts:
-        return Outline(document.metas, links, frames)
+        return Outline(document.metas, links, frames, link_rows=rows)
     found = describe(document)
     text = found.main_text or found.text
     number = None
@@ -80,7 +87,14 @@ def make_outline(
 
         number = simhash64(text)
     whole = text if not found.main_text else found.text if whole_text else None
-    return Outline(document.metas, links, frames, found, whole, number)
+    return Outline(document.metas, links, frames, found, whole, number, rows)
+
+
+def link_rows_of(document: Document, *, text_links: bool) -> bytes:
+    """Returns the `link_rows` of an HTML document alone."""
+    nodes = document.search()
+    links = links_of(document, texts=False, text_links=text_links)
+    return pack_rows(rows_of(document, nodes, links, text_links=text_links))
 
 
 def links_of(document: Document, *, texts: bool, text_links: bool) -> PageLinks:
@@ -114,6 +128,7 @@ def pack(outline: Outline) -> bytes:
         [getattr(facts, name) for name in _FACTS] if facts else None,
         outline.text,
         outline.simhash,
+        outline.link_rows,
     )
     try:
         return bytes(msgpack.packb(plain, datetime=True))
@@ -136,14 +151,14 @@ def unpack(data: bytes, document: Document) -> Outline:
         case [str(why)]:
             raise ResourcesExhausted(why[:MAX_ERROR])
     try:
-        metas, links, frames, facts, text, simhash = plain
+        metas, links, frames, facts, text, simhash, rows = plain
         addresses, nofollow, canonical, base, malformed, link_words = links
         found = None
         if facts:
             values = dict(zip(_FACTS, facts, strict=True))
             found = HTMLFacts(**values | {"details": trimmed(values["details"])}, document=document)
         joined = PageLinks(addresses, nofollow, canonical, base, malformed, texts=link_words)
-        outline = Outline(metas, joined, frames, found, text, simhash)
+        outline = Outline(metas, joined, frames, found, text, simhash, rows)
     except Exception as error:
         raise ValueError(f"not an outline: {error}") from error
     if not _is_valid(outline):
@@ -164,6 +179,7 @@ def _is_valid(outline: Outline) -> bool:
         and isinstance(links.texts, dict)
         and all(isinstance(url, str) and _is_short(text) for url, text in links.texts.items())
         and isinstance(outline.text, OptionalText)
+        and isinstance(outline.link_rows, bytes | None)
         and (outline.simhash is None or type(outline.simhash) is int and 0 <= outline.simhash < 2**64)
         and (outline.facts is None or _are_facts(outline.facts))
     )

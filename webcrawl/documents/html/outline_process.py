@@ -70,14 +70,19 @@ class Outlines:
     """The process of one worker and the pages that wait for it; its methods are called in one event loop."""
 
     def __init__(
-        self, limits: ReaderConfig, readers: Readers | None = None, *, text_links: bool = False
+        self,
+        limits: ReaderConfig,
+        readers: Readers | None = None,
+        *,
+        text_links: bool = False,
+        link_rows: bool = False,
     ) -> None:
         """`readers`: make the outlines of large pages that others would wait for; charge for all pages.
 
-        `text_links`: see `make_outline`.
+        `text_links`, `link_rows`: see `make_outline`.
         """
         self._limits = limits
-        self._text_links = text_links
+        self._always = {"text_links": text_links, "link_rows": link_rows}
         self._readers = readers
         self._allowance = large_outline.Allowance()
         self._charge = readers.charge if readers is not None else None
@@ -96,7 +101,7 @@ class Outlines:
 
         Raises UnreadableDocument, and OSError when the body cannot be read.
         """
-        wanted = {"facts": facts, "simhash": simhash, "texts": texts, "text_links": self._text_links}
+        wanted = {"facts": facts, "simhash": simhash, "texts": texts, **self._always}
         if self._readers is None or len(document) <= BYTES:
             return await self._ask(document, _message(document, wanted))
         if len(document) <= large_outline.MOST_SHARED_BYTES:

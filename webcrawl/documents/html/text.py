@@ -49,10 +49,13 @@ def _number_of(markup: str) -> int:
 
 _TEXT = _number_of("<body>text")
 _COMMENT = _number_of("<body><!--comment-->")
-_INLINE = {_COMMENT} | tag_ids(
+_INLINE_NAMES = (
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q rb s samp small"
     " span strike strong sub sup time tt u var wbr"
 )
+_INLINE = {_COMMENT} | tag_ids(_INLINE_NAMES)
+INLINE = frozenset(_INLINE_NAMES.split())
+"""The names of elements that do not separate words; all others are blocks."""
 HIDDEN = tag_ids("script style noscript template iframe noembed noframes head title")
 SECTIONS = tag_ids("div section ul ol dl table form header")
 """Only these are checked by `is_boilerplate`: to check all elements would take as long as the walk."""

@@ -1,0 +1,230 @@
+"""The rows of the links of an HTML page in the link store: one for each element, also where nothing is followed."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import msgpack
+from selectolax.lexbor import LexborNode
+from xxhash import xxh3_64_intdigest
+
+from webcrawl.documents.document import Attributes, Document
+from webcrawl.documents.html.link_texts import MAX_LINK_TEXT, MAX_TEXTS, text_of
+from webcrawl.documents.html.links import PageLinks, address_of
+from webcrawl.documents.html.text import INLINE
+from webcrawl.documents.mime.facts import collapsed
+from webcrawl.errors import InvalidURL
+from webcrawl.urls.canonical import Base
+
+MAX_REL = 100
+"""Characters of a `rel` that are kept."""
+MAX_ROWS_LENGTH = 8_000_000
+"""The total characters of the links and texts of a page; rows of further links are left out."""
+ELEMENTS = ("a", "area", "link", "iframe", "frame", "meta", "text", "header")
+"""Where a link was found: in an element, in the text of the page, or in a Link header."""
+
+_CODES = {name: code for code, name in enumerate(ELEMENTS)}
+_DIGIT = re.compile(r"\d")
+_MASK = (1 << 64) - 1
+_HALF = 1 << 63
+_MAX_CLASSES = 500
+"""Characters of a `class` that are looked at."""
+_ROOT = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRows:
+    """The rows of a page as columns, in document order.
+
+    targets    normalised URLs
+    texts      of `a`, or the `alt` or `title` of other elements: MAX_LINK_TEXT characters at most, "" without one
+    rels       the values of `rel` in lower case; "" without one
+    elements   the indexes of their names in ELEMENTS
+    blocks     see `_Blocks`; 0 for a link that is in no element
+    """
+
+    targets: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    rels: list[str] = field(default_factory=list)
+    elements: bytearray = field(default_factory=bytearray)
+    blocks: array[int] = field(default_factory=lambda: array("q"))
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def add_plain(self, targets: list[str], element: str) -> None:
+        """Adds links that are in no element: those of the text, or of Link headers."""
+        number = len(targets)
+        self.targets.extend(targets)
+        self.texts.extend([""] * number)
+        self.rels.extend([""] * number)
+        self.elements.extend(bytes((_CODES[element],)) * number)
+        self.blocks.frombytes(bytes(self.blocks.itemsize * number))
+
+
+def rows_of(
+    document: Document, nodes: Iterable[LexborNode], links: PageLinks, *, text_links: bool = False
+) -> LinkRows:
+    """Returns the rows of an HTML document. `nodes` are those of `document.elements`, `links` are its links.
+
+    Malformed addresses, schemes that are not fetched, and links that are only fragments have no row. `text_links`:
+    those of `links` that are in no element were found in the text.
+    """
+    made: list[tuple[str, str, str, int, int]] = []
+    base, joined = Base(links.base), dict[str, str | None]()
+    block_of, text_left, left = _Blocks().block_of, MAX_TEXTS, MAX_ROWS_LENGTH
+    for node, (tag, attributes) in zip(nodes, document.elements, strict=True):
+        if tag == "base":
+            continue
+        tokens = relation.lower().split() if (relation := attributes.get("rel")) else ()
+        address = address_of(tag, attributes, tokens)
+        if not address:
+            continue
+        if address not in joined:
+            joined[address] = _resolved(address, base)
+        if (target := joined[address]) is None:
+            continue
+        raw = (text_of(node) if text_left > 0 else "") if tag == "a" else _name(tag, attributes)
+        text_left -= len(raw)
+        text = _short(raw, MAX_LINK_TEXT)
+        rel = _short(" ".join(tokens), MAX_REL) if tokens else ""
+        left -= len(target) + len(text) + len(rel)
+        if left < 0:
+            break
+        made.append((target, text, rel, _CODES[tag], block_of(node)))
+    rows = LinkRows()
+    if made:
+        targets, texts, rels, codes, blocks = zip(*made, strict=True)
+        rows = LinkRows([*targets], [*texts], [*rels], bytearray(codes), array("q", blocks))
+    if text_links and left >= 0:
+        known = set(rows.targets)
+        rows.add_plain([link for link in links.links if link not in known], "text")
+    return rows
+
+
+def pack_rows(rows: LinkRows) -> bytes:
+    """Returns rows as MessagePack: their number, and each column as bytes, texts with a line for each row."""
+    texts = [_lines(column) for column in (rows.targets, rows.texts, rows.rels)]
+    return bytes(msgpack.packb((len(rows), *texts, rows.elements, rows.blocks.tobytes())))
+
+
+@dataclass(frozen=True, slots=True)
+class PackedRows:
+    """Rows as `pack_rows` makes them: columns as bytes, which millions of rows can be made of at once."""
+
+    number: int
+    targets: bytes
+    texts: bytes
+    rels: bytes
+    elements: bytes
+    blocks: bytes
+
+
+def unpack_rows(data: bytes) -> PackedRows:
+    """Returns packed rows whose columns are complete and have the same number of rows; raises ValueError."""
+    try:
+        rows = PackedRows(*msgpack.unpackb(data))
+    except Exception as error:
+        raise ValueError(f"not rows of links: {error}") from error
+    lines = rows.targets, rows.texts, rows.rels
+    if (
+        not all(type(one) is bytes for one in (*lines, rows.elements, rows.blocks))
+        or type(rows.number) is not int
+        or any(one.count(b"\n") != rows.number for one in lines)
+        or any(one[-1:] not in (b"", b"\n") for one in lines)
+        or len(rows.elements) != rows.number
+        or len(rows.blocks) != rows.number * 8
+        or max(rows.elements, default=0) >= len(ELEMENTS)
+    ):
+        raise ValueError("not rows of links")
+    for one in lines:
+        one.decode()
+    return rows
+
+
+def _lines(texts: list[str]) -> bytes:
+    """Returns texts without line breaks, each on a line."""
+    return "".join([f"{text}\n" for text in texts]).encode("utf-8", "replace")
+
+
+def plain_rows(targets: list[str], element: str) -> LinkRows:
+    """Returns rows as `add_plain` makes them."""
+    rows = LinkRows()
+    rows.add_plain(targets, element)
+    return rows
+
+
+def _resolved(address: str, base: Base) -> str | None:
+    try:
+        return base.resolve(address)
+    except InvalidURL:
+        return None
+
+
+def _short(raw: str, most: int) -> str:
+    text = " ".join(raw.split())
+    if len(text) > most or not text.isascii() or "\0" in text:
+        return collapsed(text, most) or ""
+    return text
+
+
+def _name(tag: str, attributes: Attributes) -> str:
+    return attributes.get("alt" if tag == "area" else "title") or "" if tag != "meta" else ""
+
+
+class _Blocks:
+    """The hashes of the blocks of one tree: of the path of the nearest element around a link that is not inline.
+
+    The path has the names of all elements from the root, and their classes without those that have digits. So the same
+    place has the same hash on all pages that one template makes.
+    """
+
+    def __init__(self) -> None:
+        self._hashes: dict[int, int] = {}
+        """By the place of the node in memory; inline nodes have the hash of their block."""
+
+    def block_of(self, node: LexborNode) -> int:
+        """Returns the hash of the block that an element stands in."""
+        parent = node.parent
+        if parent is None:
+            return _ROOT
+        known = self._hashes.get(parent.mem_id)
+        if known is not None:
+            return known
+        # most often only the nearest element is new
+        above = parent.parent
+        path = self._hashes.get(above.mem_id) if above is not None else _ROOT
+        return self._extend(self._block_far_above(parent) if path is None else path, parent)
+
+    def _block_far_above(self, node: LexborNode) -> int:
+        """Does what `block_of` does for an element in new ones; looks at each once, however deep the tree is."""
+        new: list[LexborNode] = []
+        above, path = node.parent, None
+        while above is not None and (path := self._hashes.get(above.mem_id)) is None:
+            new.append(above)
+            above = above.parent
+        known = _ROOT if path is None else path
+        for one in reversed(new):
+            known = self._extend(known, one)
+        return known
+
+    def _extend(self, path: int, node: LexborNode) -> int:
+        """Returns the hash of the block that a node is, or stands in if it is inline; `path` is that around it."""
+        tag = node.tag or ""
+        if tag not in INLINE:
+            classes = node.attributes.get("class")
+            path = _extended(path, tag, classes[:_MAX_CLASSES] if classes else "")
+        self._hashes[node.mem_id] = path
+        return path
+
+
+@lru_cache(1 << 13)
+def _extended(path: int, tag: str, classes: str) -> int:
+    """Returns the hash of the path of an element in the block that has the hash `path`."""
+    kept = [one for one in classes.split() if not _DIGIT.search(one)]
+    step = ".".join([tag, *kept]).encode("utf-8", "replace")
+    return xxh3_64_intdigest(step, path & _MASK) - _HALF

@@ -26,6 +26,7 @@ _TRANSIENT = (
     "is_first",
     "is_frame",
     "is_sitemap",
+    "link_rows",
     "pending_links",
     "noarchive",
     "nofollow",
@@ -69,6 +70,7 @@ class TransientFields:
     is_first              the page represents its exact copies once it is stored
     is_frame              the page is among the `frames` of another one
     is_sitemap            robots.txt, an index or a seed names the page as a sitemap
+    link_rows             the rows of its links for the link store, packed; in the order of the page
     main_text             the main part of `text`, with its white space
     noarchive             keep the page out of the archive: it says so, or it is a near-duplicate to drop
     nofollow, noindex     from robots directives
@@ -90,6 +92,7 @@ class TransientFields:
     is_first: bool
     is_frame: bool
     is_sitemap: bool
+    link_rows: tuple[bytes, ...]
     pending_links: PendingLinks | None
     noindex: bool
     noarchive: bool
@@ -133,6 +136,7 @@ class TransientFields:
         self.is_first = False
         self.is_frame = False
         self.is_sitemap = False
+        self.link_rows = ()
         self.main_text = None
         self.pending_links = None
         self.text = None

@@ -31,18 +31,23 @@ class StoreConfig:
     spool_max: int = from_setting("STORE_SPOOL_MAX_BYTES")
     min_free: int = from_setting("STORE_MIN_FREE_BYTES")
     history: int = from_setting("METADATA_HISTORY")
+    keeps_links: bool = from_setting("LINKS")
     listeners: int = from_setting("LISTENERS_MAXLEN")
     object_stores: Mapping[str, str] = field(default_factory=lambda: OBJECT_STORES)
     """URI scheme -> path of an ObjectStore class."""
+    links: str = ""
+    """URI of an object store for the link store."""
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
         folder = data_dir(settings)
         classes = object_stores(settings)
-        pages = read(settings, "STORE_URI") or (folder / "warc").resolve().as_uri()
+        uri = read(settings, "STORE_URI")
+        pages = uri or (folder / "warc").resolve().as_uri()
+        links = f"{uri.rstrip('/')}/links" if uri else (folder / "links").resolve().as_uri()
         check_store_uri("STORE_URI", pages, classes)
         values = setting_values(cls, settings)
-        return cls(pages, _database(settings, folder), folder, object_stores=classes, **values)
+        return cls(pages, _database(settings, folder), folder, object_stores=classes, links=links, **values)
 
 
 def _database(settings: Settings, folder: Path) -> str:

@@ -91,7 +91,12 @@ class Session:
         self.canonicalizer = Canonicalizer(TRACKING_PARAMETERS if ignored is None else tuple(ignored))
         self.readers = Readers(ReaderConfig.from_settings(settings), self.costs.charge)
         self.outlines = (
-            Outlines(self.readers.limits, self.readers, text_links=read(settings, "TEXT_LINKS"))
+            Outlines(
+                self.readers.limits,
+                self.readers,
+                text_links=read(settings, "TEXT_LINKS"),
+                link_rows=self.stores.keeps_links,
+            )
             if read(settings, "HTML_PROCESS")
             else None
         )

@@ -24,6 +24,7 @@ from webcrawl.crawler.pages.from_response import (
     failed_page,
     failed_request,
     followed_links,
+    link_rows_of,
     page_directives,
     page_of,
 )
@@ -141,6 +142,8 @@ class BroadSpider(Spider):
         if agent := self._robots_agent(response):
             robots = page_directives(response, agent)
             page.noindex, page.noarchive, page.nofollow = robots.noindex, robots.noarchive, robots.nofollow
+        if self._keeps_links and not page.noindex:
+            page.link_rows = link_rows_of(response, text_links=self._follows_text)
         return page
 
     def links(self, response: Response) -> PageLinks:
@@ -172,6 +175,10 @@ class BroadSpider(Spider):
     @cached_property
     def _follows_text(self) -> bool:
         return bool(read(self.settings, "TEXT_LINKS"))
+
+    @cached_property
+    def _keeps_links(self) -> bool:
+        return Session.of(self.crawler).stores.keeps_links
 
     @cached_property
     def _obeys_directives(self) -> bool:

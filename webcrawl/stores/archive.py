@@ -56,7 +56,7 @@ def open_archive(
     }
     if store.folder is not None:
         return FolderArchive(store.folder, **files)
-    return SpooledArchive(store, spool_of(config), spool_max=config.spool_max, **files)
+    return SpooledArchive(store, spool_of(config, config.pages), spool_max=config.spool_max, **files)
 
 
 def archive_to_read(config: StoreConfig) -> Records:
@@ -65,7 +65,7 @@ def archive_to_read(config: StoreConfig) -> Records:
     Where it may, files that dead processes left open are finished first. Raises StoreError when it cannot be used.
     """
     store = open_store(config.pages, "STORE_URI", config.object_stores, check=False)
-    written = spool_of(config) if store.folder is None else store.folder
+    written = spool_of(config, config.pages) if store.folder is None else store.folder
     if _may_write(written):
         return open_archive(config)
     return SpooledReader(store, written) if store.folder is None else FolderReader(written)
@@ -77,10 +77,10 @@ def _may_write(folder: Path) -> bool:
     return os.access(existing, os.W_OK | os.X_OK)
 
 
-def spool_of(config: StoreConfig) -> Path:
-    """The folder for files that wait for the store of STORE_URI; another store has another folder."""
-    uri = urlsplit(config.pages)
-    server = uri.netloc.rpartition("@")[2]
+def spool_of(config: StoreConfig, uri: str) -> Path:
+    """The folder for files that wait for the object store at a URI; another store has another folder."""
+    parts = urlsplit(uri)
+    server = parts.netloc.rpartition("@")[2]
     # no bucket has a colon in its name
-    place = server if uri.scheme == "s3" else f"{uri.scheme}:{server}"
-    return config.data_dir / "spool" / place / uri.path.strip("/")
+    place = server if parts.scheme == "s3" else f"{parts.scheme}:{server}"
+    return config.data_dir / "spool" / place / parts.path.strip("/")

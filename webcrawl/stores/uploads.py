@@ -1,4 +1,4 @@
-"""Sends the finished WARC files of a spool folder to an object store."""
+"""Sends the finished files of a spool folder to an object store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.stores.file_lock import locked
 from webcrawl.stores.objects.store import ObjectStore
-from webcrawl.stores.warc.files import index_name
+from webcrawl.stores.warc.files import WARC, index_name
 
 logger = logging.getLogger(__name__)
 
@@ -31,9 +31,11 @@ class Uploads:
     exponential back-off and up to 10% of jitter.
     """
 
-    def __init__(self, store: ObjectStore, folder: Path) -> None:
+    def __init__(self, store: ObjectStore, folder: Path, suffix: str = WARC) -> None:
+        """`suffix`: of the finished files; a WARC file has its index beside it."""
         self._store = store
         self._folder = folder
+        self._suffix = suffix
         self._news = threading.Event()
         self._deadline = math.inf
         self._urgent = False
@@ -116,7 +118,7 @@ class Uploads:
         logger.info("uploaded %s", self._store.uri(path.name))
 
     def _waiting(self) -> list[Path]:
-        return sorted(self._folder.glob("*.warc.gz"))
+        return sorted(self._folder.glob(f"*{self._suffix}"))
 
     def _is_ending(self) -> bool:
         return self._deadline < math.inf

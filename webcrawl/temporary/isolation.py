@@ -24,6 +24,7 @@ _ISOLATED: dict[str, object] = {
     "METADATA_URI": "",
     "FRONTIER_SPILL_URI": "",
     "LISTENERS_MAXLEN": 0,
+    "LINKS": False,
     "PROGRESS": "off",
     # one attempt: the user waits for the answer
     "FRONTIER_MAX_ATTEMPTS": 1,

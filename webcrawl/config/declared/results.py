@@ -68,6 +68,14 @@ GROUP = Group(
             example=600,
         ),
         Setting(
+            "LINKS",
+            False,
+            Flag(),
+            "Stores the links of each page, followed or not, as Parquet in `DATA_DIR/links` or in `links/` below "
+            '`STORE_URI`; see [The link store](links.md). It needs `pip install "scrapy-webcrawl[parquet]"`.',
+            example=True,
+        ),
+        Setting(
             "METADATA_URI",
             None,
             Text(),

@@ -31,8 +31,9 @@ from webcrawl.crawler.scheduling.requests import OFFSITE, SITEMAP
 from webcrawl.documents.document import Attributes, Document
 from webcrawl.documents.html.facts import is_html, robots_metas
 from webcrawl.documents.html.link_header import header_links
+from webcrawl.documents.html.link_rows import pack_rows, plain_rows
 from webcrawl.documents.html.links import PageLinks, frame_links
-from webcrawl.documents.html.outline import Outline, links_of
+from webcrawl.documents.html.outline import Outline, link_rows_of as rows_of, links_of
 from webcrawl.documents.mime.facts import language
 from webcrawl.documents.mime.sniff import sniff
 from webcrawl.errors import InvalidURL, brief
@@ -199,6 +200,22 @@ def followed_links(
     if headers := header_values(response.headers, b"Link"):
         return _with_headers(links, [value.decode("latin-1") for value in headers], document.url)
     return links
+
+
+def link_rows_of(response: Response, *, text_links: bool) -> tuple[bytes, ...]:
+    """Returns the rows of the links of HTML and of Link headers, packed; also of those that are not followed."""
+    response = answer_of(response)
+    if not 200 <= response.status < 300:
+        return ()
+    document, found = document_of(response), []
+    if is_html(document.mime_type):
+        outline = outline_of(response)
+        rows = outline.link_rows if outline else rows_of(document, text_links=text_links)
+        found += [rows] if rows else []
+    if headers := header_values(response.headers, b"Link"):
+        links = _with_headers(NO_LINKS, [value.decode("latin-1") for value in headers], document.url)
+        found.append(pack_rows(plain_rows(links.links, "header")))
+    return tuple(found)
 
 
 def frames_of(response: Response) -> list[str]:

@@ -5,9 +5,12 @@ A file has the suffix `.open` and a lock (flock) while it is written, and loses 
 
 from __future__ import annotations
 
+import os
 import re
+import socket
 import zlib
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -105,6 +108,12 @@ def crawl_of(name: str) -> str | None:
 def host_part(hostname: str) -> str:
     """A host name as part of a file name."""
     return _UNSAFE.sub("_", hostname)
+
+
+def unique_name(crawl: str, serial: int) -> str:
+    """A new file name without suffix: crawl, time, serial number in this process, process, machine."""
+    stamp = datetime.now(UTC).strftime("%Y%m%d%H%M%S%f")[:17]
+    return f"{prefix_of(crawl)}-{stamp}-{serial:05}-{os.getpid()}-{host_part(socket.gethostname())}"
 
 
 def prefix_of(crawl: str) -> str:

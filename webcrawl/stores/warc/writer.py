@@ -10,7 +10,7 @@ import os
 import socket
 import time
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,7 +20,7 @@ from webcrawl.documents.exchange import Exchange
 from webcrawl.errors import StoreError
 from webcrawl.stores.file_lock import try_lock
 from webcrawl.stores.warc import cdxj
-from webcrawl.stores.warc.files import OPEN, WarcPlace, host_part, prefix_of
+from webcrawl.stores.warc.files import OPEN, WARC, WarcPlace, unique_name
 from webcrawl.stores.warc.reading import StoredRecord
 from webcrawl.stores.warc.records import (
     Record,
@@ -62,7 +62,7 @@ class WarcWriter:
         info: Mapping[str, str] | None = None,
     ) -> None:
         self._folder = folder
-        self._prefix = prefix_of(prefix)
+        self._prefix = prefix
         self._info = {
             "software": software,
             "format": "WARC File Format 1.1",
@@ -177,10 +177,8 @@ class WarcWriter:
         self._opening = b"".join(opening.member(self._level))
 
     def _next_name(self) -> str:
-        stamp = datetime.now(UTC).strftime("%Y%m%d%H%M%S%f")[:17]
-        host = host_part(socket.gethostname())
         self._serial += 1
-        return f"{self._prefix}-{stamp}-{self._serial:05}-{os.getpid()}-{host}.warc.gz"
+        return unique_name(self._prefix, self._serial) + WARC
 
     def _write_group(self, exchange: Exchange, answer: Record, facts: Mapping[str, str] | None) -> WarcPlace:
         """Append all records of a fetch at once, the response first: after a crash it is the one worth keeping."""

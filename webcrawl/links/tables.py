@@ -1,0 +1,168 @@
+"""Makes a Parquet file of a journal.
+
+Its rows are sorted by target: by reversed host, then URL, then time. So "who links here" reads one group of rows of a
+file. The links of a page are in one file, because one worker writes them at once, and the footer has the hashes of all
+pages, so "where does it link" reads one file.
+"""
+
+from __future__ import annotations
+
+import base64
+from array import array
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from xxhash import xxh3_64_intdigest
+
+from webcrawl.documents.html.link_rows import ELEMENTS, PackedRows
+from webcrawl.links.arrow import PAGES, pyarrow, schema
+from webcrawl.links.hosts import reversed_host
+from webcrawl.links.journal import Entry
+
+GROUP_ROWS = 1 << 16
+"""Rows of a row group: what a question reads at least."""
+_LEVEL = 3
+_LINE_END = ord("\n")
+
+Codes: TypeAlias = NDArray[np.integer[Any]]
+"""For each row the number of its value among the distinct ones."""
+Column: TypeAlias = Callable[[int, int], Any]
+"""Makes the Arrow array of some rows: from the first number to before the second."""
+
+
+class Rows:
+    """The rows of many pages in memory: about 120 bytes a row."""
+
+    def __init__(self) -> None:
+        self.damaged = 0
+        """Pages whose rows could not be read."""
+        self._entries: list[Entry] = []
+        self._lengths = array("i")
+        self._parts: list[PackedRows] = []
+
+    def __len__(self) -> int:
+        return sum(self._lengths)
+
+    def add(self, entry: Entry) -> None:
+        """Adds the rows of a page."""
+        try:
+            parts = entry.unpacked()
+        except ValueError:
+            self.damaged += 1
+            return
+        self._entries.append(Entry(entry.url, entry.crawl, entry.depth, entry.time, entry.nofollow, ()))
+        self._lengths.append(sum(part.number for part in parts))
+        self._parts += parts
+
+    def write(self, path: Path) -> None:
+        """Writes the Parquet file; raises OSError."""
+        arrow = pyarrow()
+        digests = sorted({xxh3_64_intdigest(entry.url.encode()) for entry in self._entries})
+        # text, because some readers take nothing else
+        packed = base64.b64encode(np.array(digests, dtype="<u8").tobytes())
+        options = {"compression": "zstd", "compression_level": _LEVEL, "write_page_checksum": True}
+        columns = self._columns()
+        kinds = [column(0, 0).type for column in columns]
+        written = arrow.schema([field.with_type(kind) for field, kind in zip(schema(), kinds, strict=True)])
+        with arrow.parquet.ParquetWriter(path, written, store_schema=False, **options) as writer:
+            for start in range(0, len(self), GROUP_ROWS):
+                arrays = [column(start, start + GROUP_ROWS) for column in columns]
+                writer.write_table(arrow.Table.from_arrays(arrays, schema=written), GROUP_ROWS)
+            writer.add_key_value_metadata({PAGES: packed})
+
+    def _columns(self) -> list[Column]:
+        """Returns the columns of the schema, in the order of the file."""
+        arrow, lengths, pages = pyarrow(), np.frombuffer(self._lengths, dtype=np.int32), self._entries
+        urls, hosts, ranks = _sorted_targets(self._lines("targets"))
+        order = np.argsort(ranks, kind="stable")
+        page = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)[order]
+        starts = (np.cumsum(lengths) - lengths)[page]
+        texts, rels = self._lines("texts"), self._lines("rels").dictionary_encode()
+        rel = rels.indices.to_numpy()[order]
+        words = rels.dictionary.to_pylist()
+        forbids = np.array(["nofollow" in word.split() for word in words], dtype=bool)[rel]
+        forbids |= np.array([entry.nofollow for entry in pages], dtype=bool)[page]
+        blocks = np.frombuffer(b"".join([part.blocks for part in self._parts]), dtype=np.int64)[order]
+        elements = np.frombuffer(b"".join([part.elements for part in self._parts]), dtype=np.uint8)[order]
+        times = arrow.array([entry.time for entry in pages], arrow.int64())
+        return [
+            _coded(_texts(reversed_host(entry.url) for entry in pages), page),
+            _coded(_texts(entry.url for entry in pages), page),
+            _ranked(hosts, ranks[order]),
+            _ranked(urls, ranks[order]),
+            _taken(_without_empty(texts), order),
+            _taken(_without_empty(rels.dictionary), rel),
+            _coded(_texts(ELEMENTS), elements),
+            _sliced(arrow.array(blocks, mask=blocks == 0)),
+            _sliced(arrow.array((order - starts).astype(np.int32))),
+            _sliced(arrow.array(forbids)),
+            _taken(arrow.array([entry.depth for entry in pages], arrow.int32()), page),
+            _coded(_texts(entry.crawl for entry in pages), page),
+            _taken(times.cast(arrow.timestamp("us", tz="UTC")), page),
+        ]
+
+    def _lines(self, column: str) -> Any:
+        """Returns a column of texts as an Arrow array."""
+        lines = b"".join([getattr(part, column) for part in self._parts])
+        data = np.frombuffer(lines, dtype=np.uint8)
+        ends = np.flatnonzero(data == _LINE_END)
+        offsets = np.zeros(len(ends) + 1, dtype=np.int64)
+        # without the line ends before each
+        offsets[1:] = ends - np.arange(len(ends))
+        buffers = [None, pyarrow().py_buffer(offsets), pyarrow().py_buffer(lines.replace(b"\n", b""))]
+        return pyarrow().LargeStringArray.from_buffers(len(ends), *buffers[1:])
+
+
+def _sorted_targets(targets: Any) -> tuple[Any, Any, Codes]:
+    """Returns the distinct targets in order, the host of each, and the place of each row's target among them."""
+    arrow, encoded = pyarrow(), targets.dictionary_encode()
+    words = encoded.dictionary
+    hosts = _texts(map(reversed_host, words.to_pylist()))
+    table = arrow.table({"host": hosts, "url": words.cast(arrow.string())})
+    order = arrow.compute.sort_indices(table, [("host", "ascending"), ("url", "ascending")])
+    ranks = np.empty(len(words), dtype=np.int32)
+    ranks[order.to_numpy()] = np.arange(len(words), dtype=np.int32)
+    table = table.take(order).combine_chunks()
+    return table["url"].chunk(0), table["host"].chunk(0), ranks[encoded.indices.to_numpy()]
+
+
+def _coded(values: Any, codes: Codes) -> Column:
+    """Returns a column of few distinct values, which is written with all of them in each group."""
+
+    def rows(start: int, end: int) -> Any:
+        return pyarrow().DictionaryArray.from_arrays(codes[start:end], values)
+
+    return rows
+
+
+def _ranked(values: Any, ranks: Codes) -> Column:
+    """Returns a sorted column; `ranks` are the places of its values, and ascend."""
+
+    def rows(start: int, end: int) -> Any:
+        some = ranks[start:end]
+        first, last = (int(some[0]), int(some[-1])) if len(some) else (0, -1)
+        kept = values.slice(first, last - first + 1)
+        return pyarrow().DictionaryArray.from_arrays(some - first, kept)
+
+    return rows
+
+
+def _taken(values: Any, codes: Codes) -> Column:
+    return lambda start, end: values.take(pyarrow().array(codes[start:end]))
+
+
+def _sliced(values: Any) -> Column:
+    return lambda start, end: values.slice(start, end - start)
+
+
+def _texts(texts: Iterable[str]) -> Any:
+    return pyarrow().array(list(texts), pyarrow().string())
+
+
+def _without_empty(texts: Any) -> Any:
+    """Returns texts with null for each empty one."""
+    arrow = pyarrow()
+    return arrow.compute.if_else(arrow.compute.equal(texts, ""), None, texts)

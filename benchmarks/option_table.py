@@ -73,6 +73,7 @@ OPTIONS = {
         Option("feed of CSV", words=("-o", "{home}/pages.csv")),
         Option("LISTENERS_MAXLEN", {"LISTENERS_MAXLEN": 100_000}),
         Option("STORE_URI in S3", {"STORE_URI": "s3://first/{home}"}, needs="s3"),
+        Option("LINKS", {"LINKS": True}),
         Option("METADATA_URI in PostgreSQL", {"METADATA_URI": "{postgres}"}, needs="postgres"),
         Option("SEEN_SET = bloom", {"SEEN_SET": "bloom"}),
         *(Option(f"FRONTIER_ORDER = {order}", {"FRONTIER_ORDER": order}) for order in ORDERS),

@@ -1,0 +1,142 @@
+"""Answers about stored links, compared with a plain search through all rows."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet as parquet
+import pytest
+
+from tests.unit.links.rows import TIME, entry, table
+from webcrawl.config import StoreConfig
+from webcrawl.errors import StoreError
+from webcrawl.links import tables
+from webcrawl.links.hosts import reversed_host
+from webcrawl.links.questions import linked_hosts, links_from, links_to
+from webcrawl.links.sources import link_files
+from webcrawl.links.store import LinkStore
+
+HOSTS = [f"http://{name}.example" for name in ("a", "b", "www.b", "c")]
+URLS = [f"{host}/{number}" for host in HOSTS for number in range(12)]
+KNOWN = ("from_url", "to_url", "text", "place", "crawl")
+
+
+def config(folder: Path) -> StoreConfig:
+    return StoreConfig(folder.as_uri(), "sqlite://", folder, links=(folder / "links").as_uri())
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of several files of several row groups."""
+    folder, dice = tmp_path_factory.mktemp("store"), random.Random(7)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "GROUP_ROWS", 40)
+        for crawl, urls in (("one", URLS[:30]), ("one", URLS[30:]), ("two", URLS[:5])):
+            links = LinkStore(folder / "links", crawl)
+            for url in urls:
+                targets = dice.choices(URLS, k=dice.randrange(12))
+                links.write([entry(url, *targets, text=f"to {dice.randrange(9)}", crawl=crawl)])
+            links.close()
+    return folder
+
+
+def known(rows: Any) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row[name] for name in KNOWN) for row in rows)
+
+
+@pytest.mark.parametrize("url", [*URLS[::5], "http://nowhere.example/"])
+@pytest.mark.parametrize("crawl", [None, "two"])
+def test_answers_are_those_of_a_search_through_all_rows(store: Path, url: str, crawl: str | None) -> None:
+    files = link_files(config(store))
+    rows = [row for row in table(store / "links") if crawl in (None, row["crawl"])]
+    assert len(files.openers) == 3 and files.unfinished == 0
+    out = links_from(files.openers, [url], crawl).to_pylist()
+    assert known(out) == known(row for row in rows if row["from_url"] == url)
+    assert [(row["crawl"], row["place"]) for row in out] == sorted(
+        (row["crawl"], row["place"]) for row in out
+    )
+    found = links_to(files.openers, [url], crawl).to_pylist()
+    assert known(found) == known(row for row in rows if row["to_url"] == url)
+    assert [row["from_url"] for row in found] == sorted(
+        (row["from_url"] for row in found), key=lambda url: (reversed_host(url), url)
+    )
+
+
+@pytest.mark.parametrize("host", [*map(reversed_host, HOSTS), "example"])
+def test_hosts_are_counted_by_links(store: Path, host: str) -> None:
+    openers, rows = link_files(config(store)).openers, table(store / "links")
+    for inbound, own, other in ((False, "from_host", "to_host"), (True, "to_host", "from_host")):
+        expected = Counter(row[other] for row in rows if row[own] == host)
+        found = linked_hosts(openers, host, inbound=inbound)
+        assert dict(found) == expected
+        assert [number for _, number in found] == sorted(expected.values(), reverse=True)
+        some = Counter(row[other] for row in rows if row[own] == host and row["crawl"] == "two")
+        assert dict(linked_hosts(openers, host, inbound=inbound, crawl="two")) == some
+
+
+def test_a_question_reads_only_what_may_have_the_answer(store: Path) -> None:
+    files = [opener() for opener in link_files(config(store)).openers]
+    target = files[0].read(0, ["to_url"])["to_url"][0].as_py()
+    groups = [group for group in files[0].groups if files[0].may_have(group, "to_url", [target])]
+    assert len(files[0].groups) > 3 > len(groups) > 0
+    page = files[1].read(0, ["from_url"])["from_url"][0].as_py()
+    assert [file.may_have_page([page]) for file in files] == [False, True, False]
+
+
+def test_of_a_page_that_was_fetched_twice_the_last_fetch_counts(tmp_path: Path) -> None:
+    """As after a kill between storing the links and acknowledging the page."""
+    page, target = URLS[0], URLS[1]
+    for time in (TIME, TIME + 1):
+        links = LinkStore(tmp_path / "links", "broad")
+        links.write([entry(page, target, target, time=time)])
+        links.close()
+    openers = link_files(config(tmp_path)).openers
+    assert [row["place"] for row in links_from(openers, [page]).to_pylist()] == [0, 1]
+    assert [row["place"] for row in links_to(openers, [target]).to_pylist()] == [0, 1]
+
+
+def test_the_links_of_a_journal_are_answered_when_its_writer_is_dead(tmp_path: Path) -> None:
+    links = LinkStore(tmp_path / "links", "broad")
+    links.write([entry(URLS[0], URLS[1])])
+    files = link_files(config(tmp_path))
+    assert (len(files.openers), files.unfinished) == (0, 1)
+    links.close()
+    files = link_files(config(tmp_path))
+    assert (len(files.openers), files.unfinished) == (1, 0)
+
+
+def test_files_that_other_software_wrote_are_read(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "links").mkdir()
+    duckdb.sql(f"COPY (FROM '{store}/links/*.parquet') TO '{tmp_path}/links/all.parquet'")
+    openers, both = link_files(config(tmp_path)).openers, link_files(config(store)).openers
+    for url in URLS[::9]:
+        assert known(links_from(openers, [url]).to_pylist()) == known(links_from(both, [url]).to_pylist())
+        assert known(links_to(openers, [url]).to_pylist()) == known(links_to(both, [url]).to_pylist())
+
+
+def test_a_damaged_file_is_named(store: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "links"
+    folder.mkdir()
+    (source, *_) = sorted((store / "links").glob("*.parquet"))
+    data = source.read_bytes()
+    for name, content in (("cut", data[:-20]), ("empty", b""), ("page", data[:400] + b"x" + data[401:])):
+        path = folder / f"{name}.parquet"
+        path.write_bytes(content)
+        openers = link_files(config(tmp_path)).openers
+        with pytest.raises(StoreError, match=rf"{path} cannot be read: .+\. Move it away"):
+            links_from(openers, URLS)
+        path.unlink()
+    other = parquet.read_table(source).drop_columns(["block"])
+    parquet.write_table(other, folder / "other.parquet")
+    with pytest.raises(StoreError, match="is not a file of links: it has no column block"):
+        links_to(link_files(config(tmp_path)).openers, URLS)
+
+
+def test_nothing_stored_is_an_error_that_says_what_to_set(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=f"no links are stored in {tmp_path}/links: crawl with LINKS = True"):
+        link_files(config(tmp_path))
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,88 @@
+"""`scrapy links URL`: shows the stored links of a page, or those to it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from scrapy.exceptions import UsageError
+
+from webcrawl.crawler.command import SessionCommand
+from webcrawl.documents.values import counted, printable
+from webcrawl.urls.seeds import seed_url
+
+if TYPE_CHECKING:
+    from webcrawl.crawler.session import Session
+
+_LIMIT = 100
+
+
+class Command(SessionCommand):
+    """Reads the link store, also while crawls write to it; needs no engine."""
+
+    needs_engine = False
+
+    def syntax(self) -> str:
+        return "[options] <url>"
+
+    def short_desc(self) -> str:
+        return "Show the links on a page or to it, or how a host is linked; for crawls with LINKS"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument(
+            "--in", dest="inbound", action="store_true", help="links to the page or host, with their texts"
+        )
+        parser.add_argument(
+            "--host", action="store_true", help="the hosts to which the host of the URL links, with numbers"
+        )
+        parser.add_argument("--crawl", help="only what this crawl found (CRAWL_ID or the spider's name)")
+        parser.add_argument(
+            "--limit", type=int, default=_LIMIT, help="lines to print, by default 100; 0 prints all"
+        )
+        parser.add_argument("--json", action="store_true", help="print JSON lines")
+
+    def crawl_id(self, args: list[str]) -> str | None:
+        return None
+
+    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        from webcrawl.links.hosts import plain_host, reversed_host
+        from webcrawl.links.questions import linked_hosts, links_from, links_to
+        from webcrawl.links.sources import link_files
+
+        if len(args) != 1 or opts.limit < 0:
+            raise UsageError("give one URL, and a limit of 0 or more")
+        url = seed_url(args[0])
+        files = link_files(session.stores)
+        lines: list[dict[str, Any]]
+        if opts.host:
+            hosts = linked_hosts(files.openers, reversed_host(url), inbound=opts.inbound, crawl=opts.crawl)
+            total, noun = len(hosts), "host"
+            lines = [
+                {"host": plain_host(host), "links": links} for host, links in hosts[: opts.limit or total]
+            ]
+        else:
+            spellings = sorted({url, session.canonicalizer.canonical(url)})
+            found = (links_to if opts.inbound else links_from)(files.openers, spellings, opts.crawl)
+            total, noun = len(found), "link"
+            lines = found.slice(0, opts.limit or total).to_pylist()
+        for line in lines:
+            print(_json(line) if opts.json else printable(_text(line, inbound=opts.inbound)))
+        shown = f"The first {opts.limit:,} of " if len(lines) < total else ""
+        print(f"{shown}{counted(total, noun)}.", file=sys.stderr)
+        if files.unfinished:
+            print("The latest links are left out: crawls are still writing them.", file=sys.stderr)
+
+
+def _json(line: dict[str, Any]) -> str:
+    return json.dumps(line, default=lambda time: time.isoformat())
+
+
+def _text(line: dict[str, Any], *, inbound: bool) -> str:
+    if "host" in line:
+        return f"{line['links']:>11,}  {line['host']}"
+    marks = [line["element"], *(["nofollow"] if line["nofollow"] else [])]
+    words = f"  {line['text']}" if line["text"] else ""
+    return f"{line['from_url' if inbound else 'to_url']}  ({', '.join(marks)}){words}"

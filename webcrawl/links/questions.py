@@ -1,0 +1,98 @@
+"""Answers questions about stored links, reading as little of the files as possible."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from webcrawl.links.arrow import pyarrow, schema
+from webcrawl.links.sources import LinkFile
+
+Opener = Callable[[], LinkFile]
+
+
+def links_from(files: Iterable[Opener], urls: Sequence[str], crawl: str | None = None) -> Any:
+    """Returns the rows of the links on a page, in its order; `urls` are spellings of its URL.
+
+    The result is an Arrow table. Of several fetches of the page by one crawl, it has the last.
+    """
+
+    def search(file: LinkFile) -> Any:
+        groups = file.groups if file.may_have_page(urls) else ()
+        return _matching(file, groups, "from_url", urls, schema().names)
+
+    return _latest(_searched(files, search), crawl).sort_by(_ascending("crawl", "from_url", "place"))
+
+
+def links_to(files: Iterable[Opener], urls: Sequence[str], crawl: str | None = None) -> Any:
+    """Returns the rows of the links to a URL, by page; like `links_from`."""
+
+    def search(file: LinkFile) -> Any:
+        groups = [group for group in file.groups if file.may_have(group, "to_url", urls)]
+        return _matching(file, groups, "to_url", urls, schema().names)
+
+    return _latest(_searched(files, search), crawl).sort_by(_ascending("from_host", "from_url", "place"))
+
+
+def linked_hosts(
+    files: Iterable[Opener], host: str, *, inbound: bool = False, crawl: str | None = None
+) -> list[tuple[str, int]]:
+    """Returns the hosts to which the pages of a host link, or which link to it, each with its number of links.
+
+    All hosts are reversed. The one with the most links comes first. A page that was fetched twice counts twice.
+    """
+    own, other = ("to_host", "from_host") if inbound else ("from_host", "to_host")
+
+    def search(file: LinkFile) -> Counter[str]:
+        groups = [group for group in file.groups if file.may_have(group, own, [host])]
+        found: Counter[str] = Counter()
+        columns = [other, "crawl"] if crawl else [other]
+        table = _of_crawl(_matching(file, groups, own, [host], columns), crawl)
+        for one in pyarrow().compute.value_counts(table[other]).to_pylist():
+            found[one["values"]] += one["counts"]
+        return found
+
+    total: Counter[str] = Counter()
+    for found in _searched(files, search):
+        total.update(found)
+    return sorted(total.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _searched(files: Iterable[Opener], search: Callable[[LinkFile], Any]) -> list[Any]:
+    """Returns what `search` returns for each file; reading is most of the work, and needs no interpreter."""
+    with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="links") as threads:
+        return list(threads.map(lambda opener: search(opener()), files))
+
+
+def _matching(
+    file: LinkFile, groups: Iterable[int], column: str, values: Sequence[str], columns: Sequence[str]
+) -> Any:
+    """Returns columns of the rows with one of some values in a column; reads the others only where there is one."""
+    arrow = pyarrow()
+    wanted, names = arrow.array(values, arrow.string()), list(columns)
+    fields = [schema().field(name) for name in names]
+    found = [arrow.schema(fields).empty_table()]
+    for group in groups:
+        rows = file.rows(group, column, wanted)
+        if arrow.compute.any(rows).as_py():
+            found.append(file.read(group, names).select(names).filter(rows))
+    return arrow.concat_tables([table.cast(found[0].schema) for table in found])
+
+
+def _latest(tables: list[Any], crawl: str | None) -> Any:
+    """Returns rows without those of earlier fetches of the same page by the same crawl."""
+    table = _of_crawl(pyarrow().concat_tables(tables or [schema().empty_table()]), crawl)
+    keys = ["crawl", "from_url"]
+    last = table.group_by(keys).aggregate([("time", "max")])
+    return table.join(last, [*keys, "time"], right_keys=[*keys, "time_max"], join_type="left semi")
+
+
+def _of_crawl(table: Any, crawl: str | None) -> Any:
+    return table if crawl is None else table.filter(pyarrow().compute.field("crawl") == crawl)
+
+
+def _ascending(*columns: str) -> list[tuple[str, str]]:
+    return [(column, "ascending") for column in columns]

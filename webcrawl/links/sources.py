@@ -1,0 +1,157 @@
+"""The Parquet files of a link store, opened for reading in a folder or an object store."""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from xxhash import xxh3_64_intdigest
+
+from webcrawl.config import StoreConfig
+from webcrawl.errors import StoreError, brief
+from webcrawl.links.arrow import PAGES, SUFFIX, pyarrow, schema
+from webcrawl.links.files import finish_journals, journals
+from webcrawl.stores.archive import spool_of
+from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import ObjectStore
+
+_SEARCHED = ["from_host", "from_url", "to_host", "to_url"]
+"""Columns that are read with each distinct value once: only these are compared."""
+
+
+class LinkFile:
+    """A Parquet file of links. Methods raise StoreError, which names it, when it is damaged or cannot be read."""
+
+    def __init__(self, name: str, source: Any) -> None:
+        """`source`: a path, or a file object."""
+        self.name = name
+        arrow = pyarrow()
+        self._damages = (OSError, ValueError, arrow.ArrowException)
+        try:
+            self._file = arrow.parquet.ParquetFile(
+                source, read_dictionary=_SEARCHED, page_checksum_verification=True
+            )
+            self._metadata = self._file.metadata
+        except self._damages as error:
+            raise self._damaged(error) from error
+        if missing := sorted({*schema().names} - {*self._file.schema_arrow.names}):
+            raise StoreError(f"{name} is not a file of links: it has no column {missing[0]}")
+        self._columns = {name: number for number, name in enumerate(self._file.schema_arrow.names)}
+
+    @property
+    def groups(self) -> range:
+        """The numbers of its row groups."""
+        return range(self._metadata.num_row_groups)
+
+    def may_have(self, group: int, column: str, values: Sequence[str]) -> bool:
+        """Returns whether a row group may have one of some values in a column, by its least and largest one."""
+        found = self._metadata.row_group(group).column(self._columns[column]).statistics
+        if found is None or not found.has_min_max:
+            return True
+        return any(found.min <= value <= found.max for value in values)
+
+    def may_have_page(self, urls: Sequence[str]) -> bool:
+        """Returns whether the file may have the links of one of some pages."""
+        packed = (self._metadata.metadata or {}).get(PAGES)
+        if packed is None:  # other software has written it anew
+            return True
+        try:
+            digests = np.frombuffer(base64.b64decode(packed), dtype="<u8")
+        except ValueError as error:
+            raise self._damaged(error) from error
+        return any(xxh3_64_intdigest(url.encode()) in digests for url in urls)
+
+    def rows(self, group: int, column: str, values: Any) -> Any:
+        """Returns for each row of a group whether a column, one of _SEARCHED, has one of some values (Arrow arrays)."""
+        arrow = pyarrow()
+        found = [
+            arrow.compute.is_in(chunk.dictionary, value_set=values).take(chunk.indices)
+            for chunk in self.read(group, [column])[column].chunks
+        ]
+        return arrow.chunked_array(found, arrow.bool_())
+
+    def read(self, group: int, columns: Sequence[str]) -> Any:
+        """Returns columns of a row group as an Arrow table."""
+        try:
+            return self._file.read_row_group(group, columns=list(columns), use_threads=False)
+        except self._damages as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> StoreError:
+        return StoreError(f"{self.name} cannot be read: {brief(error)}. Move it away to leave it out")
+
+
+@dataclass(frozen=True)
+class LinkFiles:
+    """The files of a link store.
+
+    openers    open one each
+    unfinished the number of journals that crawls are writing, whose links are in no file yet
+    """
+
+    openers: list[Callable[[], LinkFile]]
+    unfinished: int
+
+
+def link_files(config: StoreConfig) -> LinkFiles:
+    """Returns the files of the link store; raises StoreError if there are none.
+
+    Where this process may write, journals that dead processes left are finished first.
+    """
+    pyarrow()
+    store = open_store(config.links, "STORE_URI", config.object_stores, check=False)
+    folder = store.folder or spool_of(config, config.links)
+    if os.access(folder, os.W_OK | os.X_OK):
+        finish_journals(folder)
+    local = {path.name: path for path in folder.glob(f"[!_.]*{SUFFIX}")} if folder.is_dir() else {}
+    openers = [_opener(path) for _, path in sorted(local.items())]
+    if store.folder is None:
+        sizes = {name: size for name, size in store.objects() if name.endswith(SUFFIX) and "/" not in name}
+        openers += [_remote(store, name, sizes[name]) for name in sorted(sizes) if name not in local]
+    unfinished = journals(folder)
+    if not openers and not unfinished:
+        raise StoreError(f"no links are stored in {store.uri()}: crawl with LINKS = True")
+    return LinkFiles(openers, len(unfinished))
+
+
+def _opener(path: Path) -> Callable[[], LinkFile]:
+    return lambda: LinkFile(str(path), path)
+
+
+def _remote(store: ObjectStore, name: str, size: int) -> Callable[[], LinkFile]:
+    return lambda: LinkFile(store.uri(name), _ObjectFile(store, name, size))
+
+
+class _ObjectFile(io.RawIOBase):
+    """An object as a file, of which only the parts that are read are fetched."""
+
+    def __init__(self, store: ObjectStore, name: str, size: int) -> None:
+        self._store, self._name, self._size = store, name, size
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        self._at = start + offset
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        left = max(self._size - self._at, 0)
+        wanted = left if size is None or size < 0 else min(size, left)
+        data = self._store.read(self._name, self._at, wanted) if wanted else b""
+        self._at += len(data)
+        return data

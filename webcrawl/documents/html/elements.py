@@ -15,7 +15,8 @@ MAX_HEADING = 200
 _MAX_MARKED = 100
 _MAX_TYPES = 20
 
-_ELEMENTS = f"h1,h2,h3,time[datetime],[itemprop],[itemtype],script[type='application/ld+json'],{MARKED}"
+# a node that several selectors of a plain list match would be returned once for each of them
+_ELEMENTS = f":is(h1,h2,h3,time[datetime],[itemprop],[itemtype],script[type='application/ld+json'],{MARKED})"
 _HEADINGS = frozenset({"h1", "h2", "h3"})
 _MICRODATA = frozenset({"author", "datePublished", "image"})
 

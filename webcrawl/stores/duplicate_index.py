@@ -50,9 +50,7 @@ class DuplicateIndex:
     def __init__(self, engine: Engine, keys: Keys) -> None:
         self._engine = engine
         self._keys = keys
-        self._payloads: GroupCommit[Call, Any] = GroupCommit(engine.run_all)
-        self._kept: GroupCommit[Call, Any] = GroupCommit(engine.run_all)
-        self._texts: GroupCommit[list[Call], list[Any]] = GroupCommit(self._run_lists)
+        self._calls: GroupCommit[list[Call], list[Any]] = GroupCommit(self._run_lists)
 
     async def same_payload(
         self, digest: bytes, url: str, fetched_at: datetime, reading: str = ""
@@ -60,7 +58,7 @@ class DuplicateIndex:
         """The earlier page with this digest; None if `url` is the first."""
         key, mine = self._keys.checksum(digest), _first_entry(url, fetched_at, reading)
         try:
-            first = await self._payloads.put(Call("claim_payload", [key], (digest, mine, _STORED_WITHIN)))
+            [first] = await self._calls.put([Call("claim_payload", [key], (digest, mine, _STORED_WITHIN))])
         except EngineFull:
             first = await self._engine.client.hget(key, digest) or mine.encode()
         seconds, other, *readings = first.decode().split(" ")
@@ -72,7 +70,7 @@ class DuplicateIndex:
     async def kept(self, digest: bytes, url: str, fetched_at: datetime, reading: str = "") -> None:
         """Note that this page is stored: if it is the first, its copies may refer to it."""
         mine = _first_entry(url, fetched_at, reading)
-        await self._kept.put(Call("confirm_payload", [self._keys.checksum(digest)], (digest, mine)))
+        await self._calls.put([Call("confirm_payload", [self._keys.checksum(digest)], (digest, mine))])
 
     async def forget_payload(self, digest: bytes, url: str) -> None:
         """Forget `url` as the first with this digest, because it is not archived: the next page becomes the first."""
@@ -90,7 +88,7 @@ class DuplicateIndex:
         entry = simhash.to_bytes(_SIMHASH, "big") + url_id(url)
         note = entry[:_SIMHASH] + url.encode()
         try:
-            *held, before = await self._texts.put(
+            *held, before = await self._calls.put(
                 [
                     *self._of_blocks("index_text", entry, distance, MOST_TEXTS * ENTRY),
                     Call("note_text", [self._keys.text(entry[_SIMHASH:])], (entry[_SIMHASH:], note)),
@@ -108,7 +106,7 @@ class DuplicateIndex:
             key = self._keys.text(entry[_SIMHASH:])
             await self._engine.change_all([Command(key, ("HDEL", key, entry[_SIMHASH:]))])
         if gone:
-            await self._texts.put(
+            await self._calls.put(
                 [call for one in gone for call in self._of_blocks("unindex_text", one, distance)]
             )
         return first
@@ -144,9 +142,15 @@ class DuplicateIndex:
                 return str(note[_SIMHASH:].decode())
         return None
 
-    async def _run_lists(self, lists: list[list[Call]]) -> list[list[Any]]:
-        replies = iter(await self._engine.run_all([call for calls in lists for call in calls]))
-        return [list(islice(replies, len(calls))) for calls in lists]
+    async def _run_lists(self, lists: list[list[Call]]) -> list[list[Any] | Exception]:
+        """Runs the calls of many pages together; a full engine fails only those that need memory."""
+        replies = iter(await self._engine.run_all([call for calls in lists for call in calls], some=True))
+        return [_all_of(list(islice(replies, len(calls)))) for calls in lists]
+
+
+def _all_of(replies: list[Any]) -> list[Any] | Exception:
+    """Returns the replies to the calls of a page, or the first error among them."""
+    return next((reply for reply in replies if isinstance(reply, Exception)), replies)
 
 
 def _first_entry(url: str, fetched_at: datetime, reading: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from webcrawl.documents.document import Document
 from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.html.outline import Outline
+from webcrawl.documents.html.text_lines import lines_of
 from webcrawl.documents.mime.facts import Link
 from webcrawl.documents.values import plain
 
@@ -27,7 +28,9 @@ _TRANSIENT = (
     "is_frame",
     "is_sitemap",
     "link_rows",
+    "markdown",
     "pending_links",
+    "record_id",
     "noarchive",
     "nofollow",
     "noindex",
@@ -72,10 +75,12 @@ class TransientFields:
     is_sitemap            robots.txt, an index or a seed names the page as a sitemap
     link_rows             the rows of its links for the link store, packed; in the order of the page
     main_text             the main part of `text`, with its white space
+    markdown              of the main part of an HTML page, or of the whole page; if it is wanted
     noarchive             keep the page out of the archive: it says so, or it is a near-duplicate to drop
     nofollow, noindex     from robots directives
     outline               the result of the process that parses HTML
     pending_links         takes the links that a pipeline finds in the document
+    record_id             the WARC-Record-ID of the archived response; None for a revisit
     text                  the visible text
     text_hash             the SimHash of `main_text` or `text`, if it is known; setting either one resets it
     unchanged             the stored document that a 304 confirms, if it may have links; only these are needed
@@ -93,7 +98,9 @@ class TransientFields:
     is_frame: bool
     is_sitemap: bool
     link_rows: tuple[bytes, ...]
+    markdown: str | None
     pending_links: PendingLinks | None
+    record_id: str | None
     noindex: bool
     noarchive: bool
     nofollow: bool
@@ -126,6 +133,11 @@ class TransientFields:
         self._main_text = text
         self.text_hash = None
 
+    @property
+    def readable_text(self) -> str:
+        """The main part of the text, or the whole text without one, with a line for each block; "" without text."""
+        return "\n".join(lines_of(self.main_text or self.text or ""))
+
     def release(self) -> None:
         """Resets the transient fields: at construction, and to free the body once the page is stored."""
         self.content_language = None
@@ -138,7 +150,9 @@ class TransientFields:
         self.is_sitemap = False
         self.link_rows = ()
         self.main_text = None
+        self.markdown = None
         self.pending_links = None
+        self.record_id = None
         self.text = None
         self.noindex = False
         self.noarchive = False

@@ -14,6 +14,7 @@ from webcrawl.documents.document import Document
 from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.html.facts import describe
 from webcrawl.documents.html.links import page_links
+from webcrawl.documents.html.markdown import markdown
 from webcrawl.documents.html.text import visible_text
 from webcrawl.documents.simhash import simhash64
 from webcrawl.stores.warc.writer import WarcWriter
@@ -72,6 +73,13 @@ def test_visible_text(benchmark: BenchmarkFixture, body: bytes) -> None:
     """All text of a page whose tree is there."""
     tree = document(body).html
     assert len(benchmark(lambda: visible_text(tree))) > 10_000
+
+
+def test_markdown(benchmark: BenchmarkFixture, body: bytes) -> None:
+    """Of the main part of a page whose tree is there; the same figure for TEXT_MARKDOWN."""
+    page = document(body)
+    text = describe(page).main_text
+    assert len(benchmark(lambda: markdown(page.html, text, URL))) > 10_000
 
 
 def test_simhash(benchmark: BenchmarkFixture, body: bytes) -> None:

@@ -154,3 +154,14 @@ def test_connect_backoff_follows_from_the_backoff() -> None:
 def test_frontier_does_not_persist_without_our_default_settings() -> None:
     assert not FrontierConfig.from_settings(Settings(), "broad").persist
     assert FrontierConfig.from_settings(Settings(DEFAULTS), "broad").persist
+
+
+def test_words_of_text_are_checked_and_put_in_order() -> None:
+    setting = DECLARED["TEXT"]
+    assert setting.parse(["wet", "wet"]) == setting.parse(" wet ,") == "wet"
+    assert setting.parse("parquet,wet") == setting.parse(["wet", "parquet"]) == "wet,parquet"
+    assert setting.parse("") == setting.parse([]) == ""
+    with pytest.raises(
+        ConfigurationError, match="TEXT must be some of wet.*, separated by commas, not 'pdf'"
+    ):
+        setting.parse("pdf")

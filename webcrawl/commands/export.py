@@ -1,17 +1,23 @@
-"""`scrapy export`: writes the metadata of a crawl as Parquet, JSON Lines or CSV."""
+"""`scrapy export`: writes the metadata of a crawl as Parquet, JSON Lines, CSV or the index of Common Crawl."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+import asyncio
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy.exceptions import UsageError
 
 from webcrawl.crawler.command import SessionCommand
-from webcrawl.documents.values import counted
+from webcrawl.documents.values import counted, printable
 
 if TYPE_CHECKING:
     from webcrawl.crawler.session import Session
+    from webcrawl.results.exports.parts import Part
+    from webcrawl.stores.locations import Row
+    from webcrawl.stores.metadata import Metadata
 
 
 class Command(SessionCommand):
@@ -32,11 +38,10 @@ class Command(SessionCommand):
         parser.add_argument(
             "-o", "--output", help="folder, or URI of an object store such as s3://bucket/prefix"
         )
-        parser.add_argument("--format", choices=("parquet", "jsonl", "csv"), default="parquet")
+        parser.add_argument("--format", choices=("parquet", "jsonl", "csv", "cc-index"), default="parquet")
         parser.add_argument(
             "--partition",
             choices=("date", "host", "none"),
-            default="date",
             help="folders by day of fetching (default), 16 folders by hash of the host, or none",
         )
         parser.add_argument("--host", help="only the pages of one host, such as https://example.org")
@@ -48,35 +53,72 @@ class Command(SessionCommand):
         )
         parser.add_argument("--status", help="only these HTTP statuses, such as 200 or 2xx,304")
         parser.add_argument("--type", help="only these MIME types, such as text/html or image/*,text/css")
+        parser.add_argument("--text", action="store_true", help="add the text of each page, from the archive")
+        parser.add_argument("--markdown", action="store_true", help="add the Markdown of each HTML page")
         parser.add_argument("--force", action="store_true", help="replace an existing export")
 
     def crawl_id(self, args: list[str]) -> str | None:
         return None
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        if args or not opts.output:
+            raise UsageError("give the destination: -o folder or -o s3://bucket/prefix")
+        if opts.partition and opts.format == "cc-index":
+            raise UsageError("--format cc-index has its own folders: leave out --partition")
+        if (opts.text or opts.markdown) and opts.format == "cc-index":
+            raise UsageError("--format cc-index has no columns for --text and --markdown")
+        # in a thread, because reader processes are asked in this one
+        manifest, uri = await asyncio.to_thread(self._export, session, opts, asyncio.get_running_loop())
+        print(f"{counted(manifest['rows'], 'page')} in {counted(len(manifest['files']), 'file')}: {uri}")
+
+    def _export(
+        self, session: Session, opts: argparse.Namespace, loop: asyncio.AbstractEventLoop
+    ) -> tuple[dict[str, Any], str]:
+        """Returns the manifest of the export, and where it is."""
         from webcrawl.crawler.command import existing_metadata, host_named
+        from webcrawl.crawler.pages.stored_texts import StoredTexts, TextColumns
         from webcrawl.results.exports.export import export
-        from webcrawl.results.exports.parts import FORMATS
         from webcrawl.stores.objects.registry import location, open_store
         from webcrawl.stores.selection import of_crawl, of_type, since, with_status
 
-        if args or not opts.output:
-            raise UsageError("give the destination: -o folder or -o s3://bucket/prefix")
         host = host_named(opts.host) if opts.host else None
         conditions = {"crawl": of_crawl, "since": since, "status": with_status, "type": of_type}
         only = {name: value for name in ("host", *conditions) if (value := getattr(opts, name))}
         where = [conditions[name](value) for name, value in only.items() if name in conditions]
         store = open_store(location(opts.output), "--output", session.stores.object_stores)
         with existing_metadata(session) as metadata:
-            manifest = export(
-                metadata.scan(host, where=where),
-                store,
-                FORMATS[opts.format],
-                opts.partition,
-                source=metadata.name,
-                only=only,
-                force=opts.force,
-            )
-        print(
-            f"{counted(manifest['rows'], 'page')} in {counted(len(manifest['files']), 'file')}: {store.uri()}"
+            form = _form(opts, metadata)
+            rows = form.rows(metadata.scan(host, where=where))
+            texts = None
+            if names := [name for name in ("text", "markdown") if getattr(opts, name)]:
+                assert self.settings is not None
+                texts = TextColumns(StoredTexts(session, self.settings, metadata), names)
+                rows = texts.added_to_all(rows, loop)
+                form = form._replace(fields={**form.fields, **dict.fromkeys(names, "string")})
+            about = {"source": metadata.name, "fields": form.fields, "only": only, "force": opts.force}
+            manifest = export(rows, store, form.part, form.partition, **about)
+            if texts is not None and texts.unread:
+                unread = counted(texts.unread, "archived page")
+                print(f"{unread} could not be read, such as {printable(texts.problem)}", file=sys.stderr)
+        return manifest, store.uri()
+
+
+class _Form(NamedTuple):
+    """What is written: the class of files, their folders and fields, and how rows of the database become theirs."""
+
+    part: type[Part]
+    partition: str
+    fields: Mapping[str, str]
+    rows: Callable[[Iterator[Row]], Iterator[Row]]
+
+
+def _form(opts: argparse.Namespace, metadata: Metadata) -> _Form:
+    from webcrawl.results.exports import cc_index
+    from webcrawl.results.exports.fields import FIELDS
+    from webcrawl.results.exports.parts import FORMATS, ParquetPart
+
+    if opts.format == "cc-index":
+        return _Form(
+            ParquetPart, "crawl", cc_index.FIELDS, lambda rows: cc_index.index_rows(rows, metadata.get)
         )
+    return _Form(FORMATS[opts.format], opts.partition or "date", FIELDS, iter)

@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
@@ -16,6 +16,9 @@ from webcrawl.crawler.command import SessionCommand, check_crawl
 from webcrawl.documents.values import counted, printable
 
 if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+    from webcrawl.crawler.pages.stored_texts import TextColumns
     from webcrawl.crawler.session import Session
     from webcrawl.stores.listeners import Listener
 
@@ -41,6 +44,12 @@ class Command(SessionCommand):
         parser.add_argument(
             "--from-start", action="store_true", help="begin with the oldest page in the stream"
         )
+        parser.add_argument(
+            "--text",
+            action="store_true",
+            help="add the text of each page, from the archive; reads the stores too",
+        )
+        parser.add_argument("--markdown", action="store_true", help="add the Markdown of each HTML page too")
         parser.add_argument("--count", type=int, help="stop after this many pages")
         parser.add_argument("--once", action="store_true", help="stop when all pages in the stream are read")
 
@@ -65,14 +74,44 @@ class Command(SessionCommand):
         )
         if not await session.connection.engine.client.exists(session.connection.keys.own("pages")):
             print("Nothing is published yet: run the crawl with LISTENERS_MAXLEN above 0.", file=sys.stderr)
+        texts = _texts(session, self.settings, opts)
         async for pages in listener.pages(forever=not opts.once, most=opts.count):
             _tell_missed(listener)
-            for page in pages:
-                print(printable(json.dumps(page.row, ensure_ascii=False)))
+            rows = [page.row for page in pages]
+            for row in rows if texts is None else await _with_texts(rows, texts):
+                print(printable(json.dumps(row, ensure_ascii=False)))
             # acknowledge pages only after they left this process
             sys.stdout.flush()
             await listener.done(pages)
         _tell_missed(listener)
+
+
+def _texts(session: Session, settings: BaseSettings | None, opts: argparse.Namespace) -> TextColumns | None:
+    """What reads the columns that were asked for; raises StoreError when there is no metadata database."""
+    names = [name for name in ("text", "markdown") if getattr(opts, name)]
+    if not names:
+        return None
+    from webcrawl.crawler.command import existing_metadata
+    from webcrawl.crawler.pages.stored_texts import StoredTexts, TextColumns
+
+    assert settings is not None
+    return TextColumns(StoredTexts(session, settings, existing_metadata(session)), names)
+
+
+async def _with_texts(rows: list[dict[str, Any]], texts: TextColumns) -> list[dict[str, Any]]:
+    """The rows with the columns that are not empty; a page whose record cannot be read is told on stderr."""
+    from webcrawl.page import ROW_FIELDS
+
+    complete = [dict.fromkeys(ROW_FIELDS) | row for row in rows]
+    before = texts.unread
+    found = await texts.added(complete, texts.documents(complete))
+    if texts.unread > before:
+        unread = counted(texts.unread - before, "page")
+        print(
+            f"{unread} could not be read in the archive, such as {printable(texts.problem)}", file=sys.stderr
+        )
+        texts.problem = ""
+    return [{name: value for name, value in row.items() if value is not None} for row in found]
 
 
 def _tell_missed(listener: Listener) -> None:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from webcrawl.crawler.command import SessionCommand
 from webcrawl.documents.values import printable
-from webcrawl.errors import StoreError
+from webcrawl.errors import StoreError, UnreadableDocument
 from webcrawl.urls.seeds import seed_url
 
 if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
     from webcrawl.crawler.session import Session
     from webcrawl.stores.bodies import Bodies
     from webcrawl.stores.locations import Row
@@ -31,7 +33,7 @@ class Command(SessionCommand):
         return "[options] <url>"
 
     def short_desc(self) -> str:
-        return "Show the stored metadata of a page and, on request, its archived headers or body"
+        return "Show the stored metadata of a page and, on request, its archived headers, body or text"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
@@ -39,7 +41,12 @@ class Command(SessionCommand):
         parser.add_argument(
             "--headers", action="store_true", help="print the archived HTTP response headers too"
         )
-        parser.add_argument("--body", action="store_true", help="print only the archived body")
+        only = parser.add_mutually_exclusive_group()
+        only.add_argument("--body", action="store_true", help="print only the archived body")
+        only.add_argument(
+            "--text", action="store_true", help="print only the main part of its text, or the whole text"
+        )
+        only.add_argument("--markdown", action="store_true", help="print only the same as Markdown, for HTML")
 
     def crawl_id(self, args: list[str]) -> str | None:
         return None
@@ -58,6 +65,10 @@ class Command(SessionCommand):
             if opts.body:
                 _print_body(session, row, metadata)
                 return
+            if opts.text or opts.markdown:
+                assert self.settings is not None
+                print(await _text(session, self.settings, row, metadata, markdown=opts.markdown))
+                return
         if opts.json:
             print(json.dumps(row, indent=2, default=str))
         else:
@@ -67,6 +78,26 @@ class Command(SessionCommand):
         if opts.headers:
             record = _bodies(session).head(_archived(row, own_place(row)))
             print("", *map(printable, record.http_head.decode("latin-1").strip().split("\r\n")), sep="\n")
+
+
+async def _text(
+    session: Session, settings: BaseSettings, row: Row, metadata: Metadata, *, markdown: bool
+) -> str:
+    """Returns the text of the archived page; raises StoreError for one that has none."""
+    from webcrawl.crawler.pages.stored_texts import StoredTexts
+
+    texts = StoredTexts(session, settings, metadata)
+    document = texts.document(row)
+    if document is None:
+        raise StoreError(f"the body of {row['url']} is not in the archive")
+    try:
+        found = await texts.text(document, markdown=markdown)
+    except UnreadableDocument as error:
+        raise StoreError(f"{row['url']} {error}") from error
+    text = found.markdown if markdown else found.text
+    if not text:
+        raise StoreError(f"{row['url']} ({document.mime_type}) has no {'Markdown' if markdown else 'text'}")
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def _print_body(session: Session, row: Row, metadata: Metadata) -> None:

@@ -135,6 +135,24 @@ class Words(Kind):
 
 
 @dataclass(frozen=True)
+class Choices(Kind):
+    """Some of a few words, separated by commas or in a list; they become a text with commas."""
+
+    words: tuple[str, ...]
+    type = "str"
+
+    @property
+    def allowed(self) -> str:
+        return f"some of {', '.join(self.words)}, separated by commas"
+
+    def parse(self, value: Any) -> Any:
+        chosen = Words().parse(value)
+        if unknown := set(chosen).difference(self.words):
+            raise ValueError(unknown)
+        return ",".join(word for word in self.words if word in chosen)
+
+
+@dataclass(frozen=True)
 class Patterns(Kind):
     """A list of regular expressions, or a single one, as on a command line."""
 

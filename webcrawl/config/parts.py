@@ -55,6 +55,7 @@ ITEM_PIPELINES = {
     "webcrawl.pipelines.pattern_records.PatternRecordsPipeline": 310,
     "webcrawl.pipelines.dust.DustPipeline": 320,
     "webcrawl.pipelines.warc.WarcPipeline": 800,
+    "webcrawl.pipelines.texts.TextsPipeline": 810,
     "webcrawl.pipelines.links.LinksPipeline": 850,
     "webcrawl.pipelines.metadata.MetadataPipeline": 900,
     "webcrawl.pipelines.listeners.ListenersPipeline": 950,

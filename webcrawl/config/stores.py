@@ -33,10 +33,16 @@ class StoreConfig:
     history: int = from_setting("METADATA_HISTORY")
     keeps_links: bool = from_setting("LINKS")
     listeners: int = from_setting("LISTENERS_MAXLEN")
+    texts: str = from_setting("TEXT")
+    """How the text of pages is stored: words separated by commas."""
+    has_markdown: bool = from_setting("TEXT_MARKDOWN")
     object_stores: Mapping[str, str] = field(default_factory=lambda: OBJECT_STORES)
     """URI scheme -> path of an ObjectStore class."""
     links: str = ""
     """URI of an object store for the link store."""
+    wet: str = ""
+    tables: str = ""
+    """URIs of object stores for texts: WET files, and Parquet files."""
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
@@ -44,10 +50,18 @@ class StoreConfig:
         classes = object_stores(settings)
         uri = read(settings, "STORE_URI")
         pages = uri or (folder / "warc").resolve().as_uri()
-        links = f"{uri.rstrip('/')}/links" if uri else (folder / "links").resolve().as_uri()
         check_store_uri("STORE_URI", pages, classes)
-        values = setting_values(cls, settings)
-        return cls(pages, _database(settings, folder), folder, object_stores=classes, links=links, **values)
+        beside = {
+            field: f"{uri.rstrip('/')}/{name}" if uri else (folder / name).resolve().as_uri()
+            for field, name in (("links", "links"), ("wet", "wet"), ("tables", "texts"))
+        }
+        values = setting_values(cls, settings) | beside
+        return cls(pages, _database(settings, folder), folder, object_stores=classes, **values)
+
+    @property
+    def with_markdown(self) -> bool:
+        """Whether pages are made into Markdown."""
+        return self.has_markdown and bool(self.texts)
 
 
 def _database(settings: Settings, folder: Path) -> str:

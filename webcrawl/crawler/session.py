@@ -96,6 +96,7 @@ class Session:
                 self.readers,
                 text_links=read(settings, "TEXT_LINKS"),
                 link_rows=self.stores.keeps_links,
+                markdown=self.stores.with_markdown,
             )
             if read(settings, "HTML_PROCESS")
             else None

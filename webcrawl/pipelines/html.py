@@ -22,6 +22,7 @@ class HtmlPipeline:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._with_markdown = session.stores.with_markdown
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -35,7 +36,7 @@ class HtmlPipeline:
         elif is_html(item.mime_type) and not item.noindex:
             if item.outline is not None and item.outline.facts is None:
                 return self._read_elsewhere(item, item.document)
-            _read(item)
+            self._read(item)
         return item
 
     async def _read_elsewhere(self, page: Page, document: Document) -> Page:
@@ -48,22 +49,21 @@ class HtmlPipeline:
             page.processing_error = f"{page.mime_type} {error}"
         else:
             page.outline = outline or page.outline
-            _read(page)
+            self._read(page)
         return page
 
+    def _read(self, page: Page) -> None:
+        _fill(page, with_markdown=self._with_markdown)
+        if page.frames or page.is_frame:
+            _stitch(page)
 
-def _read(page: Page) -> None:
-    _fill(page)
-    if page.frames or page.is_frame:
-        _stitch(page)
 
-
-def _fill(page: Page) -> None:
+def _fill(page: Page, *, with_markdown: bool) -> None:
     assert page.document is not None
     outline, simhash = page.outline, None
     facts = outline.facts if outline else None
     if outline is None or facts is None:
-        facts = describe(page.document)
+        facts = describe(page.document, with_markdown=with_markdown)
         page.text = lambda: facts.text
     else:
         page.text = outline.text if outline.text is not None else lambda: facts.text
@@ -77,11 +77,12 @@ def _fill(page: Page) -> None:
     page.image_url = facts.image_url
     page.details = facts.details or None
     page.main_text = facts.main_text
+    page.markdown = facts.markdown
     page.text_hash = simhash  # last, because setting the text resets it
 
 
 def _stitch(page: Page) -> None:
     """Moves the text of frames to the page that contains them."""
     texts = [document_text for frame in page.frames if (document_text := visible_text(frame.html))]
-    page.main_text = None
+    page.main_text = page.markdown = None
     page.text = None if page.is_frame else " ".join([page.text or "", *texts]).strip()

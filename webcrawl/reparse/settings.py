@@ -25,6 +25,7 @@ _PIPELINES: Mapping[str, str | None] = {
     "webcrawl.pipelines.pattern_records.PatternRecordsPipeline": None,
     "webcrawl.pipelines.dust.DustPipeline": None,
     "webcrawl.pipelines.warc.WarcPipeline": None,
+    "webcrawl.pipelines.texts.TextsPipeline": None,
     "webcrawl.pipelines.listeners.ListenersPipeline": None,
 }
 _SPIDER_MIDDLEWARES = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -13,8 +14,10 @@ from webcrawl.page import Page
 from webcrawl.stores.folder_archive import FolderArchive, FolderReader
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.spooled_archive import SpooledArchive, SpooledReader
-from webcrawl.stores.warc.files import StoredFile, WarcPlace
+from webcrawl.stores.warc.conversions import append_row, append_texts
+from webcrawl.stores.warc.files import TABLE, WET, StoredFile, WarcPlace
 from webcrawl.stores.warc.reading import StoredRecord
+from webcrawl.stores.warc.text_table import ROLL_BYTES, pyarrow
 
 
 class Records(Protocol):
@@ -45,18 +48,33 @@ def open_archive(
     config: StoreConfig, *, prefix: str = "", software: str = "", info: Mapping[str, str] | None = None
 ) -> Archive:
     """The archive at STORE_URI; raises StoreError when it cannot be used."""
-    store = open_store(config.pages, "STORE_URI", config.object_stores)
+    return _opened(config.pages, config, prefix=prefix, software=software, info=info)
+
+
+def open_texts(config: StoreConfig, kind: str, *, prefix: str = "", software: str = "") -> Archive:
+    """The texts beside the archive, for pages whose exchange is archived: "wet" or "parquet".
+
+    Raises StoreError, and LibraryMissing for Parquet without its library.
+    """
+    about = {"prefix": prefix, "software": software, "info": None}
+    if kind == "wet":
+        return _opened(config.wet, config, suffix=WET, append=append_texts, **about)
+    pyarrow()
+    smaller = replace(config, roll_bytes=min(config.roll_bytes, ROLL_BYTES))
+    return _opened(config.tables, smaller, suffix=TABLE, append=append_row, **about)
+
+
+def _opened(uri: str, config: StoreConfig, **about: Any) -> Archive:
+    store = open_store(uri, "STORE_URI", config.object_stores)
     files: dict[str, Any] = {
-        "prefix": prefix,
-        "software": software,
-        "info": info,
+        **about,
         "roll_bytes": config.roll_bytes,
         "roll_seconds": config.roll_seconds,
         "min_free": config.min_free,
     }
     if store.folder is not None:
         return FolderArchive(store.folder, **files)
-    return SpooledArchive(store, spool_of(config, config.pages), spool_max=config.spool_max, **files)
+    return SpooledArchive(store, spool_of(config, uri), spool_max=config.spool_max, **files)
 
 
 def archive_to_read(config: StoreConfig) -> Records:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from webcrawl.documents.disk import shortage
-from webcrawl.documents.exchange import Exchange
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.page import Page
-from webcrawl.stores.warc.files import StoredFile, WarcPlace, read_member, read_record, stored_files
+from webcrawl.stores.warc.files import WARC, StoredFile, WarcPlace, read_member, read_record, stored_files
 from webcrawl.stores.warc.reading import StoredRecord
+from webcrawl.stores.warc.records import record_id
 from webcrawl.stores.warc.repair import repair
 from webcrawl.stores.warc.writer import WarcWriter
 
@@ -54,7 +54,10 @@ class FolderArchive(FolderReader):
         roll_seconds: float = 0,
         min_free: int = 0,
         info: Mapping[str, str] | None = None,
+        suffix: str = WARC,
+        append: Callable[[WarcWriter, Page], WarcPlace] | None = None,
     ) -> None:
+        """`append` writes the records of a page, by default those of its exchange; `suffix`: see WarcWriter."""
         super().__init__(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -67,28 +70,24 @@ class FolderArchive(FolderReader):
         self._left_open = False
         self._repaired_at = time.monotonic()
         self._repaired = 0
+        self._append = append or _append_exchange
         self._writer = WarcWriter(
-            folder, prefix, software, roll_bytes=roll_bytes, roll_seconds=roll_seconds, info=info
+            folder,
+            prefix,
+            software,
+            roll_bytes=roll_bytes,
+            roll_seconds=roll_seconds,
+            info=info,
+            suffix=suffix,
         )
 
     def write(self, page: Page) -> WarcPlace:
-        """Append the exchange of a page; a revisit record for a copy."""
-        assert page.exchange is not None
+        """Append the records of a page."""
         try:
-            return self._append(page, page.exchange)
+            return self._append(self._writer, page)
         except StoreUnavailable:
             self._left_open = True  # a file may have been left open because the disk is full
             raise
-
-    def _append(self, page: Page, exchange: Exchange) -> WarcPlace:
-        facts = _facts(page)
-        if fetched_at := page.duplicate_fetched_at:
-            if exchange.status == 304 and page.digest:
-                first = page.duplicate_of or exchange.url
-                return self._writer.write_unmodified(exchange, first, fetched_at, page.digest, facts)
-            if page.duplicate_kind == "exact" and page.duplicate_of:
-                return self._writer.write_revisit(exchange, page.duplicate_of, fetched_at, facts)
-        return self._writer.write(exchange, facts)
 
     def tend(self) -> str:
         """Finish old files and repair abandoned ones. Returns why nothing more should be written now, or ""."""
@@ -120,6 +119,20 @@ class FolderArchive(FolderReader):
         """Finish the current file and those of workers that have died meanwhile."""
         self._writer.close()
         repair(self.folder)
+
+
+def _append_exchange(writer: WarcWriter, page: Page) -> WarcPlace:
+    """Appends the exchange of a page; a revisit record for a copy. Sets `record_id` if the body is in the record."""
+    exchange, facts = page.exchange, _facts(page)
+    assert exchange is not None
+    if fetched_at := page.duplicate_fetched_at:
+        if exchange.status == 304 and page.digest:
+            first = page.duplicate_of or exchange.url
+            return writer.write_unmodified(exchange, first, fetched_at, page.digest, facts)
+        if page.duplicate_kind == "exact" and page.duplicate_of:
+            return writer.write_revisit(exchange, page.duplicate_of, fetched_at, facts)
+    page.record_id = record_id()
+    return writer.write(exchange, facts, page.record_id)
 
 
 def _facts(page: Page) -> dict[str, str]:

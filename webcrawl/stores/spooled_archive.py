@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -13,8 +13,9 @@ from webcrawl.page import Page
 from webcrawl.stores.folder_archive import FolderArchive, FolderReader
 from webcrawl.stores.objects.store import ObjectStore
 from webcrawl.stores.uploads import Uploads
-from webcrawl.stores.warc.files import FINISHED, OPEN, StoredFile, WarcPlace, read_member, read_record
+from webcrawl.stores.warc.files import FINISHED, OPEN, WARC, StoredFile, WarcPlace, read_member, read_record
 from webcrawl.stores.warc.reading import StoredRecord, inflated, parse
+from webcrawl.stores.warc.writer import WarcWriter
 
 CLOSE_SECONDS = 60.0
 """How long `SpooledArchive.close` keeps uploading. The next run uploads the rest."""
@@ -107,7 +108,10 @@ class SpooledArchive(SpooledReader):
         spool_max: int = 0,
         info: Mapping[str, str] | None = None,
         close_seconds: float = CLOSE_SECONDS,
+        suffix: str = WARC,
+        append: Callable[[WarcWriter, Page], WarcPlace] | None = None,
     ) -> None:
+        """`suffix` and `append`: see FolderArchive."""
         super().__init__(store, spool)
         self._local = FolderArchive(
             spool,
@@ -117,15 +121,17 @@ class SpooledArchive(SpooledReader):
             roll_seconds=roll_seconds,
             min_free=min_free,
             info=info,
+            suffix=suffix,
+            append=append,
         )
         self._spool_max = spool_max
         self._left = 0
         self._closed = -1
-        self._uploads = Uploads(store, spool)
+        self._uploads = Uploads(store, spool, suffix)
         self._close_seconds = close_seconds
 
     def write(self, page: Page) -> WarcPlace:
-        """Append the exchange of a page to the current file of the spool; StoreUnavailable when the spool is full."""
+        """Append the records of a page to the current file of the spool; StoreUnavailable when the spool is full."""
         if self._spool_max and self._left <= 0 and (reason := self._excess()):
             raise StoreUnavailable(reason)
         place = self._local.write(page)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webcrawl.config.kinds import Flag, Number, Table, Text, Whole
+from webcrawl.config.kinds import Choices, Flag, Number, Table, Text, Whole
 from webcrawl.config.setting import Group, Setting
 
 GROUP = Group(
@@ -73,6 +73,22 @@ GROUP = Group(
             Flag(),
             "Stores the links of each page, followed or not, as Parquet in `DATA_DIR/links` or in `links/` below "
             '`STORE_URI`; see [The link store](links.md). It needs `pip install "scrapy-webcrawl[parquet]"`.',
+            example=True,
+        ),
+        Setting(
+            "TEXT",
+            "",
+            Choices(("wet", "parquet")),
+            "Stores the [text of pages](texts.md): `wet` as WARC records in `DATA_DIR/wet`, `parquet` as tables in "
+            "`DATA_DIR/texts`, or both: `wet,parquet`. With `STORE_URI`, the folders `wet/` and `texts/` are below it. "
+            'Parquet needs `pip install "scrapy-webcrawl[parquet]"`.',
+            example="parquet",
+        ),
+        Setting(
+            "TEXT_MARKDOWN",
+            False,
+            Flag(),
+            "Stores HTML pages as Markdown too, where `TEXT` stores their text.",
             example=True,
         ),
         Setting(

@@ -16,6 +16,7 @@ from webcrawl.documents.document import Attributes, Document
 from webcrawl.documents.html.elements import PageElements, search
 from webcrawl.documents.html.linked_data import Thing, cleaned, first_text, things
 from webcrawl.documents.html.main_text import main_text
+from webcrawl.documents.html.markdown import markdown
 from webcrawl.documents.html.text import visible_text
 from webcrawl.documents.mime.dates import date_in_path, read_date
 from webcrawl.documents.mime.facts import trimmed
@@ -60,6 +61,7 @@ class HTMLFacts:
     image_url       the picture that represents the page, absolute
     published_at    in UTC
     main_text       the main part of the text, without menus, margins and comments, with its white space
+    markdown        of the main part, or of the whole page without one; on request
     details         as in `Page.details`
     """
 
@@ -71,6 +73,7 @@ class HTMLFacts:
     published_at: datetime | None
     image_url: str | None
     main_text: str | None
+    markdown: str | None
     details: dict[str, Any]
     document: Document = field(compare=False, repr=False)
 
@@ -80,7 +83,7 @@ class HTMLFacts:
         return visible_text(self.document.html)
 
 
-def describe(document: Document) -> HTMLFacts:
+def describe(document: Document, *, with_markdown: bool = False) -> HTMLFacts:
     """Returns the facts of an HTML document; does not change its tree, which is shared."""
     tree = document.html
     metas = document.metas
@@ -89,6 +92,7 @@ def describe(document: Document) -> HTMLFacts:
     schema = things(found.scripts) if found.scripts else []
     base = _base(tree, document.url)
     description = named.get("description") or named.get("og:description")
+    text = main_text(tree, found.marked)
     return HTMLFacts(
         title=_title(tree),
         description=_collapsed(description, MAX_DESCRIPTION),
@@ -97,7 +101,8 @@ def describe(document: Document) -> HTMLFacts:
         author=_author(named, schema, found.microdata),
         published_at=_published_at(named, schema, found, document.url),
         image_url=_image_url(named, schema, found.microdata, base),
-        main_text=main_text(tree, found.marked),
+        main_text=text,
+        markdown=markdown(tree, text, base) if with_markdown else None,
         details=trimmed(_details(named, schema, found, robots_metas(metas)) | _simplified(document)),
         document=document,
     )

@@ -14,12 +14,14 @@ from itertools import compress, product
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.outline import make_outline, pack
 
-_OPTIONAL = ("facts", "simhash", "texts", "text_links", "link_rows")
+_OPTIONAL = ("facts", "simhash", "texts", "text_links", "link_rows", "markdown")
 
 
-def reader(*, facts: bool, simhash: bool, texts: bool, text_links: bool, link_rows: bool) -> str:
+def reader(
+    *, facts: bool, simhash: bool, texts: bool, text_links: bool, link_rows: bool, markdown: bool
+) -> str:
     """Returns the name of the reader that finds what `make_outline` finds with these arguments."""
-    return f"{__name__}:{_name(facts, simhash, texts, text_links, link_rows)}"
+    return f"{__name__}:{_name(facts, simhash, texts, text_links, link_rows, markdown)}"
 
 
 def _name(*wanted: bool) -> str:

@@ -31,6 +31,7 @@ _STRINGS = {
     "author": MAX_AUTHOR,
     "image_url": MAX_URL,
     "main_text": MAX_TEXT,
+    "markdown": MAX_TEXT,
 }
 _FACTS = (*_STRINGS, "published_at", "details")
 assert {*_FACTS, "document"} == {one.name for one in fields(HTMLFacts)}
@@ -66,12 +67,13 @@ def make_outline(
     texts: bool = False,
     text_links: bool = False,
     link_rows: bool = False,
+    markdown: bool = False,
     whole_text: bool = False,
 ) -> Outline:
     """Returns the outline of an HTML document. HtmlPipeline needs `facts`, NearDuplicatesPipeline also `simhash`.
 
-    `texts`, `text_links`: see `links_of`. `link_rows`: the rows of its links are included. `whole_text`: the text is
-    included although there is a main part.
+    `texts`, `text_links`: see `links_of`. `link_rows`: the rows of its links are included. `markdown`: facts have it.
+    `whole_text`: the text is included although there is a main part.
     """
     nodes = document.search() if link_rows else []
     frames = frame_links(document.elements, document.url)
@@ -79,7 +81,7 @@ def make_outline(
     rows = pack_rows(rows_of(document, nodes, links, text_links=text_links)) if link_rows else None
     if not facts:
         return Outline(document.metas, links, frames, link_rows=rows)
-    found = describe(document)
+    found = describe(document, with_markdown=markdown)
     text = found.main_text or found.text
     number = None
     if simhash and text:

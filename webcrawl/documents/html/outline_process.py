@@ -76,13 +76,14 @@ class Outlines:
         *,
         text_links: bool = False,
         link_rows: bool = False,
+        markdown: bool = False,
     ) -> None:
         """`readers`: make the outlines of large pages that others would wait for; charge for all pages.
 
-        `text_links`, `link_rows`: see `make_outline`.
+        `text_links`, `link_rows`, `markdown`: see `make_outline`.
         """
         self._limits = limits
-        self._always = {"text_links": text_links, "link_rows": link_rows}
+        self._always = {"text_links": text_links, "link_rows": link_rows, "markdown": markdown}
         self._readers = readers
         self._allowance = large_outline.Allowance()
         self._charge = readers.charge if readers is not None else None

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import xxhash
 
@@ -26,13 +28,16 @@ OPEN_PARTS = 64
 ROWS_A_FILE = 1_000_000
 BYTES_A_FILE = 500_000_000
 HOST_PARTS = 16
+# the name of a partition without a value in Hive
+_NO_CRAWL = "__HIVE_DEFAULT_PARTITION__"
 
 PARTITIONS: Mapping[str, Callable[[Row], str]] = {
     "date": lambda row: f"date={row['fetched_at']:%Y-%m-%d}",
     "host": lambda row: f"part={xxhash.xxh3_64_intdigest(row['host'].encode()) % HOST_PARTS:02}",
     "none": lambda row: "",
+    "crawl": lambda row: f"crawl={quote(row['crawl'] or _NO_CRAWL, safe='')}/subset={row['subset']}",
 }
-"""Name -> the folder of a row: the day (UTC) of its fetch, one of 16 by its host, or none."""
+"""Name -> the folder of a row: the day (UTC) of its fetch, one of 16 by its host, none, or that of Common Crawl."""
 
 
 def export(
@@ -42,10 +47,11 @@ def export(
     partition: str,
     *,
     source: str,
+    fields: Mapping[str, str] = FIELDS,
     only: Mapping[str, str] | None = None,
     force: bool = False,
 ) -> dict[str, Any]:
-    """Write rows to a store and return the manifest, in which `only` records how the rows were selected.
+    """Write `fields` of rows to a store and return the manifest, in which `only` records how rows were selected.
 
     Raises StoreError when the store has an export and `force` is not given, or when it cannot be written.
     """
@@ -55,7 +61,10 @@ def export(
             f"{store.uri()} has an export of {old.get('rows')} rows of {old.get('exported_at')}: --force replaces it"
         )
     began = datetime.now(UTC)
-    counts = _store_files(rows, store, part, PARTITIONS[partition], f"{began:%Y%m%d%H%M%S%f}")
+    stamp = f"{began:%Y%m%d%H%M%S%f}"
+    counts = _store_files(
+        rows, store, partial(part, fields=fields), PARTITIONS[partition], stamp, part.suffix
+    )
     manifest = {
         "exported_at": began.isoformat(),
         "source": source,
@@ -64,7 +73,7 @@ def export(
         "partition": partition,
         "rows": sum(counts.values()),
         "files": [{"name": name, "rows": count} for name, count in sorted(counts.items())],
-        "fields": dict(FIELDS),
+        "fields": dict(fields),
     }
     write_manifest(store, manifest)
     for file in (old or {}).get("files", ()):
@@ -73,11 +82,16 @@ def export(
 
 
 def _store_files(
-    rows: Iterable[Row], store: ObjectStore, part: type[Part], partition: Callable[[Row], str], stamp: str
+    rows: Iterable[Row],
+    store: ObjectStore,
+    part: Callable[[Path], Part],
+    partition: Callable[[Row], str],
+    stamp: str,
+    suffix: str,
 ) -> dict[str, int]:
     """Write all files, then store them; returns file -> number of rows."""
     with store.workspace() as folder:
-        files = _Files(folder, part, partition, stamp)
+        files = _Files(folder, part, partition, f"pages-{stamp}-{{:05}}{suffix}")
         try:
             try:
                 for row in rows:
@@ -94,11 +108,13 @@ def _store_files(
 class _Files:
     """The files of an export. Buffers rows, and writes the partition with the most bytes when the buffer is full."""
 
-    def __init__(self, folder: Path, part: type[Part], partition: Callable[[Row], str], stamp: str) -> None:
+    def __init__(
+        self, folder: Path, part: Callable[[Path], Part], partition: Callable[[Row], str], names: str
+    ) -> None:
         self._folder = folder
         self._part = part
         self._partition = partition
-        self._stamp = stamp
+        self._names = names
         self._waiting: dict[str, list[Row]] = defaultdict(list)
         self._weights: Counter[str] = Counter()
         self._total = 0
@@ -134,7 +150,7 @@ class _Files:
     def _begin(self, key: str) -> tuple[str, Part]:
         if len(self._open) >= OPEN_PARTS:
             self._close(next(iter(self._open)))
-        file = f"pages-{self._stamp}-{len(self.rows):05}{self._part.suffix}"
+        file = self._names.format(len(self.rows))
         name = f"{key}/{file}" if key else file
         (self._folder / name).parent.mkdir(parents=True, exist_ok=True)
         self.rows[name] = 0

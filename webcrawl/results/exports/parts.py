@@ -22,12 +22,13 @@ class Part(ABC):
 
     suffix: str
 
-    @abstractmethod
-    def __init__(self, path: Path) -> None: ...
+    def __init__(self, path: Path, fields: Mapping[str, str] = FIELDS) -> None:
+        """`fields`: name -> type, as in `FIELDS`."""
+        self._fields = fields
 
     @abstractmethod
     def write(self, rows: Sequence[Row]) -> None:
-        """Append rows of table `pages`."""
+        """Append rows that have the fields."""
 
     @abstractmethod
     def close(self) -> None:
@@ -39,7 +40,8 @@ class ParquetPart(Part):
 
     suffix = ".parquet"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, fields: Mapping[str, str] = FIELDS) -> None:
+        super().__init__(path, fields)
         try:
             import pyarrow
             import pyarrow.parquet
@@ -47,6 +49,8 @@ class ParquetPart(Part):
             raise LibraryMissing("Parquet", "pyarrow", "parquet") from error
         types = {
             "string": pyarrow.string(),
+            "binary": pyarrow.binary(),
+            "int16": pyarrow.int16(),
             "int32": pyarrow.int32(),
             "int64": pyarrow.int64(),
             "uint64": pyarrow.uint64(),
@@ -56,11 +60,11 @@ class ParquetPart(Part):
             "json": pyarrow.string(),
         }
         self._arrow = pyarrow
-        self._schema = pyarrow.schema([(name, types[kind]) for name, kind in FIELDS.items()])
+        self._schema = pyarrow.schema([(name, types[kind]) for name, kind in fields.items()])
         self._writer = pyarrow.parquet.ParquetWriter(path, self._schema, compression="zstd")
 
     def write(self, rows: Sequence[Row]) -> None:
-        flat = [_flat(row) for row in rows]
+        flat = [_flat(row, self._fields) for row in rows]
         self._writer.write_table(self._arrow.Table.from_pylist(flat, schema=self._schema))
 
     def close(self) -> None:
@@ -72,12 +76,13 @@ class JsonLinesPart(Part):
 
     suffix = ".jsonl"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, fields: Mapping[str, str] = FIELDS) -> None:
+        super().__init__(path, fields)
         self._file = path.open("w", encoding="utf-8")
 
     def write(self, rows: Sequence[Row]) -> None:
         for row in rows:
-            known = {name: value for name in FIELDS if (value := row[name]) is not None}
+            known = {name: value for name in self._fields if (value := row[name]) is not None}
             self._file.write(json.dumps(plain(known), ensure_ascii=False) + "\n")
 
     def close(self) -> None:
@@ -89,15 +94,16 @@ class CsvPart(Part):
 
     suffix = ".csv"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, fields: Mapping[str, str] = FIELDS) -> None:
+        super().__init__(path, fields)
         self._file = path.open("w", encoding="utf-8", newline="")
         self._writer = csv.writer(self._file)
-        self._writer.writerow(FIELDS)
+        self._writer.writerow(fields)
 
     def write(self, rows: Sequence[Row]) -> None:
         for row in rows:
-            flat = _flat(row)
-            self._writer.writerow([harmless(plain(flat[name])) for name in FIELDS])
+            flat = _flat(row, self._fields)
+            self._writer.writerow([harmless(plain(flat[name])) for name in self._fields])
 
     def close(self) -> None:
         self._file.close()
@@ -106,11 +112,11 @@ class CsvPart(Part):
 FORMATS: Mapping[str, type[Part]] = {"parquet": ParquetPart, "jsonl": JsonLinesPart, "csv": CsvPart}
 
 
-def _flat(row: Row) -> dict[str, Any]:
+def _flat(row: Row, fields: Mapping[str, str]) -> dict[str, Any]:
     """A row with JSON as text."""
     return {
         name: json.dumps(row[name], ensure_ascii=False)
         if kind == "json" and row[name] is not None
         else row[name]
-        for name, kind in FIELDS.items()
+        for name, kind in fields.items()
     }

@@ -181,6 +181,25 @@ def request_record(exchange: Exchange, warcinfo_id: str, concurrent_to: str) -> 
     return Record(fields, (head, exchange.request_body))
 
 
+def conversion_record(
+    exchange: Exchange, warcinfo_id: str, refers_to: str, mime_type: str, text: bytes, language: str | None
+) -> Record:
+    """A text that was made of the response in the record `refers_to`, as in the WET files of Common Crawl."""
+    fields = {
+        "WARC-Type": "conversion",
+        "WARC-Record-ID": record_id(),
+        "WARC-Warcinfo-ID": warcinfo_id,
+        "WARC-Target-URI": exchange.url,
+        "WARC-Date": warc_date(exchange.fetched_at),
+        "WARC-Refers-To": refers_to,
+        "WARC-Block-Digest": digest(text),
+        "Content-Type": mime_type,
+    }
+    if language:
+        fields["WARC-Identified-Content-Language"] = language
+    return Record(fields, (text,))
+
+
 def metadata_record(
     exchange: Exchange, warcinfo_id: str, concurrent_to: str, facts: Mapping[str, str]
 ) -> Record:

@@ -9,8 +9,9 @@ from webcrawl.documents.disk import failure
 from webcrawl.errors import StoreError
 from webcrawl.stores.file_lock import locked
 from webcrawl.stores.warc import cdxj
-from webcrawl.stores.warc.files import OPEN, index_name
+from webcrawl.stores.warc.files import OPEN, RECORDS, TABLE, WARC, index_name
 from webcrawl.stores.warc.reading import members, parse
+from webcrawl.stores.warc.text_table import write_table
 
 
 def repair(folder: Path) -> list[Path]:
@@ -20,7 +21,7 @@ def repair(folder: Path) -> list[Path]:
     complete member. Skips files that a living writer has locked. Several processes may call this at any time.
     """
     repaired: list[Path] = []
-    for path in sorted(folder.glob(f"*.warc.gz{OPEN}")):
+    for path in sorted(one for suffix in RECORDS for one in folder.glob(f"*{suffix}{OPEN}")):
         try:
             with locked(path) as fd:
                 if fd is not None and _mend(fd, path):
@@ -54,8 +55,17 @@ def _mend(fd: int, path: Path) -> bool:
 
 
 def finish(path: Path, lines: list[bytes]) -> None:
-    """Write the index, then rename the file: a crash in between leaves a file to repair, never one without index."""
+    """Write the index, then rename the file: a crash in between leaves a file to repair, never one without index.
+
+    Records of which a table is made are replaced by it.
+    """
     final = path.with_suffix("")
+    if final.name.endswith(TABLE):
+        write_table(path, final)
+        return
+    if not final.name.endswith(WARC):
+        path.rename(final)
+        return
     index = final.with_name(index_name(final.name))
     unfinished = index.with_name(index.name + OPEN)
     unfinished.write_bytes(b"".join(sorted(lines)))

@@ -24,6 +24,7 @@ from webcrawl.stores.warc.files import OPEN, WARC, WarcPlace, unique_name
 from webcrawl.stores.warc.reading import StoredRecord
 from webcrawl.stores.warc.records import (
     Record,
+    conversion_record,
     is_compressed,
     metadata_record,
     record_id,
@@ -46,8 +47,9 @@ class WarcWriter:
 
     The first record begins a file, after a `warcinfo` record with `software` and the lines of `info`. The file is
     finished when it has `roll_bytes` or is `roll_seconds` old (0: no limit of age). A finished file `name.warc.gz` has
-    an index `name.cdxj` beside it. Methods raise StoreError with the path, StoreUnavailable when the disk is full; the
-    file is then truncated to its last complete record, and the next write may succeed.
+    an index `name.cdxj` beside it; files with another `suffix` have none. Methods raise StoreError with the path,
+    StoreUnavailable when the disk is full; the file is then truncated to its last complete record, and the next write
+    may succeed.
     """
 
     def __init__(
@@ -59,10 +61,11 @@ class WarcWriter:
         roll_bytes: int = 1_000_000_000,
         roll_seconds: float = 0,
         compress_level: int = 5,
+        suffix: str = WARC,
         info: Mapping[str, str] | None = None,
     ) -> None:
         self._folder = folder
-        self._prefix = prefix
+        self._naming = prefix, suffix
         self._info = {
             "software": software,
             "format": "WARC File Format 1.1",
@@ -93,14 +96,20 @@ class WarcWriter:
     ) -> None:
         self.close()
 
-    def write(self, exchange: Exchange, facts: Mapping[str, str] | None = None) -> WarcPlace:
+    def write(
+        self, exchange: Exchange, facts: Mapping[str, str] | None = None, identity: str | None = None
+    ) -> WarcPlace:
         """Append a response, its request, and `facts` as a metadata record. Returns the place of the response.
 
-        A document fetched without HTTP becomes a resource record without a request.
+        A document fetched without HTTP becomes a resource record without a request. `identity` is the ID of its record,
+        by default a new one.
         """
         self._ensure_open()
         record = response_record if exchange.response_head else resource_record
-        return self._write_group(exchange, record(exchange, self._warcinfo_id), facts)
+        answer = record(exchange, self._warcinfo_id)
+        if identity is not None:
+            answer.fields["WARC-Record-ID"] = identity
+        return self._write_group(exchange, answer, facts)
 
     def write_revisit(
         self,
@@ -126,6 +135,21 @@ class WarcWriter:
         self._ensure_open()
         record = unmodified_record(exchange, self._warcinfo_id, refers_to_url, refers_to_date, digest)
         return self._write_group(exchange, record, facts)
+
+    def write_conversions(
+        self, exchange: Exchange, refers_to: str, texts: Mapping[str, bytes], language: str | None
+    ) -> WarcPlace:
+        """Append the texts that were made of a response, by MIME type. Returns the place of the first one.
+
+        `refers_to` is the ID of its record, `language` a code of ISO 639-3.
+        """
+        self._ensure_open()
+        start = self._size + len(self._opening)
+        about = exchange, self._warcinfo_id, refers_to
+        records = [conversion_record(*about, *one, language) for one in texts.items()]
+        _, *lengths = self._append((self._opening,), *(record.member(self._level) for record in records))
+        self._opening = b""
+        return WarcPlace(self._name, start, lengths[0])
 
     def close_old(self) -> None:
         """Finish the current file if it is `roll_seconds` old, even when nothing more is written."""
@@ -177,8 +201,9 @@ class WarcWriter:
         self._opening = b"".join(opening.member(self._level))
 
     def _next_name(self) -> str:
+        prefix, suffix = self._naming
         self._serial += 1
-        return unique_name(self._prefix, self._serial) + WARC
+        return unique_name(prefix, self._serial) + suffix
 
     def _write_group(self, exchange: Exchange, answer: Record, facts: Mapping[str, str] | None) -> WarcPlace:
         """Append all records of a fetch at once, the response first: after a crash it is the one worth keeping."""

@@ -6,7 +6,7 @@ import csv
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -159,9 +159,9 @@ def test_buffered_rows_and_open_files_are_limited(
     now, most = set(), 0
 
     class Watched(ParquetPart):
-        def __init__(self, path: Path) -> None:
+        def __init__(self, path: Path, fields: Mapping[str, str]) -> None:
             nonlocal most
-            super().__init__(path)
+            super().__init__(path, fields)
             now.add(self)
             most = max(most, len(now))
 

@@ -1,0 +1,64 @@
+"""Texts in S3: WET files and tables are uploaded beside the archive, also those that a killed process left."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+from warcio.archiveiterator import ArchiveIterator
+
+from tests.s3server import Line, weed_binary
+from tests.stores.buckets import eventually, files, page, uploads_end
+from webcrawl.config import StoreConfig
+from webcrawl.stores.archive import open_texts
+from webcrawl.stores.warc.files import OPEN
+
+pytestmark = pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")
+
+
+def config(folder: Path) -> StoreConfig:
+    return StoreConfig.from_settings(
+        {"DATA_DIR": str(folder), "STORE_URI": "s3://pages/crawl", "STORE_MIN_FREE_BYTES": 0}
+    )
+
+
+@pytest.mark.parametrize("kind", ["wet", "parquet"])
+def test_texts_are_uploaded_and_nothing_stays(
+    line: Line, bucket: Callable[[], dict[str, bytes]], tmp_path: Path, kind: str
+) -> None:
+    one = page("a")
+    one.record_id, one.main_text = "<urn:uuid:1>", "the text"
+    left = open_texts(config(tmp_path / "left"), kind, prefix="news")
+    place = left.write(one)
+    (begun,) = (tmp_path / "left").rglob(f"*{OPEN}")
+    assert files(tmp_path) == [begun.name]
+    # as a killed process leaves it
+    found = tmp_path / "new" / begun.relative_to(tmp_path / "left")
+    found.parent.mkdir(parents=True)
+    found.write_bytes(begun.read_bytes())
+    store = open_texts(config(tmp_path / "new"), kind, prefix="news")
+    two = page("b")
+    two.record_id, two.main_text = "<urn:uuid:2>", "another"
+    store.write(two)
+    store.close()
+    eventually(lambda: files(tmp_path / "new") == [])
+    objects = bucket()
+    folder = "texts" if kind == "parquet" else kind
+    assert len(objects) == 2 and f"crawl/{folder}/{place.file}" in objects
+    assert all(name.startswith(f"crawl/{folder}/news-") for name in objects)
+    assert sorted(text for data in objects.values() for text in texts(kind, data)) == ["another", "the text"]
+    left.close()
+    uploads_end()
+
+
+def texts(kind: str, data: bytes) -> list[str]:
+    if kind == "parquet":
+        return [str(row["text"]) for row in pyarrow.parquet.read_table(io.BytesIO(data)).to_pylist()]
+    return [
+        record.content_stream().read().decode()
+        for record in ArchiveIterator(io.BytesIO(data), check_digests="raise")
+        if record.rec_type == "conversion"
+    ]

@@ -1,0 +1,196 @@
+"""Markdown of pages: what it looks like, and that no parser of CommonMark reads anything else than the page in it."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import pytest
+from hypothesis import example, given, strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from selectolax.lexbor import LexborHTMLParser
+
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.facts import describe
+from webcrawl.documents.html.markdown import markdown
+from webcrawl.documents.html.text import visible_text
+from webcrawl.documents.mime.facts import MAX_TEXT
+
+BASE = "https://site.example/folder/page"
+_PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+
+
+def _of(markup: str) -> str:
+    """The Markdown of a whole page."""
+    return markdown(LexborHTMLParser(markup), None, BASE)
+
+
+def _tokens(text: str) -> list[Token]:
+    blocks = _PARSER.parse(text)
+    return list(chain.from_iterable([block, *(block.children or ())] for block in blocks))
+
+
+def _words(text: str) -> str:
+    """What a parser reads as text, without white space."""
+    kinds = ("text", "code_inline", "code_block", "fence")
+    return "".join("".join(one.content for one in _tokens(text) if one.type in kinds).split())
+
+
+@pytest.mark.parametrize(
+    ("markup", "expected"),
+    [
+        ("<h1>One</h1><h3>Three</h3><p>Text", "# One\n\n### Three\n\nText"),
+        ("<ul><li>a<li>b<ul><li>c</ul><li>d</ul>", "- a\n- b\n  - c\n- d"),
+        ("<ol start=9><li>a<li><p>b<p>c</ol>", "9. a\n10. b\n\n    c"),
+        ("<ol><li>a<ul><li>b</ul></ol>", "1. a\n   - b"),
+        ("<blockquote><p>a<p>b<ul><li>c</ul></blockquote>d", "> a\n>\n> b\n>\n> - c\n\nd"),
+        ("<p>a <b>b</b>c <em>d,</em> <del>e</del>", "a **b**c *d*, ~~e~~"),
+        ("<a href='../x?a=(1)#top'>to <b>x</b></a>", "[to **x**](https://site.example/x?a=\\(1\\)#top)"),
+        ("<a href='#here'>here</a>", "[here](https://site.example/folder/page#here)"),
+        ("<a href='javascript:x()'>no</a> <a href='mailto:a@b'>mail</a> <a>anchor</a>", "no mail anchor"),
+        (
+            "<p>see <img src=a.png alt='a [b]'> and <a href=b><img src=c.png alt=d></a>",
+            "see ![a \\[b\\]](https://site.example/folder/a.png) and "
+            "[![d](https://site.example/folder/c.png)](https://site.example/folder/b)",
+        ),
+        ("<img src=dot.gif width=1 height=1><img src=line.png alt=''><img src=data:x alt=y>", ""),
+        ("<pre><code class='language-python'>if a:\n    b\n</code></pre>", "```python\nif a:\n    b\n```"),
+        ("<div class=highlight-rust><pre>a```b</pre></div>", "````rust\na```b\n````"),
+        ("<p><code>a`b</code> <code>`</code>", "``a`b`` `` ` ``"),
+        ("<p><code>a</code><code>b</code>", "`ab`"),
+        ("line<br>next<br># third", "line\\\nnext\\\n\\# third"),
+        (
+            "<table><tr><th>a<th>b<tr><td>1|2<td><b>c</b></table>",
+            "| a | b |\n| --- | --- |\n| 1\\|2 | **c** |",
+        ),
+        ("<table><tr><td>a<td>b<tr><td>c<td>d</table>", "|  |  |\n| --- | --- |\n| a | b |\n| c | d |"),
+        (
+            "<table><tr><th colspan=2>a<tr><td rowspan=2>b<td>c<tr><td>d</table>",
+            "| a |  |\n| --- | --- |\n| b | c |\n|  | d |",
+        ),
+        ("<table><tr><td><h2>a</h2><p>b<td>c<tr><td>d<td>e</table>", "## a\n\nb\n\nc\n\nd\n\ne"),
+        (
+            "<ul><li><table><tr><th>a<th>b<tr><td>c<td>d</table></ul>",
+            "- | a | b |\n  | --- | --- |\n  | c | d |",
+        ),
+        ("<ul><li><pre>a\n\n b</pre></ul>", "- ```\n  a\n\n   b\n  ```"),
+        (
+            "<p>1. a<p>- b<p>+<p># c<p>> d<p>=== <p>-5<p>2020.",
+            "1\\. a\n\n\\- b\n\n\\+\n\n\\# c\n\n\\> d\n\n\\===\n\n-5\n\n2020\\.",
+        ),
+        (
+            "<p>a*b_c_d _e_ &lt;b&gt; [x](y) &amp;amp; & `c`",
+            "a\\*b_c_d \\_e\\_ \\<b> \\[x\\](y) \\&amp; & \\`c\\`",
+        ),
+        ("<p>Look!<a href=x>here</a>", "Look\\![here](https://site.example/folder/x)"),
+        ("<b><p>a<p>b</b>", "**a**\n\n**b**"),
+        (
+            "<a href=x><h3>a</h3><p>b</p></a>",
+            "### [a](https://site.example/folder/x)\n\n[b](https://site.example/folder/x)",
+        ),
+        ("<b>1<a href=x>2</a></b>", "1[2](https://site.example/folder/x)"),
+        ("<h2>A <a href='#a'>b</a><a href='c#d'>c</a>", "## A b[c](https://site.example/folder/c#d)"),
+        ("<h2>C #</h2>", "## C \\#"),
+        ("<dl><dt>term<dd>meaning</dl>", "term\n- meaning"),
+    ],
+)
+def test_markdown_of_markup(markup: str, expected: str) -> None:
+    assert _of(markup) == expected
+
+
+PAGE = """<title>T</title><nav><a href=/>Title</a></nav><div class=breadcrumbs><a href=/>Home</a> Title</div>
+<main><h1>Title</h1><p>{words}<ul><li>one<li>two</ul><img src=a.png alt=figure><p>The end of it all.</main>
+<footer>Title <p>The end of it all.</footer>"""
+
+
+def test_main_part_has_its_own_title_and_nothing_else() -> None:
+    words = " ".join(f"word{number}" for number in range(60)) + "."
+    document = Document(PAGE.format(words=words).encode(), "text/html", "utf-8", BASE)
+    text = describe(document).main_text
+    assert text is not None
+    assert markdown(document.html, text, BASE) == (
+        f"# Title\n\n{words}\n\n- one\n- two\n\n![figure](https://site.example/folder/a.png)\n\nThe end of it all."
+    )
+
+
+def test_text_that_is_not_in_the_page_becomes_paragraphs() -> None:
+    assert markdown(LexborHTMLParser("<p>other"), "# a \n\n b\nc", BASE) == "\\# a\n\nb\n\nc"
+
+
+_SIGNS = st.text(alphabet="ab1.)-+*_`~[]()<>#!&|\\:=;\"' \n\t\x1e\0é", max_size=12)
+_NAMES = (
+    "p div h2 ul ol li blockquote pre code b i em del a table tr td th dl dt dd br span q img tbody caption"
+)
+_TAGS = _NAMES.split()
+
+
+@st.composite
+def _markups(draw: st.DrawFn) -> str:
+    pieces = []
+    for _ in range(draw(st.integers(1, 25))):
+        kind = draw(st.integers(0, 3))
+        if kind < 2:
+            pieces.append(draw(_SIGNS).replace("&", "&amp;").replace("<", "&lt;"))
+        elif kind == 2:
+            tag = draw(st.sampled_from(_TAGS))
+            href = draw(
+                st.sampled_from(
+                    ["", " href='x(y' colspan=3", " href='?a=&amp;copy;b\\'", " class=lang-c start=7"]
+                )
+            )
+            pieces.append(f"<{tag}{href}>")
+        else:
+            pieces.append(f"</{draw(st.sampled_from(_TAGS))}>")
+    return "".join(pieces)
+
+
+@given(_markups())
+@example("<ul><li>a<ol start=7><li>b")
+@example("<p>a<br>:-")
+@example("<i>a</i><i>b</i><b>c<i>d</i></b>")
+def test_parser_reads_the_text_of_the_page_and_no_other_markup(markup: str) -> None:
+    tree = LexborHTMLParser(markup)
+    text = _of(markup)
+    assert sorted(_words(text)) == sorted("".join(visible_text(tree).split()))
+    kinds = [token.type for token in _tokens(text)]
+    assert "html_inline" not in kinds and "html_block" not in kinds and "hr" not in kinds
+    assert kinds.count("link_open") == 0 or tree.css("a[href]")
+    assert "image" not in kinds
+
+
+@given(_markups(), st.integers(0, 40))
+def test_main_part_never_fails_and_has_no_other_words(markup: str, words: int) -> None:
+    markup = f"<nav>menu</nav><main>{markup}<p>{'word ' * words}</main>"
+    document = Document(markup.encode(), "text/html", "utf-8", BASE)
+    text = describe(document).main_text
+    found = _words(markdown(document.html, text, BASE))
+    page = "".join((text or visible_text(document.html)).replace("\0", "\ufffd").split())
+    assert len(found) <= len(page)
+    assert set(found) <= set(page)
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        "<div>" * 50_000 + "a",
+        "<ul><li>" * 20_000 + "a",
+        "<blockquote>" * 20_000 + "a",
+        "<b><i>" * 20_000 + "a",
+        "<table><tr><td>" * 5_000 + "a",
+        "<table><tr>" + "<td>a" * 20_000 + "<tr><td>b" * 5_000,
+        "<table>" + "<tr><td rowspan=100 colspan=20>a" * 5_000,
+        "<a href=x>" * 20_000 + "a",
+        "<pre>" + "`" * 200_000,
+        "*_[`" * 100_000,
+        "<ol start=999999><li>" + "<li>a" * 20_000,
+        "<br>" * 50_000 + "<p>" * 50_000,
+        "<p>" + "a " * 1_500_000,
+    ],
+    ids=lambda markup: str(markup[:12]),
+)
+def test_hostile_pages_have_bounded_markdown(markup: str) -> None:
+    # parsed as in a crawl, without what the parser takes long for
+    document = Document(markup.encode(), "text/html", "utf-8", BASE)
+    text = markdown(document.html, None, BASE)
+    assert len(text) <= MAX_TEXT
+    assert len(text) <= 10 * len(markup) + 1_000

@@ -1,0 +1,109 @@
+"""WET files: the text of archived pages as conversion records, read by warcio and FastWARC."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from fastwarc.warc import ArchiveIterator as FastIterator
+from hypothesis import given, strategies as st
+from warcio.archiveiterator import ArchiveIterator
+
+from tests.unit.warcs import NOW, check, exchange, warcs
+from webcrawl.documents.language_codes import iso_639_3
+from webcrawl.page import Page
+from webcrawl.stores.folder_archive import FolderArchive
+from webcrawl.stores.warc.conversions import append_texts
+from webcrawl.stores.warc.files import OPEN, WET
+from webcrawl.stores.warc.reading import members
+from webcrawl.stores.warc.repair import repair
+
+TEXT = "First  line\n\n\tsecond\xa0caf\u00e9\n"
+
+
+def page(text: str = TEXT, path: str = "") -> Page:
+    """An archived page."""
+    answer = exchange(path)
+    one = Page(url=answer.url, host="http://www.example.org", fetched_at=NOW)
+    one.exchange, one.main_text, one.language, one.record_id = answer, text, "fr", "<urn:uuid:1>"
+    return one
+
+
+def wet_files(folder: Path) -> FolderArchive:
+    return FolderArchive(folder, prefix="crawl", software="x", suffix=WET, append=append_texts)
+
+
+def test_text_and_markdown_become_conversion_records(tmp_path: Path) -> None:
+    one = page()
+    one.markdown = "# First line"
+    files = wet_files(tmp_path)
+    place = files.write(one)
+    files.write(page("other", "a"))
+    files.close()
+    (path,) = tmp_path.iterdir()  # no index
+    assert path.name == place.file and path.name.startswith("crawl-") and path.name.endswith(".warc.wet.gz")
+    check(path)
+    record = files.read(place)
+    assert record.payload.decode() == "First line\nsecond caf\u00e9"
+    assert record.headers["WARC-Refers-To"] == "<urn:uuid:1>"
+    assert record.headers["WARC-Identified-Content-Language"] == "fra"
+    with path.open("rb") as file:
+        info, text, markdown, other = [
+            (one.rec_type, dict(one.rec_headers.headers)) for one in ArchiveIterator(file)
+        ]
+    assert (info[0], text[0], markdown[0], other[0]) == ("warcinfo", *["conversion"] * 3)
+    assert [one[1]["Content-Type"] for one in (text, markdown, other)] == [
+        "text/plain",
+        "text/markdown",
+        "text/plain",
+    ]
+    assert text[1]["WARC-Date"] == markdown[1]["WARC-Date"] == "2026-02-03T04:05:06.000789Z"
+    assert text[1]["WARC-Warcinfo-ID"] == info[1]["WARC-Record-ID"]
+    with path.open("rb") as file:
+        read = [one.reader.read() for one in FastIterator(file) if one.verify_block_digest() is not False]
+    assert read[1:] == ["First line\nsecond café".encode(), b"# First line", b"other"]
+
+
+def test_revisit_has_no_record_id_and_an_archived_page_has_one(tmp_path: Path) -> None:
+    archive = FolderArchive(tmp_path)
+    one, copy = page(), page()
+    one.record_id = copy.record_id = None
+    copy.duplicate_of, copy.duplicate_kind, copy.duplicate_fetched_at = "http://a.example/", "exact", NOW
+    place = archive.write(one)
+    archive.write(copy)
+    archive.close()
+    assert one.record_id == archive.read(place).headers["WARC-Record-ID"]
+    assert copy.record_id is None
+    assert len(warcs(tmp_path)) == 1
+
+
+def test_cut_file_keeps_its_whole_records(tmp_path: Path) -> None:
+    files = wet_files(tmp_path / "whole")
+    place = files.write(page())
+    files.write(page("second", "b"))
+    files.close()
+    data = (tmp_path / "whole" / place.file).read_bytes()
+    ends = [offset + length for offset, length, _ in members(io.BytesIO(data))]
+    for cut in (ends[1] - 1, ends[1], ends[1] + 5, ends[2] - 1, ends[2]):
+        folder = tmp_path / str(cut)
+        folder.mkdir()
+        (folder / (place.file + OPEN)).write_bytes(data[:cut])
+        assert repair(folder) == [folder / place.file]
+        assert [path.name for path in folder.iterdir()] == [place.file]
+        assert (folder / place.file).read_bytes() == data[: max(end for end in ends if end <= cut)]
+
+
+@given(st.text())
+def test_any_text_has_a_valid_record(text: str) -> None:
+    lines = page(text).readable_text.split("\n")
+    assert lines == [" ".join(line.split()) for line in lines] and (lines == [""] or "" not in lines)
+    words = "".join(text.replace("\0", "\ufffd").split())
+    assert "".join(lines).replace(" ", "") in (words, words.replace("\xad", ""))
+
+
+@pytest.mark.parametrize(
+    ("tag", "code"), [("en", "eng"), ("deu", "deu"), ("iw", "heb"), ("zz", None), (None, None)]
+)
+def test_code_of_language(tag: str | None, code: str | None) -> None:
+    assert iso_639_3(tag) == code

@@ -1,0 +1,152 @@
+"""The text of pages that were stored before, read from the archive again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scrapy.utils.misc import load_object
+
+from webcrawl.crawler.pages.mime_pipeline import MimePipeline
+from webcrawl.documents.document import Document
+from webcrawl.documents.html import large_outline
+from webcrawl.documents.html.facts import is_html
+from webcrawl.documents.html.outline import unpack
+from webcrawl.documents.html.text_lines import lines_of
+from webcrawl.errors import StoreError, StoreUnavailable, UnreadableDocument
+from webcrawl.stores.archive import archive_to_read
+from webcrawl.stores.bodies import Bodies
+from webcrawl.stores.locations import Row, place_of, place_with_body
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+    from webcrawl.crawler.session import Session
+    from webcrawl.stores.metadata import Metadata
+
+
+# Pages that are read at a time.
+_BATCH = 16
+
+
+class Text(NamedTuple):
+    """The main part of the text of a page, or the whole text without one, and the same as Markdown.
+
+    Both are empty for pages without text, `markdown` also for those that are not HTML.
+    """
+
+    text: str = ""
+    markdown: str = ""
+
+
+class StoredTexts:
+    """Reads the text of stored pages as a crawl with these settings does, in reader processes."""
+
+    def __init__(self, session: Session, settings: BaseSettings, metadata: Metadata) -> None:
+        self._session = session
+        self._metadata = metadata
+        self._bodies = Bodies(archive_to_read(session.stores), session.fetch)
+        self._readers = _readers(settings)
+        wanted = {"facts": True, "simhash": False, "texts": False, "text_links": False, "link_rows": False}
+        self._html = {
+            markdown: large_outline.reader(**wanted, markdown=markdown) for markdown in (False, True)
+        }
+
+    def document(self, row: Row) -> Document | None:
+        """The document of a page, of the first page for a copy; None if it is not archived.
+
+        May take long. Raises StoreError for a record that is missing or damaged.
+        """
+        place = place_of(row, self._metadata.get)
+        if place is not None:
+            place = place_with_body(place, self._bodies.head, self._metadata.history)
+        if place is None:
+            return None
+        return Document(self._bodies.read(place)[1], row["mime_type"] or "", row["charset"], row["url"])
+
+    async def text(self, document: Document, *, markdown: bool = False) -> Text:
+        """The text of a document, with `markdown` also that; raises UnreadableDocument."""
+        if not len(document):
+            return Text()
+        if is_html(document.mime_type):
+            read = self._html[markdown]
+            outline = await self._session.readers.ask(read, document, partial(unpack, document=document))
+            if outline.facts is None:
+                raise UnreadableDocument("has no facts")
+            text = outline.facts.main_text or outline.text or ""
+            return Text("\n".join(lines_of(text)), outline.facts.markdown or "")
+        if (reader := self._readers.get(document.mime_type)) is None:
+            return Text()
+        facts = await self._session.readers.read(reader, document)
+        return Text("\n".join(lines_of(facts.text or "")))
+
+
+class TextColumns:
+    """Adds the text of pages to their rows.
+
+    unread    the number of pages that are archived and could not be read
+    problem   the first of them, and why
+    """
+
+    def __init__(self, texts: StoredTexts, names: Sequence[str]) -> None:
+        """`names`: fields of `Text`."""
+        self._texts = texts
+        self._names = names
+        self.unread = 0
+        self.problem = ""
+
+    def documents(self, rows: Iterable[Row]) -> list[Document | None]:
+        """The documents of pages in the archive; None where there is none. May take long."""
+        return [self._document(row) for row in rows]
+
+    async def added(self, rows: Sequence[Row], documents: Sequence[Document | None]) -> list[dict[str, Any]]:
+        """The rows with the columns; None for a page without text, or whose record cannot be read."""
+        found = await asyncio.gather(*map(self._text, documents))
+        return [
+            {**row, **{name: getattr(text, name) or None for name in self._names}}
+            for row, text in zip(rows, found, strict=True)
+        ]
+
+    def added_to_all(self, rows: Iterable[Row], loop: asyncio.AbstractEventLoop) -> Iterator[dict[str, Any]]:
+        """Yields rows with the columns, in another thread than the one that runs `loop`, where documents are read."""
+        rows = iter(rows)
+        while batch := list(islice(rows, _BATCH)):
+            reading = self.added(batch, self.documents(batch))
+            yield from asyncio.run_coroutine_threadsafe(reading, loop).result()
+
+    def _document(self, row: Row) -> Document | None:
+        try:
+            return self._texts.document(row)
+        except StoreUnavailable:
+            raise
+        except StoreError as error:
+            self._note(f"{row['url']}: {error}")
+            return None
+
+    async def _text(self, document: Document | None) -> Text:
+        if document is None:
+            return Text()
+        try:
+            return await self._texts.text(document, markdown="markdown" in self._names)
+        except UnreadableDocument as error:
+            self._note(f"{document.url} {error}")
+            return Text()
+
+    def _note(self, problem: str) -> None:
+        self.unread += 1
+        self.problem = self.problem or problem
+
+
+def _readers(settings: BaseSettings) -> dict[str, str]:
+    """The readers of the pipelines of MIME types, by type; a type belongs to the first one."""
+    found: dict[str, str] = {}
+    enabled = settings.get_component_priority_dict_with_base("ITEM_PIPELINES")
+    for path, place in sorted(enabled.items(), key=lambda one: one[1] or 0):
+        pipeline = load_object(path) if place is not None else None
+        if isinstance(pipeline, type) and issubclass(pipeline, MimePipeline):
+            for kind in pipeline.types:
+                found.setdefault(kind, pipeline.reader)
+    return found

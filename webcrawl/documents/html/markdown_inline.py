@@ -1,0 +1,148 @@
+"""The text of Markdown blocks: characters that are no markup, and emphasis, code, links and images."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+
+import ada_url
+
+from webcrawl.documents.html.text import clean
+from webcrawl.urls.canonical import Base
+
+CODE_MARK, LINK_MARK = "`", "["
+"""Kinds of inline elements; the others are the marks that are put around their text."""
+_MAX_ALT = 1_000
+_MAX_ADDRESS = 2_000
+
+_SPECIAL = re.compile(r"[\\`*_\[\]<&~]")
+# "_" between letters, and "&" that begins no character reference, are never markup
+_ESCAPED = re.compile(r"[\\`*\[\]<~]|(?<![^\W_])_|_(?![^\W_])|&(?=[#A-Za-z]|$)")
+_BACKTICKS = re.compile("`+")
+_SAFE_FRAGMENT = re.compile(r"[A-Za-z0-9._~:/?@!$&'*+,;=%-]*")
+_TRACKING_SIZES = frozenset({"0", "1", "0px", "1px"})
+# what may stand outside of emphasis: it must not begin or end with punctuation
+_OPENING, _CLOSING = "\"'“‘", ".,:;?!\"'”’…"
+
+
+class _Code(str):
+    """A code span; two in a row are one, because the backticks between them would be read as one run."""
+
+    content: str
+
+
+def escaped(text: str) -> str:
+    """Returns a text that is no Markdown, except for what is markup only at the start of a line."""
+    return _ESCAPED.sub(r"\\\g<0>", text) if _SPECIAL.search(text) else text
+
+
+def wrapped(pieces: list[str], kind: str, inside: str, address: str) -> None:
+    """Appends what is in an inline element to the pieces of its block; `address` is that of a link."""
+    core = inside.strip()
+    if not core:
+        pieces.append(inside)
+        return
+    start = inside.index(core[0])
+    before, after = inside[:start], inside[start + len(core) :]
+    if before:
+        pieces.append(before)
+    if kind == CODE_MARK:
+        pieces.append(_code(core, pieces))
+    elif kind == LINK_MARK:
+        _protect_mark(pieces)
+        pieces.append(f"[{core}]({address})")
+    else:
+        pieces.append(_emphasis(kind, core, pieces[-1] if pieces else ""))
+    if after:
+        pieces.append(after)
+
+
+def _code(core: str, pieces: list[str]) -> _Code:
+    content = " ".join(core.split())
+    if pieces and isinstance(pieces[-1], _Code):
+        content = pieces.pop().content + content  # type: ignore[attr-defined]
+    longest = max(map(len, _BACKTICKS.findall(content)), default=0)
+    fence = "`" * (longest + 1)
+    padding = " " if content[0] == "`" or content[-1] == "`" else ""
+    code = _Code(f"{fence}{padding}{content}{padding}{fence}")
+    code.content = content
+    return code
+
+
+def _protect_mark(pieces: list[str]) -> None:
+    """Keeps an exclamation mark in front of a link from making it an image."""
+    if pieces and pieces[-1].endswith("!"):
+        pieces[-1] = pieces[-1][:-1] + "\\!"
+
+
+def _emphasis(mark: str, core: str, before: str) -> str:
+    """Returns text between marks, without marks where they could be read in another way."""
+    inner = core.lstrip(_OPENING)
+    opening = core[: len(core) - len(inner)]
+    middle = inner.rstrip(_CLOSING)
+    closing = inner[len(middle) :]
+    if not middle or not _is_word(middle[0]) or not _is_word(middle[-1]):
+        return core
+    if (opening or before)[-1:] == mark[0]:
+        return core
+    return f"{opening}{mark}{middle}{mark}{closing}"
+
+
+def _is_word(sign: str) -> bool:
+    return sign.isalnum() or unicodedata.category(sign)[0] not in "PSZC"
+
+
+def image(attributes: Mapping[str, str | None], destinations: Destinations) -> str:
+    """Returns an image, or "" if it has no address, is decoration (an empty `alt`), or counts readers."""
+    alt = attributes.get("alt")
+    if alt == "" or {attributes.get("width"), attributes.get("height")} & _TRACKING_SIZES:
+        return ""
+    address = destinations.of(attributes.get("src")) or destinations.of(attributes.get("data-src"))
+    return f"![{escaped(' '.join(clean((alt or '')[:_MAX_ALT]).split()))}]({address})" if address else ""
+
+
+class Destinations:
+    """Makes the destinations of links: absolute URLs in the form that Markdown needs."""
+
+    def __init__(self, base: str) -> None:
+        self._url = base
+        self._base = Base(base)
+        self._known: dict[str, str] = {}
+
+    def of(self, written: str | None) -> str:
+        """Returns the destination of an address; "" for one that is malformed, too long, or no page or file."""
+        if not written or len(written) > _MAX_ADDRESS:
+            return ""
+        found = self._known.get(written)
+        if found is None:
+            found = self._known[written] = self._made(written.strip())
+        return found
+
+    def _made(self, written: str) -> str:
+        address, mark, fragment = written.partition("#")
+        try:
+            if mark and not _SAFE_FRAGMENT.fullmatch(fragment):
+                url: str | None = ada_url.join_url(self._url, written)
+            else:
+                joined = self._base.resolve(address) if address else self._url.partition("#")[0]
+                url = joined and joined + mark + fragment
+        except ValueError:  # InvalidURL is one
+            return ""
+        if not url or not url.startswith(("http://", "https://", "ftp://")) or len(url) > _MAX_ADDRESS:
+            return ""
+        return _written(url)
+
+
+# what ends a destination, or is read as something else in it
+_IN_DESTINATION = re.compile(r"[\\()]|[<>\s]|&(?=#?\w+;)")
+
+
+def _written(url: str) -> str:
+    return _IN_DESTINATION.sub(lambda match: _sign(match[0]), url)
+
+
+def _sign(sign: str) -> str:
+    if sign in "\\()&":
+        return "\\" + sign
+    return "".join([f"%{byte:02X}" for byte in sign.encode("utf-8", "replace")])

@@ -1,0 +1,100 @@
+"""Stores the text of archived pages."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import Any, Self
+
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+
+import webcrawl
+from webcrawl.crawler.session import Session
+from webcrawl.errors import StoreError, StoreUnavailable
+from webcrawl.page import Page
+from webcrawl.stores.archive import Archive, open_texts
+from webcrawl.stores.group_commit import Batches
+from webcrawl.worker.backpressure import POLL_SECONDS
+
+logger = logging.getLogger(__name__)
+
+
+class TextsPipeline:
+    """Writes the text of each page whose body was archived, and its Markdown; off while TEXT is empty.
+
+    A page leaves this pipeline when its text is written. While the disk is full, it waits.
+    """
+
+    def __init__(self, session: Session) -> None:
+        about = {"prefix": session.connection.keys.crawl, "software": f"webcrawl/{webcrawl.__version__}"}
+        # now, not when the spider opens: an unusable folder or bucket stops the crawl before it starts
+        self._stores = [
+            _Store(open_texts(session.stores, kind, **about)) for kind in session.stores.texts.split(",")
+        ]
+        self._session = session
+        self._tending: list[asyncio.Task[None]] = []
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        session = Session.of(crawler)
+        if not session.stores.texts:
+            raise NotConfigured
+        return cls(session)
+
+    async def open_spider(self) -> None:
+        self._tending = [asyncio.create_task(store.tend()) for store in self._stores]
+
+    async def process_item(self, item: Any) -> Any:
+        if isinstance(item, Page) and item.record_id is not None and item.readable_text:
+            for store in self._stores:
+                await self._session.stored(partial(store.put, item))
+        return item
+
+    async def close_spider(self) -> None:
+        for task in self._tending:
+            task.cancel()
+        if self._tending:
+            await asyncio.wait(self._tending)
+        for store in self._stores:
+            await store.close()
+
+
+class _Store:
+    """Files of one kind, and the thread that writes them."""
+
+    def __init__(self, files: Archive) -> None:
+        self._files = files
+        self._batches: Batches[Page, None] = Batches(self._write)
+
+    async def put(self, page: Page) -> None:
+        await self._batches.put(page)
+
+    async def close(self) -> None:
+        await self._batches.close(self._files.close)
+
+    async def tend(self) -> None:
+        """Closes old files, also while nothing is written."""
+        failure = ""
+        while True:
+            try:
+                failure = await self._batches.run(self._files.tend)
+            except StoreError as error:
+                if str(error) != failure:
+                    logger.error("%s", error)
+                failure = str(error)
+            await asyncio.sleep(POLL_SECONDS)
+
+    def _write(self, pages: list[Page]) -> list[None | Exception]:
+        """Writes the texts of pages one by one, as WarcPipeline does."""
+        results: list[None | Exception] = []
+        for page in pages:
+            try:
+                self._files.write(page)
+                results.append(None)
+            except StoreUnavailable as error:
+                return results + [error] * (len(pages) - len(results))
+            except StoreError as error:
+                results.append(error)
+        return results

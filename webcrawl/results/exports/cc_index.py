@@ -1,0 +1,148 @@
+"""The index table of Common Crawl, made of a crawl: https://github.com/commoncrawl/cc-index-table.
+
+It has the same columns and partitions, so queries for it run on a crawl of ours. See docs/exports.md for what differs.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from publicsuffixlist import PublicSuffixList
+
+from webcrawl.documents.language_codes import iso_639_3
+from webcrawl.errors import StoreError
+from webcrawl.stores.locations import Row, place_of
+from webcrawl.stores.warc.cdxj import surt
+from webcrawl.urls.canonical import authority, hostname, is_address, split
+
+FIELDS: Mapping[str, str] = (
+    {"url_surtkey": "string", "url": "string", "url_host_name": "string", "url_host_tld": "string"}
+    | {f"url_host_{number}_last_part": "string" for number in ("2nd", "3rd", "4th", "5th")}
+    | dict.fromkeys(("url_host_registry_suffix", "url_host_registered_domain"), "string")
+    | dict.fromkeys(("url_host_private_suffix", "url_host_private_domain"), "string")
+    | {"url_host_name_reversed": "string", "url_protocol": "string", "url_port": "int32"}
+    | {"url_path": "string", "url_query": "string"}
+    | {"fetch_time": "time", "fetch_status": "int16", "fetch_redirect": "string"}
+    | {f"content_{name}": "string" for name in ("digest", "mime_type", "mime_detected", "charset")}
+    | {"content_languages": "string", "content_truncated": "string"}
+    | {"warc_record_id": "binary", "warc_filename": "string"}
+    | {"warc_record_offset": "int32", "warc_record_length": "int32", "warc_segment": "string"}
+)
+"""Name -> type, as in `webcrawl.results.exports.fields`. The columns `crawl` and `subset` are names of folders."""
+
+_PARTS = ("url_host_tld", *(f"url_host_{number}_last_part" for number in ("2nd", "3rd", "4th", "5th")))
+_LARGEST = 2**31 - 1
+_SEGMENT = "0"
+_NO_REDIRECTS = frozenset({None, 304})
+# of WARC-Truncated
+_REASONS = frozenset({"length", "time", "disconnect"})
+# Python's names of charsets, and those of Common Crawl that are not the same in upper case
+_CHARSETS = {
+    "shift_jis": "Shift_JIS",
+    "koi8-r": "KOI8-R",
+    "koi8-u": "KOI8-U",
+    "gbk": "GBK",
+    "ascii": "US-ASCII",
+}
+
+
+def index_rows(rows: Iterable[Row], get: Callable[[str], Row | None]) -> Iterator[dict[str, Any]]:
+    """Yields a row of the index for each row of table `pages` that is archived, with `crawl` and `subset`.
+
+    The record of a copy is that of the first page, whose row `get` returns. Raises StoreError for one beyond 2 GiB,
+    which the table cannot have.
+    """
+    for row in rows:
+        place = place_of(row, get)
+        if place is None or row["status"] is None:
+            continue
+        if max(place.offset, place.length) > _LARGEST:
+            raise StoreError(
+                f"{place.file} at byte {place.offset}: the index of Common Crawl has no place beyond 2 GiB: "
+                "WARC_ROLL_BYTES must be less"
+            )
+        yield {
+            **_of_url(row["url"]),
+            **_of_fetch(row),
+            "warc_record_id": None,
+            "warc_filename": place.file,
+            "warc_record_offset": place.offset,
+            "warc_record_length": place.length,
+            "warc_segment": _SEGMENT,
+            "crawl": row["crawl"],
+            "subset": "warc" if 200 <= row["status"] < 300 else "crawldiagnostics",
+        }
+
+
+def _of_url(url: str) -> dict[str, Any]:
+    host, rest = split(url)
+    path, mark, query = rest.partition("?")
+    port = authority(host).rpartition("]")[2].rpartition(":")[2]
+    return {
+        "url_surtkey": surt(url),
+        "url": url,
+        **_of_host(hostname(host)),
+        "url_protocol": host.partition(":")[0],
+        "url_port": int(port) if port.isdecimal() and ":" in authority(host).rpartition("]")[2] else None,
+        "url_path": path,
+        "url_query": query if mark else None,
+    }
+
+
+@lru_cache(maxsize=10_000)
+def _of_host(name: str) -> dict[str, str | None]:
+    """The columns of a host name; an address has only the first one."""
+    found: dict[str, str | None] = dict.fromkeys(name for name in FIELDS if name.startswith("url_host_"))
+    found["url_host_name"] = f"[{name}]" if ":" in name else name
+    if is_address(name):
+        return found
+    name = name.removesuffix(".")
+    labels = name.split(".")[::-1]
+    found |= dict(zip(_PARTS, labels, strict=False))
+    icann, private = _suffixes(only_icann=True), _suffixes(only_icann=False)
+    return found | {
+        "url_host_registry_suffix": icann.publicsuffix(name),
+        "url_host_registered_domain": icann.privatesuffix(name),
+        "url_host_private_suffix": private.publicsuffix(name),
+        "url_host_private_domain": private.privatesuffix(name),
+        "url_host_name_reversed": ".".join(labels),
+    }
+
+
+@lru_cache
+def _suffixes(*, only_icann: bool) -> PublicSuffixList:
+    return PublicSuffixList(accept_unknown=False, only_icann=only_icann)
+
+
+def _of_fetch(row: Row) -> dict[str, Any]:
+    status, target, cut = row["status"], row["final_url"], row["truncated"]
+    redirects = status not in _NO_REDIRECTS and 300 <= status < 400 and target != row["url"]
+    return {
+        "fetch_time": row["fetched_at"],
+        "fetch_status": status,
+        "fetch_redirect": target if redirects else None,
+        "content_digest": (row["digest"] or "").partition(":")[2] or None,
+        "content_mime_type": row["mime_type"],
+        "content_mime_detected": row["mime_type"],
+        "content_charset": _charset(row["charset"]),
+        "content_languages": iso_639_3(row["language"]),
+        "content_truncated": cut if cut is None or cut in _REASONS else "unspecified",
+    }
+
+
+@lru_cache
+def _charset(codec: str | None) -> str | None:
+    """The name of a charset by Python's: UTF-8, ISO-8859-1, windows-1252."""
+    if codec is None:
+        return None
+    try:
+        name = codecs.lookup(codec).name
+    except LookupError:
+        return codec
+    if name.startswith("cp125"):
+        return f"windows-{name[2:]}"
+    name = name.replace("iso8859", "iso-8859")
+    return _CHARSETS.get(name) or name.replace("_", "-").upper()

@@ -49,6 +49,10 @@ _VALUES: Mapping[str, object] = {
     "DOWNLOADER": "webcrawl.reparse.downloader.ArchiveDownloader",
     # nothing is sent, so nothing has to be guarded
     "CRAWL_WITHOUT": ",".join(SAFEGUARDS),
+    # what is stored of links and texts is that of the crawl
+    "LINKS": "False",
+    "TEXT": "",
+    "TEXT_MARKDOWN": "False",
     "RENDER": "",
     "PROXIES": "",
 }

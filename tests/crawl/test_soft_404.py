@@ -20,6 +20,8 @@ StartWeb = Callable[..., LocalWeb]
 
 SITE = "127.0.1.1"
 PAGES = 30
+# an error page is the only link of a page, so it would be more important than the pages
+IN_ORDER = {"SOFT_404": True, "IMPORTANCE": "off"}
 SORRY = "We are sorry, but the page that you are looking for is not here any more. " * 3
 
 
@@ -72,9 +74,7 @@ def test_pages_like_the_answer_are_errors_whose_links_are_not_followed(
     local_web: StartWeb, crawl: RunCrawl
 ) -> None:
     web = local_web(SITE)
-    # the pages come before the error pages, which are the only links of theirs
-    options = {"SOFT_404": True, "IMPORTANCE": "off"}
-    result = crawl([publish(web, apology)], CRAWL_MAX_PAGES=150, DOWNLOAD_DELAY=0.01, **options)
+    result = crawl([publish(web, apology)], **IN_ORDER, CRAWL_MAX_PAGES=150, DOWNLOAD_DELAY=0.01)
     assert marked(result, web) == GONE
     assert len(asked(web)) == 1
     assert {path for path in web.paths(SITE) if path.startswith("/gone")} == GONE, (
@@ -97,19 +97,19 @@ def test_a_start_page_in_answer_to_everything(local_web: StartWeb, crawl: RunCra
     web = local_web(SITE)
     seed = publish(web, None)
     web.put(SITE, ANY, web.sites[SITE]["/"])
-    result = crawl([seed], SOFT_404=True, FRONTIER_ORDER="breadth-first")
+    result = crawl([seed], **IN_ORDER, FRONTIER_ORDER="breadth-first")
     assert marked(result, web) == GONE, "the start page is none, although it looks the same"
 
 
 def test_a_short_text_is_compared_without_the_path(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
-    result = crawl([publish(web, lambda hit: Reply(f"no page {hit.path}"))], SOFT_404=True)
+    result = crawl([publish(web, lambda hit: Reply(f"no page {hit.path}"))], **IN_ORDER)
     assert marked(result, web) == GONE
 
 
 def test_a_host_with_404_is_asked_once(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
-    result = crawl([publish(web, None)], SOFT_404=True)
+    result = crawl([publish(web, None)], **IN_ORDER)
     assert (marked(result, web), len(asked(web)), told(result, web)) == (set(), 1, "status 404")
     assert result.summary["responses"] == {"200": PAGES + 1, "404": PAGES}
 
@@ -118,7 +118,7 @@ def test_redirects_of_unknown_paths_are_errors(local_web: StartWeb, crawl: RunCr
     web = local_web(SITE)
     seed = publish(web, Reply(status=302, headers={"Location": "/"}))
     web.put(SITE, "/gone1", Reply(status=302, headers={"Location": "/p1"}))
-    result = crawl([seed], SOFT_404=True)
+    result = crawl([seed], **IN_ORDER)
     assert marked(result, web) == GONE - {"/gone1"}
     assert f"redirects to {seed}" in told(result, web)
 
@@ -128,7 +128,7 @@ def test_a_shell_that_all_pages_show_tells_nothing(local_web: StartWeb, crawl: R
     links = "".join(f"<a href=/p{n}>page</a>" for n in range(PAGES))
     web.put(SITE, ANY, lambda hit: Reply(f"<p>{SORRY}</p><script>{hit.path}</script>{links}"))
     web.put(SITE, "/robots.txt", Reply("", status=404))
-    result = crawl([web.url(SITE)], SOFT_404=True)
+    result = crawl([web.url(SITE)], **IN_ORDER)
     assert (result.summary["pages"], marked(result, web)) == (PAGES + 1, set())
     assert "as most pages" in told(result, web)
 
@@ -146,7 +146,7 @@ def test_robots_txt_forbids_the_question(local_web: StartWeb, crawl: RunCrawl) -
     web = local_web(SITE)
     seed = publish(web, apology)
     web.put(SITE, "/robots.txt", "User-agent: *\nDisallow: /\nAllow: /$\nAllow: /p\n")
-    result = crawl([seed], SOFT_404=True)
+    result = crawl([seed], **IN_ORDER)
     assert (asked(web), marked(result, web), told(result, web)) == ([], set(), "no answer")
     assert result.summary["robots_denied"] == PAGES, "the question counts"
 
@@ -154,8 +154,7 @@ def test_robots_txt_forbids_the_question(local_web: StartWeb, crawl: RunCrawl) -
 def test_a_later_run_knows_the_answer(local_web: StartWeb, crawl: RunCrawl, tmp_path: Path) -> None:
     web = local_web(SITE)
     seed = publish(web, apology)
-    options = {"SOFT_404": True, "IMPORTANCE": "off"}
-    first = crawl([seed], CRAWL_MAX_PAGES=23, **options)
+    first = crawl([seed], **IN_ORDER, CRAWL_MAX_PAGES=23)
     assert marked(first, web) == set()
-    result = crawl([seed], CRAWL_MAX_PAGES=100, **options)
+    result = crawl([seed], **IN_ORDER, CRAWL_MAX_PAGES=100)
     assert (marked(result, web), len(asked(web))) == (GONE, 1)

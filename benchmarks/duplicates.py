@@ -4,6 +4,7 @@ make bench-duplicates                        everything; the index with 10 milli
 make bench-duplicates ARGS="--texts 1e6"     with a million
 make bench-duplicates ARGS="--only texts"    only changed pages
 make bench-duplicates ARGS="--only main"     only the main part of pages, against other tools that are installed
+make bench-duplicates ARGS="--annotated FILE"   only annotated pages, see annotated_pages.py
 make bench-duplicates ARGS="--only index --json benchmarks/results/near-duplicates.json --page docs/benchmarks.md"
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from benchmarks.annotated_pages import report_annotated_pages
 from benchmarks.changed_texts import report_changed_texts
 from benchmarks.main_parts import report_main_parts
 from benchmarks.near_index import BEGIN, report_index
@@ -24,11 +26,14 @@ def main() -> None:
     )
     parser.add_argument("--texts", type=float, default=1e7, help="how many the index holds")
     parser.add_argument("--only", choices=("index", "texts", "main"))
+    parser.add_argument("--annotated", type=Path, metavar="FILE", help="an archive of annotated pages")
     parser.add_argument("--json", type=Path, metavar="FILE", help="figures of the index")
     parser.add_argument(
         "--page", type=page_with(BEGIN), metavar="FILE", help="their table, between its marks"
     )
     options = parser.parse_args()
+    if options.annotated:
+        return report_annotated_pages(options.annotated)
     if options.only in (None, "texts"):
         report_changed_texts()
     if options.only in (None, "main"):

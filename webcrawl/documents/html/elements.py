@@ -8,15 +8,13 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from webcrawl.documents.document import Attributes
 from webcrawl.documents.html.linked_data import cleaned
-from webcrawl.documents.html.main_text import MARKED
 
 MAX_HEADINGS = 50
 MAX_HEADING = 200
-_MAX_MARKED = 100
 _MAX_TYPES = 20
 
 # a node that several selectors of a plain list match would be returned once for each of them
-_ELEMENTS = f":is(h1,h2,h3,time[datetime],[itemprop],[itemtype],script[type='application/ld+json'],{MARKED})"
+_ELEMENTS = ":is(h1,h2,h3,time[datetime],[itemprop],[itemtype],script[type='application/ld+json'])"
 _HEADINGS = frozenset({"h1", "h2", "h3"})
 _MICRODATA = frozenset({"author", "datePublished", "image"})
 
@@ -30,7 +28,6 @@ class PageElements:
     times       the `datetime` of <time> elements
     microdata   the first value of each property in `_MICRODATA`
     types       the names of itemtypes
-    marked      the nodes that `MARKED` selects
     """
 
     headings: dict[str, list[str]] = field(default_factory=dict)
@@ -38,7 +35,6 @@ class PageElements:
     times: list[str | None] = field(default_factory=list)
     microdata: dict[str, str] = field(default_factory=dict)
     types: list[str] = field(default_factory=list)
-    marked: list[LexborNode] = field(default_factory=list)
 
 
 def search(tree: LexborHTMLParser) -> PageElements:
@@ -58,10 +54,6 @@ def search(tree: LexborHTMLParser) -> PageElements:
         attributes = node.attributes
         if tag == "time" and "itemprop" not in attributes:
             found.times.append(attributes.get("datetime"))
-        elif len(found.marked) < _MAX_MARKED and (
-            tag in ("article", "main") or attributes.get("role") == "main"
-        ):
-            found.marked.append(node)
         if attributes and ("itemprop" in attributes or "itemtype" in attributes):
             _take_microdata(node, attributes, found)
     return found
@@ -72,9 +64,6 @@ def _take_microdata(node: LexborNode, attributes: Attributes, found: PageElement
     if kind and kind not in found.types and len(found.types) < _MAX_TYPES:
         found.types.append(kind)
     for name in (attributes.get("itemprop") or "").split()[:5]:
-        if name == "articleBody":
-            if len(found.marked) < _MAX_MARKED and node not in found.marked:
-                found.marked.append(node)
-        elif name in _MICRODATA and name not in found.microdata:
+        if name in _MICRODATA and name not in found.microdata:
             values = map(attributes.get, ("content", "datetime", "href", "src"))
             found.microdata[name] = next(filter(None, values), None) or cleaned(node.text())

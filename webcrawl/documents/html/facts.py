@@ -92,7 +92,7 @@ def describe(document: Document, *, with_markdown: bool = False) -> HTMLFacts:
     schema = things(found.scripts) if found.scripts else []
     base = _base(tree, document.url)
     description = named.get("description") or named.get("og:description")
-    text = main_text(tree, found.marked)
+    text = main_text(tree)
     return HTMLFacts(
         title=_title(tree),
         description=_collapsed(description, MAX_DESCRIPTION),

@@ -1,115 +1,213 @@
 """The part of an HTML page's text that the page is about.
 
-It is what the page marks as such (`article`, `main`, `role=main`, `itemprop=articleBody`), or else its dense blocks of
-text. Elements named as something else (`nav`, `aside`, class "sidebar") are left out in both cases.
+It is the smallest section that has nearly all prose of the part that the page marks (`main`, `article`,
+`itemprop=articleBody`, class `entry-content`), or else most prose of the page, with the prose that leads to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+import re
+from bisect import bisect_left, bisect_right
+from heapq import nlargest
+from operator import attrgetter
 
-from selectolax.lexbor import LexborHTMLParser, LexborNode
+from selectolax.lexbor import LexborHTMLParser
 
-from webcrawl.documents.html.text import HIDDEN, SECTIONS, clean, is_boilerplate, tag_ids, walk
-from webcrawl.documents.html.text_blocks import dense_text, word_count
+from webcrawl.documents.html.names import COMMENTS, is_article_body, names_main_part
+from webcrawl.documents.html.sections import ARTICLE, ASIDE, MAIN, PageText, Section, read_sections
+from webcrawl.documents.html.text import BLOCK, clean, walk
 
 MIN_WORDS = 20
-"""The fewest words of a main part that is an article or is not marked."""
-MARKED = "[itemprop~=articleBody],article,main,[role=main]"
-"""Selects what pages mark as their main part."""
-# A single `article` within `main` is the main part if it has this share of the text.
-_ARTICLE_SHARE = 1 / 3
+"""The fewest words of a main part, except in `main`."""
 
-_ASIDE = HIDDEN | tag_ids("nav aside footer button select textarea dialog menu")
-_NO_ARTICLE_WITHIN = _ASIDE | tag_ids("header")
-_NO_MAIN_WITHIN = HIDDEN | tag_ids("dialog")
-_ANCHOR = tag_ids("a")
+# `main` counts if it has this share of the prose.
+_MAIN_SHARE = 0.25
+# A section that is named like a main part, or a single `article`, counts if it has this share.
+_NAMED_SHARE = 0.6
+# A section inside of a named one has all the text if it has this share of the prose,
+_INSIDE_NAMED = 0.9
+# and one inside of a page or of `main`, this one.
+_INSIDE_PAGE = 0.8
+# A part beside the text is text after all if it has so many times the prose and the text of the rest,
+_MORE_PROSE, _MORE_TEXT = 6, 2
+# and so many characters of prose.
+_MUCH_PROSE = 100
+_MOST_WRONG_NAMES = 16
+# So many characters of prose say little: a marked part with less, and more links than text, is a list of links.
+_LITTLE_PROSE = 200
+# Blocks of so many characters between the headline and the main part lead to it.
+_LEAD = 80
+# Shorter blocks at the end of a page without sections follow the text.
+_SHORT = 40
+# Chinese and Japanese do not separate words: two characters are about one word.
+_IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+_MAX_IDEOGRAPHS = 200
 
 
-def main_text(tree: LexborHTMLParser, marked: Collection[LexborNode]) -> str | None:
-    """Returns the text of the main part with its white space, or None if the page has none.
-
-    `marked` are the nodes that the selector `MARKED` finds, in document order.
-    """
-    node = _marked_part(marked)
-    if node is not None:
-        text = clean("".join(walk(node, _ASIDE, SECTIONS)))
-        # a main part of few words says little, but the text around it is no better
-        if (
-            text
-            and not text.isspace()
-            and (node.tag != "article" or word_count(text, MIN_WORDS) >= MIN_WORDS)
-        ):
-            return text
+def main_text(tree: LexborHTMLParser) -> str | None:
+    """Returns the text of the main part with its white space, or None if the page has none."""
     body = tree.body
-    text = dense_text("".join(walk(body, _ASIDE, SECTIONS, _ANCHOR))) if body is not None else ""
-    return text if word_count(text, MIN_WORDS) >= MIN_WORDS else None
+    if body is None:
+        return None
+    page = read_sections(body)
+    whole = page.sections[-1]
+    root = _marked_part(page, whole) or whole
+    if root is not whole and _is_list_of_links(page, root):
+        return clean("".join(walk(root.node, ASIDE)))
+    text = _Text(page, root)
+    part = _main_section(root, text.sections())
+    found = text.between(part.start, text.end(part))
+    found = clean(text.lead(part) + (_without_last_lines(found) if part is whole else found))
+    if word_count(found, MIN_WORDS) >= MIN_WORDS:
+        return found
+    found = clean(text.between(root.start, root.end))
+    return found if _is_main(root) or word_count(found, MIN_WORDS) >= MIN_WORDS else None
 
 
-def _marked_part(marked: Collection[LexborNode]) -> LexborNode | None:
-    """Returns the node to read; several articles side by side are a list of articles, not the main part.
+def word_count(text: str, enough: int) -> int:
+    """Returns the number of words of a text; counting may stop at `enough`."""
+    count = len(text.split(None, enough)[:enough])
+    return count if count >= enough or text.isascii() else count + _unseparated_words(text)
 
-    Ignores hidden nodes. Articles in boilerplate or beside `main` are teasers, newsletters or comments.
-    """
-    main = next(_outside(_is_hidden, [node for node in marked if _is_main(node)]), None)
-    others = list(_outside(_is_no_place_for_articles, marked))
-    bodies = [node for node in others if "articleBody" in (node.attributes.get("itemprop") or "").split()]
+
+def _unseparated_words(text: str) -> int:
+    """Returns about how many words no space separates; only small numbers matter."""
+    return len(_IDEOGRAPH.findall(text[:_MAX_IDEOGRAPHS])) // 2
+
+
+def _marked_part(page: PageText, whole: Section) -> Section | None:
+    """Returns the first `main`, or the single `article`, if it has text and enough of the prose."""
+    share = _MAIN_SHARE
+    marked = [one for one in page.sections if _is_main(one)]
+    if not marked:
+        share = _NAMED_SHARE
+        marked = [one for one in page.sections if one.node.tag_id == ARTICLE]
+        if len(marked) > 1 or any(one.contains(marked[0]) for one in page.beside if marked):
+            return None
+    first = min(marked, key=attrgetter("start"), default=None)
+    if first is None or not first.size:
+        return None
+    outside = whole.prose - first.prose
+    return first if outside <= max(_LITTLE_PROSE, (1 - share) * whole.prose) else None
+
+
+def _is_main(section: Section) -> bool:
+    return section.node.tag_id == MAIN or section.attributes.get("role") == "main"
+
+
+def _is_list_of_links(page: PageText, root: Section) -> bool:
+    if root.prose >= _LITTLE_PROSE:
+        return False
+    return sum(size for start, size in page.links if root.start <= start <= root.end) > root.size
+
+
+def _main_section(root: Section, sections: list[Section]) -> Section:
+    """Returns the smallest section with the prose of one whose name says that it is the main part, or of the root."""
+    named = [one for one in sections if one.prose >= _MUCH_PROSE and _is_named(one)]
+    bodies = [one for one in named if is_article_body(one.attributes)]
+    most = max([one.prose for one in named], default=0)
+    part = root
     if len(bodies) == 1:
-        return bodies[0]
-    article = _outermost(_articles_of(main, [node for node in others if node.tag == "article"]))
-    if article is not None and (main is None or _length(article) >= _ARTICLE_SHARE * _length(main)):
-        return article
-    return main
+        part = bodies[0]
+    elif most and most >= _NAMED_SHARE * root.prose:
+        part = _smallest(named, _INSIDE_NAMED * most)
+    if not part.prose:
+        return part
+    share = _INSIDE_NAMED if _is_named(part) else _INSIDE_PAGE
+    return _smallest([one for one in sections if part.contains(one)], share * part.prose)
 
 
-def _is_main(node: LexborNode) -> bool:
-    return node.tag == "main" or node.attributes.get("role") == "main"
-
-
-def _outside(unwanted: Callable[[LexborNode], bool], nodes: Iterable[LexborNode]) -> Iterator[LexborNode]:
-    """Yields the nodes that are not unwanted and not within an unwanted element; checks each element once."""
-    answers: dict[int, bool] = {}
-    for node in nodes:
-        checked: list[int] = []
-        above: LexborNode | None = node
-        answer = False
-        while above is not None and not answer:
-            name = above.mem_id
-            if name in answers:
-                answer = answers[name]
-                break
-            checked.append(name)
-            answer = unwanted(above)
-            above = above.parent
-        answers.update(dict.fromkeys(checked, answer))
-        if not answer:
-            yield node
-
-
-def _is_hidden(node: LexborNode) -> bool:
-    return node.tag_id in _NO_MAIN_WITHIN or "hidden" in node.attributes
-
-
-def _is_no_place_for_articles(node: LexborNode) -> bool:
-    tag = node.tag_id
-    return (
-        tag in _NO_ARTICLE_WITHIN or "hidden" in node.attributes or (tag in SECTIONS and is_boilerplate(node))
+def _is_named(section: Section) -> bool:
+    attributes = section.attributes
+    return section.node.tag_id == ARTICLE or (
+        bool(attributes) and (is_article_body(attributes) or names_main_part(attributes))
     )
 
 
-def _articles_of(node: LexborNode | None, articles: list[LexborNode]) -> list[LexborNode]:
-    """Returns the articles that are within a node, or are it; all of them without a node."""
-    if node is None or not articles:
-        return articles
-    inside = {one.mem_id for one in node.css("article")}
-    return [one for one in articles if one.mem_id in inside]
+def _smallest(sections: list[Section], prose: float) -> Section:
+    """Returns the smallest section with so much prose; there must be one."""
+    return min([one for one in sections if one.prose >= prose], key=lambda one: one.end - one.start)
 
 
-def _outermost(articles: list[LexborNode]) -> LexborNode | None:
-    """Returns the article that contains all others (comments are articles too), if there is one."""
-    first = articles[0] if articles else None
-    return first if len(_articles_of(first, articles)) == len(articles) else None
+def _without_last_lines(text: str) -> str:
+    """Returns a text without short blocks at its end, which follow the text of a page that has no sections."""
+    blocks = text.split(BLOCK)
+    while blocks and len(blocks[-1].strip()) < _SHORT:
+        blocks.pop()
+    return BLOCK.join(blocks)
 
 
-def _length(node: LexborNode) -> int:
-    return len(node.text(skip_empty=True))
+class _Text:
+    """The text of a part of a page without the parts beside the text.
+
+    A part is not beside the text, whatever its name, if it has most prose of the page.
+    """
+
+    def __init__(self, page: PageText, root: Section) -> None:
+        self._page = page
+        self._root = root
+        beside = [one for one in page.beside if not one.contains(root)]
+        wrong = self._wrongly_named([one for one in beside if root.contains(one)])
+        self._cuts: list[Section] = []
+        for one in sorted(beside, key=attrgetter("start")):
+            if one not in wrong and (not self._cuts or one.start >= self._cuts[-1].end):
+                self._cuts.append(one)
+        self._cut_starts = [one.start for one in self._cuts]
+
+    def _wrongly_named(self, beside: list[Section]) -> list[Section]:
+        wrong: list[Section] = []
+        for one in nlargest(_MOST_WRONG_NAMES, beside, key=lambda one: (one.inner, one.end - one.start)):
+            rest = max(_MORE_PROSE * self._root.prose, _MORE_TEXT * (self._root.size - self._root.linked))
+            if one.inner < max(rest, _MUCH_PROSE):
+                break
+            if one.kind == COMMENTS and self._root.prose >= _MUCH_PROSE:
+                continue
+            wrong.append(one)
+            for outer in self._page.sections:
+                if outer.contains(one) and outer is not one:
+                    outer.size += one.size
+                    outer.linked += one.linked
+                    outer.prose += one.prose
+        return wrong
+
+    def sections(self) -> list[Section]:
+        """Returns the sections of the part that are not beside the text."""
+        return [
+            one for one in self._page.sections if self._root.contains(one) and not self._is_cut(one.start)
+        ]
+
+    def between(self, start: int, end: int) -> str:
+        """Returns the text between two places that are not in parts beside the text."""
+        found: list[str] = []
+        for place in range(bisect_left(self._cut_starts, start), len(self._cuts)):
+            cut = self._cuts[place]
+            if cut.end > end:
+                break
+            found += self._page.pieces[start : cut.start]
+            start = cut.end
+        return "".join(found + self._page.pieces[start:end])
+
+    def lead(self, part: Section) -> str:
+        """Returns the prose between the headline and a section, which leads to it."""
+        for headings in (self._page.titles, self._page.headings):
+            for start, end in reversed(headings):
+                if end <= part.start and not self._is_cut(start):
+                    blocks = self.between(end, part.start).split(BLOCK)
+                    return BLOCK.join([one for one in blocks if len(one.strip()) >= _LEAD]) + BLOCK
+        return ""
+
+    def end(self, part: Section) -> int:
+        """Returns where a section ends, without headings that nothing follows."""
+        last = part.end
+        for start, end in reversed(self._page.headings):
+            if start < part.start:
+                break
+            if end <= last and not self._is_cut(start):
+                if self.between(end, last).strip():
+                    break
+                last = start
+        return last
+
+    def _is_cut(self, start: int) -> bool:
+        place = bisect_right(self._cut_starts, start)
+        return place > 0 and start < self._cuts[place - 1].end

@@ -5,9 +5,7 @@ The walk has a stack of its own, so no nesting is too deep, and takes one pass: 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
-from functools import lru_cache
 from typing import TypeAlias
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -17,20 +15,6 @@ TagIds: TypeAlias = Collection[int]
 
 # In the pieces of a walk: the end of a block (white space to str.split, rare in pages), and the ends of a link.
 BLOCK, LINK, LINK_END = "\x1e", "\x01", "\x02"
-
-# Names (class, id) of boilerplate, and of elements that may contain the text all the same. From Mozilla's Readability.
-_BOILERPLATE_NAME = re.compile(
-    r"(?:^|[\s_-])(?:ad|ads|advert\w*|banner|breadcrumbs?|comments?|cookies?|disqus|menu|modal|nav\w*|newsletter"
-    r"|pager|pagination|popup|promo\w*|related\w*|share\w*|sharing|social|sponsor\w*|subscribe|toolbar|widget"
-    r")(?:$|[\s_-])|footer(?:$|[\s_-])|sidebar",
-    re.IGNORECASE,
-)
-_CONTENT_NAME = re.compile(r"article|body|column|content|main|page|wrap|has-|with-|no-", re.IGNORECASE)
-_MAX_NAME = 200
-_UNKNOWN, _BOILERPLATE, _CONTENT = range(3)
-_BOILERPLATE_ROLES = frozenset(
-    {"banner", "complementary", "contentinfo", "navigation", "search", "dialog", "menu"}
-)
 
 
 def tag_ids(names: str) -> frozenset[int]:
@@ -47,18 +31,16 @@ def _number_of(markup: str) -> int:
     return node.tag_id
 
 
-_TEXT = _number_of("<body>text")
+TEXT_NODE = _number_of("<body>text")
 _COMMENT = _number_of("<body><!--comment-->")
 _INLINE_NAMES = (
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q rb s samp small"
     " span strike strong sub sup time tt u var wbr"
 )
-_INLINE = {_COMMENT} | tag_ids(_INLINE_NAMES)
+INLINE_IDS = frozenset({_COMMENT}) | tag_ids(_INLINE_NAMES)
 INLINE = frozenset(_INLINE_NAMES.split())
 """The names of elements that do not separate words; all others are blocks."""
 HIDDEN = tag_ids("script style noscript template iframe noembed noframes head title")
-SECTIONS = tag_ids("div section ul ol dl table form header")
-"""Only these are checked by `is_boilerplate`: to check all elements would take as long as the walk."""
 
 
 def visible_text(tree: LexborHTMLParser) -> str:
@@ -70,14 +52,14 @@ def visible_text(tree: LexborHTMLParser) -> str:
     return " ".join(clean("".join(walk(body, HIDDEN))).split()) if body is not None else ""
 
 
-def walk(root: LexborNode, hidden: TagIds, sections: TagIds = (), links: TagIds = ()) -> list[str]:
+def walk(root: LexborNode, hidden: TagIds, links: TagIds = ()) -> list[str]:
     """Returns the pieces of text under a node, with BLOCK where an element begins or ends that is not inline.
 
-    Skips `hidden` elements, and those of `sections` that are boilerplate. Puts LINK and LINK_END around `links`.
+    Skips `hidden` elements. Puts LINK and LINK_END around `links`.
     """
     pieces: list[str] = []
     add = pieces.append
-    inline = _INLINE.difference(links)
+    inline = INLINE_IDS.difference(links)
     open_elements: list[tuple[LexborNode, int]] = []
     node = root.first_child
     while node is not None or open_elements:
@@ -85,20 +67,19 @@ def walk(root: LexborNode, hidden: TagIds, sections: TagIds = (), links: TagIds 
             node, tag = open_elements.pop()
         else:
             tag = node.tag_id
-            if tag == _TEXT:
+            if tag == TEXT_NODE:
                 add(node.text_content or "")
                 node = node.next
                 continue
             if tag not in inline:
                 if tag in hidden:
+                    if tag not in HIDDEN:
+                        add(BLOCK)
                     node = node.next
                     continue
                 add(LINK if tag in links else BLOCK)
-                if tag in sections and is_boilerplate(node):
-                    node = node.next
-                    continue
             child = node.first_child
-            if child is not None and child.tag_id == _TEXT:  # most elements contain only text
+            if child is not None and child.tag_id == TEXT_NODE:  # most elements contain only text
                 add(child.text_content or "")
                 child = child.next
             if child is not None:
@@ -111,27 +92,6 @@ def walk(root: LexborNode, hidden: TagIds, sections: TagIds = (), links: TagIds 
     return pieces
 
 
-def is_boilerplate(node: LexborNode) -> bool:
-    """Returns whether the attributes of an element hide it, or name it as something beside the text."""
-    attributes = node.attributes
-    if not attributes:
-        return False
-    if "hidden" in attributes or attributes.get("role") in _BOILERPLATE_ROLES:
-        return True
-    name, other = attributes.get("class"), attributes.get("id")
-    return max(_kind_of(name) if name else _UNKNOWN, _kind_of(other) if other else _UNKNOWN) == _BOILERPLATE
-
-
-@lru_cache(2**13)
-def _kind_of(name: str) -> int:
-    """Returns what a class or id says of its element; the same names come on page after page."""
-    if len(name) > _MAX_NAME:  # not a name, and slow to search
-        return _UNKNOWN
-    if _CONTENT_NAME.search(name):
-        return _CONTENT
-    return _BOILERPLATE if _BOILERPLATE_NAME.search(name) else _UNKNOWN
-
-
 def clean(text: str) -> str:
-    """Returns the joined pieces of a walk without NUL, and with line breaks between blocks."""
-    return text.replace("\0", "\ufffd").replace(BLOCK, "\n")
+    """Returns the joined pieces of a walk without NUL and soft hyphens, and with line breaks between blocks."""
+    return text.replace("\0", "\ufffd").replace("\xad", "").replace(BLOCK, "\n")

@@ -1,0 +1,124 @@
+"""How well the main text is found in real pages whose annotations say which texts belong to it and which do not.
+
+The archive is a tar file with one folder: `expected.json`, and the pages in `pages`. The JSON maps the URL of each page
+to its `file`, the texts `with` that the main text must contain, and the texts `without` that it must not.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tarfile
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from selectolax.lexbor import LexborHTMLParser
+
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.main_text import main_text
+from webcrawl.documents.html.text import visible_text
+from webcrawl.documents.mime.charset import charset_of
+
+Extract = Callable[[bytes], str]
+_WHITE_SPACE = re.compile(r"\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatedPage:
+    """A page, its URL, and texts that belong to its main text and that do not."""
+
+    url: str
+    body: bytes
+    wanted: list[str]
+    unwanted: list[str]
+
+
+def annotated_pages(archive: Path) -> list[AnnotatedPage]:
+    with tarfile.open(archive) as tar:
+        files = {
+            member.name.partition("/")[2]: file.read() for member in tar if (file := tar.extractfile(member))
+        }
+    return [
+        AnnotatedPage(
+            url,
+            files[f"pages/{page['file']}"],
+            list(map(_squeezed, page["with"])),
+            list(map(_squeezed, page["without"])),
+        )
+        for url, page in json.loads(files["expected.json"]).items()
+    ]
+
+
+def this_project(body: bytes) -> str:
+    tree = _tree(body)
+    return main_text(tree) or visible_text(tree)
+
+
+def all_text(body: bytes) -> str:
+    return visible_text(_tree(body))
+
+
+def others() -> dict[str, Extract]:
+    """The other tools that are installed."""
+    found: dict[str, Extract] = {}
+    try:
+        import trafilatura
+
+        found["trafilatura"] = lambda body: trafilatura.extract(body) or ""
+        found["trafilatura, fast"] = lambda body: trafilatura.extract(body, fast=True) or ""
+    except ImportError:
+        print("trafilatura is left out: pip install trafilatura")
+    try:
+        from resiliparse.extract.html2text import extract_plain_text
+        from resiliparse.parse.encoding import detect_encoding
+
+        found["resiliparse"] = lambda body: extract_plain_text(
+            body.decode(detect_encoding(body), "replace"), main_content=True, alt_texts=False
+        )
+    except ImportError:
+        print("resiliparse is left out: pip install resiliparse")
+    return found
+
+
+def report_annotated_pages(archive: Path) -> None:
+    """Prints the figures of all pages, and those of two halves; all pages of a domain are in one half."""
+    pages = annotated_pages(archive)
+    halves = [[page for page in pages if _half(page.url) == number] for number in range(2)]
+    print(f"\n{len(pages)} annotated pages, {len(halves[0])} in the first half\n")
+    print("| tool | precision | recall | F | F of the halves | CPU a page |\n|---|---:|---:|---:|---:|---:|")
+    for name, extract in {"this project": this_project, **others(), "all text": all_text}.items():
+        begun = time.process_time()
+        texts = {page.url: _squeezed(extract(page.body)) for page in pages}
+        each = (time.process_time() - begun) / len(pages) * 1e3
+        precision, recall, agreement = measured(pages, texts)
+        parts = " / ".join(f"{measured(half, texts)[2]:.3f}" for half in halves)
+        print(
+            f"| {name} | {precision:.3f} | {recall:.3f} | {agreement:.3f} | {parts} | {each:.1f} ms |",
+            flush=True,
+        )
+
+
+def measured(pages: list[AnnotatedPage], texts: dict[str, str]) -> tuple[float, float, float]:
+    """(precision, recall, their harmonic mean) of the annotated texts."""
+    found = sum(one in texts[page.url] for page in pages for one in page.wanted)
+    wrong = sum(one in texts[page.url] for page in pages for one in page.unwanted)
+    precision = found / max(1, found + wrong)
+    recall = found / max(1, sum(len(page.wanted) for page in pages))
+    return precision, recall, 2 * precision * recall / max(1e-9, precision + recall)
+
+
+def _tree(body: bytes) -> LexborHTMLParser:
+    return Document(body, "text/html", charset_of(None, body, "text/html"), "http://a.example/").html
+
+
+def _half(url: str) -> int:
+    domain = ".".join((urlsplit(url).hostname or "").split(".")[-2:])
+    return zlib.crc32(domain.encode()) % 2
+
+
+def _squeezed(text: str) -> str:
+    return _WHITE_SPACE.sub(" ", text).strip()

@@ -1,0 +1,139 @@
+"""What is left out of the main text of pages, and what is not."""
+
+from __future__ import annotations
+
+import pytest
+from selectolax.lexbor import LexborHTMLParser
+
+from webcrawl.documents.html.main_text import main_text
+from webcrawl.documents.html.text import visible_text
+
+STORY = "".join(
+    f"<p>{text}</p>"
+    for text in (
+        "The ferry left the island before sunrise, and the whole village stood on the pier to see it go.",
+        "Nobody had told the harbour master, who was asleep and heard of it two hours later from his sister.",
+        "In the afternoon the wind turned to the north, and the first boats came home with empty nets.",
+        "By evening the story had three versions, all of which were told with great conviction at the inn.",
+    )
+)
+MENU = "".join(f"<li><a href=/{number}>Part {number} of the site</a></li>" for number in range(20))
+PROSE = "A sentence that is long enough to count as prose, because it has more than forty characters."
+
+
+def found(body: str) -> str:
+    text = main_text(LexborHTMLParser(body))
+    assert text is not None
+    return " ".join(text.split())
+
+
+def words(markup: str) -> str:
+    return visible_text(LexborHTMLParser(markup))
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        "<ul>{links}</ul>",
+        "<p class=date>4 May 2031</p>",
+        "<p>Last changed on 4 May 2031</p>",
+        "<div><span>2031-05-04</span></div>",
+        "<div class=entry-meta>Filed under Ferries</div>",
+        "<div class=author-box>Ada Quill writes about ships. " + PROSE + "</div>",
+        "<div class=social-share>Tell your friends</div>",
+        "<div id=comments>First! " + PROSE * 5 + "</div>",
+        "<div class=related><p>" + PROSE + "</p></div>",
+        "<div style='display: none'>" + PROSE + "</div>",
+        "<form>Your name <p>" + PROSE + "</p></form>",
+        "<figure><img src=x.png><figcaption>The pier at noon</figcaption></figure>",
+        "<aside>" + PROSE + "</aside>",
+        "<p><a href=/next>Read the next part of this long story about ferries and harbours</a></p>",
+        "<h3>More about ferries</h3><ul>{links}</ul>",
+    ],
+)
+def test_what_is_not_text_is_left_out(extra: str) -> None:
+    extra = extra.format(links=MENU)
+    for story in (f"{STORY}{extra}", f"{extra}{STORY}", STORY.replace("</p><p>", f"</p>{extra}<p>", 1)):
+        assert found(f"<ul>{MENU}</ul><div>{story}</div>") == words(STORY)
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        "<p>See <a href=/a>the list of ferries</a>, which the islanders keep with care.</p>",
+        "<ul><li>One rope<li>Two nets<li>Three lamps</ul>",
+        "<table><tr><td>Ferries<td>3<tr><td>Nets<td>12</table>",
+        "<pre>tide = 12\nwind = north</pre>",
+        "<ul><li>4 May 2031: the ferry came back</ul>",
+        "<p>4 May 2031 was the day on which the ferry came back.</p>",
+        "<p>Room 2031</p>",
+        "<h2>The evening</h2><p>Then it rained.</p>",
+        "<div class=date>" + PROSE * 2 + "</div>",
+        "<figcaption>" + PROSE * 3 + "</figcaption>",
+        "<blockquote>Bring it back!</blockquote>",
+        "<div class=has-sidebar>They waited.</div>",
+        "<h2>" + PROSE + "</h2>",
+    ],
+)
+def test_parts_of_the_text_are_kept(extra: str) -> None:
+    story = f"{STORY}{extra}{STORY}"
+    assert found(f"<ul>{MENU}</ul><div>{story}</div>") == words(story)
+
+
+def test_heading_without_text_is_left_out_at_the_end() -> None:
+    page = f"<div class=entry-content>{STORY}<h3>See also</h3></div><div><a href=/x>{PROSE}</a></div>"
+    assert found(page) == words(STORY)
+
+
+@pytest.mark.parametrize("name", ["sidebar", "widget", "login", "related", "comments"])
+def test_part_with_the_text_is_kept_whatever_its_name(name: str) -> None:
+    assert found(f"<p>Harbour news</p><div class={name}><div>{STORY}</div></div>") == words(STORY)
+
+
+def test_comments_longer_than_the_text_are_left_out() -> None:
+    page = f"<div>{STORY}</div><div class=comments>{f'<p>{PROSE}</p>' * 50}</div>"
+    assert found(page) == words(STORY)
+
+
+def test_part_inside_a_wrongly_named_one_is_still_left_out() -> None:
+    page = f"<div class=sidebar><div>{STORY}</div><div class=related><p>{PROSE * 2}</p></div></div>"
+    assert found(page) == words(STORY)
+
+
+@pytest.mark.parametrize("heading", ["<h1>Ferry gone</h1>", "<h2>Ferry gone</h2>"])
+def test_prose_between_headline_and_text_leads_to_it(heading: str) -> None:
+    page = f"{heading}<div class=top><p>{PROSE}</p><p>3 min</p></div><div class=article-body>{STORY}</div>"
+    assert found(page) == words(f"{PROSE} {STORY}")
+
+
+def test_prose_before_the_headline_does_not_lead_to_the_text() -> None:
+    page = f"<div><p>{PROSE}</p></div><h1>Ferry gone</h1><div class=article-body>{STORY}</div>"
+    assert found(page) == words(STORY)
+
+
+@pytest.mark.parametrize("name", ["entry-content", "post-body", "article", "hentry"])
+def test_part_that_is_named_as_the_main_part_is_preferred(name: str) -> None:
+    notice = f"<div><p>{PROSE}</p></div>"
+    assert found(f"{notice}<div class={name}>{STORY}</div>{notice}") == words(STORY)
+
+
+def test_main_part_of_links_is_complete() -> None:
+    page = f"<div>All rights reserved</div><main><h1>Contents</h1><ul>{MENU}</ul><nav>Up</nav></main>"
+    assert found(page) == words(f"<h1>Contents</h1><ul>{MENU}</ul>")
+
+
+def test_short_lines_at_the_end_of_a_page_without_sections_are_left_out() -> None:
+    assert found(f"{STORY}<p>Read 12 times</p><a href=/x>more</a>") == words(STORY)
+
+
+def test_page_of_short_lines_is_complete() -> None:
+    lines = "".join(f"<p>Line {number} of the poem</p>" for number in range(20))
+    assert found(lines) == words(lines)
+
+
+def test_soft_hyphens_are_removed() -> None:
+    assert "harbour" in found(f"<div>{STORY.replace('harbour', 'har&shy;bour')}</div>")
+
+
+def test_text_around_excluded_elements_is_not_joined() -> None:
+    assert "left island" in found(f"<div><p>left<button>x</button>island</p>{STORY}</div>")

@@ -1,0 +1,274 @@
+"""The sections of an HTML page with the amounts of text and of links in them, found in one walk.
+
+What is not text of the page is left out on the way: lists of links, dates, tags, captions, texts about the author.
+Parts whose names say that they are beside the text are kept apart, because such names may be wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import TypeAlias
+
+from selectolax.lexbor import LexborNode
+
+from webcrawl.documents.document import Attributes
+from webcrawl.documents.html.names import AUTHOR, BESIDE, COMMENTS, INVISIBLE, NOTE, TEXT, kind_of
+from webcrawl.documents.html.text import BLOCK, HIDDEN, INLINE_IDS, TEXT_NODE, tag_ids
+
+Counts: TypeAlias = tuple[int, int, int]
+"""Numbers of characters: of the text, of its links, of its prose."""
+_NOTHING: Counts = (0, 0, 0)
+ASIDE = HIDDEN | tag_ids("aside button dialog footer menu nav select textarea")
+"""Elements that are never part of the main text."""
+
+# How elements are treated, by Lexbor's numbers of their names. Those from _IS_PARAGRAPH on are examined when they end.
+(
+    _IS_INLINE,
+    _IS_LINK,
+    _IS_BLOCK,
+    _IS_PARAGRAPH,
+    _IS_ITEM,
+    _IS_FORM,
+    _IS_CAPTION,
+    _IS_HEADING,
+    _IS_TITLE,
+    _IS_SECTION,
+    _IS_ASIDE,
+    _IS_HIDDEN,
+) = range(12)
+_TREATMENT = (
+    dict.fromkeys(INLINE_IDS, _IS_INLINE)
+    | dict.fromkeys(tag_ids("a"), _IS_LINK)
+    | dict.fromkeys(tag_ids("p"), _IS_PARAGRAPH)
+    | dict.fromkeys(tag_ids("li tr dd dt"), _IS_ITEM)
+    | dict.fromkeys(tag_ids("form"), _IS_FORM)
+    | dict.fromkeys(tag_ids("figcaption"), _IS_CAPTION)
+    | dict.fromkeys(tag_ids("h2 h3 h4 h5 h6"), _IS_HEADING)
+    | dict.fromkeys(tag_ids("h1"), _IS_TITLE)
+    | dict.fromkeys(
+        tag_ids("article blockquote center div dl fieldset figure header main ol section table tbody td ul"),
+        _IS_SECTION,
+    )
+    | dict.fromkeys(ASIDE | tag_ids("audio object svg video"), _IS_ASIDE)
+    | dict.fromkeys(HIDDEN, _IS_HIDDEN)
+)
+(MAIN,), (ARTICLE,), (_HEADER,) = map(tag_ids, ("main", "article", "header"))
+
+# A block of so many characters that are not links is prose.
+_PROSE = 40
+# Longer notes, captions and texts about authors may belong to the text. Longer headings are paragraphs.
+_MAX_NOTE, _MAX_CAPTION, _MAX_AUTHOR, _MAX_HEADING = 150, 200, 700, 80
+# A paragraph or `div` of no more characters with a day and a year is a date, such as that of the last change.
+_MAX_DATE = 45
+_DATED = tag_ids("p div")
+_DATE = re.compile(r"\b\d{1,2}\D{1,15}(?:19|20)\d\d\b|\b(?:19|20)\d\d\D{1,3}\d{1,2}\D{1,3}\d{1,2}\b")
+# Sections and paragraphs with a larger share of links are lists of links.
+_MAX_LINKED, _MAX_LINKED_PARAGRAPH = 0.5, 0.7
+# A section is kept if so much prose in it is in parts that are beside the text, because their names may be wrong.
+_MUCH_PROSE = 100
+
+
+@dataclass(slots=True, eq=False)  # Lexbor compares nodes by their markup
+class Section:
+    """An element: the pieces of text from `start` to `end`, and how many characters they have.
+
+    size      all characters, but not those of parts beside the text
+    linked    those in links
+    prose     those that are not in links, in blocks of at least 40
+    kind      what its attributes say, see `kind_of`
+    inner     for parts beside the text: the prose in it, with that of such parts in it
+    total     for parts beside the text: the prose of all such parts up to here
+    """
+
+    start: int
+    end: int
+    size: int
+    linked: int
+    prose: int
+    node: LexborNode
+    attributes: Attributes
+    kind: int = TEXT
+    inner: int = 0
+    total: int = 0
+
+    def contains(self, other: Section) -> bool:
+        """Returns whether another section is in this one, or is this one."""
+        return self.start <= other.start and other.end <= self.end
+
+
+@dataclass(slots=True)
+class PageText:
+    """The text of a page and its sections, inner ones before outer ones.
+
+    pieces      pieces of text, with BLOCK where an element begins or ends that is not inline
+    sections    all that was not left out; the last one is all of the text
+    beside      those of `sections` whose names say that they are beside the text
+    headings    start and end of the headings h2 to h6 that were not left out, in order
+    titles      those of h1
+    links       place and size of each section of links that was left out
+    """
+
+    pieces: list[str] = field(default_factory=list)
+    sections: list[Section] = field(default_factory=list)
+    beside: list[Section] = field(default_factory=list)
+    headings: list[tuple[int, int]] = field(default_factory=list)
+    titles: list[tuple[int, int]] = field(default_factory=list)
+    links: list[tuple[int, int]] = field(default_factory=list)
+
+    def cut(self, start: int) -> int:
+        """Forgets everything from a piece on; returns the size of the sections of links that were left out there."""
+        del self.pieces[start:]
+        for parts in (self.sections, self.beside):
+            while parts and parts[-1].start >= start:
+                parts.pop()
+        while self.headings and self.headings[-1][0] >= start:
+            self.headings.pop()
+        while self.titles and self.titles[-1][0] >= start:
+            self.titles.pop()
+        links = 0
+        while self.links and self.links[-1][0] >= start:
+            links += self.links.pop()[1]
+        return links
+
+    def put_beside(self, section: Section) -> None:
+        """Adds a part beside the text."""
+        section.inner = section.prose + self.prose_beside(section.start)
+        section.total = section.prose + (self.beside[-1].total if self.beside else 0)
+        self.beside.append(section)
+        self.sections.append(section)
+
+    def prose_beside(self, start: int) -> int:
+        """Returns how much prose is in the parts beside the text from a piece on."""
+        if not self.beside or self.beside[-1].end <= start:
+            return 0
+        first = bisect_right(self.beside, start, key=attrgetter("end"))
+        return self.beside[-1].total - (self.beside[first - 1].total if first else 0)
+
+
+def read_sections(root: LexborNode) -> PageText:
+    """Returns the text under a node and its sections, in one pass with a stack of its own."""
+    reader = _Reader(root)
+    pieces = reader.page.pieces
+    add, treatment = pieces.append, _TREATMENT.get
+    open_elements: list[tuple[LexborNode, int, int, Counts]] = []
+    size = linked = prose = block_size = block_linked = links = 0
+    node = root.first_child
+    while node is not None or open_elements:
+        ends = node is None
+        if node is None:
+            node, kind, start, before = open_elements.pop()
+        else:
+            tag = node.tag_id
+            if tag == TEXT_NODE:
+                add(text := node.text_content or "")
+                length = len(text.strip())
+                size += length
+                linked += length if links else 0
+                node = node.next
+                continue
+            kind = treatment(tag, _IS_BLOCK)
+        if _IS_BLOCK <= kind < _IS_HIDDEN:
+            if size != block_size:  # a block of text ends here
+                prose += _prose(size - block_size, linked - block_linked)
+                block_size, block_linked = size, linked
+            add(BLOCK)
+        if ends:
+            links -= kind == _IS_LINK
+            if kind >= _IS_PARAGRAPH and size != before[0]:
+                size, linked, prose = reader.end(node, kind, start, before, (size, linked, prose))
+                block_size, block_linked = size, linked
+        elif kind < _IS_ASIDE and (child := node.first_child) is not None:
+            links += kind == _IS_LINK
+            open_elements.append((node, kind, len(pieces), (size, linked, prose)))
+            node = child
+            continue
+        node = node.next
+    reader.page.sections.append(Section(0, len(pieces), size, linked, prose, root, {}))
+    return reader.page
+
+
+def _prose(size: int, linked: int) -> int:
+    """Returns how many characters of a block are prose."""
+    return size - linked if size - linked >= _PROSE and 3 * linked <= size else 0
+
+
+class _Reader:
+    """Decides what becomes of an element when the walk leaves it."""
+
+    def __init__(self, root: LexborNode) -> None:
+        self.page = PageText()
+        self._root = root.mem_id
+        self._main = -1  # where the last `main` starts
+        # of the last heading: where it starts, the counts before it, and the size after it
+        self._heading: tuple[int, Counts, int] = (0, _NOTHING, -1)
+
+    def end(self, node: LexborNode, kind: int, start: int, before: Counts, now: Counts) -> Counts:
+        """Returns the counts from which to go on: `now`, or `before` if the element does not count."""
+        page = self.page
+        here = (start, len(page.pieces))
+        size, linked, prose = now[0] - before[0], now[1] - before[1], now[2] - before[2]
+        if kind == _IS_TITLE:
+            page.titles.append(here)
+            return now
+        if kind == _IS_HEADING:
+            if size <= _MAX_HEADING:
+                page.headings.append(here)
+                self._heading = start, before, now[0]
+            return now
+        tag, attributes = node.tag_id, node.attributes
+        what = kind_of(attributes) if attributes else TEXT
+        if what == TEXT and size <= _MAX_DATE and tag in _DATED and _is_date(page.pieces[start : start + 10]):
+            what = NOTE
+        elif kind == _IS_FORM or tag == _HEADER and self._is_outermost(node):
+            what = max(what, BESIDE)
+        elif (tag == MAIN or attributes.get("role") == "main") and what != INVISIBLE:
+            what = TEXT
+            self._main = start
+        is_main = start <= self._main  # or contains it
+        inner = page.prose_beside(start)
+        if BESIDE <= what <= COMMENTS and (is_main or prose + inner >= _MUCH_PROSE):
+            page.put_beside(Section(*here, size, linked, prose, node, attributes, what))
+            return before
+        if what >= BESIDE or (
+            not is_main and inner < _MUCH_PROSE and _is_left_out(kind, what, size, linked, prose)
+        ):
+            return self._leave_out(start, before, kind, size if what == TEXT else 0)
+        if kind == _IS_SECTION and (prose or is_main or tag == ARTICLE):
+            page.sections.append(Section(*here, size, linked, prose, node, attributes))
+        return now
+
+    def _is_outermost(self, node: LexborNode) -> bool:
+        return node.parent is not None and node.parent.mem_id == self._root
+
+    def _leave_out(self, start: int, before: Counts, kind: int, links: int) -> Counts:
+        """Forgets a part of the page, and the heading before it if there is one.
+
+        `links` is the size of the part if it is a list of links.
+        """
+        heading, before_heading, size_after = self._heading
+        if kind in (_IS_ITEM, _IS_SECTION) and size_after == before[0]:
+            start, before = heading, before_heading
+        if start <= self._main:
+            self._main = -1
+        inner_links = self.page.cut(start)
+        if links:
+            self.page.links.append((start, links + inner_links))
+        if start <= heading:
+            self._heading = (0, _NOTHING, -1)
+        return before
+
+
+def _is_date(pieces: list[str]) -> bool:
+    return _DATE.search("".join([piece[:200] for piece in pieces])) is not None  # white space may be long
+
+
+def _is_left_out(kind: int, what: int, size: int, linked: int, prose: int) -> bool:
+    """Returns whether a part is a note, a text about the author, a caption or a list of links."""
+    if linked > (_MAX_LINKED_PARAGRAPH if kind == _IS_PARAGRAPH else _MAX_LINKED) * size and prose < linked:
+        return True
+    if what == AUTHOR:
+        return size < _MAX_AUTHOR
+    return (what == NOTE and size < _MAX_NOTE) or (kind == _IS_CAPTION and size < _MAX_CAPTION)

@@ -14,7 +14,8 @@ HOSTILE = {
     "document types": "sniffed(b'<!DOCTYPE[]>' * 110)",
     "all of these": "sniffed(b'<?x?><!----><!DOCTYPE a[ ] ]>' * 50)",
     "a length of an image": "image._LENGTH.match('1' + ' ' * 2_000_000 + 'x')",
-    "names of classes": "text._BOILERPLATE_NAME.search('_' * 200_000)",
+    "names of classes": "names._MAIN_NAME.search('_' * 200_000)",
+    "dates in a section": "sections._DATE.search('1' + ' ' * 200_000)",
     "wrapping of JSON-LD": "linked_data._WRAPPING.sub('', '-->' + ' ' * 2_000_000 + '// ' * 500_000 + 'x')",
     "dates": "dates.read_date('1' + ' ' * 2_000_000 + 'x')",
     "a refresh": "links.refresh_address('1' * 500_000 + ' ' * 500_000 + ';' + ' ' * 500_000 + 'url' + ' ' * 500_000)",
@@ -32,7 +33,8 @@ from webcrawl.hosts import robots_directives as robots
 from webcrawl.documents.mime import dates
 from webcrawl.documents.mime import image
 from webcrawl.documents.html import linked_data
-from webcrawl.documents.html import text
+from webcrawl.documents.html import names
+from webcrawl.documents.html import sections
 from webcrawl.documents.mime.sniff import mime_type_of
 def sniffed(start):
     assert mime_type_of("text/html", start + b"text", "http://h/") == "text/html"

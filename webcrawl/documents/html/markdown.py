@@ -200,7 +200,7 @@ class _Walk:
         self._wrap(kind, address, start)
 
     def _wrap(self, kind: str, address: str, start: int) -> None:
-        inside = "".join(self._inline[start:])
+        inside = self._inline[start:]
         del self._inline[start:]
         wrapped(self._inline, kind, inside, address)
 

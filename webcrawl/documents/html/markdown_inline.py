@@ -37,14 +37,16 @@ def escaped(text: str) -> str:
     return _ESCAPED.sub(r"\\\g<0>", text) if _SPECIAL.search(text) else text
 
 
-def wrapped(pieces: list[str], kind: str, inside: str, address: str) -> None:
-    """Appends what is in an inline element to the pieces of its block; `address` is that of a link."""
-    core = inside.strip()
-    if not core:
-        pieces.append(inside)
+def wrapped(pieces: list[str], kind: str, inside: list[str], address: str) -> None:
+    """Appends the pieces in an inline element to those of its block; `address` is that of a link."""
+    text = "".join(inside)
+    core = text.strip()
+    marked = "" if kind in (CODE_MARK, LINK_MARK) else _emphasis(kind, core, (pieces or [""])[-1])
+    if not core or marked == core:
+        _append(pieces, inside)
         return
-    start = inside.index(core[0])
-    before, after = inside[:start], inside[start + len(core) :]
+    start = text.index(core[0])
+    before, after = text[:start], text[start + len(core) :]
     if before:
         pieces.append(before)
     if kind == CODE_MARK:
@@ -53,9 +55,15 @@ def wrapped(pieces: list[str], kind: str, inside: str, address: str) -> None:
         _protect_mark(pieces)
         pieces.append(f"[{core}]({address})")
     else:
-        pieces.append(_emphasis(kind, core, pieces[-1] if pieces else ""))
+        pieces.append(marked)
     if after:
         pieces.append(after)
+
+
+def _append(pieces: list[str], more: list[str]) -> None:
+    """Appends pieces as they are."""
+    for piece in more:
+        pieces.append(_code(piece.content, pieces) if isinstance(piece, _Code) else piece)
 
 
 def _code(core: str, pieces: list[str]) -> _Code:

@@ -148,6 +148,7 @@ def _markups(draw: st.DrawFn) -> str:
 @example("<ul><li>a<ol start=7><li>b")
 @example("<p>a<br>:-")
 @example("<i>a</i><i>b</i><b>c<i>d</i></b>")
+@example("<b><code>1</b>1")
 def test_parser_reads_the_text_of_the_page_and_no_other_markup(markup: str) -> None:
     tree = LexborHTMLParser(markup)
     text = _of(markup)

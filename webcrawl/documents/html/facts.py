@@ -19,7 +19,7 @@ from webcrawl.documents.html.main_text import main_text
 from webcrawl.documents.html.markdown import markdown
 from webcrawl.documents.html.text import visible_text
 from webcrawl.documents.mime.dates import date_in_path, read_date
-from webcrawl.documents.mime.facts import trimmed
+from webcrawl.documents.mime.facts import MAX_TEXT, trimmed
 
 MAX_TITLE = 1_000
 MAX_DESCRIPTION = 5_000
@@ -60,7 +60,8 @@ class HTMLFacts:
     canonical_url   absolute
     image_url       the picture that represents the page, absolute
     published_at    in UTC
-    main_text       the main part of the text, without menus, margins and comments, with its white space
+    main_text       the main part of the text, without menus, margins and comments, with its white space, cut at
+                    2,000,000 characters
     markdown        of the main part, or of the whole page without one; on request
     details         as in `Page.details`
     """
@@ -92,7 +93,7 @@ def describe(document: Document, *, with_markdown: bool = False) -> HTMLFacts:
     schema = things(found.scripts) if found.scripts else []
     base = _base(tree, document.url)
     description = named.get("description") or named.get("og:description")
-    text = main_text(tree)
+    text = (main_text(tree) or "")[:MAX_TEXT] or None
     return HTMLFacts(
         title=_title(tree),
         description=_collapsed(description, MAX_DESCRIPTION),

@@ -17,7 +17,7 @@ from webcrawl.documents.html.facts import describe
 from webcrawl.documents.html.link_texts import MAX_LINK_TEXT, link_texts
 from webcrawl.documents.html.links import frame_links, page_links
 from webcrawl.documents.html.outline import MAX_LINKS_LENGTH, make_outline, pack, unpack
-from webcrawl.documents.mime.facts import pack_error
+from webcrawl.documents.mime.facts import MAX_TEXT, pack_error
 from webcrawl.documents.simhash import simhash64
 from webcrawl.errors import UnreadableDocument
 from webcrawl.page import Page
@@ -170,3 +170,9 @@ def test_random_bytes_are_rejected(data: bytes) -> None:
 def test_packed_error_is_raised() -> None:
     with pytest.raises(UnreadableDocument, match="KeyError"):
         unpack(pack_error("KeyError: 'x\ud800'"), document(""))
+
+
+def test_a_long_main_text_is_cut() -> None:
+    document = Document(f"<p>{'words ' * 400_000}".encode(), "text/html", "utf-8", "http://a.example/")
+    outline = unpack(pack(make_outline(document, facts=True, simhash=True)), document)
+    assert outline.facts is not None and len(outline.facts.main_text or "") == MAX_TEXT

@@ -30,10 +30,10 @@ def test_a_crawl_continues_from_a_checkpoint_taken_while_it_ran(
         return start_crawl("broad", seeds, arguments={"scope": "host"}, data_dir=data, **settings)
 
     crawl = start(16, delay=0.5)  # keeps the crawl running while the commands run
-    until(lambda: len(web.hits) >= 20, crawl)
+    # with segments
+    until(lambda: len(web.hits) >= 20 and any(data.glob("frontier/*/*/*")), crawl)
     done = set(web.urls()[:12])
     output = HERE.scrapy("checkpoint", str(place), "-s", f"DATA_DIR={data}")
-    assert list(data.glob("frontier/*/*/*")), "no segments"
     assert "Crawl 'broad' is in" in output
     assert crawl.process.poll() is None
     crawl.kill()

@@ -279,6 +279,9 @@ def test_a_killed_reparse_goes_on_and_reads_no_finished_page_again(
         lambda: list((data_dir / "reparse").glob("????????????.db")) if seen.exists() else [], process
     )
     done = wait_for(lambda: finished(plan), process)
+    # it must not end before the other one begins
+    for pid in [process.pid, *children(process.pid)]:
+        os.kill(pid, signal.SIGSTOP)
     other = scrapy(*words[:4], "--pipeline", "HtmlPipeline", *words[6:], cwd=project.folder)
     assert (other.returncode, "another reparse is running" in other.stderr) == (1, True), other.stderr
     for pid in [*children(process.pid), process.pid]:

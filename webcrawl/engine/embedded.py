@@ -40,6 +40,7 @@ RETRY_SECONDS = 60.0
 """When to try again after a keeper gave up, for example because the disk was full."""
 GAVE_UP = 1
 """The exit status of a keeper whose server kept dying."""
+_KILLED_SECONDS = 2.0
 _PAUSE = 0.02
 _SOCKET_PATH_LIMIT = 103
 _OWN = 0o600
@@ -115,8 +116,18 @@ class EmbeddedEngine:
         if self._lock is not None:
             if self._has_server():
                 self.keep()
+                self._replace_killed_keeper()
             os.close(self._lock)
             self._lock = None
+
+    def _replace_killed_keeper(self) -> None:
+        """Starts another keeper if that of this process was killed; it may have its lock for a moment yet."""
+        deadline = time.monotonic() + _KILLED_SECONDS
+        while self._keeper is not None and self._keeper.poll() not in (None, 0, GAVE_UP):
+            if time.monotonic() > deadline:
+                return
+            time.sleep(_PAUSE)
+            self.keep()
 
     def _has_server(self) -> bool:
         """Whether a server runs, also one whose keeper was killed."""

@@ -6,10 +6,9 @@
 --         "dead"                   URL, how many, its letters
 --         "bury"                   host, reason, n, n entries
 --         "seen"                   marks
---         "unknown"                host, value
 --         "credit"                 record of a URL: field, value
---         "limits" | "spent" | "parked" | "patterns" | "dust" | "dust_off" | "over" | "budgets"   host or owner of a
---                                  budget, value
+--         "limits" | "spent" | "parked" | "patterns" | "unknown" | "dust" | "dust_off" | "over" | "budgets"
+--                                  host or owner of a budget, value
 --         "host"                   host or name, n, n fields and values of its record; an existing record is kept
 -- reply   1
 local P, H, now, what = KEYS[1], KEYS[2], now_ms(), ARGV[1]

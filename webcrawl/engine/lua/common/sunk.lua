@@ -82,8 +82,6 @@ end
 
 local function slots_of(P, record) return P .. (sank_widely(P, record) and 'wide_slots' or 'slots') end
 
-local function slots_of(P, record) return P .. (sank_widely(P, record) and 'wide_slots' or 'slots') end
-
 -- Whether a host at the lowest level may be leased now. If not, it waits for a turn of its owner.
 local function has_turn(P, H, record, now)
   if redis.call('SREM', P .. 'surfaced', record.name) == 1 then return true end

@@ -40,6 +40,15 @@ async def sink(frontier: Frontier, *hosts: str) -> None:
         await release(frontier, lease, "trap.test 1" if host.endswith(".trap.test") else None)
 
 
+async def let_the_trap_wait(frontier: Frontier) -> None:
+    await sink(frontier, TRAP, HONEST)
+    await slow_down(frontier, 4.0)
+    for _ in range(2):
+        for lease in (await leased(frontier)).values():
+            await release(frontier, lease)
+    assert TRAP not in await leased(frontier)
+
+
 async def test_the_ledger_adds_up_over_workers(frontier_of: Callable[..., Frontier]) -> None:
     ledgers = [Ledger(one.engine, one.keys) for one in (frontier_of(), frontier_of(worker="w2"))]
     for n, ledger in enumerate(ledgers):
@@ -121,12 +130,7 @@ async def test_a_host_within_its_budget_keeps_its_pace_whatever_its_urls_are(fro
 
 
 async def test_nothing_is_slow_when_no_worker_says_so_any_more(frontier: Frontier) -> None:
-    await sink(frontier, TRAP, HONEST)
-    await slow_down(frontier, 4.0)
-    for _ in range(2):
-        for lease in (await leased(frontier)).values():
-            await release(frontier, lease)
-    assert TRAP not in await leased(frontier)
+    await let_the_trap_wait(frontier)
     for shard in range(frontier.keys.shards):
         await frontier.engine.client.delete(frontier.keys.queue(shard)[0] + "slow")
     assert TRAP in await leased(frontier)
@@ -142,12 +146,7 @@ async def test_hosts_in_a_long_pause_are_not_among_those_with_better_urls(fronti
 
 
 async def test_owners_wait_no_longer_than_gaps_are_now(frontier: Frontier) -> None:
-    await sink(frontier, TRAP, HONEST)
-    await slow_down(frontier, 4.0)
-    for _ in range(2):
-        for lease in (await leased(frontier)).values():
-            await release(frontier, lease)
-    assert TRAP not in await leased(frontier)
+    await let_the_trap_wait(frontier)
     # most others have sunk too
     await slow_down(frontier, 1.01, delay=0.001)
     await past(frontier.engine)

@@ -17,6 +17,8 @@ _LOOK_AGAIN_SECONDS = 1.0
 
 @dataclass(slots=True)
 class Place:
+    """The slots of a host for requests at the same time, and its turn."""
+
     host: str
     """The leased host, or the first one that was asked without a lease; its failures are those of the turn."""
     turn: HostTurn

@@ -39,3 +39,12 @@ def occupied(folder: Path) -> int:
             except FileNotFoundError:  # another process has just sent and removed it
                 continue
     return total
+
+
+def flush(path: Path) -> None:
+    """Waits until a file, or the names in a folder, would survive a power failure."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

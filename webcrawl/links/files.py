@@ -9,10 +9,9 @@ Programs that read a folder as one table leave out names that begin with "_".
 from __future__ import annotations
 
 import logging
-import os
 from pathlib import Path
 
-from webcrawl.documents.disk import failure
+from webcrawl.documents.disk import failure, flush
 from webcrawl.errors import StoreError
 from webcrawl.links.arrow import SUFFIX
 from webcrawl.links.journal import Reading
@@ -63,9 +62,9 @@ def _finish(path: Path) -> None:
         if len(rows):
             unfinished = path.with_name(_HIDDEN + final.name + _OPEN)
             rows.write(unfinished)
-            _flush(unfinished)
+            flush(unfinished)
             unfinished.rename(final)
-            _flush(path.parent)
+            flush(path.parent)
     path.unlink()
 
 
@@ -78,11 +77,3 @@ def _rows_of(path: Path) -> Rows:
     if damaged := reading.damaged + rows.damaged:
         logger.warning("%s is damaged: the links of %d pages or more in it are lost", path, damaged)
     return rows
-
-
-def _flush(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

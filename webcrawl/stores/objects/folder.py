@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
-from webcrawl.documents.disk import failure
+from webcrawl.documents.disk import failure, flush
 from webcrawl.errors import NoSuchObject, StoreError
 from webcrawl.stores.objects.store import ObjectStore, StoredObject, never
 
@@ -123,7 +123,7 @@ class FolderStore(ObjectStore):
             with self._changing_folders:
                 _make(target.parent)
                 path.replace(target)
-            _sync_folder(target.parent)
+            flush(target.parent)
         except OSError as error:
             raise failure("write", target, error) from error
 
@@ -143,7 +143,7 @@ class FolderStore(ObjectStore):
                 file.flush()
                 os.fsync(file.fileno())
             unfinished.replace(path)
-            _sync_folder(path.parent)
+            flush(path.parent)
         except OSError as error:
             raise failure("write", path, error) from error
 
@@ -165,12 +165,4 @@ def _make(folder: Path) -> None:
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for path in missing:
-        _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+        flush(path.parent)

@@ -11,13 +11,16 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import redis
 
 from tests.crawls import Crawl, CrawlResult, scrapy, until
 from tests.nameserver import Nameserver, Record
 from tests.web import Hit, LocalWeb, Reply
+from webcrawl.policies.dust import SiteDust
 
 SITE = "127.0.1.1"
 ARTICLES, PER_PAGE = 60, 5
+IN_USE = ("used", "tried")
 RunCrawl = Callable[..., CrawlResult]
 StartWeb = Callable[..., LocalWeb]
 
@@ -71,6 +74,13 @@ def told(command: str, *args: str, data_dir: Path) -> dict[str, Any]:
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
+
+
+def rule_in_engine(data_dir: Path, host: str, rule: str) -> str:
+    """How the engine of a running crawl would have a rule used."""
+    with redis.Redis(unix_socket_path=str(data_dir / "engine" / "valkey.sock")) as client:
+        found = [client.hget(key, host) for key in client.scan_iter("*:dust")]
+    return SiteDust.unpack(found[0]).states().get(rule, "") if found and found[0] else ""
 
 
 def without_session(paths: list[str]) -> set[str]:
@@ -183,11 +193,12 @@ def test_rules_survive_a_kill_and_are_switched_off_and_on(
         ALLOWED_NETWORKS="127.0.0.0/8",
         **options,
     )
+    data, host, rule = running.data_dir, web.host(SITE), "/article/#?sid"
     until(lambda: any(re.fullmatch("/article/[0-9]+", path) for path in web.paths(SITE)[100:]), running)
+    until(lambda: rule_in_engine(data, host, rule) in IN_USE, running)
     running.kill()
-    data, host = running.data_dir, web.host(SITE)
     new = web.url(SITE, "/article/3?sid=0123456789")
-    assert told("host", host, data_dir=data)["dust"]["/article/#?sid"]["state"] in ("used", "tried")
+    assert told("host", host, data_dir=data)["dust"][rule]["state"] in IN_USE
     before = len(web.hits)
     result = crawl([web.url(SITE)], **options)
     assert result.summary["finish_reason"] == "finished"

@@ -101,7 +101,8 @@ class Progress:
             await asyncio.sleep(min(self._interval, _STOPPING_SECONDS))
         else:
             with suppress(TimeoutError):
-                await asyncio.wait_for(ending.wait(), self._interval)
+                async with asyncio.timeout(self._interval):
+                    await ending.wait()
 
     async def _look(self) -> None:
         """Shows the current figures, or the last ones while the engine does not answer."""

@@ -48,6 +48,7 @@ class Backoff:
             await asyncio.sleep(pause)
             return
         try:
-            await asyncio.wait_for(self._ending.wait(), pause)
+            async with asyncio.timeout(pause):
+                await self._ending.wait()
         except TimeoutError:
             return

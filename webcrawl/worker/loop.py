@@ -114,7 +114,8 @@ class Loop:
         """Waits for something to report. A short pause in any case makes batches, larger ones under load."""
         await asyncio.sleep(min(max(_GATHER_SECONDS, _GATHER_FACTOR * round_took), _GATHER_LONGEST))
         try:
-            await asyncio.wait_for(self._state.changed.wait(), _IDLE_SECONDS)
+            async with asyncio.timeout(_IDLE_SECONDS):
+                await self._state.changed.wait()
         except TimeoutError:
             return
         finally:

@@ -99,7 +99,8 @@ class PlaywrightPages(ScrapyPlaywrightDownloadHandler):
             left = visit.page if named or wrapper is None else wrapper.context
             if left is not None:
                 with suppress(Error, TimeoutError):
-                    await asyncio.wait_for(left.close(), _CLOSE_SECONDS)
+                    async with asyncio.timeout(_CLOSE_SECONDS):
+                        await left.close()
 
     def _context_kwargs(self, request: Request, context: str, user_agent: str) -> dict[str, Any]:
         if request.meta.get("playwright_include_page"):

@@ -108,9 +108,14 @@ class GuardedProxy:
         answer = await self._resolver.resolve(name)
         self._guard.check_all(answer.addresses, hostname=name, port=port)
         for address in answer.addresses[:-1]:
-            with suppress(OSError, TimeoutError):
-                return await asyncio.wait_for(asyncio.open_connection(address, port), _CONNECT_SECONDS)
-        return await asyncio.wait_for(asyncio.open_connection(answer.addresses[-1], port), _CONNECT_SECONDS)
+            with suppress(OSError):
+                return await _open(address, port)
+        return await _open(answer.addresses[-1], port)
+
+
+async def _open(address: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async with asyncio.timeout(_CONNECT_SECONDS):
+        return await asyncio.open_connection(address, port)
 
 
 async def _relay(

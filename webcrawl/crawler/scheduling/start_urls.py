@@ -93,7 +93,8 @@ class Feeding:
             except Exception:
                 logger.exception("Cannot read start URLs from %s", self._spider.redis_key)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._ending.wait(), _FEED_SECONDS)
+                async with asyncio.timeout(_FEED_SECONDS):
+                    await self._ending.wait()
 
     async def _feed(self) -> None:
         """Read a batch, tell all workers that the operator named its hosts, and crawl it."""

@@ -22,6 +22,7 @@ EXTRAS = {
 USES = {
     "postgresql": ("psycopg", "from webcrawl.stores.database import Database; Database('postgresql://db/x')"),
     "parquet": ("pyarrow", "from webcrawl.results.exports.parts import ParquetPart; ParquetPart('x')"),
+    "search": ("tantivy", "from webcrawl.search.library import tantivy; tantivy()"),
     "heif": ("pillow_heif", "from webcrawl.documents.mime.image import _heif; _heif()"),
     "impersonate": (
         "curl_cffi",
@@ -97,7 +98,7 @@ def test_documented_extras_exist() -> None:
         for names in re.findall(r"pip install ['\"][\w-]+\[([\w,]+)]", path.read_text())
         for name in names.split(",")
     }
-    assert {"postgresql", "parquet", "heif", "render"} <= named <= set(EXTRAS) | {"binary", "extra"}
+    assert {"postgresql", "parquet", "search", "heif", "render"} <= named <= set(EXTRAS) | {"binary", "extra"}
 
 
 @pytest.mark.parametrize("python", ["3.11", "3.12", "3.13", "3.14"])

@@ -56,6 +56,13 @@ class LinkFile:
             return True
         return any(found.min <= value <= found.max for value in values)
 
+    def may_overlap(self, group: int, column: str, least: str, largest: str) -> bool:
+        """Returns whether a row group may have a value between two in a column."""
+        found = self._metadata.row_group(group).column(self._columns[column]).statistics
+        if found is None or not found.has_min_max:
+            return True
+        return bool(found.min <= largest and least <= found.max)
+
     def may_have_page(self, urls: Sequence[str]) -> bool:
         """Returns whether the file may have the links of one of some pages."""
         packed = (self._metadata.metadata or {}).get(PAGES)

@@ -1,0 +1,206 @@
+"""The full-text index: how long `scrapy index` takes, how long searches take, and what is found in documentation.
+
+    make bench-search ARGS="--pages 1e4"
+    make bench-search ARGS="--only documentation"
+
+1. Pages of words with the frequencies of a natural language (Zipf), and links to them, are stored as a crawl stores
+   them; then they are indexed, and searched.
+2. The documentation that is installed is crawled, indexed, and searched as a person would.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+
+from benchmarks.reparse import publish
+from benchmarks.sites import available
+from tests.crawls import CHECKOUT, crawl_hosts
+from tests.web import LocalWeb
+from webcrawl.page import Page
+from webcrawl.search.query import Filters
+from webcrawl.search.searching import Search
+from webcrawl.stores.metadata import Metadata
+
+BARS = {"seconds to index": 300.0, "median, ms": 50.0, "95 of 100 within, ms": 50.0}
+START = datetime(2026, 2, 3, tzinfo=UTC)
+VOCABULARY = 300_000
+MEDIAN_WORDS, SPREAD = 400, 1.0
+"""Of the log-normal lengths of pages, whose mean is 660 words."""
+BATCH = 2_000
+ROUNDS = 200
+QUESTIONS = (
+    "read a file line by line",
+    "asyncio timeout",
+    "regular expression groups",
+    "create index concurrently",
+    "left join",
+    "vacuum full",
+    "borrow checker",
+    "trait objects",
+    "virtual environment",
+    '"connection refused"',
+)
+"""Ten searches of a person who looks something up in the documentation of Python, PostgreSQL and Rust."""
+
+
+def vocabulary() -> list[str]:
+    """Words of two to five syllables, the frequent ones short."""
+    dice = random.Random(1)
+    syllables = [a + b for a in "bdfghklmnprstvz" for b in ("a", "e", "i", "o", "u", "an", "er", "in", "or")]
+    words: dict[str, None] = {}
+    while len(words) < VOCABULARY:
+        words["".join(dice.choices(syllables, k=2 if len(words) < 500 else dice.randrange(3, 6)))] = None
+    return list(words)
+
+
+def texts(pages: int, words: np.ndarray) -> Iterator[str]:
+    dice = np.random.default_rng(1)
+    shares = 1 / np.arange(1, len(words) + 1)
+    edges = np.cumsum(shares / shares.sum())
+    for length in dice.lognormal(np.log(MEDIAN_WORDS), SPREAD, pages).astype(int) + 5:
+        yield " ".join(words[np.searchsorted(edges, dice.random(min(length, 20_000)))])
+
+
+def store(folder: Path, pages: int, words: list[str]) -> int:
+    """Stores generated pages; returns the bytes of their texts."""
+    table = np.array(words, dtype=object)
+    kinds = [
+        ("url", pyarrow.string()),
+        ("fetched_at", pyarrow.timestamp("us", tz="UTC")),
+        ("text", pyarrow.string()),
+    ]
+    schema = pyarrow.schema(kinds)
+    (folder / "texts").mkdir(parents=True)
+    size, batch = 0, []
+    with (
+        Metadata(f"sqlite:///{folder}/metadata.db") as metadata,
+        pyarrow.parquet.ParquetWriter(
+            folder / "texts" / "generated.parquet", schema, compression="zstd"
+        ) as file,
+    ):
+        for number, text in enumerate(texts(pages, table)):
+            batch.append((number, text))
+            size += len(text)
+            if len(batch) == BATCH or number == pages - 1:
+                rows = [row(one, content) for one, content in batch]
+                metadata.upsert(rows)
+                columns = [
+                    {name: value for name, value in one.items() if name in schema.names} for one in rows
+                ]
+                stored = [one | {"text": content} for one, (_, content) in zip(columns, batch, strict=True)]
+                file.write_table(pyarrow.Table.from_pylist(stored, schema=schema))
+                batch = []
+    return size
+
+
+def row(number: int, text: str) -> dict[str, object]:
+    host = f"https://www.site-{number % 500}.example.org"
+    page = Page(url=f"{host}/{number}", host=host, fetched_at=START + timedelta(seconds=number))
+    facts = {"status": 200, "mime_type": "text/html", "language": "en", "title": " ".join(text.split()[:5])}
+    place = {"warc_file": "generated.warc.gz", "warc_offset": number, "warc_length": 1}
+    return page.row() | facts | place | {"importance": (number % 97) / 48}
+
+
+def generated(folder: Path, pages: int) -> None:
+    words = vocabulary()
+    size = store(folder, pages, words)
+    print(f"{pages:,} generated pages, {size / 1e6:,.0f} MB of text")
+    for name in ("to index", "again, nothing new"):
+        began = time.monotonic()
+        index(folder)
+        _report(f"seconds {name}", time.monotonic() - began)
+    most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3
+    stored = sum(path.stat().st_size for path in (folder / "index").rglob("*") if path.is_file())
+    _report("MB of memory to index", most)
+    _report("bytes on disk for a byte of text", stored / size)
+    searches(folder, words)
+
+
+def index(folder: Path) -> None:
+    command = [sys.executable, "-m", "scrapy", "index", "-s", f"DATA_DIR={folder}"]
+    subprocess.run(command, check=True, cwd=CHECKOUT)
+
+
+def searches(folder: Path, words: list[str]) -> None:
+    """Prints how long searches take: words of all frequencies, phrases, and filters."""
+    dice, search = random.Random(2), Search(folder / "index")
+
+    def word() -> str:
+        return words[int(len(words) ** dice.random() * 0.999)]
+
+    kinds = {
+        "one word": lambda: (word(), Filters()),
+        "two words": lambda: (f"{word()} {word()}", Filters()),
+        "four words": lambda: (" ".join(word() for _ in range(4)), Filters()),
+        "two frequent words": lambda: (" ".join(dice.sample(words[:50], 2)), Filters()),
+        "a phrase of frequent words": lambda: (f'"{" ".join(dice.sample(words[:50], 2))}"', Filters()),
+        "two words on a host": lambda: (f"{word()} {word()}", Filters(host="www.site-7.example.org")),
+        "a word since a day": lambda: (word(), Filters(since=START + timedelta(hours=12))),
+    }
+    for name, make in kinds.items():
+        times = []
+        for _ in range(ROUNDS):
+            question, filters = make()
+            began = time.perf_counter()
+            search.find(question, filters)
+            times.append((time.perf_counter() - began) * 1e3)
+        print(f"  {name}")
+        _report("  median, ms", statistics.median(times))
+        _report("  95 of 100 within, ms", statistics.quantiles(times, n=20)[-1])
+
+
+def documentation(folder: Path) -> None:
+    """Crawls the documentation, and prints the first five results of ten searches."""
+    sites = {site.address: site for site in available()}
+    with LocalWeb(*sites) as web:
+        for address, site in sites.items():
+            publish(web, address, site.folder)
+        seeds = [f"{web.host(address)}/index.html" for address in sites]
+        result = crawl_hosts(seeds, folder, timeout=800, TEXT="parquet", LINKS=True)
+        names = {web.host(address): site.name for address, site in sites.items()}
+    began = time.monotonic()
+    index(result.data_dir)
+    _report("seconds to index the documentation", time.monotonic() - began)
+    search = Search(result.data_dir / "index")
+    for question in QUESTIONS:
+        print(f"\n{question}")
+        for hit in search.find(question, limit=5).hits:
+            host = "/".join(hit.entry.url.split("/")[:3])
+            print(f"  {names[host]}: {hit.entry.title}  {hit.entry.url.removeprefix(host)}  {hit.score:.1f}")
+
+
+def _report(name: str, value: float) -> None:
+    bar = BARS.get(name.strip().replace("seconds to index the documentation", ""))
+    print(f"  {name:38} {value:8.2f}" + (f"   bar {bar:g}" if bar else ""))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--pages", type=float, default=1e5)
+    parser.add_argument("--only", choices=("generated", "documentation"))
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        if options.only != "documentation":
+            generated(Path(folder) / "generated", int(options.pages))
+        if options.only != "generated":
+            documentation(Path(folder))
+
+
+if __name__ == "__main__":
+    main()

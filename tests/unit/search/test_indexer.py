@@ -1,0 +1,188 @@
+"""An index has what the rows and texts of a crawl have, also after changes, kills and damage."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from tests.metadata import NOW
+from tests.unit.search.indexes import SITE, Pages, page
+from webcrawl.errors import StoreError
+from webcrawl.search.folder import open_to_write
+from webcrawl.search.schema import VERSION
+
+STATES = st.tuples(st.sampled_from(["good", "gone", "noindex", "soft"]), st.integers(0, 2))
+STEPS = st.lists(st.dictionaries(st.sampled_from("abcdef"), STATES, min_size=1), min_size=1, max_size=4)
+FACTS: dict[str, dict[str, Any]] = {
+    "good": {},
+    "gone": {"status": 404},
+    "noindex": {"warc_file": None, "warc_offset": None, "warc_length": None},
+    "soft": {"soft_404": True},
+}
+
+
+@pytest.fixture
+def pages(tmp_path: Path) -> Pages:
+    return Pages(tmp_path)
+
+
+@settings(max_examples=12, deadline=None)
+@given(STEPS)
+def test_an_index_has_the_good_pages_in_their_last_version(steps: list[dict[str, tuple[str, int]]]) -> None:
+    with TemporaryDirectory() as folder:
+        pages = Pages(Path(folder))
+        model: dict[str, tuple[str, int]] = {}
+        for number, step in enumerate(steps):
+            before = {name: one for name, one in model.items() if one[0] == "good"}
+            model |= step
+            after = {name: one for name, one in model.items() if one[0] == "good"}
+            fetched = NOW + timedelta(hours=number)
+            pages.store(
+                *(
+                    page(f"/{name}", f"common word{version}", fetched_at=fetched, **FACTS[state])
+                    for name, (state, version) in step.items()
+                )
+            )
+            figures = pages.index()
+            assert figures.pages == len(after)
+            assert figures.added == len(after.keys() - before)
+            assert figures.removed == len(before.keys() - after)
+            assert figures.changed == len(before.keys() & after.keys() & step.keys())
+            assert sorted(pages.urls("common")) == sorted(f"/{name}" for name in after)
+            for version in range(3):
+                expected = sorted(f"/{name}" for name, (_, one) in after.items() if one == version)
+                assert sorted(pages.urls(f"+common +word{version}")) == expected
+
+
+def test_only_new_and_changed_pages_are_read_again(pages: Pages) -> None:
+    pages.store(page("/a", "one"), page("/b", "two"))
+    pages.index()
+    pages.read.clear()
+    assert (pages.index().planned, pages.read) == (0, [])
+    pages.store(page("/b", "three", fetched_at=NOW + timedelta(days=1)), page("/c", "four"))
+    figures = pages.index()
+    assert (figures.added, figures.changed, sorted(pages.read)) == (1, 1, [f"{SITE}/b", f"{SITE}/c"])
+    assert pages.index(again=True).added == 3
+    # an index has facts of the row too
+    with pages.metadata() as metadata:
+        metadata.update(f"{SITE}/a", lambda row: {"importance": 7.0})
+    assert pages.index().changed == 1
+
+
+def killed_after(pages: Pages, number: int) -> int:
+    """Indexes in another process, which is killed when it has read some pages; returns its signal."""
+    child = os.fork()
+    if child == 0:
+        archived = pages.archived
+
+        def dying(rows: Any) -> Iterator[Any]:
+            for place, one in enumerate(archived(rows)):
+                if place == number:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                yield one
+
+        pages.archived = dying  # type: ignore[method-assign]
+        try:
+            pages.index(commit_seconds=0)
+        finally:
+            os._exit(1)
+    return os.WTERMSIG(os.waitpid(child, 0)[1])
+
+
+def test_a_killed_run_is_continued_from_its_last_commit(pages: Pages) -> None:
+    pages.store(*(page(f"/{number}", "common", fetched_at=NOW) for number in range(1_200)))
+    pages.store(*(page(f"/{number}.jpg", mime_type="image/jpeg") for number in range(3)))
+    assert killed_after(pages, 100) == signal.SIGKILL
+    # what has no text is indexed first; the first 500 pages were not complete
+    assert pages.search().searcher.num_docs == 3
+    figures = pages.index()
+    assert (figures.added, figures.pages) == (1_200, 1_203)
+    assert pages.search().find("common").total == 1_200
+    assert [path.name for path in (pages.folder / "index").iterdir() if path.name.startswith("plan")] == []
+
+
+def test_one_process_writes_and_searches_go_on(pages: Pages) -> None:
+    pages.store(page("/a", "common"))
+    pages.index()
+    before = pages.search()
+    pages.store(page("/b", "common"))
+    with open_to_write(pages.folder / "index"), pytest.raises(StoreError, match="another `scrapy index`"):
+        pages.index()
+    pages.index()
+    assert before.find("common").total == 1
+    assert pages.search().find("common").total == 2
+
+
+def test_a_stopped_run_keeps_what_it_has(pages: Pages) -> None:
+    pages.store(*(page(f"/{number}", "common") for number in range(1_200)))
+
+    def run() -> int:
+        from tests.unit.search.indexes import config
+        from webcrawl.search.indexer import Indexer
+
+        place = pages.folder / "index"
+        with pages.metadata() as metadata, open_to_write(place) as index:
+            indexer = Indexer(
+                index, place, config(pages.folder), metadata, pages.archived, report=lambda _: indexer.stop()
+            )
+            indexer.run()
+        return indexer.figures.pages
+
+    assert 0 < run() < 1_200
+    assert pages.index().pages == 1_200
+
+
+def test_damage_is_one_sentence_with_the_folder_and_the_way_out(pages: Pages) -> None:
+    index = pages.folder / "index"
+    with pytest.raises(StoreError, match=r"there is no index in .*: make it by `scrapy index`"):
+        pages.search()
+    pages.store(page("/a", "common"))
+    pages.index()
+    shutil.copytree(index, pages.folder / "whole")
+    (index / "pages" / "meta.json").unlink()
+    with pytest.raises(StoreError, match="is not complete"):
+        pages.search()
+    for damage in ("meta.json", "*.store", "*.term", "*.fast"):
+        shutil.rmtree(index)
+        shutil.copytree(pages.folder / "whole", index)
+        (path,) = (index / "pages").glob(damage)
+        path.write_bytes(b"{" + b"\xff" * 20)
+        with pytest.raises(StoreError) as error:
+            pages.hits("common")
+        assert str(index) in str(error.value) and "scrapy index --again" in str(error.value), damage
+        assert "\n" not in str(error.value)
+        assert pages.index(again=True).pages == 1
+        assert pages.urls("common") == ["/a"]
+
+
+def test_other_folders_and_versions_are_refused(pages: Pages) -> None:
+    index = pages.folder / "index"
+    index.mkdir()
+    (index / "letters.txt").write_text("mine")
+    for again in (False, True):
+        with pytest.raises(StoreError, match="is not empty, and no index"):
+            pages.index(again=again)
+    assert (index / "letters.txt").read_text() == "mine"
+    (index / "letters.txt").unlink()
+    pages.store(page("/a", "common"))
+    pages.index()
+    for text, message in ((json.dumps({"version": VERSION + 1}), "another version"), ("[", "is damaged")):
+        (index / "index.json").write_text(text)
+        with pytest.raises(StoreError, match=message):
+            pages.search()
+        with pytest.raises(StoreError, match=message):
+            pages.index()
+        assert pages.index(again=True).pages == 1
+    shutil.rmtree(index / "pages")
+    with pytest.raises(StoreError, match="is not complete"):
+        pages.search()

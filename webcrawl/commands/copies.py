@@ -1,0 +1,152 @@
+"""`scrapy copies FILE|URL`: finds the pages of a crawl that have the text of a document, or a part of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy.exceptions import UsageError
+
+from webcrawl.commands.index import add_folder, index_folder
+from webcrawl.crawler.command import SessionCommand
+from webcrawl.documents.values import counted, printable
+from webcrawl.errors import InvalidURL, StoreError, UnreadableDocument
+from webcrawl.urls.seeds import seed_url
+
+if TYPE_CHECKING:
+    from webcrawl.crawler.session import Session
+    from webcrawl.search.copies import Copy
+    from webcrawl.search.searching import Search
+    from webcrawl.stores.metadata import Metadata
+
+_LEAST = 10.0
+_LIMIT = 20
+_PASSAGES = 3
+_LONGEST = 200
+
+
+class Command(SessionCommand):
+    """Reads the index and the stores; needs no engine, and asks no host."""
+
+    needs_engine = False
+
+    def syntax(self) -> str:
+        return "[options] <file or URL of a page of the crawl>"
+
+    def short_desc(self) -> str:
+        return "Find pages that have the text of a document, or a part of it; `scrapy index` makes the index"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument(
+            "--least",
+            type=float,
+            default=_LEAST,
+            metavar="PERCENT",
+            help="the least share of the text that a page must have, by default 10",
+        )
+        parser.add_argument("--limit", type=int, default=_LIMIT, help="pages to print, by default 20")
+        parser.add_argument("--json", action="store_true", help="print JSON lines, with all passages")
+        add_folder(parser)
+
+    def crawl_id(self, args: list[str]) -> str | None:
+        return None
+
+    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        from webcrawl.config import read
+        from webcrawl.crawler.command import existing_metadata
+        from webcrawl.documents.mime.language import detected
+        from webcrawl.search.copies import copies_of, unstored
+        from webcrawl.search.searching import Search
+
+        if len(args) != 1 or not 0 < opts.least <= 100 or opts.limit < 1:
+            raise UsageError("give one file or URL, a share from 0 to 100, and a limit of 1 or more")
+        assert self.settings is not None
+        bits = read(self.settings, "SIMHASH_DISTANCE")
+        search = Search(index_folder(session, opts))
+        with existing_metadata(session) as metadata:
+            url, text = await self._text(session, search, metadata, args[0])
+            copies = copies_of(search, text, detected(text), least=opts.least / 100, bits=bits, leave_out=url)
+            others = [one for one in unstored(metadata, text, bits=bits) if one[0] != url]
+        for copy in copies[: opts.limit]:
+            print(_json(copy) if opts.json else _lines(copy))
+        for other, distance in others[: opts.limit]:
+            print(_unstored(other, distance, as_json=opts.json))
+        print(f"{counted(len(copies) + len(others), 'page')}.", file=sys.stderr)
+
+    async def _text(
+        self, session: Session, search: Search, metadata: Metadata, name: str
+    ) -> tuple[str | None, str]:
+        """Returns URL and text of a page, or None and the text of a file; raises StoreError."""
+        from webcrawl.crawler.pages.stored_texts import StoredTexts
+        from webcrawl.documents.body import Body
+        from webcrawl.documents.document import Document
+        from webcrawl.documents.mime.sniff import sniff
+
+        path = Path(name)
+        if not path.is_file():
+            return _page(session, search, name)
+        try:
+            body = Body.at(name)
+        except OSError as error:
+            raise StoreError(f"cannot read {path}: {error.strerror}") from error
+        uri = path.absolute().as_uri()
+        media = sniff(None, body, uri)
+        assert self.settings is not None
+        document = Document(body, media.mime_type, media.charset, uri)
+        try:
+            found = await StoredTexts(session, self.settings, metadata).text(document)
+        except UnreadableDocument as error:
+            raise StoreError(f"{path} {error}") from error
+        if not found.text:
+            raise StoreError(f"{path} ({media.mime_type}) has no text")
+        return None, found.text
+
+
+def _page(session: Session, search: Search, name: str) -> tuple[str, str]:
+    """Returns URL and text of a page of the index."""
+    try:
+        url = seed_url(name)
+    except InvalidURL as error:
+        raise StoreError(f"{name} is neither a file nor a URL") from error
+    for spelling in dict.fromkeys([url, session.canonicalizer.canonical(url)]):
+        if (text := search.text_of(spelling)) is not None:
+            return spelling, text
+    raise StoreError(f"{name} is neither a file nor a page in {search.folder}: `scrapy index` adds new pages")
+
+
+def _json(copy: Copy) -> str:
+    entry = copy.entry
+    line: dict[str, Any] = {
+        "url": entry.url,
+        "title": entry.title,
+        "fetched_at": entry.fetched_at,
+        "share": round(copy.share, 4),
+        "distance": copy.distance,
+        "passages": [passage._asdict() for passage in copy.passages],
+    }
+    return json.dumps({name: value for name, value in line.items() if value is not None})
+
+
+def _unstored(url: str, distance: int, *, as_json: bool) -> str:
+    if as_json:
+        return json.dumps({"url": url, "distance": distance})
+    return printable(
+        f"   ?  {url}  (its text is not stored; its SimHash differs in {counted(distance, 'bit')})"
+    )
+
+
+def _lines(copy: Copy) -> str:
+    """Returns the share, the page, and its longest passages."""
+    entry = copy.entry
+    lines = [printable(f"{copy.share:4.0%}  {entry.url}  {' '.join((entry.title or '').split())}".rstrip())]
+    for passage in copy.passages[:_PASSAGES]:
+        text = " ".join(passage.text.split())
+        cut = text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
+        lines.append(printable(f"      {counted(passage.words, 'word')}: {cut}"))
+    if (more := len(copy.passages) - _PASSAGES) > 0:
+        lines.append(f"      and {counted(more, 'passage')} more")
+    return "\n".join(lines)

@@ -1,0 +1,136 @@
+"""`scrapy index`: makes or updates the full-text index of the pages of a crawl."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy.exceptions import UsageError
+
+from webcrawl.crawler.command import SessionCommand
+from webcrawl.documents.values import counted, printable
+
+if TYPE_CHECKING:
+    from webcrawl.crawler.pages.stored_texts import TextColumns
+    from webcrawl.crawler.session import Session
+    from webcrawl.search.indexer import Figures
+    from webcrawl.stores.locations import Row
+    from webcrawl.stores.metadata import Metadata
+
+_REPORT_SECONDS = 10.0
+
+
+class Command(SessionCommand):
+    """Reads the stores, also while crawls write to them; needs no engine."""
+
+    needs_engine = False
+
+    def syntax(self) -> str:
+        return "[options]"
+
+    def short_desc(self) -> str:
+        return "Make or update a full-text index of the stored pages, for `scrapy search` and `scrapy copies`"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        add_folder(parser)
+        parser.add_argument("--again", action="store_true", help="make the index anew")
+        parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+
+    def crawl_id(self, args: list[str]) -> str | None:
+        return None
+
+    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        from webcrawl.config.private_files import end_privacy, keep_private
+        from webcrawl.crawler.command import existing_metadata
+        from webcrawl.crawler.pages.stored_texts import StoredTexts, TextColumns
+        from webcrawl.search.folder import open_to_write
+
+        if args:
+            raise UsageError("scrapy index takes no arguments")
+        assert self.settings is not None
+        keep_private(session.stores.data_dir, self)
+        try:
+            with (
+                existing_metadata(session) as metadata,
+                open_to_write(index_folder(session, opts), again=opts.again) as index,
+            ):
+                columns = TextColumns(StoredTexts(session, self.settings, metadata), ["text"])
+                figures = await _run(session, opts, metadata, index, columns)
+        finally:
+            end_privacy(self)
+        _print(figures, columns, as_json=opts.json)
+
+
+def add_folder(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--index", metavar="FOLDER", help="the folder of the index, by default DATA_DIR/index"
+    )
+
+
+def index_folder(session: Session, opts: argparse.Namespace) -> Path:
+    return Path(opts.index) if opts.index else session.stores.data_dir / "index"
+
+
+async def _run(
+    session: Session, opts: argparse.Namespace, metadata: Metadata, index: Any, columns: TextColumns
+) -> Figures:
+    from webcrawl.search.indexer import Indexer
+
+    loop = asyncio.get_running_loop()
+
+    def archived(rows: Iterable[Row]) -> Iterator[Row]:
+        return columns.added_to_all(rows, loop)
+
+    indexer = Indexer(
+        index, index_folder(session, opts), session.stores, metadata, archived, report=_Progress()
+    )
+    # in a thread, because reader processes are asked in this one
+    running = asyncio.create_task(asyncio.to_thread(indexer.run))
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        # Ctrl-C: what is indexed is kept, and the next run goes on
+        indexer.stop()
+        await running
+    return indexer.figures
+
+
+class _Progress:
+    """Prints how far an indexer is, every ten seconds."""
+
+    def __init__(self) -> None:
+        self._at = time.monotonic()
+
+    def __call__(self, figures: Figures) -> None:
+        if time.monotonic() - self._at >= _REPORT_SECONDS:
+            self._at = time.monotonic()
+            done = figures.added + figures.changed
+            print(f"{done:,} of {counted(figures.planned, 'page')} indexed", file=sys.stderr, flush=True)
+
+
+def _print(figures: Figures, columns: TextColumns, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({**asdict(figures), "unread": columns.unread}))
+    else:
+        changes = ", ".join(
+            f"{number:,} {name}"
+            for name, number in (
+                ("added", figures.added),
+                ("changed", figures.changed),
+                ("removed", figures.removed),
+            )
+        )
+        print(f"{counted(figures.pages, 'page')} in the index: {changes}")
+    for problem in figures.problems:
+        print(printable(problem), file=sys.stderr)
+    if columns.unread:
+        unread = counted(columns.unread, "archived page")
+        print(f"{unread} could not be read, such as {printable(columns.problem)}", file=sys.stderr)

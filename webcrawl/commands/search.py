@@ -1,0 +1,153 @@
+"""`scrapy search WORDS`: finds pages in the full-text index of a crawl."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from scrapy.exceptions import UsageError
+
+from webcrawl.commands.index import add_folder, index_folder
+from webcrawl.crawler.command import SessionCommand
+from webcrawl.documents.values import counted, printable
+from webcrawl.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from webcrawl.crawler.session import Session
+    from webcrawl.search.query import Filters
+    from webcrawl.search.searching import Hit
+
+_LIMIT = 10
+_MOST = 1_000
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
+
+
+class Command(SessionCommand):
+    """Reads the index, also while `scrapy index` writes to it; needs no engine."""
+
+    needs_engine = False
+
+    def syntax(self) -> str:
+        return "[options] <words>"
+
+    def short_desc(self) -> str:
+        return "Search the pages of a crawl for words; `scrapy index` makes the index"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("--host", help="only pages of this host and its subdomains, such as example.org")
+        parser.add_argument("--language", help="only pages in these languages, such as en or en,de")
+        parser.add_argument("--type", help="only these MIME types, such as text/html or image/*,text/css")
+        parser.add_argument("--since", help="only pages fetched at or after this date or time (UTC)")
+        parser.add_argument("--until", help="only pages fetched until this date, its whole day, or time")
+        parser.add_argument("--crawl", help="only pages that this crawl fetched last")
+        parser.add_argument("--media", action="store_true", help="search images, audio and video instead")
+        parser.add_argument("--limit", type=int, default=_LIMIT, help="results to print, by default 10")
+        parser.add_argument("--json", action="store_true", help="print JSON lines")
+        add_folder(parser)
+
+    def crawl_id(self, args: list[str]) -> str | None:
+        return None
+
+    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        from webcrawl.search.searching import Search
+
+        if not args or not 0 < opts.limit <= _MOST:
+            raise UsageError(f"give the words, and a limit from 1 to {_MOST:,}")
+        results = Search(index_folder(session, opts)).find(" ".join(args), _filters(opts), opts.limit)
+        bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        for number, hit in enumerate(results.hits, 1):
+            print(_json(hit) if opts.json else _text(number, hit, bold=bold))
+        if not results.has_all:
+            print("No page has all of these words.", file=sys.stderr)
+        print(f"{counted(results.total, 'result')}.", file=sys.stderr)
+
+
+def _filters(opts: argparse.Namespace) -> Filters:
+    from webcrawl.search.query import Filters
+    from webcrawl.search.schema import MEDIA, PAGE
+
+    return Filters(
+        host=opts.host,
+        languages=_words(opts.language),
+        types=_words(opts.type),
+        since=_time("--since", opts.since),
+        until=_time("--until", opts.until, is_end=True),
+        crawl=opts.crawl,
+        kinds=MEDIA if opts.media else (PAGE,),
+    )
+
+
+def _words(text: str | None) -> list[str]:
+    return [word.strip().lower() for word in (text or "").split(",") if word.strip()]
+
+
+def _time(option: str, text: str | None, *, is_end: bool = False) -> datetime | None:
+    """Reads a date or time, by default in UTC. A date that ends a period includes its day."""
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        is_date = len(text) == len("2026-02-03")
+        if is_end and is_date:
+            moment += timedelta(days=1, microseconds=-1)
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError) as error:
+        raise ConfigurationError(
+            f"{option}: {text!r} is not a time such as 2026-02-03 or 2026-02-03T12:00:00Z"
+        ) from error
+
+
+def _json(hit: Hit) -> str:
+    entry = asdict(hit.entry)
+    names = ("url", "title", "description", "author", "language", "mime_type", "crawl", "fetched_at")
+    line: dict[str, Any] = {name: entry[name] for name in (*names, "published_at", "importance", "details")}
+    line |= {"score": round(hit.score, 3), "snippet": hit.snippet, "marks": hit.marks, "copies": hit.copies}
+    return json.dumps({name: value for name, value in line.items() if value not in (None, [])})
+
+
+def _text(number: int, hit: Hit, *, bold: bool) -> str:
+    """Returns a result in four lines, its words in bold on a terminal."""
+    entry = hit.entry
+    title = printable(" ".join((entry.title or entry.url).split()))
+    facts = [entry.fetched_at[:10], entry.mime_type, entry.language, *_media_facts(entry.details)]
+    lines = [
+        f"{_BOLD}{title}{_PLAIN}" if bold else title,
+        printable(entry.url) if entry.title else "",
+        printable("  ".join(filter(None, facts))),
+        _marked(hit.snippet, hit.marks, *((_BOLD, _PLAIN) if bold else ("", ""))),
+    ]
+    if hit.copies:
+        copies = f"and {len(hit.copies) - 1} more" if len(hit.copies) > 1 else ""
+        lines.append(printable(f"also at {hit.copies[0]} {copies}".rstrip()))
+    first, *others = filter(None, lines)
+    return "\n".join([f"{number:>2}. {first}", *(f"    {line}" for line in others)])
+
+
+def _media_facts(details: Any) -> list[str]:
+    """Returns size and duration of a medium."""
+    if not isinstance(details, dict):
+        return []
+    stream: Any = next((one for one in details.get("streams") or () if one.get("width")), details)
+    found = []
+    if stream.get("width") and stream.get("height"):
+        found.append(f"{stream['width']} x {stream['height']}")
+    if details.get("duration"):
+        found.append(f"{details['duration']:,.0f} s")
+    return found
+
+
+def _marked(text: str, marks: Sequence[tuple[int, int]], begin: str, end: str) -> str:
+    """Returns a text for the terminal with signs around its marks."""
+    parts, place = [], 0
+    for start, stop in marks:
+        if start >= place:
+            parts += [printable(text[place:start]), begin, printable(text[start:stop]), end]
+            place = stop
+    return "".join([*parts, printable(text[place:])])

@@ -1,0 +1,135 @@
+"""Finds pages that have the same or nearly the same text as a given one, or a part of it.
+
+Candidates are the pages whose SimHash differs in few bits, and those that have some of the rarest phrases of the text.
+Each is then compared with the text word by word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from webcrawl.documents.simhash import distance, simhash64
+from webcrawl.errors import ConfigurationError
+from webcrawl.search.entry import Entry
+from webcrawl.search.folder import damages
+from webcrawl.search.library import tantivy
+from webcrawl.search.overlap import Original, Passage
+from webcrawl.search.schema import schema
+from webcrawl.search.searching import Search
+from webcrawl.search.state import fast_values
+from webcrawl.search.words import analyzer, stemmer
+from webcrawl.stores.columns import pages
+from webcrawl.stores.metadata import Metadata
+
+PHRASE = 4
+"""Words of a phrase that is searched for: fewer than a shingle has, because stems and accents must not matter."""
+PHRASES = 64
+"""Phrases that are searched for: the rarest one of each of as many parts of the text."""
+CANDIDATES = 200
+"""Pages with the most of these phrases, which are compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A page that has a part of the text: how much of it, the passages, and the distance of the SimHashes, if any."""
+
+    entry: Entry
+    share: float
+    passages: Sequence[Passage]
+    distance: int | None
+
+
+def copies_of(
+    search: Search, text: str, language: str | None, *, least: float, bits: int, leave_out: str | None = None
+) -> list[Copy]:
+    """Returns pages with at least a share `least` of the words of a text, those with the most first.
+
+    `bits` is the largest distance of SimHashes of which pages are near-duplicates, `leave_out` the URL of the text.
+    Raises ConfigurationError for a text without words, StoreError for a damaged index.
+    """
+    original = Original(text)
+    if not original.words:
+        raise ConfigurationError("the text has no words")
+    own = simhash64(text)
+    found: dict[str, Copy] = {}
+    with damages(search.folder):
+        for place in _candidates(search, original, language, own, bits):
+            entry, other = search.page(place)
+            if entry.url == leave_out or entry.url in found:
+                continue
+            overlap = original.overlap(other)
+            if overlap.share >= least:
+                apart = None if own is None or entry.simhash is None else distance(own, entry.simhash)
+                found[entry.url] = Copy(entry, overlap.share, overlap.passages, apart)
+    return sorted(found.values(), key=lambda one: (-one.share, one.entry.url))
+
+
+def unstored(metadata: Metadata, text: str, *, bits: int) -> list[tuple[str, int]]:
+    """Returns the pages without a stored text whose SimHash is near: URL and distance, the nearest first.
+
+    Those are near-duplicates that the crawl dropped, and pages that say `noarchive` or `noindex`.
+    """
+    own = simhash64(text)
+    if own is None:
+        return []
+    rows = metadata.scan(where=[pages.c.simhash.is_not(None), pages.c.warc_file.is_(None)])
+    near = [(row["url"], apart) for row in rows if (apart := distance(own, row["simhash"])) <= bits]
+    return sorted(near, key=lambda one: (one[1], one[0]))
+
+
+def _candidates(
+    search: Search, original: Original, language: str | None, simhash: int | None, bits: int
+) -> Iterator[Any]:
+    """Yields the places of pages that may have a part of the text."""
+    query = tantivy().Query
+    if simhash is not None:
+        keys, hashes = fast_values(search.searcher, "simhash")
+        near = keys[_ones(hashes ^ np.uint64(simhash)) <= bits]
+        if len(near):
+            # copies without bound would take memory without bound
+            some = query.term_set_query(schema(), "key", [int(key) for key in near[:CANDIDATES]])
+            yield from (place for _, place in search.searcher.search(some, CANDIDATES, count=False).hits)
+    phrases = [
+        query.const_score_query(query.phrase_query(schema(), "text", list(words)), 1.0)
+        for words in _phrases(search, original, language)
+    ]
+    if phrases:
+        with_some = query.boolean_query([(tantivy().Occur.Should, phrase) for phrase in phrases])
+        yield from (place for _, place in search.searcher.search(with_some, CANDIDATES, count=False).hits)
+
+
+def _ones(numbers: Any) -> Any:
+    """Returns the number of ones in each 64-bit number."""
+    return np.unpackbits(numbers.view(np.uint8).reshape(-1, 8), axis=1).sum(axis=1)
+
+
+def _phrases(search: Search, original: Original, language: str | None) -> set[tuple[str, ...]]:
+    """Returns the rarest phrases of the text, as the words of its language and as those of unknown ones."""
+    found: set[tuple[str, ...]] = set()
+    languages = {stemmer(one): one for one in (language or "", "")}
+    for one in languages.values():
+        terms = analyzer(one, original.text).analyze(original.text)
+        found |= _rarest(search, terms)
+    return found
+
+
+def _rarest(search: Search, terms: Sequence[str]) -> set[tuple[str, ...]]:
+    """Returns the rarest run of PHRASE words in each part of a text: that whose words are in the fewest pages.
+
+    A word that is in no page is in no copy, so runs with it are left out.
+    """
+    number = {term: search.searcher.doc_freq("text", term) for term in set(terms)}
+    size = min(PHRASE, len(terms))
+    starts = range(len(terms) - size + 1)
+    step = max(1, -(-len(starts) // PHRASES))
+    found: set[tuple[str, ...]] = set()
+    for first in starts[::step]:
+        runs = [tuple(terms[start : start + size]) for start in starts[first : first + step]]
+        there = [run for run in runs if all(number[term] for term in run)]
+        if there:
+            found.add(min(there, key=lambda run: min(number[term] for term in run)))
+    return {run for run in found if len(run) > 1}

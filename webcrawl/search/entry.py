@@ -1,0 +1,187 @@
+"""What the index has of a page: facts of its row in table `pages`, the texts of links to it, and its own text."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import msgpack
+from xxhash import xxh3_64_intdigest
+
+from webcrawl.documents.values import clean, plain
+from webcrawl.search.library import tantivy
+from webcrawl.search.schema import MEDIA, PAGE
+from webcrawl.search.words import analyzer
+from webcrawl.stores.locations import Row
+from webcrawl.stores.warc.records import warc_date
+from webcrawl.urls.canonical import authority, hostname, is_address
+
+_WORDS_OF_NAMES = re.compile(r"[\W_]+")
+_DEPTH_OF_DETAILS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A page without its text. Times are ISO 8601 in UTC; `first` is the page of which it is a copy, or itself.
+
+    `details` are the facts of images, audio and video, and `anchors` the texts of links to the page, the most frequent
+    first.
+    """
+
+    url: str
+    first: str
+    title: str | None
+    description: str | None
+    author: str | None
+    language: str | None
+    mime_type: str | None
+    crawl: str | None
+    fetched_at: str
+    published_at: str | None
+    importance: float | None
+    simhash: int | None
+    details: Mapping[str, Any] | None
+    anchors: Sequence[str]
+
+    @property
+    def kind(self) -> str:
+        """`image`, `audio`, `video`, or `page` for all other types."""
+        kind = (self.mime_type or "").partition("/")[0]
+        return kind if kind in MEDIA else PAGE
+
+    @property
+    def key(self) -> int:
+        return key_of(self.url)
+
+    def packed(self) -> bytes:
+        data: bytes = msgpack.packb(astuple(self), unicode_errors="replace")
+        return data
+
+
+def key_of(url: str) -> int:
+    """Returns the key of a page in the index."""
+    return xxh3_64_intdigest(url.encode("utf-8", "replace"))
+
+
+def text_key(url: str, fetched_at: datetime) -> int:
+    """Returns what stored texts and pages are matched by: the fetch of a URL."""
+    return xxh3_64_intdigest(f"{warc_date(fetched_at)} {url}".encode("utf-8", "replace"))
+
+
+def entry_of(row: Row, anchors: Sequence[str]) -> Entry:
+    """Returns the entry of a row of table `pages`."""
+    is_media = (row["mime_type"] or "").partition("/")[0] in MEDIA
+    published = row["published_at"]
+    importance = row["importance"]
+    return Entry(
+        url=row["url"],
+        first=row["duplicate_of"] or row["url"],
+        title=row["title"],
+        description=row["description"],
+        author=row["author"],
+        language=row["language"],
+        mime_type=row["mime_type"],
+        crawl=row["crawl"],
+        fetched_at=row["fetched_at"].isoformat(),
+        published_at=published and published.isoformat(),
+        importance=None if importance is None else float(f"{importance:.3g}"),
+        simhash=row["simhash"],
+        details=plain(row["details"], _DEPTH_OF_DETAILS) if is_media else None,
+        anchors=tuple(anchors),
+    )
+
+
+def unpacked(data: bytes) -> tuple[Entry, str]:
+    """Reads the `page` of a document: its entry and its text; raises ValueError if it is damaged."""
+    try:
+        fields, text = msgpack.unpackb(data)
+        return Entry(*fields), str(text)
+    except (TypeError, msgpack.UnpackException) as error:
+        raise ValueError(f"a document is damaged: {error}") from error
+
+
+def entry_from(data: bytes) -> Entry:
+    """Reverses `Entry.packed`."""
+    return Entry(*msgpack.unpackb(data))
+
+
+def document(entry: Entry, text: str) -> Any:
+    """Returns the document of a page."""
+    made, text = tantivy().Document(), clean(text)
+    for field, texts in (
+        ("text", _texts(entry, text)),
+        ("title", [entry.title]),
+        ("anchors", entry.anchors),
+    ):
+        for one in filter(None, texts):
+            made.add_pre_tokenized_text(field, analyzer(entry.language, one).pre_tokenize(one))
+    for field, names in _names(entry).items():
+        for name in names:
+            made.add_text(field, name)
+    made.add_unsigned("key", entry.key)
+    made.add_unsigned("first", key_of(entry.first))
+    made.add_unsigned("state", xxh3_64_intdigest(entry.packed()))
+    if entry.simhash is not None:
+        made.add_unsigned("simhash", entry.simhash)
+    made.add_float("weight", weight(entry.importance))
+    made.add_date("fetched", datetime.fromisoformat(entry.fetched_at))
+    data = msgpack.packb((astuple(entry), text), unicode_errors="replace")
+    made.add_bytes("page", data)
+    return made
+
+
+def weight(importance: float | None) -> float:
+    """Returns the weight of a page: tantivy multiplies its score by log2(2 + weight), which is then
+    1 + log2(1 + importance) / 8.
+
+    So a page of average importance has 1.13 times its score, one of a hundred times that 1.8 times.
+    """
+    mean = 1.0 if importance is None else max(0.0, importance)
+    return float(2 ** (1 + math.log2(1 + mean) / 8) - 2)
+
+
+def _texts(entry: Entry, text: str) -> Iterator[str | None]:
+    yield text
+    yield entry.description
+    yield entry.author
+    if entry.kind != PAGE:
+        yield _WORDS_OF_NAMES.sub(" ", unquote(urlsplit(entry.url).path.rpartition("/")[2]))
+        yield from _words_in(entry.details)
+
+
+def _words_in(details: Any) -> Iterator[str]:
+    """Yields the texts in the facts of a medium: names of cameras, albums, codecs."""
+    if isinstance(details, str):
+        yield details
+    elif isinstance(details, Mapping):
+        for value in details.values():
+            yield from _words_in(value)
+    elif isinstance(details, list | tuple):
+        for value in details:
+            yield from _words_in(value)
+
+
+def _names(entry: Entry) -> dict[str, list[str]]:
+    """Returns the fields that are compared whole."""
+    family = [f"{entry.mime_type.partition('/')[0]}/*"] if entry.mime_type else []
+    return {
+        "url": [entry.url],
+        "host": hosts_of(entry.url),
+        "language": [entry.language or ""],
+        "type": [*filter(None, [entry.mime_type]), *family],
+        "crawl": [*filter(None, [entry.crawl])],
+        "kind": [entry.kind],
+    }
+
+
+def hosts_of(url: str) -> list[str]:
+    """Returns the names under which a host is found: with port, its name, and the domains above it."""
+    full, name = authority(url), hostname(url)
+    labels = [] if is_address(name) else name.split(".")
+    above = [".".join(labels[place:]) for place in range(1, len(labels))]
+    return list(dict.fromkeys([full, name, *above]))

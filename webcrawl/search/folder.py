@@ -1,0 +1,122 @@
+"""The folder of an index.
+
+    index.json   the version; written first, so that no other folder is taken for an index
+    pages/       the files of tantivy
+    plan-*.db    while `scrapy index` runs
+
+One process writes at a time and holds a lock (flock) on index.json. Searches read the last commit meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from webcrawl.documents.disk import failure
+from webcrawl.errors import StoreError, brief
+from webcrawl.search.library import tantivy
+from webcrawl.search.schema import VERSION, WORDS, schema
+from webcrawl.search.words import analyzer
+from webcrawl.stores.file_lock import locked
+
+_ABOUT, _UNFINISHED, _PAGES = "index.json", "index.json.unfinished", "pages"
+
+
+def open_to_read(folder: Path) -> Any:
+    """Returns the tantivy Index of a folder; raises StoreError if there is none, or it is damaged."""
+    tantivy()
+    if not (folder / _ABOUT).exists():
+        raise StoreError(f"there is no index in {folder}: make it by `scrapy index`")
+    _check_version(folder)
+    with damages(folder):
+        if not (folder / _PAGES / "meta.json").exists():
+            raise StoreError(f"the index in {folder} is not complete: go on by `scrapy index`")
+        return _opened(folder)
+
+
+@contextmanager
+def open_to_write(folder: Path, *, again: bool = False) -> Iterator[Any]:
+    """The tantivy Index of a folder, which is made if it does not exist, or anew with `again`.
+
+    Raises StoreError if another process writes to it, it is damaged, or the folder has other files.
+    """
+    with ExitStack() as opened:
+        try:
+            _make(folder)
+            lock = opened.enter_context(locked(folder / _ABOUT))
+            if lock is None:
+                raise StoreError(f"another `scrapy index` writes to {folder}: wait until it has ended")
+            if again:
+                shutil.rmtree(folder / _PAGES, ignore_errors=True)
+                os.truncate(lock, 0)
+                os.write(lock, _about())
+            for left in folder.glob("plan-*"):
+                left.unlink()
+            (folder / _PAGES).mkdir(exist_ok=True)
+        except OSError as error:
+            raise failure("write", folder, error) from error
+        _check_version(folder)
+        with damages(folder):
+            index = _opened(folder)
+        yield index
+
+
+@contextmanager
+def damages(folder: Path) -> Iterator[None]:
+    """Raises StoreError that names the folder for what tantivy raises about its files."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except BaseException as error:
+        # what tantivy raises when it finds what it thought impossible derives from BaseException alone
+        if not isinstance(error, ValueError | OSError) and type(error).__name__ != "PanicException":
+            raise
+        reason = f"the index in {folder} cannot be used: {brief(error)}"
+        raise StoreError(f"{reason}. If it is damaged, make it anew by `scrapy index --again`") from error
+
+
+def use_words_of(index: Any, language: str | None, text: str) -> None:
+    """Makes the index cut the text of the next query or snippet into words as that of a language."""
+    index.register_tokenizer(WORDS, analyzer(language, text))
+
+
+def _opened(folder: Path) -> Any:
+    index = tantivy().Index(schema(), str(folder / _PAGES), reuse=True)
+    use_words_of(index, None, "")
+    return index
+
+
+def _make(folder: Path) -> None:
+    """Makes an empty folder an index, without its files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    about = folder / _ABOUT
+    if about.exists():
+        return
+    if any(path.name != _UNFINISHED for path in folder.iterdir()):
+        raise StoreError(f"{folder} is not empty, and no index: name another folder")
+    unfinished = folder / _UNFINISHED
+    unfinished.write_bytes(_about())
+    unfinished.rename(about)
+
+
+def _about() -> bytes:
+    return json.dumps({"version": VERSION}).encode()
+
+
+def _check_version(folder: Path) -> None:
+    try:
+        version = json.loads((folder / _ABOUT).read_bytes())["version"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(
+            f"{folder / _ABOUT} is damaged: make the index anew by `scrapy index --again`"
+        ) from error
+    if version != VERSION:
+        raise StoreError(
+            f"the index in {folder} is of another version of webcrawl: make it anew by `scrapy index --again`"
+        )

@@ -1,0 +1,196 @@
+"""Brings an index up to date with the pages of a crawl.
+
+1. All rows of table `pages` are compared with the index. Pages that it does not have in this state are planned.
+2. Those whose text is stored are indexed in the order of the files of texts, the others from the archive.
+3. Pages that no longer belong in the index are removed.
+
+The index has the state of each of its pages, so nothing else has to be remembered: after a kill, what was committed is
+found in the first step.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import ColumnElement
+from xxhash import xxh3_64_intdigest
+
+from webcrawl.config import StoreConfig
+from webcrawl.search.anchors import Anchors, stored_anchors
+from webcrawl.search.entry import Entry, document, entry_of, text_key
+from webcrawl.search.folder import damages
+from webcrawl.search.library import tantivy
+from webcrawl.search.plan import Plan, Planned
+from webcrawl.search.schema import PAGE, schema
+from webcrawl.search.state import Known
+from webcrawl.search.texts import StoredTexts
+from webcrawl.stores.columns import pages
+from webcrawl.stores.locations import Row
+from webcrawl.stores.metadata import Metadata
+
+COMMIT_SECONDS = 30.0
+"""Time between two commits: what a killed process does again at most."""
+MEMORY = 200_000_000
+"""Bytes of the documents that are not written yet."""
+_ROWS = 5_000
+_KEYS = 1_000
+
+Archived = Callable[[Iterable[Row]], Iterable[Row]]
+"""Reads pages in the archive: yields each row with its `text`."""
+
+
+@dataclass
+class Figures:
+    """How many pages a run has added, replaced, and removed; how many it planned; and which files it could not read."""
+
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    planned: int = 0
+    pages: int = 0
+    problems: Sequence[str] = ()
+
+
+class Indexer:
+    """One run. `stop` ends it after the current page; what was indexed until then is committed."""
+
+    def __init__(
+        self,
+        index: Any,
+        folder: Path,
+        config: StoreConfig,
+        metadata: Metadata,
+        archived: Archived,
+        *,
+        report: Callable[[Figures], None] = lambda figures: None,
+        commit_seconds: float = COMMIT_SECONDS,
+    ) -> None:
+        self._index, self._folder = index, folder
+        self._config, self._metadata, self._archived = config, metadata, archived
+        self._report, self._commit_seconds = report, commit_seconds
+        self._stopped = False
+        self.figures = Figures()
+
+    def stop(self) -> None:
+        self._stopped = True
+
+    def run(self) -> None:
+        """Brings the index up to date; raises StoreError."""
+        with damages(self._folder):
+            self._known = Known(self._index.searcher())
+            self._writer = self._index.writer(MEMORY, 0)
+        self._committed = time.monotonic()
+        texts = StoredTexts(self._config)
+        with Plan(self._folder) as plan:
+            self._make(plan)
+            self._remove(self._known.gone())
+            for entries in plan.without_text():
+                self._put([(entry, "") for entry in entries])
+            for batch in _batches(texts.read(plan.waiting)):
+                waiting = plan.waiting([key for key, _ in batch])
+                found = [(entry, text) for key, text in batch for entry in waiting.pop(key, ())]
+                self._put(found)
+                plan.done([entry for entry, _ in found])
+                if self._stopped:
+                    break
+            for entries in plan.rest():
+                self._put(self._read(entries))
+                if self._stopped:
+                    break
+        self.figures.problems = texts.problems
+        with damages(self._folder):
+            self._writer.commit()
+            self._writer.wait_merging_threads()
+            self._index.reload()
+            self.figures.pages = self._index.searcher().num_docs
+
+    def _make(self, plan: Plan) -> None:
+        """Plans the pages that the index does not have in this state."""
+        anchors = stored_anchors(self._config)
+        self._to_replace: set[int] = set()
+        rows = self._metadata.scan(where=conditions())
+        while batch := list(islice(rows, _ROWS)):
+            planned = list(self._changed(batch, anchors))
+            plan.add(planned)
+            self.figures.planned += len(planned)
+
+    def _changed(self, rows: Sequence[Row], anchors: Anchors) -> Iterator[Planned]:
+        texts = anchors.to([row["url"] for row in rows])
+        for row in rows:
+            entry = entry_of(row, texts.get(row["url"], ()))
+            key = entry.key
+            is_known, is_same = self._known.see(key, xxh3_64_intdigest(entry.packed()))
+            if not is_same:
+                if is_known:
+                    self._to_replace.add(key)
+                yield Planned(entry, self._text_of(row) if entry.kind == PAGE else None)
+
+    def _text_of(self, row: Row) -> int:
+        """Returns the key of the text of a page: of the first page for an exact copy."""
+        first = row["duplicate_of"]
+        if row["duplicate_kind"] == "exact" and first not in (None, row["url"]):
+            original = self._metadata.get(first)
+            if original is not None and original["digest"] == row["digest"]:
+                row = original
+        return text_key(row["url"], row["fetched_at"])
+
+    def _read(self, entries: Sequence[Entry]) -> list[tuple[Entry, str]]:
+        """Reads the text of pages in the archive, in its order."""
+        by_url = {entry.url: entry for entry in entries}
+        rows = self._metadata.get_many(list(by_url))
+        ordered = sorted(rows.values(), key=lambda row: (row["warc_file"] or "", row["warc_offset"] or 0))
+        found = {row["url"]: row["text"] or "" for row in self._archived(ordered)}
+        return [(entry, found.get(url, "")) for url, entry in by_url.items()]
+
+    def _put(self, found: Sequence[tuple[Entry, str]]) -> None:
+        """Adds documents, in the place of those that the index has."""
+        with damages(self._folder):
+            old = [entry.key for entry, _ in found if entry.key in self._to_replace]
+            self._delete(old)
+            for entry, text in found:
+                self._writer.add_document(document(entry, text))
+            self.figures.changed += len(old)
+            self.figures.added += len(found) - len(old)
+            if time.monotonic() - self._committed >= self._commit_seconds:
+                self._writer.commit()
+                self._committed = time.monotonic()
+        self._report(self.figures)
+
+    def _remove(self, keys: Sequence[int]) -> None:
+        with damages(self._folder):
+            self._delete(keys)
+        self.figures.removed = len(keys)
+
+    def _delete(self, keys: Sequence[int]) -> None:
+        query = tantivy().Query
+        for start in range(0, len(keys), _KEYS):
+            some = list(keys[start : start + _KEYS])
+            # tantivy-py makes another term of a key above 2**63 in delete_documents_by_term
+            self._writer.delete_documents_by_query(query.term_set_query(schema(), "key", some))
+
+
+def conditions() -> list[ColumnElement[bool]]:
+    """The pages that belong in an index: good answers that are archived, so pages that say `noindex` do not."""
+    return [
+        pages.c.status.between(200, 299),
+        pages.c.warc_file.is_not(None),
+        pages.c.soft_404.is_not(True),
+    ]
+
+
+def _batches(texts: Iterable[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
+    """Yields texts, up to 100 or two million characters at a time."""
+    batch: list[tuple[int, str]] = []
+    size = 0
+    for one in texts:
+        batch.append(one)
+        size += len(one[1])
+        if len(batch) == 100 or size > 2_000_000:
+            yield batch
+            batch, size = [], 0
+    yield batch

@@ -1,0 +1,137 @@
+"""Makes a query of what a person writes, in the query language of tantivy, and of the filters of a command line."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from webcrawl.errors import ConfigurationError, brief
+from webcrawl.search.folder import use_words_of
+from webcrawl.search.library import tantivy
+from webcrawl.search.schema import NAMES, PAGE, TEXTS, schema
+from webcrawl.search.words import stemmer
+from webcrawl.urls.canonical import authority
+
+BOOSTS = {"text": 1.0, "title": 3.0, "anchors": 2.0}
+"""What a word counts in each field. A title or link text says what a page is about."""
+
+LONGEST, DEEPEST = 1_000, 20
+"""Characters and nested brackets of a query. tantivy's parser calls itself for each bracket, and must not overflow."""
+
+_SIGNS = 'Put words with signs such as : ( ) [ ] + - * ^ ~ into quotation marks: "a: b"'
+_FIELD = re.compile(r"Field does not exist: '(.*)'")
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What pages must have; None for anything. Several languages or types are alternatives."""
+
+    host: str | None = None
+    languages: Sequence[str] = ()
+    types: Sequence[str] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    crawl: str | None = None
+    kinds: Sequence[str] = (PAGE,)
+
+
+ANYTHING = Filters()
+
+
+def query_of(
+    index: Any, words: str, filters: Filters, languages: Sequence[str], *, any_word: bool = False
+) -> Any:
+    """Returns a tantivy Query for pages that have all words, or any of them; raises ConfigurationError.
+
+    `languages` are those in the index. Each page is searched for the words as its language inflects them.
+    """
+    check(words)
+    library = tantivy()
+    occur, query = library.Occur, library.Query
+    alike: defaultdict[str, list[str]] = defaultdict(list)
+    for language in filters.languages or languages or [""]:
+        alike[stemmer(language)].append(language)
+    parsed: dict[str, tuple[Any, list[str]]] = {}
+    for some in alike.values():
+        found = _parsed(index, words, some[0], any_word=any_word)
+        parsed.setdefault(repr(found), (found, []))[1].extend(some)
+    parts = [found for found, _ in parsed.values()]
+    if len(parts) > 1:
+        parts = [
+            query.boolean_query([(occur.Must, found), (occur.Must, _one_of("language", some))])
+            for found, some in parsed.values()
+        ]
+    wanted = parts[0] if len(parts) == 1 else query.disjunction_max_query(parts)
+    return query.boolean_query(
+        [(occur.Must, wanted), *((occur.Must, condition) for condition in conditions(filters))]
+    )
+
+
+def check(words: str) -> None:
+    """Raises ConfigurationError for a query that is empty, or that the parser could not bear."""
+    if not words.strip():
+        raise ConfigurationError("give the words to search for")
+    if len(words) > LONGEST:
+        raise ConfigurationError(f"the query has {len(words):,} characters; {LONGEST:,} are allowed")
+    depth = 0
+    for sign in words:
+        depth += (sign == "(") - (sign == ")")
+        if depth > DEEPEST:
+            raise ConfigurationError(f"the query has more than {DEEPEST} nested brackets. {_SIGNS}")
+
+
+def conditions(filters: Filters) -> list[Any]:
+    """Returns the filters as queries that do not change scores."""
+    library = tantivy()
+    made = [_one_of("kind", filters.kinds)]
+    if filters.host:
+        host = filters.host.lower()
+        made.append(_one_of("host", [authority(host) if "://" in host else host]))
+    if filters.languages:
+        made.append(_one_of("language", filters.languages))
+    if filters.types:
+        made.append(_one_of("type", [kind.lower() for kind in filters.types]))
+    if filters.crawl:
+        made.append(_one_of("crawl", [filters.crawl]))
+    if filters.since or filters.until:
+        made.append(
+            library.Query.range_query(
+                schema(),
+                "fetched",
+                library.FieldType.Date,
+                filters.since and filters.since.astimezone(UTC),
+                filters.until and filters.until.astimezone(UTC),
+            )
+        )
+    return [library.Query.const_score_query(one, 0.0) for one in made]
+
+
+def _one_of(field: str, values: Sequence[str]) -> Any:
+    library = tantivy()
+    if len(values) == 1:
+        found = library.Query.term_query(schema(), field, values[0])
+    else:
+        found = library.Query.term_set_query(schema(), field, list(values))
+    return library.Query.const_score_query(found, 0.0)
+
+
+def _parsed(index: Any, words: str, language: str, *, any_word: bool) -> Any:
+    """Parses the words as those of a language; raises ConfigurationError."""
+    use_words_of(index, language, words)
+    try:
+        return index.parse_query(words, list(TEXTS), field_boosts=BOOSTS, conjunction_by_default=not any_word)
+    except ValueError as error:
+        raise ConfigurationError(_explained(words, str(error))) from error
+
+
+def _explained(words: str, error: str) -> str:
+    """Returns what is wrong with a query, in words."""
+    if found := _FIELD.search(error):
+        return f"{found[1]!r} before a colon is not a field; the fields are {', '.join((*TEXTS, *NAMES))}. {_SIGNS}"
+    if "Only excluding" in error:
+        return "the query only says what pages must not have: add a word that they must have"
+    return f"{brief(words)!r} is not a query: {brief(error)}. {_SIGNS}"

@@ -1,0 +1,46 @@
+"""The fields of the index.
+
+A document is a page, or an image, audio or video file. `page` is what a search shows of it: MessagePack of a `Found`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from webcrawl.search.library import tantivy
+
+VERSION = 1
+"""An index with another version has to be made anew."""
+
+WORDS = "words"
+"""The name of the tokenizer of texts. Which one that is depends on the language; see `webcrawl.search.words`."""
+TEXTS = ("text", "title", "anchors")
+"""The fields that are searched for words."""
+NAMES = ("url", "host", "language", "type", "crawl", "kind")
+"""The fields that are compared whole. `host` also has the domains above it, `type` also `image/*` of `image/png`."""
+
+PAGE, MEDIA = "page", ("image", "audio", "video")
+"""The values of `kind`."""
+
+
+@cache
+def schema() -> Any:
+    """Returns the schema. A key is 64 bits of the hash of a URL; `state` those of all that the index has of the page.
+
+    `first` is the key of the page of which this one is a copy, or its own; `weight` what a score is multiplied by, in
+    the form that tantivy reads.
+    """
+    builder = tantivy().SchemaBuilder()
+    for name in TEXTS:
+        builder.add_text_field(name, tokenizer_name=WORDS)
+    for name in NAMES:
+        builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
+    builder.add_unsigned_field("key", indexed=True, fast=True)
+    builder.add_unsigned_field("state", fast=True)
+    builder.add_unsigned_field("first", indexed=True, fast=True)
+    builder.add_unsigned_field("simhash", fast=True)
+    builder.add_float_field("weight", fast=True)
+    builder.add_date_field("fetched", indexed=True, fast=True)
+    builder.add_bytes_field("page", stored=True)
+    return builder.build()

@@ -1,0 +1,147 @@
+"""Searches in an index: the best pages with snippets, copies of a page counted as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from webcrawl.errors import StoreError
+from webcrawl.search.entry import Entry, key_of, unpacked
+from webcrawl.search.folder import damages, open_to_read, use_words_of
+from webcrawl.search.library import tantivy
+from webcrawl.search.query import ANYTHING, Filters, query_of
+from webcrawl.search.schema import schema
+
+SNIPPET = 200
+"""Characters of a snippet, about."""
+_PART = 100_000
+"""Characters that are searched for a snippet at a time."""
+_MOST_PARTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A page that was found. `marks` are the places of the words in `snippet`: first and behind the last character.
+
+    `copies` are the URLs of further results that are copies of this one or of the same page.
+    """
+
+    entry: Entry
+    score: float
+    snippet: str
+    marks: Sequence[tuple[int, int]]
+    copies: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """`total` counts copies too. `has_all`: the pages have all words; otherwise none has, and these have some."""
+
+    hits: Sequence[Hit]
+    total: int
+    has_all: bool = True
+
+
+class Search:
+    """An index that is open for searches. Methods raise StoreError, ConfigurationError for a query that is wrong."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.index = open_to_read(folder)
+        with damages(folder):
+            self.searcher = self.index.searcher()
+            found = self.searcher.terms_with_prefix("language", "")
+        self.languages = [language for language, _ in found]
+        """Those of the pages; "" for pages without one."""
+
+    def find(self, words: str, filters: Filters = ANYTHING, limit: int = 10) -> Results:
+        """Returns the best pages for a query."""
+        for any_word in (False, True):
+            query = query_of(self.index, words, filters, self.languages, any_word=any_word)
+            with damages(self.folder):
+                hits, total = self._best(query, limit)
+            if total:
+                return Results(hits, total, not any_word)
+        return Results([], 0)
+
+    def _best(self, query: Any, limit: int) -> tuple[list[Hit], int]:
+        """Returns the best pages and the number of all, reading more results as long as they are copies."""
+        chosen: dict[int, list[tuple[float, Any]]] = {}
+        offset, wanted = 0, limit * 2
+        while True:
+            found = self.searcher.search(query, wanted, offset=offset, weight_by_field="weight")
+            if offset == 0:
+                total = found.count
+            firsts = self.searcher.fast_field_values("first", [place for _, place in found.hits])
+            for hit, first in zip(found.hits, firsts, strict=True):
+                if first in chosen or len(chosen) < limit:
+                    chosen.setdefault(first, []).append(hit)
+            offset += len(found.hits)
+            if len(chosen) >= limit or len(found.hits) < wanted:
+                break
+            wanted *= 2
+        snippets = Snippets(self.index, self.searcher, query)
+        return [self._hit(same, snippets) for same in chosen.values()], total
+
+    def _hit(self, same: Sequence[tuple[float, Any]], snippets: Snippets) -> Hit:
+        found = [(score, *self.page(place)) for score, place in same]
+        # the page of which the others are copies, or else the best
+        found.sort(key=lambda one: one[1].first != one[1].url)
+        (_, entry, text), *others = found
+        snippet, marks = snippets.of(entry, text)
+        return Hit(entry, same[0][0], snippet, marks, [other.url for _, other, _ in others])
+
+    def text_of(self, url: str) -> str | None:
+        """Returns the text of a page, or None if the index does not have it."""
+        query = tantivy().Query.term_query(schema(), "key", key_of(url))
+        with damages(self.folder):
+            hits = self.searcher.search(query, 1, count=False).hits
+            return self.page(hits[0][1])[1] if hits else None
+
+    def page(self, place: Any) -> tuple[Entry, str]:
+        """Returns what the index has of a page: its entry and its text."""
+        data = self.searcher.doc(place).get_first("page")
+        if data is None:
+            raise StoreError(f"the index in {self.folder} is damaged: make it anew by `scrapy index --again`")
+        return unpacked(bytes(data))
+
+
+class Snippets:
+    """Finds the part of a text with most of the words of a query."""
+
+    def __init__(self, index: Any, searcher: Any, query: Any) -> None:
+        self._index = index
+        self._generator = tantivy().SnippetGenerator.create
+        self._about = (searcher, query, schema(), "text")
+
+    def of(self, entry: Entry, text: str) -> tuple[str, list[tuple[int, int]]]:
+        """Returns the part as one line, and the places of the words in it; the start of the text if it has none."""
+        text = text or entry.description or ""
+        use_words_of(self._index, entry.language, text[:_PART])
+        generator = self._generator(*self._about)
+        generator.set_max_num_chars(SNIPPET)
+        for start in range(0, min(len(text), _PART * _MOST_PARTS), _PART):
+            document = tantivy().Document()
+            document.add_text("text", text[start : start + _PART])
+            found = generator.snippet_from_doc(document)
+            if marks := [(one.start, one.end) for one in found.highlighted()]:
+                return _line(found.fragment(), marks)
+        return " ".join(text[:SNIPPET].split()), []
+
+
+def _line(fragment: str, marks: Sequence[tuple[int, int]]) -> tuple[str, list[tuple[int, int]]]:
+    """Returns a text as one line, and its marks, which are places in UTF-8, as places of characters.
+
+    Marks that touch become one: those of a phrase in Chinese, for example.
+    """
+    raw = fragment.encode()
+    joined: list[tuple[int, int]] = []
+    for mark in sorted({*marks}):
+        start, end = (len(raw[:place].decode("utf-8", "ignore")) for place in mark)
+        if joined and start <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        else:
+            joined.append((start, end))
+    return "".join(" " if sign.isspace() else sign for sign in fragment), joined

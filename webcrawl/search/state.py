@@ -1,0 +1,63 @@
+"""What an index has: the keys of its pages, and the state of each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from webcrawl.search.library import tantivy
+from webcrawl.search.schema import schema
+
+Numbers = npt.NDArray[np.uint64]
+
+_AT_ONCE = 50_000
+_ALL = 1 << 64
+
+
+class Known:
+    """The pages of an index, 17 bytes each. Those that are not `seen` in the crawl are gone."""
+
+    def __init__(self, searcher: Any) -> None:
+        self._keys, self._states = fast_values(searcher, "state")
+        self._seen = np.zeros(len(self._keys), np.bool_)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def see(self, key: int, state: int) -> tuple[bool, bool]:
+        """Notes that a page exists; returns whether the index has it, and whether in this state."""
+        place = int(np.searchsorted(self._keys, np.uint64(key)))
+        if place == len(self._keys) or int(self._keys[place]) != key:
+            return False, False
+        self._seen[place] = True
+        return True, int(self._states[place]) == state
+
+    def gone(self) -> list[int]:
+        """Returns the keys that were not seen."""
+        return [int(key) for key in self._keys[~self._seen]]
+
+
+def fast_values(searcher: Any, field: str) -> tuple[Numbers, Numbers]:
+    """Returns all keys that have a value in a numeric field, sorted, and the values."""
+    library = tantivy()
+    parts = max(1, searcher.num_docs // _AT_ONCE)
+    keys: list[int] = []
+    values: list[int] = []
+    for part in range(parts):
+        bounds = part * _ALL // parts, (part + 1) * _ALL // parts - 1
+        query = library.Query.range_query(schema(), "key", library.FieldType.Unsigned, *bounds)
+        found = searcher.search(query, max(1, searcher.num_docs), count=False).hits
+        places = [place for _, place in found]
+        for key, value in zip(
+            searcher.fast_field_values("key", places),
+            searcher.fast_field_values(field, places),
+            strict=True,
+        ):
+            if value is not None:
+                keys.append(key)
+                values.append(value)
+    sorted_keys = np.array(keys, np.uint64)
+    order = np.argsort(sorted_keys, kind="stable")
+    return sorted_keys[order], np.array(values, np.uint64)[order]

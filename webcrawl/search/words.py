@@ -1,0 +1,69 @@
+"""The words of texts as the index has them: in lower case, reduced to their stems by language, without accents.
+
+The stemmers are those of the Snowball project, as tantivy has them. Languages without spaces between words have a word
+for each character, as in the SimHash (webcrawl.documents.simhash); a search for several of them is one for a phrase.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+from webcrawl.search.library import tantivy
+
+STEMMERS = {
+    "ar": "arabic",
+    "da": "danish",
+    "de": "german",
+    "el": "greek",
+    "en": "english",
+    "es": "spanish",
+    "fi": "finnish",
+    "fr": "french",
+    "hu": "hungarian",
+    "it": "italian",
+    "nb": "norwegian",
+    "nl": "dutch",
+    "nn": "norwegian",
+    "no": "norwegian",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sv": "swedish",
+    "ta": "tamil",
+    "tr": "turkish",
+}
+"""Language -> the stemmer of tantivy. Words of other languages stay as they are."""
+
+LONGEST = 100
+"""Bytes of a word; longer ones, such as Base64, are left out."""
+
+_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+_WORD = rf"[{_UNSPACED}]\p{{M}}*|[\w--[{_UNSPACED}_]]+"
+# Texts with these characters need _WORD, which takes twice as long as tantivy's own rule: those of scripts without
+# spaces, and of scripts whose words contain marks.
+_NEEDS_EXPRESSION = re.compile("[\u0300-\u036f\u0483-\u0489\u0530-\u1dff\u2e80-\U0010ffff]")
+
+
+def analyzer(language: str | None, text: str) -> Any:
+    """Returns the TextAnalyzer for a text in a language."""
+    return _analyzer(STEMMERS.get(language or ""), _NEEDS_EXPRESSION.search(text) is not None)
+
+
+def stemmer(language: str) -> str:
+    """Returns what distinguishes the words of a language: languages with the same value have the same words."""
+    return STEMMERS.get(language, "")
+
+
+@cache
+def _analyzer(stemmer: str | None, needs_expression: bool) -> Any:
+    library = tantivy()
+    tokenizer, filters = library.Tokenizer, library.Filter
+    words = library.TextAnalyzerBuilder(
+        tokenizer.regex(_WORD) if needs_expression else tokenizer.simple()
+    ).filter(filters.remove_long(LONGEST))
+    words = words.filter(filters.lowercase())
+    if stemmer:
+        words = words.filter(filters.stemmer(stemmer))
+    return words.filter(filters.ascii_fold()).build()

@@ -1,4 +1,4 @@
-"""The link store: what it costs for real pages, and how long questions about millions of links take.
+"""The link store: whether the links of real pages are those that BeautifulSoup finds, their cost, and questions.
 
 make bench-links ARGS="--edges 1e6"
 """
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.sites import available
+from benchmarks.soup_links import differing
 from webcrawl.config import StoreConfig
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.link_rows import LinkRows, pack_rows
@@ -94,6 +95,16 @@ def cost(pages: list[Document]) -> None:
             print(f"  {name:38} {least[name]:8.3f} ms for 110 links")
         _report("CPU a page of 110 links, ms", sum(least.values()))
         _report("bytes a link", file.stat().st_size / links)
+
+
+def compared(pages: list[Document], number: int, seed: int) -> None:
+    """Prints of how many random pages the stored links are not those that BeautifulSoup finds."""
+    links, different = differing(pages, number, seed)
+    print(
+        f"{min(number, len(pages))} random pages with {links:,} links: {len(different)} differ from BeautifulSoup"
+    )
+    for url in different:
+        print(f"  {url}")
 
 
 def links_of(entry: Entry) -> int:
@@ -174,8 +185,11 @@ def main() -> None:
     )
     parser.add_argument("--edges", type=float, default=1e7)
     parser.add_argument("--pages", type=int, default=PAGES, help="pages of documentation, about")
+    parser.add_argument("--compare", type=int, default=100, help="random pages to compare with BeautifulSoup")
+    parser.add_argument("--seed", type=int, default=1, help="of the random pages")
     options = parser.parse_args()
     if pages := documents(options.pages):
+        compared(pages, options.compare, options.seed)
         cost(pages)
         gc.enable()
     with tempfile.TemporaryDirectory() as folder:

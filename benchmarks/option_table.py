@@ -77,6 +77,7 @@ OPTIONS = {
         Option("TEXT = wet, TEXT_MARKDOWN", {"TEXT": "wet", "TEXT_MARKDOWN": True}),
         Option("STORE_URI in S3", {"STORE_URI": "s3://first/{home}"}, needs="s3"),
         Option("LINKS", {"LINKS": True}),
+        Option("LINKS, TEXT = parquet", {"LINKS": True, "TEXT": "parquet"}),
         Option("METADATA_URI in PostgreSQL", {"METADATA_URI": "{postgres}"}, needs="postgres"),
         Option("SEEN_SET = bloom", {"SEEN_SET": "bloom"}),
         *(Option(f"FRONTIER_ORDER = {order}", {"FRONTIER_ORDER": order}) for order in ORDERS),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from operator import attrgetter
@@ -18,9 +18,11 @@ from webcrawl.documents.values import plain
 # Not written as `__slots__ = (...)`: mypy then assumes that a derived dataclass has no other slots.
 _TRANSIENT = (
     "_main_text",
+    "_readable",
     "_text",
     "content_language",
     "document",
+    "document_links",
     "duplicate_fetched_at",
     "exchange",
     "frames",
@@ -30,6 +32,7 @@ _TRANSIENT = (
     "link_rows",
     "markdown",
     "pending_links",
+    "read_at",
     "record_id",
     "noarchive",
     "nofollow",
@@ -67,6 +70,7 @@ class TransientFields:
 
     content_language      of the header, if it names one language
     document              the body
+    document_links        the links that a pipeline found in the document, after their `element` in the link store
     duplicate_fetched_at  when `duplicate_of` was fetched, for a revisit record; None until that page is stored
     exchange              the request and response, for the archive
     frames                the documents whose text belongs to the page
@@ -80,6 +84,7 @@ class TransientFields:
     nofollow, noindex     from robots directives
     outline               the result of the process that parses HTML
     pending_links         takes the links that a pipeline finds in the document
+    read_at               when `scrapy reparse` reads the archived response
     record_id             the WARC-Record-ID of the archived response; None for a revisit
     text                  the visible text
     text_hash             the SimHash of `main_text` or `text`, if it is known; setting either one resets it
@@ -91,6 +96,7 @@ class TransientFields:
 
     content_language: str | None
     document: Document | None
+    document_links: tuple[str, Sequence[Link]] | None
     duplicate_fetched_at: datetime | None
     exchange: Exchange | None
     frames: tuple[Document, ...]
@@ -100,6 +106,7 @@ class TransientFields:
     link_rows: tuple[bytes, ...]
     markdown: str | None
     pending_links: PendingLinks | None
+    read_at: datetime | None
     record_id: str | None
     noindex: bool
     noarchive: bool
@@ -109,6 +116,7 @@ class TransientFields:
     was_read: bool
     unchanged: Document | None
     _main_text: str | None
+    _readable: str | None
     _text: str | Callable[[], str] | None
 
     @property
@@ -121,7 +129,7 @@ class TransientFields:
     @text.setter
     def text(self, text: str | Callable[[], str] | None) -> None:
         self._text = text
-        self.text_hash = None
+        self._readable = self.text_hash = None
 
     @property
     def main_text(self) -> str | None:
@@ -131,17 +139,20 @@ class TransientFields:
     @main_text.setter
     def main_text(self, text: str | None) -> None:
         self._main_text = text
-        self.text_hash = None
+        self._readable = self.text_hash = None
 
     @property
     def readable_text(self) -> str:
         """The main part of the text, or the whole text without one, with a line for each block; "" without text."""
-        return "\n".join(lines_of(self.main_text or self.text or ""))
+        if self._readable is None:
+            self._readable = "\n".join(lines_of(self.main_text or self.text or ""))
+        return self._readable
 
     def release(self) -> None:
         """Resets the transient fields: at construction, and to free the body once the page is stored."""
         self.content_language = None
         self.document = None
+        self.document_links = None
         self.duplicate_fetched_at = None
         self.exchange = None
         self.frames = ()
@@ -152,6 +163,7 @@ class TransientFields:
         self.main_text = None
         self.markdown = None
         self.pending_links = None
+        self.read_at = None
         self.record_id = None
         self.text = None
         self.noindex = False

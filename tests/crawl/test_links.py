@@ -17,6 +17,7 @@ import pytest
 
 from tests.crawl.conftest import Project
 from tests.crawls import CHECKOUT, Crawl, CrawlResult, until
+from tests.documents import pdf, rss, sitemap_index, urlset
 from tests.web import Hit, LocalWeb, Reply
 
 SITE, OTHER = "127.0.1.1", "127.0.1.2"
@@ -104,6 +105,8 @@ def test_stored_links_are_those_of_the_served_pages(web: LocalWeb, crawl: Callab
     (quiet,), (text,) = by_page.pop(web.url(SITE, "/quiet")), by_page.pop(web.url(SITE, "/text"))
     assert (quiet["to_url"], quiet["nofollow"]) == (web.url(SITE, "/unseen"), True)
     assert (text["to_url"], text["element"], text["block"]) == (web.url(SITE, "/b"), "header", None)
+    (old,) = by_page.pop(web.url(SITE, "/old"))
+    assert (old["to_url"], old["element"]) == (web.url(SITE, "/b"), "redirect")
     answered = web.url(SITE, "/sub/a?q=Gr%C3%BC%C3%9Fe")
     assert set(by_page) <= {answered}
     stored = {row["url"]: row for row in result.rows()}
@@ -115,6 +118,73 @@ def test_stored_links_are_those_of_the_served_pages(web: LocalWeb, crawl: Callab
     menus = {row["block"] for row in rows if row["text"] == "home" and row["to_url"] == web.url(SITE)}
     assert len(menus) == 1, "the menu is the same block on all pages"
     assert [path for path in result.data_dir.rglob("*") if path.stat().st_mode & 0o077] == []
+
+
+def test_each_link_that_a_crawl_follows_is_stored(web: LocalWeb, crawl: Callable[..., CrawlResult]) -> None:
+    """Sitemaps, feeds, PDF and redirects lead to pages that no HTML links to."""
+    linked = pdf("A document", links=[web.url(SITE, "/by-pdf")])
+
+    def put(
+        path: str, body: bytes | str = "", mime_type: str = "text/html", status: int = 200, **headers: str
+    ) -> str:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        web.put(SITE, path, Reply(body, status, {"Content-Type": mime_type, **named}))
+        return web.url(SITE, path)
+
+    index = sitemap_index((web.url(SITE, "/map.xml"), None))
+    entries = [(web.url(SITE, "/by-sitemap#part"), "2026-11-21"), ("http://127.0.1.2:9/out", None)]
+    seeds = [
+        put("/index.xml", index, "application/xml"),
+        put("/feed.xml", rss("<title>1</title><link>/by-feed</link>"), "application/rss+xml"),
+        put("/a.pdf", linked, "application/pdf"),
+        put("/secret.pdf", linked.replace(b"/by-pdf", b"/hidden"), "application/pdf", X_Robots_Tag="noindex"),
+        put("/quiet.pdf", linked.replace(b"/by-pdf", b"/unseen"), "application/pdf", X_Robots_Tag="nofollow"),
+        put("/gone.pdf", linked.replace(b"/by-pdf", b"/erased"), "application/pdf", 404),
+        put("/moved", status=301, Location="/by-redirect#part"),
+        put("/odd", status=302, Location="/grüße x"),
+        put("/away", status=302, Location="//127.0.1.2:9/away"),
+        put("/broken", status=302, Location="http://"),
+        put("/unmoved", status=304, Location="/nowhere"),
+    ]
+    put("/map.xml", urlset(*entries), "application/xml")
+    for name in ("sitemap", "feed", "pdf", "redirect"):
+        put(f"/by-{name}", "<a href=/leaves>leaves the scope</a>" if name == "feed" else name)
+    put("/leaves", status=302, Location="//127.0.1.3:9/left")
+    result = crawl(seeds, LINKS=True)
+    assert result.returncode == 0, result.stderr
+    host = web.host(SITE)
+    found = [
+        (
+            row["from_url"].removeprefix(host),
+            row["element"],
+            row["to_url"].removeprefix(host),
+            row["nofollow"],
+        )
+        for row in table(result.data_dir)
+    ]
+    assert found == [
+        ("/a.pdf", "document", "/by-pdf", False),
+        ("/away", "redirect", "http://127.0.1.2:9/away", False),
+        ("/by-feed", "a", "/leaves", False),
+        ("/feed.xml", "feed", "/by-feed", False),
+        ("/index.xml", "sitemap", "/map.xml", False),
+        ("/leaves", "redirect", "http://127.0.1.3:9/left", False),
+        ("/map.xml", "sitemap", "/by-sitemap", False),
+        ("/map.xml", "sitemap", "http://127.0.1.2:9/out", False),
+        ("/moved", "redirect", "/by-redirect", False),
+        ("/odd", "redirect", "/gr%C3%BC%C3%9Fe%20x", False),
+        ("/quiet.pdf", "document", "/unseen", True),
+    ]
+    stored = {target for _, _, target, _ in found}
+    # the links of a page that says noindex are followed, and it is nowhere stored
+    assert (
+        set(web.paths(SITE)) - {"/robots.txt", "/hidden"} - {url.removeprefix(host) for url in seeds} < stored
+    )
+    finals = {row["url"]: row["final_url"] for row in result.rows()}
+    targets = {source: target for source, element, target, _ in found if element == "redirect"}
+    # that of a seed widens the scope
+    assert targets.pop("/leaves") not in finals.values()
+    assert {path: finals[host + path].removeprefix(host) for path in targets} == targets
 
 
 def test_without_links_nothing_is_stored(web: LocalWeb, crawl: Callable[..., CrawlResult]) -> None:

@@ -17,7 +17,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
+from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from tests.crawl.conftest import Project
 from tests.crawls import CHECKOUT, NO_NAMES, CrawlResult, items_of, scrapy
@@ -67,6 +69,36 @@ def forget_reading(data_dir: Path) -> None:
     del values["details"]
     columns = ", ".join(f"{name} = ?" for name in values)
     execute(data_dir, f"UPDATE pages SET {columns} WHERE warc_file IS NOT NULL", *values.values())
+
+
+LINKS = "from_url, place, to_url, text, rel, element, block, nofollow, depth, crawl, epoch_us(time)"
+TEXTS = "url, title, language, mime_type, digest, warc_file, warc_offset, status, epoch_us(fetched_at), text"
+
+
+def stored_links(data_dir: Path) -> list[tuple[Any, ...]]:
+    found = duckdb.sql(f"SELECT {LINKS} FROM '{data_dir}/links/*.parquet' ORDER BY ALL")
+    return found.fetchall()
+
+
+def stored_texts(data_dir: Path) -> list[tuple[Any, ...]]:
+    """The rows of the tables; the last record of each page in the WET files has the same text."""
+    found = duckdb.sql(f"SELECT {TEXTS} FROM '{data_dir}/texts/*.parquet' ORDER BY ALL").fetchall()
+    last: dict[str, str] = {}
+    for path in sorted((data_dir / "wet").glob("*.warc.wet.gz")):
+        with path.open("rb") as file:
+            for record in ArchiveIterator(file, record_types=WarcRecordType.conversion):
+                last[record.headers["WARC-Target-URI"]] = record.reader.read().decode()
+    assert last == {row[0]: row[-1] for row in found}
+    return found
+
+
+def old_rows(data_dir: Path) -> set[str]:
+    """The pages with links or texts as the crawl stored them."""
+    found = duckdb.sql(
+        f"SELECT from_url FROM '{data_dir}/links/*.parquet' WHERE read_at IS NULL "
+        f"UNION SELECT url FROM '{data_dir}/texts/*.parquet' WHERE read_at IS NULL"
+    )
+    return {url for (url,) in found.fetchall()}
 
 
 def differences(first: dict[str, Any], second: dict[str, Any], without: Iterable[str] = ()) -> list[Any]:
@@ -124,16 +156,22 @@ def test_rows_are_those_of_the_crawl(
 ) -> None:
     web = local_web(SITE)
     put(web)
-    options = {"DOCUMENT_MAXSIZE": '{"text/html": 100000}', "timeout": 60}
+    tables = {"LINKS": "True", "TEXT": "wet,parquet"}
+    options = {"DOCUMENT_MAXSIZE": '{"text/html": 100000}', "timeout": 60, **tables}
     result = crawl([web.url(SITE)], FEEDS=json.dumps({str(tmp_path / "crawled.jsonl"): {}}), **options)
     before, requests = rows(result.data_dir), len(web.hits)
+    links, texts = stored_links(result.data_dir), stored_texts(result.data_dir)
     assert len(before) > least, result.stderr
     assert {row["duplicate_kind"] for row in before.values()} == {None, "exact", "near"}
     forget_reading(result.data_dir)
     assert differences(before, rows(result.data_dir))
     limit = ("-s", "DOCUMENT_MAXSIZE=" + options["DOCUMENT_MAXSIZE"])
+    limit += tuple(word for name, value in tables.items() for word in ("-s", f"{name}={value}"))
     told = summary(result.data_dir, *limit, "--processes", "2", "-O", str(tmp_path / "items.jsonl"))
     assert differences(before, rows(result.data_dir)) == []
+    assert stored_links(result.data_dir) == links and len({link[0] for link in links}) > 10
+    assert stored_texts(result.data_dir) == texts and len(texts) > 10
+    assert not old_rows(result.data_dir) & {url for url, row in before.items() if row["warc_file"]}
     archived = [row for row in before.values() if row["warc_file"]]
     assert (told["pages"], told["rows"], told["failed"], told["left"]) == (len(archived), len(archived), 0, 0)
     assert told["not_archived"] + told["no_response"] == len(before) - len(archived) == 1

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
+from tests.crawls import NO_NAMES, CrawlResult
 from tests.s3server import Line, S3Server
 from tests.stores.buckets import environment
 
@@ -39,3 +41,16 @@ def bucket(server: S3Server) -> Callable[[], dict[str, bytes]]:
     return lambda: {
         name: client.get_object(Bucket="pages", Key=name)["Body"].read() for name in sorted(names())
     }
+
+
+@pytest.fixture
+def crawl_into(run_crawl: Callable[..., CrawlResult], line: Line) -> Callable[..., CrawlResult]:
+    """Crawls the host of a URL into the store at another one."""
+
+    def crawl(home: str, uri: str, **options: Any) -> CrawlResult:
+        common = {"arguments": {"scope": "host"}, "DOWNLOAD_DELAY": 0, "DNS_SERVERS": NO_NAMES}
+        result = run_crawl("broad", [home], STORE_URI=uri, **common, **options)
+        assert result.returncode == 0, result.stderr
+        return result
+
+    return crawl

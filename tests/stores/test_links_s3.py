@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from tests.web import LocalWeb
 from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.links.arrow import SUFFIX
+from webcrawl.links.merging import merge_files
 from webcrawl.links.questions import links_from, links_to
 from webcrawl.links.sources import link_files
 from webcrawl.links.store import LinkStore, open_link_store
@@ -88,6 +90,28 @@ def test_links_wait_in_the_spool_while_the_store_is_away(
     assert len(bucket()) == len(waiting)
 
 
+def test_files_in_the_bucket_are_merged(
+    line: Line, bucket: Callable[[], dict[str, bytes]], tmp_path: Path
+) -> None:
+    """A note of a merge that was killed hides the files that it replaced, until the next merge deletes them."""
+    for number in range(3):
+        links = open_link_store(config(tmp_path), "broad")
+        links.write([entry(f"{A}{number}", B)])
+        links.close()
+    names = [name.rpartition("/")[2] for name in bucket()]
+    assert merge_files(config(tmp_path)) == (3, 1)
+    (merged,) = [name.rpartition("/")[2] for name in bucket()]
+    remote = open_store(LINKS, "STORE_URI")
+    assert len(links_to(link_files(config(tmp_path)).openers, [B])) == 3
+    remote.put(names[0], bucket()[f"crawl/links/{merged}"])
+    remote.put("_merged-0.merge", json.dumps({"into": merged, "from": names}).encode())
+    assert len(links_to(link_files(config(tmp_path)).openers, [B])) == 3
+    assert len(bucket()) == 3
+    assert merge_files(config(tmp_path)) == (0, 0)
+    assert [*bucket()] == [f"crawl/links/{merged}"]
+    assert files(tmp_path) == []
+
+
 def test_a_store_that_is_away_is_an_error_for_readers(line: Line, tmp_path: Path) -> None:
     line.cut()
     with pytest.raises(StoreError, match="s3://pages/crawl/links"):
@@ -95,24 +119,15 @@ def test_a_store_that_is_away_is_an_error_for_readers(line: Line, tmp_path: Path
 
 
 def test_a_crawl_stores_its_links_in_the_bucket(
-    line: Line,
     bucket: Callable[[], dict[str, bytes]],
-    run_crawl: Callable[..., CrawlResult],
+    crawl_into: Callable[..., CrawlResult],
     local_web: Callable[..., LocalWeb],
 ) -> None:
     web = local_web("127.0.1.1")
     web.put("127.0.1.1", "/", "<a href=/b>to b</a>")
     web.put("127.0.1.1", "/b", "<a href=/>home</a>")
     home = web.url("127.0.1.1")
-    result = run_crawl(
-        "broad",
-        [home],
-        arguments={"scope": "host"},
-        DOWNLOAD_DELAY=0,
-        LINKS=True,
-        STORE_URI="s3://pages/a",
-    )
-    assert result.returncode == 0, result.stderr
+    result = crawl_into(home, "s3://pages/a", LINKS=True)
     assert [name for name in bucket() if name.startswith("a/links/") and name.endswith(".parquet")]
     assert not [name for name in files(result.data_dir) if name.endswith((".parquet", ".journal"))]
     settings = ["-s", f"DATA_DIR={result.data_dir}", "-s", "STORE_URI=s3://pages/a"]

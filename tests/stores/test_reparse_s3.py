@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.crawls import CrawlResult, scrapy
@@ -42,16 +44,17 @@ def test_rows_come_from_the_bucket_in_few_reads(
     line: Line,
     bucket: Callable[[], dict[str, bytes]],
     local_web: Callable[..., LocalWeb],
-    run_crawl: Callable[..., CrawlResult],
+    crawl_into: Callable[..., CrawlResult],
 ) -> None:
     web = local_web(SITE)
     for number in range(30):
         web.put(SITE, f"/{number}", f"<title>page {number}</title>{number}")
     web.put(SITE, "/", "".join(f"<a href=/{number}>x</a>" for number in range(30)))
     env, uri = environment(line), "s3://pages/again"
-    result = run_crawl(
-        "broad", [web.url(SITE)], arguments={"scope": "host"}, env=env, DOWNLOAD_DELAY=0, STORE_URI=uri
-    )
+    tables = {"LINKS": "True", "TEXT": "parquet"}
+    result = crawl_into(web.url(SITE), uri, **tables)
+    before_tables = stored(bucket())
+    assert [len(rows) for rows in before_tables] == [30, 31]
     assert any(name.endswith(".warc.gz") for name in bucket())
     assert not list(result.data_dir.rglob("*.warc.gz*")), "the archive is in the bucket alone"
     before = result.rows()
@@ -59,11 +62,23 @@ def test_rows_come_from_the_bucket_in_few_reads(
         database.execute("UPDATE pages SET title = NULL, simhash = 1, length = 0")
         database.commit()
     settings = ("-s", f"DATA_DIR={result.data_dir}", "-s", f"STORE_URI={uri}", "--processes", "2", "--json")
+    settings += tuple(word for name, value in tables.items() for word in ("-s", f"{name}={value}"))
     done = scrapy("reparse", "broad", *settings, env=env, timeout=60)
     assert done.returncode == 0, done.stderr
     assert (json.loads(done.stdout)["rows"], json.loads(done.stdout)["failed"]) == (31, 0)
     assert result.rows() == before
+    assert stored(bucket()) == before_tables, "rows of the crawl are replaced"
     check_reads(result.data_dir, uri, [place for row in before if (place := own_place(row))])
+
+
+def stored(objects: dict[str, bytes]) -> list[list[Any]]:
+    """The rows of the links and of the texts in a bucket, without the time at which they were read."""
+    found = []
+    for name in ("links", "texts"):
+        tables = [pq.read_table(io.BytesIO(data)) for key, data in objects.items() if f"/{name}/" in key]
+        rows = [row for table in tables for row in table.drop_columns("read_at").to_pylist()]
+        found.append(sorted(rows, key=repr))
+    return found
 
 
 def check_reads(data_dir: Path, uri: str, places: list[WarcPlace]) -> None:

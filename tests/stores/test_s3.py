@@ -122,7 +122,7 @@ def test_a_reader_uploads_nothing(line: Line, bucket: Callable[[], dict[str, byt
 def test_a_crawl_stores_its_pages_in_the_bucket(
     line: Line,
     bucket: Callable[[], dict[str, bytes]],
-    run_crawl: Callable[..., CrawlResult],
+    crawl_into: Callable[..., CrawlResult],
     local_web: Callable[..., LocalWeb],
     tmp_path: Path,
 ) -> None:
@@ -130,15 +130,7 @@ def test_a_crawl_stores_its_pages_in_the_bucket(
     web = local_web("127.0.1.1")
     graph = generated_web(3, web, pages=12)
     home = web.url("127.0.1.1")
-    result = run_crawl(
-        "broad",
-        [home],
-        arguments={"scope": "host"},
-        DOWNLOAD_DELAY=0,
-        STORE_URI="s3://pages/a/b",
-        DNS_SERVERS="127.0.0.1:9",
-    )
-    assert result.returncode == 0, result.stderr
+    result = crawl_into(home, "s3://pages/a/b")
     assert not [name for name in files(result.data_dir) if ".warc" in name]
     pages = {url for url in archived(bucket()) if not url.endswith("/robots.txt")}
     assert pages == graph.reachable(home)

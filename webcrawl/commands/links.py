@@ -25,7 +25,7 @@ class Command(SessionCommand):
     needs_engine = False
 
     def syntax(self) -> str:
-        return "[options] <url>"
+        return "[options] [<url>]"
 
     def short_desc(self) -> str:
         return "Show the links on a page or to it, or how a host is linked; for crawls with LINKS"
@@ -42,6 +42,7 @@ class Command(SessionCommand):
         parser.add_argument(
             "--limit", type=int, default=_LIMIT, help="lines to print, by default 100; 0 prints all"
         )
+        parser.add_argument("--merge", action="store_true", help="merge small files into larger ones")
         parser.add_argument("--json", action="store_true", help="print JSON lines")
 
     def crawl_id(self, args: list[str]) -> str | None:
@@ -49,9 +50,16 @@ class Command(SessionCommand):
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.links.hosts import plain_host, reversed_host
+        from webcrawl.links.merging import merge_files
         from webcrawl.links.questions import linked_hosts, links_from, links_to
         from webcrawl.links.sources import link_files
 
+        if opts.merge:
+            if args:
+                raise UsageError("--merge takes no URL")
+            merged = merge_files(session.stores)
+            print(f"Merged {counted(merged.before, 'file')} into {merged.after:,}.", file=sys.stderr)
+            return
         if len(args) != 1 or opts.limit < 0:
             raise UsageError("give one URL, and a limit of 0 or more")
         url = seed_url(args[0])

@@ -103,7 +103,7 @@ class Command(BaseRunSpiderCommand):
                 plan.begin()
                 code = self._work(plan, settings, changes, spider, opts)
                 if not plan.left():
-                    _finish(plan, rows, session.connection.keys.crawl, settings)
+                    _finish(plan, rows, session, settings)
             _conclude(plan, settings, opts)
             return code or int(plan.finished_at is None)
 
@@ -182,18 +182,21 @@ async def _show(plan: Plan, settings: BaseSettings) -> None:
             before = done
 
 
-def _finish(plan: Plan, rows: Any, crawl: str, settings: BaseSettings) -> None:
-    """Mark near-duplicates again if texts have changed, and note the end."""
+def _finish(plan: Plan, rows: Any, session: Session, settings: BaseSettings) -> None:
+    """Mark near-duplicates again if texts have changed, leave out earlier links and texts, and note the end."""
     from collections import Counter
 
     from webcrawl.reparse.changed_texts import ChangedTexts
     from webcrawl.reparse.near_duplicates import mark_again
+    from webcrawl.reparse.superseded import leave_out
 
+    crawl = session.connection.keys.crawl
     with ChangedTexts(plan.path.parent, crawl) as changed:
         urls = changed.urls()
         marks = mark_again(rows, urls, read(settings, "SIMHASH_DISTANCE"))
-        plan.settle((), {}, Counter(texts_changed=len(urls), marks_changed=marks))
+        plan.settle({}, {}, Counter(texts_changed=len(urls), marks_changed=marks))
         changed.clear()
+    leave_out(session.stores, crawl, plan.readings)
     plan.finish(datetime.now(UTC).isoformat(timespec="seconds"))
 
 

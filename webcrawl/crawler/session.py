@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary, finalize
 
 from scrapy import signals
 from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
@@ -119,6 +120,14 @@ class Session:
             # a crawl that could not start has no such signal
             finalize(session, end_privacy)
         return cast("Self", session)
+
+    @classmethod
+    def with_store(cls, crawler: Crawler, is_on: Callable[[StoreConfig], object]) -> Self:
+        """The session of a crawler, for a pipeline that `is_on` switches on; otherwise raises NotConfigured."""
+        session = cls.of(crawler)
+        if not is_on(session.stores):
+            raise NotConfigured
+        return session
 
     @cached_property
     def components(self) -> Components:

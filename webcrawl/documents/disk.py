@@ -29,6 +29,16 @@ def failure(verb: str, path: Path, error: OSError) -> StoreError:
     return kind(f"cannot {verb} {path}: {error.strerror or error}")
 
 
+def prepare(folder: Path, what: str) -> None:
+    """Makes a folder, unless it exists; raises StoreError, which says what cannot be stored there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot store {what} in {folder}: {error.strerror}") from error
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        raise StoreError(f"cannot store {what} in {folder}: permission denied")
+
+
 def occupied(folder: Path) -> int:
     """Returns the bytes of the files in a folder, without its subfolders."""
     total = 0

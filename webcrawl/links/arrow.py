@@ -44,5 +44,6 @@ def schema() -> Any:
         ("depth", arrow.int32(), False),
         ("crawl", text, False),
         ("time", time, False),
+        ("read_at", time, True),
     ]
     return arrow.schema([arrow.field(name, kind, nullable) for name, kind, nullable in columns])

@@ -11,6 +11,7 @@ import struct
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,6 +22,7 @@ from webcrawl.documents.disk import failure
 from webcrawl.documents.html.link_rows import PackedRows, unpack_rows
 from webcrawl.stores.file_lock import try_lock
 
+_EPOCH = datetime.fromtimestamp(0, UTC)
 _HEAD = struct.Struct("<IQ")
 _MOST_BYTES = 1 << 28
 """A longer entry is damaged: no page has so many rows."""
@@ -34,6 +36,7 @@ class Entry:
     time                of the fetch, in microseconds since 1970
     nofollow            the page says so of all its links
     rows                `LinkRows`, packed; in the order of the page
+    read_at             when the archived page was read again, like `time`; None for a fetch
     """
 
     url: str
@@ -42,10 +45,16 @@ class Entry:
     time: int
     nofollow: bool
     rows: tuple[bytes, ...]
+    read_at: int | None = None
 
     def unpacked(self) -> list[PackedRows]:
         """Returns the rows; raises ValueError if they are damaged."""
         return [unpack_rows(part) for part in self.rows]
+
+
+def microseconds(moment: datetime) -> int:
+    """Returns a time as in `Entry`."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 class Journal:
@@ -125,9 +134,10 @@ def _packed(entry: Entry) -> bytes:
 
 def _unpacked(data: bytes) -> Entry | None:
     try:
-        url, crawl, depth, fetched, nofollow, rows = msgpack.unpackb(data)
+        url, crawl, depth, fetched, nofollow, rows, again = msgpack.unpackb(data)
         if not all(type(part) is bytes for part in rows):
             return None
-        return Entry(str(url), str(crawl), int(depth), int(fetched), bool(nofollow), tuple(rows))
+        read_at = None if again is None else int(again)
+        return Entry(str(url), str(crawl), int(depth), int(fetched), bool(nofollow), tuple(rows), read_at)
     except Exception:
         return None

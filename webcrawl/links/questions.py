@@ -83,11 +83,13 @@ def _matching(
 
 
 def _latest(tables: list[Any], crawl: str | None) -> Any:
-    """Returns rows without those of earlier fetches of the same page by the same crawl."""
+    """Returns rows without those of earlier fetches and readings of the same page by the same crawl."""
     table = _of_crawl(pyarrow().concat_tables(tables or [schema().empty_table()]), crawl)
     keys = ["crawl", "from_url"]
-    last = table.group_by(keys).aggregate([("time", "max")])
-    return table.join(last, [*keys, "time"], right_keys=[*keys, "time_max"], join_type="left semi")
+    table = table.append_column("read", pyarrow().compute.coalesce(table["read_at"], table["time"]))
+    last = table.group_by(keys).aggregate([("read", "max")])
+    found = table.join(last, [*keys, "read"], right_keys=[*keys, "read_max"], join_type="left semi")
+    return found.drop_columns("read")
 
 
 def _of_crawl(table: Any, crawl: str | None) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,9 @@ from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError, brief
 from webcrawl.links.arrow import PAGES, SUFFIX, pyarrow, schema
 from webcrawl.links.files import finish_journals, journals
+from webcrawl.links.merge_notes import finish_merges, merged_names
 from webcrawl.stores.archive import spool_of
+from webcrawl.stores.objects.object_file import ObjectFile
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.objects.store import ObjectStore
 
@@ -48,6 +49,10 @@ class LinkFile:
     def groups(self) -> range:
         """The numbers of its row groups."""
         return range(self._metadata.num_row_groups)
+
+    def __len__(self) -> int:
+        """The number of links in it."""
+        return int(self._metadata.num_rows)
 
     def may_have(self, group: int, column: str, values: Sequence[str]) -> bool:
         """Returns whether a row group may have one of some values in a column, by its least and largest one."""
@@ -116,11 +121,14 @@ def link_files(config: StoreConfig) -> LinkFiles:
     folder = store.folder or spool_of(config, config.links)
     if os.access(folder, os.W_OK | os.X_OK):
         finish_journals(folder)
+        if store.folder is not None:
+            finish_merges(store)
+    merged = merged_names(store)
     local = {path.name: path for path in folder.glob(f"[!_.]*{SUFFIX}")} if folder.is_dir() else {}
-    openers = [_opener(path) for _, path in sorted(local.items())]
+    openers = [_opener(path) for name, path in sorted(local.items()) if name not in merged]
     if store.folder is None:
         sizes = {name: size for name, size in store.objects() if name.endswith(SUFFIX) and "/" not in name}
-        openers += [_remote(store, name, sizes[name]) for name in sorted(sizes) if name not in local]
+        openers += [_remote(store, name, sizes[name]) for name in sorted({*sizes} - {*local} - merged)]
     unfinished = journals(folder)
     if not openers and not unfinished:
         raise StoreError(f"no links are stored in {store.uri()}: crawl with LINKS = True")
@@ -132,33 +140,4 @@ def _opener(path: Path) -> Callable[[], LinkFile]:
 
 
 def _remote(store: ObjectStore, name: str, size: int) -> Callable[[], LinkFile]:
-    return lambda: LinkFile(store.uri(name), _ObjectFile(store, name, size))
-
-
-class _ObjectFile(io.RawIOBase):
-    """An object as a file, of which only the parts that are read are fetched."""
-
-    def __init__(self, store: ObjectStore, name: str, size: int) -> None:
-        self._store, self._name, self._size = store, name, size
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
-        self._at = start + offset
-        return self._at
-
-    def read(self, size: int | None = -1) -> bytes:
-        left = max(self._size - self._at, 0)
-        wanted = left if size is None or size < 0 else min(size, left)
-        data = self._store.read(self._name, self._at, wanted) if wanted else b""
-        self._at += len(data)
-        return data
+    return lambda: LinkFile(store.uri(name), ObjectFile(store, name, size))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from webcrawl.config import StoreConfig
-from webcrawl.documents.disk import occupied
+from webcrawl.documents.disk import occupied, prepare
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.links.arrow import SUFFIX, pyarrow
 from webcrawl.links.files import finish_journals, journal_path
@@ -50,12 +49,7 @@ class LinkStore:
         close_seconds: float = CLOSE_SECONDS,
     ) -> None:
         pyarrow()
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"cannot store links in {folder}: {error.strerror}") from error
-        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-            raise StoreError(f"cannot store links in {folder}: permission denied")
+        prepare(folder, "links")
         self._folder, self._crawl = folder, crawl
         self._roll_bytes, self._roll_seconds = roll_bytes, roll_seconds
         self._uploads, self._spool_max, self._close_seconds = uploads, spool_max, close_seconds

@@ -7,24 +7,21 @@ pages, so "where does it link" reads one file.
 
 from __future__ import annotations
 
-import base64
 from array import array
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from xxhash import xxh3_64_intdigest
 
 from webcrawl.documents.html.link_rows import ELEMENTS, PackedRows
-from webcrawl.links.arrow import PAGES, pyarrow, schema
+from webcrawl.links.arrow import pyarrow, schema
 from webcrawl.links.hosts import reversed_host
 from webcrawl.links.journal import Entry
+from webcrawl.links.rewriting import GROUP_ROWS, footer_of, writer
 
-GROUP_ROWS = 1 << 16
-"""Rows of a row group: what a question reads at least."""
-_LEVEL = 3
 _LINE_END = ord("\n")
 
 Codes: TypeAlias = NDArray[np.integer[Any]]
@@ -53,25 +50,21 @@ class Rows:
         except ValueError:
             self.damaged += 1
             return
-        self._entries.append(Entry(entry.url, entry.crawl, entry.depth, entry.time, entry.nofollow, ()))
+        self._entries.append(replace(entry, rows=()))
         self._lengths.append(sum(part.number for part in parts))
         self._parts += parts
 
     def write(self, path: Path) -> None:
         """Writes the Parquet file; raises OSError."""
         arrow = pyarrow()
-        digests = sorted({xxh3_64_intdigest(entry.url.encode()) for entry in self._entries})
-        # text, because some readers take nothing else
-        packed = base64.b64encode(np.array(digests, dtype="<u8").tobytes())
-        options = {"compression": "zstd", "compression_level": _LEVEL, "write_page_checksum": True}
         columns = self._columns()
         kinds = [column(0, 0).type for column in columns]
         written = arrow.schema([field.with_type(kind) for field, kind in zip(schema(), kinds, strict=True)])
-        with arrow.parquet.ParquetWriter(path, written, store_schema=False, **options) as writer:
+        with writer(path, written) as made:
             for start in range(0, len(self), GROUP_ROWS):
                 arrays = [column(start, start + GROUP_ROWS) for column in columns]
-                writer.write_table(arrow.Table.from_arrays(arrays, schema=written), GROUP_ROWS)
-            writer.add_key_value_metadata({PAGES: packed})
+                made.write_table(arrow.Table.from_arrays(arrays, schema=written), GROUP_ROWS)
+            made.add_key_value_metadata(footer_of(entry.url for entry in self._entries))
 
     def _columns(self) -> list[Column]:
         """Returns the columns of the schema, in the order of the file."""
@@ -87,7 +80,6 @@ class Rows:
         forbids |= np.array([entry.nofollow for entry in pages], dtype=bool)[page]
         blocks = np.frombuffer(b"".join([part.blocks for part in self._parts]), dtype=np.int64)[order]
         elements = np.frombuffer(b"".join([part.elements for part in self._parts]), dtype=np.uint8)[order]
-        times = arrow.array([entry.time for entry in pages], arrow.int64())
         return [
             _coded(_texts(reversed_host(entry.url) for entry in pages), page),
             _coded(_texts(entry.url for entry in pages), page),
@@ -101,7 +93,8 @@ class Rows:
             _sliced(arrow.array(forbids)),
             _taken(arrow.array([entry.depth for entry in pages], arrow.int32()), page),
             _coded(_texts(entry.crawl for entry in pages), page),
-            _taken(times.cast(arrow.timestamp("us", tz="UTC")), page),
+            _taken(_times(entry.time for entry in pages), page),
+            _taken(_times(entry.read_at for entry in pages), page),
         ]
 
     def _lines(self, column: str) -> Any:
@@ -160,6 +153,11 @@ def _sliced(values: Any) -> Column:
 
 def _texts(texts: Iterable[str]) -> Any:
     return pyarrow().array(list(texts), pyarrow().string())
+
+
+def _times(microseconds: Iterable[int | None]) -> Any:
+    arrow = pyarrow()
+    return arrow.array(list(microseconds), arrow.int64()).cast(arrow.timestamp("us", tz="UTC"))
 
 
 def _without_empty(texts: Any) -> Any:

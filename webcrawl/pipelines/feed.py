@@ -10,3 +10,4 @@ class FeedPipeline(MimePipeline):
 
     types = frozenset({"application/rss+xml", "application/atom+xml", "application/rdf+xml"})
     reader = "webcrawl.documents.mime.feed:read"
+    link_element = "feed"

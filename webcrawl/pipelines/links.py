@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 from scrapy.crawler import Crawler
-from scrapy.exceptions import NotConfigured
 
 from webcrawl.crawler.session import Session
-from webcrawl.links.journal import Entry
+from webcrawl.documents.html.link_rows import document_rows, pack_rows
+from webcrawl.links.journal import Entry, microseconds
 from webcrawl.links.store import open_link_store
 from webcrawl.page import Page
 from webcrawl.stores.group_commit import Batches
-
-_EPOCH = datetime.fromtimestamp(0, UTC)
-_MICROSECOND = timedelta(microseconds=1)
+from webcrawl.stores.history import UNCHANGED
 
 
 class LinksPipeline:
@@ -28,20 +25,16 @@ class LinksPipeline:
     def __init__(self, session: Session) -> None:
         # now, not when the spider opens: an unusable folder or bucket stops the crawl before it starts
         self._store = open_link_store(session.stores, session.connection.keys.crawl)
-        self._batches: Batches[Entry, None] = Batches(self._write)
+        self._batches: Batches[Page, None] = Batches(self._write)
         self._session = session
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        session = Session.of(crawler)
-        if not session.stores.keeps_links:
-            raise NotConfigured
-        return cls(session)
+        return cls(Session.with_store(crawler, lambda stores: stores.keeps_links))
 
     async def process_item(self, item: Any) -> Any:
-        if isinstance(item, Page) and item.link_rows:
-            entry = self._entry(item)
-            await self._session.stored(lambda: self._batches.put(entry))
+        if isinstance(item, Page) and (item.link_rows or _has_document_links(item)):
+            await self._session.stored(lambda: self._batches.put(item))
         return item
 
     async def close_spider(self) -> None:
@@ -52,11 +45,27 @@ class LinksPipeline:
             url=page.url,
             crawl=self._session.connection.keys.crawl,
             depth=page.depth,
-            time=(page.fetched_at - _EPOCH) // _MICROSECOND,
+            time=microseconds(page.fetched_at),
             nofollow=page.nofollow,
-            rows=page.link_rows,
+            rows=(*page.link_rows, *_document_rows(page)),
+            read_at=None if page.read_at is None else microseconds(page.read_at),
         )
 
-    def _write(self, entries: list[Entry]) -> Sequence[None | Exception]:
-        self._store.write(entries)
-        return [None] * len(entries)
+    def _write(self, pages: list[Page]) -> Sequence[None | Exception]:
+        # in the thread of the store: a sitemap has up to 50,000 links
+        self._store.write([self._entry(page) for page in pages])
+        return [None] * len(pages)
+
+
+def _has_document_links(page: Page) -> bool:
+    """Returns whether a page has links in a document that is not HTML, which count as those of HTML do."""
+    if page.document_links is None or page.noindex:
+        return False
+    return page.status is not None and (200 <= page.status < 300 or page.status == UNCHANGED)
+
+
+def _document_rows(page: Page) -> Iterator[bytes]:
+    if page.document_links is not None and _has_document_links(page):
+        element, links = page.document_links
+        if rows := document_rows((link.url for link in links), element):
+            yield pack_rows(rows)

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any, Self
 
 from scrapy.crawler import Crawler
-from scrapy.exceptions import NotConfigured
 
 from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.session import Session
@@ -31,10 +30,7 @@ class ListenersPipeline:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        session = Session.of(crawler)
-        if not session.stores.listeners:
-            raise NotConfigured
-        return cls(crawler, session)
+        return cls(crawler, Session.with_store(crawler, lambda stores: stores.listeners))
 
     async def process_item(self, item: Any) -> Any:
         if isinstance(item, Page):

@@ -26,6 +26,7 @@ class SitemapPipeline(MimePipeline):
 
     types = _XML | _GZIP | {"text/plain"}
     reader = "webcrawl.documents.mime.sitemap:read"
+    link_element = "sitemap"
 
     def takes(self, page: Page) -> bool:
         if page.mime_type not in self.types:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, Self
 
 from scrapy.crawler import Crawler
-from scrapy.exceptions import NotConfigured
 
 import webcrawl
 from webcrawl.crawler.session import Session
@@ -38,10 +37,7 @@ class TextsPipeline:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        session = Session.of(crawler)
-        if not session.stores.texts:
-            raise NotConfigured
-        return cls(session)
+        return cls(Session.with_store(crawler, lambda stores: stores.texts))
 
     async def open_spider(self) -> None:
         self._tending = [asyncio.create_task(store.tend()) for store in self._stores]

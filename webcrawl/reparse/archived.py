@@ -33,12 +33,14 @@ class Archived:
     """A page to read again: its row, and what is archived of its fetch.
 
     fields    the fields of the response's header, as received
+    record_id the WARC-Record-ID of the record with its body; None for a copy
     first     for a copy of which only the header is archived: the page whose payload it has
     """
 
     row: Row
     exchange: Exchange
     fields: Fields
+    record_id: str | None = None
     first: First | None = None
 
 
@@ -82,17 +84,19 @@ class ArchivedPages:
         record, payload = begun(self._records.chunks(place))
         if (target := record.headers.get("WARC-Target-URI")) != row["url"]:
             raise StoreError(f"the record is that of {target}")
-        first = None
+        first, record_id = None, record.headers.get("WARC-Record-ID")
         if not has_body(record):
             original, payload = self._first(row, place, get)
             url = original.headers.get("WARC-Target-URI", "")
+            record_id = None
             first = First(url, _fields(original, url, get(url)))
             if not record.http_head:
                 record = replace(record, headers=original.headers | record.headers)
         body = self._body(payload)
         if row["digest"] is not None and body.digest != row["digest"]:
             raise StoreError(f"the payload has the digest {body.digest}, not {row['digest']}")
-        return Archived(row, _exchange(row, record, body), _fields(record, row["url"], row), first)
+        fields = _fields(record, row["url"], row)
+        return Archived(row, _exchange(row, record, body), fields, record_id, first)
 
     def _first(
         self, row: Row, place: WarcPlace, get: Callable[[str], Row | None]

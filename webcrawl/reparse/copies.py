@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any, Self
 
 from scrapy.crawler import Crawler
@@ -20,7 +21,8 @@ from webcrawl.reparse.scheduler import scheduler_of
 class CopiesPipeline:
     """Stands for `ChecksumPipeline`: a page that was archived as a copy is read only if the crawl had to read it.
 
-    It also gives a page what its row keeps of the fetch: the place in the archive, importance, soft 404.
+    It also gives a page what its row keeps of the fetch (the place in the archive, importance, soft 404), the ID of its
+    record, and the time at which it is read again.
     """
 
     def __init__(self, crawler: Crawler, session: Session, *, obeys: bool) -> None:
@@ -39,6 +41,7 @@ class CopiesPipeline:
         item.warc_file, item.warc_offset, item.warc_length = (
             row[name] for name in ("warc_file", "warc_offset", "warc_length")
         )
+        item.record_id, item.read_at = archived.record_id, datetime.now(UTC)
         item.importance, item.soft_404 = row["importance"], bool(row["soft_404"])
         if row["duplicate_kind"] == "exact":
             item.duplicate_of, item.duplicate_kind = row["duplicate_of"], "exact"

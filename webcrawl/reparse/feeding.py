@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from webcrawl.errors import StoreError
 from webcrawl.reparse.archived import Archived, ArchivedPages
-from webcrawl.reparse.plan import BLOCK, Plan, Work
+from webcrawl.reparse.plan import BLOCK, Plan, Reading, Work
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class Feeding:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="archive")
         self._ready: deque[tuple[Work, Archived]] = deque()
         self._has_room = asyncio.Event()
-        self._done: list[int] = []
+        self._done: dict[int, Reading | None] = {}
         self._failures: dict[str, str] = {}
         self.counts: Counter[str] = Counter()
         """Numbers that are added to the totals of the plan."""
@@ -57,9 +57,9 @@ class Feeding:
         """Whether no page is left."""
         return self.is_over and not self._ready
 
-    def finish(self, work: Work, reason: str = "") -> None:
-        """All work on a page is done; `reason`: why it could not be read."""
-        self._done.append(work.position)
+    def finish(self, work: Work, reason: str = "", reading: Reading | None = None) -> None:
+        """All work on a page is done. `reason`: why it could not be read; `reading`: if it was stored anew."""
+        self._done[work.position] = reading
         self.counts["done"] += 1
         if reason:
             self.counts["failed"] += 1
@@ -115,7 +115,7 @@ class Feeding:
         return [(work, pages[work.url]) for work in found]
 
     async def _note(self) -> None:
-        done, self._done = self._done, []
+        done, self._done = self._done, {}
         failures, self._failures = self._failures, {}
         counts = self.counts.copy()
         self.counts.clear()

@@ -9,6 +9,7 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
+from webcrawl.crawler.components import Components
 from webcrawl.crawler.pages.from_response import forget_tree, outline_of
 from webcrawl.crawler.session import Session
 from webcrawl.documents.html.links import PageLinks, PageResources
@@ -21,13 +22,13 @@ class LinksMiddleware:
     The spider's `start` does not run.
     """
 
-    def __init__(self, crawler: Crawler, session: Session) -> None:
+    def __init__(self, crawler: Crawler, components: Components) -> None:
         self._crawler = crawler
-        self._session = session
+        self._components = components
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler, Session.of(crawler))
+        return cls(crawler, Session.of(crawler).components)
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         # without a look at `start`, which then does not begin
@@ -47,5 +48,5 @@ class LinksMiddleware:
             elif not isinstance(one, PageResources):
                 yield one
         # otherwise each page that waits for the pipelines would keep a tree in memory
-        if outline_of(response) or not self._session.components.keep_trees:
+        if outline_of(response) or not self._components.keep_trees:
             forget_tree(response)

@@ -17,12 +17,15 @@ from webcrawl.stores.reread_rows import Place
 BLOCK = 64
 """Pages that a process takes at a time."""
 
+_MOST_VALUES = 500
+"""Values of a query; SQLite may be built for 999."""
 _MOST_REASONS = 1_000
 """Pages of which the reason is kept why they could not be read; further ones are only counted and logged."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS work (
-    position INTEGER PRIMARY KEY, url TEXT NOT NULL, done INTEGER NOT NULL DEFAULT 0);
+    position INTEGER PRIMARY KEY, url TEXT NOT NULL, done INTEGER NOT NULL DEFAULT 0, fetched_at INTEGER,
+    read_at INTEGER);
 CREATE TABLE IF NOT EXISTS failures (url TEXT PRIMARY KEY, reason TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS counts (name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
 """
@@ -35,6 +38,13 @@ class Work(NamedTuple):
 
     position: int
     url: str
+
+
+class Reading(NamedTuple):
+    """When a page was fetched and when it was read again, in microseconds since 1970."""
+
+    fetched_at: int
+    read_at: int
 
 
 class Plan(StateFile):
@@ -107,10 +117,18 @@ class Plan(StateFile):
             found = self._database.execute("SELECT count(*) FROM work WHERE done = 0").fetchone()
             return int(found[0])
 
-    def settle(self, done: Sequence[int], failures: Mapping[str, str], counts: Counter[str]) -> None:
-        """Note the positions of pages that are done, why some could not be read, and numbers to add to the totals."""
+    def settle(
+        self, done: Mapping[int, Reading | None], failures: Mapping[str, str], counts: Counter[str]
+    ) -> None:
+        """Note what is done, why some pages could not be read, and numbers to add to the totals.
+
+        `done`: positions of pages, and their readings; None if nothing was stored anew.
+        """
         with self.writing() as database:
-            database.executemany("UPDATE work SET done = 1 WHERE position = ?", ((one,) for one in done))
+            database.executemany(
+                "UPDATE work SET done = 1, fetched_at = ?, read_at = ? WHERE position = ?",
+                ((*(reading or (None, None)), position) for position, reading in done.items()),
+            )
             kept = database.execute("SELECT count(*) FROM failures").fetchone()[0]
             some = list(failures.items())[: max(0, _MOST_REASONS - kept)]
             database.executemany("INSERT OR REPLACE INTO failures VALUES (?, ?)", some)
@@ -118,6 +136,18 @@ class Plan(StateFile):
                 "INSERT INTO counts VALUES (?, ?) ON CONFLICT DO UPDATE SET number = number + excluded.number",
                 counts.items(),
             )
+
+    def readings(self, urls: Sequence[str]) -> dict[str, Reading]:
+        """URL -> its reading, of the pages of which something was stored anew."""
+        found: dict[str, Reading] = {}
+        with self.reading():
+            self._database.execute("CREATE INDEX IF NOT EXISTS work_urls ON work (url)")
+            for start in range(0, len(urls), _MOST_VALUES):
+                some = urls[start : start + _MOST_VALUES]
+                marks = ",".join("?" * len(some))
+                query = f"SELECT url, fetched_at, read_at FROM work WHERE read_at IS NOT NULL AND url IN ({marks})"
+                found.update({url: Reading(*times) for url, *times in self._database.execute(query, some)})
+        return found
 
     def counts(self) -> dict[str, int]:
         """The totals of all processes and runs."""

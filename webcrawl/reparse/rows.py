@@ -8,7 +8,9 @@ from scrapy.crawler import Crawler
 
 from webcrawl.crawler.session import Session
 from webcrawl.errors import StoreError, StoreUnavailable
+from webcrawl.links.journal import microseconds
 from webcrawl.page import Page
+from webcrawl.reparse.plan import Reading
 from webcrawl.reparse.scheduler import scheduler_of
 from webcrawl.stores.group_commit import Batches
 from webcrawl.stores.locations import Row
@@ -42,6 +44,10 @@ class RowsPipeline:
             row = _row(item, archived.row)
             written = await self._session.stored(lambda: self._batches.put(row))
             scheduler.tasks.count("rows" if written else "fetched_meanwhile")
+            if written and item.read_at is not None:
+                scheduler.readings[item.url] = Reading(
+                    microseconds(item.fetched_at), microseconds(item.read_at)
+                )
         item.release()
         return item
 

@@ -31,7 +31,7 @@ from webcrawl.reparse.archived import Archived, ArchivedPages
 from webcrawl.reparse.changed_texts import ChangedTexts
 from webcrawl.reparse.feeding import Feeding
 from webcrawl.reparse.places import working
-from webcrawl.reparse.plan import Plan, Work
+from webcrawl.reparse.plan import Plan, Reading, Work
 from webcrawl.reparse.settings import PLAN
 from webcrawl.scheduler import InProgress
 
@@ -70,6 +70,8 @@ class ArchiveScheduler(BaseScheduler):
         self._work: dict[Request, Work] = {}
         self._reasons: dict[Request, str] = {}
         self._pages: dict[str, Archived] = {}
+        self.readings: dict[str, Reading] = {}
+        """The readings of pages in progress, once they are stored anew."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -156,7 +158,8 @@ class ArchiveScheduler(BaseScheduler):
     def _done(self, request: Request) -> None:
         if (work := self._work.pop(request, None)) is not None:
             self._pages.pop(work.url, None)
-            self._feeding.finish(work, self._reasons.pop(request, ""))
+            reading = self.readings.pop(work.url, None)
+            self._feeding.finish(work, self._reasons.pop(request, ""), reading)
 
     def _item_failed(self, response: Response | None, failure: Failure) -> None:
         if response is not None:

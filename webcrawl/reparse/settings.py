@@ -25,7 +25,6 @@ _PIPELINES: Mapping[str, str | None] = {
     "webcrawl.pipelines.pattern_records.PatternRecordsPipeline": None,
     "webcrawl.pipelines.dust.DustPipeline": None,
     "webcrawl.pipelines.warc.WarcPipeline": None,
-    "webcrawl.pipelines.texts.TextsPipeline": None,
     "webcrawl.pipelines.listeners.ListenersPipeline": None,
 }
 _SPIDER_MIDDLEWARES = {
@@ -49,10 +48,6 @@ _VALUES: Mapping[str, object] = {
     "DOWNLOADER": "webcrawl.reparse.downloader.ArchiveDownloader",
     # nothing is sent, so nothing has to be guarded
     "CRAWL_WITHOUT": ",".join(SAFEGUARDS),
-    # what is stored of links and texts is that of the crawl
-    "LINKS": "False",
-    "TEXT": "",
-    "TEXT_MARKDOWN": "False",
     "RENDER": "",
     "PROXIES": "",
 }

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from webcrawl.documents.disk import shortage
-from webcrawl.errors import StoreError, StoreUnavailable
+from webcrawl.documents.disk import prepare, shortage
+from webcrawl.errors import StoreUnavailable
 from webcrawl.page import Page
-from webcrawl.stores.warc.files import WARC, StoredFile, WarcPlace, read_member, read_record, stored_files
+from webcrawl.stores.warc.files import (
+    TABLE,
+    WARC,
+    StoredFile,
+    WarcPlace,
+    read_member,
+    read_record,
+    stored_files,
+)
 from webcrawl.stores.warc.reading import StoredRecord
 from webcrawl.stores.warc.records import record_id
 from webcrawl.stores.warc.repair import repair
@@ -59,12 +66,7 @@ class FolderArchive(FolderReader):
     ) -> None:
         """`append` writes the records of a page, by default those of its exchange; `suffix`: see WarcWriter."""
         super().__init__(folder)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"cannot store pages in {folder}: {error.strerror}") from error
-        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-            raise StoreError(f"cannot store pages in {folder}: permission denied")
+        prepare(folder, "pages")
         self.repaired = repair(folder)
         self._min_free = min_free
         self._left_open = False
@@ -79,6 +81,8 @@ class FolderArchive(FolderReader):
             roll_seconds=roll_seconds,
             info=info,
             suffix=suffix,
+            # rows are compressed again, better, when they become a table
+            compress_level=1 if suffix == TABLE else 5,
         )
 
     def write(self, page: Page) -> WarcPlace:

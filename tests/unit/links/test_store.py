@@ -44,7 +44,7 @@ def test_rows_have_what_is_documented(tmp_path: Path) -> None:
     store = LinkStore(tmp_path, "broad")
     header = pack_rows(plain_rows([B], "header"))
     (body,) = entry("", C, A, C, text="Grüße  \x1b[31m", rel="me nofollow").rows
-    store.write([entry(A, rows=(body, header), depth=3), entry(B, A, crawl="Ü/2", nofollow=True)])
+    store.write([entry(A, rows=(body, header), depth=3), entry(B, A, crawl="Ü/2", nofollow=True, read_at=7)])
     store.close()
     first, second, third, fourth, fifth = table(tmp_path)
     assert first == {
@@ -61,12 +61,14 @@ def test_rows_have_what_is_documented(tmp_path: Path) -> None:
         "depth": 3,
         "crawl": "broad",
         "time": datetime.fromtimestamp(0, UTC) + timedelta(microseconds=TIME),
+        "read_at": None,
     }
     assert [row["place"] for row in (second, third, fourth)] == [1, 2, 3]
     assert [row["to_url"] for row in (second, third, fourth)] == [A, C, B]
     bare = {"text": None, "rel": None, "element": "header", "block": None, "nofollow": False}
     assert {**fourth, **bare} == fourth
     assert (fifth["nofollow"], fifth["rel"], fifth["crawl"]) == (True, None, "Ü/2")
+    assert fifth["read_at"] == datetime.fromtimestamp(0, UTC) + timedelta(microseconds=7)
     assert ELEMENTS[0] == "a"
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from webcrawl.errors import StoreError
-from webcrawl.reparse.plan import BLOCK, Plan, Work, facts_of, remove
+from webcrawl.reparse.plan import BLOCK, Plan, Reading, Work, facts_of, remove
 from webcrawl.stores.reread_rows import Place
 
 steps = st.lists(st.sampled_from(["take", "settle", "kill"]) | st.integers(0, 3), max_size=25)
@@ -24,7 +24,7 @@ def test_each_page_is_given_out_until_it_is_done(tmp_path: Path, number: int, so
     plan = Plan(path)
     plan.make((Place(url, "file", 0) for url in urls), {"pages": number}, None)
     plan.begin()
-    done, held, given_out = set[str](), list[Work](), set[str]()
+    done, held, given_out, readings = set[str](), list[Work](), set[str](), dict[str, Reading]()
     for step in [*some, "kill"]:
         if step == "take":
             taken = plan.take()
@@ -39,14 +39,18 @@ def test_each_page_is_given_out_until_it_is_done(tmp_path: Path, number: int, so
             held, given_out = [], set()
         else:
             ended, held = held[: len(held) // 2 + 1], held[len(held) // 2 + 1 :]
-            plan.settle([work.position for work in ended], {}, Counter(done=len(ended)))
+            readings |= {work.url: Reading(1, work.position) for work in ended[::2]}
+            plan.settle(
+                {work.position: readings.get(work.url) for work in ended}, {}, Counter(done=len(ended))
+            )
             done |= {work.url for work in ended}
         assert plan.left() == number - len(done)
     while taken := plan.take():
         assert [work.url for work in taken] == sorted((work.url for work in taken), key=urls.index)
-        plan.settle([work.position for work in taken], {}, Counter(done=len(taken)))
+        plan.settle(dict.fromkeys(work.position for work in taken), {}, Counter(done=len(taken)))
     assert (plan.left(), plan.counts().get("done", 0)) == (0, number)
     assert plan.is_resumed
+    assert plan.readings([*urls, "other"]) == readings
     plan.close()
 
 
@@ -55,7 +59,7 @@ def test_facts_and_failures_are_kept(tmp_path: Path) -> None:
     with Plan(path) as plan:
         assert not plan.is_made
         plan.make([Place("u", "file", 0)], {"pages": 1, "not_archived": 2, "no_response": 3}, "parse_shop")
-        plan.settle([1], {"u": "damaged"}, Counter(failed=1, rows=0, links=5, texts_changed=4))
+        plan.settle({1: None}, {"u": "damaged"}, Counter(failed=1, rows=0, links=5, texts_changed=4))
         plan.finish("2026-02-03T04:05:06+00:00")
     with Plan(path) as plan:
         assert (plan.is_made, plan.callback, plan.is_resumed) == (True, "parse_shop", False)

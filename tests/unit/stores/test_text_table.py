@@ -22,7 +22,8 @@ from webcrawl.stores.warc.repair import repair
 
 COLUMNS = [
     *("url", "host", "title", "author", "language", "mime_type", "digest", "warc_file", "crawl"),
-    *("status", "warc_offset", "warc_length", "fetched_at", "published_at", "text", "markdown"),
+    *("status", "warc_offset", "warc_length", "fetched_at", "published_at", "read_at"),
+    *("text", "markdown"),
 ]
 
 
@@ -75,6 +76,7 @@ def test_pages_become_rows(tmp_path: Path) -> None:
         "warc_length": 7,
         "fetched_at": NOW,
         "published_at": published,
+        "read_at": None,
         "text": "text 1\n? é\ufffd",
         "markdown": None,
     }

@@ -10,6 +10,7 @@ from typing import Any, cast
 from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
+from w3lib.url import safe_url_string
 
 from webcrawl.crawler.fetch import exchange_of, fetch_of
 from webcrawl.crawler.known import Known
@@ -43,6 +44,7 @@ from webcrawl.urls.canonical import normalize, resolve, split, without_fragment
 
 NO_LINKS = PageLinks(links=[], nofollow=0, canonical=None, base="", malformed=0)
 _LONGEST_VALIDATOR = 1024
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _FOUND_ONLY = replace(NO_LINKS, also_found=True)
 
 _FLAWS = {
@@ -203,8 +205,11 @@ def followed_links(
 
 
 def link_rows_of(response: Response, *, text_links: bool) -> tuple[bytes, ...]:
-    """Returns the rows of the links of HTML and of Link headers, packed; also of those that are not followed."""
+    """Returns the rows of a redirect, or of the links of HTML and Link headers, packed; also of those not followed."""
     response = answer_of(response)
+    if response.status in _REDIRECTS:
+        target = _redirect_target(response)
+        return () if target is None else (pack_rows(plain_rows([target], "redirect")),)
     if not 200 <= response.status < 300:
         return ()
     document, found = document_of(response), []
@@ -216,6 +221,14 @@ def link_rows_of(response: Response, *, text_links: bool) -> tuple[bytes, ...]:
         links = _with_headers(NO_LINKS, [value.decode("latin-1") for value in headers], document.url)
         found.append(pack_rows(plain_rows(links.links, "header")))
     return tuple(found)
+
+
+def _redirect_target(response: Response) -> str | None:
+    """Returns the target of a redirect as Scrapy's middleware reads it; None if it cannot be crawled."""
+    with suppress(ValueError):
+        if location := header(response.headers, b"Location"):
+            return resolve(safe_url_string(location), response.url)
+    return None
 
 
 def frames_of(response: Response) -> list[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from webcrawl.documents.mime.facts import Facts, unpack
+from webcrawl.documents.mime.facts import Facts, Link, unpack
 from webcrawl.documents.mime.reader import answer
 from webcrawl.errors import UnreadableDocument
 from webcrawl.page import Page
@@ -39,6 +39,8 @@ class MimePipeline:
     signatures: ClassVar[Mapping[bytes, str]] = {}
     reader: str = ""
     inline_bytes: ClassVar[int] = 0
+    link_element: ClassVar[str] = "document"
+    """What the link store calls the links in these documents: one of `webcrawl.documents.html.link_rows.ELEMENTS`."""
 
     def __init__(self, readers: Readers, outlinks: Outlinks) -> None:
         self._readers = readers
@@ -75,8 +77,13 @@ class MimePipeline:
         """Reads an unchanged page again only for its links."""
         page.unchanged = None
         with suppress(UnreadableDocument):  # the first time failed, too
-            await self._outlinks.follow_from_document(page, (await self._facts(document)).links)
+            await self._follow_links(page, (await self._facts(document)).links)
         return page
+
+    async def _follow_links(self, page: Page, links: Sequence[Link]) -> None:
+        if links:
+            page.document_links = self.link_element, links
+            await self._outlinks.follow_from_document(page, links)
 
     async def _facts(self, document: Document) -> Facts:
         if len(document) <= self.inline_bytes:
@@ -93,7 +100,7 @@ class MimePipeline:
             return page
         if not page.noindex:
             fill(page, facts)
-        await self._outlinks.follow_from_document(page, facts.links)
+        await self._follow_links(page, facts.links)
         return page
 
 

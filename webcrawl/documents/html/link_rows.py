@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -18,14 +19,17 @@ from webcrawl.documents.html.links import PageLinks, address_of
 from webcrawl.documents.html.text import INLINE
 from webcrawl.documents.mime.facts import collapsed
 from webcrawl.errors import InvalidURL
-from webcrawl.urls.canonical import Base
+from webcrawl.urls.canonical import Base, resolve
 
 MAX_REL = 100
 """Characters of a `rel` that are kept."""
 MAX_ROWS_LENGTH = 8_000_000
 """The total characters of the links and texts of a page; rows of further links are left out."""
-ELEMENTS = ("a", "area", "link", "iframe", "frame", "meta", "text", "header")
-"""Where a link was found: in an element, in the text of the page, or in a Link header."""
+ELEMENTS = (
+    *("a", "area", "link", "iframe", "frame", "meta"),
+    *("text", "header", "redirect", "sitemap", "feed", "document"),
+)
+"""Where a link was found: in an element of HTML, in the text of the page, in a header, or in another document."""
 
 _CODES = {name: code for code, name in enumerate(ELEMENTS)}
 _DIGIT = re.compile(r"\d")
@@ -57,7 +61,7 @@ class LinkRows:
         return len(self.targets)
 
     def add_plain(self, targets: list[str], element: str) -> None:
-        """Adds links that are in no element: those of the text, or of Link headers."""
+        """Adds links that are in no element of HTML."""
         number = len(targets)
         self.targets.extend(targets)
         self.texts.extend([""] * number)
@@ -90,7 +94,7 @@ def rows_of(
             continue
         raw = (text_of(node) if text_left > 0 else "") if tag == "a" else _name(tag, attributes)
         text_left -= len(raw)
-        text = _short(raw, MAX_LINK_TEXT)
+        text = _known(raw) if len(raw) <= MAX_LINK_TEXT else _short(raw, MAX_LINK_TEXT)
         rel = _short(" ".join(tokens), MAX_REL) if tokens else ""
         left -= len(target) + len(text) + len(rel)
         if left < 0:
@@ -148,7 +152,7 @@ def unpack_rows(data: bytes) -> PackedRows:
 
 def _lines(texts: list[str]) -> bytes:
     """Returns texts without line breaks, each on a line."""
-    return "".join([f"{text}\n" for text in texts]).encode("utf-8", "replace")
+    return "\n".join([*texts, ""]).encode("utf-8", "replace")
 
 
 def plain_rows(targets: list[str], element: str) -> LinkRows:
@@ -158,11 +162,30 @@ def plain_rows(targets: list[str], element: str) -> LinkRows:
     return rows
 
 
+def document_rows(addresses: Iterable[str], element: str) -> LinkRows:
+    """Returns the rows of the absolute addresses in a document that is not HTML; malformed ones have no row."""
+    targets, left = list[str](), MAX_ROWS_LENGTH
+    for address in addresses:
+        with suppress(InvalidURL):
+            if target := resolve(address):
+                left -= len(target)
+                if left < 0:
+                    break
+                targets.append(target)
+    return plain_rows(targets, element)
+
+
 def _resolved(address: str, base: Base) -> str | None:
     try:
         return base.resolve(address)
     except InvalidURL:
         return None
+
+
+@lru_cache(1 << 13)
+def _known(raw: str) -> str:
+    """Returns what `_short` does of a text that is short already; menus have the same ones on page after page."""
+    return _short(raw, MAX_LINK_TEXT)
 
 
 def _short(raw: str, most: int) -> str:
@@ -189,16 +212,18 @@ class _Blocks:
 
     def block_of(self, node: LexborNode) -> int:
         """Returns the hash of the block that an element stands in."""
-        parent = node.parent
+        parent, hashes = node.parent, self._hashes
         if parent is None:
             return _ROOT
-        known = self._hashes.get(parent.mem_id)
+        place = parent.mem_id
+        known = hashes.get(place)
         if known is not None:
             return known
         # most often only the nearest element is new
         above = parent.parent
-        path = self._hashes.get(above.mem_id) if above is not None else _ROOT
-        return self._extend(self._block_far_above(parent) if path is None else path, parent)
+        path = hashes.get(above.mem_id) if above is not None else _ROOT
+        found = hashes[place] = _block(self._block_far_above(parent) if path is None else path, parent)
+        return found
 
     def _block_far_above(self, node: LexborNode) -> int:
         """Does what `block_of` does for an element in new ones; looks at each once, however deep the tree is."""
@@ -209,17 +234,17 @@ class _Blocks:
             above = above.parent
         known = _ROOT if path is None else path
         for one in reversed(new):
-            known = self._extend(known, one)
+            known = self._hashes[one.mem_id] = _block(known, one)
         return known
 
-    def _extend(self, path: int, node: LexborNode) -> int:
-        """Returns the hash of the block that a node is, or stands in if it is inline; `path` is that around it."""
-        tag = node.tag or ""
-        if tag not in INLINE:
-            classes = node.attributes.get("class")
-            path = _extended(path, tag, classes[:_MAX_CLASSES] if classes else "")
-        self._hashes[node.mem_id] = path
+
+def _block(path: int, node: LexborNode) -> int:
+    """Returns the hash of the block that a node is, or stands in if it is inline; `path` is that around it."""
+    tag = node.tag or ""
+    if tag in INLINE:
         return path
+    classes = node.attributes.get("class")
+    return _extended(path, tag, classes[:_MAX_CLASSES] if classes else "")
 
 
 @lru_cache(1 << 13)

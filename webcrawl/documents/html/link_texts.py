@@ -42,7 +42,7 @@ def link_texts(tree: LexborHTMLParser, base: str) -> dict[str, str]:
 
 def text_of(node: LexborNode) -> str:
     """Returns the text of a link as it is in the tree, or the alternative text of its first image that has one."""
-    text = node.text()
+    text = node.text_lexbor()
     if text and not text.isspace():
         return text
     image = node.css_first("img[alt]")

@@ -18,7 +18,8 @@ from webcrawl.documents.content_coding import inflate
 from webcrawl.errors import StoreError
 
 _GZIP = zlib.MAX_WBITS | 16
-_CHUNK = 1 << 16
+START_BYTES = _CHUNK = 1 << 16
+"""What `members` yields of the contents of a member at most."""
 _LONGEST_HEAD = 1 << 23
 _BROKEN: Any = zlib_ng.error
 
@@ -50,7 +51,7 @@ def inflated(member: bytes) -> bytes:
 
 
 def members(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
-    """(offset, length, first 64 KiB of the contents) of each gzip member, up to the first incomplete one."""
+    """(offset, length, first START_BYTES of the contents) of each gzip member, up to the first incomplete one."""
     offset, pending = 0, b""
     while True:
         stream = zlib.decompressobj(_GZIP)

@@ -17,7 +17,7 @@ from typing import Any
 
 from webcrawl.errors import LibraryMissing, StoreError
 from webcrawl.stores.warc.files import crawl_of
-from webcrawl.stores.warc.reading import inflated, members, parse
+from webcrawl.stores.warc.reading import START_BYTES, inflated, members, parse
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ ROW = "application/json"
 
 _TEXTS = ("url", "host", "title", "author", "language", "mime_type", "digest", "warc_file")
 _NUMBERS = ("status", "warc_offset", "warc_length")
-_TIMES = ("fetched_at", "published_at")
+_TIMES = ("fetched_at", "published_at", "read_at")
 _LARGE = ("text", "markdown")
 FACTS = (*_TEXTS, *_NUMBERS, *_TIMES)
 """The columns that are fields of a page; the others are `crawl`, `text` and `markdown`."""
@@ -100,10 +100,11 @@ def _groups(path: Path) -> Iterator[list[dict[str, Any]]]:
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
     damaged = 0
     with path.open("rb") as file, path.open("rb") as contents:
-        for offset, length, _ in members(file):
+        for offset, length, start in members(file):
             contents.seek(offset)
             try:
-                record = parse(inflated(contents.read(length)))
+                is_whole = len(start) < START_BYTES
+                record = parse(start if is_whole else inflated(contents.read(length)))
                 if record.headers.get("Content-Type") == ROW:
                     yield _row(record.payload)
             except (StoreError, ValueError, KeyError, TypeError, AttributeError):
@@ -114,7 +115,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 
 def _row(payload: bytes) -> dict[str, Any]:
     row = json.loads(payload)
-    times = {name: datetime.fromisoformat(row[name]) if row[name] else None for name in _TIMES}
+    times = {name: datetime.fromisoformat(row[name]) if row.get(name) else None for name in _TIMES}
     numbers = {name: None if row[name] is None else int(row[name]) for name in _NUMBERS}
     texts = {name: row.get(name) or None for name in (*_TEXTS, *_LARGE)}
     return texts | numbers | times

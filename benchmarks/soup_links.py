@@ -1,0 +1,87 @@
+"""The links of pages by BeautifulSoup, to compare them with those of the link store."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+from urllib.parse import urljoin
+
+from bs4 import BeautifulSoup, Tag, XMLParsedAsHTMLWarning
+
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.link_rows import ELEMENTS, unpack_rows
+from webcrawl.documents.html.link_texts import MAX_LINK_TEXT
+from webcrawl.documents.html.outline import link_rows_of
+from webcrawl.urls.canonical import normalize
+
+PARSER = "lxml"
+"""The usual parser of BeautifulSoup; its own takes some elements without end tags for parts of each other."""
+_ADDRESSES = {"a": "href", "area": "href", "link": "href", "iframe": "src", "frame": "src", "meta": "content"}
+_NAMES = {"area": "alt", "link": "title", "iframe": "title", "frame": "title"}
+_PAGES = frozenset({"canonical", "next", "prev", "alternate"})
+
+
+class FoundLink(NamedTuple):
+    """A link as the store has it."""
+
+    element: str
+    target: str
+    text: str
+    rel: str
+
+
+def links_by_soup(page: Document) -> list[FoundLink]:
+    """Returns the links of a page, in its order, found in the tree of BeautifulSoup and joined by urllib."""
+    with warnings.catch_warnings():
+        # XHTML is read as HTML
+        warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)
+        tree = BeautifulSoup(page.body, PARSER, from_encoding="utf-8")
+    base = next((urljoin(page.url, str(one["href"])) for one in tree.find_all("base", href=True)), page.url)
+    return [link for one in tree.find_all(list(_ADDRESSES)) for link in _links(one, base)]
+
+
+def links_of_the_store(page: Document) -> list[FoundLink]:
+    """Returns the links of a page as a crawl stores them."""
+    rows = unpack_rows(link_rows_of(page, text_links=False))
+    targets, texts, rels = (column.decode().splitlines() for column in (rows.targets, rows.texts, rows.rels))
+    elements = [ELEMENTS[code] for code in rows.elements]
+    return list(map(FoundLink, elements, targets, texts, rels))
+
+
+def differing(pages: Sequence[Document], number: int, seed: int = 1) -> tuple[int, list[str]]:
+    """Returns the number of links of some random pages, and the URLs of those whose links are not equal."""
+    chosen = random.Random(seed).sample(pages, min(number, len(pages)))
+    found = [(page, links_of_the_store(page)) for page in chosen]
+    return sum(len(links) for _, links in found), [
+        page.url for page, links in found if links != links_by_soup(page)
+    ]
+
+
+def _links(one: Tag, base: str) -> Iterator[FoundLink]:
+    name, rel = one.name, [str(word).lower() for word in one.get_attribute_list("rel") if word]
+    address = one.get(_ADDRESSES[name])
+    if name == "link" and (_PAGES.isdisjoint(rel) or "stylesheet" in rel):
+        return
+    if name == "meta":
+        if str(one.get("http-equiv", "")).strip().lower() != "refresh" or not address:
+            return
+        address = str(address).partition("=")[2].strip("\"' ")
+    address = str(address or "").partition("#")[0].strip()
+    if not address or one.find_parent("template"):
+        return
+    with suppress(ValueError):
+        yield FoundLink(name, normalize(urljoin(base, address)), _text(one), " ".join(rel))
+
+
+def _text(one: Tag) -> str:
+    if one.name == "a":
+        text = one.get_text()
+        if not text.strip():
+            image = one.find("img", alt=True)
+            text = str(image["alt"]) if isinstance(image, Tag) else ""
+    else:
+        text = str(one.get(_NAMES.get(one.name, ""), ""))
+    return " ".join(text.split())[:MAX_LINK_TEXT].rstrip()

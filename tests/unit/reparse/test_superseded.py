@@ -1,0 +1,113 @@
+"""Links of pages that are fetched, read again and killed in between: a query sees the last ones, and no others stay."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import duckdb
+from hypothesis import given, settings, strategies as st
+
+from tests.crawls import CHECKOUT
+from tests.project.documentation import blocks
+from tests.unit.links.rows import entry
+from webcrawl.config import StoreConfig
+from webcrawl.links.questions import links_from
+from webcrawl.links.sources import link_files
+from webcrawl.links.store import LinkStore
+from webcrawl.reparse.plan import Reading
+from webcrawl.reparse.superseded import leave_out
+
+PAGES = [f"http://a.example/{number}" for number in range(4)]
+LAST = next(code for code in blocks(CHECKOUT / "docs" / "links.md", "sql") if "QUALIFY" in code)
+Targets = tuple[str, ...]
+
+fetches = st.tuples(st.just("fetch"), st.sampled_from(PAGES), st.integers(1, 3))
+rereads = st.tuples(
+    st.just("reread"), st.sets(st.sampled_from(PAGES), min_size=1), st.integers(0, 3), st.integers(0, 3)
+)
+
+
+@dataclass
+class Model:
+    """What a store must have of one crawl: the links of each fetch, by its time, as they were read last."""
+
+    folder: Path
+    clock: Iterator[int] = field(default_factory=lambda: count(1_000))
+    fetched: dict[str, dict[int, Targets]] = field(default_factory=dict)
+
+    @property
+    def config(self) -> StoreConfig:
+        uri = self.folder.as_uri()
+        return StoreConfig(uri, "sqlite://", self.folder, keeps_links=True, links=uri)
+
+    def write(
+        self, url: str, targets: Targets, time: int, read_at: int | None = None, crawl: str = "broad"
+    ) -> None:
+        store = LinkStore(self.folder, crawl)
+        store.write([entry(url, *targets, time=time, read_at=read_at, crawl=crawl)])
+        store.close()
+
+    def fetch(self, url: str, number: int) -> None:
+        time, targets = next(self.clock), tuple(f"{url}/f{one}" for one in range(number))
+        self.write(url, targets, time)
+        self.fetched.setdefault(url, {})[time] = targets
+
+    def reread(self, urls: set[str], number: int, killed: int) -> None:
+        """Reads pages again: `killed` times it is killed at the end and begins anew."""
+        readings = {}
+        for _ in range(killed + 1):
+            for url in sorted(urls & self.fetched.keys()):
+                time, read_at = max(self.fetched[url]), next(self.clock)
+                targets = tuple(f"{url}/r{read_at}/{one}" for one in range(number))
+                self.write(url, targets, time, read_at)
+                readings[url] = Reading(time, read_at)
+                if number:
+                    self.fetched[url][time] = targets
+            self.check_last()
+        leave_out(self.config, "broad", lambda some: {url: readings[url] for url in some if url in readings})
+        for url, reading in readings.items():
+            self.fetched[url][reading.fetched_at] = tuple(
+                f"{url}/r{reading.read_at}/{one}" for one in range(number)
+            )
+
+    def check_last(self) -> None:
+        if not list(self.folder.glob("*.parquet")):
+            return
+        query = LAST.replace("FROM links", f"FROM '{self.folder}/*.parquet'").rstrip().rstrip(";")
+        rows = duckdb.sql(f"SELECT from_url, to_url FROM ({query}) WHERE crawl = 'broad'").fetchall()
+        last = {url: [one for one in reversed(times.values()) if one] for url, times in self.fetched.items()}
+        expected = [(url, target) for url, found in last.items() if found for target in found[0]]
+        assert sorted(rows) == sorted(expected)
+        shown = links_from(link_files(self.config).openers, PAGES, "broad").to_pylist()
+        assert sorted((row["from_url"], row["to_url"]) for row in shown) == sorted(expected)
+
+    def check_all(self) -> None:
+        """Without any condition, the table has each fetch once."""
+        rows = duckdb.sql(
+            f"SELECT from_url, epoch_us(time), to_url FROM '{self.folder}/*.parquet' WHERE crawl = 'broad'"
+        ).fetchall()
+        assert sorted(rows) == sorted(
+            (url, time, target)
+            for url, times in self.fetched.items()
+            for time, targets in times.items()
+            for target in targets
+        )
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.lists(fetches | rereads, min_size=2, max_size=6))
+def test_the_last_reading_replaces_those_before(steps: list[tuple[object, ...]]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        model = Model(Path(name))
+        model.write(PAGES[0], ("http://other.example/",), 1, crawl="other")
+        for step, *values in steps:
+            getattr(model, str(step))(*values)
+            model.check_all()
+            model.check_last()
+        others = duckdb.sql(f"SELECT to_url FROM '{name}/*.parquet' WHERE crawl = 'other'").fetchall()
+        assert others == [("http://other.example/",)]
+        assert {path.suffix for path in Path(name).iterdir()} == {".parquet"}

@@ -1,0 +1,116 @@
+"""Merges small files of a link store: short crawls and many workers leave many, and a query opens all of them.
+
+A file with the rows of several is stored, and then those are deleted; see `webcrawl.links.merge_notes` for kills.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from webcrawl.config import StoreConfig
+from webcrawl.documents.disk import failure
+from webcrawl.errors import StoreError
+from webcrawl.links.arrow import SUFFIX, pyarrow, schema
+from webcrawl.links.merge_notes import finish_merges, note_about, note_of
+from webcrawl.links.rewriting import GROUP_ROWS, footer_of, writer
+from webcrawl.links.sources import LinkFile
+from webcrawl.stores.archive import spool_of
+from webcrawl.stores.file_lock import try_lock
+from webcrawl.stores.objects.object_file import ObjectFile
+from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import ObjectStore
+from webcrawl.stores.warc.files import unique_name
+
+FULL_ROWS = 500_000
+"""Rows of a file that is merged with no other: as many as one has that a long crawl writes."""
+_LOCK = "_merge.lock"
+
+
+class Merged(NamedTuple):
+    """How many files were merged, and how many there are instead."""
+
+    before: int
+    after: int
+
+
+def merge_files(config: StoreConfig) -> Merged:
+    """Merges small files of the link store; raises StoreError."""
+    pyarrow()
+    store = open_store(config.links, "STORE_URI", config.object_stores)
+    return merge(store, store.folder or spool_of(config, config.links))
+
+
+def merge(store: ObjectStore, spool: Path) -> Merged:
+    """Merges the files of a store that have less than half of FULL_ROWS; raises StoreError.
+
+    `spool`: the folder of the store, or that of files that wait for their upload, which stay as they are. Another merge
+    on this machine is an error. On others, none may work on the same store.
+    """
+    before = after = 0
+    with _locked(spool):
+        finish_merges(store, abandoned=True)
+        for number, names in enumerate(_groups(store, spool), 1):
+            _merge(store, names, unique_name("merged", number))
+            before, after = before + len(names), number
+    return Merged(before, after)
+
+
+def _groups(store: ObjectStore, spool: Path) -> list[list[str]]:
+    """Returns the names of files to merge with each other."""
+    groups, rows = [list[str]()], 0
+    for name, size in sorted(store.objects()):
+        # a file that is in the spool too will be uploaded again
+        if not name.endswith(SUFFIX) or "/" in name or (store.folder is None and (spool / name).exists()):
+            continue
+        number = len(LinkFile(store.uri(name), ObjectFile(store, name, size)))
+        if number >= FULL_ROWS // 2:
+            continue
+        groups[-1].append(name)
+        rows += number
+        if rows >= FULL_ROWS:
+            groups.append([])
+            rows = 0
+    return [names for names in groups if len(names) > 1]
+
+
+def _merge(store: ObjectStore, names: Sequence[str], stem: str) -> None:
+    tables = []
+    for name in names:
+        file = LinkFile(store.uri(name), ObjectFile(store, name, store.size(name) or 0))
+        tables += [
+            file.read(group, schema().names).select(schema().names).cast(schema()) for group in file.groups
+        ]
+    table = pyarrow().concat_tables([schema().empty_table(), *tables])
+    rows = table.sort_by([(column, "ascending") for column in ("to_host", "to_url", "time")])
+    into, note = stem + SUFFIX, note_of(stem)
+    with store.workspace() as folder:
+        path = folder / into
+        with writer(path, schema()) as made:
+            made.write_table(rows, GROUP_ROWS)
+            made.add_key_value_metadata(footer_of(rows["from_url"].unique().to_pylist()))
+        store.put(note, note_about(into, names))
+        store.move_file(into, path)
+    for name in names:
+        store.delete(name)
+    store.delete(note)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    path = folder / _LOCK
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise failure("open", path, error) from error
+    try:
+        if not try_lock(descriptor, path):
+            raise StoreError(f"another process is merging the files in {folder}")
+        yield
+        path.unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,109 @@
+"""Leaves out stored links and texts of pages that were read again, once all pages of a plan are.
+
+Rows of a new reading are in files of their own, and say when it was. So readers can leave out the others before that,
+and if the process is killed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from webcrawl.config import StoreConfig
+from webcrawl.errors import StoreError, brief
+from webcrawl.links.arrow import PAGES, SUFFIX, pyarrow
+from webcrawl.links.rewriting import footer_of, writer
+from webcrawl.reparse.plan import Reading
+from webcrawl.stores.objects.object_file import ObjectFile
+from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import ObjectStore
+from webcrawl.stores.warc.files import prefix_of
+
+Readings: TypeAlias = Callable[[Sequence[str]], Mapping[str, Reading]]
+"""See `Plan.readings`."""
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of a table that say what a row is of, and the crawl as the table names it."""
+
+    url: str
+    time: str
+    crawl: str
+
+
+def leave_out(config: StoreConfig, crawl: str, readings: Readings) -> int:
+    """Rewrites the tables of links and texts without rows of earlier readings of the same fetches.
+
+    Returns the number of rows that were left out. Each file is replaced in one step. Files that wait for their upload
+    stay as they are. Raises StoreError.
+    """
+    tables = []
+    if config.keeps_links:
+        tables.append((config.links, _Columns("from_url", "time", crawl)))
+    if "parquet" in config.texts.split(","):
+        tables.append((config.tables, _Columns("url", "fetched_at", prefix_of(crawl))))
+    left_out = 0
+    for uri, columns in tables:
+        store = open_store(uri, "STORE_URI", config.object_stores)
+        for name, size in sorted(store.objects()):
+            if name.endswith(SUFFIX) and "/" not in name:
+                left_out += _rewrite(store, name, size, columns, readings)
+    return left_out
+
+
+def _rewrite(store: ObjectStore, name: str, size: int, columns: _Columns, readings: Readings) -> int:
+    arrow = pyarrow()
+    try:
+        with arrow.parquet.ParquetFile(ObjectFile(store, name, size)) as file:
+            old = _superseded(file, columns, readings)
+            left_out = int(arrow.compute.sum(old).as_py() or 0)
+            if left_out == len(old):
+                store.delete(name)
+            elif left_out:
+                _write_others(store, name, file, columns, arrow.compute.invert(old))
+    except (arrow.ArrowException, KeyError, OSError, ValueError) as error:
+        raise StoreError(f"{store.uri(name)} cannot be written anew: {brief(error)}") from error
+    return left_out
+
+
+def _superseded(file: Any, columns: _Columns, readings: Readings) -> Any:
+    """Returns for each row of a file whether its fetch has been read again since, as an Arrow array.
+
+    A 304 confirms a fetch, so rows of later times are of the same fetch too, until the page is read again.
+    """
+    arrow = pyarrow()
+    rows = file.read(columns=[columns.url, columns.time, "crawl", "read_at"]).combine_chunks()
+    urls = arrow.compute.dictionary_encode(rows[columns.url].combine_chunks())
+    found = readings(urls.dictionary.to_pylist())
+    numbers, readings_of = urls.indices, [found.get(url) for url in urls.dictionary.to_pylist()]
+    fetched, read = (
+        arrow.array([one and one[place] for one in readings_of], arrow.int64()).take(numbers)
+        for place in (0, 1)
+    )
+    time, read_at = (rows[name].combine_chunks().cast(arrow.int64()) for name in (columns.time, "read_at"))
+    compute = arrow.compute
+    of_fetch = compute.and_(
+        compute.equal(rows["crawl"].combine_chunks(), columns.crawl), compute.greater_equal(time, fetched)
+    )
+    older = compute.less(compute.coalesce(read_at, time), read)
+    return compute.fill_null(compute.and_(of_fetch, older), False)
+
+
+def _write_others(store: ObjectStore, name: str, file: Any, columns: _Columns, kept: Any) -> None:
+    """Replaces a file by one with the rows that are kept, in the same groups."""
+    start, urls = 0, set[str]()
+    with store.workspace() as folder:
+        path = folder / name
+        with writer(path, file.schema_arrow) as made:
+            for group in range(file.num_row_groups):
+                rows = file.read_row_group(group)
+                some = rows.filter(kept.slice(start, len(rows)))
+                start += len(rows)
+                if len(some):
+                    made.write_table(some)
+                    urls.update(some[columns.url].unique().to_pylist())
+            if PAGES in (file.metadata.metadata or {}):
+                made.add_key_value_metadata(footer_of(urls))
+        store.move_file(name, path)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.crawls import NO_NAMES, CrawlResult, crawl_hosts, scrapy
-from tests.documents import pdf
+from tests.documents import image, pdf
 from tests.web import LocalWeb, Reply
 
 SITE, OTHER = "127.0.1.1", "127.0.1.2"
@@ -25,7 +25,9 @@ def article(title: str, text: str, lang: str = "en") -> str:
 PAGES = {
     "/": "<a href=/storks>white birds on chimneys</a> <a href=/storks>White birds</a> <a href=/copy>x</a>"
     "<a href=/storch>x</a><a href=/secret>x</a><a href=/gone>x</a><a href=/doc>x</a><a href=/tokyo>x</a>"
-    "<a href=/hostile>x</a>",
+    "<a href=/hostile>x</a><a href=/notes.txt>x</a><a href=/photos>x</a>",
+    "/photos": "<title>Holidays</title><figure><img src=nest.png alt='A nest'><figcaption>In May</figcaption></figure>"
+    "<a href=nest.png>large</a> <a href=nest.png>full size</a>",
     "/storks": article("Storks", "The stork builds its nest on chimneys. Nests weigh up to two tonnes."),
     "/copy": article("Storks", "The stork builds its nest on chimneys. Nests weigh up to two tonnes."),
     "/storch": article("Der Storch", "Störche bauen Häuser aus Zweigen", "de"),
@@ -43,6 +45,8 @@ def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalWeb
             web.put(SITE, path, Reply(markup, headers={"Content-Type": "text/html"}, delay=late))
         web.put(SITE, "/gone", Reply("<p>storks left", status=410, headers={"Content-Type": "text/html"}))
         web.put(SITE, "/doc", Reply(pdf("Text of a document"), headers={"Content-Type": "application/pdf"}))
+        web.put(SITE, "/notes.txt", Reply("Notes on egrets", headers={"Content-Type": "text/plain"}))
+        web.put(SITE, "/nest.png", Reply(image(), headers={"Content-Type": "image/png"}))
         folder = tmp_path_factory.mktemp("search")
         yield web, crawl_hosts([web.url(SITE, "/")], folder, TEXT="wet,parquet", LINKS=True)
 
@@ -66,7 +70,7 @@ def paths(web: LocalWeb, lines: list[dict[str, Any]]) -> list[str]:
 def indexed(crawled: tuple[LocalWeb, CrawlResult]) -> tuple[LocalWeb, Path]:
     web, result = crawled
     assert result.returncode == 0, result.stderr
-    assert run(result.data_dir, "index") == "7 pages in the index: 7 added, 0 changed, 0 removed\n"
+    assert run(result.data_dir, "index") == "10 pages in the index: 10 added, 0 changed, 0 removed\n"
     return web, result.data_dir
 
 
@@ -76,11 +80,11 @@ def test_the_index_is_the_same_from_any_source(
 ) -> None:
     _, data_dir = indexed
     copied = tmp_path / "data"
-    left_out = {"wet": ["texts"], "parquet": ["wet", "warc"], "archive": ["texts", "wet"]}[source]
+    left_out = {"wet": ["texts"], "parquet": ["wet"], "archive": ["texts", "wet"]}[source]
     shutil.copytree(data_dir, copied, ignore=shutil.ignore_patterns("engine", "index", *left_out))
     figures = json.loads(run(copied, "index", "--json"))
-    assert (figures["added"], figures["unread"], figures["problems"]) == (7, 0, [])
-    for words in ("nest", "東京", "document", "chimneys"):
+    assert (figures["added"], figures["unread"], figures["problems"]) == (10, 0, [])
+    for words in ("nest", "東京", "document", "chimneys", "egrets"):
         assert found(copied, words) == found(data_dir, words)
     assert [path for path in (copied / "index").rglob("*") if path.stat().st_mode & 0o077] == []
 
@@ -156,6 +160,18 @@ def test_a_second_crawl_changes_and_removes_pages(
     assert paths(web, found(result.data_dir, "beaver")) == ["/a"]
     assert paths(web, found(result.data_dir, "otter", "--crawl", "two")) == ["/c"]
     assert json.loads(run(result.data_dir, "index", "--json"))["planned"] == 0
+
+
+def test_media_are_found_by_what_pages_say_of_them(indexed: tuple[LocalWeb, Path]) -> None:
+    web, data_dir = indexed
+    for words in ("nest", "may", "holidays", "anchors:full", "png"):
+        assert paths(web, found(data_dir, words, "--media")) == ["/nest.png"], words
+    (line,) = found(data_dir, "nest", "--media", "--type", "image/*")
+    assert line["snippet"].startswith("A nest In May") and line["details"]["width"] > 0
+    assert f"{line['details']['width']} x {line['details']['height']}" in run(
+        data_dir, "search", "nest", "--media"
+    )
+    assert found(data_dir, "nest", "--media", "--type", "audio/*") == []
 
 
 def test_copies_of_a_file_and_of_a_page_are_found(indexed: tuple[LocalWeb, Path], tmp_path: Path) -> None:

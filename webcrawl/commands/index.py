@@ -83,14 +83,24 @@ async def _run(
     session: Session, opts: argparse.Namespace, metadata: Metadata, index: Any, columns: TextColumns
 ) -> Figures:
     from webcrawl.search.indexer import Indexer
+    from webcrawl.search.media import MediaTexts
+    from webcrawl.stores.archive import archive_to_read
+    from webcrawl.stores.bodies import Bodies
 
     loop = asyncio.get_running_loop()
 
     def archived(rows: Iterable[Row]) -> Iterator[Row]:
         return columns.added_to_all(rows, loop)
 
+    bodies = Bodies(archive_to_read(session.stores), session.fetch)
     indexer = Indexer(
-        index, index_folder(session, opts), session.stores, metadata, archived, report=_Progress()
+        index,
+        index_folder(session, opts),
+        session.stores,
+        metadata,
+        archived,
+        MediaTexts(metadata, bodies).of,
+        report=_Progress(),
     )
     # in a thread, because reader processes are asked in this one
     running = asyncio.create_task(asyncio.to_thread(indexer.run))

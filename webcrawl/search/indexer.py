@@ -37,11 +37,15 @@ COMMIT_SECONDS = 30.0
 """Time between two commits: what a killed process does again at most."""
 MEMORY = 200_000_000
 """Bytes of the documents that are not written yet."""
+_READ = ("title", "description", "author", "language", "published_at", "simhash", "details")
+"""Fields that reading a body gives."""
 _ROWS = 5_000
 _KEYS = 1_000
 
 Archived = Callable[[Iterable[Row]], Iterable[Row]]
 """Reads pages in the archive: yields each row with its `text`."""
+Described = Callable[[Sequence[Entry]], Sequence[str]]
+"""Returns what the crawl knows of images, audio and video, besides their facts."""
 
 
 @dataclass
@@ -66,12 +70,14 @@ class Indexer:
         config: StoreConfig,
         metadata: Metadata,
         archived: Archived,
+        media: Described,
         *,
         report: Callable[[Figures], None] = lambda figures: None,
         commit_seconds: float = COMMIT_SECONDS,
     ) -> None:
         self._index, self._folder = index, folder
         self._config, self._metadata, self._archived = config, metadata, archived
+        self._media = media
         self._report, self._commit_seconds = report, commit_seconds
         self._stopped = False
         self.figures = Figures()
@@ -90,7 +96,7 @@ class Indexer:
             self._make(plan)
             self._remove(self._known.gone())
             for entries in plan.without_text():
-                self._put([(entry, "") for entry in entries])
+                self._put(list(zip(entries, self._media(entries), strict=True)))
             for batch in _batches(texts.read(plan.waiting)):
                 waiting = plan.waiting([key for key, _ in batch])
                 found = [(entry, text) for key, text in batch for entry in waiting.pop(key, ())]
@@ -122,22 +128,26 @@ class Indexer:
     def _changed(self, rows: Sequence[Row], anchors: Anchors) -> Iterator[Planned]:
         texts = anchors.to([row["url"] for row in rows])
         for row in rows:
-            entry = entry_of(row, texts.get(row["url"], ()))
+            original = self._original(row)
+            # an exact copy was not read
+            read = {name: row[name] or original[name] for name in _READ}
+            entry = entry_of({**row, **read}, texts.get(row["url"], ()))
             key = entry.key
             is_known, is_same = self._known.see(key, xxh3_64_intdigest(entry.packed()))
             if not is_same:
                 if is_known:
                     self._to_replace.add(key)
-                yield Planned(entry, self._text_of(row) if entry.kind == PAGE else None)
+                text = text_key(original["url"], original["fetched_at"])
+                yield Planned(entry, text if entry.kind == PAGE else None)
 
-    def _text_of(self, row: Row) -> int:
-        """Returns the key of the text of a page: of the first page for an exact copy."""
+    def _original(self, row: Row) -> Row:
+        """Returns the row of the first page for an exact copy, or else the row itself."""
         first = row["duplicate_of"]
         if row["duplicate_kind"] == "exact" and first not in (None, row["url"]):
-            original = self._metadata.get(first)
-            if original is not None and original["digest"] == row["digest"]:
-                row = original
-        return text_key(row["url"], row["fetched_at"])
+            found = self._metadata.get(first)
+            if found is not None and found["digest"] == row["digest"]:
+                return found
+        return row
 
     def _read(self, entries: Sequence[Entry]) -> list[tuple[Entry, str]]:
         """Reads the text of pages in the archive, in its order."""

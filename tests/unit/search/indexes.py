@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.metadata import NOW, row
 from webcrawl.config import StoreConfig
+from webcrawl.search.entry import Entry
 from webcrawl.search.folder import open_to_write
 from webcrawl.search.indexer import Figures, Indexer
 from webcrawl.search.query import ANYTHING, Filters
@@ -51,7 +52,9 @@ class Pages:
     def index(self, *, again: bool = False, **options: Any) -> Figures:
         place = self.folder / "index"
         with self.metadata() as metadata, open_to_write(place, again=again) as index:
-            indexer = Indexer(index, place, config(self.folder), metadata, self.archived, **options)
+            indexer = Indexer(
+                index, place, config(self.folder), metadata, self.archived, self.media, **options
+            )
             indexer.run()
         return indexer.figures
 
@@ -59,6 +62,9 @@ class Pages:
         for one in rows:
             self.read.append(one["url"])
             yield {**one, "text": self.texts[one["url"]]}
+
+    def media(self, entries: Sequence[Entry]) -> list[str]:
+        return [self.texts[entry.url] for entry in entries]
 
     def search(self) -> Search:
         return Search(self.folder / "index")

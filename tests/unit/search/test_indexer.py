@@ -133,7 +133,13 @@ def test_a_stopped_run_keeps_what_it_has(pages: Pages) -> None:
         place = pages.folder / "index"
         with pages.metadata() as metadata, open_to_write(place) as index:
             indexer = Indexer(
-                index, place, config(pages.folder), metadata, pages.archived, report=lambda _: indexer.stop()
+                index,
+                place,
+                config(pages.folder),
+                metadata,
+                pages.archived,
+                pages.media,
+                report=lambda _: indexer.stop(),
             )
             indexer.run()
         return indexer.figures.pages

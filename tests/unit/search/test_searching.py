@@ -38,7 +38,9 @@ PAGES = (
     page("https://example.org/a", "An egret"),
     page("https://badexample.org/a", "An egret"),
     page("/first", "A kite flies", digest="one"),
-    page("/copy", "A kite flies", duplicate_of=f"{SITE}/first", duplicate_kind="exact"),
+    page(
+        "/copy", "A kite flies", digest="one", title="", duplicate_of=f"{SITE}/first", duplicate_kind="exact"
+    ),
     page("/near", "A kite flies on", duplicate_of=f"{SITE}/first", duplicate_kind="near"),
     page("/apart", "Another kite"),
 )
@@ -134,6 +136,7 @@ def test_copies_are_one_result(search: Search) -> None:
     (hit,) = [hit for hit in found.hits if hit.copies]
     assert {hit.entry.url, *hit.copies} == {f"{SITE}/{name}" for name in ("first", "copy", "near")}
     assert found.total == 4
+    assert {hit.entry.title for hit in found.hits} == {"A page"}, "a copy has the facts of the first page"
     one = search.find("kite", limit=1)
     assert len(one.hits) == 1
 

@@ -78,10 +78,19 @@ class StoredTexts:
                 raise UnreadableDocument("has no facts")
             text = outline.facts.main_text or outline.text or ""
             return Text("\n".join(lines_of(text)), outline.facts.markdown or "")
-        if (reader := self._readers.get(document.mime_type)) is None:
-            return Text()
-        facts = await self._session.readers.read(reader, document)
-        return Text("\n".join(lines_of(facts.text or "")))
+        problem: UnreadableDocument | None = None
+        for reader in self._readers.get(document.mime_type, ()):
+            try:
+                facts = await self._session.readers.read(reader, document)
+            except UnreadableDocument as error:
+                problem = error
+                continue
+            if facts.text:
+                return Text("\n".join(lines_of(facts.text)))
+            problem = None
+        if problem is not None:
+            raise problem
+        return Text()
 
 
 class TextColumns:
@@ -140,13 +149,16 @@ class TextColumns:
         self.problem = self.problem or problem
 
 
-def _readers(settings: BaseSettings) -> dict[str, str]:
-    """The readers of the pipelines of MIME types, by type; a type belongs to the first one."""
-    found: dict[str, str] = {}
+def _readers(settings: BaseSettings) -> dict[str, list[str]]:
+    """The readers of the pipelines of MIME types, by type, in their order.
+
+    Text may be a sitemap, so that one has several.
+    """
+    found: dict[str, list[str]] = {}
     enabled = settings.get_component_priority_dict_with_base("ITEM_PIPELINES")
     for path, place in sorted(enabled.items(), key=lambda one: one[1] or 0):
         pipeline = load_object(path) if place is not None else None
         if isinstance(pipeline, type) and issubclass(pipeline, MimePipeline):
             for kind in pipeline.types:
-                found.setdefault(kind, pipeline.reader)
+                found.setdefault(kind, []).append(pipeline.reader)
     return found

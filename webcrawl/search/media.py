@@ -1,0 +1,116 @@
+"""What the pages that show images, audio and video say of them: alternative texts, captions, texts of links."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from selectolax.lexbor import LexborNode
+
+from webcrawl.documents.document import Document
+from webcrawl.documents.html.facts import is_html
+from webcrawl.documents.html.timed_parse import BlockingTimedParser
+from webcrawl.errors import InvalidURL, StoreError, StoreUnavailable
+from webcrawl.search.entry import Entry
+from webcrawl.stores.bodies import Bodies
+from webcrawl.stores.locations import Row, place_of, place_with_body
+from webcrawl.stores.metadata import Metadata
+from webcrawl.urls.canonical import resolve
+
+_SHOWN = "img[src], video[src], audio[src], source[src], a[href]"
+_LONGEST = 1_000
+"""Characters of a text; longer ones are not captions."""
+
+
+class MediaTexts:
+    """Reads the pages on which media were found first, in the archive. `unread` counts those that are damaged."""
+
+    def __init__(self, metadata: Metadata, bodies: Bodies) -> None:
+        self._metadata, self._bodies = metadata, bodies
+        self._parser = BlockingTimedParser()
+        self.unread = 0
+
+    def of(self, entries: Sequence[Entry]) -> list[str]:
+        """Returns for each medium what its page says of it, then the title of that page: a line each."""
+        rows = self._metadata.get_many([entry.url for entry in entries])
+        by_page: defaultdict[str, list[str]] = defaultdict(list)
+        for url, row in rows.items():
+            if row["referrer"]:
+                by_page[row["referrer"]].append(url)
+        pages = self._metadata.get_many(list(by_page))
+        found: dict[str, list[str]] = {}
+        for page, urls in by_page.items():
+            shown_on = pages.get(page)
+            if shown_on is None or not is_html(shown_on["mime_type"] or ""):
+                continue
+            texts = self._texts_on(shown_on, urls)
+            for url in urls:
+                title = shown_on["title"] or ""
+                found[url] = list(dict.fromkeys(filter(None, [*texts[url], title])))
+        return ["\n".join(found.get(entry.url, ())) for entry in entries]
+
+    def _texts_on(self, row: Row, urls: Sequence[str]) -> dict[str, list[str]]:
+        """Returns what a page says of some media."""
+        texts: dict[str, list[str]] = {url: [] for url in urls}
+        document = self._document(row)
+        if document is None:
+            return texts
+        base = next((one.attributes.get("href") for one in document.html.css("base[href]")), None)
+        own = row["final_url"]
+        for node in document.html.css(_SHOWN):
+            url = _address(node, _address_of(base or "", own) or own)
+            if url in texts:
+                texts[url] += _said(node)
+        return texts
+
+    def _document(self, row: Row) -> Document | None:
+        """Returns the archived page, parsed; None if it is not archived or damaged."""
+        try:
+            place = place_of(row, self._metadata.get)
+            if place is not None:
+                place = place_with_body(place, self._bodies.head, self._metadata.history)
+            if place is None:
+                return None
+            body = self._bodies.read(place)[1]
+        except StoreUnavailable:
+            raise
+        except StoreError:
+            self.unread += 1
+            return None
+        document = Document(body, row["mime_type"] or "", row["charset"], row["url"])
+        self._parser.parse(document)
+        return document
+
+
+def _address(node: LexborNode, base: str) -> str:
+    attributes = node.attributes
+    return _address_of(attributes.get("src") or attributes.get("href") or "", base)
+
+
+def _address_of(address: str, base: str) -> str:
+    """Returns a URL, or "" for none."""
+    try:
+        return resolve(address.strip(), base) or "" if address else ""
+    except InvalidURL:
+        return ""
+
+
+def _said(node: LexborNode) -> Iterator[str]:
+    """Yields the texts of an element and of the figure around it."""
+    for name in ("alt", "title", "aria-label"):
+        yield _line(node.attributes.get(name) or "")
+    if node.tag == "a":
+        yield _line(node.text())
+    around = node.parent
+    for _ in range(3):
+        if around is None:
+            return
+        if around.tag == "figure":
+            yield from (_line(caption.text()) for caption in around.css("figcaption"))
+            return
+        around = around.parent
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else ""

@@ -15,7 +15,7 @@ from xxhash import xxh3_64_intdigest
 
 from webcrawl.documents.values import clean, plain
 from webcrawl.search.library import tantivy
-from webcrawl.search.schema import MEDIA, PAGE
+from webcrawl.search.schema import MEDIA, PAGE, storable
 from webcrawl.search.words import analyzer
 from webcrawl.stores.locations import Row
 from webcrawl.stores.warc.records import warc_date
@@ -129,7 +129,7 @@ def document(entry: Entry, text: str) -> Any:
     if entry.simhash is not None:
         made.add_unsigned("simhash", entry.simhash)
     made.add_float("weight", weight(entry.importance))
-    made.add_date("fetched", datetime.fromisoformat(entry.fetched_at))
+    made.add_date("fetched", storable(datetime.fromisoformat(entry.fetched_at)))
     data = msgpack.packb((astuple(entry), text), unicode_errors="replace")
     made.add_bytes("page", data)
     return made

@@ -6,13 +6,13 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from webcrawl.errors import ConfigurationError, brief
 from webcrawl.search.folder import use_words_of
 from webcrawl.search.library import tantivy
-from webcrawl.search.schema import NAMES, PAGE, TEXTS, schema
+from webcrawl.search.schema import NAMES, PAGE, TEXTS, schema, storable
 from webcrawl.search.words import stemmer
 from webcrawl.urls.canonical import authority
 
@@ -103,8 +103,8 @@ def conditions(filters: Filters) -> list[Any]:
                 schema(),
                 "fetched",
                 library.FieldType.Date,
-                filters.since and filters.since.astimezone(UTC),
-                filters.until and filters.until.astimezone(UTC),
+                filters.since and storable(filters.since),
+                filters.until and storable(filters.until),
             )
         )
     return [library.Query.const_score_query(one, 0.0) for one in made]

@@ -5,6 +5,7 @@ A document is a page, or an image, audio or video file. `page` is what a search 
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -44,3 +45,10 @@ def schema() -> Any:
     builder.add_date_field("fetched", indexed=True, fast=True)
     builder.add_bytes_field("page", stored=True)
     return builder.build()
+
+
+def storable(moment: datetime) -> datetime:
+    """Returns the time, or the nearest one that tantivy can store: from 1677 to 2262."""
+    library = tantivy()
+    nearest: datetime = min(max(moment, library.MIN_DATETIME), library.MAX_DATETIME)
+    return nearest.astimezone(UTC)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from webcrawl.errors import StoreError
 from webcrawl.search.entry import Entry, key_of, unpacked
@@ -19,13 +19,16 @@ SNIPPET = 200
 _PART = 100_000
 """Characters that are searched for a snippet at a time."""
 _MOST_PARTS = 4
+MOST_COPIES = 10
+_MOST_READ = 20_000
+"""Results that are read to find those that are no copies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A page that was found. `marks` are the places of the words in `snippet`: first and behind the last character.
 
-    `copies` are the URLs of further results that are copies of this one or of the same page.
+    `copies` are the URLs of up to MOST_COPIES further results that are copies of this one or of the same page.
     """
 
     entry: Entry
@@ -33,6 +36,12 @@ class Hit:
     snippet: str
     marks: Sequence[tuple[int, int]]
     copies: list[str] = field(default_factory=list)
+
+
+class _Found(NamedTuple):
+    score: float
+    place: Any
+    is_first: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,30 +77,31 @@ class Search:
 
     def _best(self, query: Any, limit: int) -> tuple[list[Hit], int]:
         """Returns the best pages and the number of all, reading more results as long as they are copies."""
-        chosen: dict[int, list[tuple[float, Any]]] = {}
-        offset, wanted = 0, limit * 2
+        chosen: dict[int, list[_Found]] = {}
+        total, offset, wanted = 0, 0, limit * 2
         while True:
             found = self.searcher.search(query, wanted, offset=offset, weight_by_field="weight")
-            if offset == 0:
-                total = found.count
-            firsts = self.searcher.fast_field_values("first", [place for _, place in found.hits])
-            for hit, first in zip(found.hits, firsts, strict=True):
+            total = total or found.count
+            places = [place for _, place in found.hits]
+            firsts = self.searcher.fast_field_values("first", places)
+            keys = self.searcher.fast_field_values("key", places)
+            for (score, place), first, key in zip(found.hits, firsts, keys, strict=True):
                 if first in chosen or len(chosen) < limit:
-                    chosen.setdefault(first, []).append(hit)
-            offset += len(found.hits)
-            if len(chosen) >= limit or len(found.hits) < wanted:
+                    chosen.setdefault(first, []).append(_Found(score, place, is_first=key == first))
+            offset += len(places)
+            if len(chosen) >= limit or len(places) < wanted or offset >= _MOST_READ:
                 break
             wanted *= 2
         snippets = Snippets(self.index, self.searcher, query)
         return [self._hit(same, snippets) for same in chosen.values()], total
 
-    def _hit(self, same: Sequence[tuple[float, Any]], snippets: Snippets) -> Hit:
-        found = [(score, *self.page(place)) for score, place in same]
-        # the page of which the others are copies, or else the best
-        found.sort(key=lambda one: one[1].first != one[1].url)
-        (_, entry, text), *others = found
+    def _hit(self, same: Sequence[_Found], snippets: Snippets) -> Hit:
+        """Returns the page of which the others are copies, or else the best, with the best score."""
+        shown = next((one for one in same if one.is_first), same[0])
+        entry, text = self.page(shown.place)
         snippet, marks = snippets.of(entry, text)
-        return Hit(entry, same[0][0], snippet, marks, [other.url for _, other, _ in others])
+        others = [one for one in same if one is not shown][:MOST_COPIES]
+        return Hit(entry, same[0].score, snippet, marks, [self.page(one.place)[0].url for one in others])
 
     def text_of(self, url: str) -> str | None:
         """Returns the text of a page, or None if the index does not have it."""

@@ -18,11 +18,6 @@ from webcrawl.stores.metadata import Metadata
 SITE = "https://www.example.org"
 
 
-def config(folder: Path) -> StoreConfig:
-    uris = {name: (folder / name).as_uri() for name in ("links", "wet", "tables")}
-    return StoreConfig(folder.as_uri(), f"sqlite:///{folder}/metadata.db", folder, **uris)
-
-
 def page(path: str = "/", text: str = "", **values: Any) -> dict[str, Any]:
     """The row of an archived page, with its text. A `path` may be a whole URL."""
     url = path if "://" in path else SITE + path
@@ -46,15 +41,18 @@ class Pages:
             metadata.upsert([{key: one[key] for key in one if key != "text"} for one in pages])
         self.texts |= {one["url"]: one["text"] for one in pages}
 
+    @property
+    def config(self) -> StoreConfig:
+        uris = {name: (self.folder / name).as_uri() for name in ("links", "wet", "tables")}
+        return StoreConfig(self.folder.as_uri(), f"sqlite:///{self.folder}/metadata.db", self.folder, **uris)
+
     def metadata(self) -> Metadata:
         return Metadata(f"sqlite:///{self.folder}/metadata.db")
 
-    def index(self, *, again: bool = False, **options: Any) -> Figures:
-        place = self.folder / "index"
+    def index(self, *, again: bool = False, config: StoreConfig | None = None, **options: Any) -> Figures:
+        place, stores = self.folder / "index", config or self.config
         with self.metadata() as metadata, open_to_write(place, again=again) as index:
-            indexer = Indexer(
-                index, place, config(self.folder), metadata, self.archived, self.media, **options
-            )
+            indexer = Indexer(index, place, stores, metadata, self.archived, self.media, **options)
             indexer.run()
         return indexer.figures
 

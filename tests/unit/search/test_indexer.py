@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,13 +16,18 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.metadata import NOW
+from tests.unit.links.rows import entry
 from tests.unit.search.indexes import SITE, Pages, page
+from tests.unit.search.stored import write_table, write_wet
 from webcrawl.errors import StoreError
+from webcrawl.links.store import LinkStore
 from webcrawl.search.folder import open_to_write
+from webcrawl.search.indexer import Indexer
 from webcrawl.search.schema import VERSION
 
 STATES = st.tuples(st.sampled_from(["good", "gone", "noindex", "soft"]), st.integers(0, 2))
 STEPS = st.lists(st.dictionaries(st.sampled_from("abcdef"), STATES, min_size=1), min_size=1, max_size=4)
+STORED = [("tables", "a.parquet", write_table), ("wet", "a.warc.wet.gz", write_wet)]
 FACTS: dict[str, dict[str, Any]] = {
     "good": {},
     "gone": {"status": 404},
@@ -127,15 +132,13 @@ def test_a_stopped_run_keeps_what_it_has(pages: Pages) -> None:
     pages.store(*(page(f"/{number}", "common") for number in range(1_200)))
 
     def run() -> int:
-        from tests.unit.search.indexes import config
-        from webcrawl.search.indexer import Indexer
 
         place = pages.folder / "index"
         with pages.metadata() as metadata, open_to_write(place) as index:
             indexer = Indexer(
                 index,
                 place,
-                config(pages.folder),
+                pages.config,
                 metadata,
                 pages.archived,
                 pages.media,
@@ -192,3 +195,46 @@ def test_other_folders_and_versions_are_refused(pages: Pages) -> None:
     shutil.rmtree(index / "pages")
     with pytest.raises(StoreError, match="is not complete"):
         pages.search()
+
+
+@pytest.mark.parametrize(("folder", "name", "write"), STORED, ids=["parquet", "wet"])
+def test_stored_texts_are_used_before_the_archive(
+    pages: Pages, folder: str, name: str, write: Callable[[Path, dict[str, str]], None]
+) -> None:
+    place = pages.folder / folder
+    place.mkdir()
+    write(place / name, {f"{SITE}/a": "stored", f"{SITE}/first": "stored once", f"{SITE}/x": "unknown"})
+    (place / f"_{name}.journal").write_bytes(b"not read")
+    copy = page("/copy", duplicate_of=f"{SITE}/first", duplicate_kind="exact")
+    later = page("/later", "archived", fetched_at=NOW + timedelta(days=1))
+    pages.store(page("/a"), page("/first"), copy, later)
+    assert pages.index().problems == []
+    assert pages.read == [f"{SITE}/later"]
+    assert sorted(pages.urls("stored")) == ["/a", "/first"] and pages.urls("archived") == ["/later"]
+    whole = (place / name).read_bytes()
+    (place / name).write_bytes(whole[:20] + b"\xff" * 20 + whole[40:-5])
+    figures = pages.index(again=True)
+    assert figures.pages == 4
+    if folder == "tables":
+        assert [problem.partition(" cannot be read")[0] for problem in figures.problems] == [
+            str(place / name)
+        ]
+    assert set(pages.read) > {f"{SITE}/a", f"{SITE}/first", f"{SITE}/copy"}
+
+
+def test_texts_of_links_follow_the_link_store(pages: Pages) -> None:
+    target = f"{SITE}/a"
+    pages.store(page("/a", "text"), page("/b", "text"))
+    pages.index()
+    for number, text in enumerate(["stork"] * 3 + ["heron"] * 2 + ["bird"]):
+        store = LinkStore(pages.folder / "links", "broad")
+        store.write(
+            [entry(f"http://{number}.example/", target, text=text), entry(target, target, text="itself")]
+        )
+        store.close()
+    figures = pages.index()
+    assert (figures.added, figures.changed) == (0, 1)
+    (hit,) = pages.hits("anchors:heron")
+    assert hit.entry.anchors == ["stork", "heron", "bird"]
+    assert pages.urls("itself") == []
+    assert pages.index().planned == 0

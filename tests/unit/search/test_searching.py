@@ -15,7 +15,7 @@ from tests.unit.search.indexes import SITE, Pages, page
 from webcrawl.errors import ConfigurationError
 from webcrawl.search.query import DEEPEST, LONGEST, Filters
 from webcrawl.search.schema import MEDIA
-from webcrawl.search.searching import Search
+from webcrawl.search.searching import MOST_COPIES, Search
 
 FILLER = " ".join(f"filler{number}" for number in range(400))
 PAGES = (
@@ -113,6 +113,9 @@ def test_if_no_page_has_all_words_those_with_some_are_found(search: Search) -> N
         (Filters(since=NOW + timedelta(days=1)), {"/new"}),
         (Filters(until=NOW - timedelta(days=1)), {"/old"}),
         (Filters(since=datetime(2026, 6, 1, 14, tzinfo=UTC)), set()),
+        (Filters(since=datetime(2500, 1, 1, tzinfo=UTC)), set()),
+        (Filters(since=datetime.max.replace(tzinfo=UTC), until=datetime.min.replace(tzinfo=UTC)), set()),
+        (Filters(since=NOW + timedelta(days=1), until=datetime.max.replace(tzinfo=UTC)), {"/new"}),
         (Filters(crawl="news"), {"/new"}),
         (Filters(languages=["de"]), set()),
         (Filters(languages=["en", "de"], crawl="news"), {"/new"}),
@@ -147,7 +150,7 @@ def test_a_limit_is_reached_behind_many_copies(tmp_path: Path) -> None:
     pages.store(*copies, *(page(f"/other{number}", f"kite {FILLER}") for number in range(3)))
     pages.index()
     hits = pages.hits("kite", limit=3)
-    assert len(hits) == 3 and len(hits[0].copies) == 59
+    assert len(hits) == 3 and len(hits[0].copies) == MOST_COPIES
 
 
 def places(tmp: Pages, text: str, words: str) -> list[str]:
@@ -238,12 +241,13 @@ def strange() -> Iterator[dict[str, Any]]:
     yield page("/nul", "zero \x00 \ud800 kiwi", title="a\x00b")
     yield page("/long", "kiwi " + "x" * 2_000_000)
     yield page("/empty", "", title="")
+    yield page("/time", "kiwi", fetched_at=datetime(9999, 12, 31, tzinfo=UTC), importance=float("inf"))
     yield page("/tag", "kiwi", language="xx-" + "y" * 300, mime_type="strange")
 
 
 def test_strange_texts_are_indexed(tmp_path: Path) -> None:
     pages = Pages(tmp_path)
     pages.store(*strange())
-    assert pages.index().pages == 4
-    assert sorted(pages.urls("kiwi")) == ["/long", "/nul", "/tag"]
+    assert pages.index().pages == 5
+    assert sorted(pages.urls("kiwi")) == ["/long", "/nul", "/tag", "/time"]
     assert pages.index().planned == 0

@@ -1,0 +1,44 @@
+"""Texts and links in S3 are read into a local index, against a real S3 server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.s3server import Line, weed_binary
+from tests.unit.links.rows import entry
+from tests.unit.search.indexes import SITE, Pages, page
+from tests.unit.search.stored import write_table, write_wet
+from webcrawl.config import StoreConfig
+from webcrawl.links.store import open_link_store
+from webcrawl.stores.objects.registry import open_store
+
+pytestmark = pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")
+
+BUCKET = "s3://pages/crawl"
+
+
+@pytest.mark.parametrize(("kind", "write"), [("texts", write_table), ("wet", write_wet)])
+def test_texts_and_links_of_a_bucket_are_indexed(
+    kind: str,
+    write: Callable[[Path, dict[str, str]], None],
+    line: Line,
+    bucket: Callable[[], dict[str, bytes]],
+    tmp_path: Path,
+) -> None:
+    uris = {"links": f"{BUCKET}/links", "wet": f"{BUCKET}/wet", "tables": f"{BUCKET}/texts"}
+    config = StoreConfig(BUCKET, f"sqlite:///{tmp_path}/metadata.db", tmp_path, **uris)
+    names = {"texts": "broad.parquet", "wet": "broad.warc.wet.gz"}
+    write(tmp_path / names[kind], {f"{SITE}/a": "a grebe dives", f"{SITE}/other": "not wanted"})
+    open_store(f"{BUCKET}/{kind}", "STORE_URI").put_file(names[kind], tmp_path / names[kind])
+    links = open_link_store(config, "broad")
+    links.write([entry("http://a.example/", f"{SITE}/a", text="water bird")])
+    links.close()
+    pages = Pages(tmp_path)
+    pages.store(page("/a", "never read"), page("/b", "a grebe in the archive"))
+    pages.index(config=config)
+    assert pages.read == [f"{SITE}/b"]
+    assert sorted(pages.urls("grebe")) == ["/a", "/b"]
+    assert pages.urls("dives") == pages.urls("anchors:water") == ["/a"]

@@ -20,7 +20,7 @@ from webcrawl.documents.values import counted, printable
 if TYPE_CHECKING:
     from webcrawl.crawler.pages.stored_texts import TextColumns
     from webcrawl.crawler.session import Session
-    from webcrawl.search.indexer import Figures
+    from webcrawl.search.indexer import Figures, Indexer
     from webcrawl.stores.locations import Row
     from webcrawl.stores.metadata import Metadata
 
@@ -63,10 +63,11 @@ class Command(SessionCommand):
                 open_to_write(index_folder(session, opts), again=opts.again) as index,
             ):
                 columns = TextColumns(StoredTexts(session, self.settings, metadata), ["text"])
-                figures = await _run(session, opts, metadata, index, columns)
+                indexer = await _run(session, opts, metadata, index, columns)
         finally:
             end_privacy(self)
-        _print(figures, columns, as_json=opts.json)
+        _print(indexer.figures, columns, as_json=opts.json)
+        self.exitcode = int(indexer.is_stopped)
 
 
 def add_folder(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +82,7 @@ def index_folder(session: Session, opts: argparse.Namespace) -> Path:
 
 async def _run(
     session: Session, opts: argparse.Namespace, metadata: Metadata, index: Any, columns: TextColumns
-) -> Figures:
+) -> Indexer:
     from webcrawl.search.indexer import Indexer
     from webcrawl.search.media import MediaTexts
     from webcrawl.stores.archive import archive_to_read
@@ -110,7 +111,8 @@ async def _run(
         # Ctrl-C: what is indexed is kept, and the next run goes on
         indexer.stop()
         await running
-    return indexer.figures
+        print("Stopped. The next `scrapy index` goes on from here.", file=sys.stderr)
+    return indexer
 
 
 class _Progress:

@@ -79,11 +79,11 @@ class Indexer:
         self._config, self._metadata, self._archived = config, metadata, archived
         self._media = media
         self._report, self._commit_seconds = report, commit_seconds
-        self._stopped = False
+        self.is_stopped = False
         self.figures = Figures()
 
     def stop(self) -> None:
-        self._stopped = True
+        self.is_stopped = True
 
     def run(self) -> None:
         """Brings the index up to date; raises StoreError."""
@@ -95,18 +95,10 @@ class Indexer:
         with Plan(self._folder) as plan:
             self._make(plan)
             self._remove(self._known.gone())
-            for entries in plan.without_text():
-                self._put(list(zip(entries, self._media(entries), strict=True)))
-            for batch in _batches(texts.read(plan.waiting)):
-                waiting = plan.waiting([key for key, _ in batch])
-                found = [(entry, text) for key, text in batch for entry in waiting.pop(key, ())]
+            for found in self._found(plan, texts):
                 self._put(found)
                 plan.done([entry for entry, _ in found])
-                if self._stopped:
-                    break
-            for entries in plan.rest():
-                self._put(self._read(entries))
-                if self._stopped:
+                if self.is_stopped:
                     break
         self.figures.problems = texts.problems
         with damages(self._folder):
@@ -114,6 +106,16 @@ class Indexer:
             self._writer.wait_merging_threads()
             self._index.reload()
             self.figures.pages = self._index.searcher().num_docs
+
+    def _found(self, plan: Plan, texts: StoredTexts) -> Iterator[list[tuple[Entry, str]]]:
+        """Yields planned pages with their texts, some at a time."""
+        while entries := plan.first(without_text=True):
+            yield list(zip(entries, self._media(entries), strict=True))
+        for batch in _batches(texts.read(plan.waiting)):
+            waiting = plan.waiting([key for key, _ in batch])
+            yield [(entry, text) for key, text in batch for entry in waiting.pop(key, ())]
+        while entries := plan.first():
+            yield self._read(entries)
 
     def _make(self, plan: Plan) -> None:
         """Plans the pages that the index does not have in this state."""
@@ -203,4 +205,5 @@ def _batches(texts: Iterable[tuple[int, str]]) -> Iterator[list[tuple[int, str]]
         if len(batch) == 100 or size > 2_000_000:
             yield batch
             batch, size = [], 0
-    yield batch
+    if batch:
+        yield batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -55,10 +55,6 @@ class Plan:
         except sqlite3.Error as error:
             raise StoreError(f"cannot write {self._path}: {error}") from error
 
-    def __len__(self) -> int:
-        (number,) = self._database.execute("SELECT count(*) FROM plan").fetchone()
-        return int(number)
-
     def waiting(self, texts: Sequence[int]) -> dict[int, list[Entry]]:
         """Returns the pages that wait for some texts, by `text_key`."""
         found: dict[int, list[Entry]] = {}
@@ -75,19 +71,11 @@ class Plan:
         rows = [(_signed(entry.key),) for entry in entries]
         self._database.executemany("DELETE FROM plan WHERE key = ?", rows)
 
-    def without_text(self) -> Iterator[list[Entry]]:
-        """Takes the pages that have no text, some at a time."""
-        yield from self._batches("text IS NULL")
-
-    def rest(self) -> Iterator[list[Entry]]:
-        """Takes all pages, some at a time, by URL."""
-        yield from self._batches("TRUE")
-
-    def _batches(self, condition: str) -> Iterator[list[Entry]]:
-        query = f"SELECT entry FROM plan WHERE {condition} LIMIT {_AT_ONCE}"
-        while rows := self._database.execute(query).fetchall():
-            yield (entries := [entry_from(row[0]) for row in rows])
-            self.done(entries)
+    def first(self, *, without_text: bool = False) -> list[Entry]:
+        """Returns some of the pages that wait; `without_text`: of those that have none."""
+        condition = "WHERE text IS NULL" if without_text else ""
+        found = self._database.execute(f"SELECT entry FROM plan {condition} LIMIT {_AT_ONCE}")
+        return [entry_from(row[0]) for row in found]
 
 
 def _signed(number: int | None) -> int | None:

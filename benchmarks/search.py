@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import random
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -31,6 +32,7 @@ from benchmarks.sites import available
 from tests.crawls import CHECKOUT, crawl_hosts
 from tests.web import LocalWeb
 from webcrawl.page import Page
+from webcrawl.search.copies import copies_of
 from webcrawl.search.query import Filters
 from webcrawl.search.searching import Search
 from webcrawl.stores.metadata import Metadata
@@ -128,10 +130,11 @@ def generated(folder: Path, pages: int) -> None:
     _report("MB of memory to index", most)
     _report("bytes on disk for a byte of text", stored / size)
     searches(folder, words)
+    copies(folder)
 
 
-def index(folder: Path) -> None:
-    command = [sys.executable, "-m", "scrapy", "index", "-s", f"DATA_DIR={folder}"]
+def index(folder: Path, *options: str) -> None:
+    command = [sys.executable, "-m", "scrapy", "index", *options, "-s", f"DATA_DIR={folder}"]
     subprocess.run(command, check=True, cwd=CHECKOUT)
 
 
@@ -163,6 +166,25 @@ def searches(folder: Path, words: list[str]) -> None:
         _report("  95 of 100 within, ms", statistics.quantiles(times, n=20)[-1])
 
 
+def copies(folder: Path) -> None:
+    """Prints how long it takes to find the copies of a page, and of a quarter of it."""
+    dice, search = random.Random(3), Search(folder / "index")
+    for name, share in (("copies of a page", 1.0), ("copies of a quarter of a page", 0.25)):
+        times, found = [], 0
+        for _ in range(ROUNDS // 10):
+            number = dice.randrange(search.searcher.num_docs)
+            url = f"https://www.site-{number % 500}.example.org/{number}"
+            text = search.text_of(url) or ""
+            text = text[: int(len(text) * share)]
+            began = time.perf_counter()
+            # words without sense have nothing in common but phrases of frequent ones
+            hits = copies_of(search, text, "en", least=0.9, bits=3)
+            times.append((time.perf_counter() - began) * 1e3)
+            found += any(hit.entry.url == url for hit in hits)
+        print(f"  {name}: {found} of {len(times)} found")
+        _report("  median, ms", statistics.median(times))
+
+
 def documentation(folder: Path) -> None:
     """Crawls the documentation, and prints the first five results of ten searches."""
     sites = {site.address: site for site in available()}
@@ -175,6 +197,10 @@ def documentation(folder: Path) -> None:
     began = time.monotonic()
     index(result.data_dir)
     _report("seconds to index the documentation", time.monotonic() - began)
+    shutil.rmtree(result.data_dir / "texts")
+    began = time.monotonic()
+    index(result.data_dir, "--again")
+    _report("seconds from the archive", time.monotonic() - began)
     search = Search(result.data_dir / "index")
     for question in QUESTIONS:
         print(f"\n{question}")

@@ -20,25 +20,22 @@ pytestmark = pytest.mark.skipif(weed_binary() is None, reason="no S3 server for 
 BUCKET = "s3://pages/crawl"
 
 
-@pytest.mark.parametrize(("kind", "write"), [("texts", write_table), ("wet", write_wet)])
 def test_texts_and_links_of_a_bucket_are_indexed(
-    kind: str,
-    write: Callable[[Path, dict[str, str]], None],
-    line: Line,
-    bucket: Callable[[], dict[str, bytes]],
-    tmp_path: Path,
+    line: Line, bucket: Callable[[], dict[str, bytes]], tmp_path: Path
 ) -> None:
     uris = {"links": f"{BUCKET}/links", "wet": f"{BUCKET}/wet", "tables": f"{BUCKET}/texts"}
     config = StoreConfig(BUCKET, f"sqlite:///{tmp_path}/metadata.db", tmp_path, **uris)
-    names = {"texts": "broad.parquet", "wet": "broad.warc.wet.gz"}
-    write(tmp_path / names[kind], {f"{SITE}/a": "a grebe dives", f"{SITE}/other": "not wanted"})
-    open_store(f"{BUCKET}/{kind}", "STORE_URI").put_file(names[kind], tmp_path / names[kind])
+    table, wet = tmp_path / "broad.parquet", tmp_path / "broad.warc.wet.gz"
+    write_table(table, {f"{SITE}/a": "a grebe dives", f"{SITE}/other": "not wanted"})
+    write_wet(wet, {f"{SITE}/c": "a grebe nests"})
+    open_store(f"{BUCKET}/texts", "STORE_URI").put_file(table.name, table)
+    open_store(f"{BUCKET}/wet", "STORE_URI").put_file(wet.name, wet)
     links = open_link_store(config, "broad")
     links.write([entry("http://a.example/", f"{SITE}/a", text="water bird")])
     links.close()
     pages = Pages(tmp_path)
-    pages.store(page("/a", "never read"), page("/b", "a grebe in the archive"))
+    pages.store(page("/a", "never read"), page("/b", "a grebe in the archive"), page("/c", "never read"))
     pages.index(config=config)
     assert pages.read == [f"{SITE}/b"]
-    assert sorted(pages.urls("grebe")) == ["/a", "/b"]
+    assert sorted(pages.urls("grebe")) == ["/a", "/b", "/c"]
     assert pages.urls("dives") == pages.urls("anchors:water") == ["/a"]

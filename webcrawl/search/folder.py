@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from webcrawl.documents.disk import failure
-from webcrawl.errors import StoreError, brief
+from webcrawl.errors import CrawlError, StoreError, brief
 from webcrawl.search.library import tantivy
 from webcrawl.search.schema import VERSION, WORDS, schema
 from webcrawl.search.words import analyzer
@@ -71,7 +71,7 @@ def damages(folder: Path) -> Iterator[None]:
     """Raises StoreError that names the folder for what tantivy raises about its files."""
     try:
         yield
-    except StoreError:
+    except CrawlError:
         raise
     except BaseException as error:
         # what tantivy raises when it finds what it thought impossible derives from BaseException alone

@@ -23,6 +23,8 @@ LONGEST, DEEPEST = 1_000, 20
 """Characters and nested brackets of a query. tantivy's parser calls itself for each bracket, and must not overflow."""
 
 _SIGNS = 'Put words with signs such as : ( ) [ ] + - * ^ ~ into quotation marks: "a: b"'
+# a text in quotation marks, or NOT as a word
+_NOT = re.compile(r'("(?:[^"\\]|\\.)*")|(?<![^\s(])NOT\s+(?=\S)')
 _FIELD = re.compile(r"Field does not exist: '(.*)'")
 
 
@@ -122,16 +124,22 @@ def _one_of(field: str, values: Sequence[str]) -> Any:
 def _parsed(index: Any, words: str, language: str, *, any_word: bool) -> Any:
     """Parses the words as those of a language; raises ConfigurationError."""
     use_words_of(index, language, words)
+    # tantivy finds nothing for "a AND NOT b", and the right pages for "a AND -b"
+    written = _NOT.sub(lambda found: found[1] or "-", words)
     try:
-        return index.parse_query(words, list(TEXTS), field_boosts=BOOSTS, conjunction_by_default=not any_word)
+        return index.parse_query(
+            written, list(TEXTS), field_boosts=BOOSTS, conjunction_by_default=not any_word
+        )
     except ValueError as error:
-        raise ConfigurationError(_explained(words, str(error))) from error
+        raise ConfigurationError(explained(words, str(error))) from error
 
 
-def _explained(words: str, error: str) -> str:
+def explained(words: str, error: str) -> str:
     """Returns what is wrong with a query, in words."""
     if found := _FIELD.search(error):
         return f"{found[1]!r} before a colon is not a field; the fields are {', '.join((*TEXTS, *NAMES))}. {_SIGNS}"
+    if "not a fast field" in error:
+        return "a field cannot be searched for any value (`field:*`): name one"
     if "Only excluding" in error:
         return "the query only says what pages must not have: add a word that they must have"
     return f"{brief(words)!r} is not a query: {brief(error)}. {_SIGNS}"

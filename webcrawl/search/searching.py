@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from webcrawl.errors import StoreError
+from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.search.entry import Entry, key_of, unpacked
 from webcrawl.search.folder import damages, open_to_read, use_words_of
 from webcrawl.search.library import tantivy
-from webcrawl.search.query import ANYTHING, Filters, query_of
+from webcrawl.search.query import ANYTHING, Filters, explained, query_of
 from webcrawl.search.schema import schema
 
 SNIPPET = 200
@@ -69,7 +70,7 @@ class Search:
         """Returns the best pages for a query."""
         for any_word in (False, True):
             query = query_of(self.index, words, filters, self.languages, any_word=any_word)
-            with damages(self.folder):
+            with damages(self.folder), _wrong_values(words):
                 hits, total = self._best(query, limit)
             if total:
                 return Results(hits, total, not any_word)
@@ -116,6 +117,17 @@ class Search:
         if data is None:
             raise StoreError(f"the index in {self.folder} is damaged: make it anew by `scrapy index --again`")
         return unpacked(bytes(data))
+
+
+@contextmanager
+def _wrong_values(words: str) -> Iterator[None]:
+    """Raises ConfigurationError for what tantivy finds wrong in a query only when it searches."""
+    try:
+        yield
+    except ValueError as error:
+        if not str(error).startswith("Schema error"):
+            raise
+        raise ConfigurationError(explained(words, str(error))) from error
 
 
 class Snippets:

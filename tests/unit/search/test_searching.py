@@ -84,7 +84,16 @@ def test_titles_count_more_than_texts_and_important_pages_more_than_others(pages
         ("houses -storks", []),
         ("title:heron", ["/title"]),
         ("heron AND fishes", ["/text"]),
+        ("heron AND NOT fishes", ["/often", "/title"]),
+        ("NOT (fishes OR title:heron) AND heron", ["/often"]),
+        ('heron NOT "NOT often"', ["/often", "/text", "/title"]),
+        ('"running storks"~1', ["/en"]),
+        ("storks^3 houses", ["/en"]),
         ("url:example", []),
+        (f'url:"{SITE}/en"', ["/en"]),
+        ("type:application/pdf", ["/pdf"]),
+        ("host:docs.example.org egret", ["https://docs.example.org:8080/a"]),
+        ("crawl:news", ["/new"]),
     ],
 )
 def test_words_are_found_as_their_language_inflects_them(
@@ -183,6 +192,7 @@ WRONG = {
     "(a " * 30: f"more than {DEEPEST} nested",
     "x" * (LONGEST + 1): "1,001 characters",
     "fetched:yesterday": "is not a query",
+    "language:*": "cannot be searched for any value",
 }
 
 
@@ -200,7 +210,7 @@ PARTS = [
     "NOT ",
     " TO ",
     "IN ",
-    "text:",
+    *("text:", "fetched:", "language:", "weight:", "*"),
 ]
 SIGNS = st.lists(st.sampled_from(PARTS), max_size=40).map("".join)
 

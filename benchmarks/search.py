@@ -42,6 +42,8 @@ START = datetime(2026, 2, 3, tzinfo=UTC)
 VOCABULARY = 300_000
 MEDIAN_WORDS, SPREAD = 400, 1.0
 """Of the log-normal lengths of pages, whose mean is 660 words."""
+LANGUAGES = ["en"] * 10 + ["de", "fr", "es", "ru", "it", "pt", "nl", "sv", "ja", "pl"]
+"""Of one page after the other."""
 BATCH = 2_000
 ROUNDS = 200
 QUESTIONS = (
@@ -112,7 +114,12 @@ def store(folder: Path, pages: int, words: list[str]) -> int:
 def row(number: int, text: str) -> dict[str, object]:
     host = f"https://www.site-{number % 500}.example.org"
     page = Page(url=f"{host}/{number}", host=host, fetched_at=START + timedelta(seconds=number))
-    facts = {"status": 200, "mime_type": "text/html", "language": "en", "title": " ".join(text.split()[:5])}
+    facts = {
+        "status": 200,
+        "mime_type": "text/html",
+        "language": LANGUAGES[number % len(LANGUAGES)],
+        "title": " ".join(text.split()[:5]),
+    }
     place = {"warc_file": "generated.warc.gz", "warc_offset": number, "warc_length": 1}
     return page.row() | facts | place | {"importance": (number % 97) / 48}
 

@@ -71,7 +71,7 @@ def copies_of(
 def unstored(metadata: Metadata, text: str, *, bits: int) -> list[tuple[str, int]]:
     """Returns the pages without a stored text whose SimHash is near: URL and distance, the nearest first.
 
-    Those are near-duplicates that the crawl dropped, and pages that say `noarchive` or `noindex`.
+    Those are near-duplicates that the crawl dropped, for example.
     """
     own = simhash64(text)
     if own is None:

@@ -111,7 +111,8 @@ class Indexer:
         """Yields planned pages with their texts, some at a time."""
         while entries := plan.first(without_text=True):
             yield list(zip(entries, self._media(entries), strict=True))
-        for batch in _batches(texts.read(plan.waiting)):
+        stored = texts.read(plan.waiting) if plan.first() else ()
+        for batch in _batches(stored):
             waiting = plan.waiting([key for key, _ in batch])
             yield [(entry, text) for key, text in batch for entry in waiting.pop(key, ())]
         while entries := plan.first():

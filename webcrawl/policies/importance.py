@@ -31,7 +31,7 @@ credit of a billion URLs is still a hundred units."""
 LAMBDA_PART = 10
 """The credit of a fetched page is divided by this for Lambda; a damping factor of 0.9 in terms of PageRank."""
 
-UNIT = 64
+UNIT = 4096
 """The worth of a URL with mean credit."""
 
 BEST, WORST = 3, -2

@@ -20,7 +20,9 @@ MOST_LINKS = 5_000
 
 _SOONEST_SECONDS = 0.25
 _LATEST_SECONDS = 5.0
-"""The time between two payments: short at first, when few pages have all credit."""
+_EVERY = 0.5
+"""The time between two payments, as a part of the time since the first page. It is short at first, when few pages have
+all credit: what arrives late comes after the pages that it is for."""
 _MOST_OWED = 50_000
 """URLs that are to get credit, above which it is paid at once."""
 _IDLE_SECONDS = 120.0
@@ -60,7 +62,7 @@ class Importance:
         self._new_origins: dict[str, _Origin] = {}
         self._begun = False
         """A page was handed out. Before, Lambda's credit moves at once to where the seeds are."""
-        self._every = _SOONEST_SECONDS
+        self._began_at = time.monotonic()
         self._pay_at = 0.0
         self._collect_at = time.monotonic() + _IDLE_SECONDS
         frontier.purse = self._purse.name
@@ -68,7 +70,8 @@ class Importance:
     def begin(self, url: LeasedURL) -> None:
         """Begins to collect the links of a page that is handed out."""
         self._pages[url.url] = _Page(url.worth)
-        self._begun = True
+        if not self._begun:
+            self._begun, self._began_at = True, time.monotonic()
 
     def end(self, url: str) -> tuple[str, ...]:
         """Returns the distinct URLs to which a page links, now that all work on it is done."""
@@ -117,8 +120,7 @@ class Importance:
         await self.pay(shards)
         if not self._begun:
             return
-        self._every = min(2 * self._every, _LATEST_SECONDS)
-        self._pay_at = now + self._every
+        self._pay_at = now + min(max(_SOONEST_SECONDS, _EVERY * (now - self._began_at)), _LATEST_SECONDS)
         if now >= self._collect_at:
             await self._purse.collect(shards, _IDLE_SECONDS)
             self._collect_at = now + _IDLE_SECONDS

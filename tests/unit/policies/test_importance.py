@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 from hypothesis import given, strategies as st
 
 from webcrawl.policies.importance import (
@@ -65,6 +63,7 @@ def test_the_mean_credit_is_worth_one_unit(number: int) -> None:
 
 
 def test_each_factor_of_eight_is_a_level() -> None:
-    found = {steps: [*group] for steps, group in itertools.groupby(range(2**16), rise)}
-    assert [*found] == [*range(WORST, BEST + 1)]
-    assert [group[0] for group in found.values()] == [0, 8, 8**2, 8**3, 8**4, 8**5]
+    least = [UNIT // 8 * 8**steps for steps in range(BEST - WORST)]
+    assert [rise(worth) for worth in (0, *least)] == [*range(WORST, BEST + 1)]
+    assert [rise(worth - 1) for worth in least] == [*range(WORST, BEST)]
+    assert rise(1000 * least[-1]) == BEST

@@ -3,7 +3,7 @@
 -- times the levels by which importance has changed it, LEFT if it may not be queued again, FETCHED. The second: its depth.
 local LEFT, FETCHED = 64, 128
 local WORST, BEST, STEP = -2, 3, 8 -- each level of importance stands for a factor of STEP
-local UNIT, MEAN, MOST_WORTH = 64, 2 ^ 40, 2 ^ 47 -- MEAN: credit of a crawl divided by UNIT
+local UNIT, MEAN, MOST_WORTH = 4096, 2 ^ 34, 2 ^ 47 -- MEAN: credit of a crawl divided by UNIT
 local LAMBDA_PART = 10
 local CREDIT_LOAD = 44 -- mean records in a bucket; nearly all stay below hash-max-listpack-entries
 

@@ -53,20 +53,24 @@ def cpu(work: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
-def found(pages: list[Document], *, link_rows: bool) -> list[bytes]:
-    """What the process for HTML sends of parsed pages without facts."""
-    made = []
+def found(pages: list[Document], *, link_rows: bool) -> tuple[list[bytes], float]:
+    """What the process for HTML sends of pages without facts, and the processor time that takes after parsing."""
+    made, seconds = [], 0.0
     for page in pages:
+        assert page.html.root  # each page is parsed just before, as in that process
+        began = time.process_time()
         if not link_rows:
             page.search()
         made.append(pack(make_outline(page, facts=False, simhash=False, link_rows=link_rows)))
-    return made
+        seconds += time.process_time() - began
+        page.forget()
+    return made, seconds
 
 
 def cost(pages: list[Document]) -> None:
     """Prints the least processor time of each step in several rounds, and the bytes on disk."""
     gc.disable()  # the process for HTML has one page at a time, and here are hundreds
-    bare, full = found(pages, link_rows=False), found(pages, link_rows=True)
+    bare, full = found(pages, link_rows=False)[0], found(pages, link_rows=True)[0]
     entries = [
         Entry(page.url, "broad", 3, START + number * 50_000, False, (rows,))
         for number, (page, data) in enumerate(zip(pages, full, strict=True))
@@ -78,14 +82,14 @@ def cost(pages: list[Document]) -> None:
             place = Path(folder) / str(number)
             store = LinkStore(place, "broad")
             for name, work in {
-                "found without": lambda: found(pages, link_rows=False),
-                "found": lambda: found(pages, link_rows=True),
-                "received without": lambda: [*map(unpack, bare, pages)],
-                "received": lambda: [*map(unpack, full, pages)],
-                "journal": lambda store=store: [store.write([entry]) for entry in entries],
-                "Parquet": store.close,
+                "found without": lambda: found(pages, link_rows=False)[1],
+                "found": lambda: found(pages, link_rows=True)[1],
+                "received without": lambda: cpu(lambda: [*map(unpack, bare, pages)]),
+                "received": lambda: cpu(lambda: [*map(unpack, full, pages)]),
+                "journal": lambda store=store: cpu(lambda: [store.write([entry]) for entry in entries]),
+                "Parquet": lambda store=store: cpu(store.close),
             }.items():
-                steps.setdefault(name, []).append(cpu(work))
+                steps.setdefault(name, []).append(work())
         (file,) = place.iterdir()
         links = sum(links_of(entry) for entry in entries)
         least = {name: min(values) * 1e3 * LINKS_A_PAGE / links for name, values in steps.items()}

@@ -85,11 +85,15 @@ def _matching(
 def _latest(tables: list[Any], crawl: str | None) -> Any:
     """Returns rows without those of earlier fetches and readings of the same page by the same crawl."""
     table = _of_crawl(pyarrow().concat_tables(tables or [schema().empty_table()]), crawl)
-    keys = ["crawl", "from_url"]
     table = table.append_column("read", pyarrow().compute.coalesce(table["read_at"], table["time"]))
-    last = table.group_by(keys).aggregate([("read", "max")])
-    found = table.join(last, [*keys, "read"], right_keys=[*keys, "read_max"], join_type="left semi")
-    return found.drop_columns("read")
+    return _last(_last(table, "time"), "read").drop_columns("read")
+
+
+def _last(table: Any, column: str) -> Any:
+    """Returns the rows that have the largest value of their page and crawl in a column."""
+    keys = ["crawl", "from_url"]
+    last = table.group_by(keys).aggregate([(column, "max")])
+    return table.join(last, [*keys, column], right_keys=[*keys, f"{column}_max"], join_type="left semi")
 
 
 def _of_crawl(table: Any, crawl: str | None) -> Any:

@@ -111,3 +111,26 @@ def test_the_last_reading_replaces_those_before(steps: list[tuple[object, ...]])
         others = duckdb.sql(f"SELECT to_url FROM '{name}/*.parquet' WHERE crawl = 'other'").fetchall()
         assert others == [("http://other.example/",)]
         assert {path.suffix for path in Path(name).iterdir()} == {".parquet"}
+
+
+def test_newer_fetches_count_and_confirmations_are_of_the_fetch_that_is_read(tmp_path: Path) -> None:
+    url, other = PAGES[:2]
+    model = Model(tmp_path)
+    model.fetch(url, 1)
+    model.fetch(url, 2)
+    # read while the crawl fetched it for the second time, so the reading is not noted
+    model.write(url, (f"{url}/stale",), min(model.fetched[url]), next(model.clock))
+    model.check_last()
+    model.fetch(other, 1)
+    fetched_at = max(model.fetched[other])
+    # a 304 confirms it, with the links of the archived response
+    model.write(other, (f"{other}/f0",), next(model.clock))
+    read_at = next(model.clock)
+    model.write(other, (f"{other}/r0", f"{other}/r1"), fetched_at, read_at)
+    leave_out(model.config, "broad", lambda urls: {other: Reading(fetched_at, read_at)})
+    model.fetched[other][fetched_at] = f"{other}/r0", f"{other}/r1"
+    model.check_last()
+    rows = duckdb.sql(
+        f"SELECT epoch_us(time) FROM '{tmp_path}/*.parquet' WHERE from_url = '{other}'"
+    ).fetchall()
+    assert rows == [(fetched_at,)] * 2

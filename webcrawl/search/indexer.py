@@ -35,8 +35,11 @@ from webcrawl.stores.metadata import Metadata
 
 COMMIT_SECONDS = 30.0
 """Time between two commits: what a killed process does again at most."""
-MEMORY = 200_000_000
-"""Bytes of the documents that are not written yet."""
+COMMIT_CHARACTERS = 20_000_000
+"""Characters of text between two commits. Until then tantivy may keep all of their words in memory, about 15 bytes for
+a character."""
+MEMORY = 100_000_000
+"""Bytes of what tantivy has indexed and not written yet."""
 _READ = ("title", "description", "author", "language", "published_at", "simhash", "details")
 """Fields that reading a body gives."""
 _ROWS = 5_000
@@ -90,7 +93,7 @@ class Indexer:
         with damages(self._folder):
             self._known = Known(self._index.searcher())
             self._writer = self._index.writer(MEMORY, 0)
-        self._committed = time.monotonic()
+        self._committed, self._waiting = time.monotonic(), 0
         texts = StoredTexts(self._config)
         with Plan(self._folder) as plan:
             self._make(plan)
@@ -167,11 +170,13 @@ class Indexer:
             self._delete(old)
             for entry, text in found:
                 self._writer.add_document(document(entry, text))
+                self._waiting += len(text)
             self.figures.changed += len(old)
             self.figures.added += len(found) - len(old)
-            if time.monotonic() - self._committed >= self._commit_seconds:
+            is_time = time.monotonic() - self._committed >= self._commit_seconds
+            if is_time or self._waiting >= COMMIT_CHARACTERS:
                 self._writer.commit()
-                self._committed = time.monotonic()
+                self._committed, self._waiting = time.monotonic(), 0
         self._report(self.figures)
 
     def _remove(self, keys: Sequence[int]) -> None:

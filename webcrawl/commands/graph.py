@@ -1,0 +1,101 @@
+"""`scrapy graph`: makes the graphs of pages, hosts and domains of the link store, and ranks them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy.exceptions import UsageError
+
+from webcrawl.crawler.command import SessionCommand
+from webcrawl.documents.values import counted
+
+if TYPE_CHECKING:
+    from webcrawl.crawler.session import Session
+
+_LEAST_GB = 0.5
+
+
+class Command(SessionCommand):
+    """Reads the link store, also while crawls write to it; needs no engine."""
+
+    needs_engine = False
+
+    def syntax(self) -> str:
+        return "[options] -o <folder>"
+
+    def short_desc(self) -> str:
+        return "Make the graphs of pages, hosts and domains from stored links, and rank them; for crawls with LINKS"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("-o", "--output", help="the folder to write, which must not exist or be empty")
+        parser.add_argument(
+            "--hosts", action="store_true", help="only hosts and domains, which takes less time"
+        )
+        parser.add_argument("--crawl", help="only what this crawl found (CRAWL_ID or the spider's name)")
+        parser.add_argument("--nofollow", action="store_true", help="count links with nofollow too")
+        parser.add_argument(
+            "--plot", action="store_true", help="draw degrees and the first of each graph as SVG"
+        )
+        parser.add_argument(
+            "--memory", type=float, help="GB of memory to use; by default half of what is free"
+        )
+        parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+
+    def crawl_id(self, args: list[str]) -> str | None:
+        return None
+
+    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        from webcrawl.graph.building import Wanted, build, check_libraries
+        from webcrawl.links.sources import link_files
+
+        if args or not opts.output:
+            raise UsageError("give the folder to write: -o folder")
+        if opts.memory is not None and not opts.memory >= _LEAST_GB:
+            raise UsageError(f"--memory must be {_LEAST_GB} GB or more")
+        check_libraries()
+        files = link_files(session.stores)
+        memory = int(opts.memory * 1e9) if opts.memory else None
+        wanted = Wanted(opts.crawl, opts.hosts, opts.nofollow, opts.plot, memory)
+        try:
+            with _interruptible():
+                summary = build(files, Path(opts.output), wanted, _silent if opts.json else _report)
+        except KeyboardInterrupt:
+            print("Interrupted: nothing was written.", file=sys.stderr)
+            self.exitcode = 130
+            return
+        print(json.dumps(summary) if opts.json else f"Wrote {opts.output}.")
+        if files.unfinished:
+            print("The latest links are left out: crawls are still writing them.", file=sys.stderr)
+
+
+def _report(name: str, summary: dict[str, Any]) -> None:
+    harmonic = summary["harmonic"]
+    error = f" with an error of {harmonic['standard_error']:.0%}" if harmonic["registers"] else ""
+    print(
+        f"{name.capitalize()}: {summary['vertices']:,}, with {counted(summary['edges'], 'edge')}; "
+        f"PageRank in {counted(summary['pagerank']['iterations'], 'iteration')}, "
+        f"harmonic centrality {harmonic['method']}{error}.",
+        flush=True,
+    )
+
+
+def _silent(name: str, summary: dict[str, Any]) -> None:
+    pass
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Lets Ctrl-C end a computation; asyncio would wait until it is done."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,165 @@
+"""Harmonic centrality: the sum of 1 / d over all other vertices, d being the steps from the other one to this one.
+
+P. Boldi and S. Vigna, "Axioms for Centrality" (2014). The ball of a vertex at step t is the set of vertices that reach
+it in t steps. It is the union of the balls of its predecessors at step t - 1, and its own. Each vertex that is new in
+it at step t adds 1 / t. So sets of vertices are all that is needed:
+
+- as bits, for as many sources at once as fit in a row: exact. M. Then et al., "The More the Merrier: Efficient
+  Multi-Source Graph Traversal" (2014);
+- as HyperLogLog counters, for large graphs: with a known error. P. Boldi, M. Rosa and S. Vigna, "HyperANF" (2011);
+  P. Boldi and S. Vigna, "In-Core Computation of Geometric Centralities with HyperBall" (2013).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from webcrawl.graph import counters
+from webcrawl.graph.digraph import BLOCK_EDGES, Counts, Digraph, Values
+
+Rows: TypeAlias = npt.NDArray[np.uint8]
+"""A set for each vertex."""
+
+EXACT_COST = 2_000_000_000
+"""Vertices times edges up to which harmonic centrality is exact; that takes some seconds."""
+MOST_REGISTERS, LEAST_REGISTERS = 256, 16
+_SOURCES = 2_048
+_CHUNK_BYTES = 1 << 19
+_HUB = 64
+
+
+@dataclass(frozen=True)
+class Harmonic:
+    """The harmonic centrality of each vertex. `registers` of each counter, or 0 if it is exact."""
+
+    values: Values
+    registers: int
+
+    @property
+    def error(self) -> float:
+        """The relative standard error of the size of a ball."""
+        return counters.error(self.registers) if self.registers else 0.0
+
+
+@dataclass(frozen=True)
+class Sets:
+    """How sets are written: the rows, how to unite two, and how many vertices are in each."""
+
+    rows: Rows
+    union: np.ufunc
+    size: Callable[[Rows], Values]
+
+
+def harmonic(forward: Digraph, backward: Digraph, memory: int) -> Harmonic:
+    """Returns the harmonic centrality of all vertices, exact if vertices times edges are at most EXACT_COST.
+
+    backward  the graph with its edges turned round
+    memory    the bytes that counters may take
+    """
+    number = forward.vertices
+    values = np.zeros(number)
+    if number * forward.edges > EXACT_COST:
+        registers = MOST_REGISTERS
+        while registers > LEAST_REGISTERS and 2 * number * registers > memory:
+            registers //= 2
+        sets = Sets(counters.singletons(number, registers), np.maximum, counters.sizes)
+        _Growth(forward, backward, sets, values).run(np.arange(number))
+        return Harmonic(values, registers)
+    for start in range(0, number, _SOURCES):
+        sources = np.arange(start, min(start + _SOURCES, number))
+        places = sources - start
+        rows = np.zeros((number, -(-len(sources) // 8)), dtype=np.uint8)
+        rows[sources, places // 8] = 1 << (places % 8)
+        _Growth(forward, backward, Sets(rows, np.bitwise_or, _bits), values).run(sources)
+    return Harmonic(values, 0)
+
+
+def _bits(rows: Rows) -> Values:
+    found: Values = np.bitwise_count(rows).sum(axis=1, dtype=np.float64)
+    return found
+
+
+class _Growth:
+    """Lets all balls grow step by step, and adds to `values` what each step is worth.
+
+    Only vertices with a predecessor whose ball has grown are looked at.
+    """
+
+    def __init__(self, forward: Digraph, backward: Digraph, sets: Sets, values: Values) -> None:
+        self._forward, self._backward, self._values = forward, backward, values
+        self._now, self._union, self._size = sets.rows, sets.union, sets.size
+        self._next = np.empty_like(self._now)
+        self._sizes = np.concatenate(
+            [self._size(self._now[chunk]) for chunk in self._chunks(forward.vertices)]
+        )
+        self._degrees = np.diff(backward.first)
+        self._taken = np.empty((self._height, self._now.shape[1]), dtype=np.uint8)
+
+    @property
+    def _height(self) -> int:
+        """The number of rows that fit in the processor's cache."""
+        return max(1, _CHUNK_BYTES // int(self._now.shape[1]))
+
+    def _chunks(self, number: int) -> Iterator[slice]:
+        return (slice(start, start + self._height) for start in range(0, number, self._height))
+
+    def run(self, grown: Counts) -> None:
+        """`grown`: the vertices whose balls are not empty before the first step."""
+        step = 1
+        while len(grown):
+            touched = self._touched(grown)
+            parts = [self._grow(touched[chunk], step) for chunk in self._chunks(len(touched))]
+            grown = np.concatenate([np.empty(0, dtype=np.int64), *parts])
+            for chunk in self._chunks(len(grown)):
+                self._now[grown[chunk]] = self._next[grown[chunk]]
+            step += 1
+
+    def _touched(self, grown: Counts) -> Counts:
+        """Returns the vertices with a predecessor among some, in order."""
+        lengths = np.cumsum(self._forward.first[grown + 1] - self._forward.first[grown])
+        if lengths[-1] * 8 < self._forward.vertices:
+            return np.unique(self._forward.edges_of(grown)).astype(np.int64)
+        marked = np.zeros(self._forward.vertices, dtype=bool)
+        starts = np.searchsorted(lengths, np.arange(0, lengths[-1] + 1, BLOCK_EDGES), side="left")
+        for part in np.split(grown, np.unique(starts[1:])):
+            marked[self._forward.edges_of(part)] = True
+        return np.flatnonzero(marked)
+
+    def _grow(self, chunk: Counts, step: int) -> Counts:
+        """Unites the balls of the predecessors of some vertices; returns those whose ball has grown.
+
+        Neighbours in the order of vertices often have the same predecessors, which are then in the processor's cache.
+        """
+        # the nth predecessors of all at once: those with the most predecessors come first
+        chunk = chunk[np.argsort(-self._degrees[chunk], kind="stable")]
+        before = self._now[chunk]
+        rows = before.copy()
+        degrees, starts = self._degrees[chunk], self._backward.first[chunk]
+        hubs = int(np.count_nonzero(degrees > _HUB))
+        for place in range(hubs):
+            self._unite_hub(rows[place], int(starts[place]), int(degrees[place]))
+        for turn in range(int(degrees[hubs]) if hubs < len(degrees) else 0):
+            # degrees fall, so those with more than `turn` predecessors come first
+            end = int(np.searchsorted(-degrees, -turn, side="left"))
+            neighbours = self._backward.targets[starts[hubs:end] + turn]
+            taken = np.take(self._now, neighbours, axis=0, out=self._taken[: end - hubs], mode="clip")
+            self._union(rows[hubs:end], taken, out=rows[hubs:end])
+        has_grown = (rows != before).any(axis=1)
+        grown: Counts = chunk[has_grown]
+        rows = rows[has_grown]
+        sizes = self._size(rows)
+        self._values[grown] += (sizes - self._sizes[grown]) / step
+        self._sizes[grown] = sizes
+        self._next[grown] = rows
+        return grown
+
+    def _unite_hub(self, row: Rows, start: int, degree: int) -> None:
+        """Unites the balls of the many predecessors of one vertex."""
+        for first in range(start, start + degree, self._height):
+            neighbours = self._backward.targets[first : min(first + self._height, start + degree)]
+            self._union(row, self._union.reduce(self._now[neighbours], axis=0), out=row)

@@ -1,0 +1,142 @@
+"""Builds the graphs of a link store and writes their files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from webcrawl.documents.disk import failure, flush
+from webcrawl.errors import StoreError
+from webcrawl.graph import plots
+from webcrawl.graph.database import COLUMNS, LinkDatabase
+from webcrawl.graph.files import VERTICES, write_texts, write_vertices
+from webcrawl.graph.levels import Level, levels
+from webcrawl.graph.libraries import duckdb, pyarrow, sparse
+from webcrawl.graph.measures import Measures, measured
+from webcrawl.graph.memory import free_memory
+from webcrawl.links.hosts import plain_host
+from webcrawl.links.sources import LinkFiles
+
+SUMMARY = "summary.json"
+_TOP = 20
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a graph is made of.
+
+    crawl       only the links that this crawl found, or those of all crawls
+    only_hosts  the graphs of hosts and domains, but not that of pages
+    nofollow    links with nofollow too
+    plots       two pictures of each graph
+    memory      the bytes that it may take, or half of what is free
+    """
+
+    crawl: str | None = None
+    only_hosts: bool = False
+    nofollow: bool = False
+    plots: bool = False
+    memory: int | None = None
+
+
+def build(
+    files: LinkFiles, output: Path, wanted: Wanted, report: Callable[[str, dict[str, Any]], None]
+) -> dict[str, Any]:
+    """Writes a folder with the graphs of a link store; returns its summary.
+
+    The folder appears when it is complete. `report` is called with the name and summary of each graph. Raises
+    StoreError for links that cannot be read or an output that cannot be written, and LibraryMissing.
+    """
+    check_libraries()
+    memory = wanted.memory or free_memory() // 2
+    with _new_folder(output) as folder:
+        scratch = folder / "scratch"
+        scratch.mkdir()
+        database = LinkDatabase(scratch / "duckdb", memory // 2, crawl=wanted.crawl, nofollow=wanted.nofollow)
+        try:
+            summary = _write_levels(files, folder, database, wanted, memory, report)
+        finally:
+            database.close()
+        shutil.rmtree(scratch)
+        (folder / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n")
+    return summary
+
+
+def check_libraries() -> None:
+    """Raises LibraryMissing unless all libraries of the extra are installed."""
+    for library in (duckdb, pyarrow, sparse):
+        library()
+
+
+def _write_levels(
+    files: LinkFiles,
+    folder: Path,
+    database: LinkDatabase,
+    wanted: Wanted,
+    memory: int,
+    report: Callable[[str, dict[str, Any]], None],
+) -> dict[str, Any]:
+    database.add(_rows(files))
+    pages, links = database.number()
+    if not pages:
+        raise StoreError(f"{wanted.crawl or 'the crawl'} has stored no links yet")
+    scratch = folder / "scratch"
+    summary: dict[str, Any] = {"links": links}
+    for level in levels(database, pages, scratch, only_hosts=wanted.only_hosts):
+        found = measured(level.graph, scratch, memory // 3)
+        _write_level(folder / level.name, level, found, database, plot=wanted.plots)
+        summary[level.name] = found.summary()
+        report(level.name, summary[level.name])
+    return summary
+
+
+def _rows(files: LinkFiles) -> Iterator[Any]:
+    """Yields the rows of all files as Arrow tables."""
+    for opener in files.openers:
+        file = opener()
+        for group in file.groups:
+            yield file.read(group, COLUMNS).select(list(COLUMNS))
+
+
+def _write_level(folder: Path, level: Level, found: Measures, database: LinkDatabase, *, plot: bool) -> None:
+    """Writes the folder of one graph."""
+    folder.mkdir()
+    write_vertices(folder, level.vertices(), found.columns())
+    write_texts(folder, level.graph, level.columns, database)
+    if plot:
+        series = {"links to it": found.in_degrees, "links on it": found.out_degrees}
+        title = f"{level.name.capitalize()} with so many links or more"
+        (folder / "degrees.svg").write_text(plots.degrees(title, series))
+        title = f"The {level.name} with the highest PageRank"
+        (folder / "top.svg").write_text(plots.top(title, top(folder, level.columns[0], database)))
+
+
+def top(folder: Path, name: str, database: LinkDatabase, most: int = _TOP) -> list[tuple[str, float]]:
+    """Returns the vertices of a written graph with the highest PageRank, hosts as in URLs, and their ranks."""
+    query = f"SELECT {name}, pagerank FROM read_parquet($1) ORDER BY pagerank_position LIMIT {most}"
+    rows = database.execute(query, [str(folder / VERTICES)]).fetchall()
+    return [(label if name == "url" else plain_host(label), float(rank)) for label, rank in rows]
+
+
+@contextmanager
+def _new_folder(output: Path) -> Iterator[Path]:
+    """Yields a hidden folder that becomes `output` at the end; after an error, nothing of it is left."""
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise StoreError(f"{output} exists and is not an empty folder: name another one")
+    hidden = output.absolute().parent / f".{output.name}-{os.getpid()}"
+    try:
+        hidden.mkdir(parents=True)
+        yield hidden
+        for path in [*hidden.rglob("*"), hidden]:
+            flush(path)
+        hidden.rename(output)
+    except OSError as error:
+        raise failure("write", output, error) from error
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)

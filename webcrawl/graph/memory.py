@@ -1,0 +1,35 @@
+"""How much memory is free."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+_MEMINFO = Path("/proc/meminfo")
+_GROUP = Path("/sys/fs/cgroup")
+
+
+def free_memory(meminfo: Path = _MEMINFO, group: Path = _GROUP) -> int:
+    """Returns the bytes that programs may still take: on the machine, and in the container that this runs in."""
+    return max(0, int(min(_on_machine(meminfo), _in_container(group))))
+
+
+def _on_machine(meminfo: Path) -> int:
+    try:
+        found = re.search(r"^MemAvailable:\s+(\d+) kB$", meminfo.read_text(), re.MULTILINE)
+    except OSError:
+        found = None
+    if found:
+        return int(found[1]) * 1024
+    # macOS does not say how much of it is free
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _in_container(group: Path) -> float:
+    """Returns what version 2 of control groups leaves, or infinity without a limit."""
+    try:
+        limit, used = ((group / name).read_text().strip() for name in ("memory.max", "memory.current"))
+        return float("inf") if limit == "max" else int(limit) - int(used)
+    except (OSError, ValueError):
+        return float("inf")

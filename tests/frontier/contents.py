@@ -18,6 +18,7 @@ from webcrawl.frontier import LEVELS
 HASHES = (
     b"queued",
     b"dead",
+    b"dropped",
     b"n",
     b"parked",
     b"limits",

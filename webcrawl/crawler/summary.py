@@ -174,6 +174,7 @@ def text(
         f"{counted(http_errors(now), 'answer')} 4xx or 5xx, {soft}"
         f"{counted(now.failed, 'fetch', 'fetches')} failed"
     )
+    dropped = f", {now.dropped:,} dropped" if now.dropped else ""
     speed = f" in {now.seconds:,.1f} s ({now.pages_per_second:,.1f}/s)"
     lines = [
         _NOTHING_LEFT if idle else f"Crawl {_REASONS.get(reason, reason)}.",
@@ -183,7 +184,7 @@ def text(
         f"  responses   {statuses}; {size(now.bytes)}",
         *_types(now.types),
         f"  duplicates  {now.exact_duplicates:,} exact, {now.near_duplicates:,} near",
-        f"  URLs        {now.seen_urls:,} seen, {left:,} queued, {counted(now.dead_letters, 'dead letter')}",
+        f"  URLs        {now.seen_urls:,} seen, {left:,} queued, {counted(now.dead_letters, 'dead letter')}{dropped}",
         *([f"  rewritten   {counted(now.rewritten, 'URL')} by DUST rules"] if now.rewritten else []),
         *(
             [f"  lookups     {now.looked_up:,}, {now.cache_hit_ratio:.1%} in the cache"]

@@ -35,6 +35,7 @@ _COMMON = (
     "seen_set",
     "leases",
     "turns",
+    "changes",
 )
 """The files of `lua/common`; each uses only those before it."""
 

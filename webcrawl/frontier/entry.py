@@ -8,8 +8,8 @@ array because Lua scripts change them:
 - returns: leases that expired with the URL
 - blames: returns during which the URL may have been in flight
 
-A referrer on the same host is stored as a path. `extra` is whatever else a request carries. `level` is in the array if
-it is not from 0 to 7.
+A referrer on the same host is stored as a path. `extra` is whatever else a request carries; null if an operator has set
+the level. `level` is in the array if it is not from 0 to 7.
 """
 
 from __future__ import annotations
@@ -67,7 +67,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class LeasedURL:
-    """A URL handed to a worker. `index` identifies it within its lease; `dated`: an earlier fetch gave it a date."""
+    """A URL handed to a worker. `index` identifies it within its lease; `dated`: an earlier fetch gave it a date.
+
+    `fixed`: it is a link or a request without a body, whose level was chosen and is not to be changed.
+    """
 
     index: int
     host: str
@@ -81,6 +84,7 @@ class LeasedURL:
     dated: bool = False
     worth: int | None = None
     """Its worth when it was handed out, see webcrawl.policies.importance; None if that is not known."""
+    fixed: bool = False
 
     @property
     def url(self) -> str:
@@ -108,6 +112,7 @@ class LeasedURL:
             extra,
             is_dated,
             worth,
+            len(fields) > 3 and extra is None,
         )
 
 

@@ -28,6 +28,7 @@ class Figures:
     `looked_up`: times that a found URL was looked up, of links that passed the filters or were found in the cache.
     `cache_hit_ratio`: the share of them that workers knew from their caches of popular URLs, without asking the engine.
     `retrying`: URLs that wait for another try after a failure, included in `queued`.
+    `dropped`: URLs that an operator has dropped (`scrapy urls --set`).
     `failed_start_urls`: start URL -> why it brought no page; the first 20 of each worker and run.
     `holding`: workers that fetch nothing because their stores are full or unavailable -> reason.
     """
@@ -70,6 +71,7 @@ class Figures:
     lost_segments: int
     leased: int
     dead_letters: int
+    dropped: int
     workers: int
     paused: bool
     holding: dict[str, str]
@@ -162,6 +164,7 @@ def _from_counts(counts: Counts) -> dict[str, Any]:
         "lost_segments": counts.lost_segments,
         "leased": counts.leased,
         "dead_letters": counts.dead,
+        "dropped": counts.dropped,
     }
 
 

@@ -106,6 +106,8 @@ class Counts:
     added: int
     done: int
     dead: int
+    dropped: int
+    """URLs that an operator has dropped."""
     reaped: int
     refused: int
     """Acknowledgements of lost leases."""

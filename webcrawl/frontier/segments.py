@@ -38,6 +38,10 @@ class Part:
         segment, offset, length, urls, checksum = descriptor.decode().split()
         return cls(segment, int(offset), int(length), int(urls), checksum)
 
+    def descriptor(self) -> bytes:
+        """Returns the descriptor, which `parse` reads."""
+        return f"{self.segment} {self.offset} {self.length} {self.urls} {self.checksum}".encode()
+
 
 def checksum(entries: Sequence[bytes]) -> str:
     """64 bits in hexadecimal. The scripts compute the same checksum."""

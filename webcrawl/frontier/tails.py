@@ -119,6 +119,20 @@ class Tails:
         """Returns the entries of a part; raises PartLost if it is damaged or missing."""
         return await self._part(f"{await self._folder()}/{shard:04}", descriptor)
 
+    async def write(self, shard: int, entries: Sequence[bytes]) -> bytes:
+        """Writes entries as a part of a segment of their own; returns its descriptor.
+
+        The segment is unused, and so deleted after a while, until a script puts the part into a queue.
+        """
+        store, place = await self._store(), f"{await self._folder()}/{shard:04}"
+        await self._check_folder(store, place)
+        prefix, name = self._keys.queue(shard)[0], uuid.uuid4().hex[:16]
+        now = await self._engine.run(Call("time", [prefix], ()))
+        await self._engine.change(f"{prefix}unused", "ZADD", now, name)
+        data, [part] = pack(name, [entries])
+        await asyncio.to_thread(store.put, f"{place}/{name}", data)
+        return part.descriptor()
+
     async def bury(self, shard: int, letter: bytes, descriptor: bytes) -> list[bytes]:
         """Makes dead letters of a part in the engine; returns its entries, [] if the part is lost."""
         place = f"{await self._folder()}/{shard:04}"

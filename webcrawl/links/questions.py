@@ -61,6 +61,27 @@ def linked_hosts(
     return sorted(total.items(), key=lambda item: (-item[1], item[0]))
 
 
+def link_counts(files: Iterable[Opener], urls: Sequence[str]) -> Counter[str]:
+    """Returns how many links lead to each of some URLs; a page that was fetched twice counts twice.
+
+    Reads one column of the files, or of their parts that may have the URLs.
+    """
+    wanted, ends = pyarrow().array(urls, pyarrow().string()), [min(urls, default=""), max(urls, default="")]
+
+    def search(file: LinkFile) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for group in file.groups:
+            if file.may_overlap(group, "to_url", *ends):
+                for url, links in file.counts(group, "to_url", wanted):
+                    found[url] += links
+        return found
+
+    total: Counter[str] = Counter()
+    for found in _searched(files, search) if urls else ():
+        total.update(found)
+    return total
+
+
 def _searched(files: Iterable[Opener], search: Callable[[LinkFile], Any]) -> list[Any]:
     """Returns what `search` returns for each file; reading is most of the work, and needs no interpreter."""
     with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="links") as threads:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,15 @@ class LinkFile:
             return True
         return bool(found.min <= largest and least <= found.max)
 
+    def counts(self, group: int, column: str, values: Any) -> Iterator[tuple[str, int]]:
+        """Yields those of some values (an Arrow array) that a column of _SEARCHED has in a group, with their rows."""
+        arrow = pyarrow()
+        for chunk in self.read(group, [column])[column].chunks:
+            rows = np.bincount(chunk.indices.to_numpy(), minlength=len(chunk.dictionary))
+            wanted = arrow.compute.is_in(chunk.dictionary, value_set=values).to_numpy(zero_copy_only=False)
+            for place in np.flatnonzero(wanted & (rows > 0)):
+                yield chunk.dictionary[int(place)].as_py(), int(rows[place])
+
     def may_have_page(self, urls: Sequence[str]) -> bool:
         """Returns whether the file may have the links of one of some pages."""
         packed = (self._metadata.metadata or {}).get(PAGES)
@@ -112,10 +121,19 @@ class LinkFiles:
 
 
 def link_files(config: StoreConfig) -> LinkFiles:
-    """Returns the files of the link store; raises StoreError if there are none.
+    """Returns the files of the link store; raises StoreError if there are none, LibraryMissing without pyarrow.
 
     Where this process may write, journals that dead processes left are finished first.
     """
+    found = link_files_if_any(config)
+    if found is None:
+        store = open_store(config.links, "STORE_URI", config.object_stores, check=False)
+        raise StoreError(f"no links are stored in {store.uri()}: crawl with LINKS = True")
+    return found
+
+
+def link_files_if_any(config: StoreConfig) -> LinkFiles | None:
+    """Returns the same, or None if there are none."""
     pyarrow()
     store = open_store(config.links, "STORE_URI", config.object_stores, check=False)
     folder = store.folder or spool_of(config, config.links)
@@ -130,9 +148,7 @@ def link_files(config: StoreConfig) -> LinkFiles:
         sizes = {name: size for name, size in store.objects() if name.endswith(SUFFIX) and "/" not in name}
         openers += [_remote(store, name, sizes[name]) for name in sorted({*sizes} - {*local} - merged)]
     unfinished = journals(folder)
-    if not openers and not unfinished:
-        raise StoreError(f"no links are stored in {store.uri()}: crawl with LINKS = True")
-    return LinkFiles(openers, len(unfinished))
+    return LinkFiles(openers, len(unfinished)) if openers or unfinished else None
 
 
 def _opener(path: Path) -> Callable[[], LinkFile]:

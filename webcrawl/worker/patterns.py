@@ -71,11 +71,14 @@ class Patterns:
     def sink(self, url: LeasedURL) -> Settlement | None:
         """Returns the settlement of a leased URL that is to be queued again at the lowest level, or None.
 
-        Seeds, requests of a spider, and URLs that were tried or have a date keep their levels.
+        Seeds, requests of a spider, and URLs that were tried, have a date or got their level from an operator keep
+        it.
         """
         if not self._sinks_leased or url.level >= LOWEST or self.levels(url.host, url.path) < LOWEST_OF_ALL:
             return None
-        if url.level <= 0 or not url.depth or url.extra is not None or url.attempts or url.dated:
+        if url.level <= 0 or not url.depth or url.extra is not None:
+            return None
+        if url.attempts or url.dated or url.fixed:
             return None
         return Settlement(url.index, "sink", reason=str(LOWEST))
 

@@ -16,7 +16,7 @@ from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError
 from webcrawl.links import tables
 from webcrawl.links.hosts import reversed_host
-from webcrawl.links.questions import linked_hosts, links_from, links_to
+from webcrawl.links.questions import link_counts, linked_hosts, links_from, links_to
 from webcrawl.links.sources import link_files
 from webcrawl.links.store import LinkStore
 
@@ -140,3 +140,10 @@ def test_nothing_stored_is_an_error_that_says_what_to_set(tmp_path: Path) -> Non
     with pytest.raises(StoreError, match=f"no links are stored in {tmp_path}/links: crawl with LINKS = True"):
         link_files(config(tmp_path))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("urls", [[], URLS[:1], URLS[3::7], [*URLS, "http://nowhere.example/"]])
+def test_links_are_counted_for_many_urls_at_once(store: Path, urls: list[str]) -> None:
+    rows = Counter(row["to_url"] for row in table(store / "links"))
+    found = link_counts(link_files(config(store)).openers, urls)
+    assert found == {url: rows[url] for url in urls if rows[url]}

@@ -4,6 +4,7 @@
 --         "tail" | "head"          host, n, n entries to add to the end or the head of the queue
 --         "later" | "scheduled"    time, member
 --         "dead"                   URL, how many, its letters
+--         "dropped"                URL, ms
 --         "bury"                   host, reason, n, n entries
 --         "seen"                   marks
 --         "credit"                 record of a URL: field, value
@@ -44,6 +45,12 @@ function put.dead()
     local known = redis.call('HGET', P .. 'dead', ARGV[i])
     redis.call('HSET', P .. 'dead', ARGV[i], ARGV[i + 2])
     redis.call('HINCRBY', N, 'dead', ARGV[i + 1] - (known and #cmsgpack.unpack(known) or 0))
+  end
+end
+
+function put.dropped()
+  for i = 2, #ARGV, 2 do
+    redis.call('HINCRBY', N, 'dropped', redis.call('HSET', P .. 'dropped', ARGV[i], ARGV[i + 1]))
   end
 end
 

@@ -34,17 +34,14 @@ from typing import Any
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys, host_of
-from webcrawl.engine.scripts import Call
 from webcrawl.errors import StoreError
+from webcrawl.frontier.checkpoint.hold import HOLD_SECONDS, hold
 from webcrawl.frontier.checkpoint.queue_copy import QueueCopy
 from webcrawl.frontier.operations import BATCH
 from webcrawl.frontier.tails import Tails
 
 Record = list[Any]
 """A kind and its values: lists, bytes, texts and integers; see Exporter."""
-
-HOLD_SECONDS = 60.0
-"""How long the journal of a shard is kept after `begin` or `renew`."""
 
 HASHES = ("limits", "spent", "parked", "patterns", "dust", "dust_off", "over", "budgets")
 """Hashes of a shard with facts about hosts, names and domains."""
@@ -65,6 +62,7 @@ class Exporter:
 
         [name of a hash, [host, value, host, value...]]
         ["dead", [[URL, its letters], ...]]
+        ["dropped", [URL, ms, URL, ms...]]
         ["later" or "scheduled", [[due ms, member], ...]]
         ["credit", number of shards, shard, [field, value, field, value...]]
         ["seen", marks as little-endian int64]
@@ -95,7 +93,7 @@ class Exporter:
             if holder != self.name:
                 await self._hold("end", range(self.keys.shards))
                 raise StoreError(
-                    f"another checkpoint of crawl {self.keys.crawl!r} is being written ({holder}); "
+                    f"crawl {self.keys.crawl!r} is already being copied ({holder}): wait for that; "
                     f"if it was killed, wait {HOLD_SECONDS:.0f} seconds"
                 )
 
@@ -152,6 +150,8 @@ class Exporter:
                 yield [name, [part for pair in found.items() for part in pair]]
         async for found in self._scan(client.hscan, prefix + "dead"):
             yield ["dead", [[url, letters] for url, letters in found.items()]]
+        async for found in self._scan(client.hscan, prefix + "dropped"):
+            yield ["dropped", [part for pair in found.items() for part in pair]]
         for name in WAITING:
             async for members in self._scan(client.zscan, prefix + name):
                 yield [name, [[int(due) - self._ahead[shard], member] for member, due in members]]
@@ -268,9 +268,7 @@ class Exporter:
         return list(await pipeline.execute()) if keys else []
 
     async def _hold(self, step: str, shards: Sequence[int]) -> list[str]:
-        arguments = (step, self.name, int(HOLD_SECONDS * 1000))
-        calls = [Call("hold_for_copy", self.keys.queue(shard), arguments) for shard in shards]
-        return [holder.decode() for holder in await self.engine.run_all(calls)]
+        return await hold(self.engine, self.keys, step, self.name, shards)
 
 
 def _new(found: Iterable[bytes], known: set[bytes]) -> list[bytes]:

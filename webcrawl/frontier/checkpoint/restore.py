@@ -12,7 +12,8 @@ from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.errors import StoreError
 from webcrawl.frontier.checkpoint.crawl_records import CrawlRecords, flat
-from webcrawl.frontier.checkpoint.export import ANSWERS, HASHES, HOLD_SECONDS, WAITING, Record
+from webcrawl.frontier.checkpoint.export import ANSWERS, HASHES, WAITING, Record
+from webcrawl.frontier.checkpoint.hold import HOLD_SECONDS
 from webcrawl.frontier.checkpoint.script_batches import ScriptBatches
 from webcrawl.frontier.operations import BATCH
 from webcrawl.urls.canonical import split
@@ -91,7 +92,7 @@ class Importer:
             await self._put_waiting(kind, *values)
         elif kind in (*HASHES, ANSWERS):
             await self._put_hash(kind, *values)
-        elif kind in ("seen", "dead", "bury", "hosts", "credit"):
+        elif kind in ("seen", "dead", "dropped", "bury", "hosts", "credit"):
             await getattr(self, f"_put_{kind}")(*values)
         elif kind != "moved":
             await getattr(self._crawl_records, f"put_{kind}", _unknown)(*values)
@@ -144,6 +145,10 @@ class Importer:
             if letters:
                 value = msgpack.packb(letters, use_bin_type=False)
                 await self._add(self._shard(host), "dead", [url, len(letters), value], len(letters))
+
+    async def _put_dropped(self, pairs: Sequence[bytes]) -> None:
+        for url, time in zip(pairs[::2], pairs[1::2], strict=True):
+            await self._add(self.keys.shard(split(url.decode())[0]), "dropped", [url, time])
 
     async def _put_hosts(self, found: Iterable[tuple[bytes, dict[bytes, bytes]]]) -> None:
         for host, record in found:

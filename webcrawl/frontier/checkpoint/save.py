@@ -8,7 +8,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.engine.keys import CRAWLS
 from webcrawl.errors import StoreError
 from webcrawl.frontier import Crawl
-from webcrawl.frontier.checkpoint.export import HOLD_SECONDS, Exporter, Record
+from webcrawl.frontier.checkpoint.export import Exporter, Record
 from webcrawl.frontier.checkpoint.files import (
     MANIFEST,
     CheckpointFile,
@@ -29,10 +29,9 @@ from webcrawl.frontier.checkpoint.files import (
     read_manifest,
     records,
 )
+from webcrawl.frontier.checkpoint.hold import renewed
 from webcrawl.frontier.checkpoint.restore import Importer
 from webcrawl.stores.objects.store import ObjectStore
-
-_RENEW_SECONDS = HOLD_SECONDS / 4
 
 
 async def save(exporter: Exporter, store: ObjectStore, *, force: bool) -> Manifest:
@@ -43,7 +42,7 @@ async def save(exporter: Exporter, store: ObjectStore, *, force: bool) -> Manife
     saving = _Saving(exporter, store)
     try:
         await exporter.begin()
-        async with _renewed(exporter.renew):
+        async with renewed(exporter.renew):
             manifest = await saving.run()
     except BaseException as error:
         with suppress(*UNAVAILABLE, StoreError):
@@ -137,7 +136,7 @@ async def load(
                 await _check_replaceable(crawl, force=force)
                 await clear()
                 await importer.hold()  # `clear` has deleted the lock
-            async with _renewed(importer.hold):
+            async with renewed(importer.hold):
                 await crawl.begin(restoring=importer.name)
                 await begun()
                 await _fill(importer, paths)
@@ -188,24 +187,6 @@ async def _check_replaceable(crawl: Crawl, *, force: bool) -> None:
         )
     if not force and not await crawl.restoring():
         raise StoreError(f"crawl {name!r} exists: --force deletes it first, or restore under another name")
-
-
-@asynccontextmanager
-async def _renewed(renew: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Call `renew` periodically inside the context."""
-
-    async def again() -> None:
-        while True:
-            await asyncio.sleep(_RENEW_SECONDS)
-            await renew()
-
-    task = asyncio.create_task(again())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError, StoreError, *UNAVAILABLE):
-            await task
 
 
 class _ProgressLine:

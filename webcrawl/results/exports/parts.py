@@ -7,7 +7,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from webcrawl.documents.spreadsheet import harmless
 from webcrawl.documents.values import plain
@@ -22,8 +22,8 @@ class Part(ABC):
 
     suffix: str
 
-    def __init__(self, path: Path, fields: Mapping[str, str] = FIELDS) -> None:
-        """`fields`: name -> type, as in `FIELDS`."""
+    def __init__(self, path: Path | TextIO, fields: Mapping[str, str] = FIELDS) -> None:
+        """`path`: the file, which is created; text may go to an open one. `fields`: name -> type, as in `FIELDS`."""
         self._fields = fields
 
     @abstractmethod
@@ -76,9 +76,9 @@ class JsonLinesPart(Part):
 
     suffix = ".jsonl"
 
-    def __init__(self, path: Path, fields: Mapping[str, str] = FIELDS) -> None:
+    def __init__(self, path: Path | TextIO, fields: Mapping[str, str] = FIELDS) -> None:
         super().__init__(path, fields)
-        self._file = path.open("w", encoding="utf-8")
+        self._file = path.open("w", encoding="utf-8") if isinstance(path, Path) else path
 
     def write(self, rows: Sequence[Row]) -> None:
         for row in rows:
@@ -94,9 +94,9 @@ class CsvPart(Part):
 
     suffix = ".csv"
 
-    def __init__(self, path: Path, fields: Mapping[str, str] = FIELDS) -> None:
+    def __init__(self, path: Path | TextIO, fields: Mapping[str, str] = FIELDS) -> None:
         super().__init__(path, fields)
-        self._file = path.open("w", encoding="utf-8", newline="")
+        self._file = path.open("w", encoding="utf-8", newline="") if isinstance(path, Path) else path
         self._writer = csv.writer(self._file)
         self._writer.writerow(fields)
 

@@ -1,0 +1,215 @@
+"""`scrapy urls`: lists every known URL of a crawl, and changes those that wait, also while it runs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from scrapy.exceptions import UsageError
+
+from webcrawl.crawler.command import SessionCommand, check_crawl, host_named, metadata_if_any
+from webcrawl.documents.values import counted
+from webcrawl.errors import LibraryMissing, StoreError
+
+if TYPE_CHECKING:
+    from webcrawl.crawler.session import Session
+    from webcrawl.frontier.listing.listing import CountLinks
+    from webcrawl.results.exports.parts import Part
+
+_FORMATS = ("jsonl", "csv", "parquet")
+
+
+class _Wanted(NamedTuple):
+    """What is listed: states, and the host and the format, if they were given."""
+
+    states: tuple[str, ...]
+    host: str | None
+    form: str
+
+
+class Command(SessionCommand):
+    """Reads and changes a crawl beside its workers, in batches."""
+
+    def syntax(self) -> str:
+        return "[options] [crawl id, default: CRAWL_ID, the only crawl, or broad]"
+
+    def short_desc(self) -> str:
+        return "List every known URL of a crawl, or set levels and dates of those that wait, or drop them"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument(
+            "-o", "--output", metavar="FILE", help="write to this file, by default to standard output"
+        )
+        parser.add_argument(
+            "--format", choices=_FORMATS, help="by default what the name of the file says, else JSON lines"
+        )
+        parser.add_argument(
+            "--host", metavar="URL", help="only those of one host, such as https://example.org"
+        )
+        parser.add_argument(
+            "--state",
+            metavar="STATES",
+            help="only these, with commas: queued, waiting, scheduled, leased, done, dead, dropped",
+        )
+        parser.add_argument(
+            "--no-in-links", action="store_true", help="do not count the links to each URL in the link store"
+        )
+        parser.add_argument(
+            "--set",
+            dest="changes",  # Scrapy has a -s of that name
+            metavar="FILE",
+            help="Parquet, JSON lines or CSV with a column url, and level, weight, date or drop: what is to be changed",
+        )
+
+    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        wanted = _wanted(opts)
+        connection = session.connection
+        await check_crawl(session)
+        if await connection.crawl.restoring():
+            raise StoreError(
+                f"crawl {connection.keys.crawl!r} is not completely restored: run scrapy restore again"
+            )
+        await connection.tails.check()
+        if opts.changes:
+            await _set(session, Path(opts.changes))
+        else:
+            await _list(session, wanted, opts.output, with_links=not opts.no_in_links)
+
+
+def _wanted(opts: argparse.Namespace) -> _Wanted:
+    from webcrawl.frontier.listing.listing import STATES
+
+    if opts.changes and (opts.output or opts.format or opts.host or opts.state):
+        raise UsageError("--set takes no options for listing")
+    states = tuple(opts.state.split(",")) if opts.state else STATES
+    if unknown := [state for state in states if state not in STATES]:
+        raise UsageError(f"--state: {unknown[0]!r} is none of {', '.join(STATES)}")
+    ending = Path(opts.output).suffix[1:].lower() if opts.output else ""
+    form = opts.format or (ending if ending in _FORMATS else "jsonl")
+    if form == "parquet" and not opts.output:
+        raise UsageError("--format parquet needs a file: -o FILE")
+    return _Wanted(states, host_named(opts.host) if opts.host else None, form)
+
+
+async def _list(session: Session, wanted: _Wanted, output: str | None, *, with_links: bool) -> None:
+    from webcrawl.frontier.listing.engine_urls import EngineURLs
+    from webcrawl.frontier.listing.listing import Listing
+
+    connection = session.connection
+    metadata = metadata_if_any(session)
+    reading = EngineURLs(
+        connection.engine, connection.keys, connection.tails, connection.worker, wanted.host, _tell_holder
+    )
+    count = _count_links(session) if with_links else None
+    states: Counter[str] = Counter()
+    try:
+        with _written(session, wanted.form, output) as part:
+            async for rows in Listing(reading, metadata, count, wanted.states).rows():
+                part.write(rows)
+                states.update(row["state"] for row in rows)
+    finally:
+        if metadata is not None:
+            metadata.close()
+    kinds = "".join(f", {states[state]:,} {state}" for state in wanted.states if states[state])
+    print(f"{counted(states.total(), 'URL')}{kinds}.", file=sys.stderr)
+    if reading.lost:
+        print(
+            f"Left out: {counted(reading.lost, 'URL')} in damaged or missing segments.",
+            file=sys.stderr,
+        )
+
+
+@contextmanager
+def _written(session: Session, form: str, output: str | None) -> Iterator[Part]:
+    """A file that has its name when it is complete, or standard output."""
+    from webcrawl.config.private_files import readable_outside
+    from webcrawl.frontier.listing.listing import FIELDS
+    from webcrawl.results.exports.parts import FORMATS
+
+    if output is None:
+        sys.stdout.flush()
+        with open(os.dup(sys.stdout.fileno()), "w", encoding="utf-8", newline="") as out:
+            yield FORMATS[form](out, FIELDS)
+        return
+    path = Path(output)
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    with readable_outside(session.stores.data_dir, path):
+        part = FORMATS[form](unfinished, FIELDS)
+    try:
+        yield part
+        part.close()
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _count_links(session: Session) -> CountLinks | None:
+    """Counts links in the link store; None if there is none."""
+    from webcrawl.links.questions import link_counts
+    from webcrawl.links.sources import link_files_if_any
+
+    try:
+        files = link_files_if_any(session.stores)
+    except LibraryMissing:
+        return None
+    if files is None:
+        return None
+    if files.unfinished:
+        print("The latest links are not counted: crawls are still writing them.", file=sys.stderr)
+    return lambda urls: link_counts(files.openers, urls)
+
+
+async def _set(session: Session, path: Path) -> None:
+    from webcrawl.frontier.listing.change_files import changes_in
+    from webcrawl.frontier.listing.changes import Changes
+    from webcrawl.frontier.listing.setting import Setting
+
+    connection = session.connection
+    with Changes(connection.keys.shard) as changes:
+        changes.add(changes_in(path))
+        setting = Setting(
+            connection.engine,
+            connection.keys,
+            connection.tails,
+            changes,
+            session.canonicalizer.fingerprint,
+            _tell_reader,
+        )
+        await setting.run()
+        counts = changes.counts()
+    print(
+        f"{counted(counts.get('changed', 0), 'URL')} changed: {counts['dropped_now']:,} dropped, "
+        f"{counts['levelled']:,} with a level, {counts['dated']:,} with a date."
+    )
+    for outcome, why in _LEFT.items():
+        if number := counts.get(outcome):
+            print(f"{counted(number, 'URL')} left as they are: {why}.")
+    if counts.get("unreachable"):
+        print(f"Run it again when the store of long queues is available: {setting.problem}", file=sys.stderr)
+
+
+_LEFT = {
+    "unchanged": "they were so before",
+    "leased": "a worker fetches them or is about to",
+    "done": "they do not wait any more",
+    "dead": "they are dead letters, see `scrapy deadletters`",
+    "dropped": "they were dropped before",
+    "unknown": "the crawl does not know them",
+    "unreachable": "they may be in the store of long queues, which is unavailable",
+}
+"""Outcome -> why a URL was not changed."""
+
+
+def _tell_holder(name: str) -> None:
+    print(f"Waiting for {name}, which copies the crawl.", file=sys.stderr)
+
+
+def _tell_reader() -> None:
+    print("Waiting for a checkpoint or a listing, which reads the crawl.", file=sys.stderr)

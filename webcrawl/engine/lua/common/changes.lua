@@ -1,0 +1,83 @@
+-- What an operator changes about URLs that wait (webcrawl.frontier.listing.setting): their levels, their dates, and that they
+-- are dropped.
+
+-- Returns the changes in ARGV from a place on, by path: {place, level, due, drop}, from "path, level, date or drop" each; and an
+-- outcome for each: "0" not found, "1" changed, "2" it was so before.
+local function changes_from(first)
+  local changes, outcomes = {}, {}
+  for i = first, #ARGV, 3 do
+    outcomes[#outcomes + 1] = '0'
+    changes[ARGV[i]] = {place = #outcomes, level = tonumber(ARGV[i + 1]), due = tonumber(ARGV[i + 2]), drop = ARGV[i + 2] == 'drop'}
+  end
+  return changes, outcomes
+end
+
+-- Returns an entry at another level. An explicit null as `extra` tells that an operator chose the level: importance and the
+-- records of patterns do not change it.
+local function at_level(entry, level)
+  local count, fields = string.byte(entry, 5) - 144, string.sub(entry, 6)
+  if count == 5 then
+    local exact = cmsgpack.unpack(string.sub(entry, 5))[5]
+    count, fields = 4, string.sub(fields, 1, -1 - #cmsgpack.pack(exact))
+  end
+  fields = fields .. string.rep('\192', 4 - count)
+  local first, header = level, 148
+  if is_other(level) then first, header, fields = LEVELS, 149, fields .. cmsgpack.pack(level) end
+  if string.byte(entry, 1) >= DATED then first = first + DATED end
+  return string.char(first) .. string.sub(entry, 2, 4) .. string.char(header) .. fields
+end
+
+-- Drops a URL that was taken from its place. Its credit goes to Lambda, as that of a dead letter.
+local function drop_url(P, host, entry, now)
+  local url = host .. path_of(entry)
+  if conf_of(P).credit then give_lambda(P, url) end
+  redis.call('HINCRBY', P .. 'n', 'dropped', redis.call('HSET', P .. 'dropped', url, now - ms_ahead()))
+end
+
+-- Lets importance queue a URL at no other level. Its level in the record stays, so that older entries are passed over.
+local function leave_level(P, host, entry)
+  if not conf_of(P).credit then return end
+  local page = page_of(P, number_of(host .. path_of(entry)))
+  page.left = true
+  if page.stored then save_page(P, page) end
+end
+
+-- Applies a change to a queued entry. Returns the entry that is to be queued, the same one if nothing changes; nil if none is.
+local function change_queued(P, host, entry, change, now)
+  if change.drop then return drop_url(P, host, entry, now) end
+  local new, due = entry, change.due and change.due + ms_ahead()
+  if change.level and change.level ~= level_of(entry) then new = at_level(entry, change.level) end
+  if not (due and due > now) then
+    if new ~= entry then leave_level(P, host, entry) end
+    return new
+  end
+  leave_level(P, host, entry)
+  local added = redis.call('ZADD', P .. 'scheduled', due, delayed('-', host, dated(new)))
+  redis.call('HINCRBY', P .. 'n', 'scheduled', added)
+end
+
+-- Applies changes to queued entries; returns the places of those that leave, and what is to be queued in their stead.
+local function change_all(P, host, entries, changes, outcomes, now)
+  local leave, again = {}, {}
+  for i, entry in ipairs(entries) do
+    local path = path_of(entry)
+    local change = changes[path]
+    if change and not (conf_of(P).credit and is_overtaken(P, host, entry)) then
+      local new = change_queued(P, host, entry, change, now)
+      if outcomes[change.place] ~= '1' then outcomes[change.place] = new == entry and '2' or '1' end
+      if new ~= entry then leave[#leave + 1], again[#again + 1] = i, new end
+    end
+  end
+  return leave, again
+end
+
+-- Queues a host's entries anew after n left their places, and makes the host ready if it is to be. `before`: its standing then.
+local function queue_anew(P, H, record, before, n, again, now)
+  redis.call('HINCRBY', P .. 'n', 'queued', #again - n)
+  if is_parked(P, record.host) then redis.call('HINCRBY', P .. 'n', 'parked', -n) end
+  if before then leave_ready(P, record, before) end
+  save_record(P, record)
+  if #again > 0 then return enqueue(P, H, record.host, again, false, now) end
+  make_ready(P, H, record.host, now)
+  save_record(P, record)
+end

@@ -1,0 +1,45 @@
+"""Holds shards of a crawl while they are copied: entries that leave their places are written to a journal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+
+from webcrawl.engine.client import UNAVAILABLE, Engine
+from webcrawl.engine.keys import Keys
+from webcrawl.engine.scripts import Call
+from webcrawl.errors import StoreError
+
+HOLD_SECONDS = 60.0
+"""How long the journal of a shard is kept after it was begun or renewed."""
+
+_RENEW_SECONDS = HOLD_SECONDS / 4
+
+
+async def hold(engine: Engine, keys: Keys, step: str, name: str, shards: Iterable[int]) -> list[str]:
+    """Begins, renews or ends ("begin", "renew", "end") the journals of shards for the process `name`.
+
+    Returns who holds each shard, "" for nobody: a shard that another process holds is left alone.
+    """
+    arguments = (step, name, int(HOLD_SECONDS * 1000))
+    calls = [Call("hold_for_copy", keys.queue(shard), arguments) for shard in shards]
+    return [holder.decode() for holder in await engine.run_all(calls)]
+
+
+@asynccontextmanager
+async def renewed(renew: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
+    """Calls `renew` periodically inside the context."""
+
+    async def again() -> None:
+        while True:
+            await asyncio.sleep(_RENEW_SECONDS)
+            await renew()
+
+    task = asyncio.create_task(again())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError, StoreError, *UNAVAILABLE):
+            await task

@@ -1,0 +1,1 @@
+"""Every known URL of a crawl, read and changed while its workers go on."""

@@ -1,0 +1,127 @@
+"""Changes of URLs in a temporary database, by shard and host, with what became of each."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from webcrawl.errors import ConfigurationError
+from webcrawl.frontier.listing.change_files import Change
+
+_AT_ONCE = 1_000
+_TABLE = """
+    CREATE TABLE changes (
+        shard INTEGER, host TEXT, path TEXT, level INTEGER, due INTEGER, dropped INTEGER, place TEXT, outcome TEXT,
+        PRIMARY KEY (shard, host, path)
+    ) WITHOUT ROWID
+"""
+
+
+class Wanted(NamedTuple):
+    """What is set for the path of a host: its level, its date in ms, and whether it is dropped."""
+
+    path: str
+    level: int | None
+    due: int | None
+    drop: bool
+
+    def arguments(self) -> list[str | int]:
+        """Returns the arguments of a script."""
+        return [self.path, "" if self.level is None else self.level, *self.date()]
+
+    def is_level(self, level: int) -> bool:
+        """Whether a URL of this level stays as it is."""
+        return not self.drop and self.due is None and self.level in (None, level)
+
+    def date(self) -> list[str | int]:
+        return ["drop" if self.drop else "" if self.due is None else self.due]
+
+
+class Changes:
+    """The changes of a file. `shard_of` tells the shard of a host."""
+
+    def __init__(self, shard_of: Callable[[str], int]) -> None:
+        self._shard_of = shard_of
+        # a temporary file, which SQLite deletes
+        self._database = sqlite3.connect("")
+        self._database.execute(_TABLE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._database.close()
+
+    def add(self, found: Iterable[Change]) -> None:
+        """Adds changes; raises ConfigurationError for a URL that has one already."""
+        changes = iter(found)
+        while batch := list(islice(changes, _AT_ONCE)):
+            rows = [
+                (self._shard_of(one.host), one.host, one.path, one.level, one.due, one.drop, one.place)
+                for one in batch
+            ]
+            for row in rows:
+                try:
+                    self._database.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, NULL)", row)
+                except sqlite3.IntegrityError as error:
+                    raise ConfigurationError(
+                        f"{row[1]}{row[2]} is in {self._place_of(*row[:3])} and in {row[6]}: keep one of them"
+                    ) from error
+
+    def _place_of(self, shard: int, host: str, path: str) -> str:
+        query = "SELECT place FROM changes WHERE shard = ? AND host = ? AND path = ?"
+        return str(self._database.execute(query, (shard, host, path)).fetchone()[0])
+
+    def shards(self) -> list[int]:
+        """Returns the shards with changes."""
+        return [
+            shard for (shard,) in self._database.execute("SELECT DISTINCT shard FROM changes ORDER BY shard")
+        ]
+
+    def open(self, shard: int, most: int = _AT_ONCE) -> Iterator[tuple[str, list[Wanted]]]:
+        """Yields hosts with their changes that have no outcome yet, at most `most` at a time."""
+        after = ("", "")
+        query = (
+            "SELECT host, path, level, due, dropped FROM changes "
+            "WHERE shard = ? AND (host, path) > (?, ?) AND outcome IS NULL ORDER BY host, path LIMIT ?"
+        )
+        while rows := self._database.execute(query, (shard, *after, most)).fetchall():
+            after = rows[-1][:2]
+            by_host: dict[str, list[Wanted]] = {}
+            for host, *wanted in rows:
+                by_host.setdefault(host, []).append(Wanted(*wanted))
+            yield from by_host.items()
+
+    def find(self, shard: int, host: str, path: str) -> Wanted | None:
+        """Returns the change of a URL; None if there is none without an outcome."""
+        query = (
+            "SELECT path, level, due, dropped FROM changes "
+            "WHERE shard = ? AND host = ? AND path = ? AND outcome IS NULL"
+        )
+        row = self._database.execute(query, (shard, host, path)).fetchone()
+        return None if row is None else Wanted(*row)
+
+    def settle(self, shard: int, host: str, outcomes: Iterable[tuple[str, str]]) -> None:
+        """Records what became of paths of a host: (path, outcome)."""
+        self._database.executemany(
+            "UPDATE changes SET outcome = ? WHERE shard = ? AND host = ? AND path = ?",
+            [(outcome, shard, host, path) for path, outcome in outcomes],
+        )
+
+    def counts(self) -> dict[str, int]:
+        """Returns how many changes had each outcome, and how many of those that were made set what."""
+        kinds: Sequence[tuple[str, str]] = (
+            ("dropped_now", "dropped"),
+            ("dated", "due IS NOT NULL AND NOT dropped"),
+            ("levelled", "level IS NOT NULL AND NOT dropped"),
+        )
+        found = dict(self._database.execute("SELECT outcome, count(*) FROM changes GROUP BY outcome"))
+        for name, condition in kinds:
+            query = f"SELECT count(*) FROM changes WHERE outcome = 'changed' AND {condition}"
+            found[name] = self._database.execute(query).fetchone()[0]
+        return found

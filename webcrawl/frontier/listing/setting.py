@@ -1,0 +1,228 @@
+"""Changes URLs that wait, beside running workers: their levels and dates, and drops them.
+
+The changes of a host are made by a script, which finds the URLs in the host's lists at that moment; so a URL that was
+leased meanwhile is left alone. A part of a queue in the store is written anew without the changed URLs, and replaces
+the old one only if that has not moved. While a checkpoint or a listing reads a shard, its changes wait. URLs move
+between lists while they are searched, so all that are not found are searched once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
+from webcrawl.engine.scripts import Call
+from webcrawl.errors import PartLost, StoreError
+from webcrawl.frontier.entry import LeasedURL
+from webcrawl.frontier.listing.changes import Changes, Wanted
+from webcrawl.frontier.listing.overtaken import live
+from webcrawl.frontier.operations import BATCH
+from webcrawl.frontier.tails import Tails
+
+_SEARCHES = 2
+_LOOK_SECONDS = 1.0
+_CALLS_AT_ONCE = 200
+_OUTCOMES = {"1": "changed", "2": "unchanged"}
+
+Host = tuple[str, list[Wanted]]
+
+
+@dataclass(slots=True)
+class Setting:
+    """Makes `changes`; `fingerprint` tells that of a URL in the seen set. `waiting` is called when a shard is read.
+
+    The outcomes are "changed", "unchanged" (it was so before), "leased", "dead", "dropped" (before), "done" (seen, and
+    not waiting any more), "unknown", and "unreachable" (the store that may have it is unavailable, see `problem`).
+    """
+
+    engine: Engine
+    keys: Keys
+    tails: Tails
+    changes: Changes
+    fingerprint: Callable[[str], int]
+    waiting: Callable[[], None] = lambda: None
+    problem: str = ""
+    _unreachable: set[str] = field(default_factory=set, init=False)
+    """Hosts of which parts could not be read."""
+
+    async def run(self) -> None:
+        """Makes all changes; repeating it changes nothing more. Raises EngineUnavailable, EngineError."""
+        for shard in self.changes.shards():
+            for _ in range(_SEARCHES):
+                await self._search_queues(shard)
+                for name in ("later", "scheduled"):
+                    await self._search_waiting(shard, name)
+            for host, wanted in self.changes.open(shard):
+                await self._classify(shard, host, wanted)
+
+    async def _search_queues(self, shard: int) -> None:
+        searched: set[str] = set()
+        for hosts in _groups(self.changes.open(shard)):
+            calls = [
+                self._call(shard, "set_urls", host, BATCH, "", "", 0, *_flat(wanted))
+                for host, wanted in hosts
+            ]
+            for (host, wanted), reply in zip(hosts, await self._run_all(calls), strict=True):
+                outcomes, read, _, levels = reply
+                if read >= 0:
+                    self._settle(shard, host, wanted, outcomes)
+                if host in searched:
+                    continue
+                searched.add(host)
+                for level in map(int, levels):
+                    for name in ("q:", "out:") if read < 0 else ():
+                        await self._search_list(shard, host, level, name)
+                    await self._search_parts(shard, host, level)
+
+    async def _search_list(self, shard: int, host: str, level: int, name: str) -> None:
+        """Searches a long list in pieces from its end, because entries leave at its head."""
+        key, passed = f"{self.keys.queue(shard)[0]}{name}{host} {level}", 0
+        while entries := await self.engine.client.lrange(key, -passed - BATCH, -passed - 1):
+            if wanted := list(self._wanted(shard, host, entries).values()):
+                call = self._call(shard, "set_urls", host, BATCH, level, name, passed, *_flat(wanted))
+                [[outcomes, _, left, _]] = await self._run_all([call])
+                self._settle(shard, host, wanted, outcomes)
+                passed -= left
+            passed += len(entries)
+
+    async def _search_parts(self, shard: int, host: str, level: int) -> None:
+        key = f"{self.keys.queue(shard)[0]}tail:{host} {level}"
+        for part in await self.engine.client.lrange(key, 0, -1):
+            try:
+                await self._change_part(shard, host, level, part)
+            except PartLost:
+                continue
+            except StoreError as error:
+                self.problem = str(error)
+                self._unreachable.add(host)
+                return
+
+    async def _change_part(self, shard: int, host: str, level: int, part: bytes) -> None:
+        entries = await self.tails.read(shard, part)
+        found = self._wanted(shard, host, entries)
+        meant = [(host.encode(), entry) for entry in entries if _path(host, entry) in found]
+        meant = await live(self.engine, self.keys, shard, meant)
+        paths = {_path(host, entry) for _, entry in meant}
+        same = {path for path in paths if found[path].is_level(level)}
+        self.changes.settle(shard, host, [(path, "unchanged") for path in same])
+        wanted = [found[path] for path in paths - same]
+        if not wanted:
+            return
+        leave = [entry for _, entry in meant if _path(host, entry) not in same]
+        gone = set(leave)
+        stay = [entry for entry in entries if entry not in gone]
+        new = await self.tails.write(shard, stay) if stay else b""
+        call = self._call(shard, "set_part", host, level, part, new, len(leave), *leave, *_flat(wanted))
+        [[outcomes]] = await self._run_all([call])
+        if outcomes != b"lost":
+            self._settle(shard, host, wanted, outcomes)
+
+    async def _search_waiting(self, shard: int, name: str) -> None:
+        key, cursor = self.keys.queue(shard)[0] + name, 0
+        while True:
+            cursor, members = await self.engine.client.zscan(key, cursor=cursor, count=BATCH)
+            arguments: list[Any] = []
+            found: list[tuple[str, str]] = []
+            for member, _ in members:
+                head, _, entry = member.partition(b"\n")
+                host = head.partition(b" ")[2].decode()
+                if wanted := self.changes.find(shard, host, _path(host, entry)):
+                    arguments += [member, *wanted.arguments()[1:]]
+                    found.append((host, wanted.path))
+            if found:
+                [outcomes] = await self._run_all([self._call(shard, "set_waiting", name, *arguments)])
+                for (host, path), outcome in zip(found, outcomes.decode(), strict=True):
+                    if outcome in _OUTCOMES:
+                        self.changes.settle(shard, host, [(path, _OUTCOMES[outcome])])
+            if not cursor:
+                return
+
+    async def _classify(self, shard: int, host: str, wanted: Sequence[Wanted]) -> None:
+        """Finds out why URLs were not found among those that wait."""
+        prefix = self.keys.queue(shard)[0]
+        [lease] = await self.engine.hashes([f"{prefix}lease:{host}"])
+        leased = {_path(host, entry) for index, entry in lease.items() if index.isdigit()}
+        urls = [host + one.path for one in wanted]
+        marks = [self.keys.mark(host, self.fingerprint(url)) for url in urls]
+        calls = [Call("is_seen", [prefix], [mark]) for mark in marks]
+        known = [await self.engine.client.hmget(prefix + name, urls) for name in ("dead", "dropped")]
+        rows = zip(wanted, await self._run_all(calls), *known, strict=True)
+        unreachable = host in self._unreachable
+        self.changes.settle(
+            shard,
+            host,
+            [
+                (one.path, _reason(one.path in leased, dead, dropped, unreachable, seen))
+                for one, seen, dead, dropped in rows
+            ],
+        )
+
+    def _wanted(self, shard: int, host: str, entries: Sequence[bytes]) -> dict[str, Wanted]:
+        """Returns the open changes of queued entries, by path."""
+        found = {}
+        for path in dict.fromkeys(_path(host, entry) for entry in entries):
+            if (wanted := self.changes.find(shard, host, path)) is not None:
+                found[path] = wanted
+        return found
+
+    def _settle(self, shard: int, host: str, wanted: Sequence[Wanted], outcomes: bytes) -> None:
+        settled = zip(wanted, outcomes.decode(), strict=True)
+        self.changes.settle(
+            shard, host, [(one.path, _OUTCOMES[outcome]) for one, outcome in settled if outcome in _OUTCOMES]
+        )
+
+    async def _run_all(self, calls: Sequence[Call]) -> list[Any]:
+        """Runs scripts, again those whose shard was read by a checkpoint or a listing."""
+        replies: list[Any] = [None] * len(calls)
+        left = list(range(len(calls)))
+        while left:
+            work = partial(self.engine.run_all, [calls[place] for place in left])
+            for place, reply in zip(left, await self.engine.retry_until_available(work), strict=True):
+                replies[place] = reply
+            left = [place for place in left if replies[place] in ([], b"h")]
+            if left:
+                self.waiting()
+                await asyncio.sleep(_LOOK_SECONDS)
+        return replies
+
+    def _call(self, shard: int, script: str, *arguments: Any) -> Call:
+        return Call(script, self.keys.queue(shard), arguments)
+
+
+def _reason(leased: bool, dead: bytes | None, dropped: bytes | None, unreachable: bool, seen: int) -> str:
+    if leased:
+        return "leased"
+    if dead is not None:
+        return "dead"
+    if dropped is not None:
+        return "dropped"
+    if unreachable and seen:
+        return "unreachable"
+    return "done" if seen else "unknown"
+
+
+def _groups(hosts: Iterator[Host]) -> Iterator[list[Host]]:
+    """Yields hosts whose changes are sent together."""
+    group: list[Host] = []
+    changes = 0
+    for host in hosts:
+        group.append(host)
+        changes += len(host[1])
+        if len(group) >= _CALLS_AT_ONCE or changes >= BATCH:
+            yield group
+            group, changes = [], 0
+    if group:
+        yield group
+
+
+def _flat(wanted: Sequence[Wanted]) -> list[str | int]:
+    return [argument for one in wanted for argument in one.arguments()]
+
+
+def _path(host: str, entry: bytes) -> str:
+    return LeasedURL.decode(0, host, entry).path

@@ -226,3 +226,24 @@ def test_control_characters_are_escaped_in_the_output() -> None:
     assert printed == (
         "failed    http://a/  (said \\u001b[2J\\u000a\\u009b1m)\n            on http://b/\nLinks: 1 failed."
     )
+
+
+def test_with_stored_links_all_pages_and_texts_are_reported(local_web: StartWeb, run_crawl: RunCrawl) -> None:
+    web, pages = local_web(SITE), range(60)
+    web.put(SITE, "/", "".join(f"<a href=/{number}>{number}</a>" for number in pages))
+    for number in pages:
+        # what is not in the archive is in the link store
+        robots = "<meta name=robots content=noarchive>" if number == 7 else ""
+        link = f"<a href=/missing>old <b>text {number}</b></a><a href=/missing><img alt=again src=/i.png></a>"
+        web.put(SITE, f"/{number}", f"{robots}<p>page {number}</p>{link}")
+    web.put(SITE, "/i.png", Reply(b"\x89PNG\r\n\x1a\n", headers={"Content-Type": "image/png"}))
+    result = run_crawl(
+        "linkcheck", [web.url(SITE)], arguments={"scope": "host"}, timeout=60, LINKS=True, **OPTIONS
+    )
+    assert result.returncode == 3, result.stderr
+    [problem] = report(result.data_dir / "linkcheck.jsonl").values()
+    urls = [web.url(SITE, f"/{number}") for number in pages]
+    assert sorted(problem["referrers"]) == sorted(urls) and problem["links"] == 60
+    texts = sorted((one["page"], one["text"]) for one in problem["texts"])
+    assert texts == sorted((url, text) for n, url in enumerate(urls) for text in (f"old text {n}", "again"))
+    assert f"on {problem['referrers'][0]}  " in result.stdout

@@ -340,3 +340,39 @@ def test_the_final_report_of_a_spider_is_written_outside_the_main_thread(
     result = run_crawl(f"{spider}-watched", [web.url(SITE)], **options)
     assert result.returncode == 0, result.stderr
     assert "in the main thread: False\n" in result.stdout
+
+
+def test_with_stored_links_pages_that_nothing_links_to_are_told_apart(
+    local_web: Callable[..., LocalWeb], run_crawl: RunCrawl
+) -> None:
+    site = Site(local_web(SITE))
+    site.put_home("/island", "/missing", "/down")
+    site.put("/island", "<a href=/beyond>further</a>")
+    site.put("/beyond", "<a href=/island>back</a>")
+    site.put("/missing", "a page")
+    site.put("/down", "<a href=/behind>behind</a>")
+    site.put("/behind", "behind")
+    seeds, web = [site.web.url(SITE)], site.web
+    first = run_crawl("monitor", seeds, LINKS=True, **ARGUMENTS)
+    assert set(kinds(first).values()) == {"new"}, first.stderr
+    site.put_home("/missing", "/down")
+    web.put(SITE, "/missing", Reply("", status=404))
+    web.put(SITE, "/down", Reply("", status=500))
+    second = run_crawl("monitor", seeds, LINKS=True, **ARGUMENTS)
+    assert kinds(second) == {
+        "/": "changed",
+        "/island": "unlinked",
+        "/beyond": "unlinked",
+        "/missing": "gone",
+        "/down": "unreachable",
+        "/behind": "unseen",
+    }
+    found = report(second)
+    assert found["/island"]["referrers"] == [web.url(SITE), web.url(SITE, "/beyond")]
+    assert f"was linked from {web.url(SITE, '/island')}" in second.stdout
+    # it linked to nothing else than a page that is known to be linked no more
+    web.put(SITE, "/down", "no link")
+    third = run_crawl("monitor", seeds, LINKS=True, **ARGUMENTS)
+    assert kinds(third) == {"/": "unchanged", "/down": "changed", "/behind": "unlinked"} | dict.fromkeys(
+        ("/island", "/beyond"), "unlinked"
+    )

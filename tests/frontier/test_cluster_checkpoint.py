@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from tests.cluster import LocalCluster
 from tests.frontier.copying import exporter_of
+from tests.frontier.listed import change, listed, set_urls
 from tests.frontier.pages import page
+from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.engine.keys import Keys
 from webcrawl.errors import StoreError
 from webcrawl.frontier import Crawl, Frontier
@@ -110,3 +113,35 @@ async def test_a_moved_slot_or_a_dead_primary_voids_a_checkpoint(
     await load(importer, store, Crawl(copy.engine, copy.keys, "w1"), nothing, nothing, force=False)
     counts = await copy.counts()
     assert (counts.queued, counts.seen) == (121, 121)
+
+
+@pytest.mark.parametrize("accident", [move_slot, kill_primary])
+async def test_urls_are_changed_on_a_cluster_and_listed_when_it_is_well(
+    frontier_on: Callable[..., Awaitable[Frontier]],
+    cluster: LocalCluster,
+    accident: Callable[[LocalCluster, str], None],
+) -> None:
+    frontier, calls = await frontier_on(), count()
+    await Crawl(frontier.engine, frontier.keys, "w1").begin()
+    await frontier.engine.retry_until_available(lambda: frontier.add([page(url) for url in URLS]))
+    key = frontier.keys.counters(SHARD)
+
+    async def goes() -> None:
+        if next(calls) == 2:
+            await asyncio.to_thread(accident, cluster, key)
+
+    found = await set_urls(frontier, [change(url, drop=True) for url in URLS[::2]], goes=goes)
+    # a reply that was lost is asked for again
+    assert sum(found.get(name, 0) for name in ("changed", "dropped")) == 60
+    assert next(calls) > 2
+    await asyncio.to_thread(cluster.settle)
+    states = {row["url"]: row["state"] for row in await listed(frontier)}
+    assert states == {url: ("queued", "dropped")[n % 2 == 0] for n, url in enumerate(URLS)}
+    moved = count()
+
+    async def moves() -> None:
+        if next(moved) == 2:
+            await asyncio.to_thread(accident, cluster, frontier.keys.counters(0))
+
+    with pytest.raises((StoreError, *UNAVAILABLE)):
+        await listed(frontier, goes=moves)

@@ -61,6 +61,12 @@ def linked_hosts(
     return sorted(total.items(), key=lambda item: (-item[1], item[0]))
 
 
+def pages_among(files: Iterable[Opener], urls: Sequence[str]) -> set[str]:
+    """Returns those of some pages that have stored links, of any fetch; by hashes, so that one may be wrong."""
+    found = _searched(files, lambda file: {url for url in urls if file.may_have_page([url])}) if urls else []
+    return set().union(*found)
+
+
 def link_counts(files: Iterable[Opener], urls: Sequence[str]) -> Counter[str]:
     """Returns how many links lead to each of some URLs; a page that was fetched twice counts twice.
 

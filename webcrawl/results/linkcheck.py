@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any
@@ -13,6 +13,8 @@ from urllib.parse import unquote
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.values import printable
+from webcrawl.links.questions import Opener
+from webcrawl.results.current_links import links_now
 from webcrawl.results.references import Anchors, place, references
 from webcrawl.results.rewriting import loaded
 from webcrawl.stores.locations import Row
@@ -47,7 +49,9 @@ class Problem:
     anchor: str | None = None
     referrers: list[str] = field(default_factory=list)
     links: int = 0
-    """Number of pages that link to it; `referrers` has the first fifty."""
+    """Number of pages that link to it; `referrers` has the first fifty, or all if the links are stored."""
+    texts: list[dict[str, str | None]] | None = None
+    """The pages that link to it with the text of each link, from the link store: `page` and `text`."""
 
 
 def problems(
@@ -57,25 +61,33 @@ def problems(
     seeds: Iterable[str] = (),
     lost: Mapping[str, str] | None = None,
     crawl: str | None = None,
+    links: Sequence[Opener] | None = None,
 ) -> Iterator[Problem]:
     """The problems of the seeds and of all links in pages that are `inside`, sorted by URL.
 
     `lost` maps dead letters to their reasons: a URL without a row has failed for that reason. For pages that are not
-    archived, reports the URLs that `crawl` fetched because of them. Raises StoreError when an archived page cannot be
-    read.
+    archived, reports the URLs that `crawl` fetched because of them, and what the files of the link store (`links`)
+    tell. Raises StoreError when an archived page or a file of links cannot be read.
     """
-    check = _LinkCheck(stored, inside, _Targets(stored, canonicalizer, lost or {}))
+    most = None if links else _MOST_REFERRERS
+    check = _LinkCheck(stored, inside, _Targets(stored, canonicalizer, lost or {}), most)
     for url in seeds:
         check.problem_of(url)
     check.read_pages()
     check.read_rows(crawl)
+    if links:
+        check.read_links(links)
     yield from sorted(check.found(), key=lambda problem: (problem.url, problem.anchor or ""))
 
 
 class _LinkCheck:
     """Collects the problems of links, each with the pages that have the link."""
 
-    def __init__(self, stored: StoredPages, inside: Callable[[str], bool], targets: _Targets) -> None:
+    def __init__(
+        self, stored: StoredPages, inside: Callable[[str], bool], targets: _Targets, most: int | None
+    ) -> None:
+        """`most`: the referrers that are kept for each problem; None: all."""
+        self._most = most
         self._stored = stored
         self._inside = inside
         self._targets = targets
@@ -105,11 +117,11 @@ class _LinkCheck:
         links = _links_of(document)
         for url in {url: None for url, _ in links}:
             if problem := self.problem_of(url):
-                _add(problem, referrer)
+                self._add(problem, referrer)
         for url, fragment in links:
             if fragment and not fragment.startswith(_ROUTES):
                 missing = Problem(url, "anchor", 200, anchor=unquote(fragment))
-                _add(self._fragments.setdefault((url, fragment), missing), referrer)
+                self._add(self._fragments.setdefault((url, fragment), missing), referrer)
 
     def read_rows(self, crawl: str | None) -> None:
         """Add URLs that the crawl found on pages that are not archived.
@@ -128,7 +140,27 @@ class _LinkCheck:
             if url in self._problems and referrer in self._read:
                 continue
             if problem := self.problem_of(url):
-                _add(problem, referrer)
+                self._add(problem, referrer)
+
+    def read_links(self, files: Sequence[Opener]) -> None:
+        """Add the texts of links, and pages that are not archived, from the link store."""
+        known = {url: problem for url, problem in self._problems.items() if problem is not None}
+        pages = {url: set(problem.referrers) for url, problem in known.items()}
+        for page, links in groupby(links_now(files, sorted(known), self._stored.get), lambda link: link.page):
+            if not self._inside(page):
+                continue
+            for url, text in dict.fromkeys((link.url, link.text) for link in links):
+                problem = known[url]
+                problem.texts = problem.texts or []
+                problem.texts.append({"page": page, "text": text})
+                if page not in pages[url]:
+                    pages[url].add(page)
+                    self._add(problem, page)
+
+    def _add(self, problem: Problem, referrer: str) -> None:
+        problem.links += 1
+        if self._most is None or len(problem.referrers) < self._most:
+            problem.referrers.append(referrer)
 
     def found(self) -> Iterator[Problem]:
         """All problems, in any order."""
@@ -171,17 +203,14 @@ def table(found: Iterable[Problem]) -> str:
         why = problem.error or (problem.status if problem.status != 200 else "no such anchor") or ""
         target = f" -> {problem.target}" if problem.target else ""
         lines.append(f"{problem.problem:9} {problem.url}{place}{target}  ({why})")
-        lines += [f"{'':9}   on {referrer}" for referrer in problem.referrers[:3]]
+        texts = {text["page"]: text["text"] for text in problem.texts or ()}
+        for referrer in problem.referrers[:3]:
+            words = f"  {json.dumps(texts[referrer], ensure_ascii=False)}" if texts.get(referrer) else ""
+            lines.append(f"{'':9}   on {referrer}{words}")
         if problem.links > 3:
             lines.append(f"{'':9}   and on {problem.links - 3:,} more pages")
     told = ", ".join(f"{number:,} {kind}" for kind, number in sorted(counts.items()))
     return "\n".join([*map(printable, lines), f"Links: {told or 'all are good'}."])
-
-
-def _add(problem: Problem, referrer: str) -> None:
-    problem.links += 1
-    if len(problem.referrers) < _MOST_REFERRERS:
-        problem.referrers.append(referrer)
 
 
 def _has_links(row: Row) -> bool:

@@ -6,7 +6,7 @@ import difflib
 import json
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import islice
@@ -23,6 +23,8 @@ from webcrawl.stores.metadata import Fetch
 _MOST_LINES = 5_000
 _MOST_DIFFERENCES = 200
 _SHOWN = 6
+_MOST_REFERRERS = 50
+_NONE: Mapping[str, list[str]] = {}
 # types whose text people can read
 _TEXTS = ("text/", "application/json", "application/xml")
 # separates blocks of text; a character that pages do not contain
@@ -35,9 +37,9 @@ class Change:
     """The change of a page since the last finished run.
 
     `change` is new, changed, unchanged, gone (404, 410, a redirect to `target`, or no page links to it any more),
-    unreachable (another 4xx, 5xx or no response) or unseen (not fetched, but pages that may link to it were not fetched
-    either). `diff` has at most 200 lines of a unified diff of the text; None if there is no text to compare. Times are
-    ISO 8601.
+    unlinked (the same by the link store; `referrers` has the first fifty pages that linked to it), unreachable
+    (another 4xx, 5xx or no response) or unseen (not fetched, but pages that may link to it were not fetched either).
+    `diff` has at most 200 lines of a unified diff of the text; None if there is no text to compare. Times are ISO 8601.
     """
 
     url: str
@@ -48,6 +50,7 @@ class Change:
     target: str | None = None
     error: str | None = None
     diff: list[str] | None = None
+    referrers: list[str] | None = None
 
 
 class Run(NamedTuple):
@@ -86,13 +89,23 @@ class Run(NamedTuple):
         return number > 0 and moment <= self.finished[number - 1][1]
 
 
-def changes(stored: Versions, run: Run, doubt: str) -> Iterator[Change]:
-    """The changes of all pages that are inside, sorted by URL; for `doubt` see `doubt_of`."""
+def changes(
+    stored: Versions, run: Run, doubt: str, unlinked: Mapping[str, list[str]] = _NONE
+) -> Iterator[Change]:
+    """The changes of all pages that are inside, sorted by URL; for `doubt` see `doubt_of`.
+
+    `unlinked`: pages that no page links to any more, and the pages that did.
+    """
     for row in stored.rows():
         if not run.inside(row["url"]):
             continue
-        not_fetched = _is_not_fetched(row, run.since)
-        if change := _untried(stored, row, run, doubt) if not_fetched else _change(stored, row, run):
+        not_fetched = is_not_fetched(row, run.since)
+        referrers = unlinked.get(row["url"])
+        if (
+            change := _untried(stored, row, run, doubt, referrers)
+            if not_fetched
+            else _change(stored, row, run)
+        ):
             yield change
 
 
@@ -100,9 +113,9 @@ def doubt_of(stored: Versions, run: Run) -> str:
     """Why a page that was not fetched may still be linked; "" if it cannot be."""
     if run.differing:
         return f"visited with another {' and '.join(run.differing)}"
-    if run.lost is None or any(_is_not_fetched(stored.get(url), run.since) for url in run.lost):
+    if run.lost is None or any(is_not_fetched(stored.get(url), run.since) for url in run.lost):
         return "not all pages were reached"
-    if any(_is_lost(stored, row, run.since) for row in stored.rows() if run.inside(row["url"])):
+    if any(is_lost(stored, row, run.since) for row in stored.rows() if run.inside(row["url"])):
         return "not all pages were reached"
     return "links beyond DEPTH_LIMIT are not followed" if run.cut else ""
 
@@ -128,6 +141,7 @@ class Report:
         lines = [f"{change.change:11} {change.url}" + (f"  ({why})" if why else "")]
         differences = [line for line in (change.diff or [])[2:] if line.startswith(("+", "-"))]
         lines += [f"{'':11}   {line[:150]}" for line in differences[:_SHOWN]]
+        lines += [f"{'':11}   was linked from {url}" for url in (change.referrers or ())[:_SHOWN]]
         lines += [f"{'':11}   ..."] if len(differences) > _SHOWN else []
         return [printable(line) for line in lines]
 
@@ -136,7 +150,8 @@ class Report:
         return ", ".join(f"{number:,} {kind}" for kind, number in sorted(self.counts.items())) or "no pages"
 
 
-def _is_not_fetched(row: Row | None, since: datetime) -> bool:
+def is_not_fetched(row: Row | None, since: datetime) -> bool:
+    """Whether a run that began at `since` did not try a known page."""
     return row is not None and _tried_at(row) < since
 
 
@@ -145,21 +160,25 @@ def _tried_at(row: Row) -> datetime:
     return tried_at
 
 
-def _is_lost(stored: Versions, row: Row, since: datetime) -> bool:
+def is_lost(stored: Versions, row: Row, since: datetime) -> bool:
     """Whether this run could not fetch a page that existed, and that may link to other pages."""
-    if row["state"] not in UNREACHABLE or _is_not_fetched(row, since) or row["first_fetched_at"] >= since:
+    if row["state"] not in UNREACHABLE or is_not_fetched(row, since) or row["first_fetched_at"] >= since:
         return False
     answers = stored.answers(row["url"], since)
     return bool(answers) and (answers[-1].status or 0) < 400
 
 
-def _untried(stored: Versions, row: Row, run: Run, doubt: str) -> Change | None:
+def _untried(stored: Versions, row: Row, run: Run, doubt: str, referrers: list[str] | None) -> Change | None:
     """The change of a page that this run did not fetch. Reports doubts only once."""
     since = run.last if doubt else run.watched
     if since is None or _tried_at(row) < since or run.before(stored, row["url"]) is None:
         return None
+    facts: dict[str, Any] = {"status": row["status"], "fetched_at": row["fetched_at"].isoformat()}
+    if referrers is not None:
+        some = referrers[:_MOST_REFERRERS]
+        return Change(row["url"], "unlinked", **facts, error="no page links to it any more", referrers=some)
     kind, why = ("unseen", doubt) if doubt else ("gone", "no page leads to it")
-    return Change(row["url"], kind, row["status"], row["fetched_at"].isoformat(), error=why)
+    return Change(row["url"], kind, **facts, error=why)
 
 
 def _change(stored: Versions, row: Row, run: Run) -> Change | None:

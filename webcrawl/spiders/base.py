@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
@@ -36,6 +36,9 @@ from webcrawl.errors import ConfigurationError, CrawlError, InvalidURL
 from webcrawl.page import Page
 from webcrawl.urls.scope import Scope, ScopeKind
 from webcrawl.urls.seeds import read_seeds, seed_url
+
+if TYPE_CHECKING:
+    from webcrawl.links.questions import Opener
 
 logger = logging.getLogger(__name__)
 
@@ -131,6 +134,15 @@ class BroadSpider(Spider):
         except (CrawlError, OSError) as error:
             logger.error("Cannot make the %s: %s", what, error)
             self.crawler.stats.set_value("exit_status", 1)
+
+    def stored_links(self) -> Sequence[Opener] | None:
+        """The files of the link store when the crawl has ended; None unless LINKS is set. Raises StoreError."""
+        if not self._keeps_links:
+            return None
+        from webcrawl.links.sources import link_files_if_any  # it imports pyarrow
+
+        files = link_files_if_any(Session.of(self.crawler).stores)
+        return files.openers if files else None
 
     def errback(self, failure: Failure) -> Iterator[Page]:
         """Yields a page with the error for a URL that could not be fetched."""

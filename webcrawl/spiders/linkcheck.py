@@ -83,10 +83,11 @@ class LinkCheck(BroadSpider):
         from webcrawl.stores.stored_pages import StoredPages
 
         session = Session.of(self.crawler)
+        links = self.stored_links()
         path = Path(self.report or session.stores.data_dir / "linkcheck.jsonl")
         with StoredPages(session.stores, session.fetch) as stored:
             inside, seeds, crawl = self.scope.allows, self._good_seeds(), session.connection.keys.crawl
-            found = list(problems(stored, inside, session.canonicalizer, seeds, lost, crawl))
+            found = list(problems(stored, inside, session.canonicalizer, seeds, lost, crawl, links))
         unfinished = path.with_name(f".{path.name}.unfinished")
         with readable_outside(session.stores.data_dir, path):
             unfinished.write_text("".join(line + "\n" for line in write(found)), encoding="utf-8")

@@ -95,6 +95,7 @@ class Monitor(BroadSpider):
     def _report(self, lost: list[str] | None, cut: bool) -> None:
         # slow to import, and every command imports the spiders
         from webcrawl.results.monitor import Report, Run, changes, doubt_of, write
+        from webcrawl.results.unlinked import unlinked
         from webcrawl.results.versions import Versions
 
         session, past = Session.of(self.crawler), self._past()
@@ -106,8 +107,9 @@ class Monitor(BroadSpider):
         differing = self._differing(past.told)
         run = Run(self.began, self.scope.allows, past.finished, past.watched, lost, cut, differing)
         with Versions(session.stores, session.fetch) as stored, unfinished.open("w") as file:
-            doubt = doubt_of(stored, run)
-            for change in changes(stored, run, doubt):
+            doubt, links = doubt_of(stored, run), self.stored_links()
+            missing = unlinked(stored, run, links) if links else {}
+            for change in changes(stored, run, doubt, missing):
                 file.writelines(line + "\n" for line in write([change]))
                 lines = counts.lines(change)
                 if run.last is not None:

@@ -21,6 +21,7 @@ from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import Call
 from webcrawl.errors import PartLost
+from webcrawl.frontier.overtaken import live
 from webcrawl.frontier.segments import Part
 from webcrawl.frontier.tails import Tails
 
@@ -42,6 +43,8 @@ class QueueCopy:
     batch: int
     lost: int = 0
     """URLs in parts that are damaged or missing."""
+    live_only: bool = False
+    """Leave out entries that were queued again at a better level also from long queues; `copy` does from short ones."""
     _newest_first: bool = False
     _parts: set[bytes] = field(default_factory=set)
     """The parts read so far, so that `condemned` skips them."""
@@ -56,7 +59,7 @@ class QueueCopy:
                 for level, parts, *lists in queues:
                     if parts or not lists:
                         async for entries in self._long(host, level, parts, lists):
-                            yield [[host, entries]]
+                            yield [[host, await self._live(host, entries)]]
             del hosts[: len(found)]
 
     async def condemned(self) -> AsyncIterator[list[Any]]:
@@ -65,7 +68,7 @@ class QueueCopy:
         for host, reason, part, _ in (msgpack.unpackb(letter, raw=True) for letter in letters):
             if part not in self._parts:
                 async for entries in self._stored(self._key("condemned"), [part]):
-                    yield [host, reason, entries]
+                    yield [host, reason, await self._live(host, entries)]
 
     def _short(self, host: bytes, queues: Sequence[Any]) -> Queue:
         """Returns those queues of a host that were read in one step and have no parts in the store, as one."""
@@ -115,6 +118,11 @@ class QueueCopy:
                     raise found
                 else:
                     yield self._by_age(found)
+
+    async def _live(self, host: bytes, entries: list[bytes]) -> list[bytes]:
+        if not self.live_only:
+            return entries
+        return await live(self.engine, self.keys, self.shard, host, entries)
 
     async def _lose(self, holder: str, part: bytes) -> None:
         """Counts a missing part as lost, unless it has moved to the hot list."""

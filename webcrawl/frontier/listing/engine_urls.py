@@ -27,7 +27,6 @@ from webcrawl.errors import StoreError
 from webcrawl.frontier.checkpoint.hold import hold, renewed
 from webcrawl.frontier.checkpoint.queue_copy import QueueCopy
 from webcrawl.frontier.entry import LeasedURL
-from webcrawl.frontier.listing.overtaken import live
 from webcrawl.frontier.operations import BATCH
 from webcrawl.frontier.tails import Tails
 from webcrawl.urls.canonical import split
@@ -167,16 +166,14 @@ class EngineURLs:
             yield [_url("leased", host, entry) for host, entry in moved if self._is_host(host)]
 
     async def _queues(self, shard: int, prefix: str) -> AsyncIterator[list[EngineURL]]:
-        queues = QueueCopy(self.engine, self.keys, self.tails, shard, BATCH)
+        queues = QueueCopy(self.engine, self.keys, self.tails, shard, BATCH, live_only=True)
         async for hosts in self._hosts(prefix):
             async for found in queues.hosts(hosts):
-                queued = [(host, entry) for host, entries in found for entry in entries]
-                yield [_url("queued", *one) for one in await live(self.engine, self.keys, shard, queued)]
+                yield [_url("queued", host, entry) for host, entries in found for entry in entries]
         async for host, reason, entries in queues.condemned():
             if self._is_host(host):
                 why = reason.decode(errors="replace")
-                dead = await live(self.engine, self.keys, shard, [(host, entry) for entry in entries])
-                yield [_url("dead", *one, reason=why) for one in dead]
+                yield [_url("dead", host, entry, reason=why) for entry in entries]
         self.lost += queues.lost
 
     async def _hosts(self, prefix: str) -> AsyncIterator[list[bytes]]:

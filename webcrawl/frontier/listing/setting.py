@@ -20,8 +20,8 @@ from webcrawl.engine.scripts import Call
 from webcrawl.errors import PartLost, StoreError
 from webcrawl.frontier.entry import LeasedURL
 from webcrawl.frontier.listing.changes import Changes, Wanted
-from webcrawl.frontier.listing.overtaken import live
 from webcrawl.frontier.operations import BATCH
+from webcrawl.frontier.overtaken import live
 from webcrawl.frontier.tails import Tails
 
 _SEARCHES = 2
@@ -105,15 +105,15 @@ class Setting:
     async def _change_part(self, shard: int, host: str, level: int, part: bytes) -> None:
         entries = await self.tails.read(shard, part)
         found = self._wanted(shard, host, entries)
-        meant = [(host.encode(), entry) for entry in entries if _path(host, entry) in found]
-        meant = await live(self.engine, self.keys, shard, meant)
-        paths = {_path(host, entry) for _, entry in meant}
+        meant = [entry for entry in entries if _path(host, entry) in found]
+        meant = await live(self.engine, self.keys, shard, host.encode(), meant)
+        paths = {_path(host, entry) for entry in meant}
         same = {path for path in paths if found[path].is_level(level)}
         self.changes.settle(shard, host, [(path, "unchanged") for path in same])
         wanted = [found[path] for path in paths - same]
         if not wanted:
             return
-        leave = [entry for _, entry in meant if _path(host, entry) not in same]
+        leave = [entry for entry in meant if _path(host, entry) not in same]
         gone = set(leave)
         stay = [entry for entry in entries if entry not in gone]
         new = await self.tails.write(shard, stay) if stay else b""

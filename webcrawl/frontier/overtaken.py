@@ -10,19 +10,13 @@ from webcrawl.engine.scripts import Call
 from webcrawl.frontier.operations import BATCH
 
 
-async def live(
-    engine: Engine, keys: Keys, shard: int, entries: Sequence[tuple[bytes, bytes]]
-) -> list[tuple[bytes, bytes]]:
-    """Returns those (host, entry) of a shard that are not passed over when their turn comes."""
+async def live(engine: Engine, keys: Keys, shard: int, host: bytes, entries: Sequence[bytes]) -> list[bytes]:
+    """Returns those entries of a host that are not passed over when their turn comes."""
     calls = [
-        Call(
-            "overtaken",
-            [keys.queue(shard)[0]],
-            [part for one in entries[start : start + BATCH] for part in one],
-        )
+        Call("overtaken", [keys.queue(shard)[0]], [host, *entries[start : start + BATCH]])
         for start in range(0, len(entries), BATCH)
     ]
     verdicts = b"".join(await engine.run_all(calls))
     if not verdicts:
         return list(entries)
-    return [one for one, verdict in zip(entries, verdicts.decode(), strict=True) if verdict == "0"]
+    return [entry for entry, verdict in zip(entries, verdicts.decode(), strict=True) if verdict == "0"]

@@ -1,0 +1,42 @@
+"""The links to URLs that pages have now, from the link store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from webcrawl.links.questions import Opener, links_to
+
+_AT_ONCE = 1_000
+
+GetRow = Callable[[str], dict[str, Any] | None]
+"""Returns the row of a page, None if there is none."""
+
+
+class StoredLink(NamedTuple):
+    """A link to a URL on a page, its text, and when the page was fetched."""
+
+    url: str
+    page: str
+    text: str | None
+    time: datetime
+
+
+def links_known(files: Sequence[Opener], urls: Sequence[str]) -> Iterator[StoredLink]:
+    """Yields the links to URLs in the last fetch of each page that has any, also those that the page has lost since."""
+    for start in range(0, len(urls), _AT_ONCE):
+        table = links_to(files, urls[start : start + _AT_ONCE])
+        for row in table.select(["to_url", "from_url", "text", "time"]).to_pylist():
+            yield StoredLink(row["to_url"], row["from_url"], row["text"], row["time"])
+
+
+def links_now(files: Sequence[Opener], urls: Sequence[str], get: GetRow) -> Iterator[StoredLink]:
+    """Yields the links to URLs that pages had when they answered last; the links of a page follow each other."""
+    page, answered = "", None
+    for link in links_known(files, urls):
+        if link.page != page:
+            row = get(link.page)
+            page, answered = link.page, None if row is None else row["fetched_at"]
+        if answered is not None and link.time >= answered:
+            yield link

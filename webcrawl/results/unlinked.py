@@ -1,0 +1,71 @@
+"""Finds the pages that no page links to any more, from the link store.
+
+A page that a run did not fetch may still be linked: by a page that has the link when it answered last, and is either
+among those that the run tried, or is itself linked in that way. What none of these leads to is linked by no page.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from webcrawl.documents.html.facts import is_html
+from webcrawl.links.questions import Opener, pages_among
+from webcrawl.results.current_links import links_known
+from webcrawl.results.monitor import Run, is_lost, is_not_fetched
+from webcrawl.results.versions import UNREACHABLE, Versions
+from webcrawl.stores.locations import Row
+
+
+def unlinked(stored: Versions, run: Run, files: Sequence[Opener]) -> dict[str, list[str]]:
+    """Returns the pages that the run did not fetch and that no page links to: URL -> the pages that did, sorted.
+
+    It has none of which no link is known. It is empty if something else may lead to them: other settings, URLs that are
+    still queued, or a page that could not be fetched and whose links are not stored, such as a sitemap.
+    """
+    if run.differing or run.lost is None:
+        return {}
+    missing: set[str] = set()
+    answered: dict[str, datetime] = {}
+    leads: defaultdict[str, set[str]] = defaultdict(set)
+    lost = []
+    for row in stored.rows():
+        if not run.inside(row["url"]):
+            continue
+        answered[row["url"]] = _answered(stored, row, run.since)
+        if is_not_fetched(row, run.since):
+            missing.add(row["url"])
+        elif is_lost(stored, row, run.since):
+            if not is_html(row["mime_type"]):
+                return {}
+            lost.append(row["url"])
+        if row["final_url"] != row["url"]:
+            leads[row["url"]].add(row["final_url"])
+    if len(pages_among(files, lost)) < len(lost):
+        return {}
+    before: defaultdict[str, set[str]] = defaultdict(set)
+    for link in links_known(files, sorted(missing)):
+        before[link.url].add(link.page)
+        if link.time >= answered.get(link.page, run.since):
+            leads[link.page].add(link.url)
+    still = _reached(leads, leads.keys() - missing)
+    return {url: sorted(before[url]) for url in missing - still if url in before}
+
+
+def _answered(stored: Versions, row: Row, since: datetime) -> datetime:
+    """Returns when a page answered last with its links; an error does not tell that it has lost them."""
+    answers = stored.answers(row["url"], since) if row["state"] in UNREACHABLE else []
+    moment: datetime = answers[-1].fetched_at if answers else row["fetched_at"]
+    return moment
+
+
+def _reached(leads: dict[str, set[str]], starts: Iterable[str]) -> set[str]:
+    """Returns what can be reached from some pages."""
+    found: set[str] = set()
+    todo = list(starts)
+    while todo:
+        new = leads.get(todo.pop(), set()) - found
+        found |= new
+        todo += new
+    return found

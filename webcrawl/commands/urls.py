@@ -56,7 +56,7 @@ class Command(SessionCommand):
         parser.add_argument(
             "--state",
             metavar="STATES",
-            help="only these, with commas: queued, waiting, scheduled, leased, done, dead, dropped",
+            help="only those in these states, of queued,waiting,scheduled,leased,done,dead,dropped",
         )
         parser.add_argument(
             "--no-in-links", action="store_true", help="do not count the links to each URL in the link store"
@@ -65,7 +65,7 @@ class Command(SessionCommand):
             "--set",
             dest="changes",  # Scrapy has a -s of that name
             metavar="FILE",
-            help="Parquet, JSON lines or CSV with a column url, and level, weight, date or drop: what is to be changed",
+            help="change URLs by this Parquet, JSON lines or CSV file with columns url and level, weight, date or drop",
         )
 
     async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:

@@ -179,14 +179,16 @@ class Setting:
     async def _run_all(self, calls: Sequence[Call]) -> list[Any]:
         """Runs scripts, again those whose shard was read by a checkpoint or a listing."""
         replies: list[Any] = [None] * len(calls)
-        left = list(range(len(calls)))
+        left, has_waited = list(range(len(calls))), False
         while left:
             work = partial(self.engine.run_all, [calls[place] for place in left])
             for place, reply in zip(left, await self.engine.retry_until_available(work), strict=True):
                 replies[place] = reply
             left = [place for place in left if replies[place] in ([], b"h")]
             if left:
-                self.waiting()
+                if not has_waited:
+                    self.waiting()
+                has_waited = True
                 await asyncio.sleep(_LOOK_SECONDS)
         return replies
 

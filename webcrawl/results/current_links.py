@@ -15,11 +15,12 @@ GetRow = Callable[[str], dict[str, Any] | None]
 
 
 class StoredLink(NamedTuple):
-    """A link to a URL on a page, its text, and when the page was fetched."""
+    """A link to a URL on a page, as in the columns of the link store; `time`: when the page was fetched."""
 
     url: str
     page: str
     text: str | None
+    element: str
     time: datetime
 
 
@@ -27,8 +28,8 @@ def links_known(files: Sequence[Opener], urls: Sequence[str]) -> Iterator[Stored
     """Yields the links to URLs in the last fetch of each page that has any, also those that the page has lost since."""
     for start in range(0, len(urls), _AT_ONCE):
         table = links_to(files, urls[start : start + _AT_ONCE])
-        for row in table.select(["to_url", "from_url", "text", "time"]).to_pylist():
-            yield StoredLink(row["to_url"], row["from_url"], row["text"], row["time"])
+        for row in table.select(["to_url", "from_url", "text", "element", "time"]).to_pylist():
+            yield StoredLink(row["to_url"], row["from_url"], row["text"], row["element"], row["time"])
 
 
 def links_now(files: Sequence[Opener], urls: Sequence[str], get: GetRow) -> Iterator[StoredLink]:

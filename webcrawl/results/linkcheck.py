@@ -149,7 +149,9 @@ class _LinkCheck:
         for page, links in groupby(links_now(files, sorted(known), self._stored.get), lambda link: link.page):
             if not self._inside(page):
                 continue
-            for url, text in dict.fromkeys((link.url, link.text) for link in links):
+            # the target of a redirect is not reported: the redirect is
+            found = ((link.url, link.text) for link in links if link.element != "redirect")
+            for url, text in dict.fromkeys(found):
                 problem = known[url]
                 problem.texts = problem.texts or []
                 problem.texts.append({"page": page, "text": text})

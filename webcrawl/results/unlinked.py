@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from webcrawl.documents.html.facts import is_html
 from webcrawl.links.questions import Opener, pages_among
 from webcrawl.results.current_links import links_known
 from webcrawl.results.monitor import Run, is_lost, is_not_fetched
@@ -22,7 +21,7 @@ def unlinked(stored: Versions, run: Run, files: Sequence[Opener]) -> dict[str, l
     """Returns the pages that the run did not fetch and that no page links to: URL -> the pages that did, sorted.
 
     It has none of which no link is known. It is empty if something else may lead to them: other settings, URLs that are
-    still queued, or a page that could not be fetched and whose links are not stored, such as a sitemap.
+    still queued, or a page that could not be fetched and whose links are not stored.
     """
     if run.differing or run.lost is None:
         return {}
@@ -37,8 +36,6 @@ def unlinked(stored: Versions, run: Run, files: Sequence[Opener]) -> dict[str, l
         if is_not_fetched(row, run.since):
             missing.add(row["url"])
         elif is_lost(stored, row, run.since):
-            if not is_html(row["mime_type"]):
-                return {}
             lost.append(row["url"])
         if row["final_url"] != row["url"]:
             leads[row["url"]].add(row["final_url"])

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 from redis import Redis
 
 from tests.frontier.copying import HOSTS, NEVER, VERBS, Crawling, Step, exporter_of
@@ -21,7 +21,7 @@ from webcrawl.frontier import Crawl, Frontier, Settlement
 from webcrawl.frontier.listing import engine_urls
 
 Frontiers = Callable[..., Frontier]
-verbs = st.tuples(st.sampled_from([*VERBS, "serve", "serve", "better"]), st.integers(0, 40))
+verbs = st.tuples(st.sampled_from([*VERBS, "serve", "serve", "better", "better"]), st.integers(0, 40))
 
 
 async def list_meanwhile(crawling: Crawling, before: list[Step], meanwhile: list[list[Step]]) -> None:
@@ -55,6 +55,7 @@ async def list_meanwhile(crawling: Crawling, before: list[Step], meanwhile: list
     st.lists(st.lists(verbs, max_size=2), max_size=40),
     st.booleans(),
 )
+@example("breadth-first", [], [[("better", 30)]], True)
 def test_every_url_is_listed_once_while_workers_go_on(
     frontier_of: Frontiers,
     runner: asyncio.Runner,

@@ -1,8 +1,9 @@
-"""Leaves out entries of URLs that were queued again at a better level, which lists and the store still have."""
+"""Tells entries of URLs that were queued again at a better level, which lists and the store still have."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
@@ -10,13 +11,21 @@ from webcrawl.engine.scripts import Call
 from webcrawl.frontier.operations import BATCH
 
 
-async def live(engine: Engine, keys: Keys, shard: int, host: bytes, entries: Sequence[bytes]) -> list[bytes]:
-    """Returns those entries of a host that are not passed over when their turn comes."""
+class Sifted(NamedTuple):
+    """Entries that are handed out when their turn comes, and those passed over of URLs that are still to be fetched."""
+
+    live: list[bytes]
+    overtaken: list[bytes]
+
+
+async def sift(engine: Engine, keys: Keys, shard: int, host: bytes, entries: Sequence[bytes]) -> Sifted:
+    """Sifts entries of a host. Those that are passed over of URLs that were fetched are left out."""
     calls = [
         Call("overtaken", [keys.queue(shard)[0]], [host, *entries[start : start + BATCH]])
         for start in range(0, len(entries), BATCH)
     ]
-    verdicts = b"".join(await engine.run_all(calls))
+    verdicts = b"".join(await engine.run_all(calls)).decode()
     if not verdicts:
-        return list(entries)
-    return [entry for entry, verdict in zip(entries, verdicts.decode(), strict=True) if verdict == "0"]
+        return Sifted(list(entries), [])
+    told = list(zip(entries, verdicts, strict=True))
+    return Sifted(*([entry for entry, verdict in told if verdict == one] for one in "01"))

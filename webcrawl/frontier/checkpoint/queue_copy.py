@@ -21,7 +21,7 @@ from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import Call
 from webcrawl.errors import PartLost
-from webcrawl.frontier.overtaken import live
+from webcrawl.frontier.overtaken import sift
 from webcrawl.frontier.segments import Part
 from webcrawl.frontier.tails import Tails
 
@@ -45,6 +45,8 @@ class QueueCopy:
     """URLs in parts that are damaged or missing."""
     live_only: bool = False
     """Leave out entries that were queued again at a better level also from long queues; `copy` does from short ones."""
+    overtaken: list[tuple[bytes, bytes]] = field(default_factory=list)
+    """What was left out so, host and entry: the better ones may have been added after their place was read."""
     _newest_first: bool = False
     _parts: set[bytes] = field(default_factory=set)
     """The parts read so far, so that `condemned` skips them."""
@@ -122,7 +124,9 @@ class QueueCopy:
     async def _live(self, host: bytes, entries: list[bytes]) -> list[bytes]:
         if not self.live_only:
             return entries
-        return await live(self.engine, self.keys, self.shard, host, entries)
+        found = await sift(self.engine, self.keys, self.shard, host, entries)
+        self.overtaken += [(host, entry) for entry in found.overtaken]
+        return found.live
 
     async def _lose(self, holder: str, part: bytes) -> None:
         """Counts a missing part as lost, unless it has moved to the hot list."""

@@ -59,17 +59,16 @@ class ShardURLs:
         self._file = file
         self._digests = array("Q")
 
-    def add(self, urls: Sequence[EngineURL]) -> None:
-        """Adds URLs; one may have been added before, and counts as it was met first."""
+    def add(self, urls: Sequence[EngineURL], *, last: bool = False) -> None:
+        """Adds URLs; one may have been added before, and counts as it was met first, or as added without `last`."""
         self._digests.extend(digest_of(found.url) for found in urls)
-        self._file.write(msgpack.packb(urls))
+        self._file.write(msgpack.packb((last, urls)))
 
     def batches(self) -> Iterator[list[EngineURL]]:
         """Yields all URLs, each once, as they were added."""
         digests, times = np.unique(np.frombuffer(self._digests, np.uint64), return_counts=True)
         several, met = {*digests[times > 1].tolist()}, set[str]()
-        self._file.seek(0)
-        for urls in msgpack.Unpacker(self._file, max_buffer_size=0):
+        for urls in itertools.chain(self._added(last=False), self._added(last=True)):
             batch = []
             for found in itertools.starmap(EngineURL, urls):
                 if several and digest_of(found.url) in several:
@@ -78,6 +77,12 @@ class ShardURLs:
                     met.add(found.url)
                 batch.append(found)
             yield batch
+
+    def _added(self, *, last: bool) -> Iterator[list[Any]]:
+        self._file.seek(0)
+        for is_last, urls in msgpack.Unpacker(self._file, max_buffer_size=0):
+            if is_last == last:
+                yield urls
 
     def digests(self) -> NDArray[np.uint64]:
         """Returns the digest of each URL, sorted."""
@@ -100,6 +105,7 @@ class EngineURLs:
     lost: int = 0
     """URLs in damaged or missing parts of the store."""
     _ahead: int = field(default=0, init=False)
+    _overtaken: list[tuple[bytes, bytes]] = field(default_factory=list, init=False)
 
     async def read(self, shard: int, file: IO[bytes]) -> ShardURLs:
         """Reads the URLs of a shard into an empty file.
@@ -112,6 +118,9 @@ class EngineURLs:
             self._ahead = int(noted.split()[1]) if noted else 0
             async for urls in self._urls(shard):
                 found.add(urls)
+                # what was queued again is met in another place, unless that was read before
+                found.add([_url("queued", *one) for one in self._overtaken], last=True)
+                self._overtaken.clear()
         return found
 
     @asynccontextmanager
@@ -169,6 +178,8 @@ class EngineURLs:
         queues = QueueCopy(self.engine, self.keys, self.tails, shard, BATCH, live_only=True)
         async for hosts in self._hosts(prefix):
             async for found in queues.hosts(hosts):
+                self._overtaken += queues.overtaken
+                queues.overtaken.clear()
                 yield [_url("queued", host, entry) for host, entries in found for entry in entries]
         async for host, reason, entries in queues.condemned():
             if self._is_host(host):

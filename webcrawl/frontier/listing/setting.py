@@ -21,7 +21,7 @@ from webcrawl.errors import PartLost, StoreError
 from webcrawl.frontier.entry import LeasedURL
 from webcrawl.frontier.listing.changes import Changes, Wanted
 from webcrawl.frontier.operations import BATCH
-from webcrawl.frontier.overtaken import live
+from webcrawl.frontier.overtaken import sift
 from webcrawl.frontier.tails import Tails
 
 _SEARCHES = 2
@@ -106,7 +106,7 @@ class Setting:
         entries = await self.tails.read(shard, part)
         found = self._wanted(shard, host, entries)
         meant = [entry for entry in entries if _path(host, entry) in found]
-        meant = await live(self.engine, self.keys, shard, host.encode(), meant)
+        meant = (await sift(self.engine, self.keys, shard, host.encode(), meant)).live
         paths = {_path(host, entry) for entry in meant}
         same = {path for path in paths if found[path].is_level(level)}
         self.changes.settle(shard, host, [(path, "unchanged") for path in same])

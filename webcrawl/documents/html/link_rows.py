@@ -79,7 +79,7 @@ def rows_of(
     those of `links` that are in no element were found in the text.
     """
     made: list[tuple[str, str, str, int, int]] = []
-    base, joined = Base(links.base), dict[str, str | None]()
+    base, joined = Base(links.base), dict[str, str | None](links.joined)
     block_of, text_left, left = _Blocks().block_of, MAX_TEXTS, MAX_ROWS_LENGTH
     for node, (tag, attributes) in zip(nodes, document.elements, strict=True):
         if tag == "base":

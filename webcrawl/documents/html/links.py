@@ -38,6 +38,7 @@ class PageLinks:
     base       the URL to which relative links were joined: that of the first base element, or of the page
     malformed  the number of distinct addresses that are not valid URLs
     also_found whether links that a pipeline finds in the document are followed too
+    joined     the link of each address in the page, for readers of the same tree; not sent between processes
     texts      the texts of links by URL, if they were asked for; see `webcrawl.documents.html.link_texts`
     """
 
@@ -47,6 +48,7 @@ class PageLinks:
     base: str
     malformed: int
     also_found: bool = False
+    joined: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     texts: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -75,7 +77,7 @@ def page_links(elements: Iterable[Element], url: str) -> PageLinks:
     """
     found = _collect(elements)
     base = _base(found.base, url)
-    joined: dict[str, None] = {}
+    joined: dict[str, str] = {}
     malformed = 0
     for address in found.addresses:
         try:
@@ -84,9 +86,10 @@ def page_links(elements: Iterable[Element], url: str) -> PageLinks:
             malformed += 1
         else:
             if link is not None:
-                joined[link] = None
+                joined[address] = link
+    links = list(dict.fromkeys(joined.values()))
     canonical = _resolve_or_none(found.canonical, base) if found.canonical else None
-    return PageLinks(list(joined), found.nofollow, canonical, base.url, malformed)
+    return PageLinks(links, found.nofollow, canonical, base.url, malformed, joined=joined)
 
 
 def frame_links(elements: Iterable[Element], url: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import msgpack
 
 from webcrawl.documents.language_codes import iso_639_3
 from webcrawl.documents.values import plain
@@ -27,6 +27,6 @@ def append_row(writer: WarcWriter, page: Page) -> WarcPlace:
     """Appends the row of an archived page, of which a table is made later."""
     assert page.exchange is not None and page.record_id is not None
     row = {name: getattr(page, name) for name in FACTS}
-    row |= {"text": page.readable_text, "markdown": page.markdown}
-    data = json.dumps(plain(row), ensure_ascii=False).encode("utf-8", "replace")
+    row = plain(row) | {"text": page.readable_text, "markdown": page.markdown}
+    data = bytes(msgpack.packb(row, unicode_errors="replace"))
     return writer.write_conversions(page.exchange, page.record_id, {ROW: data}, None)

@@ -6,7 +6,6 @@ in a file that is written, locked and repaired like all others. When it is finis
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Iterator
@@ -14,6 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import msgpack
 
 from webcrawl.errors import LibraryMissing, StoreError
 from webcrawl.stores.warc.files import crawl_of
@@ -25,7 +26,7 @@ ROLL_BYTES = 20_000_000
 """Compressed size at which rows become a file; that takes about a second, in which pages wait."""
 GROUP_CHARACTERS = 8_000_000
 """Characters of text in memory while the file is made: a row group."""
-ROW = "application/json"
+ROW = "application/vnd.msgpack"
 """The type of a record that has a row."""
 
 _TEXTS = ("url", "host", "title", "author", "language", "mime_type", "digest", "warc_file")
@@ -114,7 +115,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _row(payload: bytes) -> dict[str, Any]:
-    row = json.loads(payload)
+    row = msgpack.unpackb(payload)
     times = {name: datetime.fromisoformat(row[name]) if row.get(name) else None for name in _TIMES}
     numbers = {name: None if row[name] is None else int(row[name]) for name in _NUMBERS}
     texts = {name: row.get(name) or None for name in (*_TEXTS, *_LARGE)}

@@ -45,7 +45,7 @@ async def list_meanwhile(crawling: Crawling, before: list[Step], meanwhile: list
 
 
 @settings(
-    max_examples=40,
+    max_examples=25,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -56,6 +56,7 @@ async def list_meanwhile(crawling: Crawling, before: list[Step], meanwhile: list
     st.booleans(),
 )
 @example("breadth-first", [], [[("better", 30)]], True)
+@example("breadth-first", [("condemn", 0)], [[("better", 4)]], True)
 def test_every_url_is_listed_once_while_workers_go_on(
     frontier_of: Frontiers,
     runner: asyncio.Runner,

@@ -204,7 +204,7 @@ def test_nothing_is_lost_and_dropped_urls_are_not_fetched(
     run_state_machine_as_test(
         lambda: SettingMachine(redis_url, hot_urls, order, importance=importance),
         settings=settings(
-            max_examples=12,
+            max_examples=8,
             stateful_step_count=15,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow],
@@ -248,7 +248,7 @@ async def set_meanwhile(crawling: Crawling, steps: list[Step], meanwhile: list[l
 
 
 @settings(
-    max_examples=20,
+    max_examples=12,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

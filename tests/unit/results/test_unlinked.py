@@ -88,7 +88,7 @@ def reached(links: list[set[int]], starts: set[int] = frozenset({0})) -> set[int
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(links, links, st.sets(st.integers(1, 6), max_size=2))
 def test_pages_are_unlinked_if_nothing_leads_to_them(
     before: list[set[int]], now: list[set[int]], failing: set[int]

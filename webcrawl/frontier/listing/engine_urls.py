@@ -118,10 +118,15 @@ class EngineURLs:
             self._ahead = int(noted.split()[1]) if noted else 0
             async for urls in self._urls(shard):
                 found.add(urls)
-                # what was queued again is met in another place, unless that was read before
-                found.add([_url("queued", *one) for one in self._overtaken], last=True)
-                self._overtaken.clear()
+                self._add_overtaken(found)
+            self._add_overtaken(found)
         return found
+
+    def _add_overtaken(self, found: ShardURLs) -> None:
+        """Adds what was queued again: it is met in another place too, unless that was read before."""
+        if self._overtaken:
+            found.add([_url("queued", *one) for one in self._overtaken], last=True)
+            self._overtaken.clear()
 
     @asynccontextmanager
     async def _held(self, shard: int) -> AsyncIterator[None]:
@@ -176,10 +181,9 @@ class EngineURLs:
 
     async def _queues(self, shard: int, prefix: str) -> AsyncIterator[list[EngineURL]]:
         queues = QueueCopy(self.engine, self.keys, self.tails, shard, BATCH, live_only=True)
+        self._overtaken = queues.overtaken
         async for hosts in self._hosts(prefix):
             async for found in queues.hosts(hosts):
-                self._overtaken += queues.overtaken
-                queues.overtaken.clear()
                 yield [_url("queued", host, entry) for host, entries in found for entry in entries]
         async for host, reason, entries in queues.condemned():
             if self._is_host(host):

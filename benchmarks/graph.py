@@ -99,6 +99,7 @@ def write(path: Path, hosts: Any, urls: Any, sources: Any, targets: Any) -> None
         "depth": np.zeros(rows, dtype=np.int32),
         "crawl": pyarrow.repeat("broad", rows),
         "time": pyarrow.repeat(1_770_000_000_000_000, rows).cast(pyarrow.timestamp("us", tz="UTC")),
+        "read_at": pyarrow.nulls(rows, pyarrow.timestamp("us", tz="UTC")),
     }
     options = {"compression": "zstd", "row_group_size": GROUP_ROWS, "write_page_checksum": True}
     pyarrow.parquet.write_table(pyarrow.table(columns, schema=schema()), path, **options)

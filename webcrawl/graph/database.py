@@ -16,25 +16,25 @@ from webcrawl.errors import StoreError, StoreUnavailable, brief
 from webcrawl.graph.digraph import Digraph, EdgeWriter
 from webcrawl.graph.libraries import duckdb, pyarrow
 
-COLUMNS = ("from_host", "from_url", "to_host", "to_url", "nofollow", "crawl", "time")
+COLUMNS = ("from_host", "from_url", "to_host", "to_url", "nofollow", "crawl", "time", "read_at")
 """Of the link store, those that are read."""
 _ROWS = 1 << 20
 _MOST = 2**31 - 1
 
 _TABLES = """
-    CREATE TABLE page (hash UBIGINT, host VARCHAR, url VARCHAR, fetched TIMESTAMPTZ);
+    CREATE TABLE page (hash UBIGINT, host VARCHAR, url VARCHAR, version HUGEINT);
     CREATE TABLE target (hash UBIGINT, host VARCHAR, url VARCHAR);
-    CREATE TABLE link (source UBIGINT, target UBIGINT, fetched TIMESTAMPTZ);
+    CREATE TABLE link (source UBIGINT, target UBIGINT, version HUGEINT);
 """
-_ADD_PAGES = "INSERT INTO page SELECT DISTINCT hash(from_url), from_host, from_url, time FROM added"
+_VERSION = "epoch_us(time)::HUGEINT * 10000000000000000 + epoch_us(coalesce(read_at, time))"
+"""Puts the readings of a page in order: first by the time of the fetch, then by that of the reading."""
+_ADD_PAGES = "INSERT INTO page SELECT DISTINCT hash(from_url), from_host, from_url, version FROM added"
 _ADD_TARGETS = "INSERT INTO target SELECT DISTINCT hash(to_url), to_host, to_url FROM added WHERE counts"
-_ADD_LINKS = "INSERT INTO link SELECT hash(from_url), hash(to_url), time FROM added WHERE counts"
-_FETCHED_AGAIN = (
-    "SELECT count(*) FROM (SELECT hash FROM page GROUP BY hash HAVING min(fetched) < max(fetched))"
-)
+_ADD_LINKS = "INSERT INTO link SELECT hash(from_url), hash(to_url), version FROM added WHERE counts"
+_READ_AGAIN = "SELECT count(*) FROM (SELECT hash FROM page GROUP BY hash HAVING min(version) < max(version))"
 _FORGET = """
-    DELETE FROM link USING (SELECT hash, max(fetched) AS last FROM page GROUP BY hash) AS pages
-    WHERE link.source = pages.hash AND link.fetched < pages.last;
+    DELETE FROM link USING (SELECT hash, max(version) AS last FROM page GROUP BY hash) AS pages
+    WHERE link.source = pages.hash AND link.version < pages.last;
     DELETE FROM target WHERE hash NOT IN (SELECT target FROM link);
 """
 _NUMBER = """
@@ -101,7 +101,8 @@ class LinkDatabase:
     def _add(self, tables: list[Any]) -> None:
         self._connection.register("batch", pyarrow().concat_tables(tables))
         only, values = ("WHERE crawl = $1", [self._crawl]) if self._crawl else ("", None)
-        columns = f"* EXCLUDE (crawl, nofollow), {self._counts} AS counts"
+        names = "from_host, from_url, to_host, to_url"
+        columns = f"{names}, {_VERSION} AS version, {self._counts} AS counts"
         self.execute(f"CREATE OR REPLACE TEMP TABLE added AS SELECT {columns} FROM batch {only}", values)
         self._connection.unregister("batch")
         for statement in (_ADD_PAGES, _ADD_TARGETS, _ADD_LINKS):
@@ -110,10 +111,10 @@ class LinkDatabase:
     def number(self) -> tuple[int, int]:
         """Gives all pages numbers, in the order of reversed hosts and URLs; returns how many pages and links there are.
 
-        Of a page that was fetched more than once, only the links of its last fetch stay.
+        Of a page that was fetched or read more than once, only the links of the last reading of its last fetch stay.
         """
         self.execute("DROP TABLE IF EXISTS added; COMMIT")
-        ((again,),) = self.execute(_FETCHED_AGAIN).fetchall()
+        ((again,),) = self.execute(_READ_AGAIN).fetchall()
         if again:
             self.execute(_FORGET)
         self.execute(_NUMBER)

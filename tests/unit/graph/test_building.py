@@ -171,6 +171,14 @@ def test_the_last_fetch_of_a_page_counts(tmp_path: Path) -> None:
     assert summary["pages"]["vertices"] == 3, "only an old fetch had a link to c"
 
 
+def test_the_last_reading_of_the_last_fetch_counts(tmp_path: Path) -> None:
+    """An earlier fetch that was read again later does not come before a later one."""
+    a, b, c, d = URLS[:4]
+    again, fetched = entry(a, b, time=TIME, read_at=TIME + 9), entry(a, c, time=TIME + 1)
+    built(tmp_path, entry(a, c, time=TIME), again, fetched, entry(a, d, time=TIME + 1, read_at=TIME + 5))
+    assert edges(tmp_path / "graph" / "pages") == [(a, d)]
+
+
 def test_one_crawl_can_be_chosen(tmp_path: Path) -> None:
     a, b, c = URLS[:3]
     built(tmp_path, entry(a, b, crawl="one"), entry(a, c, crawl="two", time=TIME + 1), crawl="one")

@@ -35,7 +35,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test check settings constraints format picture pictures docs bench bench-options bench-micro bench-long bench-frontier bench-metadata bench-duplicates bench-hostile bench-traps bench-importance bench-links bench-search bench-graph replay chaos structure clean
+.PHONY: help numbers crawl test check settings constraints format picture pictures docs bench bench-options bench-micro bench-long bench-frontier bench-metadata bench-duplicates bench-hostile bench-traps bench-importance bench-links bench-search bench-mining bench-graph replay chaos structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -113,6 +113,9 @@ bench-links: .venv/.dev ## Measure the link store: cost a page, bytes a link, qu
 
 bench-search: .venv/.dev ## Measure the full-text index and searches in it; ARGS="--pages 1e4"
 	@$(BIN)/python -m benchmarks.search $(ARGS)
+
+bench-mining: .venv/.dev ## Measure what weights of scrapy mine change, and what mining costs; ARGS="--edges 1e6"
+	@$(BIN)/python -m benchmarks.mining $(ARGS)
 
 bench-graph: .venv/.dev ## Measure the steps of `scrapy graph` on generated webs; ARGS="--edges 1e6,1e7 --memory 8"
 	@$(BIN)/python -m benchmarks.graph $(ARGS)

@@ -27,7 +27,7 @@ from webcrawl.crawler.scheduling.start_urls import Feeding, is_fed
 from webcrawl.crawler.scheduling.tasks import Tasks
 from webcrawl.crawler.scheduling.timer import EarliestTimer
 from webcrawl.crawler.scheduling.unserializable import LOST, HeldRequests, ticket_of
-from webcrawl.crawler.scheduling.worth import budgets_of, importance_of, patterns_of
+from webcrawl.crawler.scheduling.worth import budgets_of, importance_of, mined_of, patterns_of
 from webcrawl.crawler.session import Session
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import CrawlError, InvalidURL, StoreError, Unserializable
@@ -198,6 +198,7 @@ class FrontierScheduler(RedisScheduler):
             backpressure=session.backpressure,
             costs=session.costs,
             importance=importance_of(session, patterns),
+            mined=mined_of(session),
             patterns=patterns,
             dust=session.dust,
             budgets=budgets_of(session),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import time
+from array import array
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,11 @@ from webcrawl.crawler.chains import chain_classes
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.link_texts import link_texts
 from webcrawl.documents.html.links import page_links
+from webcrawl.policies.learned_value import BITS, LearnedValue as Model
+from webcrawl.policies.mined import Mined
+from webcrawl.policies.mined_terms import LearnedValue
 from webcrawl.policies.priorities import Prioritizer, Prospect, Term
-from webcrawl.policies.url_patterns import url_pattern
+from webcrawl.policies.url_patterns import _of_shape, url_pattern
 from webcrawl.urls.canonical import split
 from webcrawl.urls.domains import read_domains
 
@@ -76,3 +81,25 @@ def test_domains_met(benchmark: BenchmarkFixture) -> None:
     assert domains is not None
     urls = [f"https://www.site-{one % 100}.example/a/{one}" for one in range(1000)]
     assert benchmark(lambda: sum(map(domains.covers, urls))) == 500
+
+
+def test_learned_value(benchmark: BenchmarkFixture) -> None:
+    """The learned value of 1,000 links by weights that were just read: titles of three words, and texts."""
+    dice = random.Random(1)
+    table = array("f", [dice.gauss(0, 1) if dice.random() < 0.1 else 0 for _ in range(1 << BITS)])
+    letters = str.maketrans("0123456789", "ghijklmnop")
+    words = [f"{one:x}".translate(letters) for one in range(5_000)]
+    texts = [" ".join(dice.choices(words, k=3)) for _ in range(1_000)]
+    paths = [f"/section{place % 20}/{text.replace(' ', '-')}" for place, text in enumerate(texts)]
+    prospects = [
+        Prospect(f"{split(URL)[0]}{path}", path, place % 8, URL, text=text)
+        for place, (path, text) in enumerate(zip(paths, texts, strict=True))
+    ]
+    term = LearnedValue()
+
+    def weigh() -> int:
+        _of_shape.cache_clear()
+        term.use(Mined("now", Model("text", 0.0, table)))
+        return len({term.weight(prospect) for prospect in prospects})
+
+    assert benchmark(weigh) > 10

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 from webcrawl.crawler.command import SessionCommand
 from webcrawl.errors import AddressRefused, NameNotResolved, StoreError
 from webcrawl.hosts.robots import RobotsPolicy, robots_url
+from webcrawl.mining.weights_file import WeightsFile
 from webcrawl.policies.pattern_records import HostPatterns
 from webcrawl.policies.priorities import Prospect
 from webcrawl.urls.canonical import hostname, normalize, port, split
@@ -54,7 +55,7 @@ class Command(SessionCommand):
             default=1,
             help="the number of links between a seed and the URL, by default 1",
         )
-        parser.add_argument("--text", default="", help="the text of the link, for ANCHOR_WORDS")
+        parser.add_argument("--text", default="", help="the text of the link, for ANCHOR_WORDS and MINED")
 
     def crawl_id(self, args: list[str]) -> str | None:
         return None
@@ -76,6 +77,8 @@ class Command(SessionCommand):
         source = split(normalize(opts.page)) if opts.page else ("", "")
         sunk = patterns.levels(path, tries=source[0] != host or patterns.tries(source[1]))
         simpler = await _simpler(session, host, path) if exists and opts.depth > 0 else None
+        if session.config.mined and (mined := WeightsFile.of(session.stores).changed()):
+            session.scope.use_mined(mined)
         verdicts = session.scope.filters.verdicts(url)
         report: dict[str, Any] = {
             "url": url,

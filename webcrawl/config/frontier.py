@@ -46,6 +46,7 @@ class FrontierConfig:
     hot_urls: int = from_setting("FRONTIER_HOT_URLS")
     order: str = from_setting("FRONTIER_ORDER")
     importance: str = from_setting("IMPORTANCE")
+    mined: bool = from_setting("MINED")
     budgets: bool = from_setting("HOST_BUDGETS")
 
     @classmethod

@@ -99,6 +99,8 @@ PRIORITIZERS = {
     "webcrawl.policies.terms.Freshness": 700,
     "webcrawl.policies.terms.Importance": 800,
     "webcrawl.policies.terms.PatternRecord": 900,
+    "webcrawl.policies.mined_terms.LearnedValue": 1000,
+    "webcrawl.policies.mined_terms.Uniqueness": 1100,
 }
 
 BASES: Mapping[str, Mapping[str, Any]] = {

@@ -40,6 +40,8 @@ class StoreConfig:
     """URI scheme -> path of an ObjectStore class."""
     links: str = ""
     """URI of an object store for the link store."""
+    mined: str = ""
+    """URI of an object store for the results of mining."""
     wet: str = ""
     tables: str = ""
     """URIs of object stores for texts: WET files, and Parquet files."""
@@ -53,7 +55,7 @@ class StoreConfig:
         check_store_uri("STORE_URI", pages, classes)
         beside = {
             field: f"{uri.rstrip('/')}/{name}" if uri else (folder / name).resolve().as_uri()
-            for field, name in (("links", "links"), ("wet", "wet"), ("tables", "texts"))
+            for field, name in (("links", "links"), ("mined", "mined"), ("wet", "wet"), ("tables", "texts"))
         }
         values = setting_values(cls, settings) | beside
         return cls(pages, _database(settings, folder), folder, object_stores=classes, **values)

@@ -12,6 +12,8 @@ from webcrawl.crawler.chains import chain_classes
 from webcrawl.crawler.connection import Connection
 from webcrawl.crawler.start_outcomes import StartOutcomes
 from webcrawl.hosts.address_guard import AddressGuard
+from webcrawl.policies.mined import Mined
+from webcrawl.policies.mined_terms import MinedTerm
 from webcrawl.policies.priorities import Prioritizer, Term
 from webcrawl.urls.canonical import hostname, is_address, normalize, port
 from webcrawl.urls.filters import FilterChain, ScopeFilter, URLFilter
@@ -37,6 +39,8 @@ class SharedScope:
         self._filter_classes = chain_classes(settings, "URL_FILTERS", URLFilter)
         self.link_rules = LinkRules.from_config(settings)
         self.prioritizer = Prioritizer.from_config(settings, chain_classes(settings, "PRIORITIZERS", Term))
+        self.mined = Mined("")
+        """What `scrapy mine` has learned, as far as it was read."""
         self._most_hops: int = read(settings, "OFFSITE_HOPS")
         self.filters = self._chain()
         self._admitted: set[str] = set()
@@ -60,6 +64,13 @@ class SharedScope:
         if hops > self._most_hops or current is None or current.allows(url):
             return None
         return self._offsite_filters.apply(url)
+
+    def use_mined(self, mined: Mined) -> None:
+        """Weigh links by these weights from now on."""
+        self.mined = mined
+        for term in self.prioritizer.terms:
+            if isinstance(term, MinedTerm):
+                term.use(mined)
 
     async def set(self, scope: Scope, *, remember: bool = True) -> None:
         """Follow links within this scope, widened by what other workers added to it.

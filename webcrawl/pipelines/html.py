@@ -75,7 +75,7 @@ def _fill(page: Page, *, with_markdown: bool) -> None:
     page.author = facts.author
     page.published_at = facts.published_at
     page.image_url = facts.image_url
-    page.details = facts.details or None
+    page.details = {**facts.details, "text_length": len(facts.main_text or "")}
     page.main_text = facts.main_text
     page.markdown = facts.markdown
     page.text_hash = simhash  # last, because setting the text resets it

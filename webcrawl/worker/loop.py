@@ -14,6 +14,7 @@ from webcrawl.worker.backpressure import Backpressure
 from webcrawl.worker.engine_restarts import EngineRestarts
 from webcrawl.worker.heartbeat import Heartbeat
 from webcrawl.worker.lease_safety import LeaseSafety
+from webcrawl.worker.mined_changes import MinedChanges
 from webcrawl.worker.permits import AHEAD_SECONDS
 from webcrawl.worker.reporter import Reporter
 from webcrawl.worker.rule_changes import RuleChanges
@@ -35,7 +36,13 @@ class Loop:
     """
 
     def __init__(
-        self, state: WorkerState, restarts: EngineRestarts, backpressure: Backpressure, *, alone: bool
+        self,
+        state: WorkerState,
+        restarts: EngineRestarts,
+        backpressure: Backpressure,
+        mined: MinedChanges | None,
+        *,
+        alone: bool,
     ) -> None:
         self._state = state
         self._hosts = state.hosts
@@ -44,6 +51,7 @@ class Loop:
         self._safety = LeaseSafety(state.config.lease_seconds, state.turns.config.delay)
         self._reporter = Reporter(state)
         self._rules = RuleChanges(state)
+        self._mined = mined
         self.heartbeat = Heartbeat(state, self._safety, backpressure)
         self._lease_at = 0.0
         """Monotonic time of the next attempt to lease, after one that gave nothing."""
@@ -132,6 +140,8 @@ class Loop:
         self._open(await state.frontier.regain(), asked)
         while state.given_up:
             await self._reporter.give_up(next(iter(state.given_up)))
+        if self._mined:
+            await self._mined.update()
         await self._send_discovered()
         if not self._hosts:
             state.permits.give_back()

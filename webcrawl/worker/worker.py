@@ -30,6 +30,7 @@ from webcrawl.worker.importance import Importance
 from webcrawl.worker.leased_hosts import LeasedHosts, Settled
 from webcrawl.worker.loop import Loop
 from webcrawl.worker.membership import Membership
+from webcrawl.worker.mined_changes import MinedChanges
 from webcrawl.worker.patterns import Patterns
 from webcrawl.worker.permits import Permits
 from webcrawl.worker.state import WorkerState
@@ -44,8 +45,9 @@ class Worker:
 
     `wake` is called when `next` may have a URL, or when the worker has finished. `bloom` replaces the engine's seen
     set; `tails` keeps long queues in a store; `costs` are what hosts cost the process; `importance` has the links of
-    pages in work, None if it is off; `patterns` has the records of URL patterns, `dust` the DUST rules; `budgets`
-    counts what names and domains spend, None if they have no budgets.
+    pages in work, None if it is off; `mined` reads the weights of `scrapy mine`, None if MINED is off; `patterns` has
+    the records of URL patterns, `dust` the DUST rules; `budgets` counts what names and domains spend, None if they have
+    no budgets.
     """
 
     _task: asyncio.Task[None] | None = None
@@ -65,11 +67,11 @@ class Worker:
         tails: Tails | None = None,
         costs: Costs | None = None,
         importance: Importance | None = None,
+        mined: MinedChanges | None = None,
         budgets: Budgets | None = None,
     ) -> None:
-        restarts = EngineRestarts(frontier.engine)
+        restarts, self.counters = EngineRestarts(frontier.engine), Counter[str]()
         self.frontier, self.crawl = frontier, crawl
-        self.counters = Counter[str]()  # increments for the crawl's totals, sent with the next report
         self.discovered = Discovered(frontier, restarts, bloom, self.counters)
         self.membership = Membership(crawl, frontier.keys.shards)
         self._state = state = WorkerState(
@@ -88,7 +90,7 @@ class Worker:
         )
         self._hosts = state.hosts
         self.answered_hosts, self.unreachable_hosts = state.answered_hosts, state.unreachable_hosts
-        self._loop = Loop(state, restarts, backpressure, alone=bloom is not None)
+        self._loop = Loop(state, restarts, backpressure, mined, alone=bloom is not None)
         self.importance, self.patterns, self.budgets, self._tails = importance, patterns, budgets, tails
 
     @property

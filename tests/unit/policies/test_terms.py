@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from webcrawl.config.parts import PRIORITIZERS
-from webcrawl.policies import terms
+from webcrawl.policies import mined_terms, terms
 from webcrawl.policies.priorities import Prioritizer, Prospect, Term
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC).timestamp()
@@ -56,7 +56,7 @@ def test_deeper_is_never_better(path: str, depth: int) -> None:
     for term in (terms.LinkDepth(), terms.PathDepth(), terms.Length(), terms.Parameters()):
         assert term.weight(of(path, depth=depth + 1)) <= term.weight(of(path, depth=depth))
         if "?" not in path:
-            assert term.weight(of(f"{path.rstrip('/')}/x/y")) <= term.weight(of(path)) or path == "/"
+            assert term.weight(of(f"{path.rstrip('/')}/x/y")) <= term.weight(of(path)) or not path.strip("/")
             assert term.weight(of(f"{path}?a=1")) <= term.weight(of(path))
 
 
@@ -159,7 +159,7 @@ def test_the_default_chain_names_every_term() -> None:
     named = {path.rpartition(".")[2] for path in PRIORITIZERS}
     defined = {
         name
-        for name, one in vars(terms).items()
-        if isinstance(one, type) and issubclass(one, Term) and one is not Term
+        for name, one in {**vars(terms), **vars(mined_terms)}.items()
+        if isinstance(one, type) and issubclass(one, Term) and one not in (Term, mined_terms.MinedTerm)
     }
     assert named == defined

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webcrawl.config.kinds import Table
+from webcrawl.config.kinds import Flag, Table
 from webcrawl.config.rules import LevelRules, WeightedPatterns
 from webcrawl.config.setting import IN_PARTS, Group, Setting
 
@@ -35,6 +35,16 @@ GROUP = Group(
             "levels better a match is than usual; a negative number is worse. Link texts are extracted only if this "
             "is set.",
             example={"next|weiter": 1, "log ?in|print": -2},
+        ),
+        Setting(
+            "MINED",
+            False,
+            Flag(),
+            "Weighs links by what [`scrapy mine`](mining.md) has learned from the pages and links of earlier crawls or "
+            "of this one, and gives less importance to links of boilerplate. The weights are the file `weights` in "
+            "`DATA_DIR/mined`, or in `mined/` below `STORE_URI`. Workers read it again when it has changed. Without "
+            "the file, it changes nothing.",
+            example=True,
         ),
     ),
     intro="`scrapy checkurl URL --from PAGE` shows the weight of a URL, its terms and its level. See "

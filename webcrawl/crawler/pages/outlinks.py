@@ -181,11 +181,13 @@ class Outlinks:
             tasks.count("too_deep", len(links))
             return
         importance, refused = tasks.worker.importance, set[str]()
-        worth = importance.of_link(source.url, len(links)) if importance else None
+        page = normalize(source.url)
+        uncredited = session.scope.mined.uncredited(page, links) if importance else set[str]()
+        worth = importance.of_link(source.url, max(len(links) - len(uncredited), 1)) if importance else None
         # most links of a page are on the pages around it too
         new = tasks.worker.discovered.unknown(links)
         self._add_new(new, source, told, refused, sitemaps=sitemaps, worth=worth)
-        host, path = split(normalize(source.url))
+        host, path = split(page)
         if len(new) > len(refused):
             tasks.worker.patterns.add_links(host, path, len(new) - len(refused))
         if tasks.worker.budgets:
@@ -194,7 +196,7 @@ class Outlinks:
             self._ascend([link for link in new if link not in refused], source)
         tasks.count("filtered", len(refused))
         if importance:
-            importance.link(source.url, session.dust.simplest(links), source.depth, refused)
+            importance.link(source.url, session.dust.simplest(links), source.depth, refused | uncredited)
 
     def _add_new(
         self,

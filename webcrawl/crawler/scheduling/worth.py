@@ -1,15 +1,17 @@
-"""What a worker knows of the worth of URLs: the records of their patterns, their importance, and budgets."""
+"""What a worker knows of the worth of URLs: the records of their patterns, importance, budgets, mined weights."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from webcrawl.frontier.ledger import Ledger
+from webcrawl.mining.weights_file import WeightsFile
 from webcrawl.policies.priorities import Prospect
 from webcrawl.policies.terms import PatternRecord
 from webcrawl.urls.canonical import split
 from webcrawl.worker.budgets import Budgets
 from webcrawl.worker.importance import Importance
+from webcrawl.worker.mined_changes import MinedChanges
 from webcrawl.worker.patterns import Patterns
 
 if TYPE_CHECKING:
@@ -31,6 +33,12 @@ def budgets_of(session: Session) -> Budgets | None:
     budgets = Budgets(Ledger(connection.engine, connection.keys), delay)
     connection.frontier.over = budgets.over
     return budgets
+
+
+def mined_of(session: Session) -> MinedChanges | None:
+    """The weights of `scrapy mine`; None if MINED is off."""
+    use = session.scope.use_mined
+    return MinedChanges(WeightsFile.of(session.stores), use) if session.config.mined else None
 
 
 def importance_of(session: Session, patterns: Patterns) -> Importance | None:

@@ -1,0 +1,137 @@
+"""`scrapy mine`: tables of what links tell, and weights for crawls with MINED."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import UsageError
+
+from webcrawl.crawler.command import SessionCommand, existing_metadata
+from webcrawl.documents.values import counted
+from webcrawl.errors import StoreError, StoreUnavailable
+from webcrawl.policies.mined import Mined
+
+if TYPE_CHECKING:
+    from webcrawl.crawler.session import Session
+    from webcrawl.mining.targets import Target
+    from webcrawl.mining.weights_file import WeightsFile
+    from webcrawl.mining.workspace import Workspace
+    from webcrawl.policies.learned_value import LearnedValue
+    from webcrawl.stores.objects.store import ObjectStore
+
+
+class Command(SessionCommand):
+    """Reads table `pages` and the link store, also while crawls write to them; needs no engine."""
+
+    needs_engine = False
+
+    def syntax(self) -> str:
+        return "[options]"
+
+    def short_desc(self) -> str:
+        return "Find patterns, boilerplate, hubs and anchors in stored links; learn what URLs are worth, for MINED"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument(
+            "--target",
+            default="text",
+            help="what a page is worth, by default text (length of its main text); or links (URLs that it was the "
+            "first to link to), importance, details.KEY, or a column of table pages with numbers",
+        )
+        parser.add_argument("--crawl", help="only what this crawl found (CRAWL_ID or the spider's name)")
+
+    def crawl_id(self, args: list[str]) -> str | None:
+        return None
+
+    async def work(self, session: Session, args: list[str], opts: argparse.Namespace) -> None:
+        if args:
+            raise UsageError("scrapy mine has only options")
+        await asyncio.to_thread(_mine, session, opts)
+
+
+def _mine(session: Session, opts: argparse.Namespace) -> None:
+    # slow to import, and not installed everywhere
+    from webcrawl.mining.libraries import check_libraries
+    from webcrawl.mining.targets import Target
+    from webcrawl.mining.weights_file import WeightsFile
+    from webcrawl.mining.workspace import Workspace
+
+    check_libraries()
+    target, file = Target.named(opts.target), WeightsFile.of(session.stores)
+    with Workspace(session.stores.data_dir) as workspace:
+        has_links = _load(session, workspace, target, opts.crawl)
+        value = _learned(workspace, target, file if has_links else None)
+        mined = Mined(datetime.now(UTC).isoformat(timespec="seconds"), value)
+        if has_links:
+            mined = _mined_links(workspace, file.store, mined)
+    file.write(mined)
+    print(f"weights: {file.name}")
+
+
+def _load(session: Session, workspace: Workspace, target: Target, crawl: str | None) -> bool:
+    """Loads pages and links; returns False if there is no link store."""
+    from webcrawl.links.sources import LinkFiles, link_files
+    from webcrawl.stores.chosen_columns import ChosenColumns
+
+    existing_metadata(session).close()
+    columns = ChosenColumns(session.stores.metadata)
+    try:
+        if target.is_own_column:
+            columns.check_number(target.column)
+        try:
+            files = link_files(session.stores)
+        except StoreError as error:
+            if not target.column or isinstance(error, StoreUnavailable):
+                raise
+            files = LinkFiles([], 0)
+            print(f"Only pages are mined: {error}", file=sys.stderr)
+        if files.unfinished:
+            print("The latest links are left out: crawls are still writing them.", file=sys.stderr)
+        workspace.load_links(files.openers, crawl)
+        workspace.load_pages(columns, target, crawl)
+    finally:
+        columns.close()
+    return bool(files.openers)
+
+
+def _learned(workspace: Workspace, target: Target, before: WeightsFile | None) -> LearnedValue | None:
+    """Returns what was learned; if nothing could be, what the file `before` has, if there is one."""
+    from webcrawl.mining.training import learn
+
+    try:
+        lesson = learn(workspace, target.name)
+    except StoreError as error:
+        if before is None:
+            raise
+        print(f"{error}. What was learned before stays in use.", file=sys.stderr)
+        with suppress(StoreError):
+            known = before.changed()
+            return known.value if known else None
+        return None
+    pages = counted(lesson.pages, "page")
+    print(
+        f"learned {target.name} from {pages}: explains {max(lesson.explained, 0):.0%} of its variance on others"
+    )
+    return lesson.value
+
+
+def _mined_links(workspace: Workspace, store: ObjectStore, mined: Mined) -> Mined:
+    """Mines the links and writes the tables; returns the weights with what the links tell."""
+    from webcrawl.mining.anchors import collect_anchors
+    from webcrawl.mining.blocks import find_blocks, marks
+    from webcrawl.mining.page_kinds import judge_pages
+    from webcrawl.mining.patterns import add_urls, measure, weights
+    from webcrawl.mining.tables import write_tables
+
+    for step in (add_urls, find_blocks, measure, judge_pages, collect_anchors):
+        step(workspace)
+    rows = write_tables(workspace, store)
+    print(f"tables in {store.uri()}: {', '.join(f'{name} {number:,}' for name, number in rows.items())}")
+    return replace(mined, patterns=weights(workspace), marks=marks(workspace))

@@ -1,0 +1,65 @@
+"""Boilerplate: blocks of links, such as menus and footers, that are the same on the pages of one pattern.
+
+    blocks    from_place, block; the pages that have it, its links and distinct targets; `same`, the part of its links
+              whose targets at least half of these pages have; `boilerplate`
+    content   the distinct links of pages that stand in no such block: from_place, to_place, from_url, to_url
+
+A block is a place on a page, by the hash in the link store; `from_place` is the host and pattern of its pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from webcrawl.mining.workspace import Workspace
+from webcrawl.policies.mined import mark
+
+LEAST_PAGES = 4
+"""Pages of a pattern that must have a block before it is judged."""
+SHARED = 0.5
+"""A target is the same if this part of the pages with the block has it."""
+SAME = 0.75
+"""A block is boilerplate if this part of its links has such targets."""
+MOST_MARKS = 500_000
+"""Links of boilerplate that workers are told of, those on most pages: 8 bytes each."""
+
+_BLOCKS = f"""
+CREATE TABLE placed AS
+SELECT DISTINCT a.place AS from_place, b.place AS to_place, block, from_url, to_url
+FROM links JOIN urls a ON a.url = from_url JOIN urls b ON b.url = to_url;
+
+CREATE TABLE targets AS
+SELECT from_place, block, to_url, count(*) AS pages FROM placed WHERE block IS NOT NULL GROUP BY ALL;
+
+CREATE TABLE blocks AS
+WITH sizes AS (
+    SELECT from_place, block, count(DISTINCT from_url) AS pages FROM placed WHERE block IS NOT NULL GROUP BY ALL
+)
+SELECT from_place, block, sizes.pages AS pages, sum(targets.pages)::BIGINT AS links, count(*) AS targets,
+       coalesce(sum(targets.pages) FILTER (targets.pages >= {SHARED} * sizes.pages), 0) / sum(targets.pages) AS same,
+       sizes.pages >= {LEAST_PAGES} AND same >= {SAME} AS boilerplate
+FROM sizes JOIN targets USING (from_place, block) GROUP BY from_place, block, sizes.pages;
+
+CREATE TABLE content AS
+SELECT DISTINCT from_place, to_place, from_url, to_url
+FROM placed ANTI JOIN (FROM blocks WHERE boilerplate) marked USING (from_place, block)
+"""
+_MARKS = f"""
+SELECT from_place, to_url FROM targets JOIN blocks USING (from_place, block)
+WHERE boilerplate AND targets.pages >= {SHARED} * blocks.pages
+ORDER BY targets.pages DESC, from_place, to_url LIMIT ?
+"""
+
+
+def find_blocks(workspace: Workspace) -> None:
+    """Adds the tables; needs `urls` of `webcrawl.mining.patterns`."""
+    workspace.run(_BLOCKS)
+
+
+def marks(workspace: Workspace) -> Mapping[str, frozenset[bytes]]:
+    """Returns host and pattern of pages -> the hashes of the targets of their boilerplate."""
+    found: dict[str, set[bytes]] = {}
+    for batch in workspace.rows(_MARKS, [MOST_MARKS]):
+        for place, url in batch:
+            found.setdefault(place, set()).add(mark(url))
+    return {place: frozenset(hashes) for place, hashes in found.items()}

@@ -1,0 +1,102 @@
+"""Patterns of URLs, and which patterns of pages lead to which: the measures of link-uniq.
+
+    urls       url, place: its host and its pattern as one text, such as "https://example.org/thread/#?page"
+    patterns   place, host, pattern, known (URLs), pages (fetched), value (the mean of their values)
+    pairs      from_place, to_place, and the measures; links in boilerplate blocks are left out
+
+With the pairs of a page of pattern A and a URL of pattern B that it links to, each pair once:
+
+    uniqueness     distinct URLs of B / pairs
+    coverage       distinct URLs of B / known URLs of B
+    contribution   distinct URLs of B / distinct pages of A
+    validity       distinct pages of A / known URLs of A
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from webcrawl.errors import InvalidURL
+from webcrawl.mining.libraries import pyarrow
+from webcrawl.mining.workspace import Workspace
+from webcrawl.policies.url_patterns import url_pattern
+from webcrawl.urls.canonical import split
+
+MOST_WEIGHTS = 100_000
+"""Patterns with weights for workers, those with the most URLs."""
+LEAST_PAGES = 16
+LEAST_VALIDITY = 0.125
+"""What a pattern leads to is judged from so many pages, and from this part of its known URLs, on."""
+MOST_LEVELS = 2.0
+_USUAL_BITS = 2
+_BITS_A_LEVEL = 4
+"""A uniqueness of 2**-_USUAL_BITS or more costs nothing; each further factor of 2**-_BITS_A_LEVEL costs a level."""
+
+_URLS = """
+CREATE TABLE all_urls AS
+SELECT from_url AS url FROM links UNION SELECT to_url FROM links UNION SELECT url FROM pages;
+CREATE TABLE urls(url TEXT, host TEXT, pattern TEXT, place TEXT);
+"""
+_PATTERNS = """
+CREATE TABLE patterns AS
+SELECT place, any_value(host) AS host, any_value(pattern) AS pattern, count(*) AS known,
+       count(pages.url) AS pages, avg(value) AS value
+FROM urls LEFT JOIN pages USING (url) GROUP BY place
+"""
+_PAIRS = """
+CREATE TABLE pairs AS
+WITH counted AS (
+    SELECT from_place, to_place, count(*) AS pairs,
+           count(DISTINCT from_url) AS from_pages, count(DISTINCT to_url) AS to_urls
+    FROM content WHERE from_url <> to_url GROUP BY ALL
+)
+SELECT from_place, to_place, pairs, from_pages, to_urls,
+       to_urls / pairs AS uniqueness, to_urls / b.known AS coverage,
+       to_urls / from_pages AS contribution, from_pages / a.known AS validity
+FROM counted JOIN patterns a ON a.place = from_place JOIN patterns b ON b.place = to_place
+"""
+_WEIGHTS = f"""
+CREATE TABLE weights AS
+WITH judged AS (
+    SELECT from_place AS place, sum(to_urls) / sum(pairs) AS uniqueness
+    FROM pairs WHERE from_pages >= {LEAST_PAGES} AND validity >= {LEAST_VALIDITY} GROUP BY from_place
+)
+SELECT *, (log2(uniqueness) + {_USUAL_BITS}) / {_BITS_A_LEVEL} AS levels,
+       round(16 * greatest(-{MOST_LEVELS}, least(0, levels))) / 16 AS weight
+FROM judged
+"""
+_WORSE = """
+SELECT place, weight FROM weights JOIN patterns USING (place) WHERE weight < 0 ORDER BY known DESC, place LIMIT ?
+"""
+
+
+def add_urls(workspace: Workspace) -> None:
+    """Adds the tables `urls` and `patterns`."""
+    workspace.run(_URLS)
+    arrow = pyarrow()
+    names = ("url", "host", "pattern", "place")
+    for batch in workspace.rows("FROM all_urls"):
+        found: list[tuple[str, str, str, str]] = []
+        for (url,) in batch:
+            try:
+                host, path = split(url)
+            except InvalidURL:  # a database may have anything
+                continue
+            pattern = url_pattern(path)
+            found.append((url, host, pattern, host + pattern))
+        columns = [arrow.array(column, arrow.string()) for column in zip(*found, strict=True)]
+        if columns:
+            workspace.add("urls", arrow.table(columns, names=names))
+    workspace.run(_PATTERNS)
+
+
+def measure(workspace: Workspace) -> None:
+    """Adds the tables `pairs` and `weights`; needs `content` of `webcrawl.mining.blocks`."""
+    workspace.run(_PAIRS)
+    workspace.run(_WEIGHTS)
+
+
+def weights(workspace: Workspace) -> Mapping[str, float]:
+    """Returns host and pattern -> levels by which its URLs are worse, where they are."""
+    found = workspace.rows(_WORSE, [MOST_WEIGHTS])
+    return {place: weight for batch in found for place, weight in batch}

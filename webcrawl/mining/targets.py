@@ -1,0 +1,83 @@
+"""What the value of a page is, as `scrapy mine --target` names it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+_DETAILS = "details."
+_LENGTH = "text_length"
+_SOUND = ("status", "duplicate_of", "soft_404")
+
+
+@dataclass(frozen=True)
+class Target:
+    """The value of pages.
+
+    name    as it was given: "text", "links", "importance", "details.KEY" or a column of table `pages`
+    column  the column with the value; empty for "links", which are counted in the link store
+    key     of `column`, if it has JSON objects
+    judged  a page that failed or is a copy is worth nothing
+    """
+
+    name: str
+    column: str
+    key: str = ""
+    judged: bool = False
+
+    @classmethod
+    def named(cls, name: str) -> Target:
+        """Returns the target of this name; whether the column exists is not checked."""
+        if name == "text":
+            return cls(name, "details", _LENGTH, judged=True)
+        if name == "links":
+            return cls(name, "", judged=True)
+        if name.startswith(_DETAILS):
+            return cls(name, "details", name.removeprefix(_DETAILS))
+        return cls(name, name)
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The columns that `value` needs."""
+        return [*([self.column] if self.column else []), *_SOUND]
+
+    @property
+    def is_own_column(self) -> bool:
+        """Whether it is a column of table `pages` that has to be checked."""
+        return bool(self.column) and not self.key
+
+    def value(self, row: Mapping[str, Any]) -> float | None:
+        """Returns the value of a page, None if it is not known; 1 for links, where the page counts."""
+        if self.judged and not _is_sound(row):
+            # no answer says nothing about the URL
+            return None if row["status"] is None else 0.0
+        if not self.column:
+            return 1.0
+        found = row[self.column]
+        if self.key:
+            found = found.get(self.key) if isinstance(found, Mapping) else None
+        return _number(found)
+
+
+def text_length(row: Mapping[str, Any]) -> int | None:
+    """Returns the characters of a page's main text; None if they are not known."""
+    found = (row["details"] or {}).get(_LENGTH)
+    return found if isinstance(found, int) else None
+
+
+def _is_sound(row: Mapping[str, Any]) -> bool:
+    return (
+        row["status"] is not None
+        and row["status"] // 100 == 2
+        and not (row["duplicate_of"] or row["soft_404"])
+    )
+
+
+def _number(value: object) -> float | None:
+    if not isinstance(value, int | float | Decimal):
+        return None
+    number = float(value)
+    return number if math.isfinite(number) else None

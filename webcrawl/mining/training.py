@@ -1,0 +1,122 @@
+"""Learns what URLs are worth from the pages that were fetched.
+
+By stochastic gradient descent (scikit-learn's SGDRegressor), a batch of pages at a time, so memory is bounded by the
+sample. The order of pages is that of a hash of their URLs, the same in each run.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from webcrawl.errors import InvalidURL, StoreError
+from webcrawl.mining.libraries import linear_models
+from webcrawl.mining.workspace import Workspace
+from webcrawl.policies.learned_value import BITS, LearnedValue, bucket, even, features
+from webcrawl.urls.canonical import normalize, split
+
+MOST_PAGES = 1_000_000
+"""Pages that are learned from; of more, a sample. Each takes about 150 bytes."""
+LEAST_PAGES = 50
+_HELD_OUT = 10
+"""One page in so many is not learned from at first, to see how good the predictions are."""
+_PASSES = 8
+_BATCH = 2_000
+_EXAMPLES = """
+SELECT url, depth, coalesce(first_links.from_url, referrer, ''), coalesce(text, ''), value
+FROM pages LEFT JOIN first_links ON to_url = url WHERE value IS NOT NULL ORDER BY hash(url), url LIMIT ?
+"""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What was learned.
+
+    value      the model, of all pages
+    pages      their number
+    explained  the part of the variance of the value (R2) that a model predicts for pages that it has not learned from
+    """
+
+    value: LearnedValue
+    pages: int
+    explained: float
+
+
+def learn(workspace: Workspace, target: str) -> Lesson:
+    """Learns from the pages of the workspace; raises StoreError if they are too few or all worth the same."""
+    examples = Examples()
+    for batch in workspace.rows(_EXAMPLES, [MOST_PAGES]):
+        for url, depth, found_on, text, value in batch:
+            examples.add(url, depth, found_on, text, value)
+    values, number = np.array(examples.values), len(examples.values)
+    if number < LEAST_PAGES:
+        raise StoreError(
+            f"nothing to learn: {number} pages have a value {target!r}, and {LEAST_PAGES} are needed"
+        )
+    deviation = values.std()
+    if not deviation > 1e-9:
+        raise StoreError(f"nothing to learn: {target!r} is the same for all {number} pages")
+    scores, matrix = (values - values.mean()) / deviation, examples.matrix()
+    held = np.arange(number) % _HELD_OUT == 0
+    trial = _fitted(matrix[~held], scores[~held])
+    errors = scores[held] - trial.predict(matrix[held])
+    explained = 1 - float(errors.var() + errors.mean() ** 2) / max(float(scores[held].var()), 1e-9)
+    model = _fitted(matrix, scores)
+    table = array("f", model.coef_.astype("f4").tobytes())
+    return Lesson(LearnedValue(target, float(model.intercept_[0]), table), number, explained)
+
+
+class Examples:
+    """The features of pages as the rows of a sparse matrix, and their values."""
+
+    def __init__(self) -> None:
+        self.values = array("d")
+        self._places, self._signs, self._ends = array("i"), array("b"), array("q", [0])
+
+    def add(self, url: str, depth: int, found_on: str, text: str, value: float) -> None:
+        """Adds a page; leaves it out if its URL is none, which a database may have."""
+        try:
+            host, path = split(normalize(url))
+            found = features(host, path, depth, normalize(found_on) if found_on else "", text)
+        except InvalidURL:
+            return
+        for place, sign in map(bucket, found):
+            self._places.append(place)
+            self._signs.append(sign)
+        self._ends.append(len(self._places))
+        self.values.append(even(value))
+
+    def matrix(self) -> Any:
+        """Returns the matrix; a feature that occurs twice counts twice, as in `LearnedValue.score`."""
+        from scipy.sparse import csr_matrix
+
+        signs = np.frombuffer(self._signs, np.int8).astype(np.float64)
+        places, ends = np.frombuffer(self._places, np.int32), np.frombuffer(self._ends, np.int64)
+        return csr_matrix((signs, places, ends), shape=(len(self.values), 1 << BITS))
+
+
+def _fitted(matrix: Any, scores: NDArray[np.float64]) -> Any:
+    """Returns a regressor that has seen each row _PASSES times."""
+    # with some 30 features a row, a step of 0.01 moves a prediction by a third of its error
+    model = linear_models().SGDRegressor(
+        alpha=1e-6,
+        average=len(scores) * _PASSES // 2,
+        eta0=0.01,
+        learning_rate="invscaling",
+        power_t=0.1,
+        random_state=0,
+    )
+    for rows in _batches(len(scores)):
+        model.partial_fit(matrix[rows], scores[rows])
+    return model
+
+
+def _batches(number: int) -> Iterator[slice]:
+    for _ in range(_PASSES):
+        for start in range(0, number, _BATCH):
+            yield slice(start, start + _BATCH)

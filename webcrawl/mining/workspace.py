@@ -1,0 +1,176 @@
+"""The pages and links of crawls as tables of DuckDB, in a temporary file that may be larger than the memory.
+
+links         the links of each page as they were read last: from_url, to_url, text, element, block, place, and
+              time and read_at in microseconds since 1970
+first_links   for each URL the first link to it from another page: to_url, from_url, text, time; also on how many
+              pages it is linked, and next_time, when the second one was fetched
+pages         a row for each page of table `pages`: url, depth, referrer, text_length, and its value, which is null
+              if it is not known
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from webcrawl.errors import StoreError, brief
+from webcrawl.links.sources import LinkFile
+from webcrawl.mining.libraries import duckdb, pyarrow
+from webcrawl.mining.targets import Target, text_length
+from webcrawl.stores.chosen_columns import ChosenColumns
+from webcrawl.stores.file_lock import try_lock
+
+_LINK_COLUMNS = ("from_url", "to_url", "text", "element", "block", "place", "time", "read_at")
+_TIMES = ("time", "read_at")
+_PAGE_COLUMNS = ("url", "depth", "referrer", "text_length", "value")
+_BATCH = 10_000
+_NAME = "mining.tmp"
+_TABLES = """
+CREATE TABLE links(
+    from_url TEXT, to_url TEXT, text TEXT, element TEXT, block BIGINT, place INTEGER, time BIGINT, read_at BIGINT
+);
+CREATE TABLE pages(url TEXT, depth INTEGER, referrer TEXT, text_length BIGINT, value DOUBLE);
+"""
+_FIRST = """
+CREATE OR REPLACE TABLE first_links AS
+WITH by_page AS (
+    SELECT to_url, from_url, arg_min(coalesce(text, ''), (time, place)) AS text, min((time, place)) AS seen
+    FROM links WHERE from_url <> to_url GROUP BY ALL
+), ranked AS (
+    SELECT *, row_number() OVER later AS number, lead(seen[1]) OVER later AS next_time,
+           count(*) OVER (PARTITION BY to_url) AS pages
+    FROM by_page WINDOW later AS (PARTITION BY to_url ORDER BY seen, from_url)
+)
+SELECT to_url, from_url, text, seen[1] AS time, next_time, pages FROM ranked WHERE number = 1
+"""
+_LATEST = """
+DELETE FROM links
+USING (SELECT from_url, max((time, coalesce(read_at, 0))) AS latest FROM links GROUP BY from_url) AS readings
+WHERE links.from_url = readings.from_url AND (time, coalesce(read_at, 0)) < latest
+"""
+
+
+class Workspace:
+    """The tables, in a folder that is deleted at the end; what a killed process left is deleted at the start.
+
+    Methods raise StoreError.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """`folder`: in which it has room for a copy of all links, for one process at a time."""
+        self._library = duckdb()
+        self._folder = folder / _NAME
+        try:
+            self._lock = _claimed(self._folder)
+        except OSError as error:
+            raise StoreError(f"cannot write to {folder}: {error.strerror}") from error
+        options = {
+            # they would be downloaded
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            # crawls may need the rest
+            "memory_limit": "50%",
+        }
+        self._connection = self._library.connect(str(self._folder / "mining.duckdb"), config=options)
+        self.run(_TABLES)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        os.close(self._lock)
+
+    def run(self, query: str, values: Sequence[object] = ()) -> Any:
+        """Runs a query with values for its parameters; returns DuckDB's connection, which has the result."""
+        try:
+            return self._connection.execute(query, values)
+        except self._library.Error as error:
+            raise self._failed(error) from error
+
+    def rows(self, query: str, values: Sequence[object] = ()) -> Iterator[list[tuple[Any, ...]]]:
+        """Yields the rows of a query in batches."""
+        # a connection of its own, so that other queries may run meanwhile
+        cursor = self._connection.cursor()
+        try:
+            cursor.execute(query, values)
+            while batch := cursor.fetchmany(_BATCH):
+                yield batch
+        except self._library.Error as error:
+            raise self._failed(error) from error
+        finally:
+            cursor.close()
+
+    def add(self, table: str, rows: Any) -> None:
+        """Adds an Arrow table to a table with the same columns."""
+        self._connection.register("added", rows)
+        self.run(f"INSERT INTO {table} BY NAME SELECT * FROM added")
+        self._connection.unregister("added")
+
+    def exported(self, query: str, name: str) -> tuple[Path, int]:
+        """Writes the rows of a query into a temporary Parquet file; returns its path and the number of rows."""
+        path = self._folder / name
+        place = str(path).replace("'", "''")
+        (rows,) = self.run(f"COPY ({query}) TO '{place}' (FORMAT parquet, COMPRESSION zstd)").fetchone()
+        return path, rows
+
+    def load_links(self, files: Iterable[Callable[[], LinkFile]], crawl: str | None = None) -> None:
+        """Loads the links of files, or those that one crawl found."""
+        arrow = pyarrow()
+        for opener in files:
+            file = opener()
+            for group in file.groups:
+                found = file.read(group, [*_LINK_COLUMNS, "crawl"])
+                if crawl is not None:
+                    found = found.filter(arrow.compute.equal(found["crawl"], crawl))
+                for name in _TIMES:
+                    times = found[name].cast(arrow.int64())
+                    found = found.set_column(found.schema.get_field_index(name), name, times)
+                self.add("links", found.select(_LINK_COLUMNS))
+        self.run(_FIRST)
+        self.run(_LATEST)
+
+    def load_pages(self, columns: ChosenColumns, target: Target, crawl: str | None = None) -> None:
+        """Loads the pages with their values, or those that one crawl fetched last."""
+        arrow = pyarrow()
+        names = list(dict.fromkeys(("depth", "referrer", "details", *target.columns)))
+        kinds = (arrow.string(), arrow.int32(), arrow.string(), arrow.int64(), arrow.float64())
+        schema = arrow.schema(list(zip(_PAGE_COLUMNS, kinds, strict=True)))
+        for batch in columns.scan(names, crawl):
+            found = (dict(zip(("url", *names), row, strict=True)) for row in batch)
+            rows = [row | {"text_length": text_length(row), "value": target.value(row)} for row in found]
+            self.add("pages", arrow.Table.from_pylist(rows, schema))
+        if not target.column:
+            self._count_new_links()
+
+    def _count_new_links(self) -> None:
+        """Sets the value of pages that count to the number of URLs that they were the first to link to."""
+        self.run(
+            "UPDATE pages SET value = (SELECT count(*) FROM first_links WHERE from_url = url) WHERE value > 0"
+        )
+
+    def _failed(self, error: Exception) -> StoreError:
+        return StoreError(f"mining failed: {brief(error)}")
+
+
+def _claimed(folder: Path) -> int:
+    """Makes an empty folder for this process alone; returns the descriptor of its lock. Raises OSError, StoreError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "lock"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    if not try_lock(fd, path):
+        os.close(fd)
+        raise StoreError(f"another process mines in {folder.parent}: wait until it has ended")
+    for left in folder.iterdir():
+        if left.is_dir():
+            shutil.rmtree(left)
+        elif left != path:
+            left.unlink()
+    return fd

@@ -1,0 +1,53 @@
+"""The terms of a weight that apply what `scrapy mine` has learned; docs/mining.md explains them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Self
+
+from webcrawl.config import read
+from webcrawl.policies.learned_value import features
+from webcrawl.policies.mined import Mined
+from webcrawl.policies.priorities import Prospect, Term
+from webcrawl.policies.url_patterns import url_pattern
+
+
+class MinedTerm(Term):
+    """A term with weights that `use` replaces while the crawl runs; before, it weighs nothing. Only with MINED."""
+
+    of_requests = False
+    mined: Mined | None = None
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, object]) -> Self | None:
+        return cls() if read(config, "MINED") else None
+
+    def use(self, mined: Mined) -> None:
+        """Takes the weights that were read last."""
+        self.mined = mined
+
+
+class LearnedValue(MinedTerm):
+    """What the URL is likely to be worth: two levels for each standard deviation, from -3 to 3."""
+
+    why = "Pages like those that were worth most come first."
+    needs_text = True
+
+    def weight(self, prospect: Prospect) -> float:
+        if self.mined is None or (value := self.mined.value) is None:
+            return 0.0
+        path = prospect.path
+        host = prospect.url.removesuffix(path)
+        return value.levels(features(host, path, prospect.depth, prospect.found_on, prospect.text))
+
+
+class Uniqueness(MinedTerm):
+    """The uniqueness of what the pages of its pattern link to: 0 from 1/4 on, each factor of 1/16 costs 1, up to 2."""
+
+    why = "Pages that link to the same URLs again and again lead to little that is new."
+
+    def weight(self, prospect: Prospect) -> float:
+        if self.mined is None or not (patterns := self.mined.patterns):
+            return 0.0
+        path = prospect.path
+        return patterns.get(prospect.url.removesuffix(path) + url_pattern(path), 0.0)

@@ -71,6 +71,7 @@ FIGURES = Figures(
     lost_segments=0,
     leased=256,
     dead_letters=26,
+    dropped=0,
     workers=12,
     paused=False,
     holding={},

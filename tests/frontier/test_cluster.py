@@ -23,6 +23,7 @@ from tests.crawls import CHECKOUT
 from tests.frontier.consumer import Consumer, page_with
 from tests.frontier.copying import copied
 from tests.frontier.credits import use_importance
+from tests.frontier.listed import change, set_urls
 from tests.frontier.pages import all_done, page, tree
 from tests.frontier.spilling import serve, spilling
 from tests.frontier.test_machine import FrontierMachine
@@ -155,6 +156,8 @@ async def use_copies_and_long_queues(frontier: Frontier, folder: Path) -> None:
     assert all(await frontier.add([page(f"{host}/stored{n}") for host in HOSTS[:2] for n in range(100)]))
     await serve(tails, frontier)
     assert (await frontier.counts()).spilled > 100
+    changes = [change(url, drop=True) for url in (f"{HOST}/again", f"{HOSTS[1]}/stored50")]
+    assert (await set_urls(frontier, changes, folder))["changed"] == 2
     assert await frontier.condemn(HOSTS[0], "gone") > 100
     leases = await frontier.lease(100, 20, [frontier.keys.shard(HOSTS[1])])
     assert HOSTS[1] in {lease.host for lease in leases}

@@ -209,7 +209,7 @@ def _print_budgets(budgets: dict[str, dict[str, object]]) -> None:
         sunk = "; over it, so others come first" if one["is_over"] else ""
         print(
             f"budget of {owner}: {one['spent']:,.0f} of {one['pages']:,} pages spent, "
-            f"{one['linking_domains']:,} other domains link to it{sunk}"
+            f"other domains that link to it: {one['linking_domains']:,}{sunk}"
         )
 
 

@@ -14,7 +14,7 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.crawler.command import SessionCommand, existing_metadata
 from webcrawl.documents.values import counted
-from webcrawl.errors import StoreError, StoreUnavailable
+from webcrawl.errors import StoreError
 from webcrawl.policies.mined import Mined
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _mine(session: Session, opts: argparse.Namespace) -> None:
 
 def _load(session: Session, workspace: Workspace, target: Target, crawl: str | None) -> bool:
     """Loads pages and links; returns False if there is no link store."""
-    from webcrawl.links.sources import LinkFiles, link_files
+    from webcrawl.links.sources import LinkFiles, link_files, link_files_if_any
     from webcrawl.stores.chosen_columns import ChosenColumns
 
     existing_metadata(session).close()
@@ -85,13 +85,10 @@ def _load(session: Session, workspace: Workspace, target: Target, crawl: str | N
     try:
         if target.is_own_column:
             columns.check_number(target.column)
-        try:
-            files = link_files(session.stores)
-        except StoreError as error:
-            if not target.column or isinstance(error, StoreUnavailable):
-                raise
+        files = link_files(session.stores) if not target.column else link_files_if_any(session.stores)
+        if files is None:
             files = LinkFiles([], 0)
-            print(f"Only pages are mined: {error}", file=sys.stderr)
+            print("Only pages are mined: no links are stored. Crawl with LINKS = True", file=sys.stderr)
         if files.unfinished:
             print("The latest links are left out: crawls are still writing them.", file=sys.stderr)
         workspace.load_links(files.openers, crawl)

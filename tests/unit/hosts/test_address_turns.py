@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from itertools import pairwise
 
 import pytest
 
@@ -57,8 +56,10 @@ def test_requests_to_an_address_keep_the_delay_and_share_the_calls() -> None:
     async def crawl() -> None:
         engine = Engine()
         turns = turns_of(engine, AddressConfig(delay=0.02))
+        begun = time.monotonic()
         sent = sorted(await asyncio.gather(*(request(turns, n) for n in range(20))))
-        assert min(after - before for before, after in pairwise(sent)) >= 0.02
+        # a busy machine sends one late, and the next in time; none may be early
+        assert all(time >= begun + 0.02 * place for place, time in enumerate(sent))
         assert len(engine.asks) <= 3
         await turns.close()
 

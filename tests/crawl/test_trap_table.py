@@ -93,7 +93,7 @@ def test_the_frontier_tells_which_sites_repeat_themselves(crawl: RunCrawl, tmp_p
     traps = ("calendar", "session", "repeat")
     web = TrapWeb(free_port("0.0.0.0"), pages=600, hosts=1, traps=traps)
     seeds = [web.start(site) for site in (*traps, *range(web.hosts))]
-    fetched(web, seeds, crawl, tmp_path, CRAWL_MAX_PAGES=web.pages)
+    fetched(web, seeds, crawl, tmp_path, CRAWL_MAX_PAGES=1_200, DOWNLOAD_DELAY=0.01)
     told = scrapy("frontier", "--json", "-s", f"DATA_DIR={tmp_path / 'data'}")
     assert told.returncode == 0, told.stderr
     sunk = json.loads(told.stdout)["sunk_patterns"]

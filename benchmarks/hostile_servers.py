@@ -103,14 +103,20 @@ async def no_such_names(asked: Asked) -> None:
     """The first page links to twenty others, because a longer one would be cut."""
     if asked.path == "/":
         await asked.link(f"/{number}" for number in range(20))
-    else:
+    elif asked.path[1:].isdecimal():
         first = int(asked.path[1:]) * 10_000
         await asked.link(f"http://nowhere{number}.test/" for number in range(first, first + 10_000))
+    else:
+        await asked.say(b"", status="404 Not Found")
 
 
 @cache
-def slow_feed() -> bytes:
-    items = b"<item><a/><b/></item>" * 400_000
+def slow_feed(*, is_one_item: bool) -> bytes:
+    items = (
+        b"<item>" + b"<a/><b/>" * 1_000_000 + b"</item>"
+        if is_one_item
+        else b"<item><a/><b/></item>" * 400_000
+    )
     return b'<?xml version="1.0"?><rss version="2.0"><channel>' + items + b"</channel></rss>"
 
 
@@ -118,7 +124,8 @@ async def slow_feeds(asked: Asked) -> None:
     if asked.path == "/":
         await asked.link(f"/{number}.rss" for number in range(20))
     else:
-        await asked.say(slow_feed(), "application/rss+xml")
+        is_odd = asked.path.removesuffix(".rss")[-1:] in ("1", "3", "5", "7", "9")
+        await asked.say(slow_feed(is_one_item=is_odd), "application/rss+xml")
 
 
 async def endless_heads(asked: Asked) -> None:

@@ -19,6 +19,7 @@ from webcrawl.errors import UnreadableDocument
 MAX_BYTES = 20_000_000
 MAX_ENTRIES = 5_000
 SHOWN_ENTRIES = 50
+_ENTRY_END = re.compile(rb"</(?:[\w.-]+:)?(?:item|entry)\s*>")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Feeds need no DOCTYPE that defines entities, and entities can expand a thousandfold. The expression skips what comes
 # before the DOCTYPE and the first entity in it; it does not match an article about entities.
@@ -35,8 +36,9 @@ def read(document: Document) -> Facts:
         raise UnreadableDocument(f"has {len(document):,} bytes, more than any feed needs")
     if _ENTITIES.match(document.body):
         raise UnreadableDocument("defines entities, which no feed needs")
+    body, left_out = _shortened(document.body)
     parsed = feedparser.parse(
-        io.BytesIO(document.body),
+        io.BytesIO(body),
         response_headers={"content-location": document.url, "content-type": _content_type(document)},
         resolve_relative_uris=False,
         sanitize_html=False,
@@ -57,11 +59,19 @@ def read(document: Document) -> Facts:
         links=[Link(url, modified) for url, modified in links.items()],
         details={
             "format": version or None,
-            "entries": len(parsed.entries),
+            "entries": len(parsed.entries) + left_out,
             "items": [_shown(entry, document.url) for entry in entries[:SHOWN_ENTRIES]],
             "broken": bool(parsed.bozo) or None,
         },
     )
+
+
+def _shortened(body: bytes) -> tuple[bytes, int]:
+    """Returns a feed without the entries that are not used, and how many these are."""
+    ends = [match.end() for match in _ENTRY_END.finditer(body)]
+    if len(ends) <= MAX_ENTRIES:
+        return body, 0
+    return body[: ends[MAX_ENTRIES - 1]] + body[ends[-1] :], len(ends) - MAX_ENTRIES
 
 
 def _content_type(document: Document) -> str:

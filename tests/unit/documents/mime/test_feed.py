@@ -60,6 +60,19 @@ def test_atom_feed_links_to_entries_and_the_next_page(read: Read) -> None:
     ]
 
 
+@pytest.mark.parametrize("tag", ["item", "rss:item"])
+def test_entries_of_a_long_feed_are_counted_and_the_first_are_read(tag: str, read: Read) -> None:
+    items = "".join(f"<{tag}><link>/{number}</link></{tag}>" for number in range(6_000))
+    body = (
+        f'<rss version="2.0" xmlns:rss="http://backend.userland.com/rss2"><channel><link>/</link>{items}'
+        "<language>de</language></channel></rss>"
+    )
+    facts = read(READER, body.encode(), RSS)
+    assert [link.url for link in facts.links] == [f"http://site.example/{n}" for n in [*range(5_000), ""]]
+    assert (facts.details["entries"], facts.language) == (6_000, "de")
+    assert "broken" not in facts.details
+
+
 def test_malformed_feed_is_read(read: Read) -> None:
     body = rss("<title>A & B</title><link>/one</link>", "<title>Two</title><link>/two</link>")[:-20]
     facts = read(READER, body, RSS)

@@ -1,10 +1,12 @@
-"""Facts about processes from Linux's /proc, and the peak memory of a command."""
+"""Facts about processes from Linux's /proc, the peak memory of a command, and a limit for the size of files."""
 
 from __future__ import annotations
 
 import resource
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.crawls import CHECKOUT
@@ -53,3 +55,14 @@ def resident_megabytes(pid: int) -> int:
 
 def _fields(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+@contextmanager
+def file_size_limit(size: int) -> Iterator[None]:
+    """Simulates a full disk: a file may have at most `size` bytes (EFBIG, not ENOSPC); the last write is partial."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

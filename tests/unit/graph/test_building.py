@@ -5,9 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import random
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ import pyarrow
 import pyarrow.parquet as parquet
 import pytest
 
+from tests.processes import file_size_limit
 from tests.unit.links.rows import TIME, entry
 from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError
@@ -228,21 +226,10 @@ def test_a_damaged_file_is_named_and_nothing_is_written(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["links"]
 
 
-@contextmanager
-def file_limit(size: int) -> Iterator[None]:
-    """Files cannot grow beyond some bytes, as on a disk that is full (EFBIG instead of ENOSPC)."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 @pytest.mark.parametrize("size", [0, 200, 20_000])
 def test_without_room_nothing_is_left(tmp_path: Path, size: int) -> None:
     found = files(tmp_path, entry(URLS[0], *[f"{URLS[1]}/{number * 7919}" for number in range(9_000)]))
-    with file_limit(size), pytest.raises(StoreError, match="graph|DuckDB"):
+    with file_size_limit(size), pytest.raises(StoreError, match="graph|DuckDB"):
         build(found, tmp_path / "graph", Wanted(), lambda *_: None)
     assert [one.name for one in tmp_path.iterdir()] == ["links"]
 

@@ -8,10 +8,7 @@ import io
 import json
 import multiprocessing
 import os
-import resource
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -19,6 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.processes import file_size_limit
 from tests.unit.warcs import check, exchange, one_file, replay, warcs
 from webcrawl.errors import StoreError
 from webcrawl.stores.folder_archive import FolderArchive
@@ -162,17 +160,6 @@ def test_open_file_of_a_dead_worker_is_closed_by_another_worker(
     assert living.tend() == ""
     assert [path.name for path in warcs(tmp_path)] == [place.file]
     assert living.closed == 1
-
-
-@contextmanager
-def file_size_limit(size: int) -> Iterator[None]:
-    """Simulates a full disk: a file may have at most `size` bytes, and the last write is partial."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.parametrize("before", [0, 1])

@@ -6,7 +6,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from webcrawl.errors import LibraryMissing
+from webcrawl.config.libraries import optional
 
 SUFFIX = ".parquet"
 PAGES = b"pages_xxh3"
@@ -15,14 +15,7 @@ PAGES = b"pages_xxh3"
 
 def pyarrow() -> ModuleType:
     """Returns pyarrow with its Parquet module loaded; raises LibraryMissing."""
-    try:
-        import pyarrow
-        import pyarrow.compute
-        import pyarrow.parquet
-    except ImportError as error:
-        raise LibraryMissing("LINKS", "pyarrow", "parquet") from error
-    found: ModuleType = pyarrow
-    return found
+    return optional("LINKS", "pyarrow", "parquet", "pyarrow", "pyarrow.compute", "pyarrow.parquet")
 
 
 @cache

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from types import ModuleType
 
-from webcrawl.errors import LibraryMissing
-
-
-def _library(module: str, name: str) -> ModuleType:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise LibraryMissing("mining", name, "mine") from error
+from webcrawl.config.libraries import optional
 
 
 def check_libraries() -> None:
@@ -24,14 +16,14 @@ def check_libraries() -> None:
 
 def duckdb() -> ModuleType:
     """Returns DuckDB; raises LibraryMissing."""
-    return _library("duckdb", "duckdb")
+    return optional("mining", "duckdb", "mine", "duckdb")
 
 
 def pyarrow() -> ModuleType:
     """Returns pyarrow; raises LibraryMissing."""
-    return _library("pyarrow", "pyarrow")
+    return optional("mining", "pyarrow", "mine", "pyarrow")
 
 
 def linear_models() -> ModuleType:
     """Returns the linear models of scikit-learn; raises LibraryMissing."""
-    return _library("sklearn.linear_model", "scikit-learn")
+    return optional("mining", "scikit-learn", "mine", "sklearn.linear_model")

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from webcrawl.errors import LibraryMissing
+from webcrawl.config.libraries import optional
 
 
 def tantivy() -> ModuleType:
     """Returns tantivy; raises LibraryMissing."""
-    try:
-        import tantivy
-    except ImportError as error:
-        raise LibraryMissing("search", "tantivy", "search") from error
-    found: ModuleType = tantivy
-    return found
+    return optional("search", "tantivy", "search", "tantivy")

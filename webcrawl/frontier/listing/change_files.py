@@ -13,7 +13,8 @@ from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from webcrawl.errors import ConfigurationError, InvalidURL, LibraryMissing, brief
+from webcrawl.config.libraries import optional
+from webcrawl.errors import ConfigurationError, InvalidURL, brief
 from webcrawl.frontier.listing.listing import FIELDS
 from webcrawl.policies.priorities import level_of_weight
 from webcrawl.urls.canonical import normalize, split
@@ -126,11 +127,7 @@ _PARSERS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def _parquet(path: Path) -> Iterator[Row]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise LibraryMissing("--set with a Parquet file", "pyarrow", "parquet") from error
+    pyarrow = optional("--set with a Parquet file", "pyarrow", "parquet", "pyarrow", "pyarrow.parquet")
     number = 0
     try:
         with pyarrow.parquet.ParquetFile(path) as file:

@@ -16,7 +16,8 @@ from typing import Any
 
 import msgpack
 
-from webcrawl.errors import LibraryMissing, StoreError
+from webcrawl.config.libraries import optional
+from webcrawl.errors import StoreError
 from webcrawl.stores.warc.files import crawl_of
 from webcrawl.stores.warc.reading import START_BYTES, inflated, members, parse
 
@@ -39,13 +40,7 @@ FACTS = (*_TEXTS, *_NUMBERS, *_TIMES)
 
 def pyarrow() -> ModuleType:
     """Returns pyarrow with its Parquet module loaded; raises LibraryMissing."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise LibraryMissing("TEXT = parquet", "pyarrow", "parquet") from error
-    found: ModuleType = pyarrow
-    return found
+    return optional("TEXT = parquet", "pyarrow", "parquet", "pyarrow", "pyarrow.parquet")
 
 
 def write_table(path: Path, final: Path) -> None:

@@ -166,6 +166,8 @@ class SettingMachine(RuleBasedStateMachine):
         counts = self.run(self.frontier.counts())
         assert counts.queued == sum(map(len, contents.queues.values()))
         assert counts.later + counts.scheduled == sum(waiting)
+        left = counts.queued - counts.overtaken + counts.later + counts.scheduled
+        assert left == sum(state == "waits" for state in self.states.values())
         assert counts.dropped == sum(state == "dropped" for state in self.states.values())
         if self.importance:
             assert Credits.read(self.valkey, KEYS).total == TOTAL
@@ -186,7 +188,8 @@ class SettingMachine(RuleBasedStateMachine):
         assert wanted == {url for url, state in self.states.items() if state == "done"}
         assert wanted <= set(self.fetched)
         counts = self.run(self.frontier.counts())
-        assert (counts.queued, counts.leased, counts.later, counts.scheduled) == (0, 0, 0, 0)
+        assert (counts.queued, counts.overtaken, counts.leased) == (0, 0, 0)
+        assert (counts.later, counts.scheduled) == (0, 0)
 
 
 def _class(state: str) -> str:

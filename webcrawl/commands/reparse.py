@@ -75,6 +75,7 @@ class Command(BaseRunSpiderCommand):
         from webcrawl.reparse.places import locked, open_plan
         from webcrawl.reparse.selection import conditions
         from webcrawl.reparse.settings import reparse_settings
+        from webcrawl.stores.metadata import Metadata
         from webcrawl.stores.reread_rows import RereadRows
 
         assert self.settings is not None
@@ -86,7 +87,12 @@ class Command(BaseRunSpiderCommand):
             raise ConfigurationError(f"--callback: spider {spider!r} has no method {opts.callback!r}")
         session = Session(settings, spider)
         with ExitStack() as stack:
-            rows = RereadRows(_database(session), session.connection.keys.crawl)
+            uri = _database(session)
+            if not opts.dry_run:
+                stack.enter_context(locked(session.stores.data_dir))
+            # only now, as this writes, and another reparse may hold the database
+            Metadata(uri, history=session.stores.history).close()
+            rows = RereadRows(uri, session.connection.keys.crawl)
             stack.callback(rows.close)
             chosen = rows.count(where)
             if not any(chosen.values()):
@@ -94,7 +100,6 @@ class Command(BaseRunSpiderCommand):
             if opts.dry_run:
                 print(json.dumps(chosen) if opts.json else _choice(chosen))
                 return 0
-            stack.enter_context(locked(session.stores.data_dir))
             plan = stack.enter_context(open_plan(session.stores.data_dir, spider, opts))
             code = 0
             if plan.finished_at is None:
@@ -139,14 +144,11 @@ class Command(BaseRunSpiderCommand):
 
 
 def _database(session: Session) -> str:
-    """The URI of the metadata database, which exists and has the tables of this version."""
-    from webcrawl.stores.metadata import Metadata
-
+    """The URI of the metadata database, which exists."""
     uri = session.stores.metadata
     if (metadata := metadata_if_any(session)) is None:
         raise StoreError(f"nothing was stored yet: there is no {uri.partition(':///')[2]}")
     metadata.close()
-    Metadata(uri, history=session.stores.history).close()
     return uri
 
 

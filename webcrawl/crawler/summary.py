@@ -208,7 +208,7 @@ def _how_to_continue(now: Figures, left: int, reason: str) -> list[str]:
         return ["It is paused: `scrapy resume` continues it."]
     if not left:
         return []
-    if left == now.parked:
+    if left <= now.parked:
         return ["All queued URLs are of hosts that are blocked or at their limit: see `scrapy host`."]
     if reason == "max_pages":
         return ["Run the same command with a higher CRAWL_MAX_PAGES to continue."]

@@ -157,7 +157,7 @@ def _cache(totals: dict[str, int]) -> dict[str, Any]:
 
 def _from_counts(counts: Counts) -> dict[str, Any]:
     return {
-        "queued": counts.queued + counts.later,
+        "queued": max(0, counts.queued - counts.overtaken) + counts.later,
         "retrying": counts.later,
         "parked": counts.parked,
         "spilled": counts.spilled,

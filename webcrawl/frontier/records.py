@@ -115,6 +115,8 @@ class Counts:
     """URLs in the store: queued ones, and dead letters of hosts that were given up with long queues."""
     lost_segments: int = 0
     """Parts of queues that were damaged or missing when they were read; their URLs are lost."""
+    overtaken: int = 0
+    """Queued entries whose URLs were queued again at a better level; these are passed over when their turn comes."""
 
     @property
     def open(self) -> int:

@@ -18,5 +18,8 @@ for i = 1, #ARGV, 3 do
     save_page(P, page)
   end
 end
-if queued > 0 then redis.call('HINCRBY', P .. 'n', 'queued', queued) end
+if queued > 0 then
+  redis.call('HINCRBY', P .. 'n', 'queued', queued)
+  redis.call('HINCRBY', P .. 'n', 'overtaken', queued)
+end
 return queued

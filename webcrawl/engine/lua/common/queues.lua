@@ -154,6 +154,7 @@ local function drop_overtaken(P, record, found, entries, worths)
   end
   if dropped == 0 then return end
   redis.call('HINCRBY', P .. 'n', 'queued', -dropped)
+  redis.call('HINCRBY', P .. 'n', 'overtaken', -dropped)
   if is_parked(P, record.host) then redis.call('HINCRBY', P .. 'n', 'parked', -dropped) end
 end
 

@@ -39,6 +39,7 @@ DEFAULT = {
     "https": ["links", "links-curl", "full", "scrapy"],
     "many": ["links", "full", "scrapy"],
     "polite": ["links", "scrapy"],
+    "small": ["links", "scrapy"],
 }
 
 
@@ -182,7 +183,7 @@ def allow_open_files() -> None:
 
 def main() -> int:
     said = arguments()
-    if "polite" in said.webs:
+    if {"polite", "small"} & set(said.webs):
         allow_open_files()
     # as an installation does; with PYTHONDONTWRITEBYTECODE each crawl would compile all modules again
     compileall.compile_dir(ROOT / "webcrawl", quiet=1)

@@ -141,6 +141,9 @@ BARS = [
     Bar("polite", "links", "scrapy", "pages/s", 2.5),
     Bar("polite", "links", "", "CPU", 2.0),
     Bar("polite", "links", "", "memory", 400),
+    Bar("small", "links", "scrapy", "pages/s", 2.5),
+    Bar("small", "links", "", "CPU", 2.0),
+    Bar("small", "links", "", "memory", 400),
 ]
 
 

@@ -29,7 +29,10 @@ WEBS = {
     "https": "HTTPS, a host for each site",
     "many": f"HTTPS, {len(MANY)} hosts, a handshake every four pages",
     "polite": f"HTTP, {len(THOUSANDS):,} hosts of {shards.A_HOST} pages, a second between requests to a host",
+    "small": f"HTTP, {len(THOUSANDS):,} hosts of {shards.A_HOST} small pages: at most {shards.SMALL // 1000} KB",
 }
+_THOUSANDS = ("polite", "small")
+"""Kinds of webs of thousands of hosts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +75,11 @@ class Web:
     def __init__(self, kind: str, sites: list[Site], home: Path) -> None:
         self._home = home
         self._port = free_port(START_ADDRESS)
-        self.per_host = 1 if kind in ("many", "polite") else 16
-        self.delay = 1.0 if kind == "polite" else 0.0
+        self.per_host = 1 if kind in ("many", *_THOUSANDS) else 16
+        self.delay = 1.0 if kind in _THOUSANDS else 0.0
         self._keepalive = 4 if kind == "many" else 100_000
         self._folders = {START_ADDRESS: home / "start"}
-        self.authority = None if kind in ("http", "polite") else home / "ca.pem"
+        self.authority = None if kind in ("http", *_THOUSANDS) else home / "ca.pem"
         base = f"{'https' if self.authority else 'http'}://{{}}:{self._port}"
         self.start = base.format(START_ADDRESS) + "/index.html"
         self.proxy = f"http://{PROXY_ADDRESS}:{self._port}"
@@ -87,8 +90,9 @@ class Web:
         if kind == "many":
             self.seeds = shards.deal(sites, MANY, base, home / "shards")
             self._folders |= {address: home / "shards" / address for address in MANY}
-        elif kind == "polite":
-            self.seeds = shards.repeat(sites, THOUSANDS, base, home / "shards")
+        elif kind in _THOUSANDS:
+            most = shards.SMALL if kind == "small" else None
+            self.seeds = shards.repeat(sites, THOUSANDS, base, home / "shards", most)
             self._folders |= {one: home / "shards" / one.rpartition(".")[2] for one in THOUSANDS}
         else:
             self.seeds = [base.format(site.address) + "/index.html" for site in sites]

@@ -15,6 +15,8 @@ from benchmarks.sites import Site
 SEED = b"1"
 A_HOST = 7
 """Pages of a host in a web of thousands of hosts."""
+SMALL = 16_000
+"""The most bytes of a page in a web of small pages."""
 STRANGERS = 5
 _HREF = re.compile(r"""(<(?:a|area|link)\b[^>]*?\bhref=)(["'])([^"'#]*)""", re.IGNORECASE)
 
@@ -54,13 +56,14 @@ def deal(sites: list[Site], addresses: list[str], base: str, folder: Path) -> li
     return list(dict.fromkeys([*indexes, *seeds.values()]))
 
 
-def repeat(sites: list[Site], addresses: list[str], base: str, folder: Path) -> list[str]:
+def repeat(sites: list[Site], addresses: list[str], base: str, folder: Path, most: int | None) -> list[str]:
     """Writes `A_HOST` pages for each last byte of the addresses: hosts that share it have the same pages.
 
-    The links of a page lead to the other pages of its host, and every `STRANGERS`th to another host. Returns a page of
-    each address.
+    Pages of more than `most` bytes are left out, unless that is None. The links of a page lead to the other pages of
+    its host, and every `STRANGERS`th to another host. Returns a page of each address.
     """
     pages = [site.folder / page for site in sites for page in sorted(reachable(site.folder))]
+    pages = [page for page in pages if most is None or page.stat().st_size <= most]
     url = base.format
     for number, last in enumerate(dict.fromkeys(address.rpartition(".")[2] for address in addresses)):
         (folder / last).mkdir(parents=True)
